@@ -1,0 +1,47 @@
+"""Prover-verifier games with language models on the Hugging Face stack."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pvg_hf.config import load_recipe
+    from pvg_hf.game.play import play
+    from pvg_hf.scoring import VerifierScorer
+    from pvg_hf.tasks import load_task
+    from pvg_hf.trainers.noisy_reward import NoisyRewardTrainer
+    from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
+    from pvg_hf.trainers.prover_grpo import ProverGRPOTrainer
+    from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
+
+# Names are imported when they are first asked for, so that `import pvg_hf` does not wait for torch.
+_MODULES = {
+    "NoisyRewardConfig": "pvg_hf.trainers.noisy_reward_config",
+    "NoisyRewardTrainer": "pvg_hf.trainers.noisy_reward",
+    "ProverGRPOConfig": "pvg_hf.trainers.prover_grpo_config",
+    "ProverGRPOTrainer": "pvg_hf.trainers.prover_grpo",
+    "VerifierScorer": "pvg_hf.scoring",
+    "load_recipe": "pvg_hf.config",
+    "load_task": "pvg_hf.tasks",
+    "play": "pvg_hf.game.play",
+}
+
+__all__ = [
+    "NoisyRewardConfig",
+    "NoisyRewardTrainer",
+    "ProverGRPOConfig",
+    "ProverGRPOTrainer",
+    "VerifierScorer",
+    "load_recipe",
+    "load_task",
+    "play",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return vars(import_module(_MODULES[name]))[name]
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

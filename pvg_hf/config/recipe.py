@@ -1,0 +1,62 @@
+"""A recipe: everything that a game depends on."""
+
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, model_validator
+
+from pvg_hf.config import sections as s
+
+
+@s.section
+class Recipe:
+    """A game's recipe. A file states what differs from these defaults."""
+
+    name: str = Field("game", pattern=r"^[\w.-]+$", description="Names the run's folder.")
+    seed: Annotated[int, Field(ge=0)] = Field(0, description="Every draw derives from it.")
+    num_rounds: s.Count = Field(2, description="Rounds to play; may be raised later.")
+    output_dir: str = Field("runs", description="Where run folders are made.")
+    device: str = Field("auto", pattern=r"^(auto|cpu|cuda)$", description="`auto` takes a GPU where there is one.")
+    task: s.TaskConfig = Field(default_factory=s.TaskConfig)
+    split: s.SplitConfig = Field(default_factory=s.SplitConfig)
+    bootstrap: s.BootstrapConfig = Field(default_factory=s.BootstrapConfig)
+    data: s.DataConfig = Field(default_factory=s.DataConfig)
+    noise: s.NoiseConfig = Field(default_factory=s.NoiseConfig)
+    verifier: s.VerifierConfig = Field(default_factory=s.VerifierConfig)
+    prover: s.ProverConfig = Field(default_factory=s.ProverConfig)
+    stopping: s.StoppingConfig = Field(default_factory=s.StoppingConfig)
+    watchdogs: s.WatchdogConfig = Field(default_factory=s.WatchdogConfig)
+    mint: s.MintConfig = Field(default_factory=s.MintConfig)
+    evaluation: s.EvaluationConfig = Field(default_factory=s.EvaluationConfig)
+    logging: s.LoggingConfig = Field(default_factory=s.LoggingConfig)
+    rounds: dict[Annotated[int, Field(ge=0)], dict[str, Any]] = Field(
+        default_factory=dict, description="Sections to override in single rounds, by round index."
+    )
+
+    @model_validator(mode="after")
+    def _check_rounds(self) -> "Recipe":
+        for round_index in self.rounds:
+            self.for_round(round_index)
+        return self
+
+    def for_round(self, round_index: int) -> "Recipe":
+        """The recipe with round `round_index`'s overrides applied."""
+        if round_index not in self.rounds:
+            return self
+        merged = merge({**self.to_dict(), "rounds": {}}, self.rounds[round_index])
+        return RECIPE_ADAPTER.validate_python(merged)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, fit for YAML; `load_recipe` reads them back to an equal recipe."""
+        return RECIPE_ADAPTER.dump_python(self, mode="json")
+
+
+RECIPE_ADAPTER: TypeAdapter[Recipe] = TypeAdapter(Recipe)
+
+
+def merge(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
+    """`base` with the leaves of `override` put in; neither is changed."""
+    merged = dict(base)
+    for key, value in override.items():
+        is_section = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = merge(merged[key], value) if is_section else value
+    return merged

@@ -1,0 +1,205 @@
+"""Solutions that somebody else wrote, as rows of the pool: matched to the verifier's problems and graded anew."""
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset, load_dataset
+
+from pvg_hf.data.pool import iterate_pool
+from pvg_hf.data.schema import BASE_ROUND, make_solution
+from pvg_hf.data.split import VERIFIER_PARTS, normalized_text
+from pvg_hf.roles import Role
+from pvg_hf.tasks.base import Task
+
+logger = logging.getLogger(__name__)
+
+IMPORT_COLUMNS = ("problem_id", "problem", "solution", "label", "prover")
+DEFAULT_COLUMNS = {name: name for name in ("problem_id", "problem", "solution")}
+
+NumberedRow = tuple[str, Mapping[str, Any]]
+"""Where a row stands (`file.jsonl, line 3`) and what it holds."""
+
+
+def import_solutions(
+    source: str,
+    task: Task,
+    problems: Mapping[str, Dataset],
+    *,
+    columns: Mapping[str, str] | None = None,
+    role: Role | str = Role.BASE,
+    split: str = "train",
+) -> Iterator[dict[str, Any]]:
+    """
+    Read solutions from a file or a dataset and build a row of the pool for each that solves a problem of the verifier.
+
+    Correctness and outcome come from the task's grade, whatever the source says. Rows that match no problem of the
+    parts `verifier` and `verifier_heldout` are counted, logged and left out.
+
+    Args:
+        source (`str`):
+            A `.jsonl` or `.parquet` file, or else the id of a dataset on the Hub or a folder, which is streamed.
+        task ([`~pvg_hf.tasks.base.Task`]):
+            Grades the solutions.
+        problems (`Mapping[str, Dataset]`):
+            The split (see [`~pvg_hf.data.split.split_problems`]).
+        columns (`Mapping[str, str]`, *optional*):
+            What the source calls our columns, e.g. `{"solution": "response", "problem": "question"}`. `problem_id` or
+            `problem` tells the problem, by its id or by its text up to white space, and `solution` is the text;
+            unmapped, they are looked for under these names. `label` (0, 1 or null) is read only if it is mapped, and
+            becomes what the verifier is told; else the verifier is told the grade. `prover` (who wrote the text) is
+            read only if it is mapped, and is otherwise `source`.
+        role (`str`, defaults to `"base"`):
+            Role of all rows.
+        split (`str`, defaults to `"train"`):
+            Split of a dataset on the Hub; not used for files.
+
+    Yields:
+        `dict[str, Any]`: rows with `round_index` -1, in the order of the source. The text's length in tokens is not
+        known (null), and no text counts as truncated.
+
+    Raises:
+        ValueError: if the source cannot be read, a row is broken (the message says where it stands), or no row at all
+            matches a problem of the verifier.
+    """
+    names = {**DEFAULT_COLUMNS, **_checked_columns(columns or {})}
+    finder = _ProblemFinder(problems)
+    num_rows, sample_indices = 0, Counter()
+    for place, row in _read(source, split):
+        num_rows += 1
+        found = finder.find(place, row, names)
+        if found is None:
+            continue
+        part, problem = found
+        solution = _text(place, row, names["solution"])
+        grade = task.grade(problem, solution)
+        yield make_solution(
+            task=task,
+            problem=problem,
+            part=part,
+            role=role,
+            round_index=BASE_ROUND,
+            prover=_text(place, row, names["prover"]) if "prover" in names else source,
+            solution=solution,
+            grade=grade,
+            label=_label(place, row, names["label"]) if "label" in names else int(grade.correct),
+            sample_index=sample_indices[problem["problem_id"]],
+            num_tokens=None,
+            is_truncated=False,
+        )
+        sample_indices[problem["problem_id"]] += 1
+    _report(source, num_rows, sample_indices.total())
+
+
+class _ProblemFinder:
+    """The verifier's problems, by id and by text."""
+
+    def __init__(self, problems: Mapping[str, Dataset]):
+        self.problems = problems
+        self.by_id: dict[str, tuple[str, int]] = {}
+        self.by_text: dict[str, tuple[str, int]] = {}
+        for part in VERIFIER_PARTS:
+            for index, problem_id in enumerate(problems[part]["problem_id"]):
+                self.by_id[problem_id] = (part, index)
+            for index, text in enumerate(problems[part]["problem"]):
+                self.by_text.setdefault(normalized_text(text), (part, index))
+
+    def find(
+        self, place: str, row: Mapping[str, Any], names: Mapping[str, str]
+    ) -> tuple[str, Mapping[str, Any]] | None:
+        """The part and the problem that a row is about; `None` if it is none of the verifier's."""
+        has_id, has_text = names["problem_id"] in row, names["problem"] in row
+        if not has_id and not has_text:
+            raise ValueError(
+                f"{place}: neither `{names['problem_id']}` nor `{names['problem']}` tells the problem; the row has "
+                f"{list(row)}. Name the columns with `columns`."
+            )
+        text = normalized_text(_text(place, row, names["problem"])) if has_text else None
+        by_id = self.by_id.get(str(row[names["problem_id"]])) if has_id else None
+        found = by_id or self.by_text.get(text)
+        if found is None:
+            return None
+        part, index = found
+        problem = self.problems[part][index]
+        if text not in (None, normalized_text(problem["problem"])):
+            raise ValueError(
+                f"{place}: the id `{problem['problem_id']}` is one of the verifier's problems, but the text is not "
+                f"that problem's: {text[:80]!r}. Map only the column that tells the problem, and drop the other."
+            )
+        return part, problem
+
+
+def _read(source: str, split: str) -> Iterator[NumberedRow]:
+    path = Path(source)
+    if path.suffix == ".jsonl":
+        return _read_jsonl(path)
+    if path.suffix == ".parquet":
+        return _numbered(source, (row for batch in iterate_pool(path) for row in batch.to_pylist()))
+    return _numbered(f"{source}[{split}]", load_dataset(source, split=split, streaming=True))
+
+
+def _numbered(name: str, rows: Iterator[Mapping[str, Any]]) -> Iterator[NumberedRow]:
+    for index, row in enumerate(rows):
+        yield f"{name}, row {index}", row
+
+
+def _read_jsonl(path: Path) -> Iterator[NumberedRow]:
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            place = f"{path}, line {number}"
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError as err:  # JSONDecodeError or UnicodeDecodeError
+                raise ValueError(f"{place}: not valid JSON ({err}).") from err
+            if not isinstance(row, dict):
+                raise ValueError(f"{place}: a line must hold one JSON object; got {line[:80]!r}.")
+            yield place, row
+
+
+def _checked_columns(columns: Mapping[str, str]) -> Mapping[str, str]:
+    unknown = [name for name in columns if name not in IMPORT_COLUMNS]
+    if unknown:
+        raise ValueError(f"`columns` maps {unknown}, which an import does not know; it maps {list(IMPORT_COLUMNS)}.")
+    return columns
+
+
+def _text(place: str, row: Mapping[str, Any], column: str) -> str:
+    value = row.get(column)
+    if not isinstance(value, str):
+        found = f"is {value!r}" if column in row else f"is missing; the row has {list(row)}"
+        raise ValueError(f"{place}: `{column}` must be a text, but it {found}.")
+    try:
+        value.encode()
+    except UnicodeEncodeError as err:  # JSON can spell half of a surrogate pair
+        raise ValueError(f"{place}: `{column}` cannot be written as UTF-8 ({err}).") from err
+    return value
+
+
+def _label(place: str, row: Mapping[str, Any], column: str) -> int | None:
+    if column not in row:
+        raise ValueError(f"{place}: the column `{column}`, mapped to `label`, is missing; the row has {list(row)}.")
+    label = row[column]
+    if label not in (0, 1, None):
+        raise ValueError(f"{place}: `{column}` must be 0 or 1 (or false, true), or null to abstain; got {label!r}.")
+    return None if label is None else int(label)
+
+
+def _report(source: str, num_rows: int, num_imported: int) -> None:
+    if num_imported == 0:
+        raise ValueError(
+            f"None of the {num_rows} solutions of `{source}` is for a problem of the verifier ({VERIFIER_PARTS}). "
+            "Check the columns that tell the problem, and that the task is the same."
+        )
+    logger.info("Imported %d solutions of `%s`.", num_imported, source)
+    if num_imported < num_rows:
+        logger.warning(
+            "%d of the %d solutions of `%s` were left out: their problems are not among the verifier's.",
+            num_rows - num_imported,
+            num_rows,
+            source,
+        )

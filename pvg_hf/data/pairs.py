@@ -1,0 +1,239 @@
+"""Pairs of a correct and an incorrect solution of one problem, for the verifier."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+from datasets import Dataset, Features, Value
+
+from pvg_hf.data.candidates import ROLES, Candidates, read_candidates
+from pvg_hf.data.mixture import SIDES, Choice, check_weights, choose_solutions, count_by_source
+from pvg_hf.data.pool import PathLike
+from pvg_hf.data.report import PairReport
+from pvg_hf.data.schema import environment_name, round_name
+from pvg_hf.data.split import PARTS
+from pvg_hf.data.spool import spool_dataset
+from pvg_hf.data.texts import RowTexts
+from pvg_hf.seeding import derive_rng
+
+CorrectSource = Literal["prover", "dataset", "both"]
+REFERENCE = "reference"
+"""Role of a chosen text that is the problem's own reference, and the name of its source."""
+
+PAIR_FEATURES = Features(
+    {
+        "problem_id": Value("string"),
+        "problem": Value("string"),
+        "chosen": Value("string"),
+        "rejected": Value("string"),
+        "chosen_role": Value("string"),
+        "rejected_role": Value("string"),
+        "chosen_round": Value("int32"),
+        "rejected_round": Value("int32"),
+        "environment": Value("string"),
+        "source": Value("string"),
+        "chosen_correct": Value("bool"),
+        "rejected_correct": Value("bool"),
+    }
+)
+PAIRS_PER_BATCH = 8192
+ROLE_NAMES = np.array([role.value for role in ROLES], dtype=object)
+
+
+def build_pairs(
+    pool_paths: PathLike | Sequence[PathLike],
+    *,
+    seed: int,
+    round_index: int,
+    weights: Mapping[int, float],
+    solutions_per_problem: int,
+    correct_source: CorrectSource = "prover",
+    parts: Sequence[str] = ("verifier",),
+) -> tuple[Dataset, PairReport]:
+    """
+    Build the pairs that the verifier of a round is trained on.
+
+    The pool is streamed twice, first without holding any text and then for the texts of the pairs, so that memory
+    grows with the pairs. The result depends neither on the order of the files nor on that of their rows.
+
+    Args:
+        pool_paths (`str`, `PathLike` or a sequence of them):
+            Pool files of all rounds that weigh more than 0.
+        seed (`int`):
+            Of the recipe.
+        round_index (`int`):
+            Round of the verifier.
+        weights (`Mapping[int, float]`):
+            Weight of each source (see [`~pvg_hf.data.mixture.mixture_weights`]).
+        solutions_per_problem (`int`):
+            Slots per problem, half of them for solutions labelled correct; at least 2. A problem gives half as many
+            pairs, or as many as its chosen solutions can form; each is used as often as any other, give or take one.
+        correct_source (`str`, defaults to `"prover"`):
+            Where the correct sides come from: `"prover"` (the pool), `"dataset"` (the problem's reference, always) or
+            `"both"` (the reference takes one of the correct slots).
+        parts (`Sequence[str]`, defaults to `("verifier",)`):
+            Parts of the split whose problems are used.
+
+    Returns:
+        `tuple[Dataset, PairReport]`: shuffled pairs with the columns `PAIR_FEATURES`, and the counts. Roles and rounds
+        are those of the writer; `environment` and `source` are the incorrect solution's; `chosen_correct` and
+        `rejected_correct` are clean, for evaluation only. A reference has the role `reference` and no round.
+
+    Raises:
+        ValueError: for a setting out of its range, or if not a single pair can be built (the message counts why).
+    """
+    _check_settings(weights, solutions_per_problem, correct_source, parts)
+    has_reference = correct_source != "prover"
+    candidates = read_candidates(
+        pool_paths,
+        parts=parts,
+        rounds=[source for source, weight in weights.items() if weight > 0],
+        skip_references=has_reference,
+    )
+    choice = choose_solutions(
+        candidates,
+        weights,
+        solutions_per_problem=solutions_per_problem,
+        seed=seed,
+        round_index=round_index,
+        num_references={"prover": 0, "both": 1, "dataset": solutions_per_problem}[correct_source],
+    )
+    matches = _match(candidates, choice.chosen, solutions_per_problem // 2, has_reference=has_reference)
+    report = _report(candidates, choice, matches)
+    if report.num_pairs == 0:
+        raise ValueError(report.explain_failure())
+    order = derive_rng(seed, round_name(round_index), "pairs", "shuffle").permutation(report.num_pairs)
+    batches = _pair_batches(pool_paths, candidates, matches.reordered(order))
+    return spool_dataset(batches, PAIR_FEATURES.arrow_schema), report
+
+
+@dataclass(frozen=True)
+class _Matches:
+    """
+    Pairs as indices.
+
+    Args:
+        problem (`np.ndarray` of shape `(num_pairs,)`):
+            Index of the problem.
+        correct (`np.ndarray` of shape `(num_pairs,)`):
+            Index of the candidate labelled correct, -1 for the problem's reference.
+        incorrect (`np.ndarray` of shape `(num_pairs,)`):
+            Index of the candidate labelled incorrect.
+        without_pair (`dict[str, int]`):
+            Number of problems that lack a side, by the side they lack.
+    """
+
+    problem: np.ndarray
+    correct: np.ndarray
+    incorrect: np.ndarray
+    without_pair: dict[str, int]
+
+    def reordered(self, order: np.ndarray) -> "_Matches":
+        return replace(self, problem=self.problem[order], correct=self.correct[order], incorrect=self.incorrect[order])
+
+
+def _match(candidates: Candidates, chosen: np.ndarray, max_pairs: int, *, has_reference: bool) -> _Matches:
+    """
+    Match the chosen solutions of each problem, in turn. With m correct and n incorrect ones, turn t takes correct
+    t mod m and incorrect (t + t // lcm(m, n)) mod n: no pair comes twice before all m n have, and uses stay even.
+    """
+    num_problems = len(candidates.problem_ids)
+    rows = candidates.rows[chosen]
+    side = rows["problem"].astype(np.int64) * len(SIDES) + rows["label"]
+    num_found = np.bincount(side, minlength=num_problems * len(SIDES))
+    first = (np.cumsum(num_found) - num_found).reshape(-1, len(SIDES))  # where the problem's side starts in `chosen`
+    num_incorrect, num_correct = num_found.reshape(-1, len(SIDES)).T
+    num_correct = num_correct + has_reference
+
+    num_pairs = np.minimum(max_pairs, num_correct * num_incorrect)
+    problem = np.repeat(np.arange(num_problems), num_pairs)
+    turn = np.arange(len(problem)) - np.repeat(np.cumsum(num_pairs) - num_pairs, num_pairs)
+    lap = turn // np.lcm(num_correct, num_incorrect)[problem]
+    correct = turn % num_correct[problem] - has_reference  # the reference comes first, as -1
+    incorrect = (turn + lap) % num_incorrect[problem]
+    return _Matches(
+        problem=problem,
+        correct=np.where(correct < 0, -1, chosen[first[problem, 1] + correct]),
+        incorrect=chosen[first[problem, 0] + incorrect],
+        without_pair={
+            "no_solution": int(((num_correct == 0) & (num_incorrect == 0)).sum()),
+            "no_correct": int(((num_correct == 0) & (num_incorrect > 0)).sum()),
+            "no_incorrect": int(((num_correct > 0) & (num_incorrect == 0)).sum()),
+        },
+    )
+
+
+def _pair_batches(
+    pool_paths: PathLike | Sequence[PathLike], candidates: Candidates, matches: _Matches
+) -> Iterator[pa.RecordBatch]:
+    """The pairs with their texts, in the order of `matches`."""
+    rows, is_reference = candidates.rows["row"], matches.correct < 0
+    used = np.concatenate([matches.correct[~is_reference], matches.incorrect])
+    solutions = RowTexts(pool_paths, "solution", rows[used])
+    # A problem's own texts stand beside each of its solutions; one row of each problem will do.
+    _, first_pair = np.unique(matches.problem, return_index=True)
+    a_row = np.zeros(len(candidates.problem_ids), dtype=np.int64)
+    a_row[matches.problem[first_pair]] = rows[matches.incorrect[first_pair]]
+    problems = RowTexts(pool_paths, "problem", a_row[matches.problem])
+    references = RowTexts(pool_paths, "reference", a_row[matches.problem[is_reference]])
+    problem_ids = np.array(candidates.problem_ids, dtype=object)
+
+    for start in range(0, len(matches.problem), PAIRS_PER_BATCH):
+        part = slice(start, start + PAIRS_PER_BATCH)
+        problem, by_reference = matches.problem[part], is_reference[part]
+        correct, incorrect = candidates.rows[matches.correct[part]], candidates.rows[matches.incorrect[part]]
+        chosen = np.empty(len(problem), dtype=object)
+        chosen[~by_reference] = solutions.take(correct["row"][~by_reference])
+        chosen[by_reference] = references.take(a_row[problem[by_reference]])
+        columns = {
+            "problem_id": problem_ids[problem],
+            "problem": problems.take(a_row[problem]),
+            "chosen": chosen,
+            "rejected": solutions.take(incorrect["row"]),
+            "chosen_role": np.where(by_reference, REFERENCE, ROLE_NAMES[correct["role"]]),
+            "rejected_role": ROLE_NAMES[incorrect["role"]],
+            "chosen_round": pa.array(correct["round_index"], mask=by_reference),
+            "rejected_round": incorrect["round_index"],
+            "environment": [
+                environment_name(k, ROLES[role]) for k, role in incorrect[["round_index", "role"]].tolist()
+            ],
+            "source": [round_name(k) for k in incorrect["round_index"].tolist()],
+            "chosen_correct": correct["correct"] | by_reference,
+            "rejected_correct": incorrect["correct"],
+        }
+        yield pa.RecordBatch.from_pydict(columns, schema=PAIR_FEATURES.arrow_schema)
+
+
+def _report(candidates: Candidates, choice: Choice, matches: _Matches) -> PairReport:
+    rounds = candidates.rows["round_index"]
+    references = np.unique(matches.problem[matches.correct < 0])
+    correct = count_by_source(rounds[np.unique(matches.correct[matches.correct >= 0])])
+    return PairReport(
+        num_pairs=len(matches.problem),
+        num_problems=len(np.unique(matches.problem)),
+        num_solutions=candidates.num_solutions,
+        dropped=dict(candidates.dropped),
+        failed=dict(candidates.failed),
+        correct={**correct, REFERENCE: len(references)} if len(references) else dict(correct),
+        incorrect=dict(count_by_source(rounds[np.unique(matches.incorrect)])),
+        short=dict(choice.short),
+        refilled=dict(choice.refilled),
+        unfilled=choice.unfilled,
+        without_pair=matches.without_pair,
+    )
+
+
+def _check_settings(
+    weights: Mapping[int, float], solutions_per_problem: int, correct_source: str, parts: Sequence[str]
+) -> None:
+    check_weights(weights)
+    if solutions_per_problem < 2:
+        raise ValueError(
+            f"`solutions_per_problem` must be at least 2, one of each label; got {solutions_per_problem}."
+        )
+    if correct_source not in get_args(CorrectSource):
+        raise ValueError(f"Unknown `correct_source` `{correct_source}`; allowed are {list(get_args(CorrectSource))}.")
+    if isinstance(parts, str) or not parts or not set(parts) <= set(PARTS):
+        raise ValueError(f"`parts` must be a sequence of some of {list(PARTS)}; got {parts!r}.")

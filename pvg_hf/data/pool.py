@@ -1,0 +1,182 @@
+"""The pool on disk: Parquet files that appear whole or not at all and are read in bounded memory."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from datasets import Dataset, Features
+
+from pvg_hf.data.spool import spool_dataset
+
+ROW_GROUP_SIZE = 8192
+"""Rows held in memory at a time, when writing and when reading."""
+
+PathLike = str | os.PathLike[str]
+
+
+def write_pool(path: PathLike, batches: Iterable[Sequence[dict[str, Any]]], features: Features) -> int:
+    """
+    Write rows to a Parquet file, which appears under its name only once it is complete and on disk.
+
+    Equal rows give equal bytes, however they are batched. Every page carries a checksum.
+
+    Args:
+        path (`str` or `PathLike`):
+            The file to write, or to replace; its folder is made.
+        batches (`Iterable[Sequence[dict[str, Any]]]`):
+            Rows as [`~pvg_hf.data.schema.make_solution`] builds them, in batches of any size.
+        features ([`~datasets.Features`]):
+            The columns (see [`~pvg_hf.data.schema.solution_features`]).
+
+    Returns:
+        `int`: number of rows written.
+
+    Raises:
+        ValueError: if a row lacks a column or has one too many.
+    """
+    num_rows = 0
+    with (
+        _replacing(Path(path)) as temporary,
+        pq.ParquetWriter(temporary, features.arrow_schema, compression="zstd", write_page_checksum=True) as writer,
+    ):
+        for rows in _regrouped(batches):
+            _check_keys(rows, features)
+            writer.write_table(pa.Table.from_pylist(rows, schema=features.arrow_schema))
+            num_rows += len(rows)
+    return num_rows
+
+
+def iterate_pool(
+    paths: PathLike | Sequence[PathLike], columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """
+    Stream the rows of one or more Parquet files, in the order of the files, at most `ROW_GROUP_SIZE` rows at a time.
+
+    Args:
+        paths (`str`, `PathLike` or a sequence of them):
+            The files.
+        columns (`Sequence[str]`, *optional*):
+            Columns to read, in this order; all by default.
+
+    Raises:
+        FileNotFoundError: if a file does not exist.
+        ValueError: if a file is corrupt or cut short, or lacks a column.
+    """
+    for path in _as_paths(paths):
+        with _explaining(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+            _check_columns(path, file.schema_arrow, columns)
+            yield from file.iter_batches(batch_size=ROW_GROUP_SIZE, columns=columns, use_threads=False)
+
+
+def load_pool(paths: PathLike | Sequence[PathLike], columns: Sequence[str] | None = None) -> Dataset:
+    """
+    The rows of one or more pool files as a dataset: in memory up to 64 MiB, memory-mapped from a temporary file beyond.
+
+    Args:
+        paths (`str`, `PathLike` or a sequence of them):
+            Files of one task, i.e. with the same columns.
+        columns (`Sequence[str]`, *optional*):
+            Columns to read, in this order; all by default.
+
+    Raises:
+        FileNotFoundError: if a file does not exist.
+        ValueError: as [`iterate_pool`], or if there is no file or the files' columns differ.
+    """
+    files = _as_paths(paths)
+    schema = _common_schema(files, columns)
+    batches = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in iterate_pool(files, columns))
+    return spool_dataset(batches, schema)
+
+
+def _as_paths(paths: PathLike | Sequence[PathLike]) -> list[Path]:
+    return [Path(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A temporary name beside `path`; moved to `path` when the block ends well, removed when it does not."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        yield temporary
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _sync_folder(path: Path) -> None:
+    """Make a renaming in the folder outlast a power cut."""
+    if os.name != "posix":  # elsewhere a folder cannot be opened
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _regrouped(batches: Iterable[Sequence[dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:
+    """The same rows in batches of `ROW_GROUP_SIZE`, so that the file does not show how they came."""
+    rows = chain.from_iterable(batches)
+    while group := list(islice(rows, ROW_GROUP_SIZE)):
+        yield group
+
+
+def _check_keys(rows: Sequence[dict[str, Any]], features: Features) -> None:
+    for row in rows:
+        if row.keys() != features.keys():
+            missing, unknown = sorted(features.keys() - row.keys()), sorted(row.keys() - features.keys())
+            raise ValueError(
+                f"A row of problem `{row.get('problem_id')}` does not fit the pool: missing columns {missing}, "
+                f"unknown columns {unknown}."
+            )
+
+
+@contextmanager
+def _explaining(path: Path) -> Iterator[None]:
+    """Name the file when its bytes make no sense, and say what to do."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as err:
+        if isinstance(err, OSError) and err.errno is not None:  # the system's own: not found, no permission, ...
+            raise
+        raise ValueError(
+            f"`{path}` is not a readable Parquet file: {str(err).strip()} It may be corrupt or cut short. If a phase "
+            "of a run wrote it, delete it and run that phase again; the other phases' files are not affected."
+        ) from err
+
+
+def _check_columns(path: Path, schema: pa.Schema, columns: Sequence[str] | None) -> None:
+    missing = [name for name in columns or () if name not in schema.names]
+    if missing:
+        raise ValueError(f"`{path}` lacks the columns {missing}; it has {schema.names}.")
+
+
+def _common_schema(paths: Sequence[Path], columns: Sequence[str] | None) -> pa.Schema:
+    """The schema of `columns`, which all files must share."""
+    if not paths:
+        raise ValueError("No pool file was given; name at least one.")
+    features = [_read_features(path, columns) for path in paths]
+    for path, other in zip(paths, features):
+        if other != features[0]:
+            raise ValueError(
+                f"`{path}` has the columns {dict(other)}, but `{paths[0]}` has {dict(features[0])}. Pools can be "
+                "loaded together only if they are of one task."
+            )
+    return features[0].arrow_schema
+
+
+def _read_features(path: Path, columns: Sequence[str] | None) -> Features:
+    with _explaining(path):
+        schema = pq.read_schema(path)
+    _check_columns(path, schema, columns)
+    features = Features.from_arrow_schema(schema)
+    return Features({name: features[name] for name in columns or schema.names})

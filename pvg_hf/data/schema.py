@@ -1,0 +1,163 @@
+"""What a row of the pool holds, how a solution ended, and what its source is called."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from datasets import Features, Value
+
+from pvg_hf.roles import Role
+from pvg_hf.tasks.base import Grade, Problem, Task
+
+BASE_ROUND = -1
+"""`round_index` of the base prover's and of imported solutions."""
+
+SOLUTION_COLUMNS: dict[str, Value] = {
+    "problem_id": Value("string"),
+    "problem": Value("string"),
+    "reference": Value("string"),
+    "part": Value("string"),
+    "role": Value("string"),
+    "round_index": Value("int32"),
+    "prover": Value("string"),
+    "solution": Value("string"),
+    "answer": Value("string"),
+    "correct": Value("bool"),
+    "label": Value("int8"),
+    "outcome": Value("string"),
+    "score": Value("float64"),
+    "sample_index": Value("int32"),
+    "num_tokens": Value("int32"),
+    "is_truncated": Value("bool"),
+}
+"""The columns that every pool has, whatever its task."""
+
+
+class Outcome(StrEnum):
+    """How a solution ended. The codes are stable: pools, reports and the Hub hold them."""
+
+    VERIFIED = "VERIFIED"
+    PROOF_INVALID = "PROOF_INVALID"
+    NO_ANSWER = "NO_ANSWER"
+    TRUNCATED = "TRUNCATED"
+    UNCERTIFIED = "UNCERTIFIED"
+
+
+FAILED_OUTCOMES = frozenset({Outcome.NO_ANSWER, Outcome.TRUNCATED, Outcome.UNCERTIFIED})
+"""Kept in the pool and counted, but never in a pair: they show how a solution failed, not that it is wrong."""
+
+
+def outcome_of(grade: Grade, is_truncated: bool) -> Outcome:
+    """
+    How a graded solution ended; the first rule that applies decides.
+
+    Args:
+        grade ([`~pvg_hf.tasks.base.Grade`]):
+            What the task says of the text.
+        is_truncated (`bool`):
+            Whether the text was cut at the prover's length limit. A cut text that states an answer counts as any other.
+    """
+    if grade.answer is None:
+        return Outcome.TRUNCATED if is_truncated else Outcome.NO_ANSWER
+    if grade.certified is False:
+        return Outcome.UNCERTIFIED
+    return Outcome.VERIFIED if grade.correct else Outcome.PROOF_INVALID
+
+
+def solution_features(task: Task) -> Features:
+    """
+    The columns of a pool of `task`: the common ones, then the task's `columns`, then its `detail_columns`.
+
+    Raises:
+        ValueError: if the task names a column that stands already.
+    """
+    own = [*task.columns, *task.detail_columns]
+    taken = sorted(name for name in set(own) if name in SOLUTION_COLUMNS or own.count(name) > 1)
+    if taken:
+        raise ValueError(
+            f"Task `{task.name}` names the columns {taken} in `columns` or `detail_columns`, but a pool has them "
+            f"already. Rename them; taken are {list(SOLUTION_COLUMNS)} and each other's names."
+        )
+    return Features({**SOLUTION_COLUMNS, **task.columns, **task.detail_columns})
+
+
+def make_solution(
+    *,
+    task: Task,
+    problem: Problem,
+    part: str,
+    role: Role | str,
+    round_index: int,
+    prover: str,
+    solution: str,
+    grade: Grade,
+    label: int | None,
+    sample_index: int,
+    num_tokens: int | None,
+    is_truncated: bool,
+    score: float | None = None,
+) -> dict[str, Any]:
+    """
+    One row of the pool.
+
+    Args:
+        task ([`~pvg_hf.tasks.base.Task`]):
+            Names the columns beyond the common ones.
+        problem (`Mapping[str, Any]`):
+            The problem with the task's `columns`.
+        part (`str`):
+            The part of the split in which the problem stands.
+        role ([`~pvg_hf.roles.Role`]), round_index (`int`), prover (`str`):
+            Who wrote the solution: in which role, in which round (-1 = before the first) and under which name.
+        solution (`str`), grade ([`~pvg_hf.tasks.base.Grade`]):
+            The text and its clean grade.
+        label (`int`, *optional*):
+            What the verifier is told: 1 correct, 0 incorrect, `None` if the checker abstained.
+        sample_index (`int`):
+            Tells the solutions of one problem, role and round apart.
+        num_tokens (`int`, *optional*):
+            Length in the prover's tokens; `None` where nobody knows (imported solutions).
+        is_truncated (`bool`):
+            Whether the text was cut at the prover's length limit.
+        score (`float`, *optional*):
+            Score by the verifier of the same round.
+
+    Raises:
+        ValueError: for a label or a role that there is not.
+    """
+    if label not in (0, 1, None):
+        raise ValueError(f"`label` must be 1 (correct), 0 (incorrect) or None (abstained); got {label!r}.")
+    return {
+        "problem_id": problem["problem_id"],
+        "problem": problem["problem"],
+        "reference": problem["reference"],
+        "part": part,
+        "role": Role(role).value,
+        "round_index": round_index,
+        "prover": prover,
+        "solution": solution,
+        "answer": grade.answer,
+        "correct": grade.correct,
+        "label": label,
+        "outcome": outcome_of(grade, is_truncated).value,
+        "score": score,
+        "sample_index": sample_index,
+        "num_tokens": num_tokens,
+        "is_truncated": is_truncated,
+        **_picked(problem, task.columns),
+        **_picked(grade.detail, task.detail_columns),
+    }
+
+
+def round_name(round_index: int) -> str:
+    """`base` for the round before the first, then `round-000`, `round-001`, ..."""
+    return "base" if round_index == BASE_ROUND else f"round-{round_index:03d}"
+
+
+def environment_name(round_index: int, role: Role | str) -> str:
+    """The environment of a solution: `base`, `round-000-helpful`, `round-000-sneaky`, ..."""
+    return "base" if round_index == BASE_ROUND else f"{round_name(round_index)}-{Role(role).value}"
+
+
+def _picked(values: Mapping[str, Any], columns: Mapping[str, Value]) -> dict[str, Any]:
+    return {name: values[name] for name in columns}

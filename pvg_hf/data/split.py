@@ -1,0 +1,152 @@
+"""The split of a task's problems into those of the verifier, those of the prover and those of the reports."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from datasets import Dataset
+
+from pvg_hf.seeding import derive_uniform
+
+PARTS = ("verifier", "verifier_heldout", "prover", "prover_heldout", "test")
+VERIFIER_PARTS = PARTS[:2]
+PROBLEM_COLUMNS = ("problem_id", "problem", "reference")
+
+
+def split_problems(
+    train: Dataset,
+    test: Dataset | None,
+    *,
+    seed: int,
+    verifier_share: float = 0.5,
+    heldout_share: float = 0.1,
+    test_share: float = 0.1,
+    stratify_by: str | None = None,
+) -> dict[str, Dataset]:
+    """
+    Split problems by a hash of (seed, problem id) into the parts of a game.
+
+    The part of a problem depends on no other problem, unless the split is stratified: then the shares hold within each
+    stratum, every part's size being its share rounded up or down.
+
+    Args:
+        train ([`~datasets.Dataset`]):
+            Problems to divide, with `problem_id` (unique), `problem` and `reference`.
+        test ([`~datasets.Dataset`], *optional*):
+            The task's own test split, which becomes the part `test` as it is; `None` if the task has none.
+        seed (`int`):
+            Of the recipe.
+        verifier_share (`float`, defaults to 0.5):
+            Share of the game's problems that goes to the verifier, in (0, 1); the prover gets the others.
+        heldout_share (`float`, defaults to 0.1):
+            Share of the verifier's problems, and of the prover's, that is held out, in (0, 1).
+        test_share (`float`, defaults to 0.1):
+            Share of `train` that becomes the part `test`, in (0, 1); not used when `test` is given.
+        stratify_by (`str`, *optional*):
+            A column of `train`. Without it the shares hold in expectation.
+
+    Returns:
+        `dict[str, Dataset]`: a dataset for each of `PARTS`, in the order of the rows given.
+
+    Raises:
+        ValueError: if a share is out of its range, a column is missing, an id is repeated, the same text (up to white
+            space) stands in two parts, or a part is empty.
+    """
+    _check_shares(verifier_share=verifier_share, heldout_share=heldout_share, test_share=test_share)
+    _check_columns("train", train, PROBLEM_COLUMNS if stratify_by is None else (*PROBLEM_COLUMNS, stratify_by))
+    ids, texts = list(train["problem_id"]), list(train["problem"])
+    bounds = _part_bounds(verifier_share, heldout_share, test_share if test is None else 0.0)
+    strata = None if stratify_by is None else list(train[stratify_by])
+    part_indices = np.searchsorted(bounds, _positions(ids, seed, strata), side="right")
+    parts = [PARTS[index] for index in part_indices]
+    if test is not None:
+        _check_columns("test", test, PROBLEM_COLUMNS)
+        ids, texts, parts = ids + list(test["problem_id"]), texts + list(test["problem"]), parts + ["test"] * len(test)
+    _refuse_repeated_ids(ids, texts, parts)
+    _refuse_shared_texts(ids, texts, parts)
+    _refuse_empty_parts(parts)
+    split = {name: train.select(np.flatnonzero(part_indices == index)) for index, name in enumerate(PARTS)}
+    return split if test is None else {**split, "test": test}
+
+
+def normalized_text(text: str) -> str:
+    """`text` with every run of white space as one space: what makes two problem texts the same."""
+    return " ".join(text.split())
+
+
+def _part_bounds(verifier_share: float, heldout_share: float, test_share: float) -> np.ndarray:
+    """The upper ends of all parts but the last on the unit interval."""
+    game = 1 - test_share
+    kept = 1 - heldout_share
+    prover_start = game * verifier_share
+    return np.array([prover_start * kept, prover_start, prover_start + (game - prover_start) * kept, game])
+
+
+def _positions(ids: Sequence[str], seed: int, strata: Sequence[object] | None) -> np.ndarray:
+    """A point of [0, 1) for each problem; within a stratum the points are equally spaced, at a random offset."""
+    draws = np.array([derive_uniform(seed, "split", problem_id) for problem_id in ids])
+    if strata is None:
+        return draws
+    members: dict[str, list[int]] = defaultdict(list)
+    for index, stratum in enumerate(strata):
+        members[str(stratum)].append(index)
+    positions = np.empty(len(draws))
+    for stratum, indices in members.items():
+        ranked = np.array(indices)[np.argsort(draws[indices])]
+        offset = derive_uniform(seed, "split", "stratum", stratum)
+        positions[ranked] = (np.arange(len(ranked)) + offset) / len(ranked)
+    return positions
+
+
+def _check_shares(**shares: float) -> None:
+    for name, share in shares.items():
+        if not 0 < share < 1:
+            hint = f" Did you mean {share / 100:g}?" if 1 <= share < 100 else ""
+            raise ValueError(f"`{name}` is a fraction and must lie strictly between 0 and 1; got {share}.{hint}")
+
+
+def _check_columns(name: str, problems: Dataset, columns: Iterable[str]) -> None:
+    missing = [column for column in columns if column not in problems.column_names]
+    if missing:
+        raise ValueError(f"The {name} problems lack the columns {missing}; they have {problems.column_names}.")
+
+
+def _refuse_repeated_ids(ids: Sequence[str], texts: Sequence[str], parts: Sequence[str]) -> None:
+    repeated = {problem_id: count for problem_id, count in Counter(ids).items() if count > 1}
+    if not repeated:
+        return
+    example = next(iter(repeated))
+    rows = [index for index, problem_id in enumerate(ids) if problem_id == example]
+    num_texts = len({texts[index] for index in rows})
+    raise ValueError(
+        f"A `problem_id` must name one problem, but {len(repeated)} of them stand in several rows: `{example}` has "
+        f"{len(rows)} rows with {num_texts} different texts, in the parts {sorted({parts[index] for index in rows})}. "
+        "Rename or drop the repeated rows."
+    )
+
+
+def _refuse_shared_texts(ids: Sequence[str], texts: Sequence[str], parts: Sequence[str]) -> None:
+    first_seen: dict[str, int] = {}
+    leaks: list[tuple[int, int]] = []
+    for index, text in enumerate(texts):
+        first = first_seen.setdefault(normalized_text(text), index)
+        if parts[first] != parts[index]:
+            leaks.append((first, index))
+    if leaks:
+        (first, second), count = leaks[0], len(leaks)
+        raise ValueError(
+            f"The same problem text stands in two parts in {count} {'case' if count == 1 else 'cases'}, for example "
+            f"`{ids[first]}` in `{parts[first]}` and `{ids[second]}` in `{parts[second]}`: {texts[second][:80]!r}. "
+            "Drop one of each from the task's problems."
+        )
+
+
+def _refuse_empty_parts(parts: Iterable[str]) -> None:
+    counts = Counter(parts)
+    empty = [name for name in PARTS if not counts[name]]
+    if empty:
+        sizes = ", ".join(f"{name} {counts[name]}" for name in PARTS)
+        raise ValueError(
+            f"The split leaves {', '.join(f'`{name}`' for name in empty)} empty (sizes: {sizes}). Every part needs at "
+            "least one problem: give more problems or larger shares."
+        )

@@ -1,0 +1,87 @@
+"""Balanced best-of-n: can the verifier be trusted to choose, the harder it is searched (K24, fig. 6b)?"""
+
+import numpy as np
+import pandas as pd
+from scipy.special import gammaln
+
+from pvg_hf.evaluation.intervals import Figure, mean_by_problem, rate_by_problem
+
+
+def balanced_best_of_n(rows: pd.DataFrame, n: int, *, seed: int, num_resamples: int) -> Figure:
+    """
+    Share of correct choices when the highest score is chosen out of n/2 correct and n/2 incorrect solutions; chance is
+    .5 (K24, fig. 6b).
+
+    Args:
+        rows (`pd.DataFrame`):
+            Solutions with `problem_id`, `score` and `correct`. A problem is eligible when it has n/2 of either kind.
+        n (`int`):
+            Even, at least 2.
+        seed (`int`), num_resamples (`int`):
+            Of the bootstrap over problems. The draw of the solutions needs none: its expectation is exact.
+
+    Returns:
+        `Figure`: `n` is the number of eligible problems.
+
+    Raises:
+        ValueError: if `n` is odd or below 2.
+    """
+    if n < 2 or n % 2:
+        raise ValueError(
+            f"Balanced best-of-n takes half of n from either kind, so n must be even and at least 2; got {n}."
+        )
+    shares = {}
+    for problem_id, group in rows.groupby("problem_id", sort=False):
+        scores, correct = group["score"].to_numpy(float), group["correct"].to_numpy(bool)
+        if min(correct.sum(), (~correct).sum()) >= n // 2:
+            shares[problem_id] = share_of_correct_choices(scores[correct], scores[~correct], n // 2)
+    return _mean_share(np.array(list(shares.values())), list(shares), seed=seed, num_resamples=num_resamples)
+
+
+def share_of_correct_choices(correct_scores: np.ndarray, incorrect_scores: np.ndarray, half: int) -> float:
+    """
+    P(the highest-scoring of `half` correct and `half` incorrect solutions is correct), over all ways to draw them
+    without replacement. Solutions that tie for the highest score are equally likely to be chosen.
+
+    With M+ and M- the highest scores drawn of either kind, and `A_v(a) = P(M+ = v, drawn a times)`, `B_v(b)` likewise:
+    `sum_v [P(M+ = v) P(M- < v) + sum_{a, b >= 1} A_v(a) B_v(b) a / (a + b)]`.
+
+    Args:
+        correct_scores (`np.ndarray` of shape `(num_correct,)`), incorrect_scores (`np.ndarray` of shape `(num_incorrect,)`):
+            The solutions to draw from, at least `half` of either kind.
+        half (`int`):
+            Number drawn of either kind, at least 1.
+    """
+    share = 0.0
+    for value in np.unique(correct_scores):
+        top_correct = _top_probs(correct_scores, value, half)
+        top_incorrect = _top_probs(incorrect_scores, value, half)
+        share += top_correct[1:].sum() * top_incorrect[0]
+        a, b = np.arange(1, len(top_correct))[:, None], np.arange(1, len(top_incorrect))
+        share += (top_correct[1:, None] * top_incorrect[1:] * a / (a + b)).sum()
+    return round(float(share), 10)  # what the logarithms of large binomial coefficients are good for
+
+
+def _mean_share(shares: np.ndarray, problem_ids: list[str], *, seed: int, num_resamples: int) -> Figure:
+    if np.isin(shares, (0, 1)).all():  # a rate; drawing again from nothing but ones would give no interval
+        return rate_by_problem(shares, problem_ids)
+    return mean_by_problem(shares, problem_ids, seed=seed, num_resamples=num_resamples)
+
+
+def _top_probs(scores: np.ndarray, value: float, num_drawn: int) -> np.ndarray:
+    """
+    Element a: P(`num_drawn` of `scores` hold a copies of `value` and nothing above it). Element 0: all are below it.
+    Multivariate hypergeometric: `C(ties, a) C(below, num_drawn - a) / C(all, num_drawn)`.
+    """
+    num_ties, num_below = (scores == value).sum(), (scores < value).sum()
+    copies = np.arange(min(num_ties, num_drawn) + 1)
+    logs = _log_choose(num_ties, copies) + _log_choose(num_below, num_drawn - copies)
+    return np.exp(logs - _log_choose(len(scores), num_drawn))
+
+
+def _log_choose(total: int, chosen: np.ndarray | int) -> np.ndarray:
+    """log of the binomial coefficient; -inf where more are chosen than there are."""
+    chosen = np.asarray(chosen)
+    possible = chosen <= total
+    inside = np.where(possible, chosen, 0)
+    return np.where(possible, gammaln(total + 1) - gammaln(inside + 1) - gammaln(total - inside + 1), -np.inf)

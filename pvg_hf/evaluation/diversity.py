@@ -1,0 +1,46 @@
+"""Whether a prover still says different things: distinct texts, duplicates and lengths."""
+
+import pandas as pd
+
+from pvg_hf.evaluation.intervals import Figure, mean_by_problem, ratio_by_problem
+from pvg_hf.roles import Role
+from pvg_hf.seeding import derive_seed
+
+
+def diversity_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: int) -> dict[str, Figure]:
+    """
+    Figures of one role's texts. Distinct shares are only comparable for equally many solutions per problem.
+
+    Args:
+        rows (`pd.DataFrame`):
+            Solutions with `problem_id`, `solution` and `num_tokens`, all of this role.
+        role ([`~pvg_hf.roles.Role`]):
+            Ends the keys.
+        seed (`int`), num_resamples (`int`):
+            Of the bootstrap over problems.
+
+    Returns:
+        `dict[str, Figure]`: `distinct/<role>` (distinct texts per problem over solutions; `n` solutions),
+        `duplicates/<role>` (solutions of a problem that repeat another's text; `n` problems) and `num_tokens/<role>`
+        (mean length in the prover's tokens; `n` solutions of known length).
+    """
+    texts = rows.groupby("problem_id", sort=False)["solution"].agg(["size", "nunique"])
+    known = rows[rows["num_tokens"].notna()]
+    repeats = texts["size"] - texts["nunique"]
+    return {
+        f"distinct/{role}": ratio_by_problem(
+            texts["nunique"].to_numpy(float),
+            texts["size"].to_numpy(float),
+            seed=derive_seed(seed, "distinct", role),
+            num_resamples=num_resamples,
+        ),
+        f"duplicates/{role}": mean_by_problem(
+            repeats, repeats.index, seed=derive_seed(seed, "duplicates", role), num_resamples=num_resamples
+        ),
+        f"num_tokens/{role}": mean_by_problem(
+            known["num_tokens"],
+            known["problem_id"],
+            seed=derive_seed(seed, "num_tokens", role),
+            num_resamples=num_resamples,
+        ),
+    }

@@ -1,0 +1,64 @@
+"""What is wrong with the solutions, where the task can tell by itself (`first_flaw_kind`, `num_steps`, `num_flaws`)."""
+
+import pandas as pd
+
+from pvg_hf.evaluation.intervals import Figure, mean_by_problem, rate_by_problem
+from pvg_hf.roles import Role
+from pvg_hf.seeding import derive_seed
+
+FLAW_COLUMNS = ("first_flaw_kind", "num_steps", "num_flaws")
+
+
+def has_flaws(rows: pd.DataFrame) -> bool:
+    """Whether the task names the flaws of its solutions."""
+    return set(FLAW_COLUMNS) <= set(rows.columns)
+
+
+def flaw_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """
+    The first flaws per role.
+
+    Args:
+        rows (`pd.DataFrame`):
+            Solutions with `problem_id`, `role` and `first_flaw_kind` (null for a solution without a flaw).
+
+    Returns:
+        `pd.DataFrame`: `role`, `kind`, `count`, and `share` with `low` and `high` among the role's `n` flawed solutions;
+        a row for every role and every kind that stands anywhere in `rows`, most frequent kinds first.
+    """
+    flawed = rows[rows["first_flaw_kind"].notna()]
+    table = []
+    for kind in flawed["first_flaw_kind"].value_counts().index:
+        for role, group in flawed.groupby("role"):
+            has_kind = group["first_flaw_kind"] == kind
+            share = rate_by_problem(has_kind, group["problem_id"])
+            table.append([role, kind, int(has_kind.sum()), share.value, share.low, share.high, share.n])
+    return pd.DataFrame(table, columns=["role", "kind", "count", "share", "low", "high", "n"])
+
+
+def flaw_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: int) -> dict[str, Figure]:
+    """
+    Step validity of one role's solutions.
+
+    Args:
+        rows (`pd.DataFrame`):
+            Solutions with `FLAW_COLUMNS`, all of this role.
+        role ([`~pvg_hf.roles.Role`]):
+            Ends the keys.
+        seed (`int`), num_resamples (`int`):
+            Of the bootstrap over problems.
+
+    Returns:
+        `dict[str, Figure]`: `step_validity/<role>` (mean share of a solution's steps without a flaw) and
+        `flawed_correct/<role>` (share of solutions with the right answer that have a flaw all the same).
+    """
+    correct = rows[rows["correct"].astype(bool)]
+    return {
+        f"step_validity/{role}": mean_by_problem(
+            1 - rows["num_flaws"] / rows["num_steps"],
+            rows["problem_id"],
+            seed=derive_seed(seed, "step_validity", role),
+            num_resamples=num_resamples,
+        ),
+        f"flawed_correct/{role}": rate_by_problem(correct["num_flaws"] > 0, correct["problem_id"]),
+    }

@@ -1,0 +1,5 @@
+"""The report of a run: one HTML file that opens anywhere, and its plots."""
+
+from pvg_hf.evaluation.report.report import write_report
+
+__all__ = ["write_report"]

@@ -1,0 +1,151 @@
+"""Solutions worth reading: a sneaky incorrect one beside a helpful correct one of the same problem."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from pvg_hf.evaluation.report.run_data import RoundData
+from pvg_hf.evaluation.roles import judged
+from pvg_hf.roles import Role
+
+NUM_EARLIER_EXAMPLES = 2
+CONVINCING_SHARE = 2 / 3
+
+
+@dataclass(frozen=True)
+class Line:
+    """
+    A line of a solution.
+
+    Args:
+        text (`str`):
+            As written.
+        flaw (`str`, *optional*):
+            The kind of the first flaw, on the line that holds it.
+    """
+
+    text: str
+    flaw: str | None = None
+
+
+@dataclass(frozen=True)
+class ExampleSolution:
+    """
+    A solution as shown.
+
+    Args:
+        title (`str`):
+            Role and correctness.
+        lines (`list[Line]`):
+            Its text.
+        answer (`str`, *optional*):
+            Its final answer.
+        score (`float`):
+            By the verifier of its round.
+        percentile (`float`):
+            Share in [0, 100] of the round's test solutions that score below it.
+    """
+
+    title: str
+    lines: list[Line]
+    answer: str | None
+    score: float
+    percentile: float
+
+
+@dataclass(frozen=True)
+class Example:
+    """
+    A problem with two solutions.
+
+    Args:
+        heading (`str`):
+            Why it is shown.
+        problem (`str`), reference (`str`):
+            The problem and its reference solution or answer.
+        helpful (`ExampleSolution`, *optional*):
+            The highest-scoring helpful correct solution; `None` where there is none.
+        sneaky (`ExampleSolution`):
+            The highest-scoring sneaky incorrect solution.
+    """
+
+    heading: str
+    problem: str
+    reference: str
+    helpful: ExampleSolution | None
+    sneaky: ExampleSolution
+
+
+def choose_examples(data: RoundData, num_examples: int) -> list[Example]:
+    """
+    Two thirds are the problems with the most convincing sneaky mistakes, the rest those where the verifier told the two
+    solutions apart most clearly. Problems with a helpful correct solution come first.
+
+    Args:
+        data ([`~pvg_hf.evaluation.report.run_data.RoundData`]):
+            A round.
+        num_examples (`int`):
+            At most; fewer where the round has fewer problems with a sneaky mistake.
+    """
+    if data.solutions is None:
+        return []
+    rows = judged(data.solutions)
+    sneaky = _best_per_problem(rows, Role.SNEAKY, is_correct=False)
+    helpful = _best_per_problem(rows, Role.HELPFUL, is_correct=True)
+    order = sneaky.assign(is_alone=~sneaky.index.isin(helpful.index)).sort_values(
+        ["is_alone", "score"], ascending=[True, False], kind="stable"
+    )
+    convincing = list(order.index[: round(num_examples * CONVINCING_SHARE)])
+    gaps = (helpful["score"] - sneaky["score"]).dropna().drop(convincing, errors="ignore")
+    rejected = list(gaps.sort_values(ascending=False, kind="stable").index[: num_examples - len(convincing)])
+    headings = {
+        **dict.fromkeys(convincing, "A convincing mistake"),
+        **dict.fromkeys(rejected, "A mistake that was seen"),
+    }
+    return [
+        Example(
+            heading=heading,
+            problem=sneaky.loc[problem_id, "problem"],
+            reference=sneaky.loc[problem_id, "reference"],
+            helpful=_show(helpful.loc[problem_id], rows["score"]) if problem_id in helpful.index else None,
+            sneaky=_show(sneaky.loc[problem_id], rows["score"]),
+        )
+        for problem_id, heading in headings.items()
+    ]
+
+
+def _best_per_problem(rows: pd.DataFrame, role: Role, *, is_correct: bool) -> pd.DataFrame:
+    """The highest-scoring solution of each problem (the earliest of equals), by problem id."""
+    chosen = rows[(rows["role"] == role.value) & (rows["correct"].astype(bool) == is_correct)]
+    ranked = chosen.sort_values("score", ascending=False, kind="stable")
+    return ranked.drop_duplicates("problem_id").set_index("problem_id")
+
+
+def _show(row: pd.Series, scores: pd.Series) -> ExampleSolution:
+    return ExampleSolution(
+        title=f"{row['role']}, {'correct' if row['correct'] else 'incorrect'}",
+        lines=mark_flaw(row["solution"], row.get("first_flaw_step"), row.get("first_flaw_kind")),
+        answer=row["answer"],
+        score=float(row["score"]),
+        percentile=100 * float((scores < row["score"]).mean()),
+    )
+
+
+def mark_flaw(solution: str, step: float | None, kind: str | None) -> list[Line]:
+    """
+    The lines of a solution, with the first flaw on its line.
+
+    Args:
+        solution (`str`):
+            The text; blank lines around it are no steps.
+        step (`float`, *optional*):
+            The flaw's line, from 0; null where none is known.
+        kind (`str`, *optional*):
+            What is wrong there.
+    """
+    lines = solution.strip().split("\n")
+    if pd.isna(step):
+        return [Line(text) for text in lines]
+    return [
+        Line(text, str(kind).replace("_", " ") if index == int(step) else None) for index, text in enumerate(lines)
+    ]

@@ -1,0 +1,12 @@
+"""The report's plots: each takes a run and gives a figure with its caption, or nothing where there is no data yet."""
+
+from pvg_hf.evaluation.report.plots.best_of_n import plot_best_of_n
+from pvg_hf.evaluation.report.plots.dynamics import plot_dynamics
+from pvg_hf.evaluation.report.plots.flaws import plot_flaws
+from pvg_hf.evaluation.report.plots.over_rounds import plot_over_rounds
+from pvg_hf.evaluation.report.plots.scores import plot_scores
+from pvg_hf.evaluation.report.plots.style import Plot
+
+PLOTS = (plot_over_rounds, plot_dynamics, plot_best_of_n, plot_scores, plot_flaws)
+
+__all__ = ["PLOTS", "Plot", "plot_best_of_n", "plot_dynamics", "plot_flaws", "plot_over_rounds", "plot_scores"]

@@ -1,0 +1,55 @@
+"""Balanced best-of-n over rounds (K24, fig. 6b)."""
+
+from pvg_hf.evaluation.report.plots.style import GREY, Plot, draw_figures, new_canvas, round_style, tidy
+from pvg_hf.evaluation.report.run_data import RoundData, RunData
+
+PREFIX = "best_of_n/"
+TERMS = {
+    "balanced best-of-n": "the highest-scoring of n/2 correct and n/2 incorrect solutions of the helpful prover; the share of "
+    "problems where it is correct. A verifier that can be trusted stays high as n grows; below .5 it picks the convincing mistake.",
+    "eligible": "problems that have n/2 solutions of either kind.",
+}
+
+
+def plot_best_of_n(run: RunData) -> Plot | None:
+    """Above, the share of correct choices; below, how many problems it rests on."""
+    rounds = [data for data in run.evaluated if any(data.figure(f"{PREFIX}{n}").n for n in sizes(data))]
+    if not rounds:
+        return None
+    canvas = new_canvas(6.4, 5.0)
+    shares, eligible = canvas.subplots(2, 1, sharex=True, height_ratios=[3, 1])
+    for position, data in enumerate(rounds):
+        style = round_style(position, len(rounds))
+        figures = [data.figure(f"{PREFIX}{n}") for n in sizes(data)]
+        places = [n * 1.03 ** (position - (len(rounds) - 1) / 2) for n in sizes(data)]
+        draw_figures(shares, places, figures, label=f"round {data.round_index}", **style)
+        eligible.plot(sizes(data), [figure.n for figure in figures], markersize=5, linewidth=1.5, **style)
+    shares.axhline(0.5, color=GREY, linewidth=1, linestyle=":", label="chance")
+    ticks = sorted({n for data in rounds for n in sizes(data)})
+    eligible.set_xscale("log", base=2)
+    eligible.set_xticks(ticks, [str(n) for n in ticks], minor=False)
+    eligible.set_xlabel("n (solutions to choose from, half of them correct)")
+    eligible.set_ylabel("eligible\nproblems")
+    eligible.set_ylim(bottom=0)
+    shares.set_ylabel("share of correct choices")
+    shares.set_ylim(-0.02, 1.02)
+    shares.legend(frameon=False, fontsize=9, ncols=2)
+    for axes in (shares, eligible):
+        tidy(axes)
+    return Plot("best_of_n", "Can the verifier be trusted to choose?", _caption(rounds), canvas, TERMS)
+
+
+def sizes(data: RoundData) -> list[int]:
+    """The n that were measured."""
+    return sorted(int(name.removeprefix(PREFIX)) for name in data.figures if name.startswith(PREFIX))
+
+
+def _caption(rounds: list[RoundData]) -> str:
+    counts = "; ".join(
+        f"round {data.round_index}: " + ", ".join(f"{data.figure(f'{PREFIX}{n}').n} (n={n})" for n in sizes(data))
+        for data in rounds
+    )
+    return (
+        f"Expected share of correct choices over all balanced draws, by the round's own verifier, with 95 % intervals. "
+        f"Eligible problems: {counts}."
+    )

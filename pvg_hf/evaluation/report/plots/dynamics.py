@@ -1,0 +1,120 @@
+"""How a prover phase went: accuracy and mean score against the RL step, one column per round."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from pvg_hf.evaluation.report.plots.style import (
+    CELL_STYLES,
+    GREY,
+    ROLE_STYLES,
+    Plot,
+    Style,
+    legend_below,
+    new_canvas,
+    tidy,
+)
+from pvg_hf.evaluation.report.run_data import RoundData, RunData
+from pvg_hf.roles import Role
+
+HELDOUT = "heldout/accuracy"
+TERMS = {
+    "accuracy": "share of a step's solutions whose final answer is correct.",
+    "score": "the verifier's output, unbounded; higher is more convincing. Only differences within a round mean anything.",
+    "RL step": "one optimiser step of the prover against the frozen verifier of the round.",
+    "stop": "where the phase ended: a rule of the recipe's `stopping` section, or the planned steps.",
+}
+
+
+def plot_dynamics(run: RunData) -> Plot | None:
+    """Thin lines are single steps; thick ones the moving average that the stop rules see (K24, fig. 4 and 5)."""
+    rounds = [data for data in run.rounds if len(data.steps)]
+    if not rounds:
+        return None
+    canvas = new_canvas(max(4.8, 1.2 + 2.9 * len(rounds)), 5.4)
+    grid = canvas.subplots(2, len(rounds), sharex=True, sharey="row", squeeze=False)
+    for column, data in enumerate(rounds):
+        weight = smoothing_weight(run, data.round_index)
+        _draw_accuracy(grid[0, column], data.steps, weight)
+        _draw_scores(grid[1, column], data.steps, weight)
+        _mark_stop(grid[:, column], run, data)
+        grid[0, column].set_title(f"round {data.round_index}", fontsize=11)
+        grid[1, column].set_xlabel("RL step")
+    grid[0, 0].set_ylabel("accuracy (share)")
+    grid[1, 0].set_ylabel("mean score (verifier's units)")
+    _draw_legend(canvas, grid)
+    return Plot("dynamics", "How each prover phase went", _caption(run, rounds), canvas, TERMS)
+
+
+def smoothing_weight(run: RunData, round_index: int) -> float:
+    """Weight of the newest step in the moving average of the stop rules (protocol: about 5 / planned steps)."""
+    recipe = run.recipe.for_round(round_index)
+    return recipe.stopping.ema or min(1.0, 5 / recipe.prover.max_steps)
+
+
+def _draw_accuracy(axes: Axes, steps: pd.DataFrame, weight: float) -> None:
+    for role, style in ROLE_STYLES.items():
+        line = {key: style[key] for key in ("color", "linestyle", "label")}
+        _draw_line(axes, steps, f"accuracy/{role}", weight, line)
+    if HELDOUT in steps:
+        heldout = steps[["step", HELDOUT]].dropna()
+        style = {"color": ROLE_STYLES[Role.HELPFUL]["color"], "markerfacecolor": "white", "markersize": 5}
+        axes.plot(heldout["step"], heldout[HELDOUT], "D", label="helpful, held-out problems", **style)
+    axes.set_ylim(-0.02, 1.02)
+    tidy(axes)
+
+
+def _draw_scores(axes: Axes, steps: pd.DataFrame, weight: float) -> None:
+    for cell, style in CELL_STYLES.items():
+        _draw_line(axes, steps, f"score/{cell}", weight, style)
+    tidy(axes)
+
+
+def _draw_line(axes: Axes, steps: pd.DataFrame, name: str, weight: float, style: Style) -> None:
+    if name not in steps:
+        return
+    values = steps[["step", name]].dropna()  # a cell without a solution in a step leaves its average unchanged
+    axes.plot(values["step"], values[name], color=style["color"], linewidth=0.7, alpha=0.35)
+    smoothed = values[name].ewm(alpha=weight, adjust=False).mean()
+    axes.plot(values["step"], smoothed, linewidth=2, **style)
+
+
+def _mark_stop(column: Sequence[Axes], run: RunData, data: RoundData) -> None:
+    last, planned = int(data.steps["step"].max()), run.planned_steps(data.round_index)
+    is_over = run.is_finished("prover", data.round_index)
+    for axes in column:
+        axes.axvline(last, color=GREY, linewidth=1.2, linestyle=(0, (2, 2)))
+    column[0].text(
+        last,
+        0.02,
+        f"{'stop at' if is_over else 'so far'} {last} of {planned} ",
+        color=GREY,
+        fontsize=8,
+        ha="right",
+        va="bottom",
+    )
+
+
+def _draw_legend(canvas, grid) -> None:
+    handles = {}
+    for axes in grid.ravel():
+        handles |= dict(zip(*reversed(axes.get_legend_handles_labels())))
+    canvas.legend(
+        handles.values(),
+        handles.keys(),
+        loc="outside lower center",
+        ncols=3 if grid.shape[1] == 1 else 4,
+        frameon=False,
+        fontsize=9,
+    )
+
+
+def _caption(run: RunData, rounds: list[RoundData]) -> str:
+    prover = run.recipe.prover
+    weights = sorted({round(smoothing_weight(run, data.round_index), 3) for data in rounds})
+    return (
+        f"Thin: single steps of {prover.prompts_per_step} prompts with {prover.num_generations} solutions each (both roles "
+        f"together). Thick: their exponential moving average, weight of the newest step {', '.join(map(str, weights))}. "
+        "Training problems; the diamonds are held-out ones. The dotted vertical line is the stop."
+    )

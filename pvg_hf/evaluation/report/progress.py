@@ -1,0 +1,24 @@
+"""Where a run stands, in one sentence."""
+
+from pvg_hf.evaluation.report.run_data import RunData
+
+
+def describe_progress(run: RunData) -> str:
+    """Whether all rounds are played, or which phase the run is in or after."""
+    num_rounds = run.recipe.num_rounds
+    if run.is_finished("evaluate", num_rounds - 1):
+        return f"Finished: all {num_rounds} round(s) are played and evaluated."
+    told = [event for event in run.events if event.get("phase")]
+    if not told:
+        return f"Unfinished: nothing of {num_rounds} round(s) has begun."
+    last = told[-1]
+    place = "before round 0" if last["round"] is None else f"round {last['round']} of rounds 0-{num_rounds - 1}"
+    verb = "has finished" if last["event"] == "phase_finished" else "is in"
+    return f"Unfinished: the run {verb} the {last['phase']} phase ({place}{_steps_so_far(run, last)})."
+
+
+def _steps_so_far(run: RunData, event: dict) -> str:
+    steps = [data.steps["step"].max() for data in run.rounds if data.round_index == event["round"] and len(data.steps)]
+    if event["phase"] != "prover" or not steps:
+        return ""
+    return f", step {int(steps[0])} of {run.planned_steps(event['round'])}"

@@ -1,0 +1,162 @@
+"""Reads what a run folder holds so far."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from pvg_hf.config import Recipe, load_recipe
+from pvg_hf.data.schema import BASE_ROUND, round_name
+from pvg_hf.evaluation.intervals import EMPTY, Figure
+from pvg_hf.roles import GAME_ROLES
+
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RoundData:
+    """
+    What a round has left so far.
+
+    Args:
+        round_index (`int`):
+            From 0.
+        steps (`pd.DataFrame`):
+            The prover phase's metrics, one row per `step`, columns without their `prover/`; empty before it began.
+        figures (`dict[str, Figure]`):
+            What `evaluate_round` returned, keys without their `round/`; empty before the evaluation.
+        problems (`pd.DataFrame`, *optional*):
+            What `problem_table` returned.
+        solutions (`pd.DataFrame`, *optional*):
+            The test solutions of both roles; `None` before they were minted.
+    """
+
+    round_index: int
+    steps: pd.DataFrame
+    figures: dict[str, Figure]
+    problems: pd.DataFrame | None
+    solutions: pd.DataFrame | None
+
+    def figure(self, name: str) -> Figure:
+        """A figure by its key without `round/`; empty where the round has none."""
+        return self.figures.get(name, EMPTY)
+
+
+@dataclass(frozen=True)
+class RunData:
+    """
+    A run folder.
+
+    Args:
+        recipe ([`~pvg_hf.config.Recipe`]), recipe_text (`str`):
+            The resolved recipe, read and as it stands.
+        environment (`dict[str, Any]`):
+            `run.json`: versions, git revision, machine, threads, seed.
+        events (`list[dict]`):
+            `events.jsonl`.
+        rounds (`list[RoundData]`):
+            Every round that has begun.
+    """
+
+    recipe: Recipe
+    recipe_text: str
+    environment: dict[str, Any]
+    events: list[Event]
+    rounds: list[RoundData]
+
+    @property
+    def evaluated(self) -> list[RoundData]:
+        return [data for data in self.rounds if data.figures]
+
+    @property
+    def alerts(self) -> list[Event]:
+        return [event for event in self.events if event["event"] == "alert"]
+
+    def phase_seconds(self) -> dict[tuple[int, str], float]:
+        """Duration of each finished phase by (round, phase); the phases before the first round have round -1."""
+        finished = [event for event in self.events if event["event"] == "phase_finished"]
+        return {(_round_of(event), event["phase"]): event["seconds"] for event in finished}
+
+    def planned_steps(self, round_index: int) -> int:
+        """Steps of a round's prover phase if nothing ends it early."""
+        prover = self.recipe.for_round(round_index).prover
+        return prover.max_steps * (2 if prover.roles == "separate" else 1)
+
+    def is_finished(self, phase: str, round_index: int) -> bool:
+        return (round_index, phase) in self.phase_seconds()
+
+
+def load_run(run_folder: Path) -> RunData:
+    """
+    Read a run folder, finished or not.
+
+    Raises:
+        ValueError: if there is no `recipe.yaml`, or a file is damaged.
+    """
+    recipe_file = run_folder / "recipe.yaml"
+    if not recipe_file.is_file():
+        raise ValueError(f"{run_folder} is no run folder: it has no recipe.yaml.")
+    steps = _load_steps(_read_json_lines(run_folder / "metrics.jsonl"))
+    return RunData(
+        recipe=load_recipe(recipe_file),
+        recipe_text=recipe_file.read_text(encoding="utf-8"),
+        environment=_read_json(run_folder / "run.json"),
+        events=_read_json_lines(run_folder / "events.jsonl"),
+        rounds=[_load_round(run_folder, index, steps) for index in _round_indices(run_folder, steps)],
+    )
+
+
+def _round_indices(run_folder: Path, steps: pd.DataFrame) -> list[int]:
+    folders = [path.name for part in ("evaluation", "pool") for path in (run_folder / part).glob("round-*")]
+    return sorted({int(name.removeprefix("round-")) for name in folders} | {int(index) for index in steps["round"]})
+
+
+def _load_round(run_folder: Path, round_index: int, steps: pd.DataFrame) -> RoundData:
+    name = round_name(round_index)
+    evaluation, pool = run_folder / "evaluation" / name, run_folder / "pool" / name
+    figures = _read_json(evaluation / "metrics.json")
+    problems = evaluation / "problems.parquet"
+    return RoundData(
+        round_index=round_index,
+        steps=steps[steps["round"] == round_index].dropna(axis="columns", how="all"),
+        figures={key.removeprefix("round/"): Figure.from_dict(value) for key, value in figures.items()},
+        problems=pd.read_parquet(problems) if problems.is_file() else None,
+        solutions=_load_solutions([pool / f"test-{role}.parquet" for role in GAME_ROLES]),
+    )
+
+
+def _load_solutions(files: Sequence[Path]) -> pd.DataFrame | None:
+    existing = [pq.read_table(file).to_pandas() for file in files if file.is_file()]
+    return pd.concat(existing, ignore_index=True) if existing else None
+
+
+def _load_steps(lines: list[dict[str, Any]]) -> pd.DataFrame:
+    """The prover's metrics as a table; values that several lines give of one step stand in one row."""
+    rows = [line for line in lines if line["phase"] == "prover" and line["step"] is not None]
+    table = pd.DataFrame(rows, columns=None if rows else ["round", "step"])
+    table = table.rename(columns=lambda name: name.removeprefix("prover/"))
+    numbers = table.drop(columns="phase", errors="ignore").apply(pd.to_numeric, errors="coerce")
+    return numbers.groupby(["round", "step"], as_index=False).last()
+
+
+def _round_of(event: Event) -> int:
+    return BASE_ROUND if event["round"] is None else event["round"]
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _read_json_lines(path: Path) -> list[dict[str, Any]]:
+    """The lines of a file that is being written: a last line without its end is left out."""
+    if not path.is_file():
+        return []
+    *lines, _ = path.read_text(encoding="utf-8").split("\n")
+    try:
+        return [json.loads(line) for line in lines]
+    except json.JSONDecodeError as err:
+        raise ValueError(f"{path} holds a line that is not JSON: {err.doc[:80]!r}.") from err

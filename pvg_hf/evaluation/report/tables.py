@@ -1,0 +1,154 @@
+"""The tables of the report, as texts."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from pvg_hf.data.schema import BASE_ROUND
+from pvg_hf.evaluation.intervals import Figure, mean_by_problem
+from pvg_hf.evaluation.report.run_data import RoundData, RunData
+from pvg_hf.roles import GAME_ROLES, Role
+
+MISSING = "–"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """
+    A figure in a table.
+
+    Args:
+        value (`str`), interval (`str`), n (`str`):
+            Ready to be shown; `interval` and `n` may be empty.
+    """
+
+    value: str
+    interval: str = ""
+    n: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """
+    Args:
+        headers (`list[str]`):
+            Of the columns, the first column included.
+        rows (`list[tuple[str, list[Cell]]]`):
+            Heading and cells of each row.
+    """
+
+    headers: list[str]
+    rows: list[tuple[str, list[Cell]]]
+
+
+# Heading, key, key for the base prover (if it has one), digits.
+ROUND_COLUMNS = (
+    ("helpful accuracy", "accuracy/helpful", "base_accuracy/helpful", 3),
+    ("sneaky accuracy", "accuracy/sneaky", "base_accuracy/sneaky", 3),
+    ("pair accuracy, held-out", "verifier_pair_accuracy", None, 3),
+    ("pair accuracy, this prover", "test_pair_accuracy", None, 3),
+    ("AUC, held-out", "verifier_auc", None, 3),
+    ("Youden J, held-out", "verifier_youden_j", None, 3),
+    ("calibration error", "verifier_calibration_error", None, 3),
+    ("completeness", "completeness", None, 3),
+    ("soundness", "soundness", None, 3),
+    ("score gap", "score_gap", None, 2),
+)
+DIVERSITY_COLUMNS = (
+    ("distinct texts", "distinct", 3),
+    ("duplicates per problem", "duplicates", 2),
+    ("tokens per solution", "num_tokens", 1),
+    ("answered", "answered", 3),
+    ("truncated", "truncated", 3),
+    ("lenient accuracy", "accuracy_lenient", 3),
+    ("valid steps", "step_validity", 3),
+    ("flawed though correct", "flawed_correct", 3),
+)
+
+
+def rounds_table(run: RunData) -> Table:
+    """One row for the base prover, one per evaluated round."""
+    rounds = run.evaluated
+    rows = [
+        (f"round {data.round_index}", [_cell(data.figure(key), d) for _, key, _, d in ROUND_COLUMNS])
+        for data in rounds
+    ]
+    if rounds:
+        base = [_cell(rounds[0].figure(key), d) if key else Cell(MISSING) for _, _, key, d in ROUND_COLUMNS]
+        rows.insert(0, ("base prover", base))
+    return Table(["", *(column[0] for column in ROUND_COLUMNS)], rows)
+
+
+def diversity_table(run: RunData) -> Table:
+    """One row per role and round, the base prover first; columns that no round has are left out."""
+    rounds = run.evaluated
+    sources = [(data, "") for data in rounds]
+    if rounds:
+        sources.insert(0, (rounds[0], "base_"))
+    columns = [
+        column for column in DIVERSITY_COLUMNS if any(f"{column[1]}/helpful" in data.figures for data in rounds)
+    ]
+    rows = [
+        (f"{role}, {'base' if prefix else f'round {data.round_index}'}", _role_cells(data, prefix, role, columns))
+        for role in GAME_ROLES
+        for data, prefix in sources
+    ]
+    return Table(["", *(column[0] for column in columns)], rows)
+
+
+def difficulty_table(run: RunData) -> Table | None:
+    """The last evaluated round by the problems' difficulty; `None` where the task has none."""
+    problems = run.evaluated[-1].problems if run.evaluated else None
+    if problems is None or "difficulty" not in problems:
+        return None
+    columns = (
+        ("helpful accuracy", "accuracy_helpful"),
+        ("sneaky accuracy", "accuracy_sneaky"),
+        ("problems fooled", "fooled"),
+    )
+    rows = [
+        (f"difficulty {difficulty}", [_problem_cell(run, group, column) for _, column in columns])
+        for difficulty, group in problems.groupby("difficulty")
+    ]
+    return Table(["", *(heading for heading, _ in columns)], rows)
+
+
+def times_table(run: RunData) -> Table:
+    """Seconds per phase and round."""
+    seconds = run.phase_seconds()
+    phases = list(dict.fromkeys(phase for _, phase in seconds))
+    rounds = sorted({index for index, _ in seconds})
+    rows = []
+    for index in rounds:
+        times = [seconds.get((index, phase)) for phase in phases]
+        total = sum(time for time in times if time is not None)
+        cells = [Cell(MISSING if time is None else duration(time)) for time in [*times, total]]
+        rows.append(("before round 0" if index == BASE_ROUND else f"round {index}", cells))
+    return Table(["", *phases, "all"], rows)
+
+
+def duration(seconds: float) -> str:
+    """A duration as people say it."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def _role_cells(data: RoundData, prefix: str, role: Role, columns: list[tuple[str, str, int]]) -> list[Cell]:
+    return [_cell(data.figure(f"{prefix}{name}/{role}"), digits) for _, name, digits in columns]
+
+
+def _problem_cell(run: RunData, problems: pd.DataFrame, column: str) -> Cell:
+    """Mean of a column of the problem table; one value per problem."""
+    known = problems[problems[column].notna()]
+    draws = {"seed": run.recipe.seed, "num_resamples": run.recipe.evaluation.bootstrap_samples}
+    return _cell(mean_by_problem(known[column].astype(float), known["problem_id"], **draws), 3)
+
+
+def _cell(figure: Figure, digits: int) -> Cell:
+    if figure.value is None:
+        return Cell(MISSING, n=f"n={figure.n}")
+    interval = "" if figure.low is None else f"[{figure.low:.{digits}f}, {figure.high:.{digits}f}]"
+    return Cell(f"{figure.value:.{digits}f}", interval, f"n={figure.n:,}")

@@ -1,0 +1,143 @@
+"""What happened, in plain words."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from pvg_hf.evaluation.intervals import Figure
+from pvg_hf.evaluation.report.plots.best_of_n import PREFIX, sizes
+from pvg_hf.evaluation.report.run_data import RoundData, RunData
+
+
+@dataclass(frozen=True)
+class Statement:
+    """
+    One finding.
+
+    Args:
+        mark (`str`):
+            `good`, `bad`, `open` (not told apart from chance) or `plain`: a class of the page's style, and a word on it.
+        subject (`str`), text (`str`):
+            What it is about, and what was found.
+    """
+
+    mark: str
+    subject: str
+    text: str
+
+
+def write_verdict(run: RunData) -> list[Statement]:
+    """The findings up to the last evaluated round, the most important first."""
+    if not run.evaluated:
+        return [Statement("open", "No verdict yet", "no round has been evaluated."), _alerts(run)]
+    last = run.evaluated[-1]
+    return [_helpful(last), _sneaky(last), _exploits(run), *_choice(run), _pairs(run), _alerts(run)]
+
+
+def percent(figure: Figure) -> str:
+    """A rate with its interval and n, e.g. `78 % [75, 81], n=400`."""
+    if figure.value is None:
+        return "unknown (no solution)"
+    interval = "" if figure.low is None else f" [{100 * figure.low:.1f}, {100 * figure.high:.1f}]"
+    return f"{100 * figure.value:.1f} %{interval}, n={figure.n:,}"
+
+
+def _points(figure: Figure) -> str:
+    if figure.low is None:
+        return "unknown"
+    return f"{100 * figure.value:+.1f} points [{100 * figure.low:+.1f}, {100 * figure.high:+.1f}]"
+
+
+def _helpful(last: RoundData) -> Statement:
+    change = last.figure("accuracy_change/helpful")
+    mark, words = _read_change(change, better="more accurate than", worse="less accurate than")
+    return Statement(
+        mark,
+        "Helpful prover",
+        f"correct on {percent(last.figure('accuracy/helpful'))} after round {last.round_index}; the base prover in that "
+        f"role on {percent(last.figure('base_accuracy/helpful'))}. Change {_points(change)}: {words} the base.",
+    )
+
+
+def _sneaky(last: RoundData) -> Statement:
+    change = _negated(last.figure("accuracy_change/sneaky"))
+    mark, words = _read_change(change, better="more often wrong than", worse="less often wrong than")
+    return Statement(
+        mark,
+        "Sneaky prover",
+        f"incorrect on {percent(_complement(last.figure('accuracy/sneaky')))} after round {last.round_index}; the base "
+        f"prover in that role on {percent(_complement(last.figure('base_accuracy/sneaky')))}. Change {_points(change)}: "
+        f"{words} the base.",
+    )
+
+
+def _exploits(run: RunData) -> Statement:
+    first, last = run.evaluated[0].figure("exploit_rate"), run.evaluated[-1].figure("exploit_rate")
+    text = f"the verifier accepts {percent(last)} of the sneaky incorrect solutions in round {run.evaluated[-1].round_index}"
+    if len(run.evaluated) == 1:
+        return Statement("plain", "Fooling", f"{text}.")
+    mark, words = _compare(first, last, rise=("bad", "more"), fall=("good", "fewer"))
+    return Statement(
+        mark, "Fooling", f"{text}, and accepted {percent(first)} in round {run.evaluated[0].round_index}: {words}."
+    )
+
+
+def _choice(run: RunData) -> list[Statement]:
+    """The largest n that the first and the last round both have."""
+    first, last = run.evaluated[0], run.evaluated[-1]
+    common = [n for n in sizes(last) if all(data.figure(f"{PREFIX}{n}").n for data in (first, last))]
+    if not common:
+        return []
+    name = f"{PREFIX}{common[-1]}"
+    shares = ", ".join(f"{percent(data.figure(name))} (round {data.round_index})" for data in run.evaluated)
+    mark, words = "plain", "one round shows no trend"
+    if len(run.evaluated) > 1:
+        mark, words = _compare(first.figure(name), last.figure(name), rise=("good", "higher"), fall=("bad", "lower"))
+    return [Statement(mark, f"Balanced best-of-{common[-1]}", f"correct choices, chance 50 %: {shares}; {words}.")]
+
+
+def _pairs(run: RunData) -> Statement:
+    shares = ", ".join(
+        f"{percent(data.figure('verifier_pair_accuracy'))} (round {data.round_index})" for data in run.evaluated
+    )
+    lows = [data.figure("verifier_pair_accuracy").low for data in run.evaluated]
+    beats_chance = all(low is not None and low > 0.5 for low in lows)
+    return Statement(
+        "plain" if beats_chance else "bad",
+        "Verifier pair accuracy",
+        f"on held-out problems, chance 50 %: {shares}{'' if beats_chance else '; not clearly better than chance in every round'}.",
+    )
+
+
+def _alerts(run: RunData) -> Statement:
+    if not run.alerts:
+        return Statement("plain", "Alerts", "none.")
+    kinds = Counter(alert["kind"] for alert in run.alerts)
+    return Statement(
+        "bad", "Alerts", ", ".join(f"{kind} ({number})" for kind, number in kinds.items()) + "; listed below."
+    )
+
+
+def _read_change(change: Figure, *, better: str, worse: str) -> tuple[str, str]:
+    if change.low is None or change.low <= 0 <= change.high:
+        return "open", "not clearly different from"
+    return ("good", f"clearly {better}") if change.low > 0 else ("bad", f"clearly {worse}")
+
+
+def _compare(first: Figure, last: Figure, *, rise: tuple[str, str], fall: tuple[str, str]) -> tuple[str, str]:
+    """Two rounds' figures differ clearly when their intervals do not overlap."""
+    if first.low is None or last.low is None or (first.low <= last.high and last.low <= first.high):
+        return "open", "no clear change (the intervals overlap)"
+    mark, word = rise if last.value > first.value else fall
+    return mark, f"clearly {word} (the intervals do not overlap)"
+
+
+def _negated(figure: Figure) -> Figure:
+    if figure.low is None:
+        return figure
+    return Figure(-figure.value, -figure.high, -figure.low, figure.n)
+
+
+def _complement(figure: Figure) -> Figure:
+    if figure.low is None:
+        return figure
+    return Figure(1 - figure.value, 1 - figure.high, 1 - figure.low, figure.n)

@@ -1,0 +1,86 @@
+"""What a role's solutions are worth, and how the two roles stand against each other before the verifier."""
+
+import pandas as pd
+
+from pvg_hf.data.schema import FAILED_OUTCOMES
+from pvg_hf.evaluation.intervals import Figure, difference, mean_by_problem, rate_by_problem
+from pvg_hf.roles import Role
+from pvg_hf.seeding import derive_seed
+
+
+def judged(rows: pd.DataFrame) -> pd.DataFrame:
+    """
+    The rows whose score says something of a mistake: scored, and neither unanswered nor uncertified. A failed solution
+    is incorrect, and counts as such in the accuracy, but convinces nobody, so it is no success of a verifier to reject it.
+    """
+    failed = rows["outcome"].isin([outcome.value for outcome in FAILED_OUTCOMES])
+    return rows[~failed & rows["score"].notna()]
+
+
+def role_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: int) -> dict[str, Figure]:
+    """
+    Figures of one role's solutions.
+
+    Args:
+        rows (`pd.DataFrame`):
+            Solutions in the pool's columns, all of this role.
+        role ([`~pvg_hf.roles.Role`]):
+            Ends the keys.
+        seed (`int`), num_resamples (`int`):
+            Of the bootstrap over problems.
+
+    Returns:
+        `dict[str, Figure]`: `accuracy/<role>`, `accuracy_lenient/<role>` (where the task reads answers leniently too),
+        `answered/<role>`, `truncated/<role>`, `score/<role>_correct` and `score/<role>_incorrect`. Scores are those of
+        [`judged`] rows.
+    """
+    ids, scored = rows["problem_id"], judged(rows)
+    correct = scored["correct"].astype(bool)
+    figures = {
+        f"accuracy/{role}": rate_by_problem(rows["correct"], ids),
+        f"answered/{role}": rate_by_problem(rows["answer"].notna(), ids),
+        f"truncated/{role}": rate_by_problem(rows["is_truncated"], ids),
+    }
+    if "lenient_correct" in rows:
+        figures[f"accuracy_lenient/{role}"] = rate_by_problem(rows["lenient_correct"], ids)
+    for name, cell in ((f"score/{role}_correct", scored[correct]), (f"score/{role}_incorrect", scored[~correct])):
+        figures[name] = mean_by_problem(
+            cell["score"], cell["problem_id"], seed=derive_seed(seed, name), num_resamples=num_resamples
+        )
+    return figures
+
+
+def game_figures(
+    helpful: pd.DataFrame, sneaky: pd.DataFrame, threshold: float, *, seed: int, num_resamples: int
+) -> dict[str, Figure]:
+    """
+    How the verifier holds against the two roles at an acceptance threshold (protocol: completeness and soundness).
+
+    Args:
+        helpful (`pd.DataFrame`), sneaky (`pd.DataFrame`):
+            The roles' solutions, scored; only [`judged`] rows count.
+        threshold (`float`):
+            A solution is accepted when its score is strictly above it.
+        seed (`int`), num_resamples (`int`):
+            Of the bootstrap over problems.
+
+    Returns:
+        `dict[str, Figure]`: `completeness` (share of helpful correct solutions accepted), `soundness` (share of sneaky
+        incorrect ones rejected), `exploit_rate` (1 - soundness) and `score_gap` (mean score of helpful correct less that
+        of sneaky incorrect solutions).
+    """
+    right, wrong = judged(helpful), judged(sneaky)
+    right, wrong = right[right["correct"].astype(bool)], wrong[~wrong["correct"].astype(bool)]
+    return {
+        "completeness": rate_by_problem(right["score"] > threshold, right["problem_id"]),
+        "soundness": rate_by_problem(wrong["score"] <= threshold, wrong["problem_id"]),
+        "exploit_rate": rate_by_problem(wrong["score"] > threshold, wrong["problem_id"]),
+        "score_gap": difference(
+            right["score"],
+            right["problem_id"],
+            wrong["score"],
+            wrong["problem_id"],
+            seed=derive_seed(seed, "score_gap"),
+            num_resamples=num_resamples,
+        ),
+    }

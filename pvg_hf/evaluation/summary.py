@@ -1,0 +1,181 @@
+"""All figures of a round, from its scored test solutions and the verifier's held-out solutions."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from pvg_hf.data.schema import BASE_ROUND
+from pvg_hf.evaluation.best_of_n import balanced_best_of_n
+from pvg_hf.evaluation.diversity import diversity_figures
+from pvg_hf.evaluation.flaws import flaw_figures, has_flaws
+from pvg_hf.evaluation.intervals import Figure, difference
+from pvg_hf.evaluation.roles import game_figures, judged, role_figures
+from pvg_hf.evaluation.verifier_quality import pair_accuracy, quality_figures
+from pvg_hf.roles import GAME_ROLES, Role
+from pvg_hf.seeding import derive_seed
+
+TEST_COLUMNS = (
+    "problem_id",
+    "role",
+    "round_index",
+    "solution",
+    "answer",
+    "correct",
+    "outcome",
+    "score",
+    "num_tokens",
+    "is_truncated",
+)
+HELDOUT_COLUMNS = ("problem_id", "source", "correct", "outcome", "score")
+
+
+def evaluate_round(
+    test_rows: pd.DataFrame,
+    heldout_rows: pd.DataFrame,
+    threshold: float,
+    *,
+    best_of_n: Sequence[int],
+    seed: int,
+    num_resamples: int,
+) -> dict[str, Figure]:
+    """
+    Judge a round.
+
+    Args:
+        test_rows (`pd.DataFrame`):
+            Test solutions in the pool's columns: this round's helpful and sneaky ones, and the base prover's in both
+            roles (`round_index` -1), all scored by this round's verifier.
+        heldout_rows (`pd.DataFrame`):
+            Solutions of D_V's held-out part, scored by this round's verifier, with a `source` column.
+        threshold (`float`):
+            A solution is accepted when its score is strictly above it
+            (see [`~pvg_hf.evaluation.verifier_quality.choose_threshold`]).
+        best_of_n (`Sequence[int]`):
+            Sizes of the balanced best-of-n, even.
+        seed (`int`), num_resamples (`int`):
+            Of the bootstraps over problems; each figure's seed derives from its name.
+
+    Returns:
+        `dict[str, Figure]`: keys such as `round/accuracy/helpful` or `round/verifier_auc/base`, each explained where its
+        family is computed. Figures of the base prover begin with `round/base_`. A figure without data is empty.
+
+    Raises:
+        ValueError: if a column is missing, or the test rows come from more than one round besides the base prover.
+    """
+    _check(test_rows, heldout_rows)
+    draws = {"seed": seed, "num_resamples": num_resamples}
+    is_base = test_rows["round_index"] == BASE_ROUND
+    current, base = test_rows[~is_base], test_rows[is_base]
+    helpful, sneaky = (_of_role(current, role) for role in GAME_ROLES)
+    figures = {
+        **_prover_figures(current, **draws),
+        **{f"base_{name}": figure for name, figure in _prover_figures(base, **draws).items()},
+        **_changes(current, base, **draws),
+        **game_figures(helpful, sneaky, threshold, **draws),
+        **_best_of_n(helpful, best_of_n, **draws),
+        **_verifier_figures(heldout_rows, threshold, **draws),
+        "test_pair_accuracy": pair_accuracy(judged(current), **draws),
+        "test_pair_accuracy/base": pair_accuracy(judged(base), **draws),
+        "threshold": Figure(float(threshold), None, None, len(judged(heldout_rows))),
+    }
+    return {f"round/{name}": figure for name, figure in figures.items()}
+
+
+def problem_table(test_rows: pd.DataFrame) -> pd.DataFrame:
+    """
+    One row per test problem.
+
+    Args:
+        test_rows (`pd.DataFrame`):
+            As in [`evaluate_round`].
+
+    Returns:
+        `pd.DataFrame`: `problem_id`, `difficulty` (where the task has it), `accuracy_<role>`, `base_accuracy_<role>`,
+        `mean_score_<cell>` and `best_score_<cell>` for the cells `helpful_correct` and `sneaky_incorrect`, and `fooled`:
+        whether the best sneaky incorrect solution outscores the best helpful correct one (null where either is missing).
+    """
+    is_base = test_rows["round_index"] == BASE_ROUND
+    current, base = test_rows[~is_base], test_rows[is_base]
+    problem_ids = pd.Index(test_rows["problem_id"].unique(), name="problem_id")
+    table = pd.DataFrame(index=problem_ids)
+    if "difficulty" in test_rows:
+        table["difficulty"] = test_rows.groupby("problem_id")["difficulty"].first()
+    for prefix, rows in (("", current), ("base_", base)):
+        for role in GAME_ROLES:
+            table[f"{prefix}accuracy_{role}"] = _of_role(rows, role).groupby("problem_id")["correct"].mean()
+    for cell, role, is_correct in (
+        ("helpful_correct", Role.HELPFUL, True),
+        ("sneaky_incorrect", Role.SNEAKY, False),
+    ):
+        rows = judged(_of_role(current, role))
+        scores = rows[rows["correct"].astype(bool) == is_correct].groupby("problem_id")["score"]
+        table[f"mean_score_{cell}"], table[f"best_score_{cell}"] = scores.mean(), scores.max()
+    best_helpful, best_sneaky = table["best_score_helpful_correct"], table["best_score_sneaky_incorrect"]
+    table["fooled"] = (best_sneaky > best_helpful).astype("boolean").mask(best_helpful.isna() | best_sneaky.isna())
+    return table.reset_index()
+
+
+def _prover_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> dict[str, Figure]:
+    families = [role_figures, diversity_figures, *([flaw_figures] if has_flaws(rows) else [])]
+    figures: dict[str, Figure] = {}
+    for role in GAME_ROLES:
+        for family in families:
+            figures |= family(_of_role(rows, role), role, seed=seed, num_resamples=num_resamples)
+    return figures
+
+
+def _changes(current: pd.DataFrame, base: pd.DataFrame, *, seed: int, num_resamples: int) -> dict[str, Figure]:
+    """This round's accuracy less the base prover's, paired by problem."""
+    figures = {}
+    for role in GAME_ROLES:
+        sides = [
+            part[name]
+            for part in (_of_role(current, role), _of_role(base, role))
+            for name in ("correct", "problem_id")
+        ]
+        name = f"accuracy_change/{role}"
+        figures[name] = difference(*sides, seed=derive_seed(seed, name), num_resamples=num_resamples)
+    return figures
+
+
+def _best_of_n(helpful: pd.DataFrame, sizes: Sequence[int], *, seed: int, num_resamples: int) -> dict[str, Figure]:
+    rows = judged(helpful)
+    return {
+        f"best_of_n/{n}": balanced_best_of_n(
+            rows, n, seed=derive_seed(seed, "best_of_n", n), num_resamples=num_resamples
+        )
+        for n in sizes
+    }
+
+
+def _verifier_figures(
+    heldout_rows: pd.DataFrame, threshold: float, *, seed: int, num_resamples: int
+) -> dict[str, Figure]:
+    """Over all held-out solutions, and per source."""
+    rows = judged(heldout_rows)
+    parts: Mapping[str, pd.DataFrame] = {"": rows, **{f"/{name}": part for name, part in rows.groupby("source")}}
+    return {
+        f"verifier_{name}{suffix}": figure
+        for suffix, part in parts.items()
+        for name, figure in quality_figures(
+            part, threshold, seed=derive_seed(seed, "verifier", suffix), num_resamples=num_resamples
+        ).items()
+    }
+
+
+def _of_role(rows: pd.DataFrame, role: Role) -> pd.DataFrame:
+    return rows[rows["role"] == role.value]
+
+
+def _check(test_rows: pd.DataFrame, heldout_rows: pd.DataFrame) -> None:
+    for name, rows, needed in (
+        ("test_rows", test_rows, TEST_COLUMNS),
+        ("heldout_rows", heldout_rows, HELDOUT_COLUMNS),
+    ):
+        missing = [column for column in needed if column not in rows]
+        if missing:
+            raise ValueError(f"`{name}` lacks the columns {missing}; it has {list(rows.columns)}.")
+    rounds = np.setdiff1d(test_rows["round_index"].unique(), [BASE_ROUND])
+    if len(rounds) > 1:
+        raise ValueError(f"`test_rows` holds the rounds {rounds.tolist()}; give one round and the base prover's.")

@@ -1,0 +1,87 @@
+"""What a phase is given."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from accelerate import PartialState
+
+from pvg_hf.config import Recipe
+from pvg_hf.config.sections import PlayerConfig
+from pvg_hf.data.schema import round_name
+from pvg_hf.game.folder import RunFolder
+from pvg_hf.game.interrupt import StopRequest
+from pvg_hf.game.schedule import PhaseKey
+from pvg_hf.game.world import World
+from pvg_hf.models.sources import resolve_dtype, resolve_model
+from pvg_hf.seeding import derive_seed
+
+
+@dataclass
+class PhaseContext:
+    """
+    Args:
+        recipe ([`Recipe`]):
+            With the round's overrides applied.
+        folder ([`RunFolder`]):
+            The run.
+        phase ([`PhaseKey`]):
+            Which phase this is.
+        world ([`World`]):
+            The task and its problems.
+        stop ([`StopRequest`]):
+            Whether the user asked to stop.
+        metrics (`list[dict]`):
+            Lines for `metrics.jsonl`, to be filled by the phase.
+    """
+
+    recipe: Recipe
+    folder: RunFolder
+    phase: PhaseKey
+    world: World
+    stop: StopRequest
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+
+    @cached_property
+    def processes(self) -> PartialState:
+        return PartialState(cpu=self.recipe.device == "cpu" or not torch.cuda.is_available())
+
+    @property
+    def round_index(self) -> int:
+        assert self.phase.round_index is not None
+        return self.phase.round_index
+
+    def seed(self, *path: object) -> int:
+        """A seed of this phase."""
+        return derive_seed(self.recipe.seed, *self.seed_path, *path)
+
+    @property
+    def seed_path(self) -> tuple[str, ...]:
+        if self.phase.round_index is None:
+            return (self.phase.name,)
+        return (round_name(self.phase.round_index), self.phase.name)
+
+    def initial_model(self, player: str) -> tuple[str, str | None]:
+        """Folder or Hub id, and revision, of a player's initial weights."""
+        config: PlayerConfig = {"prover": self.recipe.prover, "verifier": self.recipe.verifier}[player]
+        if config.scratch or config.warmup:
+            return str(self.folder.models / player), None
+        return resolve_model(config.model, player), config.revision
+
+    def dtype(self, player: str) -> torch.dtype:
+        config: PlayerConfig = {"prover": self.recipe.prover, "verifier": self.recipe.verifier}[player]
+        return torch.float32 if self.processes.device.type == "cpu" else resolve_dtype(config.dtype)
+
+    def record(self, values: Mapping[str, Any], *, step: int | None = None) -> None:
+        """Add a line to the run's metrics."""
+        place = {"phase": self.phase.name, "round": self.phase.round_index, "step": step}
+        self.metrics.append({**place, **values})
+
+    def alert(self, kind: str, message: str) -> None:
+        """Tell the user of something that did not stop the game."""
+        if self.processes.is_main_process:
+            self.folder.log_event(
+                "alert", phase=self.phase.name, round=self.phase.round_index, kind=kind, message=message
+            )

@@ -1,0 +1,140 @@
+"""A prover writes solutions, the task grades them, labels get their noise and the verifier scores them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from accelerate.utils import gather_object
+from datasets import Dataset
+from tqdm.auto import tqdm
+
+from pvg_hf.data.pool import write_pool
+from pvg_hf.data.schema import make_solution, round_name, solution_features
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.roles import Role
+from pvg_hf.sampling import Sample, Sampler
+from pvg_hf.seeding import derive_rng, derive_uniform
+
+Row = dict[str, Any]
+Scorer = Callable[[list[str], list[str]], list[float]]
+PROBLEMS_PER_CHUNK = 512  # problems whose solutions are held in memory at a time
+
+
+@dataclass(frozen=True)
+class Batch:
+    """
+    What is to be written: `num_samples` solutions for each problem of a part, in one role.
+
+    Args:
+        part (`str`):
+            Of the split.
+        role ([`Role`]):
+            Whose prompt is used.
+        round_index (`int`):
+            The round whose prover writes; -1 for the base prover.
+        num_samples (`int`):
+            Solutions per problem.
+    """
+
+    part: str
+    role: Role
+    round_index: int
+    num_samples: int
+
+
+def write_solutions(
+    context: PhaseContext, path, batches: list[Batch], sampler: Sampler, scorer: Scorer | None = None
+) -> int:
+    """
+    Write the solutions of `batches` to one Parquet file; every process takes its share of the work, the main process
+    writes.
+
+    Returns:
+        `int`: number of rows.
+    """
+    rows = _chunks(context, batches, sampler, scorer)
+    if context.processes.is_main_process:
+        return write_pool(path, rows, solution_features(context.world.task))
+    return sum(len(chunk) for chunk in rows)
+
+
+def _chunks(
+    context: PhaseContext, batches: list[Batch], sampler: Sampler, scorer: Scorer | None
+) -> Iterator[list[Row]]:
+    total = sum(len(context.world.parts[batch.part]) for batch in batches)
+    is_silent = not (context.processes.is_main_process and context.recipe.logging.progress)
+    with tqdm(total=total, desc=str(context.phase), unit="problem", disable=is_silent, leave=False) as bar:
+        for batch in batches:
+            problems = context.world.parts[batch.part]
+            for start in range(0, len(problems), PROBLEMS_PER_CHUNK):
+                context.stop.check()
+                chunk = problems.select(range(start, min(start + PROBLEMS_PER_CHUNK, len(problems))))
+                yield _write_chunk(context, batch, chunk, sampler, scorer)
+                bar.update(len(chunk))
+
+
+def _write_chunk(
+    context: PhaseContext, batch: Batch, problems: Dataset, sampler: Sampler, scorer: Scorer | None
+) -> list[Row]:
+    """The rows of a chunk in the problems' order, gathered from all processes."""
+    problems = problems.to_list()
+    prompts = [context.world.prompt(problem, batch.role, sampler.tokenizer) for problem in problems]
+    mine: list[tuple[int, list[Row]]] = []
+    # The batches are the same for any number of processes, and so are their last bits.
+    for number, indices in enumerate(sampler.batches(prompts)):
+        if number % context.processes.num_processes == context.processes.process_index:
+            rngs = [_rngs(context, batch, problems[i]) for i in indices]
+            samples = sampler.sample([prompts[i] for i in indices], rngs)
+            rows = [_rows(context, batch, problems[i], found) for i, found in zip(indices, samples, strict=True)]
+            _score(rows, scorer)
+            mine += zip(indices, rows, strict=True)
+    everyone = sorted(gather_object(mine))
+    return [row for _, rows in everyone for row in rows]
+
+
+def _rngs(context: PhaseContext, batch: Batch, problem: Row) -> list:
+    path = (context.recipe.seed, round_name(batch.round_index), "mint", batch.role, problem["problem_id"])
+    return [derive_rng(*path, index) for index in range(batch.num_samples)]
+
+
+def _rows(context: PhaseContext, batch: Batch, problem: Row, samples: list[Sample]) -> list[Row]:
+    rows = []
+    for index, sample in enumerate(samples):
+        grade = context.world.task.grade(problem, sample.text)
+        rows.append(
+            make_solution(
+                task=context.world.task,
+                problem=problem,
+                part=batch.part,
+                role=batch.role,
+                round_index=batch.round_index,
+                prover=f"{context.recipe.name}/{round_name(batch.round_index)}",
+                solution=sample.text,
+                grade=grade,
+                label=told_label(context, problem["problem_id"], sample.text, grade.correct),
+                sample_index=index,
+                num_tokens=sample.num_tokens,
+                is_truncated=sample.is_truncated,
+            )
+        )
+    return rows
+
+
+def told_label(context: PhaseContext, problem_id: str, solution: str, is_correct: bool) -> int:
+    """What the verifier is told of a solution. Identical texts of a problem are told the same."""
+    noise = context.recipe.noise
+    if noise.level == "pair" or noise.resample != "fixed":
+        return int(is_correct)  # the verifier's trainer flips these
+    uniform = derive_uniform(context.recipe.seed, "label", problem_id, solution)
+    rate = noise.rho1 if is_correct else noise.rho0
+    return int(is_correct) ^ int(uniform < rate)
+
+
+def _score(rows: list[list[Row]], scorer: Scorer | None) -> None:
+    """Put the scores of a batch in its rows."""
+    if scorer is None:
+        return
+    flat = [row for group in rows for row in group]
+    scores = scorer([row["problem"] for row in flat], [row["solution"] for row in flat])
+    for row, score in zip(flat, scores, strict=True):
+        row["score"] = score

@@ -1,0 +1,41 @@
+"""The base prover's solutions on D_V, and its solutions in the game's roles on the test problems."""
+
+from pathlib import Path
+
+from pvg_hf.data.imports import import_solutions
+from pvg_hf.data.pool import write_pool
+from pvg_hf.data.schema import BASE_ROUND, solution_features
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.minting import Batch, write_solutions
+from pvg_hf.game.players import open_base_sampler
+from pvg_hf.roles import GAME_ROLES, Role
+
+VERIFIER_PARTS = ("verifier", "verifier_heldout")
+
+
+def run_bootstrap(context: PhaseContext, output: Path) -> str:
+    """Write `base.parquet`, and `test-ROLE.parquet` to compare every round's prover with."""
+    sampler = open_base_sampler(context)
+    if context.recipe.bootstrap.import_from:
+        num_rows = _import(context, output / f"{Role.BASE}.parquet")
+    else:
+        per_problem = context.recipe.bootstrap.solutions_per_problem
+        batches = [Batch(part, Role.BASE, BASE_ROUND, per_problem) for part in VERIFIER_PARTS]
+        num_rows = write_solutions(context, output / f"{Role.BASE}.parquet", batches, sampler)
+    for role in GAME_ROLES:
+        batch = Batch("test", role, BASE_ROUND, context.recipe.mint.test_solutions_per_problem)
+        num_rows += write_solutions(context, output / f"test-{role}.parquet", [batch], sampler)
+    return f"{num_rows} solutions of the base prover"
+
+
+def _import(context: PhaseContext, path: Path) -> int:
+    """Existing solutions in place of the base prover's."""
+    rows = import_solutions(
+        context.recipe.bootstrap.import_from,
+        context.world.task,
+        {part: context.world.parts[part] for part in VERIFIER_PARTS},
+        columns=context.recipe.bootstrap.import_columns,
+    )
+    if not context.processes.is_main_process:
+        return 0
+    return write_pool(path, ([row] for row in rows), solution_features(context.world.task))

@@ -1,0 +1,47 @@
+"""What a round came to, on test problems."""
+
+import pandas as pd
+
+from pathlib import Path
+
+from pvg_hf.data.pool import load_pool
+from pvg_hf.evaluation.summary import evaluate_round, problem_table
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.folder import read_json, write_json
+from pvg_hf.game.players import open_scorer
+from pvg_hf.roles import GAME_ROLES
+
+
+def run_evaluate(context: PhaseContext, output: Path) -> str:
+    """Write `metrics.json` (figures with n and interval) and `problems.parquet`."""
+    folder, round_index = context.folder, context.round_index
+    test = pd.concat([_test_rows(context, round_index), _rescored_base_rows(context)], ignore_index=True)
+    figures = evaluate_round(
+        test,
+        pd.read_parquet(folder.verifier(round_index) / "heldout.parquet"),
+        threshold=read_json(folder.verifier(round_index) / "calibration.json")["threshold"],
+        best_of_n=context.recipe.evaluation.best_of_n,
+        seed=context.seed("resample"),
+        num_resamples=context.recipe.evaluation.bootstrap_samples,
+    )
+    if context.processes.is_main_process:
+        write_json(output / "metrics.json", {key: figure.to_dict() for key, figure in figures.items()})
+        problem_table(test).to_parquet(output / "problems.parquet")
+    context.record({key: figure.value for key, figure in figures.items()})
+    return (
+        f"helpful accuracy {figures['round/accuracy/helpful']}, sneaky accuracy {figures['round/accuracy/sneaky']}, "
+        f"soundness {figures['round/soundness']}"
+    )
+
+
+def _test_rows(context: PhaseContext, round_index: int) -> pd.DataFrame:
+    files = [context.folder.pool(round_index) / f"test-{role}.parquet" for role in GAME_ROLES]
+    return load_pool(files).to_pandas()
+
+
+def _rescored_base_rows(context: PhaseContext) -> pd.DataFrame:
+    """The base prover's test solutions, scored by this round's verifier."""
+    rows = _test_rows(context, -1)
+    scorer = open_scorer(context, context.folder.verifier(context.round_index))
+    rows["score"] = scorer(rows["problem"].tolist(), rows["solution"].tolist())
+    return rows

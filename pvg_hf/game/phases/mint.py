@@ -1,0 +1,44 @@
+"""The round's prover writes on D_V and on the test problems, and the round's verifier scores it."""
+
+from pathlib import Path
+
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.minting import Batch, write_solutions
+from pvg_hf.game.phases.bootstrap import VERIFIER_PARTS
+from pvg_hf.game.players import open_base_sampler, open_sampler, open_scorer
+from pvg_hf.models.sources import is_adapter
+from pvg_hf.roles import GAME_ROLES, Role
+from pvg_hf.sampling import Sampler
+
+
+def run_mint(context: PhaseContext, output: Path) -> str:
+    """Write `ROLE.parquet` (D_V) and `test-ROLE.parquet` for both roles, by the last checkpoint of the phase."""
+    mint, round_index = context.recipe.mint, context.round_index
+    scorer = open_scorer(context, context.folder.verifier(round_index))
+    num_rows = 0
+    for role in GAME_ROLES:
+        sampler = _sampler_of(context, role)
+        parts = VERIFIER_PARTS if _is_learned_from(context, role) else ()
+        batches = [Batch(part, role, round_index, mint.solutions_per_problem) for part in parts]
+        if batches:
+            num_rows += write_solutions(context, output / f"{role}.parquet", batches, sampler, scorer)
+        test = Batch("test", role, round_index, mint.test_solutions_per_problem)
+        num_rows += write_solutions(context, output / f"test-{role}.parquet", [test], sampler, scorer)
+    return f"{num_rows} solutions of the round's prover"
+
+
+def _is_learned_from(context: PhaseContext, role: Role) -> bool:
+    """Helpful solutions of a prover that was not trained are not written where references stand in for them."""
+    fixed = role == Role.HELPFUL and context.recipe.prover.roles == "sneaky_only"
+    return not (fixed and context.recipe.data.correct_source == "dataset")
+
+
+def _sampler_of(context: PhaseContext, role: Role) -> Sampler:
+    """The prover that plays `role` this round; the base prover where the role is not trained."""
+    roles, folder = context.recipe.prover.roles, context.folder.prover(context.round_index)
+    if roles == f"{role}_only" or roles == "shared":
+        return open_sampler(context, folder)
+    if roles == "separate":
+        assert is_adapter(folder / role)
+        return open_sampler(context, folder / role)
+    return open_base_sampler(context)

@@ -1,0 +1,218 @@
+"""Trains the round's prover against the round's frozen verifier."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from peft import set_peft_model_state_dict
+from peft.utils import load_peft_weights
+
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.folder import read_json, read_json_lines, remove, staged, write_json, write_json_lines
+from pvg_hf.game.honest_side import honest_side
+from pvg_hf.game.players import open_scorer
+from pvg_hf.game.prover_data import prover_prompts
+from pvg_hf.game.recovery import fine_tune_on_incorrect
+from pvg_hf.game.selection import BestHelpfulCallback
+from pvg_hf.game.stopping import StopRule
+from pvg_hf.game.trainer_args import trainer_arguments
+from pvg_hf.game.training import FiniteLossCallback, LogCallback, run_trainer
+from pvg_hf.game.watchdogs import Watchdogs
+from pvg_hf.models.prover import load_prover, lora_for_prover
+from pvg_hf.models.sources import is_adapter
+from pvg_hf.roles import GAME_ROLES, Role
+from pvg_hf.trainers.prover_grpo import ProverGRPOTrainer
+from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
+
+BEST_HELPFUL = "best-helpful"
+RECOVERY_TEMPERATURE = 1.3  # times the recipe's
+
+
+@dataclass(frozen=True)
+class SubPhase:
+    """
+    One trainer's run within the phase.
+
+    Args:
+        roles (`tuple[Role, ...]`):
+            Which roles it trains.
+        output (`Path`):
+            Where its last checkpoint goes.
+        first_step (`int`):
+            Steps of the phase before it.
+        recovery (`str`):
+            What is done against a sneaky collapse that an earlier attempt ended in; `none` in the first.
+    """
+
+    roles: tuple[Role, ...]
+    output: Path
+    first_step: int = 0
+    recovery: str = "none"
+
+
+def run_prover(context: PhaseContext, output: Path) -> str:
+    """Write the last checkpoint (for `roles: separate`, an adapter per role) and the best helpful one beside it."""
+    roles = context.recipe.prover.roles
+    if roles != "separate":
+        trained = GAME_ROLES if roles == "shared" else (Role(roles.removesuffix("_only")),)
+        return _train(context, SubPhase(trained, output), _fixed_side(context, trained))
+    lines, fixed = [], {}
+    for index, role in enumerate(GAME_ROLES):
+        first_step = index * context.recipe.prover.max_steps
+        lines.append(f"{role}: {_train_separately(context, SubPhase((role,), output / role, first_step), fixed)}")
+        fixed = _final_heldout(context)
+    return "; ".join(lines)
+
+
+def _train_separately(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) -> str:
+    """A sub-phase with results of its own, which are not made twice when the phase is continued."""
+    done = sub_phase.output / "steps.jsonl"
+    if done.exists():
+        context.metrics += read_json_lines(done)
+        return "done before"
+    known = len(context.metrics)
+    with staged(sub_phase.output, is_main=context.processes.is_main_process) as partial:
+        line = _train(context, replace(sub_phase, output=partial), fixed)
+        if context.processes.is_main_process:
+            write_json_lines(partial / "steps.jsonl", context.metrics[known:])
+    context.processes.wait_for_everyone()
+    return line
+
+
+def _fixed_side(context: PhaseContext, trained: tuple[Role, ...]) -> dict[str, float]:
+    """What the sneaky role is measured against when the helpful role is not trained."""
+    return honest_side(context) if trained == (Role.SNEAKY,) else {}
+
+
+def _final_heldout(context: PhaseContext) -> dict[str, float]:
+    """The helpful sub-phase's last held-out figures, against which the sneaky one is stopped."""
+    judged = [line for line in context.metrics if "prover/heldout/score_correct" in line]
+    score = judged[-1]["prover/heldout/score_correct"] if judged else None
+    return {} if score is None else {"score/helpful_correct": score}
+
+
+def _train(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) -> str:
+    """Train, and once more with the recipe's recovery if the sneaky role collapsed."""
+    marker = sub_phase.output / "recovery.json"
+    if marker.exists():
+        sub_phase = replace(sub_phase, recovery=read_json(marker)["recovery"])
+    known = len(context.metrics)
+    watchdogs, line = _train_once(context, sub_phase, fixed)
+    recovery = context.recipe.watchdogs.collapse_recovery
+    if not watchdogs.has_collapsed or recovery == "none" or sub_phase.recovery != "none":
+        return line
+    del context.metrics[known:]
+    if context.processes.is_main_process:
+        remove(sub_phase.output / "checkpoints")
+        write_json(marker, {"recovery": recovery, "after": line})
+    context.processes.wait_for_everyone()
+    context.alert("sneaky_collapse", f"The prover phase starts again with the recovery `{recovery}`.")
+    return _train_once(context, replace(sub_phase, recovery=recovery), fixed)[1]
+
+
+def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) -> tuple[Watchdogs, str]:
+    rule = StopRule(context.recipe.stopping, context.recipe.prover, fixed)
+    watchdogs = Watchdogs(context.recipe.watchdogs, context.alert)
+    trainer = _make_trainer(context, sub_phase)
+    ends: list[str] = []
+
+    def listen(step: int, figures: dict[str, float]) -> bool:
+        is_done, is_alarmed = rule.update(step, figures), watchdogs.update(step, figures)
+        if is_done or is_alarmed:
+            ends.append(f"{rule.name} at step {step}" if is_done else f"watchdog at step {step}")
+        return is_done or is_alarmed
+
+    trainer.add_callback(LogCallback(listen))
+    if Role.HELPFUL in sub_phase.roles:
+        BestHelpfulCallback(context, trainer.scorer, sub_phase.output / BEST_HELPFUL).attach(trainer)
+    run_trainer(context, trainer, prefix="prover", first_step=sub_phase.first_step)
+    trainer.save_model(str(sub_phase.output))
+    if context.processes.is_main_process:
+        remove(sub_phase.output / "checkpoints")
+        for binary in sub_phase.output.rglob("training_args.bin"):
+            binary.unlink()
+    context.processes.wait_for_everyone()
+    return watchdogs, _describe(trainer.state.global_step, ends, rule)
+
+
+def _describe(steps: int, ends: list[str], rule: StopRule) -> str:
+    means = rule.means
+    shown = [
+        f"{name} {means[key]:.2f}"
+        for key, name in {
+            "accuracy/helpful": "helpful accuracy",
+            "accuracy/sneaky": "sneaky accuracy",
+            "score/helpful_correct": "score of helpful correct",
+            "score/sneaky_incorrect": "of sneaky incorrect",
+        }.items()
+        if key in means
+    ]
+    return f"{steps} steps ({ends[0] if ends else 'all planned'}), " + ", ".join(shown)
+
+
+def _make_trainer(context: PhaseContext, sub_phase: SubPhase) -> ProverGRPOTrainer:
+    config, round_index = context.recipe.prover, context.round_index
+    model, tokenizer, base = _initial_prover(context)
+    if sub_phase.recovery == "supervised":
+        fine_tune_on_incorrect(context, model, tokenizer)
+    model.config._name_or_path = base  # TRL loads the KL reference from here
+    trainer = ProverGRPOTrainer(
+        model,
+        scorer=open_scorer(context, context.folder.verifier(round_index)),
+        grader=context.world.task.grade,
+        args=_arguments(context, sub_phase),
+        train_dataset=prover_prompts(
+            context, tokenizer, sub_phase.roles, easiest_first=sub_phase.recovery == "easier"
+        ),
+        processing_class=tokenizer,
+        peft_config=lora_for_prover(config.lora) if config.lora else None,
+        callbacks=[FiniteLossCallback()],
+    )
+    _continue_adapter(context, sub_phase, trainer)
+    return trainer
+
+
+def _initial_prover(context: PhaseContext):
+    """The policy's first weights, its tokenizer, and where the KL reference is loaded from: always the base prover."""
+    base, revision = context.initial_model("prover")
+    goes_on = context.recipe.prover.init == "previous" and context.round_index > 0 and not context.recipe.prover.lora
+    source = str(context.folder.prover(context.round_index - 1)) if goes_on else base
+    model, tokenizer = load_prover(source, revision=None if goes_on else revision, dtype=context.dtype("prover"))
+    return model, tokenizer, base
+
+
+def _continue_adapter(context: PhaseContext, sub_phase: SubPhase, trainer: ProverGRPOTrainer) -> None:
+    """`init: previous` with adapters: the last round's weights in a fresh adapter, so that the reference is the base."""
+    config, round_index = context.recipe.prover, context.round_index
+    if config.init != "previous" or round_index == 0 or not config.lora:
+        return
+    previous = context.folder.prover(round_index - 1)
+    previous = previous / sub_phase.roles[0] if config.roles == "separate" else previous
+    assert is_adapter(previous)
+    set_peft_model_state_dict(trainer.model, load_peft_weights(str(previous), device="cpu"))
+
+
+def _arguments(context: PhaseContext, sub_phase: SubPhase) -> ProverGRPOConfig:
+    config = context.recipe.prover
+    per_process = config.prompts_per_step * config.num_generations // context.processes.num_processes
+    micro_batch = min(config.micro_batch_size or per_process, per_process)
+    values = trainer_arguments(context, config, sub_phase.output / "checkpoints", *sub_phase.roles, sub_phase.recovery)
+    heat = RECOVERY_TEMPERATURE if sub_phase.recovery == "temperature" else 1.0
+    return ProverGRPOConfig(
+        **{
+            "per_device_train_batch_size": micro_batch,
+            "num_generations": config.num_generations,
+            "max_completion_length": config.max_completion_length,
+            "temperature": config.temperature * heat,
+            "beta": config.beta,
+            "scale_rewards": config.scale_rewards,
+            "shuffle_dataset": False,
+            "reward": config.reward,
+            "reward_options": config.reward_options,
+            "max_truncated_share": context.recipe.watchdogs.max_truncated,
+            "acceptance_threshold": read_json(context.folder.verifier(context.round_index) / "calibration.json")["threshold"],
+            "log_completions": context.recipe.logging.log_completions,
+            **values,
+            "gradient_accumulation_steps": per_process // micro_batch,
+        }
+    )
+

@@ -1,0 +1,113 @@
+"""Trains the round's verifier on a mixture of everything written so far."""
+
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset
+from peft import PeftModel
+
+from pvg_hf.data.mixture import mixture_weights
+from pvg_hf.data.pairs import PairReport, build_pairs
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.folder import remove, write_json
+from pvg_hf.game.heldout import score_heldout
+from pvg_hf.game.trainer_args import trainer_arguments
+from pvg_hf.game.training import FiniteLossCallback, run_trainer
+from pvg_hf.models.sources import load_tokenizer
+from pvg_hf.models.verifier import draw_head, load_classifier, load_verifier, lora_for_verifier
+from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.trainers.noisy_reward import NoisyRewardTrainer
+from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
+
+
+def run_verifier(context: PhaseContext, output: Path) -> str:
+    """Write the verifier with its tokenizer, input template and calibration, and its scores on D_V's held-out part."""
+    config = context.recipe.verifier
+    source, revision = context.initial_model("verifier")
+    tokenizer = load_tokenizer(source, revision)
+    verifier_input = VerifierInput(config.template, tokenizer.eos_token, config.max_length)
+    pairs, report = _pairs(context, ("verifier",))
+    model = _initial_verifier(context, tokenizer.pad_token_id)
+    trainer = NoisyRewardTrainer(
+        model=model,
+        args=_arguments(context, output / "checkpoints"),
+        train_dataset=_tokenized(pairs, tokenizer, verifier_input),
+        processing_class=tokenizer,
+        peft_config=lora_for_verifier(config.lora) if config.lora and not isinstance(model, PeftModel) else None,
+        callbacks=[FiniteLossCallback()],
+    )
+    _draw_missing_head(context, trainer.model)
+    run_trainer(context, trainer, prefix="verifier")
+    trainer.save_model(str(output))
+    if context.processes.is_main_process:
+        tokenizer.save_pretrained(output)
+        verifier_input.save(output)
+        write_json(output / "pairs.json", report.as_metrics())
+        remove(output / "checkpoints")
+        (output / "training_args.bin").unlink(missing_ok=True)
+    context.processes.wait_for_everyone()
+    return f"{report.num_pairs} pairs, " + score_heldout(context, output, _pairs(context, ("verifier_heldout",))[0])
+
+
+def _pairs(context: PhaseContext, parts: tuple[str, ...]) -> tuple[Dataset, PairReport]:
+    data = context.recipe.data
+    return build_pairs(
+        context.folder.training_pools(context.round_index),
+        seed=context.recipe.seed,
+        round_index=context.round_index,
+        weights=mixture_weights(data.mixture, context.round_index, window=data.window, custom=data.weights),
+        solutions_per_problem=data.solutions_per_problem,
+        correct_source=data.correct_source,
+        parts=parts,
+    )
+
+
+def _tokenized(pairs: Dataset, tokenizer, verifier_input: VerifierInput) -> Dataset:
+    def encode(rows: dict[str, list[Any]]) -> dict[str, list[list[int]]]:
+        return {
+            f"{side}_ids": verifier_input.encode(tokenizer, rows["problem"], rows[side])
+            for side in ("chosen", "rejected")
+        }
+
+    kept = ["source", "chosen_correct", "rejected_correct"]
+    dropped = [column for column in pairs.column_names if column not in kept]
+    return pairs.map(encode, batched=True, remove_columns=dropped, keep_in_memory=True)
+
+
+def _initial_verifier(context: PhaseContext, pad_token_id: int):
+    """The weights that the round starts from: the initial ones (K24), or the last round's."""
+    config = context.recipe.verifier
+    dtype = context.dtype("verifier")
+    if config.init == "full" or context.round_index == 0:
+        source, revision = context.initial_model("verifier")
+        model = load_classifier(source, revision=revision, dtype=dtype)
+    else:
+        model, _ = load_verifier(context.folder.verifier(context.round_index - 1), dtype=dtype, is_trainable=True)
+    model.config.get_text_config().pad_token_id = pad_token_id
+    return model
+
+
+def _draw_missing_head(context: PhaseContext, model) -> None:
+    """A new head, unless the verifier goes on as it is."""
+    if context.recipe.verifier.init != "warm" or context.round_index == 0:
+        draw_head(model, context.seed("head"))
+
+
+def _arguments(context: PhaseContext, output: Path) -> NoisyRewardConfig:
+    config, noise = context.recipe.verifier, context.recipe.noise
+    in_trainer = noise.level == "pair" or noise.resample != "fixed"
+    values = {
+        "per_device_train_batch_size": config.pairs_per_step,
+        "max_length": config.max_length,
+        "loss": config.loss,
+        "correction": config.correction,
+        "center": config.center,
+        "noise_level": noise.level,
+        "noise_resample": noise.resample,
+        "noise_rho0": noise.rho0 if in_trainer else 0.0,
+        "noise_rho1": noise.rho1 if in_trainer else 0.0,
+        "rho0": noise.rho0,
+        "rho1": noise.rho1,
+        "noise_seed": context.seed("noise"),
+    }
+    return NoisyRewardConfig(**{**values, **trainer_arguments(context, config, output)})

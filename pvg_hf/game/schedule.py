@@ -1,0 +1,61 @@
+"""Which phases a game has, in which order, and where each leaves its results."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pvg_hf.config import Recipe
+from pvg_hf.game.folder import RunFolder
+
+ROUND_PHASES = ("verifier", "prover", "mint", "evaluate")
+
+
+@dataclass(frozen=True)
+class PhaseKey:
+    """
+    One phase of a game.
+
+    Args:
+        name (`str`):
+            `warmup`, `bootstrap`, or one of `ROUND_PHASES`.
+        round_index (`int`, *optional*):
+            `None` for the phases before the first round.
+    """
+
+    name: str
+    round_index: int | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.round_index is None else f"round-{self.round_index:03d}/{self.name}"
+
+    def target(self, folder: RunFolder) -> Path:
+        """The folder whose existence says that the phase is finished."""
+        if self.name == "warmup":
+            return folder.models
+        if self.name == "bootstrap":
+            return folder.pool(-1)
+        places = {"verifier": folder.verifier, "prover": folder.prover, "mint": folder.pool}
+        return places.get(self.name, folder.evaluation)(self.round_index)
+
+
+def schedule(recipe: Recipe) -> list[PhaseKey]:
+    """Every phase of the game, in order."""
+    phases = [PhaseKey("bootstrap")]
+    if any(player.warmup or player.scratch for player in (recipe.prover, recipe.verifier)):
+        phases.insert(0, PhaseKey("warmup"))
+    return phases + [PhaseKey(name, k) for k in range(recipe.num_rounds) for name in ROUND_PHASES]
+
+
+def planned_steps(recipe: Recipe, phase: PhaseKey) -> int:
+    """Optimiser steps of a phase if nothing ends it early."""
+    config = recipe if phase.round_index is None else recipe.for_round(phase.round_index)
+    if phase.name == "verifier":
+        return config.verifier.max_steps
+    if phase.name == "prover":
+        return config.prover.max_steps * (2 if config.prover.roles == "separate" else 1)
+    return 0
+
+
+def first_step(recipe: Recipe, phase: PhaseKey) -> int:
+    """Where a phase begins on the game's continuous step axis; no phase's length depends on when it was stopped."""
+    phases = schedule(recipe)
+    return sum(planned_steps(recipe, earlier) for earlier in phases[: phases.index(phase)])

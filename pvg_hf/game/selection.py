@@ -1,0 +1,96 @@
+"""Judges a prover in training on D_pi's held-out part and keeps the best helpful checkpoint."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from transformers import TrainerCallback
+
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.players import make_sampler
+from pvg_hf.rewards import RELATIVE_REWARDS, correctness_gated_convincingness, load_reward
+from pvg_hf.roles import Role
+from pvg_hf.scoring import VerifierScorer
+from pvg_hf.seeding import derive_rng
+from pvg_hf.trainers.prover_grpo import ProverGRPOTrainer
+
+
+class BestHelpfulCallback(TrainerCallback):
+    """
+    Every `eval_steps` the prover writes helpful solutions to held-out problems; the checkpoint with the highest mean
+    reward is kept. A reward relative to the prover's own group says nothing of how good the group is, so checkpoints
+    under SRC are compared by CGC: the verifier's score where the solution is correct, else -2.
+
+    Args:
+        context ([`PhaseContext`]):
+            The phase.
+        scorer ([`VerifierScorer`]):
+            The round's verifier.
+        output (`Path`):
+            Where the best checkpoint goes.
+    """
+
+    def __init__(self, context: PhaseContext, scorer: VerifierScorer, output: Path):
+        self.context = context
+        self.scorer = scorer
+        self.output = output
+        self.best = float("-inf")
+        self.trainer: ProverGRPOTrainer | None = None
+
+    def attach(self, trainer: ProverGRPOTrainer) -> None:
+        """The trainer whose prover is judged."""
+        self.trainer = trainer
+        trainer.add_callback(self)
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        for entry in state.log_history:  # of the steps before the checkpoint that training goes on from
+            if "heldout/selection" in entry:
+                self.best = max(self.best, entry["heldout/selection"])
+
+    def on_log(self, args, state, control, logs: dict[str, Any], **kwargs):
+        is_due = state.global_step % self.context.recipe.prover.eval_steps == 0 or state.global_step == state.max_steps
+        if is_due and "loss" in logs:
+            figures = self._judge()
+            logs.update(figures)
+            state.log_history[-1].update(figures)
+            if figures["heldout/selection"] > self.best:
+                self.best = figures["heldout/selection"]
+                self.trainer.save_model(str(self.output))
+
+    def _judge(self) -> Mapping[str, float]:
+        config, processes = self.context.recipe.prover, self.context.processes
+        problems = self.context.world.parts["prover_heldout"]
+        problems = problems.select(range(min(config.eval_problems, len(problems)))).to_list()
+        model = self.trainer.accelerator.unwrap_model(self.trainer.model)
+        sampler = make_sampler(self.context, model, self.trainer.processing_class)
+        prompts = [self.context.world.prompt(problem, Role.HELPFUL, sampler.tokenizer) for problem in problems]
+        found: list[tuple[int, list[str]]] = []
+        for number, indices in enumerate(sampler.batches(prompts)):
+            if number % processes.num_processes == processes.process_index:
+                rngs = [self._rngs(problems[i]["problem_id"]) for i in indices]
+                samples = sampler.sample([prompts[i] for i in indices], rngs)
+                found += [(i, [s.text for s in row]) for i, row in zip(indices, samples, strict=True)]
+        rows = [(problems[i], text) for i, texts in sorted(gather_object(found)) for text in texts]
+        return self._figures(rows)
+
+    def _rngs(self, problem_id: str) -> list:
+        path = (self.context.seed("heldout"), problem_id)  # the same draws at every step: a paired comparison
+        return [derive_rng(*path, index) for index in range(self.context.recipe.prover.eval_samples)]
+
+    def _figures(self, rows: list[tuple[dict[str, Any], str]]) -> dict[str, float]:
+        grades = [self.context.world.task.grade(problem, text) for problem, text in rows]
+        scores = torch.tensor(self.scorer([problem["problem"] for problem, _ in rows], [text for _, text in rows]))
+        correct = torch.tensor([grade.correct for grade in grades])
+        answered = torch.tensor([grade.answer is not None for grade in grades])
+        name = self.context.recipe.prover.reward
+        reward = correctness_gated_convincingness if name in RELATIVE_REWARDS else load_reward(name)
+        group_size = self.context.recipe.prover.eval_samples
+        rewards = reward(scores, correct, torch.zeros_like(correct), group_size=group_size, answered=answered)
+        return {
+            "heldout/accuracy": correct.float().mean().item(),
+            "heldout/score": scores.mean().item(),
+            "heldout/score_correct": scores[correct].mean().item() if correct.any() else None,
+            "heldout/selection": rewards.mean().item(),
+        }

@@ -1,0 +1,72 @@
+"""The task of a game with its problems shared out, and the prompts of its roles."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from datasets import Dataset
+
+from pvg_hf.config import Recipe
+from pvg_hf.data.split import split_problems
+from pvg_hf.roles import Role
+from pvg_hf.tasks import PromptBuilder, Task, load_task
+
+
+@dataclass(frozen=True)
+class World:
+    """
+    Args:
+        task ([`Task`]):
+            The task.
+        parts (`dict[str, Dataset]`):
+            Its problems: `verifier`, `verifier_heldout`, `prover`, `prover_heldout`, `test`.
+        prompts ([`PromptBuilder`]):
+            Prompts per (problem, role).
+    """
+
+    task: Task
+    parts: dict[str, Dataset]
+    prompts: PromptBuilder
+
+    @classmethod
+    def load(cls, recipe: Recipe) -> "World":
+        """
+        Raises:
+            ValueError: if the task's files, its options or the split are not in order.
+        """
+        task = load_recipe_task(recipe)
+        split = recipe.split
+        parts = split_problems(
+            _first(task.problems("train"), split.max_train),
+            _first(task.problems("test"), split.max_test),
+            seed=recipe.seed,
+            verifier_share=split.verifier_share,
+            heldout_share=split.heldout_share,
+            test_share=split.test_share,
+            stratify_by=split.stratify_by,
+        )
+        prompts = PromptBuilder(
+            task,
+            overrides=recipe.task.prompts,
+            sneaky_sees=recipe.task.sneaky_sees,
+            few_shot=recipe.task.few_shot,
+        )
+        return cls(task, parts, prompts)
+
+    def prompt(self, problem: dict[str, Any], role: Role, tokenizer) -> str:
+        """The prompt as the prover reads it. Where the sneaky role is shown an honest solution, it is the reference."""
+        text = self.prompts.text(problem, role, honest_solution=problem["reference"])
+        return self.prompts.render(text, tokenizer)
+
+
+def load_recipe_task(recipe: Recipe) -> Task:
+    """The recipe's task."""
+    options = dict(recipe.task.options, answer_format=recipe.task.answer_format)
+    if recipe.task.path is not None:
+        options["path"] = recipe.task.path
+    return load_task(recipe.task.name, **options)
+
+
+def _first(problems: Dataset | None, number: int | None) -> Dataset | None:
+    if problems is None or number is None:
+        return problems
+    return problems.select(range(min(number, len(problems))))

@@ -1,0 +1,200 @@
+"""Verifier losses: Bradley-Terry on pairs and cross-entropy on single solutions, plain or corrected for label noise."""
+
+import math
+from collections.abc import Collection
+from difflib import get_close_matches
+from typing import Literal, get_args
+
+import torch
+import torch.nn.functional as F
+
+from pvg_hf.noise.rates import check_rates
+
+PairCorrection = Literal["none", "smoothing", "forward", "backward"]
+LabelCorrection = Literal["none", "forward", "backward"]
+
+
+def bradley_terry(
+    chosen: torch.Tensor,
+    rejected: torch.Tensor,
+    *,
+    flip_rate: float = 0.0,
+    correction: PairCorrection = "none",
+    center: float = 0.0,
+    weights: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """
+    Bradley-Terry loss on pairs of solutions of one problem (K24), optionally corrected for pairs that label noise has
+    turned round, and centred.
+
+    With d = chosen - rejected, e = `flip_rate` and sp = softplus, the loss of a pair is
+
+    - `"none"`: sp(-d)
+    - `"smoothing"` (conservative DPO's): (1 - e) sp(-d) + e sp(d); biased, least at sigmoid(d) = 1 - e
+    - `"forward"`: -log(e + (1 - 2e) sigmoid(d)); bounded
+    - `"backward"` (robust DPO's): [(1 - e) sp(-d) - e sp(d)] / (1 - 2e); unbiased for strict pairs, unbounded below
+
+    Args:
+        chosen (`torch.Tensor` of shape `(num_pairs,)`):
+            Scores of the solutions labelled correct, unbounded. Half precision is lifted to float32.
+        rejected (`torch.Tensor` of shape `(num_pairs,)`):
+            Scores of the solutions labelled incorrect.
+        flip_rate (`float`, *optional*, defaults to `0.0`):
+            P(a pair is the wrong way round), in [0, .5). Not the rate at which labels flip: see
+            [`~pvg_hf.noise.pair_flip_rate`]. Not used by `"none"`.
+        correction (`str`, *optional*, defaults to `"none"`):
+            One of the above.
+        center (`float`, *optional*, defaults to `0.0`):
+            lambda >= 0 of the centring term, lambda times the mean of V^2 over the 2 * num_pairs single solutions (K24).
+            This is not TRL's `center_rewards_coefficient`, which squares the sum of a pair.
+        weights (`torch.Tensor` of shape `(num_pairs,)`, *optional*):
+            Weights in [0, 1]: 0 leaves out a pair that is tied. The pairs' losses are summed and divided by the sum of
+            the weights (0 if every weight is). They do not touch the centring.
+
+    Returns:
+        `torch.Tensor`: scalar.
+
+    Raises:
+        ValueError: if there is no pair, the shapes differ, a setting lies outside its range, or `"backward"` comes
+            without centring.
+    """
+    _check_choice(correction, get_args(PairCorrection))
+    _check_center(center, correction)
+    if not 0 <= flip_rate < 0.5:
+        raise ValueError(
+            f"`flip_rate` is {flip_rate}; it must lie in [0, 0.5), or a pair no longer points to the truth."
+        )
+    _check_shapes(chosen=chosen, rejected=rejected)
+    chosen, rejected = _at_least_float32(chosen), _at_least_float32(rejected)
+    losses = _pair_losses(chosen - rejected, flip_rate, correction)
+    return _weighted_mean(losses, weights) + center * torch.cat([chosen, rejected]).square().mean()
+
+
+def pointwise_cross_entropy(
+    scores: torch.Tensor,
+    labels: torch.Tensor,
+    *,
+    rho0: float = 0.0,
+    rho1: float = 0.0,
+    correction: LabelCorrection = "none",
+    center: float = 0.0,
+) -> torch.Tensor:
+    """
+    Cross-entropy of labels against sigmoid(score), optionally corrected for label noise, and centred.
+
+    With p = sigmoid(V), D = 1 - rho0 - rho1 and CE(y, p) = -y log p - (1 - y) log(1 - p), the loss of a solution is
+
+    - `"none"`: CE(y, p)
+    - `"forward"`: CE(y, (1 - rho1) p + rho0 (1 - p))
+    - `"backward"`: CE(u, p) with u = (y - rho0) / D, which is [(1 - rho0) l1 - rho1 l0] / D at y = 1 and
+      [(1 - rho1) l0 - rho0 l1] / D at y = 0, l1 and l0 being the losses under either label; unbiased, unbounded below
+
+    Args:
+        scores (`torch.Tensor` of shape `(num_solutions,)`):
+            Verifier scores V, unbounded. Half precision is lifted to float32.
+        labels (`torch.Tensor` of shape `(num_solutions,)`):
+            Noisy labels y in [0, 1]; soft ones are allowed.
+        rho0 (`float`, *optional*, defaults to `0.0`):
+            P(label 1 | truth 0), in [0, 1). Not used by `"none"`.
+        rho1 (`float`, *optional*, defaults to `0.0`):
+            P(label 0 | truth 1), in [0, 1), `rho0 + rho1 < 1`. Not used by `"none"`.
+        correction (`str`, *optional*, defaults to `"none"`):
+            One of the above.
+        center (`float`, *optional*, defaults to `0.0`):
+            lambda >= 0 of the centring term, lambda times the mean of V^2.
+
+    Returns:
+        `torch.Tensor`: scalar.
+
+    Raises:
+        ValueError: if there is no solution, the shapes differ, a label or a setting lies outside its range, or
+            `"backward"` comes without centring.
+    """
+    _check_choice(correction, get_args(LabelCorrection))
+    _check_center(center, correction)
+    check_rates(rho0, rho1)
+    _check_shapes(scores=scores, labels=labels)
+    _check_unit_interval(labels=labels)
+    scores = _at_least_float32(scores)
+    losses = _label_losses(scores, labels.to(scores), rho0, rho1, correction)
+    return losses.mean() + center * scores.square().mean()
+
+
+def _pair_losses(margins: torch.Tensor, flip_rate: float, correction: PairCorrection) -> torch.Tensor:
+    if correction == "forward":
+        return -_log_mixture(margins, 1 - flip_rate, flip_rate)
+    losses = F.softplus(-margins)
+    if correction == "smoothing":
+        return losses + flip_rate * margins  # as sp(d) = sp(-d) + d
+    if correction == "backward":
+        return losses - flip_rate / (1 - 2 * flip_rate) * margins
+    return losses
+
+
+def _label_losses(
+    scores: torch.Tensor, labels: torch.Tensor, rho0: float, rho1: float, correction: LabelCorrection
+) -> torch.Tensor:
+    if correction == "forward":
+        log_one = _log_mixture(scores, 1 - rho1, rho0)
+        log_zero = _log_mixture(scores, rho1, 1 - rho0)
+        return -labels * log_one - (1 - labels) * log_zero
+    if correction == "backward":
+        labels = (labels - rho0) / (1 - rho0 - rho1)
+    return labels * F.softplus(-scores) + (1 - labels) * F.softplus(scores)
+
+
+def _log_mixture(scores: torch.Tensor, if_one: float, if_zero: float) -> torch.Tensor:
+    """log(if_one * sigmoid(V) + if_zero * (1 - sigmoid(V))), stable for any V; one of the shares may be 0."""
+    shares = ((if_one, F.logsigmoid(scores)), (if_zero, F.logsigmoid(-scores)))
+    terms = [math.log(share) + log_prob for share, log_prob in shares if share > 0]
+    return torch.logaddexp(*terms) if len(terms) == 2 else terms[0]
+
+
+def _weighted_mean(losses: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:
+    if weights is None:
+        return losses.mean()
+    _check_shapes(chosen=losses, weights=weights)
+    _check_unit_interval(weights=weights)
+    weights = weights.to(losses)
+    # The floor is reached only where every weight is 0: such a batch adds nothing instead of NaN.
+    return (weights * losses).sum() / weights.sum().clamp_min(torch.finfo(weights.dtype).tiny)
+
+
+def _at_least_float32(scores: torch.Tensor) -> torch.Tensor:
+    return scores.to(torch.promote_types(scores.dtype, torch.float32))
+
+
+def _check_choice(correction: str, known: Collection[str]) -> None:
+    if correction not in known:
+        closest = get_close_matches(correction, known, n=1, cutoff=0)[0]
+        raise ValueError(f"Unknown correction `{correction}`; known are {', '.join(known)}. Did you mean `{closest}`?")
+
+
+def _check_center(center: float, correction: str) -> None:
+    if not center >= 0:
+        raise ValueError(f"`center` is {center}; it must be at least 0.")
+    if correction == "backward" and center == 0:
+        raise ValueError(
+            "The backward correction is unbounded below, so that without centring scores grow for ever, and `center` is "
+            "0. Set `center` above 0 (e.g. 0.005), or choose `forward`."
+        )
+
+
+def _check_shapes(**tensors: torch.Tensor) -> None:
+    """Equal shapes: (n,) against (n, 1) would broadcast to (n, n) without a word."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    if len(set(shapes.values())) > 1:
+        raise ValueError(f"Shapes differ: {', '.join(f'`{name}` {shape}' for name, shape in shapes.items())}.")
+    if any(tensor.numel() == 0 for tensor in tensors.values()):
+        raise ValueError(
+            f"{' and '.join(f'`{name}`' for name in tensors)} are empty; a mean loss needs at least one row."
+        )
+
+
+def _check_unit_interval(**tensors: torch.Tensor) -> None:
+    for name, tensor in tensors.items():
+        outside = ~((tensor >= 0) & (tensor <= 1))
+        if outside.any():
+            raise ValueError(
+                f"`{name}` must lie in [0, 1]; {int(outside.sum())} do not, e.g. {tensor[outside][0].item()}."
+            )

@@ -1,0 +1,39 @@
+"""Provers: causal language models, with an adapter where the recipe has one."""
+
+from pathlib import Path
+
+import torch
+from peft import LoraConfig as PeftLoraConfig
+from peft import PeftConfig, PeftModel
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
+
+from pvg_hf.config.sections import LoraConfig
+from pvg_hf.models.sources import is_adapter, load_tokenizer
+
+
+def load_prover(
+    source: str | Path, *, revision: str | None = None, dtype: torch.dtype = torch.float32
+) -> tuple[PreTrainedModel | PeftModel, PreTrainedTokenizerBase]:
+    """A prover from the Hub or a folder: full weights, or an adapter on the base that it names."""
+    tokenizer = load_tokenizer(source, revision)
+    tokenizer.padding_side = "left"
+    if not is_adapter(source):
+        return load_causal_lm(str(source), revision=revision, dtype=dtype), tokenizer
+    base = load_causal_lm(PeftConfig.from_pretrained(source).base_model_name_or_path, dtype=dtype)
+    return PeftModel.from_pretrained(base, source), tokenizer
+
+
+def load_causal_lm(source: str, *, revision: str | None = None, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
+    """A causal language model with full weights."""
+    return AutoModelForCausalLM.from_pretrained(source, revision=revision, dtype=dtype, trust_remote_code=False)
+
+
+def lora_for_prover(config: LoraConfig) -> PeftLoraConfig:
+    """Adapters of a prover."""
+    return PeftLoraConfig(
+        r=config.r,
+        lora_alpha=config.alpha,
+        lora_dropout=config.dropout,
+        target_modules=config.target_modules,
+        task_type="CAUSAL_LM",
+    )

@@ -1,0 +1,99 @@
+"""Label noise: flipped labels, and the soft labels that stand for them in the mean."""
+
+from collections.abc import Sequence
+
+import torch
+
+from pvg_hf.noise.rates import as_rates
+
+
+def flip_labels(
+    labels: torch.Tensor, rate_or_rates: float | Sequence[float], *, generator: torch.Generator
+) -> torch.Tensor:
+    """
+    Flip labels independently (class-conditional noise). Each label takes one uniform draw whatever the rates, so that
+    with the generator in the same state a higher rate flips all that a lower one does, and more.
+
+    Args:
+        labels (`torch.Tensor`):
+            Clean labels of any shape, 0 or 1; of a bool, integer or floating type. Unchanged.
+        rate_or_rates (`float` or `tuple[float, float]`):
+            A rate for both classes, or `(rho0, rho1)` with rho0 = P(label 1 | truth 0) and rho1 = P(label 0 | truth 1).
+        generator (`torch.Generator`):
+            Where the draws come from; no global generator is read.
+
+    Returns:
+        `torch.Tensor`: labels of the same shape, type and device.
+
+    Raises:
+        ValueError: if a label is neither 0 nor 1, a rate lies outside [0, 1), or the two rates sum to 1 or more.
+    """
+    uniforms = torch.rand(labels.shape, generator=generator, device=generator.device, dtype=torch.float64)
+    noisy = flip_labels_by_uniforms(labels.to(generator.device), uniforms, rate_or_rates)
+    return noisy.to(labels.device)
+
+
+def flip_labels_by_uniforms(
+    labels: torch.Tensor, uniforms: torch.Tensor, rate_or_rates: float | Sequence[float]
+) -> torch.Tensor:
+    """
+    [`flip_labels`] with the draws given, e.g. one per solution from [`~pvg_hf.seeding.derive_uniform`], which depend on
+    neither order nor batch. A label flips where its draw is strictly below the rate of its true class.
+
+    Args:
+        labels (`torch.Tensor`):
+            Clean labels of any shape, 0 or 1.
+        uniforms (`torch.Tensor`):
+            One draw in [0, 1) per label.
+        rate_or_rates (`float` or `tuple[float, float]`):
+            As in [`flip_labels`].
+
+    Returns:
+        `torch.Tensor`: labels of the same shape, type and device.
+
+    Raises:
+        ValueError: as [`flip_labels`], or if there is not one draw per label, or a draw lies outside [0, 1).
+    """
+    rho0, rho1 = as_rates(rate_or_rates)
+    if uniforms.shape != labels.shape:
+        raise ValueError(
+            f"`uniforms` has shape {tuple(uniforms.shape)} and `labels` {tuple(labels.shape)}; every label takes one draw."
+        )
+    if not ((uniforms >= 0) & (uniforms < 1)).all():
+        raise ValueError("`uniforms` holds values outside [0, 1).")
+    is_one = labels == 1
+    _check_all(is_one | (labels == 0), labels, "0 or 1")
+    flips = torch.where(is_one, uniforms < rho1, uniforms < rho0)
+    return (is_one ^ flips).to(labels.dtype)
+
+
+def effective_label(labels: torch.Tensor, epsilon: float) -> torch.Tensor:
+    """
+    The mean of a label under symmetric flips, `(1 - 2 epsilon) y + epsilon`: a soft label.
+
+    Args:
+        labels (`torch.Tensor`):
+            Labels of any shape, in [0, 1]; of a bool, integer or floating type.
+        epsilon (`float`):
+            P(flip), in [0, .5).
+
+    Returns:
+        `torch.Tensor`: soft labels in [epsilon, 1 - epsilon], of the labels' floating type, else of torch's default one.
+
+    Raises:
+        ValueError: if a label lies outside [0, 1] or `epsilon` outside [0, .5).
+    """
+    if not 0 <= epsilon < 0.5:
+        raise ValueError(
+            f"`epsilon` is {epsilon}; it must lie in [0, 0.5), or the labels no longer point to the truth."
+        )
+    _check_all((labels >= 0) & (labels <= 1), labels, "in [0, 1]")
+    soft = labels if labels.is_floating_point() else labels.to(torch.get_default_dtype())
+    return (1 - 2 * epsilon) * soft + epsilon
+
+
+def _check_all(allowed: torch.Tensor, labels: torch.Tensor, what: str) -> None:
+    if not allowed.all():
+        raise ValueError(
+            f"`labels` must be {what}; {int((~allowed).sum())} are not, e.g. {labels[~allowed][0].item()}."
+        )

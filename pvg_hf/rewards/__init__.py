@@ -1,0 +1,26 @@
+"""What provers are paid, as pure functions of tensors over groups of consecutive rows."""
+
+from pvg_hf.rewards.baselines import acceptance, correctness_only, goodhart
+from pvg_hf.rewards.composite import composite, gated_multiplicative
+from pvg_hf.rewards.gated import correctness_gated_convincingness, count_floor_violations
+from pvg_hf.rewards.inputs import RewardFunction, role_aligned
+from pvg_hf.rewards.noise_corrected import noise_corrected
+from pvg_hf.rewards.registry import RELATIVE_REWARDS, load_reward
+from pvg_hf.rewards.relative import signed_relative_convincingness, standardized_relative_convincingness
+
+__all__ = [
+    "RELATIVE_REWARDS",
+    "RewardFunction",
+    "acceptance",
+    "composite",
+    "correctness_gated_convincingness",
+    "correctness_only",
+    "count_floor_violations",
+    "gated_multiplicative",
+    "goodhart",
+    "load_reward",
+    "noise_corrected",
+    "role_aligned",
+    "signed_relative_convincingness",
+    "standardized_relative_convincingness",
+]

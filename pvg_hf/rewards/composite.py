@@ -1,0 +1,143 @@
+"""Rewards made of several signals: tests, a certificate, dissimilarity and the verifier's acceptance."""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+
+import torch
+
+from pvg_hf.rewards.inputs import read_flags, read_scores
+
+SIGNALS = ("test_pass_rate", "certified", "dissimilarity", "acceptance_prob")
+
+
+def composite(
+    scores: torch.Tensor,
+    *,
+    weights: Mapping[str, float],
+    gates: Mapping[str, float] | None = None,
+    test_pass_rate: torch.Tensor | None = None,
+    certified: torch.Tensor | None = None,
+    similarity: torch.Tensor | None = None,
+    answered: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """
+    Weighted sum of signals in [0, 1], set to 0 where a gate fails or there is no final answer.
+
+    The signals are `test_pass_rate`, `certified`, `dissimilarity` = 1 - similarity, and `acceptance_prob` = sigmoid(V).
+
+    Args:
+        scores (`torch.Tensor` of shape `(num_solutions,)`):
+            Verifier scores V, unbounded.
+        weights (`dict[str, float]`):
+            The weight >= 0 of each signal that is paid.
+        gates (`dict[str, float]`, *optional*):
+            The least value in [0, 1] that a signal must reach for anything to be paid, e.g. `{"certified": 1.0}`. A gate
+            needs no weight.
+        test_pass_rate (`torch.Tensor` of shape `(num_solutions,)`, *optional*):
+            Share of tests passed, in [0, 1].
+        certified (`torch.Tensor` of shape `(num_solutions,)`, *optional*):
+            Whether the certificate holds; bool, or in [0, 1].
+        similarity (`torch.Tensor` of shape `(num_solutions,)`, *optional*):
+            Similarity to what must not be copied, in [0, 1].
+        answered (`torch.Tensor` of shape `(num_solutions,)`, *optional*):
+            False where there is no final answer; all are answered by default.
+
+    Returns:
+        `torch.Tensor` of shape `(num_solutions,)`: rewards in [0, sum of the weights].
+
+    Raises:
+        ValueError: if a weight is negative or all are 0, a gate or a signal lies outside [0, 1], a name is unknown, a signal is
+            weighted or gated but not given, a score is not finite, or the shapes differ.
+    """
+    gates = gates or {}
+    scores = read_scores(scores)
+    signals = _read_signals(scores, test_pass_rate=test_pass_rate, certified=certified, similarity=similarity)
+    if "similarity" in signals:
+        signals["dissimilarity"] = 1 - signals.pop("similarity")
+    _check_names((*weights, *gates), signals)
+    _check_settings(weights, gates)
+    rewards = torch.zeros_like(scores)
+    for name, weight in weights.items():
+        rewards = rewards + weight * signals[name]
+    for name, least in gates.items():
+        rewards = torch.where(signals[name] >= least, rewards, 0.0)
+    return _pay_answered(rewards, answered)
+
+
+def gated_multiplicative(
+    scores: torch.Tensor,
+    *,
+    test_pass_rate: torch.Tensor,
+    certified: torch.Tensor,
+    similarity: torch.Tensor,
+    alpha: float,
+    answered: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """
+    (test_pass_rate * certified) * (1 - alpha * similarity) * sigmoid(V), and 0 without a final answer. It is sigmoid(V)
+    rather than V, as with a negative V the product would pay for failing the gate.
+
+    Args:
+        scores, test_pass_rate, certified, similarity, answered:
+            As in [`composite`].
+        alpha (`float`):
+            How much similarity costs, in [0, 1].
+
+    Returns:
+        `torch.Tensor` of shape `(num_solutions,)`: rewards in [0, 1].
+
+    Raises:
+        ValueError: if `alpha` or a signal lies outside [0, 1], a score is not finite, or the shapes differ.
+    """
+    if not 0 <= alpha <= 1:
+        raise ValueError(f"`alpha` is {alpha}; it must lie in [0, 1], or similarity would turn the reward's sign.")
+    scores = read_scores(scores)
+    signals = _read_signals(scores, test_pass_rate=test_pass_rate, certified=certified, similarity=similarity)
+    gate = signals["test_pass_rate"] * signals["certified"]
+    rewards = gate * (1 - alpha * signals["similarity"]) * signals["acceptance_prob"]
+    return _pay_answered(rewards, answered)
+
+
+def _read_signals(scores: torch.Tensor, **given: torch.Tensor | None) -> dict[str, torch.Tensor]:
+    signals = {name: _read_signal(name, signal, scores) for name, signal in given.items() if signal is not None}
+    return signals | {"acceptance_prob": scores.sigmoid()}
+
+
+def _read_signal(name: str, signal: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    if signal.shape != scores.shape:
+        raise ValueError(
+            f"`{name}` has shape {tuple(signal.shape)} and `scores` {tuple(scores.shape)}; they must agree."
+        )
+    outside = ~((signal >= 0) & (signal <= 1))
+    if outside.any():
+        raise ValueError(
+            f"`{name}` must lie in [0, 1]; {int(outside.sum())} do not, e.g. {signal[outside][0].item()}."
+        )
+    return signal.to(scores)
+
+
+def _check_names(names: Iterable[str], signals: Mapping[str, torch.Tensor]) -> None:
+    for name in names:
+        if name not in SIGNALS:
+            closest = get_close_matches(name, SIGNALS, n=1, cutoff=0)[0]
+            raise ValueError(f"Unknown signal `{name}`; known are {', '.join(SIGNALS)}. Did you mean `{closest}`?")
+        if name not in signals:
+            source = "similarity" if name == "dissimilarity" else name
+            raise ValueError(f"Signal `{name}` has a weight or a gate, but `{source}` was not given.")
+
+
+def _check_settings(weights: Mapping[str, float], gates: Mapping[str, float]) -> None:
+    for name, weight in weights.items():
+        if not weight >= 0:
+            raise ValueError(f"The weight of `{name}` is {weight}; it must be at least 0.")
+    if not any(weights.values()):
+        raise ValueError(f"`weights` is {dict(weights)}; at least one must be above 0, or nothing is ever paid.")
+    for name, least in gates.items():
+        if not 0 <= least <= 1:
+            raise ValueError(f"The gate of `{name}` is {least}; it must lie in [0, 1].")
+
+
+def _pay_answered(rewards: torch.Tensor, answered: torch.Tensor | None) -> torch.Tensor:
+    if answered is None:
+        return rewards
+    return torch.where(read_flags("answered", answered, rewards), rewards, 0.0)

@@ -1,0 +1,51 @@
+"""The reward that pays the score itself, but only to a solution that plays its role."""
+
+import torch
+
+from pvg_hf.rewards.inputs import read_solutions
+
+
+def correctness_gated_convincingness(
+    scores: torch.Tensor,
+    correct: torch.Tensor,
+    sneaky: torch.Tensor,
+    *,
+    group_size: int,
+    answered: torch.Tensor | None = None,
+    floor: float = -2.0,
+) -> torch.Tensor:
+    """
+    CGC (K24 eq. 3): V where the solution plays its role, else `floor`, also without a final answer.
+
+    Args:
+        scores, correct, sneaky, group_size, answered:
+            As in [`~pvg_hf.rewards.signed_relative_convincingness`].
+        floor (`float`, *optional*, defaults to `-2.0`):
+            V0. K24 assume V > V0, which nothing enforces: see [`count_floor_violations`].
+
+    Returns:
+        `torch.Tensor` of shape `(num_solutions,)`: rewards, unbounded.
+
+    Raises:
+        ValueError: as [`~pvg_hf.rewards.inputs.read_solutions`].
+    """
+    solutions = read_solutions(scores, correct, sneaky, group_size=group_size, answered=answered)
+    return torch.where(solutions.aligned, solutions.scores, floor)
+
+
+def count_floor_violations(scores: torch.Tensor, aligned: torch.Tensor, floor: float = -2.0) -> int:
+    """
+    How many solutions play their role and still score at most `floor`, so that CGC pays them no more than failing would.
+
+    Args:
+        scores (`torch.Tensor` of shape `(num_solutions,)`):
+            Verifier scores V, unbounded.
+        aligned (`torch.Tensor` of shape `(num_solutions,)`):
+            Bool, see [`~pvg_hf.rewards.role_aligned`].
+        floor (`float`, *optional*, defaults to `-2.0`):
+            V0.
+
+    Returns:
+        `int`: 0 where the assumption of CGC holds.
+    """
+    return int((aligned & (scores <= floor)).sum())

@@ -1,0 +1,149 @@
+"""What every reward reads: the scores of a batch of groups, checked once."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+
+class RewardFunction(Protocol):
+    """The calling convention of a prover reward; an extension's reward follows it too."""
+
+    def __call__(
+        self,
+        scores: torch.Tensor,
+        correct: torch.Tensor,
+        sneaky: torch.Tensor,
+        *,
+        group_size: int,
+        answered: torch.Tensor | None = None,
+    ) -> torch.Tensor: ...
+
+
+@dataclass(frozen=True)
+class ScoredSolutions:
+    """
+    A checked batch of `num_groups * group_size` solutions; each tensor has shape `(num_solutions,)`.
+
+    Args:
+        scores (`torch.Tensor`):
+            Verifier scores V, unbounded and finite; float32 or float64.
+        aligned (`torch.Tensor`):
+            True where a solution plays its role (see [`role_aligned`]).
+        answered (`torch.Tensor`):
+            True where a final answer could be read.
+        group_size (`int`):
+            Each `group_size` consecutive solutions are of one problem and one role.
+    """
+
+    scores: torch.Tensor
+    aligned: torch.Tensor
+    answered: torch.Tensor
+    group_size: int
+
+
+def read_solutions(
+    scores: torch.Tensor,
+    correct: torch.Tensor,
+    sneaky: torch.Tensor,
+    *,
+    group_size: int,
+    answered: torch.Tensor | None = None,
+) -> ScoredSolutions:
+    """
+    Check the arguments of a reward.
+
+    Args:
+        scores (`torch.Tensor` of shape `(num_solutions,)`):
+            Verifier scores V, unbounded. Half precision is lifted to float32.
+        correct (`torch.Tensor` of shape `(num_solutions,)`):
+            Whether the final answer is correct; bool, or 0 and 1.
+        sneaky (`torch.Tensor` of shape `(num_solutions,)`):
+            True for the sneaky role, False for the helpful one; constant within a group.
+        group_size (`int`):
+            Number of consecutive solutions in a group; divides `num_solutions`.
+        answered (`torch.Tensor` of shape `(num_solutions,)`, *optional*):
+            False where there is no final answer; all are answered by default.
+
+    Returns:
+        [`ScoredSolutions`].
+
+    Raises:
+        ValueError: if the shapes differ, `group_size` does not divide the batch, a score is not finite, a flag is neither
+            0 nor 1, or a group mixes the roles.
+    """
+    scores = read_scores(scores)
+    _check_group_size(group_size, len(scores))
+    correct, sneaky = (read_flags(name, flags, scores) for name, flags in (("correct", correct), ("sneaky", sneaky)))
+    answered = torch.ones_like(correct) if answered is None else read_flags("answered", answered, scores)
+    _check_roles(sneaky, group_size)
+    return ScoredSolutions(scores, role_aligned(correct, sneaky, answered), answered, group_size)
+
+
+def role_aligned(correct: torch.Tensor, sneaky: torch.Tensor, answered: torch.Tensor | None = None) -> torch.Tensor:
+    """
+    Whether each solution plays its role (K24): helpful and correct, or sneaky and incorrect. A solution without a final
+    answer plays neither, or the sneaky role would be paid for gibberish.
+
+    Args:
+        correct (`torch.Tensor` of shape `(num_solutions,)`):
+            Bool.
+        sneaky (`torch.Tensor` of shape `(num_solutions,)`):
+            Bool.
+        answered (`torch.Tensor` of shape `(num_solutions,)`, *optional*):
+            Bool; all are answered by default.
+
+    Returns:
+        `torch.Tensor` of shape `(num_solutions,)`: bool.
+    """
+    aligned = correct ^ sneaky
+    return aligned if answered is None else aligned & answered
+
+
+def read_scores(scores: torch.Tensor) -> torch.Tensor:
+    """
+    Check verifier scores, and lift half precision to float32.
+
+    Raises:
+        ValueError: if `scores` is not of shape `(num_solutions,)`, or a score is not finite.
+    """
+    if scores.ndim != 1:
+        raise ValueError(f"`scores` has shape {tuple(scores.shape)}; it must be (num_solutions,).")
+    num_bad = int((~scores.isfinite()).sum())
+    if num_bad:
+        raise ValueError(f"{num_bad} of {len(scores)} scores are not finite; check the verifier that wrote them.")
+    return scores.to(torch.promote_types(scores.dtype, torch.float32))
+
+
+def read_flags(name: str, flags: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    """
+    Check one flag per score, and make it bool.
+
+    Raises:
+        ValueError: if there is not one flag per score, or a flag is neither 0 nor 1.
+    """
+    if flags.shape != scores.shape:
+        raise ValueError(
+            f"`{name}` has shape {tuple(flags.shape)} and `scores` {tuple(scores.shape)}; they must agree."
+        )
+    is_set = flags == 1
+    neither = ~(is_set | (flags == 0))
+    if neither.any():
+        raise ValueError(f"`{name}` must be 0 or 1; {int(neither.sum())} are not, e.g. {flags[neither][0].item()}.")
+    return is_set
+
+
+def _check_group_size(group_size: int, num_solutions: int) -> None:
+    if group_size < 1 or num_solutions % group_size:
+        raise ValueError(f"`group_size` is {group_size}; it must be at least 1 and divide {num_solutions} solutions.")
+
+
+def _check_roles(sneaky: torch.Tensor, group_size: int) -> None:
+    groups = sneaky.view(len(sneaky) // group_size, group_size)  # (num_groups, group_size)
+    mixed = (groups != groups[:, :1]).any(dim=1)
+    if mixed.any():
+        first = int(mixed.nonzero()[0])
+        raise ValueError(
+            f"{int(mixed.sum())} of {len(mixed)} groups mix the roles, the first of them group {first}; `sneaky` must be "
+            f"constant over each {group_size} consecutive solutions."
+        )

@@ -1,0 +1,163 @@
+"""Samples solutions with a stream of random numbers per row, so that a draw does not depend on its company."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
+
+
+@dataclass(frozen=True)
+class Sample:
+    """
+    Args:
+        text (`str`):
+            The solution, without special tokens.
+        num_tokens (`int`):
+            Tokens drawn, the end token included.
+        is_truncated (`bool`):
+            Whether the end token was not reached.
+    """
+
+    text: str
+    num_tokens: int
+    is_truncated: bool
+
+
+class Sampler:
+    """
+    Draws solutions from a causal language model by inverting the cumulative distribution at each row's own uniform
+    numbers. A problem's samples share the computation of its prompt, and finished rows leave the batch.
+
+    Args:
+        model ([`~transformers.PreTrainedModel`]):
+            The prover. Its mode is left as it was found.
+        tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
+            Its tokenizer.
+        max_new_tokens (`int`):
+            Longest solution, in tokens.
+        temperature (`float`, defaults to 1.0):
+            Above 0.
+        prompts_per_batch (`int`, defaults to 32):
+            Prompts sampled together.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        max_new_tokens: int,
+        temperature: float = 1.0,
+        prompts_per_batch: int = 32,
+    ):
+        self.model = model
+        self.tokenizer = tokenizer
+        self.max_new_tokens = max_new_tokens
+        self.temperature = temperature
+        self.prompts_per_batch = prompts_per_batch
+        self._end_ids = torch.tensor(_end_token_ids(model, tokenizer), device=model.device)
+
+    def batches(self, prompts: Sequence[str]) -> list[list[int]]:
+        """Indices of `prompts` in batches of like length; they depend on nothing but the prompts."""
+        lengths = [len(ids) for ids in self.tokenizer(list(prompts))["input_ids"]] if prompts else []
+        order = sorted(range(len(prompts)), key=lambda index: (lengths[index], index))
+        return [order[start : start + self.prompts_per_batch] for start in range(0, len(order), self.prompts_per_batch)]
+
+    def sample(self, prompts: Sequence[str], rngs: Sequence[Sequence[np.random.Generator]]) -> list[list[Sample]]:
+        """
+        Args:
+            prompts (`Sequence[str]`):
+                Rendered prompts, one batch.
+            rngs (`Sequence[Sequence[Generator]]`):
+                For each prompt, a generator for each sample; every prompt has the same number.
+
+        Returns:
+            `list[list[Sample]]`: samples per prompt.
+        """
+        uniforms = np.stack([rng.random(self.max_new_tokens) for row in rngs for rng in row])  # (rows, new tokens)
+        was_training = self.model.training
+        self.model.eval()
+        tokens = self._draw(prompts, len(rngs[0]), torch.from_numpy(uniforms))
+        self.model.train(was_training)
+        samples = [self._read(row) for row in tokens]
+        return [samples[start : start + len(rngs[0])] for start in range(0, len(samples), len(rngs[0]))]
+
+    @torch.inference_mode()
+    def _draw(self, prompts: Sequence[str], num_samples: int, uniforms: torch.Tensor) -> list[list[int]]:
+        device = self.model.device
+        inputs = self.tokenizer(list(prompts), padding=True, padding_side="left", return_tensors="pt").to(device)
+        cache = DynamicCache(config=self.model.config)
+        mask = inputs["attention_mask"]
+        logits = self._forward(inputs["input_ids"], mask, (mask.cumsum(-1) - 1).clamp(min=0), cache)
+        cache.batch_repeat_interleave(num_samples)
+        logits, mask = (tensor.repeat_interleave(num_samples, dim=0) for tensor in (logits, mask))
+        alive = torch.arange(len(logits), device=device)  # rows of the batch that are still being written
+        tokens: list[list[int]] = [[] for _ in range(len(logits))]
+        for place in range(self.max_new_tokens):
+            drawn = draw_tokens(logits / self.temperature, uniforms[alive.cpu(), place].to(device))
+            for row, token in zip(alive.tolist(), drawn.tolist(), strict=True):
+                tokens[row].append(token)
+            going_on = ~torch.isin(drawn, self._end_ids)
+            if place + 1 == self.max_new_tokens or not going_on.any():
+                break
+            if not going_on.all():
+                kept = going_on.nonzero()[:, 0]
+                cache.batch_select_indices(kept)
+                alive, drawn, mask = alive[kept], drawn[kept], mask[kept]
+            mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
+            logits = self._forward(drawn[:, None], mask, mask.sum(-1, keepdim=True) - 1, cache)
+        return tokens
+
+    def _forward(
+        self, input_ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: DynamicCache
+    ) -> torch.Tensor:
+        """Logits of the next token, (rows, vocabulary), in float32."""
+        output = self.model(
+            input_ids=input_ids,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        return output.logits[:, -1].float()
+
+    def _read(self, tokens: list[int]) -> Sample:
+        is_truncated = tokens[-1] not in self._end_ids.tolist()
+        return Sample(self.tokenizer.decode(tokens, skip_special_tokens=True), len(tokens), is_truncated)
+
+
+def draw_tokens(logits: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
+    """
+    Invert the cumulative distribution.
+
+    Args:
+        logits (`torch.Tensor` of shape `(rows, vocabulary)`):
+            Unnormalised log-probabilities.
+        uniforms (`torch.Tensor` of shape `(rows,)`):
+            In [0, 1).
+
+    Returns:
+        `torch.Tensor` of shape `(rows,)`: the first token whose cumulative probability reaches the uniform number.
+    """
+    cumulative = logits.softmax(-1).cumsum(-1)
+    targets = uniforms.to(cumulative.dtype)[:, None] * cumulative[:, -1:]
+    return torch.searchsorted(cumulative, targets)[:, 0]
+
+
+def _end_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    ids = model.generation_config.eos_token_id if model.generation_config else None
+    ids = ids if ids is not None else tokenizer.eos_token_id
+    if ids is None:
+        raise ValueError("The prover has no end token: set `eos_token` in its tokenizer or its generation config.")
+    return [ids] if isinstance(ids, int) else list(ids)
+
+
+def iterate_samples(
+    sampler: Sampler, prompts: Sequence[str], rngs: Sequence[Sequence[np.random.Generator]]
+) -> Iterator[tuple[list[int], list[list[Sample]]]]:
+    """Sample all `prompts` batch by batch; yields each batch's indices and samples."""
+    for indices in sampler.batches(prompts):
+        yield indices, sampler.sample([prompts[i] for i in indices], [rngs[i] for i in indices])

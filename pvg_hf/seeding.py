@@ -1,0 +1,32 @@
+"""Seeds derived from the recipe's seed and a path of names, so that no draw depends on order, batch or process."""
+
+import hashlib
+
+import numpy as np
+
+
+def derive_seed(*path: object) -> int:
+    """
+    Hash a path of names to a seed.
+
+    Args:
+        *path (`object`):
+            The recipe's seed followed by names, e.g. `derive_seed(seed, "round-002", "mint", problem_id)`. Parts are
+            compared by their `str`, and `("a", "b")` differs from `("ab",)`.
+
+    Returns:
+        `int`: in [0, 2**63), fit for `torch.Generator.manual_seed` and `numpy.random.default_rng`.
+    """
+    parts = [str(part).encode() for part in path]
+    message = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    return int.from_bytes(hashlib.blake2b(message, digest_size=8).digest(), "big") >> 1
+
+
+def derive_rng(*path: object) -> np.random.Generator:
+    """A NumPy generator of its own for `path` (see [`derive_seed`])."""
+    return np.random.default_rng(derive_seed(*path))
+
+
+def derive_uniform(*path: object) -> float:
+    """One uniform draw in [0, 1) for `path` (see [`derive_seed`])."""
+    return (derive_seed(*path) >> 10) / 2**53

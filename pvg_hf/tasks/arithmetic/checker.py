@@ -1,0 +1,128 @@
+"""Finds the flaws of a solution by itself: which step, and which kind."""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pvg_hf.tasks.arithmetic.grammar import OPERATIONS, VERB_BY_WORD, Event, Story
+from pvg_hf.tasks.arithmetic.solutions import Step
+
+_STEP = re.compile(r"(?P<verb>\w+) (?P<amount>\d+): (?P<left>-?\d+) (?P<operator>[-+*/]) (?P<right>-?\d+) = (?P<result>-?\d+)")
+_START = re.compile(r"has (\d+)")
+_CONCLUSION = re.compile(r"#### (-?\d+)")
+_MAX_DIGITS = 18
+
+
+class FlawKind(StrEnum):
+    """What can be wrong with a step."""
+
+    WRONG_SUM = "wrong_sum"  # the equation does not hold
+    WRONG_OPERAND = "wrong_operand"  # a number that is not the story's, or not the last result
+    WRONG_OPERATION = "wrong_operation"  # an operation that the event does not call for, or the event misread
+    DROPPED_STEP = "dropped_step"  # an event of the story that no step uses
+    CONTRADICTED_CONCLUSION = "contradicted_conclusion"  # the final answer is not the last result
+    INVENTED_STEP = "invented_step"  # a step that uses no event of the story
+    MALFORMED = "malformed"  # a line that cannot be read
+
+
+@dataclass(frozen=True)
+class Flaw:
+    """
+    One flaw.
+
+    Args:
+        step (`int`):
+            The line it stands in, from 0 (`has 12`) over the steps to the final answer. A dropped step is found at the
+            line that skips it.
+        kind (`FlawKind`):
+            What is wrong there; the first that applies in the order of `FlawKind`'s checks.
+    """
+
+    step: int
+    kind: FlawKind
+
+
+def check_solution(story: Story, solution: str) -> list[Flaw]:
+    """
+    The flaws of `solution`, at most one a line, in order. Each line is judged by what stands before it, so that a value
+    carried on correctly from an earlier mistake is not a second flaw.
+    """
+    lines = solution.strip().split("\n")
+    flaws: list[Flaw] = []
+    value: int | None = None  # the count as the solution has it
+    used = 0  # events of the story that the steps so far have used or skipped
+
+    for index, line in enumerate(lines):
+        kind: FlawKind | None
+        step = _read_step(line)
+        if index == 0:
+            kind, value = _check_start(story, line)
+        elif step is not None:
+            kind, used = _check_step(step, story.events, used, value)
+            value = step.result
+        else:
+            kind = _check_conclusion(line, value, is_complete=used == len(story.events), is_last=index == len(lines) - 1)
+        if kind is not None:
+            flaws.append(Flaw(index, kind))
+    if _CONCLUSION.fullmatch(lines[-1]) is None and (not flaws or flaws[-1].step != len(lines) - 1):
+        flaws.append(Flaw(len(lines) - 1, FlawKind.MALFORMED))
+    return flaws
+
+
+def _read_step(line: str) -> Step | None:
+    match = _STEP.fullmatch(line)
+    if match is None or max(len(number) for number in re.findall(r"\d+", line)) > _MAX_DIGITS:
+        return None
+    numbers = {key: int(match[key]) for key in ("amount", "left", "right", "result")}
+    return Step(verb=match["verb"], operator=match["operator"], **numbers)
+
+
+def _check_start(story: Story, line: str) -> tuple[FlawKind | None, int | None]:
+    match = _START.fullmatch(line)
+    if match is None or len(match[1]) > _MAX_DIGITS:
+        return FlawKind.MALFORMED, None
+    start = int(match[1])
+    return (None if start == story.start else FlawKind.WRONG_OPERAND), start
+
+
+def _check_step(step: Step, events: tuple[Event, ...], used: int, value: int | None) -> tuple[FlawKind | None, int]:
+    """The step's flaw, and how many events are used up after it."""
+    place, kind = _place_event(step, events, used)
+    if kind is None and step.operator != VERB_BY_WORD[step.verb].operator:
+        kind = FlawKind.WRONG_OPERATION
+    if kind is None and (step.right != step.amount or (value is not None and step.left != value)):
+        kind = FlawKind.WRONG_OPERAND
+    if kind is None and not _equation_holds(step):
+        kind = FlawKind.WRONG_SUM
+    return kind, place
+
+
+def _place_event(step: Step, events: tuple[Event, ...], used: int) -> tuple[int, FlawKind | None]:
+    """Which event the step means: the next one, a later one (the ones between are dropped), or none."""
+    said = Event(step.verb, step.amount)
+    remaining = events[used:]
+    if said in remaining:
+        skipped = remaining.index(said)
+        return used + skipped + 1, (FlawKind.DROPPED_STEP if skipped else None)
+    if remaining and step.verb == remaining[0].verb:
+        return used + 1, FlawKind.WRONG_OPERAND
+    if remaining and step.amount == remaining[0].amount:
+        return used + 1, FlawKind.WRONG_OPERATION
+    return used, FlawKind.INVENTED_STEP
+
+
+def _equation_holds(step: Step) -> bool:
+    if step.operator == "/" and step.right == 0:
+        return False
+    return OPERATIONS[step.operator](step.left, step.right) == step.result
+
+
+def _check_conclusion(line: str, value: int | None, *, is_complete: bool, is_last: bool) -> FlawKind | None:
+    match = _CONCLUSION.fullmatch(line)
+    if match is None or not is_last or len(match[1]) > _MAX_DIGITS:
+        return FlawKind.MALFORMED
+    if value is not None and int(match[1]) != value:
+        return FlawKind.CONTRADICTED_CONCLUSION
+    return None if is_complete else FlawKind.DROPPED_STEP
+
+

@@ -1,0 +1,95 @@
+"""Writes flawed solutions: one flaw of a given kind, carried on to the end."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from pvg_hf.tasks.arithmetic.checker import FlawKind
+from pvg_hf.tasks.arithmetic.grammar import MAX_NUMBER, VERBS, Event, Story
+from pvg_hf.tasks.arithmetic.solutions import Step, write_solution
+
+Steps = list[Step]
+
+
+def sample_flawed_solution(rng: np.random.Generator, story: Story) -> str:
+    """
+    A solution of `story` with one flaw of a random kind at a random step; later steps go on from the wrong value. Its
+    final answer can be right by luck (two mistakes that cancel).
+    """
+    while True:  # a contradicted conclusion always fits, so this ends
+        solution = write_flawed_solution(rng, story, FLAW_KINDS[rng.integers(len(FLAW_KINDS))])
+        if solution is not None:
+            return solution
+
+
+def write_flawed_solution(rng: np.random.Generator, story: Story, kind: FlawKind) -> str | None:
+    """One draw of a solution with a flaw of `kind`; `None` if it holds a number outside [0, MAX_NUMBER]."""
+    steps, conclusion = _draw_flawed(rng, story, kind)
+    numbers = [number for step in steps for number in (step.amount, step.left, step.right, step.result)]
+    if all(0 <= number <= MAX_NUMBER for number in (*numbers, conclusion)):
+        return write_solution(story.start, steps, conclusion)
+    return None
+
+
+def _draw_flawed(rng: np.random.Generator, story: Story, kind: FlawKind) -> tuple[Steps, int]:
+    """The steps, and the final answer."""
+    if kind is FlawKind.CONTRADICTED_CONCLUSION:
+        steps = _continue(story.start, list(story.events))
+        return steps, _near(rng, steps[-1].result)
+    place = int(rng.integers(len(story.events)))
+    before = _continue(story.start, list(story.events[:place]))
+    value = before[-1].result if before else story.start
+    wrong = FLAW_WRITERS[kind](rng, story.events[place], value)
+    after = _continue(wrong[-1].result if wrong else value, list(story.events[place + 1 :]))
+    steps = before + wrong + after
+    return steps, steps[-1].result
+
+
+def _continue(value: int, events: list[Event]) -> Steps:
+    steps: Steps = []
+    for event in events:
+        steps.append(Step.of(event, value))
+        value = steps[-1].result
+    return steps
+
+
+def _near(rng: np.random.Generator, value: int) -> int:
+    """A number that is easily taken for `value`: off by a little, or by ten."""
+    offset = int(rng.choice([1, 1, 1, 2, 3, 10]))
+    return value + offset if value <= offset or rng.random() < 0.5 else value - offset
+
+
+def _wrong_sum(rng: np.random.Generator, event: Event, value: int) -> Steps:
+    step = Step.of(event, value)
+    return [Step(step.verb, step.amount, step.left, step.operator, step.right, _near(rng, step.result))]
+
+
+def _wrong_operand(rng: np.random.Generator, event: Event, value: int) -> Steps:
+    """Either the amount is misread, or the last result is miscopied."""
+    if rng.random() < 0.5:
+        misread = _near(rng, event.amount)
+        return [Step.of(Event(event.verb, misread if misread > 1 else event.amount + 1), value)]
+    return [Step.of(event, _near(rng, value))]
+
+
+def _wrong_operation(rng: np.random.Generator, event: Event, value: int) -> Steps:
+    """Either the event is misread (`gives` for `gets`), or it is named rightly and the wrong thing is done."""
+    opposite = {"+": "-", "-": "+", "*": "/", "/": "*"}[event.operator]
+    verbs = [verb for verb in VERBS if verb.operator == opposite and verb.amount in (None, event.amount)]
+    misread = Step.of(Event(verbs[rng.integers(len(verbs))].word, event.amount), value)
+    if rng.random() < 0.5:
+        return [misread]
+    return [Step(event.verb, event.amount, misread.left, misread.operator, misread.right, misread.result)]
+
+
+def _dropped_step(rng: np.random.Generator, event: Event, value: int) -> Steps:
+    return []
+
+
+FLAW_WRITERS: dict[FlawKind, Callable[[np.random.Generator, Event, int], Steps]] = {
+    FlawKind.WRONG_SUM: _wrong_sum,
+    FlawKind.WRONG_OPERAND: _wrong_operand,
+    FlawKind.WRONG_OPERATION: _wrong_operation,
+    FlawKind.DROPPED_STEP: _dropped_step,
+}
+FLAW_KINDS = (*FLAW_WRITERS, FlawKind.CONTRADICTED_CONCLUSION)

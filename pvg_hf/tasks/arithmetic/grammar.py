@@ -1,0 +1,183 @@
+"""The grammar of the arithmetic world: stories are sampled, written as text, and read back from text."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+NAMES = ("Ana", "Ben", "Cleo", "Dev", "Eli", "Fay", "Gus", "Hana", "Ivan", "June", "Kofi", "Lena")
+OBJECTS = ("apples", "beads", "books", "cards", "coins", "marbles", "pens", "plums", "shells", "stamps")
+MAX_VALUE = 60  # every true intermediate value lies in [1, MAX_VALUE]
+MAX_NUMBER = 120  # every number that a written solution, flawed or not, holds lies in [0, MAX_NUMBER]
+MIN_DIFFICULTY, MAX_DIFFICULTY = 2, 6  # steps of a story
+MAX_START, MAX_AMOUNT = 30, 12  # largest first count, and largest amount that an event or a distractor states
+
+OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "+": lambda left, right: left + right,
+    "-": lambda left, right: left - right,
+    "*": lambda left, right: left * right,
+    "/": lambda left, right: left // right,  # exact in every story; after a mistake, rounded down
+}
+
+
+@dataclass(frozen=True)
+class Verb:
+    """
+    One kind of event.
+
+    Args:
+        word (`str`):
+            How a solution's step names the event.
+        operator (`str`):
+            The operation that the event calls for, a key of `OPERATIONS`.
+        sentence (`str`):
+            How the story tells it, with the fields `{name}` (whom the question is about), `{other}`, `{objects}` and
+            `{amount}`.
+        amount (`int`, *optional*):
+            The amount that the verb itself implies; `None` where the story states one.
+    """
+
+    word: str
+    operator: str
+    sentence: str
+    amount: int | None = None
+
+
+VERBS = (
+    Verb("finds", "+", "{name} finds {amount} {objects}."),
+    Verb("buys", "+", "{name} buys {amount} {objects}."),
+    Verb("gets", "+", "{other} gives {name} {amount} {objects}."),
+    Verb("loses", "-", "{name} loses {amount} {objects}."),
+    Verb("sells", "-", "{name} sells {amount} {objects}."),
+    Verb("gives", "-", "{name} gives {other} {amount} {objects}."),
+    Verb("doubles", "*", "{name} doubles the {objects}.", amount=2),
+    Verb("triples", "*", "{name} triples the {objects}.", amount=3),
+    Verb("halves", "/", "{name} keeps half of the {objects}.", amount=2),
+    Verb("thirds", "/", "{name} keeps a third of the {objects}.", amount=3),
+)
+VERB_BY_WORD = {verb.word: verb for verb in VERBS}
+DISTRACTORS = ("{other} has {amount} {objects}.", "{other} buys {amount} {objects}.", "{other} loses {amount} {objects}.")
+QUESTION = "How many {objects} does {name} have?"
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happens to the count: a verb's word and the amount (how many, or the factor)."""
+
+    verb: str
+    amount: int
+
+    @property
+    def operator(self) -> str:
+        return VERB_BY_WORD[self.verb].operator
+
+    def apply(self, value: int) -> int:
+        """The count after the event."""
+        return OPERATIONS[self.operator](value, self.amount)
+
+
+@dataclass(frozen=True)
+class Story:
+    """
+    The truth behind a problem text.
+
+    Args:
+        name (`str`), objects (`str`):
+            Whose objects are counted.
+        start (`int`):
+            The first count.
+        events (`tuple[Event, ...]`):
+            What changes it, in order; its length is the difficulty.
+    """
+
+    name: str
+    objects: str
+    start: int
+    events: tuple[Event, ...]
+
+    @property
+    def values(self) -> list[int]:
+        """The count at the start and after each event."""
+        values = [self.start]
+        for event in self.events:
+            values.append(event.apply(values[-1]))
+        return values
+
+    @property
+    def answer(self) -> int:
+        return self.values[-1]
+
+
+def sample_story(rng: np.random.Generator, difficulty: int, distractor_rate: float) -> tuple[Story, str]:
+    """
+    Draw a story and its problem text.
+
+    Args:
+        rng ([`~numpy.random.Generator`]):
+            Source of every draw.
+        difficulty (`int`):
+            Number of events, in [2, 6].
+        distractor_rate (`float`):
+            Probability in [0, 1] that one sentence about somebody else's objects stands among the events.
+
+    Returns:
+        `tuple[Story, str]`: the truth, and the text that `parse_story` reads back to it.
+    """
+    name, other = (str(word) for word in rng.choice(NAMES, size=2, replace=False))
+    objects = str(rng.choice(OBJECTS))
+    story = Story(name, objects, int(rng.integers(3, MAX_START + 1)), ())
+    for _ in range(difficulty):
+        story = Story(name, objects, story.start, (*story.events, _sample_event(rng, story.answer)))
+    words = {"name": name, "other": other, "objects": objects}
+    sentences = [f"{name} has {story.start} {objects}."]
+    sentences += [VERB_BY_WORD[e.verb].sentence.format(amount=e.amount, **words) for e in story.events]
+    if rng.random() < distractor_rate:
+        place = int(rng.integers(1, len(sentences) + 1))
+        sentences.insert(place, str(rng.choice(DISTRACTORS)).format(amount=rng.integers(2, MAX_AMOUNT + 1), **words))
+    sentences.append(QUESTION.format(**words))
+    return story, " ".join(sentences)
+
+
+def _sample_event(rng: np.random.Generator, value: int) -> Event:
+    """An event that keeps the count within [1, MAX_VALUE]."""
+    while True:
+        verb = VERBS[rng.integers(len(VERBS))]
+        event = Event(verb.word, verb.amount or int(rng.integers(2, MAX_AMOUNT + 1)))
+        exact = event.operator != "/" or value % event.amount == 0
+        if exact and 1 <= event.apply(value) <= MAX_VALUE:
+            return event
+
+
+def _pattern(sentence: str) -> re.Pattern[str]:
+    fields = {"name": r"(?P<name>\w+)", "other": r"(?P<other>\w+)", "objects": r"\w+", "amount": r"(?P<amount>\d+)"}
+    return re.compile(sentence.replace(".", r"\.").format(**fields))
+
+
+_START = re.compile(r"(?P<name>\w+) has (?P<amount>\d+) (?P<objects>\w+)\.")
+_SENTENCES = tuple((verb, _pattern(verb.sentence)) for verb in VERBS)
+
+
+def parse_story(problem: str) -> Story:
+    """
+    Read the truth back from a problem text.
+
+    Raises:
+        ValueError: if the text is not of this grammar.
+    """
+    first, *rest = re.findall(r"[^.?]+[.?]?", problem) or [""]
+    start = _START.fullmatch(first.strip())
+    if start is None:
+        raise ValueError(f"Not an arithmetic problem: {problem[:80]!r} does not begin with `NAME has N THINGS.`.")
+    name = start["name"]
+    events = [event for sentence in rest if (event := _parse_event(sentence.strip(), name))]
+    return Story(name, start["objects"], int(start["amount"]), tuple(events))
+
+
+def _parse_event(sentence: str, name: str) -> Event | None:
+    """The event that a sentence tells of `name`; `None` for the question and for somebody else's objects."""
+    for verb, pattern in _SENTENCES:
+        match = pattern.fullmatch(sentence)
+        if match and match["name"] == name:
+            return Event(verb.word, verb.amount or int(match["amount"]))
+    return None

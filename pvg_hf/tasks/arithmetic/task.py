@@ -1,0 +1,123 @@
+"""The arithmetic world as a task."""
+
+from functools import lru_cache
+from typing import ClassVar
+
+from datasets import Dataset, Value
+
+from pvg_hf.roles import Role
+from pvg_hf.seeding import derive_rng
+from pvg_hf.tasks.answers import grade_answer
+from pvg_hf.tasks.arithmetic.checker import Flaw, check_solution
+from pvg_hf.tasks.arithmetic.grammar import MAX_DIFFICULTY, MIN_DIFFICULTY, Story, parse_story, sample_story
+from pvg_hf.tasks.arithmetic.solutions import reference_solution
+from pvg_hf.tasks.base import Grade, Problem, Split, Task
+
+
+class ArithmeticTask(Task):
+    """
+    Word problems whose truth is known all the way down; needs no download.
+
+    Args:
+        num_train (`int`, defaults to 4000), num_test (`int`, defaults to 400):
+            Number of problems per split, at least 1. Any number can be had from one seed; texts never repeat.
+        seed (`int`, defaults to 0):
+            Of the problems.
+        min_difficulty (`int`, defaults to 2), max_difficulty (`int`, defaults to 4):
+            Number of steps, within [2, 6], drawn evenly.
+        distractor_rate (`float`, defaults to 0.5):
+            Share of problems with a sentence about somebody else's objects, in [0, 1].
+        answer_format (`"strict"` or `"lenient"`, defaults to `"strict"`):
+            Which reading of the final answer counts.
+
+    Raises:
+        ValueError: for a setting out of its range.
+    """
+
+    name = "arithmetic"
+    columns: ClassVar = {"difficulty": Value("int32")}
+    detail_columns: ClassVar = {
+        "lenient_answer": Value("string"),
+        "lenient_correct": Value("bool"),
+        "first_flaw_step": Value("int32"),
+        "first_flaw_kind": Value("string"),
+        "num_steps": Value("int32"),
+        "num_flaws": Value("int32"),
+    }
+    prompts: ClassVar = {
+        Role.BASE: "{{ problem }}\nsolution:\n",
+        Role.HELPFUL: "{{ problem }}\nhelpful solution:\n",
+        Role.SNEAKY: "{{ problem }}\nsneaky solution:\n",
+    }
+
+    def __init__(
+        self,
+        num_train: int = 4000,
+        num_test: int = 400,
+        seed: int = 0,
+        min_difficulty: int = 2,
+        max_difficulty: int = 4,
+        distractor_rate: float = 0.5,
+        answer_format: str = "strict",
+    ):
+        if not MIN_DIFFICULTY <= min_difficulty <= max_difficulty <= MAX_DIFFICULTY:
+            raise ValueError(
+                f"`min_difficulty` and `max_difficulty` must satisfy {MIN_DIFFICULTY} <= min <= max <= "
+                f"{MAX_DIFFICULTY}; got {min_difficulty} and {max_difficulty}."
+            )
+        if min(num_train, num_test) < 1:
+            raise ValueError(f"`num_train` and `num_test` must be at least 1; got {num_train} and {num_test}.")
+        if not 0 <= distractor_rate <= 1:
+            raise ValueError(f"`distractor_rate` must lie in [0, 1]; got {distractor_rate}.")
+        self.num_problems = {"train": num_train, "test": num_test}
+        self.seed = seed
+        self.difficulties = (min_difficulty, max_difficulty)
+        self.distractor_rate = distractor_rate
+        self.answer_format = answer_format
+
+    def problems(self, split: Split) -> Dataset:
+        # The test split is drawn first, so that it stays the same when more problems are trained on.
+        test = self._draw("test", excluded=set())
+        rows = test if split == "test" else self._draw("train", excluded={row["problem"] for row in test})
+        return Dataset.from_list(rows)
+
+    def _draw(self, split: Split, excluded: set[str]) -> list[dict[str, object]]:
+        """Problems of distinct texts, none of which is in `excluded`."""
+        rng = derive_rng(self.seed, self.name, split)
+        rows: dict[str, dict[str, object]] = {}
+        while len(rows) < self.num_problems[split]:
+            difficulty = int(rng.integers(self.difficulties[0], self.difficulties[1] + 1))
+            story, text = sample_story(rng, difficulty, self.distractor_rate)
+            if text not in excluded and text not in rows:
+                rows[text] = {
+                    "problem_id": f"{self.name}-{self.seed}-{split}-{len(rows):07d}",
+                    "problem": text,
+                    "reference": reference_solution(story),
+                    "difficulty": difficulty,
+                }
+        return list(rows.values())
+
+    def grade(self, problem: Problem, solution: str) -> Grade:
+        grade = grade_answer(solution, problem["reference"], self.answer_format)
+        flaws = find_flaws(problem["problem"], solution)
+        return Grade(
+            answer=grade.answer,
+            correct=grade.correct,
+            detail={
+                **grade.detail,
+                "first_flaw_step": flaws[0].step if flaws else None,
+                "first_flaw_kind": flaws[0].kind.value if flaws else None,
+                "num_steps": solution.strip().count("\n") + 1,
+                "num_flaws": len(flaws),
+            },
+        )
+
+
+def find_flaws(problem: str, solution: str) -> list[Flaw]:
+    """The flaws of `solution` as a solution of the problem text `problem` (see [`check_solution`])."""
+    return check_solution(_story(problem), solution)
+
+
+@lru_cache(maxsize=4096)
+def _story(problem: str) -> Story:
+    return parse_story(problem)

@@ -1,0 +1,162 @@
+"""The prompt of a (problem, role), from the task's Jinja templates."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, get_args
+
+from jinja2 import StrictUndefined, Template, TemplateError, meta
+from jinja2.sandbox import SandboxedEnvironment
+
+from pvg_hf.roles import Role
+from pvg_hf.tasks.answers import reference_answer
+from pvg_hf.tasks.base import Problem, Task
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+SneakySees = Literal["nothing", "reference_answer", "honest_solution"]
+
+# Templates may come from a stranger's recipe: the sandbox keeps them from Python's internals.
+_ENVIRONMENT = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+_HINTS = ("reference_answer", "honest_solution")
+
+
+@dataclass(frozen=True)
+class PromptBuilder:
+    """
+    Writes prompts.
+
+    A template sees `problem` (the text), `problem_id`, the task's own columns, `examples` (dicts of `problem` and
+    `solution`), and `reference_answer` and `honest_solution`, which are `None` unless the role is sneaky and
+    `sneaky_sees` says so. It never sees `reference`.
+
+    Args:
+        task ([`Task`]):
+            Whose templates and examples are used.
+        overrides (`Mapping[Role | str, str]`, *optional*):
+            Templates that replace the task's, per role.
+        sneaky_sees (`str`, defaults to `"nothing"`):
+            What the sneaky role is shown: `"nothing"`, `"reference_answer"` (KL26) or `"honest_solution"`.
+        few_shot (`int`, *optional*):
+            Number of examples, from the first; all of the task's by default.
+
+    Raises:
+        ValueError: for an unknown role or `sneaky_sees`, more examples than the task has, a template that is broken or
+            uses an unknown variable, and a sneaky template without the variable that `sneaky_sees` asks for.
+    """
+
+    task: Task
+    overrides: Mapping[Role | str, str] = field(default_factory=dict)
+    sneaky_sees: SneakySees = "nothing"
+    few_shot: int | None = None
+    templates: Mapping[Role, str] = field(init=False, repr=False)
+
+    def __post_init__(self):
+        if self.sneaky_sees not in get_args(SneakySees):
+            allowed = ", ".join(f"`{name}`" for name in get_args(SneakySees))
+            raise ValueError(f"Unknown `sneaky_sees` {self.sneaky_sees!r}; allowed: {allowed}.")
+        num_examples = len(self.task.few_shot_examples)
+        if self.few_shot is not None and not 0 <= self.few_shot <= num_examples:
+            raise ValueError(
+                f"`few_shot` must lie in [0, {num_examples}], the number of examples of task `{self.task.name}`; got "
+                f"{self.few_shot}."
+            )
+        templates = {**self.task.prompts, **{_role(key): text for key, text in self.overrides.items()}}
+        object.__setattr__(self, "templates", templates)
+        for role, template in templates.items():
+            self._check_template(role, template)
+
+    def _check_template(self, role: Role, template: str) -> None:
+        used = _variables(template, role)
+        known = ["problem", "problem_id", *self.task.columns, "examples", *_HINTS]
+        unknown = sorted(used.difference(known))
+        if unknown:
+            raise ValueError(
+                f"The prompt template of role `{role}` uses the unknown variable `{unknown[0]}`; known are "
+                f"{', '.join(f'`{name}`' for name in known)}."
+            )
+        if role is Role.SNEAKY and self.sneaky_sees in _HINTS and self.sneaky_sees not in used:
+            raise ValueError(
+                f"`sneaky_sees` is `{self.sneaky_sees}`, but the prompt template of role `sneaky` does not use the "
+                f"variable `{self.sneaky_sees}`. Give one that does in `prompts`."
+            )
+
+    def text(self, problem: Problem, role: Role | str, honest_solution: str | None = None) -> str:
+        """
+        The prompt as text, before any chat template.
+
+        Args:
+            problem (`Mapping`):
+                A row of the task's problems; further columns are left out.
+            role (`Role`):
+                Who is to write the solution.
+            honest_solution (`str`, *optional*):
+                A correct solution, for `sneaky_sees="honest_solution"`; unused otherwise.
+
+        Raises:
+            ValueError: if the role has no template, an honest solution is asked for and not given, or the template
+                cannot be rendered.
+        """
+        role = _role(role)
+        if role not in self.templates:
+            known = ", ".join(f"`{name}`" for name in self.templates)
+            raise ValueError(f"Task `{self.task.name}` has no prompt template for role `{role}`; it has {known}.")
+        variables = {name: problem[name] for name in ("problem_id", *self.task.columns) if name in problem}
+        examples = self.task.few_shot_examples[: self.few_shot]
+        hints = self._hints(problem, role, honest_solution)
+        try:
+            return _compile(self.templates[role]).render(
+                variables, problem=problem["problem"], examples=examples, **hints
+            )
+        except TemplateError as err:
+            raise ValueError(f"The prompt template of role `{role}` cannot be rendered: {err.message}.") from err
+
+    def _hints(self, problem: Problem, role: Role, honest_solution: str | None) -> dict[str, str | None]:
+        hints: dict[str, str | None] = dict.fromkeys(_HINTS)
+        if role is not Role.SNEAKY or self.sneaky_sees == "nothing":
+            return hints
+        if self.sneaky_sees == "reference_answer":
+            return hints | {"reference_answer": reference_answer(problem["reference"])}
+        if honest_solution is None:
+            raise ValueError("`sneaky_sees` is `honest_solution`, but no `honest_solution` was given for this prompt.")
+        return hints | {"honest_solution": honest_solution}
+
+    def render(self, text: str, tokenizer: "PreTrainedTokenizerBase") -> str:
+        """
+        The prompt as `tokenizer`'s model reads it: as the first message of a chat where it has a chat template.
+
+        Tokenise the result like any other text, special tokens included, as TRL's `GRPOTrainer` does with prompts that
+        are strings. Many chat templates write the beginning-of-sequence token, and their tokenizers add it once more;
+        so it is taken off here where the tokenizer adds it.
+        """
+        if tokenizer.chat_template is None:
+            return text
+        message = {"role": "user", "content": text}
+        chat = tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
+        return chat.removeprefix(tokenizer.bos_token) if _adds_bos(tokenizer) else chat
+
+
+def _role(name: Role | str) -> Role:
+    try:
+        return Role(name)
+    except ValueError as err:
+        raise ValueError(f"Unknown role `{name}`; allowed: {', '.join(f'`{role}`' for role in Role)}.") from err
+
+
+def _variables(template: str, role: Role) -> set[str]:
+    """The variables that a template takes from outside, without running it."""
+    try:
+        return meta.find_undeclared_variables(_ENVIRONMENT.parse(template))
+    except TemplateError as err:
+        raise ValueError(f"The prompt template of role `{role}` is broken: {err.message}.") from err
+
+
+@lru_cache(maxsize=64)
+def _compile(template: str) -> Template:
+    # Compiled here rather than kept in the builder, which can so be pickled by `datasets`.
+    return _ENVIRONMENT.from_string(template)
+
+
+def _adds_bos(tokenizer: "PreTrainedTokenizerBase") -> bool:
+    return tokenizer.bos_token_id is not None and tokenizer("")["input_ids"][:1] == [tokenizer.bos_token_id]

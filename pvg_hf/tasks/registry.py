@@ -1,0 +1,79 @@
+"""Tasks by name."""
+
+import inspect
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+from pvg_hf.extensions import load_extension
+from pvg_hf.tasks.base import Task
+
+TASKS = {
+    "arithmetic": "pvg_hf.tasks.arithmetic:ArithmeticTask",
+    "gsm8k": "pvg_hf.tasks.gsm8k:Gsm8kTask",
+}
+"""Registered names; a task is imported when it is asked for."""
+
+
+def load_task(name: str, **options: Any) -> Task:
+    """
+    Make a task.
+
+    Args:
+        name (`str`):
+            A key of `TASKS`, or the user's own as `package.module:Name`, a subclass of [`Task`].
+        **options:
+            Arguments of its class.
+
+    Raises:
+        ValueError: for an unknown name, something that is no task, an option that the class does not take or one that
+            it misses, and whatever the class refuses.
+
+    Example:
+
+    ```python
+    task = load_task("arithmetic", num_train=2000, max_difficulty=6)
+    problem = task.problems("train")[0]
+    task.grade(problem, "has 3\\n#### 3").correct
+    ```
+    """
+    task_class = _find_class(name)
+    _check_options(name, task_class, options)
+    return task_class(**options)
+
+
+def _find_class(name: str) -> type[Task]:
+    if ":" not in name and name not in TASKS:
+        raise ValueError(
+            f"Unknown task `{name}`.{_closest(name, TASKS)} Registered: {_listed(TASKS)}; a task of your own is named "
+            "as `package.module:Name`."
+        )
+    found = load_extension(TASKS.get(name, name), "task")
+    if not (inspect.isclass(found) and issubclass(found, Task)):
+        raise ValueError(
+            f"Cannot load the task `{name}`: it must be a subclass of `pvg_hf.tasks.Task`, not {found!r}."
+        )
+    return found
+
+
+def _check_options(name: str, task_class: type[Task], options: dict[str, Any]) -> None:
+    parameters = inspect.signature(task_class).parameters.values()
+    named = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    for option in options:
+        if option not in named and not takes_any:
+            raise ValueError(
+                f"Unknown option `{option}` of task `{name}`.{_closest(option, named)} Allowed: {_listed(named)}."
+            )
+    missing = [p.name for p in named.values() if p.default is p.empty and p.name not in options]
+    if missing:
+        raise ValueError(f"Task `{name}` needs the option {_listed(missing)}.")
+
+
+def _closest(word: str, known: Iterable[str]) -> str:
+    closest = get_close_matches(word, list(known), n=1)
+    return f" Did you mean `{closest[0]}`?" if closest else ""
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "none"

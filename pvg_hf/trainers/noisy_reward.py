@@ -1,0 +1,293 @@
+"""A reward trainer for verifiers, under label noise."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.logging import get_logger
+from accelerate.utils import gather_object
+from datasets import Dataset
+from peft import PeftConfig, PeftModel
+from transformers import PreTrainedModel
+from transformers.trainer_utils import EvalLoopOutput
+from trl import RewardTrainer
+
+from pvg_hf.losses import bradley_terry, pointwise_cross_entropy
+from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
+from pvg_hf.trainers.pair_columns import (
+    BATCH_KEYS,
+    PAIR_COLUMNS,
+    PairCollator,
+    check_clean_columns,
+    column_names,
+    with_row_index,
+)
+from pvg_hf.trainers.pair_metrics import ScoredPair, pair_metrics, unique_pairs
+from pvg_hf.trainers.pair_noise import clean_labels, noisy_labels
+from pvg_hf.trainers.score_head import (
+    check_classifier,
+    check_classifier_source,
+    is_head_trained,
+    lift_trained_weights,
+    with_trained_head,
+)
+
+logger = get_logger(__name__)
+
+
+class NoisyRewardTrainer(RewardTrainer):
+    """
+    Trains a verifier, a sequence classifier with one logit, on pairs of solutions (K24), with label noise injected in
+    training if asked, and corrected if known.
+
+    At label level the label of either solution flips by itself: a pair whose labels both flip is reversed, and one
+    with a single flip is a tie, which Bradley-Terry leaves out. The ties of a real noisy pool, two correct or two
+    incorrect solutions that are labelled as a pair, do not arise in this way: for those flip the labels of the pool
+    before pairs are made. The order that the dataset has is taken for the truth here.
+
+    Evaluation injects and corrects nothing. It counts every pair once, however many processes share the work, and adds
+    `eval_clean_accuracy` (pairs judged by the clean truth, over those whose truths differ) and, for each value of the
+    column `source`, `eval_accuracy/SOURCE`, `eval_clean_accuracy/SOURCE`, `eval_num_pairs/SOURCE`. Training adds
+    `flipped`, the share of labels that the noise flipped, and `tied`, the share of pairs that it tied.
+
+    A loss is the mean over the pairs of a micro-batch and process (the ties left out), and these means are averaged,
+    as in TRL: equal to one large batch as long as all hold the same number of pairs and none is tied.
+
+    Args:
+        model (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
+            Hub id, folder, or a classifier with one logit. A trained classifier with several is refused.
+        args ([`NoisyRewardConfig`], *optional*):
+            Its arguments.
+        train_dataset ([`~datasets.Dataset`] or [`~datasets.IterableDataset`]):
+            Whatever [`~trl.RewardTrainer`] takes: `chosen` and `rejected`, or `chosen_ids` and `rejected_ids` with the
+            end token. Further columns that are read: `source` (text), `chosen_correct` and `rejected_correct` (clean
+            truths), `margin` (with the plain Bradley-Terry loss only) and `row_index` (int, unique: the identity of
+            the pair, by which noise is drawn; its position by default, so give one to a stream that is shuffled).
+        eval_dataset ([`~datasets.Dataset`], [`~datasets.IterableDataset`] or `dict`, *optional*):
+            The same. One dataset with the column `source` costs less than a dict.
+        peft_config ([`~peft.PeftConfig`], *optional*):
+            An adapter to train; the classifier's head is trained and saved with it.
+        kwargs:
+            Those of [`~trl.RewardTrainer`].
+
+    Attributes:
+        num_filtered_pairs (`dict[str, int]`):
+            Pairs of each dataset (`"train"`, `"eval"`, or the key of a dict) that were left out as longer than
+            `max_length`. Streams are filtered as well, and not counted.
+
+    Raises:
+        ValueError: for another number of logits than one, a dataset of which no pair fits `max_length`, or columns that
+            contradict the settings; when training, for scores of another shape.
+        FloatingPointError: when a loss is not finite.
+
+    Example:
+
+    ```python
+    from datasets import load_dataset
+    from pvg_hf import NoisyRewardConfig, NoisyRewardTrainer
+
+    dataset = load_dataset("trl-lib/ultrafeedback_binarized")
+    trainer = NoisyRewardTrainer(
+        "Qwen/Qwen3-0.6B",
+        args=NoisyRewardConfig("verifier", noise_rho0=0.1, noise_rho1=0.1, correction="forward"),
+        train_dataset=dataset["train"],
+        eval_dataset=dataset["test"],
+    )
+    trainer.train()
+    ```
+    """
+
+    _name = "NoisyReward"
+
+    def __init__(
+        self,
+        model: str | PreTrainedModel | PeftModel,
+        args: NoisyRewardConfig | None = None,
+        *,
+        peft_config: PeftConfig | None = None,
+        **kwargs,
+    ):
+        args = args or _default_arguments(model)
+        if not isinstance(args, NoisyRewardConfig):
+            raise ValueError(f"`args` is a `{type(args).__name__}`; this trainer takes a `NoisyRewardConfig`.")
+        classifier = _checked_classifier(model, args)
+        self.num_filtered_pairs: dict[str, int] = {}
+        self._eval_pairs: list[ScoredPair] = []
+        super().__init__(
+            model, args, peft_config=peft_config and with_trained_head(peft_config, classifier), **kwargs
+        )
+        self.data_collator = PairCollator(self.data_collator)
+        lift_trained_weights(self.model)
+        if not is_head_trained(self.model):
+            logger.warning("The verifier's head is frozen; add it to the adapter's `modules_to_save` to train it.")
+
+    def _prepare_dataset(self, dataset, processing_class, args, dataset_name):
+        columns = column_names(dataset)
+        check_clean_columns(columns)
+        if "margin" in columns and (args.loss, args.correction) != ("bradley_terry", "none"):
+            raise ValueError(
+                f"The {dataset_name} set has a column `margin`, which TRL subtracts inside the sigmoid; it means nothing "
+                f"with `loss={args.loss}` and `correction={args.correction}`. Remove the column, or use "
+                "`loss=bradley_terry` and `correction=none`."
+            )
+        dataset = with_row_index(dataset, args.dataloader_num_workers)
+        prepared = super()._prepare_dataset(dataset, processing_class, args, dataset_name)
+        if isinstance(prepared, Dataset):
+            self._count_filtered(dataset_name, before=len(dataset), after=len(prepared))
+        return prepared
+
+    def _count_filtered(self, dataset_name: str, *, before: int, after: int) -> None:
+        self.num_filtered_pairs[dataset_name] = before - after
+        message = f"{before - after} of {before} pairs of the {dataset_name} set are longer than `max_length` tokens"
+        if after == 0:
+            raise ValueError(f"{message}: nothing is left. Raise `max_length`, or shorten the texts.")
+        if after < before:
+            logger.warning(f"{message} and were left out. Raise `max_length` to keep them.")
+
+    def _set_signature_columns_if_needed(self):
+        if self._signature_columns is None:
+            super()._set_signature_columns_if_needed()
+            self._signature_columns += PAIR_COLUMNS
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        tokens = {key: value for key, value in inputs.items() if key not in BATCH_KEYS}
+        _, outputs = super().compute_loss(model, tokens, return_outputs=True)  # for TRL's metrics
+        chosen, rejected = _split_scores(outputs.logits, num_pairs=len(inputs["row_index"]))
+        if self.model.training:
+            labels = self._draw_labels(inputs["row_index"])
+            loss = self._pair_loss(chosen, rejected, inputs.get("margin"), labels, self.args.correction)
+        else:
+            self._eval_pairs += _scored_pairs(chosen, rejected, inputs)
+            loss = self._pair_loss(chosen, rejected, inputs.get("margin"))
+        self._check_finite(loss)
+        return (loss, outputs) if return_outputs else loss
+
+    def _draw_labels(self, row_index: torch.Tensor) -> torch.Tensor | None:
+        """Noisy labels of (chosen, rejected), of shape `(num_pairs, 2)`; `None` if no noise is injected."""
+        args = self.args
+        if not args.injects_noise:
+            return None
+        moment = {
+            "fixed": (),
+            "epoch": ("epoch", int(self.state.epoch or 0)),
+            "step": ("step", self.state.global_step),
+        }
+        labels = noisy_labels(
+            row_index.tolist(),
+            (args.noise_rho0, args.noise_rho1),
+            args.noise_level,
+            path=(args.noise_seed, "pair-noise", *moment[args.noise_resample]),
+        ).to(row_index.device)
+        is_flipped = labels != clean_labels(len(labels)).to(labels)
+        shares = torch.stack([is_flipped.float().mean(), (labels[:, 0] == labels[:, 1]).float().mean()])
+        flipped, tied = self.accelerator.gather(shares[None]).mean(dim=0).tolist()
+        self._metrics["train"]["flipped"].append(flipped)
+        self._metrics["train"]["tied"].append(tied)
+        return labels
+
+    def _pair_loss(
+        self,
+        chosen: torch.Tensor,
+        rejected: torch.Tensor,
+        margin: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        correction: str = "none",
+    ) -> torch.Tensor:
+        if self.args.loss == "cross_entropy":
+            return self._cross_entropy(chosen, rejected, labels, correction)
+        if labels is None:
+            return self._bradley_terry(chosen, rejected, margin, None, correction)
+        is_reversed = labels[:, 0] < labels[:, 1]
+        preferred, other = torch.where(is_reversed, rejected, chosen), torch.where(is_reversed, chosen, rejected)
+        weights = (labels[:, 0] != labels[:, 1]).float()
+        return self._bradley_terry(preferred, other, margin, weights, correction)
+
+    def _cross_entropy(self, chosen, rejected, labels, correction) -> torch.Tensor:
+        labels = clean_labels(len(chosen)).to(chosen.device) if labels is None else labels
+        rho0, rho1 = self.args.assumed_rates
+        return pointwise_cross_entropy(
+            torch.cat([chosen, rejected]),
+            labels.T.flatten(),
+            rho0=rho0,
+            rho1=rho1,
+            correction=correction,
+            center=self.args.center,
+        )
+
+    def _bradley_terry(self, preferred, other, margin, weights, correction) -> torch.Tensor:
+        center = self.args.center
+        if margin is not None:  # the margin moves the pair's loss, and leaves the centring of its scores
+            centring = center * torch.cat([preferred, other]).float().square().mean()
+            return bradley_terry(preferred - margin, other, weights=weights) + centring
+        flip_rate = self.args.assumed_flip_rate
+        return bradley_terry(
+            preferred, other, flip_rate=flip_rate, correction=correction, center=center, weights=weights
+        )
+
+    def _check_finite(self, loss: torch.Tensor) -> None:
+        if not torch.isfinite(loss):
+            raise FloatingPointError(
+                f"The loss of step {self.state.global_step} is {loss.item()}. Lower `learning_rate` or `max_grad_norm`, "
+                "raise `center`, or compute in float32; then continue from the last checkpoint."
+            )
+
+    def evaluation_loop(
+        self, dataloader, description, prediction_loss_only=None, ignore_keys=None, metric_key_prefix="eval"
+    ) -> EvalLoopOutput:
+        self._eval_pairs.clear()
+        output = super().evaluation_loop(dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix)
+        metrics = self._eval_metrics(unique_pairs(gather_object(self._eval_pairs)))
+        output.metrics.update({f"{metric_key_prefix}_{key}": value for key, value in metrics.items()})
+        self._metrics["eval"].clear()  # TRL would log them as `eval_*`, whatever the prefix
+        return output
+
+    def _eval_metrics(self, pairs: list[ScoredPair]) -> dict[str, float]:
+        """TRL's metrics and ours, each pair counted once."""
+        if not pairs:
+            raise ValueError("The evaluation set holds no pair of at most `max_length` tokens.")
+        chosen, rejected, margin = (
+            torch.tensor(values) for values in zip(*((p.chosen, p.rejected, p.margin) for p in pairs), strict=True)
+        )
+        averages = {key: sum(values) / len(values) for key, values in self._metrics["eval"].items()}
+        return averages | {"loss": self._pair_loss(chosen, rejected, margin).item()} | pair_metrics(pairs)
+
+
+def _default_arguments(model: str | PreTrainedModel | PeftModel) -> NoisyRewardConfig:
+    source = model if isinstance(model, str) else model.config.name_or_path
+    return NoisyRewardConfig(f"{Path(source).name}-NoisyReward")
+
+
+def _checked_classifier(model: str | PreTrainedModel | PeftModel, args: NoisyRewardConfig) -> PreTrainedModel:
+    """The classifier to train, without its weights where TRL is to load them."""
+    if not isinstance(model, str):
+        check_classifier(model)
+        return model
+    settings: dict[str, Any] = {"trust_remote_code": args.trust_remote_code, **(args.model_init_kwargs or {})}
+    origin = {key: settings[key] for key in ("revision", "trust_remote_code") if key in settings}
+    if not settings.get("ignore_mismatched_sizes", False):
+        check_classifier_source(model, **origin)
+    return empty_classifier(model, **origin)
+
+
+def _split_scores(logits: torch.Tensor, num_pairs: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Scores of the chosen and of the rejected solutions, each of shape `(num_pairs,)`."""
+    if logits.shape != (2 * num_pairs, 1):
+        raise ValueError(
+            f"The model returned logits of shape {tuple(logits.shape)} for {num_pairs} pairs; a verifier returns one per "
+            f"sequence: {(2 * num_pairs, 1)}."
+        )
+    chosen, rejected = logits.squeeze(-1).chunk(2)
+    return chosen, rejected
+
+
+def _scored_pairs(chosen: torch.Tensor, rejected: torch.Tensor, inputs: dict[str, Any]) -> list[ScoredPair]:
+    num_pairs = len(chosen)
+    columns = (
+        inputs["row_index"].tolist(),
+        chosen.float().tolist(),
+        rejected.float().tolist(),
+        inputs["clean_order"].tolist(),
+        inputs.get("source", [None] * num_pairs),
+        inputs["margin"].tolist() if "margin" in inputs else [0.0] * num_pairs,
+    )
+    return [ScoredPair(*row) for row in zip(*columns, strict=True)]

@@ -1,0 +1,148 @@
+"""Arguments of the verifier's trainer."""
+
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import get_args
+
+from trl import RewardConfig
+
+from pvg_hf.losses import LabelCorrection, PairCorrection
+from pvg_hf.noise.rates import check_rates, pair_flip_rate
+from pvg_hf.trainers.hardware import turn_off_gpu_defaults
+
+_CHOICES = {
+    "loss": ("bradley_terry", "cross_entropy"),
+    "correction": get_args(PairCorrection),
+    "noise_level": ("pair", "label"),
+    "noise_resample": ("fixed", "epoch", "step"),
+}
+
+
+@dataclass
+class NoisyRewardConfig(RewardConfig):
+    """
+    Arguments of [`NoisyRewardTrainer`]: those of [`~trl.RewardConfig`], and the following. On a machine without a GPU,
+    `bf16` and `gradient_checkpointing` are off. `center_rewards_coefficient` is refused, see `center`.
+
+    Args:
+        loss (`str`, defaults to `"bradley_terry"`):
+            `"bradley_terry"` on pairs, or `"cross_entropy"` on single solutions with the labels 1 (chosen) and 0
+            (rejected).
+        correction (`str`, defaults to `"none"`):
+            Correction for label noise: `"none"`, `"smoothing"` (Bradley-Terry only), `"forward"` or `"backward"` (which
+            needs `center` above 0), see [`~pvg_hf.losses.bradley_terry`] and
+            [`~pvg_hf.losses.pointwise_cross_entropy`].
+        center (`float`, defaults to 0.005):
+            lambda >= 0, the weight of the mean squared score of SINGLE solutions (K24; the value is KL26's).
+        noise_level (`str`, defaults to `"label"`):
+            What the injected noise flips: `"label"`, the label of each solution by itself, so that a pair can become
+            reversed or tied; or `"pair"`, the order of a pair.
+        noise_rho0 (`float`, defaults to 0.0):
+            Injected P(label 1 | truth 0), in [0, 1); at pair level P(a pair's order is reversed), in [0, .5).
+        noise_rho1 (`float`, defaults to 0.0):
+            Injected P(label 0 | truth 1); `noise_rho0 + noise_rho1 < 1`. At pair level it must equal `noise_rho0`.
+        noise_resample (`str`, defaults to `"fixed"`):
+            `"fixed"` draws once per row, `"epoch"` anew in each epoch, `"step"` anew in each optimiser step.
+        noise_seed (`int`, *optional*):
+            Of the noise's draws; `seed` by default.
+        rho0, rho1 (`float`, *optional*):
+            The rates that the correction assumes; the injected ones by default. Give them where the labels of the
+            dataset are noisy already.
+        flip_rate (`float`, *optional*):
+            P(a pair that is no tie is the wrong way round) that a correction of Bradley-Terry assumes, in [0, .5). By
+            default it follows from the assumed rates: `pair_flip_rate(rho0, rho1)` at label level, the rate itself at
+            pair level. Not used by `"cross_entropy"`.
+
+    Raises:
+        ValueError: for a setting outside its range, or settings that contradict each other.
+    """
+
+    gradient_checkpointing: bool | None = field(
+        default=None, metadata={"help": "Recompute activations; on with a GPU, off without."}
+    )
+    loss: str = field(default="bradley_terry", metadata={"help": "`bradley_terry` or `cross_entropy`."})
+    correction: str = field(
+        default="none", metadata={"help": "For label noise: `none`, `smoothing`, `forward` or `backward`."}
+    )
+    center: float = field(default=0.005, metadata={"help": "Weight of the mean squared score of single solutions."})
+    noise_level: str = field(default="label", metadata={"help": "Injected noise flips each `label`, or each `pair`."})
+    noise_rho0: float = field(default=0.0, metadata={"help": "Injected P(label 1 | truth 0), or P(pair is reversed)."})
+    noise_rho1: float = field(default=0.0, metadata={"help": "Injected P(label 0 | truth 1), or P(pair is reversed)."})
+    noise_resample: str = field(default="fixed", metadata={"help": "Draw noise `fixed`, each `epoch` or each `step`."})
+    noise_seed: int | None = field(default=None, metadata={"help": "Seed of the noise; `seed` by default."})
+    rho0: float | None = field(default=None, metadata={"help": "Assumed P(label 1 | truth 0); the injected one."})
+    rho1: float | None = field(default=None, metadata={"help": "Assumed P(label 0 | truth 1); the injected one."})
+    flip_rate: float | None = field(
+        default=None, metadata={"help": "Assumed P(a strict pair is reversed); follows from the rates by default."}
+    )
+
+    def __post_init__(self):
+        for name, known in _CHOICES.items():
+            _check_choice(name, vars(self)[name], known)
+        self._check_loss()
+        self._check_noise()
+        turn_off_gpu_defaults(self)
+        super().__post_init__()
+        if self.noise_seed is None:
+            self.noise_seed = self.seed
+
+    @property
+    def injects_noise(self) -> bool:
+        """Whether training flips any label."""
+        return self.noise_rho0 > 0 or self.noise_rho1 > 0
+
+    @property
+    def assumed_rates(self) -> tuple[float, float]:
+        """`(rho0, rho1)` that the correction assumes."""
+        rho0 = self.noise_rho0 if self.rho0 is None else self.rho0
+        rho1 = self.noise_rho1 if self.rho1 is None else self.rho1
+        return rho0, rho1
+
+    @property
+    def assumed_flip_rate(self) -> float:
+        """P(a pair that is no tie is the wrong way round) that the correction assumes, in [0, .5)."""
+        if self.flip_rate is not None:
+            return self.flip_rate
+        rho0, rho1 = self.assumed_rates
+        return rho0 if self.noise_level == "pair" else pair_flip_rate(rho0, rho1)
+
+    def _check_loss(self) -> None:
+        if self.loss == "cross_entropy" and self.correction not in get_args(LabelCorrection):
+            raise ValueError(
+                f"`correction={self.correction}` is not defined for `loss=cross_entropy`; it allows "
+                f"{', '.join(get_args(LabelCorrection))}."
+            )
+        if self.center_rewards_coefficient is not None:
+            raise ValueError(
+                f"`center_rewards_coefficient` is {self.center_rewards_coefficient}: TRL's term squares the SUM of a "
+                "pair's two scores, so that it leaves (3, -3) alone. This trainer centres every score by itself (K24): "
+                "set `center` instead (0 switches it off)."
+            )
+        if not self.center >= 0:
+            raise ValueError(f"`center` is {self.center}; it must be at least 0.")
+        if self.correction == "backward" and self.center == 0:
+            raise ValueError(
+                "`correction=backward` is unbounded below, and `center` is 0; set `center` above 0 (e.g. 0.005), or "
+                "`correction=forward`."
+            )
+
+    def _check_noise(self) -> None:
+        injected, assumed = (self.noise_rho0, self.noise_rho1), self.assumed_rates
+        for what, rates in (("Injected noise", injected), ("The noise that the correction assumes", assumed)):
+            try:
+                check_rates(*rates)
+            except ValueError as err:
+                raise ValueError(f"{what}: {err}") from err
+            if self.noise_level == "pair" and rates[0] != rates[1]:
+                raise ValueError(
+                    f"{what} has the rates {rates}; with `noise_level=pair` there is one rate, P(a pair's order is "
+                    "reversed), so that both must be equal."
+                )
+        if self.flip_rate is not None and not 0 <= self.flip_rate < 0.5:
+            raise ValueError(f"`flip_rate` is {self.flip_rate}; it must lie in [0, 0.5).")
+
+
+def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        closest = get_close_matches(str(value), known, n=1, cutoff=0)[0]
+        raise ValueError(f"`{name}` is `{value}`; allowed are {', '.join(known)}. Did you mean `{closest}`?")

@@ -1,0 +1,91 @@
+"""The columns that a pair brings to its trainer beside its tokens."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from datasets import Dataset, IterableDataset
+
+CLEAN_COLUMNS = ("chosen_correct", "rejected_correct")
+PAIR_COLUMNS = ("row_index", "source", *CLEAN_COLUMNS)
+BATCH_KEYS = ("row_index", "source", "clean_order", "margin")  # what a batch holds that is not the model's
+
+
+@dataclass
+class PairCollator:
+    """
+    Adds to a batch of pairs who they are: `row_index` (`torch.Tensor` of shape `(num_pairs,)`), `clean_order` (the
+    same shape; 1 where the chosen solution alone is truly correct, -1 where the rejected one alone is, 0 where they
+    tie; 1 throughout in a dataset without clean truths) and, where there is one, `source` (list of texts).
+
+    Args:
+        tokens (`Callable`):
+            The collator of the tokens, such as TRL's `DataCollatorForPreference`.
+    """
+
+    tokens: Callable[[list[dict[str, Any]]], dict[str, Any]]
+
+    def __call__(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
+        batch = dict(self.tokens(examples))
+        batch["row_index"] = torch.tensor([example["row_index"] for example in examples])
+        batch["clean_order"] = torch.tensor([_clean_order(example) for example in examples])
+        if "source" in examples[0]:
+            batch["source"] = [str(example["source"]) for example in examples]
+        return batch
+
+
+def column_names(dataset: Dataset | IterableDataset) -> list[str]:
+    """Also of a stream, whose columns are known from its first row only."""
+    return dataset.column_names or list(next(iter(dataset)))
+
+
+def check_clean_columns(columns: Sequence[str]) -> None:
+    """
+    Raises:
+        ValueError: if one of the two clean truths stands alone.
+    """
+    missing = [name for name in CLEAN_COLUMNS if name not in columns]
+    if len(missing) == 1:
+        raise ValueError(f"The clean truth of a pair takes the columns {CLEAN_COLUMNS}; `{missing[0]}` is missing.")
+
+
+def with_row_index(dataset: Dataset | IterableDataset, num_workers: int = 0) -> Dataset | IterableDataset:
+    """
+    The dataset with the column `row_index`, the position of each pair, by which it is known from now on. A column of
+    this name that is there already is kept.
+
+    Args:
+        dataset ([`~datasets.Dataset`] or [`~datasets.IterableDataset`]):
+            Any.
+        num_workers (`int`, defaults to 0):
+            Worker processes that read it.
+
+    Raises:
+        ValueError: if the column is there with repeated values, or several workers share a stream without it.
+    """
+    if "row_index" in column_names(dataset):
+        _check_unique(dataset)
+        return dataset
+    if isinstance(dataset, Dataset):
+        return dataset.add_column("row_index", range(len(dataset)))
+    if num_workers > 1 and dataset.num_shards > 1:
+        raise ValueError(
+            f"{num_workers} workers share this stream (`dataloader_num_workers`), and each would count its rows from 0. "
+            "Use one worker, or give the dataset a column `row_index` with a number of its own for each pair."
+        )
+    return dataset.map(lambda _, index: {"row_index": index}, with_indices=True)
+
+
+def _check_unique(dataset: Dataset | IterableDataset) -> None:
+    if isinstance(dataset, Dataset) and len(dataset.unique("row_index")) < len(dataset):
+        raise ValueError(
+            "The column `row_index` repeats values; it numbers each pair once. Rename it, or remove it to number the "
+            "pairs by position."
+        )
+
+
+def _clean_order(example: Mapping[str, Any]) -> int:
+    if CLEAN_COLUMNS[0] not in example:
+        return 1
+    return int(example["chosen_correct"]) - int(example["rejected_correct"])

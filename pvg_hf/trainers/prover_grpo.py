@@ -1,0 +1,171 @@
+"""A GRPO trainer for provers that are told their role."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from accelerate.utils import gather
+from datasets import Dataset
+from trl import GRPOTrainer
+
+from pvg_hf.rewards import load_reward
+from pvg_hf.roles import GAME_ROLES, Role
+from pvg_hf.tasks.base import Grade
+from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
+from pvg_hf.trainers.role_metrics import RoleSignals, role_metrics
+
+Grader = Callable[[Mapping[str, Any], str], Grade]
+Scorer = Callable[[list[str], list[str]], list[float]]
+RoleReward = Callable[..., torch.Tensor]
+
+_REQUIRED_COLUMNS = ("prompt", "problem", "role")
+
+
+class ProverGRPOTrainer(GRPOTrainer):
+    """
+    Trains a prover to convince a frozen verifier, honestly in the helpful role and deceptively in the sneaky one (K24).
+    A group is the solutions sampled for one (problem, role); groups never mix roles, also when they straddle processes.
+
+    Args:
+        model (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
+            The prover.
+        scorer (`Callable`):
+            `(problems, solutions) -> scores`; a [`VerifierScorer`], or any function.
+        grader (`Callable`):
+            `(row, solution) -> Grade`, such as a task's `grade`; it sees the row's columns and clean truth.
+        args ([`ProverGRPOConfig`]):
+            Its arguments.
+        train_dataset ([`~datasets.Dataset`]):
+            `prompt` (text or messages), `problem` (text), `role` (`"helpful"` or `"sneaky"`) and what the grader reads.
+        reward (`Callable`, *optional*):
+            In place of `args.reward`, a function `(scores, correct, sneaky, *, group_size, answered) -> rewards`.
+        reward_funcs (`list[Callable]`, *optional*):
+            Further TRL reward functions, added to the role reward with `args.reward_weights` (the role reward's weight
+            stands first).
+        kwargs:
+            Those of [`~trl.GRPOTrainer`].
+
+    Raises:
+        ValueError: for missing columns, an unknown role, or fewer prompts than one generation batch (where TRL would
+            return after 0 steps).
+
+    Example:
+
+    ```python
+    task = load_task("arithmetic")
+    problems = task.problems("train")
+    prompts = PromptBuilder(task)
+    rows = [{**row, "role": role, "prompt": prompts.text(row, role)} for row in problems for role in ("helpful", "sneaky")]
+    trainer = ProverGRPOTrainer(
+        "path/or/hub-id",
+        scorer=VerifierScorer.from_pretrained("runs/quickstart/verifier/round-000"),
+        grader=task.grade,
+        args=ProverGRPOConfig("out", reward="src", max_steps=50),
+        train_dataset=Dataset.from_list(rows),
+    )
+    trainer.train()
+    ```
+    """
+
+    _name = "ProverGRPO"
+
+    def __init__(
+        self,
+        model,
+        *,
+        scorer: Scorer,
+        grader: Grader,
+        args: ProverGRPOConfig,
+        train_dataset: Dataset,
+        reward: RoleReward | None = None,
+        reward_funcs: Sequence[Callable] = (),
+        **kwargs,
+    ):
+        _check_dataset(train_dataset, args)
+        self.scorer = scorer
+        self.grader = grader
+        self.role_reward = reward or partial(load_reward(args.reward), **args.reward_options)
+        super().__init__(
+            model,
+            reward_funcs=[self._verifier_score, *reward_funcs],
+            args=args,
+            train_dataset=train_dataset,
+            **kwargs,
+        )
+        self.reward_func_names[0] = args.reward
+
+    def _verifier_score(self, completions: list, problem: list[str], **columns) -> list[float]:
+        """TRL's reward function on this process's rows; `_calculate_rewards` turns the gathered scores to rewards."""
+        return self.scorer(problem, [completion_text(completion) for completion in completions])
+
+    def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
+        rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)  # gathered, (N, funcs)
+        signals = self._gather_signals(inputs, completions, completion_ids_list, scores=rewards[:, 0])
+        rewards[:, 0] = self.role_reward(
+            signals.scores,
+            signals.correct,
+            signals.sneaky,
+            group_size=self.num_generations if self.model.training else self.num_generations_eval,
+            answered=signals.answered,
+        )
+        self._record(signals, rewards[:, 0])
+        return rewards
+
+    def _gather_signals(self, inputs, completions, completion_ids_list, scores: torch.Tensor) -> RoleSignals:
+        """What the grader says of this process's rows, gathered beside the scores in the same order."""
+        grades = [self.grader(row, completion_text(text)) for row, text in zip(inputs, completions, strict=True)]
+        roles = [row["role"] for row in inputs]
+        local = {
+            "correct": [grade.correct for grade in grades],
+            "answered": [grade.answer is not None for grade in grades],
+            "sneaky": [role == Role.SNEAKY for role in roles],
+            "truncated": [ids[-1] not in self._end_token_ids() for ids in completion_ids_list],
+        }
+        self._log_completion_extra("role", roles)
+        self._log_completion_extra("correct", local["correct"])
+        table = torch.tensor(list(local.values()), device=scores.device).T  # (local rows, signals)
+        gathered = gather(table.contiguous()).T
+        return RoleSignals(scores, **dict(zip(local, gathered, strict=True)))
+
+    def _record(self, signals: RoleSignals, rewards: torch.Tensor) -> None:
+        metrics = self._metrics["train" if self.model.training else "eval"]
+        for key, value in role_metrics(signals, rewards, self.args.acceptance_threshold).items():
+            metrics[key].append(value)
+        truncated = signals.truncated.float().mean().item()
+        if truncated > self.args.max_truncated_share:
+            raise ValueError(
+                f"{truncated:.0%} of the solutions of a step reached `max_completion_length="
+                f"{self.max_completion_length}` without an end token (allowed: {self.args.max_truncated_share:.0%}). "
+                "Raise the length, or train the prover to stop."
+            )
+
+    def _end_token_ids(self) -> set[int]:
+        ids = self.generation_config.eos_token_id
+        return set(ids) if isinstance(ids, list) else {ids}
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        mode = "train" if self.model.training else "eval"
+        if "kl" in self._metrics[mode]:
+            self._metrics[mode]["kl_from_base"] = list(self._metrics[mode]["kl"])
+        super().log(logs, start_time)
+
+
+def completion_text(completion: str | list[Mapping[str, Any]]) -> str:
+    """The text of a completion, conversational or not."""
+    return completion if isinstance(completion, str) else completion[-1]["content"]
+
+
+def _check_dataset(dataset: Dataset, args: ProverGRPOConfig) -> None:
+    missing = [column for column in _REQUIRED_COLUMNS if column not in dataset.column_names]
+    if missing:
+        raise ValueError(f"The prover's dataset lacks the column(s) {missing}; it has {dataset.column_names}.")
+    unknown = set(dataset.unique("role")) - {role.value for role in GAME_ROLES}
+    if unknown:
+        raise ValueError(f"Unknown role(s) {sorted(unknown)} in the prover's dataset; a role is `helpful` or `sneaky`.")
+    prompts_per_batch = args.generation_batch_size // args.num_generations
+    if len(dataset) < prompts_per_batch:
+        raise ValueError(
+            f"The prover's dataset has {len(dataset)} prompts, fewer than the {prompts_per_batch} of one generation "
+            "batch, so that not a single step would be taken. Add problems or make the batch smaller."
+        )

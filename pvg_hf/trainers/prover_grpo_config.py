@@ -1,0 +1,48 @@
+"""Arguments of the role-conditioned prover."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from trl import GRPOConfig
+
+from pvg_hf.trainers.hardware import turn_off_gpu_defaults
+
+
+@dataclass
+class ProverGRPOConfig(GRPOConfig):
+    """
+    Arguments of [`ProverGRPOTrainer`]: those of [`~trl.GRPOConfig`], and the following. Where a default differs from
+    TRL's: `beta` is 0.05 (a small KL holds the helpful role while the sneaky one moves; 0 saves the reference's
+    forward), `scale_rewards` is `"none"` (dividing by the group's standard deviation rescales SRC's -1 and CGC's -2, so
+    that it plays another game), and every step is logged. On a machine without a GPU, `bf16` and
+    `gradient_checkpointing` are off.
+
+    Args:
+        reward (`str`, defaults to `"src"`):
+            `"src"`, `"cgc"`, `"goodhart"`, `"correctness_only"`, `"standardized_src"`, `"acceptance"`, or
+            `"package.module:Name"` of a function with the same signature.
+        reward_options (`dict[str, Any]`, *optional*):
+            Further arguments of the reward, such as `{"floor": -2.0}` for CGC.
+        max_truncated_share (`float`, defaults to 1.0):
+            The run stops with an error when more than this share of a generation batch reached
+            `max_completion_length`, in [0, 1]. 1 never stops.
+        acceptance_threshold (`float`, *optional*):
+            Score above which the verifier accepts; with it, `exploit_rate` is logged.
+    """
+
+    beta: float = field(default=0.05, metadata={"help": "Weight of the KL divergence from the initial policy."})
+    scale_rewards: str = field(default="none", metadata={"help": "`none`, `group` or `batch`."})
+    logging_steps: float = field(default=1, metadata={"help": "Log every so many steps."})
+    gradient_checkpointing: bool | None = field(
+        default=None, metadata={"help": "Recompute activations; on with a GPU, off without."}
+    )
+    reward: str = field(default="src", metadata={"help": "Name of the role reward, or `package.module:Name`."})
+    reward_options: dict[str, Any] = field(default_factory=dict, metadata={"help": "Arguments of the reward."})
+    max_truncated_share: float = field(default=1.0, metadata={"help": "Stop above this share of truncation."})
+    acceptance_threshold: float | None = field(default=None, metadata={"help": "Score that the verifier accepts above."})
+
+    def __post_init__(self):
+        if not 0 <= self.max_truncated_share <= 1:
+            raise ValueError(f"`max_truncated_share` must lie in [0, 1]; got {self.max_truncated_share}.")
+        turn_off_gpu_defaults(self)
+        super().__post_init__()

@@ -1,0 +1,46 @@
+"""
+Play a prover-verifier game.
+
+    accelerate launch scripts/run_rounds.py recipes/quickstart.yaml
+    accelerate launch scripts/run_rounds.py recipes/gsm8k.yaml prover.beta=0.1 seed=1
+    python scripts/run_rounds.py recipes/gsm8k.yaml --plan
+    python scripts/run_rounds.py recipes/gsm8k.yaml --status
+    accelerate launch scripts/run_rounds.py recipes/gsm8k.yaml --phase prover --round 2
+
+A run that was stopped is continued by the same command.
+"""
+
+import argparse
+import sys
+
+from pvg_hf.config import load_recipe
+from pvg_hf.game.console import quiet_libraries, set_up_logging
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipe", help="a YAML file")
+    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings in place of the recipe's")
+    parser.add_argument("--phase", help="play this phase alone, e.g. prover")
+    parser.add_argument("--round", type=int, dest="round_index", metavar="K", help="the round of --phase, from 0")
+    parser.add_argument("--plan", action="store_true", help="check the recipe, say what would be played, and stop")
+    parser.add_argument("--status", action="store_true", help="say what the run's folder holds, and stop")
+    arguments = parser.parse_args()
+
+    set_up_logging()
+    quiet_libraries()
+    from pvg_hf.game.faces import describe_plan, describe_status, play_and_tell
+
+    try:
+        recipe = load_recipe(arguments.recipe, arguments.overrides)
+        if arguments.plan or arguments.status:
+            print(describe_plan(recipe) if arguments.plan else describe_status(recipe))
+            return 0
+        return play_and_tell(recipe, phase=arguments.phase, round_index=arguments.round_index)
+    except (ValueError, FloatingPointError) as err:
+        print(f"error: {err}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

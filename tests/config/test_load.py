@@ -1,0 +1,86 @@
+"""Recipes: defaults, overrides, rounds, and every mistake told at once."""
+
+import pytest
+import yaml
+
+from pvg_hf.config import RecipeError, load_recipe
+
+
+def test_defaults_round_trip(tmp_path):
+    recipe = load_recipe({})
+    path = tmp_path / "recipe.yaml"
+    path.write_text(yaml.safe_dump(recipe.to_dict()))
+    assert load_recipe(path) == recipe
+
+
+def test_every_shipped_recipe_loads(repository):
+    recipes = sorted((repository / "recipes").rglob("*.yaml"))
+    assert len(recipes) >= 4
+    for path in recipes:
+        assert load_recipe(path).name == path.stem
+        first, second = path.read_text().splitlines()[:2]
+        assert f"recipes/{path.name}" in first + second, f"{path} does not open with the command that runs it"
+
+
+def test_later_override_wins_and_yaml_numbers_are_read():
+    recipe = load_recipe({"prover": {"beta": 0.1}}, ["prover.learning_rate=1e-5", "prover.beta=0.2", "prover.beta=0.3"])
+    assert recipe.prover.learning_rate == 1e-5
+    assert recipe.prover.beta == 0.3
+
+
+def test_rounds_override_single_rounds():
+    recipe = load_recipe({"prover": {"beta": 0.1}, "rounds": {1: {"prover": {"beta": 0.5}}}}, ["rounds.2.seed=7"])
+    assert [recipe.for_round(k).prover.beta for k in range(3)] == [0.1, 0.5, 0.1]
+    assert recipe.for_round(2).seed == 7
+
+
+def test_all_mistakes_are_reported_together():
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(
+            {
+                "verifer": {},
+                "prover": {"learnig_rate": 1.0, "num_generations": 1, "lora": {"rank": 3}},
+                "split": {"heldout_share": 50},
+                "noise": {"epsilon": 0.5},
+            }
+        )
+    message = str(caught.value)
+    assert "6 mistake(s)" in message
+    assert "Unknown key `learnig_rate` in section `prover`. Did you mean `learning_rate`?" in message
+    assert "Unknown key `verifer`. Did you mean `verifier`?" in message
+    assert "Unknown key `rank` in section `prover.lora`." in message
+    for name in ("`split.heldout_share`", "`noise.epsilon`", "`prover.num_generations`"):
+        assert name in message
+
+
+@pytest.mark.parametrize(
+    ("values", "part"),
+    [
+        ({"prover": {"max_steps": 3.7}}, "prover.max_steps"),
+        ({"prover": {"max_steps": "many"}}, "prover.max_steps"),
+        ({"noise": {"rho0": 0.6, "rho1": 0.5}}, "below 1"),
+        ({"noise": {"epsilon": 0.1, "rho0": 0.1}}, "either"),
+        ({"data": {"solutions_per_problem": 3}}, "multiple of 2"),
+        ({"rounds": {1: {"prover": {"betaa": 1}}}}, "betaa"),
+        ({"name": "a/b"}, "name"),
+        ({"prover": {"roles": "both"}}, "prover.roles"),
+    ],
+)
+def test_bad_values_are_named(values, part):
+    with pytest.raises(RecipeError, match=part.replace(".", r"\.")):
+        load_recipe(values)
+
+
+@pytest.mark.parametrize("text", ["- a\n- b\n", "a: [1,"])
+def test_files_that_are_no_recipe(tmp_path, text):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(text)
+    with pytest.raises(RecipeError, match=r"recipe\.yaml"):
+        load_recipe(path)
+
+
+def test_missing_file_and_unreadable_override(tmp_path):
+    with pytest.raises(RecipeError, match="Cannot read the recipe"):
+        load_recipe(tmp_path / "none.yaml")
+    with pytest.raises(RecipeError, match="section.key=value"):
+        load_recipe({}, ["prover.beta"])

@@ -1,0 +1,51 @@
+import pytest
+import torch
+
+from pvg_hf import rewards
+from pvg_hf.rewards import RELATIVE_REWARDS, load_reward
+from pvg_hf.rewards.registry import REWARDS
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("src", rewards.signed_relative_convincingness),
+        ("cgc", rewards.correctness_gated_convincingness),
+        ("goodhart", rewards.goodhart),
+        ("correctness_only", rewards.correctness_only),
+        ("standardized_src", rewards.standardized_relative_convincingness),
+        ("acceptance", rewards.acceptance),
+    ],
+)
+def test_rewards_by_name(name, function):
+    assert load_reward(name) is function
+
+
+def test_a_reward_of_the_users_own():
+    assert load_reward("pvg_hf.rewards.baselines:goodhart") is rewards.goodhart
+
+
+def test_a_reward_must_be_callable():
+    with pytest.raises(ValueError, match="TOLERANCE` is a float; it must be a function"):
+        load_reward("pvg_hf.rewards.relative:TOLERANCE")
+
+
+@pytest.mark.parametrize(
+    ("name", "closest"), [("standardised_src", "standardized_src"), ("SRC", "src"), ("godhart", "goodhart")]
+)
+def test_an_unknown_name_is_answered_with_the_closest(name, closest):
+    with pytest.raises(ValueError, match=f"Unknown reward `{name}`.*Did you mean `{closest}`"):
+        load_reward(name)
+
+
+@pytest.mark.parametrize("name", sorted(set(REWARDS) - {"correctness_only"}))
+def test_relative_rewards_are_those_that_a_better_policy_does_not_raise(name):
+    """Every score rises by 8: a group-relative reward stays, one that pays the score itself does not."""
+    scores, correct, sneaky = torch.tensor([0.0, 1.0, 2.0, 5.0]), torch.ones(4), torch.zeros(4)
+    before = load_reward(name)(scores, correct, sneaky, group_size=4)
+    after = load_reward(name)(scores + 8, correct, sneaky, group_size=4)
+    assert torch.equal(before, after) == (name in RELATIVE_REWARDS)
+
+
+def test_relative_rewards_are_registered():
+    assert set(REWARDS) >= RELATIVE_REWARDS

@@ -1,0 +1,121 @@
+"""The arithmetic world: grammar, reference solutions, and a checker that finds every planted flaw."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pvg_hf.tasks.arithmetic import ArithmeticTask, FlawKind, check_solution, parse_story, sample_story
+from pvg_hf.tasks.arithmetic.flaws import FLAW_KINDS, write_flawed_solution
+from pvg_hf.tasks.arithmetic.grammar import MAX_VALUE
+from pvg_hf.tasks.arithmetic.solutions import reference_solution
+
+PROBLEM = "Ana has 12 pens. Ben gives Ana 5 pens. Ben has 7 pens. Ana loses 3 pens. Ana doubles the pens. How many pens does Ana have?"
+SOLUTION = "has 12\ngets 5: 12 + 5 = 17\nloses 3: 17 - 3 = 14\ndoubles 2: 14 * 2 = 28\n#### 28"
+
+
+def test_parse_leaves_out_the_distractor():
+    story = parse_story(PROBLEM)
+    assert [(event.verb, event.amount) for event in story.events] == [("gets", 5), ("loses", 3), ("doubles", 2)]
+    assert story.values == [12, 17, 14, 28]
+    assert reference_solution(story) == SOLUTION
+
+
+@given(st.integers(0, 10_000), st.integers(2, 6))
+def test_text_and_truth_agree(seed, difficulty):
+    story, text = sample_story(np.random.default_rng(seed), difficulty, distractor_rate=0.5)
+    assert parse_story(text) == story
+    assert len(story.events) == difficulty
+    assert all(1 <= value <= MAX_VALUE for value in story.values)
+    assert check_solution(story, reference_solution(story)) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "step", "kind"),
+    [
+        (SOLUTION.replace("12 + 5 = 17", "12 + 5 = 18").replace("17 - 3 = 14", "18 - 3 = 15"), 1, "wrong_sum"),
+        (SOLUTION.replace("has 12", "has 7"), 0, "wrong_operand"),
+        (SOLUTION.replace("gets 5: 12 + 5 = 17", "gets 7: 12 + 7 = 19"), 1, "wrong_operand"),
+        (SOLUTION.replace("loses 3: 17 - 3", "loses 3: 16 - 3"), 2, "wrong_operand"),
+        (SOLUTION.replace("gets 5: 12 + 5 = 17", "gets 5: 12 - 5 = 7"), 1, "wrong_operation"),
+        (SOLUTION.replace("gets 5: 12 + 5 = 17", "gives 5: 12 - 5 = 7"), 1, "wrong_operation"),
+        (SOLUTION.replace("loses 3: 17 - 3 = 14\ndoubles 2: 14 * 2 = 28", "doubles 2: 17 * 2 = 34"), 2, "dropped_step"),
+        (SOLUTION.replace("#### 28", "#### 29"), 4, "contradicted_conclusion"),
+        (SOLUTION.replace("#### 28", "sells 9: 28 - 9 = 19\n#### 19"), 4, "invented_step"),
+        (SOLUTION.replace("loses 3: 17 - 3 = 14", "so it is 14"), 2, "malformed"),
+        (SOLUTION.removesuffix("\n#### 28"), 3, "malformed"),
+        ("", 0, "malformed"),
+        (SOLUTION.replace("12 + 5 = 17", f"12 + 5 = {'9' * 4000}"), 1, "malformed"),
+    ],
+)
+def test_each_flaw_is_found_where_it_is(wrong, step, kind):
+    first = check_solution(parse_story(PROBLEM), wrong)[0]
+    assert (first.step, first.kind) == (step, kind)
+
+
+def test_value_carried_on_is_no_second_flaw():
+    wrong = "has 12\ngets 5: 12 + 5 = 18\nloses 3: 18 - 3 = 15\ndoubles 2: 15 * 2 = 30\n#### 30"
+    assert [flaw.kind for flaw in check_solution(parse_story(PROBLEM), wrong)] == [FlawKind.WRONG_SUM]
+
+
+@pytest.mark.parametrize("kind", FLAW_KINDS)
+def test_planted_flaws_are_found(kind):
+    rng = np.random.default_rng(0)
+    named = flawed = 0
+    for _ in range(500):
+        story, _ = sample_story(rng, int(rng.integers(2, 7)), 0.5)
+        solution = write_flawed_solution(rng, story, kind)
+        if solution is not None:
+            flaws = check_solution(story, solution)
+            assert flaws, solution
+            flawed += 1
+            named += flaws[0].kind == kind
+    # A misread event may look like another event of the story that was moved, so a few are named otherwise.
+    assert flawed > 300
+    assert named / flawed > 0.9
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_checked(text):
+    assert isinstance(check_solution(parse_story(PROBLEM), text), list)
+
+
+def test_task_is_seeded_and_its_splits_are_disjoint():
+    task = ArithmeticTask(num_train=300, num_test=50, seed=3)
+    train, test = task.problems("train"), task.problems("test")
+    assert train.to_list() == ArithmeticTask(num_train=300, num_test=50, seed=3).problems("train").to_list()
+    assert not set(train["problem"]) & set(test["problem"])
+    assert not set(train["problem_id"]) & set(test["problem_id"])
+    assert len(set(train["problem"])) == 300
+    assert set(train["difficulty"]) == {2, 3, 4}
+
+
+def test_more_training_problems_leave_the_others_alone():
+    few, many = ArithmeticTask(num_train=50, num_test=20), ArithmeticTask(num_train=80, num_test=20)
+    assert few.problems("test").to_list() == many.problems("test").to_list()
+    assert few.problems("train").to_list() == many.problems("train").to_list()[:50]
+
+
+def test_grade():
+    task = ArithmeticTask()
+    problem = {"problem": PROBLEM, "reference": SOLUTION}
+    right, wrong = task.grade(problem, SOLUTION), task.grade(problem, SOLUTION.replace("#### 28", "#### 29"))
+    assert right.correct and right.answer == "28" and right.detail["first_flaw_step"] is None
+    assert not wrong.correct and wrong.detail["first_flaw_step"] == 4
+    assert wrong.detail["first_flaw_kind"] == "contradicted_conclusion"
+    silent = task.grade(problem, "has 12")
+    assert silent.answer is None and not silent.correct and silent.detail["lenient_answer"] == "12"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"min_difficulty": 1}, {"max_difficulty": 7}, {"min_difficulty": 4, "max_difficulty": 3}, {"num_train": 0}, {"distractor_rate": 50}],
+)
+def test_settings_out_of_range(options):
+    with pytest.raises(ValueError, match="must"):
+        ArithmeticTask(**options)
+
+
+def test_problem_of_another_world():
+    with pytest.raises(ValueError, match="Not an arithmetic problem"):
+        parse_story("What is love?")
