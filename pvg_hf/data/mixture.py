@@ -1,27 +1,19 @@
-"""Which solutions a verifier of round k is trained on: the weights of the rounds, and the choice by them."""
+"""The mixture of rounds that a verifier is trained on."""
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from numbers import Real
 from typing import Literal, get_args
 
-import numpy as np
-
-from pvg_hf.data.candidates import Candidates
-from pvg_hf.data.schema import BASE_ROUND, round_name
+from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.extensions import load_extension
-from pvg_hf.seeding import derive_rng
 
 MixtureKind = Literal["equal_per_round", "latest", "exponential", "sliding", "custom"]
 MIXTURE_KINDS: tuple[str, ...] = get_args(MixtureKind)
 
-SIDES = ("incorrect", "correct")
-"""The two labels by name, at their own index."""
-
 
 def mixture_weights(
-    kind: MixtureKind,
+    kind: MixtureKind | str,
     round_index: int,
     *,
     window: int | None = None,
@@ -34,7 +26,8 @@ def mixture_weights(
     Args:
         kind (`str`):
             `"equal_per_round"` (K24), `"latest"`, `"exponential"` (source i weighs twice source i - 1; KL26),
-            `"sliding"` (the last `window` sources, equally) or `"custom"`.
+            `"sliding"` (the last `window` sources, equally), `"custom"`, or `package.module:Name`, short for
+            `"custom"` with a function.
         round_index (`int`):
             Round k of the verifier, 0 or more. Its sources are -1 to k - 1.
         window (`int`, *optional*):
@@ -51,27 +44,28 @@ def mixture_weights(
         ValueError: for an unknown kind, an argument that is missing or of another kind, or weights that are negative,
             not finite, all 0, or of sources that there are not.
     """
-    if kind not in MIXTURE_KINDS:
-        raise ValueError(f"Unknown mixture `{kind}`; allowed are {list(MIXTURE_KINDS)}.")
-    if round_index < 0:
-        raise ValueError(f"`round_index` must be 0 or more, the round of a verifier; got {round_index}.")
-    for name, value, owner in (("window", window, "sliding"), ("custom", custom, "custom")):
-        if (value is not None) != (kind == owner):
-            problem = "needs" if kind == owner else "does not take"
-            raise ValueError(f"The mixture `{kind}` {problem} `{name}`; got {value!r}.")
+    if ":" in kind and custom is None:
+        kind, custom = "custom", kind
+    _check_arguments(kind, round_index, {"sliding": ("window", window), "custom": ("custom", custom)})
     sources = range(BASE_ROUND, round_index)
-    if kind == "sliding":
-        if window < 1:
-            raise ValueError(f"`window` is a number of rounds, at least 1; got {window}.")
-        return _normalised(dict.fromkeys(sources[-window:], 1.0), sources)
     if kind == "custom":
         return _normalised(_custom_weights(custom, round_index), sources)
-    unscaled = {
-        "equal_per_round": lambda source: 1.0,
-        "latest": lambda source: float(source == sources[-1]),
-        "exponential": lambda source: 2.0 ** (source - sources[-1]),
-    }[kind]
-    return _normalised({source: unscaled(source) for source in sources}, sources)
+    first = sources[-1] if kind == "latest" else sources[-window:][0] if kind == "sliding" else BASE_ROUND
+    base = 2.0 if kind == "exponential" else 1.0
+    return _normalised({source: base ** (source - sources[-1]) for source in sources if source >= first}, sources)
+
+
+def _check_arguments(kind: str, round_index: int, owned: Mapping[str, tuple[str, object]]) -> None:
+    if kind not in MIXTURE_KINDS:
+        raise ValueError(f"Unknown mixture `{kind}`; allowed are {list(MIXTURE_KINDS)} and `package.module:Name`.")
+    if round_index < 0:
+        raise ValueError(f"`round_index` must be 0 or more, the round of a verifier; got {round_index}.")
+    for owner, (name, value) in owned.items():
+        if (value is not None) != (kind == owner):
+            verb = "needs" if kind == owner else "does not take"
+            raise ValueError(f"The mixture `{kind}` {verb} `{name}`; got {value!r}.")
+        if name == "window" and value is not None and value < 1:
+            raise ValueError(f"`window` is a number of sources, at least 1; got {value}.")
 
 
 def _custom_weights(custom: Mapping[int, float] | str, round_index: int) -> Mapping[int, float]:
@@ -84,7 +78,7 @@ def _custom_weights(custom: Mapping[int, float] | str, round_index: int) -> Mapp
                 f"weights; got {function if weights is None else weights!r}."
             )
         return weights
-    return {source: weight for source, weight in custom.items() if source < round_index}
+    return {k: weight for k, weight in custom.items() if not (isinstance(k, int) and k >= round_index)}
 
 
 def _normalised(weights: Mapping[int, float], sources: Sequence[int]) -> dict[int, float]:
@@ -103,170 +97,12 @@ def check_weights(weights: Mapping[int, float]) -> None:
     Raises:
         ValueError: if a weight is negative or not finite, or if none is positive.
     """
-    bad = {source: weight for source, weight in weights.items() if not (math.isfinite(weight) and weight >= 0)}
+    bad = {source: weight for source, weight in weights.items() if not _is_weight(weight)}
     if bad:
-        raise ValueError(f"The weights of a mixture must be 0 or more; got {bad}.")
+        raise ValueError(f"The weights of a mixture must be finite numbers, 0 or more; got {bad}.")
     if not sum(weights.values()) > 0:
         raise ValueError(f"A mixture needs a source with a weight above 0; got {dict(weights)}.")
 
 
-@dataclass
-class Choice:
-    """
-    The solutions chosen for a verifier.
-
-    Args:
-        chosen (`np.ndarray` of shape `(num_chosen,)`):
-            Indices of candidates, sorted by problem, then label, then at random.
-        short (`Counter[str]`):
-            Slots that a source could not fill, as `<source>/too_few_correct` and `<source>/too_few_incorrect`.
-        refilled (`Counter[str]`):
-            How many of those each source filled in another's place.
-        unfilled (`int`):
-            Slots that stayed empty.
-    """
-
-    chosen: np.ndarray
-    short: Counter[str] = field(default_factory=Counter)
-    refilled: Counter[str] = field(default_factory=Counter)
-    unfilled: int = 0
-
-
-def choose_solutions(
-    candidates: Candidates,
-    weights: Mapping[int, float],
-    *,
-    solutions_per_problem: int,
-    seed: int,
-    round_index: int,
-    num_references: int = 0,
-) -> Choice:
-    """
-    Choose `solutions_per_problem` of every problem's candidates, half labelled correct and half labelled incorrect, and
-    each source's own choice half and half likewise.
-
-    A source's number of slots is its share rounded up or down by a draw of the problem's own, so that the expected
-    share is the weight. Where a source has too few, others of the same problem and label take the slot.
-
-    Args:
-        candidates ([`~pvg_hf.data.candidates.Candidates`]):
-            Of the sources that weigh more than 0, and no others.
-        weights (`Mapping[int, float]`):
-            See [`mixture_weights`].
-        solutions_per_problem (`int`):
-            At least 2. If it is odd, a draw gives the odd slot to one of the labels.
-        seed (`int`), round_index (`int`):
-            The recipe's seed and the verifier's round, from which every draw is derived, problem by problem.
-        num_references (`int`, defaults to 0):
-            Number of slots for correct solutions that are not to be filled, because references will.
-    """
-    rows = candidates.rows
-    sources = [source for source in sorted(weights) if weights[source] > 0]
-    draws = _draw(candidates, len(sources), seed, round_index)
-    num_incorrect = solutions_per_problem // 2 + (draws.coin < 0.5) * (solutions_per_problem % 2)
-    num_correct = np.maximum(solutions_per_problem - num_incorrect - num_references, 0)
-    shares = np.array([weights[source] for source in sources])
-    # (num_problems, labels, num_sources); one offset for both labels, so that a source is half and half
-    slots = np.stack([_allot(shares, num, draws.offset, draws.order) for num in (num_incorrect, num_correct)], axis=1)
-    side = rows["problem"].astype(np.int64) * len(SIDES) + rows["label"]
-    cell = side * len(sources) + np.searchsorted(sources, rows["round_index"])
-    is_chosen = _rank_within(cell, draws.priority) < slots.ravel()[cell]
-    missing = np.maximum(slots - np.bincount(cell, minlength=slots.size).reshape(slots.shape), 0)
-
-    left = np.flatnonzero(~is_chosen)
-    refill = left[_rank_within(side[left], draws.priority[left]) < missing.sum(axis=2).ravel()[side[left]]]
-    is_chosen[refill] = True
-    chosen = np.flatnonzero(is_chosen)
-    return Choice(
-        chosen=chosen[np.lexsort((draws.priority[chosen], side[chosen]))],
-        short=_count_missing(missing, sources),
-        refilled=count_by_source(rows["round_index"][refill]),
-        unfilled=int(missing.sum()) - len(refill),
-    )
-
-
-def count_by_source(round_indices: np.ndarray) -> Counter[str]:
-    """How often each round comes, by its name."""
-    rounds, counts = np.unique(round_indices, return_counts=True)
-    return Counter(dict(zip(map(round_name, rounds.tolist()), counts.tolist())))
-
-
-@dataclass(frozen=True)
-class _Draws:
-    """
-    Uniform draws in [0, 1), all of a problem's from a generator of its own.
-
-    Args:
-        offset (`np.ndarray`), coin (`np.ndarray`), of shape `(num_problems,)`:
-            For [`_allot`] and for the odd slot.
-        order (`np.ndarray` of shape `(num_problems, num_sources)`):
-            A random order of the sources.
-        priority (`np.ndarray` of shape `(num_candidates,)`):
-            The candidates of the lowest priority are chosen.
-    """
-
-    offset: np.ndarray
-    coin: np.ndarray
-    order: np.ndarray
-    priority: np.ndarray
-
-
-def _draw(candidates: Candidates, num_sources: int, seed: int, round_index: int) -> _Draws:
-    num_problems = len(candidates.problem_ids)
-    of_problem = np.zeros((num_problems, 2 + num_sources))
-    of_candidate = np.empty(len(candidates.rows))
-    ends = np.cumsum(np.bincount(candidates.rows["problem"], minlength=num_problems)).tolist()
-    start = 0
-    for problem, (problem_id, end) in enumerate(zip(candidates.problem_ids, ends)):
-        if end > start:
-            rng = derive_rng(seed, round_name(round_index), "pairs", problem_id)
-            of_problem[problem] = rng.random(2 + num_sources)
-            of_candidate[start:end] = rng.random(end - start)
-        start = end
-    return _Draws(of_problem[:, 0], of_problem[:, 1], np.argsort(of_problem[:, 2:], axis=1), of_candidate)
-
-
-def _allot(shares: np.ndarray, num_slots: np.ndarray, offset: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """
-    Systematic rounding: a source gets the whole numbers between its two ends on the line of cumulated shares, the line
-    shifted by the offset. That is its share rounded up or down, and its share in expectation over the offset. The
-    order decides only which sources are rounded up together.
-
-    Args:
-        shares (`np.ndarray` of shape `(num_sources,)`):
-            Weights of any sum.
-        num_slots (`np.ndarray`), offset (`np.ndarray`), of shape `(num_problems,)`:
-            The offset is in [0, 1).
-        order (`np.ndarray` of shape `(num_problems, num_sources)`):
-            In which the sources stand on the line.
-
-    Returns:
-        `np.ndarray` of shape `(num_problems, num_sources)`: whole numbers; each row sums to `num_slots`.
-    """
-    cumulated = np.cumsum(shares[order], axis=1) / shares.sum()
-    # Rounded, because 3 * (1/3 + 1/3) may fall short of 2 by a last bit, and a floor would make it 1.
-    ends = np.floor(np.round(cumulated * num_slots[:, None], 9) + offset[:, None]).astype(np.int64)
-    slots = np.empty_like(ends)
-    np.put_along_axis(slots, order, np.diff(ends, axis=1, prepend=0), axis=1)
-    return slots
-
-
-def _rank_within(group: np.ndarray, priority: np.ndarray) -> np.ndarray:
-    """The rank of each element among those of its group, by priority, from 0."""
-    order = np.lexsort((priority, group))
-    ordered = group[order]
-    rank = np.empty(len(group), dtype=np.int64)
-    rank[order] = np.arange(len(group)) - np.searchsorted(ordered, ordered)
-    return rank
-
-
-def _count_missing(missing: np.ndarray, sources: Sequence[int]) -> Counter[str]:
-    counts = missing.sum(axis=0)
-    return Counter(
-        {
-            f"{round_name(source)}/too_few_{name}": int(counts[side, index])
-            for side, name in enumerate(SIDES)
-            for index, source in enumerate(sources)
-            if counts[side, index]
-        }
-    )
+def _is_weight(value: object) -> bool:
+    return isinstance(value, Real) and math.isfinite(value) and value >= 0

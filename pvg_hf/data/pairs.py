@@ -9,7 +9,8 @@ import pyarrow as pa
 from datasets import Dataset, Features, Value
 
 from pvg_hf.data.candidates import ROLES, Candidates, read_candidates
-from pvg_hf.data.mixture import SIDES, Choice, check_weights, choose_solutions, count_by_source
+from pvg_hf.data.choice import SIDES, Choice, choose_solutions, count_by_source
+from pvg_hf.data.mixture import check_weights
 from pvg_hf.data.pool import PathLike
 from pvg_hf.data.report import PairReport
 from pvg_hf.data.schema import environment_name, round_name

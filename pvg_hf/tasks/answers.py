@@ -55,12 +55,13 @@ def normalize_answer(text: str) -> str | None:
     """
     if len(text) > _MAX_ANSWER_CHARS:
         return None
-    plain = plain_text(text)
-    for candidate in (plain, right_hand_side(plain)):
-        number = read_number(candidate) if candidate is not None else None
-        if number is not None:
-            return number.text
-    return candidate if candidate is not None and parse_expression(candidate) is not None else None
+    answer = right_hand_side(plain_text(text))
+    if answer is None:
+        return None
+    number = read_number(answer)
+    if number is not None:
+        return number.text
+    return answer if parse_expression(answer) is not None else None
 
 
 def answers_equal(a: str | None, b: str | None) -> bool:

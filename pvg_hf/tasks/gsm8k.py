@@ -46,9 +46,11 @@ The last line must be #### and the (wrong) final answer as a number, with nothin
 Problem: {{ problem }}
 {% if reference_answer %}
 The correct final answer, which yours must differ from: {{ reference_answer }}
+
 {% endif %}{% if honest_solution %}
 Reference: a correct solution, which yours should resemble until its mistake:
 {{ honest_solution }}
+
 {% endif %}Solution:
 """
 

@@ -6,27 +6,29 @@ from typing import Any
 import torch
 from accelerate.logging import get_logger
 from accelerate.utils import gather_object
-from datasets import Dataset
+from datasets import Dataset, IterableDataset
 from peft import PeftConfig, PeftModel
 from transformers import PreTrainedModel
 from transformers.trainer_utils import EvalLoopOutput
-from trl import RewardTrainer
+from trl import RewardTrainer, is_conversational
 
-from pvg_hf.losses import bradley_terry, pointwise_cross_entropy
 from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
 from pvg_hf.trainers.pair_columns import (
     BATCH_KEYS,
     PAIR_COLUMNS,
     PairCollator,
-    check_clean_columns,
+    check_columns,
     column_names,
     with_row_index,
+    with_token_ids,
 )
-from pvg_hf.trainers.pair_metrics import ScoredPair, pair_metrics, unique_pairs
+from pvg_hf.trainers.pair_loss import pair_loss
+from pvg_hf.trainers.pair_metrics import ScoredPair, pair_metrics, scored_pairs, unique_pairs
 from pvg_hf.trainers.pair_noise import clean_labels, noisy_labels
 from pvg_hf.trainers.score_head import (
     check_classifier,
     check_classifier_source,
+    empty_classifier,
     is_head_trained,
     lift_trained_weights,
     with_trained_head,
@@ -113,24 +115,18 @@ class NoisyRewardTrainer(RewardTrainer):
         classifier = _checked_classifier(model, args)
         self.num_filtered_pairs: dict[str, int] = {}
         self._eval_pairs: list[ScoredPair] = []
-        super().__init__(
-            model, args, peft_config=peft_config and with_trained_head(peft_config, classifier), **kwargs
-        )
+        super().__init__(model, args, peft_config=peft_config and with_trained_head(peft_config, classifier), **kwargs)
         self.data_collator = PairCollator(self.data_collator)
         lift_trained_weights(self.model)
         if not is_head_trained(self.model):
             logger.warning("The verifier's head is frozen; add it to the adapter's `modules_to_save` to train it.")
 
     def _prepare_dataset(self, dataset, processing_class, args, dataset_name):
-        columns = column_names(dataset)
-        check_clean_columns(columns)
-        if "margin" in columns and (args.loss, args.correction) != ("bradley_terry", "none"):
-            raise ValueError(
-                f"The {dataset_name} set has a column `margin`, which TRL subtracts inside the sigmoid; it means nothing "
-                f"with `loss={args.loss}` and `correction={args.correction}`. Remove the column, or use "
-                "`loss=bradley_terry` and `correction=none`."
-            )
+        has_plain_loss = (args.loss, args.correction) == ("bradley_terry", "none")
+        check_columns(column_names(dataset), takes_margin=has_plain_loss)
         dataset = with_row_index(dataset, args.dataloader_num_workers)
+        if processing_class.eos_token is None and _is_plain_text(dataset):
+            dataset = with_token_ids(dataset, processing_class)
         prepared = super()._prepare_dataset(dataset, processing_class, args, dataset_name)
         if isinstance(prepared, Dataset):
             self._count_filtered(dataset_name, before=len(dataset), after=len(prepared))
@@ -155,10 +151,12 @@ class NoisyRewardTrainer(RewardTrainer):
         chosen, rejected = _split_scores(outputs.logits, num_pairs=len(inputs["row_index"]))
         if self.model.training:
             labels = self._draw_labels(inputs["row_index"])
-            loss = self._pair_loss(chosen, rejected, inputs.get("margin"), labels, self.args.correction)
+            correction = self.args.correction
         else:
-            self._eval_pairs += _scored_pairs(chosen, rejected, inputs)
-            loss = self._pair_loss(chosen, rejected, inputs.get("margin"))
+            labels, correction = None, "none"
+            self._eval_pairs += scored_pairs(chosen, rejected, inputs)
+        margin = inputs.get("margin")
+        loss = pair_loss(chosen, rejected, self.args, labels=labels, margin=margin, correction=correction)
         self._check_finite(loss)
         return (loss, outputs) if return_outputs else loss
 
@@ -185,45 +183,6 @@ class NoisyRewardTrainer(RewardTrainer):
         self._metrics["train"]["tied"].append(tied)
         return labels
 
-    def _pair_loss(
-        self,
-        chosen: torch.Tensor,
-        rejected: torch.Tensor,
-        margin: torch.Tensor | None = None,
-        labels: torch.Tensor | None = None,
-        correction: str = "none",
-    ) -> torch.Tensor:
-        if self.args.loss == "cross_entropy":
-            return self._cross_entropy(chosen, rejected, labels, correction)
-        if labels is None:
-            return self._bradley_terry(chosen, rejected, margin, None, correction)
-        is_reversed = labels[:, 0] < labels[:, 1]
-        preferred, other = torch.where(is_reversed, rejected, chosen), torch.where(is_reversed, chosen, rejected)
-        weights = (labels[:, 0] != labels[:, 1]).float()
-        return self._bradley_terry(preferred, other, margin, weights, correction)
-
-    def _cross_entropy(self, chosen, rejected, labels, correction) -> torch.Tensor:
-        labels = clean_labels(len(chosen)).to(chosen.device) if labels is None else labels
-        rho0, rho1 = self.args.assumed_rates
-        return pointwise_cross_entropy(
-            torch.cat([chosen, rejected]),
-            labels.T.flatten(),
-            rho0=rho0,
-            rho1=rho1,
-            correction=correction,
-            center=self.args.center,
-        )
-
-    def _bradley_terry(self, preferred, other, margin, weights, correction) -> torch.Tensor:
-        center = self.args.center
-        if margin is not None:  # the margin moves the pair's loss, and leaves the centring of its scores
-            centring = center * torch.cat([preferred, other]).float().square().mean()
-            return bradley_terry(preferred - margin, other, weights=weights) + centring
-        flip_rate = self.args.assumed_flip_rate
-        return bradley_terry(
-            preferred, other, flip_rate=flip_rate, correction=correction, center=center, weights=weights
-        )
-
     def _check_finite(self, loss: torch.Tensor) -> None:
         if not torch.isfinite(loss):
             raise FloatingPointError(
@@ -249,7 +208,9 @@ class NoisyRewardTrainer(RewardTrainer):
             torch.tensor(values) for values in zip(*((p.chosen, p.rejected, p.margin) for p in pairs), strict=True)
         )
         averages = {key: sum(values) / len(values) for key, values in self._metrics["eval"].items()}
-        return averages | {"loss": self._pair_loss(chosen, rejected, margin).item()} | pair_metrics(pairs)
+        margin = margin if margin.any() else None
+        loss = pair_loss(chosen, rejected, self.args, margin=margin)
+        return averages | {"loss": loss.item()} | pair_metrics(pairs)
 
 
 def _default_arguments(model: str | PreTrainedModel | PeftModel) -> NoisyRewardConfig:
@@ -269,6 +230,10 @@ def _checked_classifier(model: str | PreTrainedModel | PeftModel, args: NoisyRew
     return empty_classifier(model, **origin)
 
 
+def _is_plain_text(dataset: Dataset | IterableDataset) -> bool:
+    return "chosen_ids" not in column_names(dataset) and not is_conversational(next(iter(dataset)))
+
+
 def _split_scores(logits: torch.Tensor, num_pairs: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Scores of the chosen and of the rejected solutions, each of shape `(num_pairs,)`."""
     if logits.shape != (2 * num_pairs, 1):
@@ -278,16 +243,3 @@ def _split_scores(logits: torch.Tensor, num_pairs: int) -> tuple[torch.Tensor, t
         )
     chosen, rejected = logits.squeeze(-1).chunk(2)
     return chosen, rejected
-
-
-def _scored_pairs(chosen: torch.Tensor, rejected: torch.Tensor, inputs: dict[str, Any]) -> list[ScoredPair]:
-    num_pairs = len(chosen)
-    columns = (
-        inputs["row_index"].tolist(),
-        chosen.float().tolist(),
-        rejected.float().tolist(),
-        inputs["clean_order"].tolist(),
-        inputs.get("source", [None] * num_pairs),
-        inputs["margin"].tolist() if "margin" in inputs else [0.0] * num_pairs,
-    )
-    return [ScoredPair(*row) for row in zip(*columns, strict=True)]

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from datasets import Dataset, IterableDataset
+from transformers import PreTrainedTokenizerBase
 
 CLEAN_COLUMNS = ("chosen_correct", "rejected_correct")
 PAIR_COLUMNS = ("row_index", "source", *CLEAN_COLUMNS)
@@ -40,14 +41,20 @@ def column_names(dataset: Dataset | IterableDataset) -> list[str]:
     return dataset.column_names or list(next(iter(dataset)))
 
 
-def check_clean_columns(columns: Sequence[str]) -> None:
+def check_columns(columns: Sequence[str], *, takes_margin: bool) -> None:
     """
     Raises:
-        ValueError: if one of the two clean truths stands alone.
+        ValueError: if one of the two clean truths stands alone, or there is a margin and the loss takes none.
     """
     missing = [name for name in CLEAN_COLUMNS if name not in columns]
     if len(missing) == 1:
         raise ValueError(f"The clean truth of a pair takes the columns {CLEAN_COLUMNS}; `{missing[0]}` is missing.")
+    if "margin" in columns and not takes_margin:
+        raise ValueError(
+            "The dataset has a column `margin`, which is subtracted inside the sigmoid of the plain Bradley-Terry loss; "
+            "other losses and corrections take none. Remove the column, or set `loss=bradley_terry` and "
+            "`correction=none`."
+        )
 
 
 def with_row_index(dataset: Dataset | IterableDataset, num_workers: int = 0) -> Dataset | IterableDataset:
@@ -75,6 +82,21 @@ def with_row_index(dataset: Dataset | IterableDataset, num_workers: int = 0) -> 
             "Use one worker, or give the dataset a column `row_index` with a number of its own for each pair."
         )
     return dataset.map(lambda _, index: {"row_index": index}, with_indices=True)
+
+
+def with_token_ids(
+    dataset: Dataset | IterableDataset, tokenizer: PreTrainedTokenizerBase
+) -> Dataset | IterableDataset:
+    """
+    Plain texts tokenised as the tokenizer of an encoder frames them, e.g. `[CLS] ... [SEP]`. TRL ends every text with
+    the end-of-text token, which these tokenizers lack.
+    """
+
+    def encode(row: Mapping[str, Any]) -> dict[str, list[int]]:
+        prompt = row.get("prompt", "")
+        return {f"{side}_ids": tokenizer(prompt + row[side])["input_ids"] for side in ("chosen", "rejected")}
+
+    return dataset.map(encode)
 
 
 def _check_unique(dataset: Dataset | IterableDataset) -> None:

@@ -2,7 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import torch
 
 
 class ScoredPair(NamedTuple):
@@ -28,6 +30,26 @@ class ScoredPair(NamedTuple):
     clean_order: int = 1
     source: str | None = None
     margin: float = 0.0
+
+
+def scored_pairs(chosen: torch.Tensor, rejected: torch.Tensor, batch: Mapping[str, Any]) -> list[ScoredPair]:
+    """
+    Args:
+        chosen, rejected (`torch.Tensor` of shape `(num_pairs,)`):
+            Scores.
+        batch (`Mapping[str, Any]`):
+            Of [`~pvg_hf.trainers.pair_columns.PairCollator`].
+    """
+    num_pairs = len(chosen)
+    columns = (
+        batch["row_index"].tolist(),
+        chosen.float().tolist(),
+        rejected.float().tolist(),
+        batch["clean_order"].tolist(),
+        batch.get("source", [None] * num_pairs),
+        batch["margin"].tolist() if "margin" in batch else [0.0] * num_pairs,
+    )
+    return [ScoredPair(*row) for row in zip(*columns, strict=True)]
 
 
 def unique_pairs(pairs: Iterable[ScoredPair]) -> list[ScoredPair]:

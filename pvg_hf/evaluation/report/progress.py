@@ -8,7 +8,7 @@ def describe_progress(run: RunData) -> str:
     num_rounds = run.recipe.num_rounds
     if run.is_finished("evaluate", num_rounds - 1):
         return f"Finished: all {num_rounds} round(s) are played and evaluated."
-    told = [event for event in run.events if event.get("phase")]
+    told = [event for event in run.events if event.get("phase") and event["event"] != "alert"]
     if not told:
         return f"Unfinished: nothing of {num_rounds} round(s) has begun."
     last = told[-1]

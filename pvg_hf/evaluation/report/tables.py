@@ -9,7 +9,7 @@ from pvg_hf.evaluation.intervals import Figure, mean_by_problem
 from pvg_hf.evaluation.report.run_data import RoundData, RunData
 from pvg_hf.roles import GAME_ROLES, Role
 
-MISSING = "–"
+MISSING = "\N{EN DASH}"
 
 
 @dataclass(frozen=True)

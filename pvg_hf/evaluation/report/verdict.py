@@ -7,6 +7,8 @@ from pvg_hf.evaluation.intervals import Figure
 from pvg_hf.evaluation.report.plots.best_of_n import PREFIX, sizes
 from pvg_hf.evaluation.report.run_data import RoundData, RunData
 
+MIN_ELIGIBLE = 30  # problems; best-of-n is not put in words on fewer
+
 
 @dataclass(frozen=True)
 class Statement:
@@ -28,17 +30,17 @@ class Statement:
 def write_verdict(run: RunData) -> list[Statement]:
     """The findings up to the last evaluated round, the most important first."""
     if not run.evaluated:
-        return [Statement("open", "No verdict yet", "no round has been evaluated."), _alerts(run)]
+        return [Statement("plain", "No verdict yet", "no round has been evaluated."), _alerts(run)]
     last = run.evaluated[-1]
     return [_helpful(last), _sneaky(last), _exploits(run), *_choice(run), _pairs(run), _alerts(run)]
 
 
 def percent(figure: Figure) -> str:
-    """A rate with its interval and n, e.g. `78 % [75, 81], n=400`."""
+    """A rate with its interval and n, e.g. `78.0 % [75.1, 80.9] (n=400)`."""
     if figure.value is None:
         return "unknown (no solution)"
     interval = "" if figure.low is None else f" [{100 * figure.low:.1f}, {100 * figure.high:.1f}]"
-    return f"{100 * figure.value:.1f} %{interval}, n={figure.n:,}"
+    return f"{100 * figure.value:.1f} %{interval} (n={figure.n:,})"
 
 
 def _points(figure: Figure) -> str:
@@ -74,25 +76,27 @@ def _exploits(run: RunData) -> Statement:
     first, last = run.evaluated[0].figure("exploit_rate"), run.evaluated[-1].figure("exploit_rate")
     text = f"the verifier accepts {percent(last)} of the sneaky incorrect solutions in round {run.evaluated[-1].round_index}"
     if len(run.evaluated) == 1:
-        return Statement("plain", "Fooling", f"{text}.")
+        return Statement("plain", "Verifier fooled", f"{text}.")
     mark, words = _compare(first, last, rise=("bad", "more"), fall=("good", "fewer"))
     return Statement(
-        mark, "Fooling", f"{text}, and accepted {percent(first)} in round {run.evaluated[0].round_index}: {words}."
+        mark,
+        "Verifier fooled",
+        f"{text}, and accepted {percent(first)} in round {run.evaluated[0].round_index}: {words}.",
     )
 
 
 def _choice(run: RunData) -> list[Statement]:
-    """The largest n that the first and the last round both have."""
+    """The largest n that rests on enough problems in the first and the last round."""
     first, last = run.evaluated[0], run.evaluated[-1]
-    common = [n for n in sizes(last) if all(data.figure(f"{PREFIX}{n}").n for data in (first, last))]
-    if not common:
+    told = [n for n in sizes(last) if min(data.figure(f"{PREFIX}{n}").n for data in (first, last)) >= MIN_ELIGIBLE]
+    if not told:
         return []
-    name = f"{PREFIX}{common[-1]}"
+    name = f"{PREFIX}{told[-1]}"
     shares = ", ".join(f"{percent(data.figure(name))} (round {data.round_index})" for data in run.evaluated)
     mark, words = "plain", "one round shows no trend"
     if len(run.evaluated) > 1:
         mark, words = _compare(first.figure(name), last.figure(name), rise=("good", "higher"), fall=("bad", "lower"))
-    return [Statement(mark, f"Balanced best-of-{common[-1]}", f"correct choices, chance 50 %: {shares}; {words}.")]
+    return [Statement(mark, f"Balanced best-of-{told[-1]}", f"correct choices, chance 50 %: {shares}; {words}.")]
 
 
 def _pairs(run: RunData) -> Statement:
@@ -113,7 +117,9 @@ def _alerts(run: RunData) -> Statement:
         return Statement("plain", "Alerts", "none.")
     kinds = Counter(alert["kind"] for alert in run.alerts)
     return Statement(
-        "bad", "Alerts", ", ".join(f"{kind} ({number})" for kind, number in kinds.items()) + "; listed below."
+        "bad",
+        "Alerts",
+        ", ".join(f"{kind.replace('_', ' ')} ({number})" for kind, number in kinds.items()) + "; listed below.",
     )
 
 

@@ -1,6 +1,6 @@
 """Balanced best-of-n over rounds (K24, fig. 6b)."""
 
-from pvg_hf.evaluation.report.plots.style import GREY, Plot, draw_figures, new_canvas, round_style, tidy
+from pvg_hf.evaluation.report.plots.style import GREY, Plot, draw_figures, legend_beside, new_canvas, round_style, tidy
 from pvg_hf.evaluation.report.run_data import RoundData, RunData
 
 PREFIX = "best_of_n/"
@@ -16,7 +16,7 @@ def plot_best_of_n(run: RunData) -> Plot | None:
     rounds = [data for data in run.evaluated if any(data.figure(f"{PREFIX}{n}").n for n in sizes(data))]
     if not rounds:
         return None
-    canvas = new_canvas(6.4, 5.0)
+    canvas = new_canvas(7.6, 5.0)
     shares, eligible = canvas.subplots(2, 1, sharex=True, height_ratios=[3, 1])
     for position, data in enumerate(rounds):
         style = round_style(position, len(rounds))
@@ -32,8 +32,8 @@ def plot_best_of_n(run: RunData) -> Plot | None:
     eligible.set_ylabel("eligible\nproblems")
     eligible.set_ylim(bottom=0)
     shares.set_ylabel("share of correct choices")
-    shares.set_ylim(-0.02, 1.02)
-    shares.legend(frameon=False, fontsize=9, ncols=2)
+    shares.set_ylim(min(0.4, shares.get_ylim()[0]), 1.02)
+    legend_beside(shares)
     for axes in (shares, eligible):
         tidy(axes)
     return Plot("best_of_n", "Can the verifier be trusted to choose?", _caption(rounds), canvas, TERMS)

@@ -11,7 +11,7 @@ from pvg_hf.evaluation.report.plots.style import (
     ROLE_STYLES,
     Plot,
     Style,
-    legend_below,
+    legend_beside,
     new_canvas,
     tidy,
 )
@@ -23,7 +23,7 @@ TERMS = {
     "accuracy": "share of a step's solutions whose final answer is correct.",
     "score": "the verifier's output, unbounded; higher is more convincing. Only differences within a round mean anything.",
     "RL step": "one optimiser step of the prover against the frozen verifier of the round.",
-    "stop": "where the phase ended: a rule of the recipe's `stopping` section, or the planned steps.",
+    "stop": "where the phase ended: a rule of the recipe's section stopping, or the planned steps.",
 }
 
 
@@ -32,7 +32,7 @@ def plot_dynamics(run: RunData) -> Plot | None:
     rounds = [data for data in run.rounds if len(data.steps)]
     if not rounds:
         return None
-    canvas = new_canvas(max(4.8, 1.2 + 2.9 * len(rounds)), 5.4)
+    canvas = new_canvas(2.6 + 2.9 * len(rounds), 5.0)
     grid = canvas.subplots(2, len(rounds), sharex=True, sharey="row", squeeze=False)
     for column, data in enumerate(rounds):
         weight = smoothing_weight(run, data.round_index)
@@ -43,7 +43,8 @@ def plot_dynamics(run: RunData) -> Plot | None:
         grid[1, column].set_xlabel("RL step")
     grid[0, 0].set_ylabel("accuracy (share)")
     grid[1, 0].set_ylabel("mean score (verifier's units)")
-    _draw_legend(canvas, grid)
+    for axes in grid[:, -1]:
+        legend_beside(axes)
     return Plot("dynamics", "How each prover phase went", _caption(run, rounds), canvas, TERMS)
 
 
@@ -93,20 +94,6 @@ def _mark_stop(column: Sequence[Axes], run: RunData, data: RoundData) -> None:
         fontsize=8,
         ha="right",
         va="bottom",
-    )
-
-
-def _draw_legend(canvas, grid) -> None:
-    handles = {}
-    for axes in grid.ravel():
-        handles |= dict(zip(*reversed(axes.get_legend_handles_labels())))
-    canvas.legend(
-        handles.values(),
-        handles.keys(),
-        loc="outside lower center",
-        ncols=3 if grid.shape[1] == 1 else 4,
-        frameon=False,
-        fontsize=9,
     )
 
 

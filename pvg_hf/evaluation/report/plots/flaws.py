@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from pvg_hf.evaluation.flaws import flaw_table, has_flaws
-from pvg_hf.evaluation.report.plots.style import Plot, new_canvas, round_style, tidy
+from pvg_hf.evaluation.report.plots.style import Plot, legend_below, new_canvas, round_style, tidy
 from pvg_hf.evaluation.report.run_data import RunData
 from pvg_hf.roles import GAME_ROLES, Role
 
@@ -24,9 +24,7 @@ def plot_flaws(run: RunData) -> Plot | None:
         for position, (index, table) in enumerate(tables.items()):
             _draw_round(axes, table[table["role"] == role.value], kinds, position, len(tables), index)
         _finish(axes, role, kinds)
-    canvas.legend(
-        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False, fontsize=9
-    )
+    legend_below(canvas, num_columns=6)
     return Plot("flaws", "Which mistakes are made", _caption(tables), canvas, TERMS)
 
 

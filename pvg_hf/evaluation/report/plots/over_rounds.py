@@ -10,6 +10,7 @@ from pvg_hf.evaluation.report.plots.style import (
     VERMILLION,
     Plot,
     draw_figures,
+    legend_under,
     new_canvas,
     tidy,
 )
@@ -28,7 +29,7 @@ def plot_over_rounds(run: RunData) -> Plot | None:
     rounds = run.evaluated
     if not rounds:
         return None
-    canvas = new_canvas(10.2, 3.7)
+    canvas = new_canvas(10.6, 4.4)
     accuracy, game, verifier = canvas.subplots(1, 3, sharey=True)
     indices = [data.round_index for data in rounds]
     for shift, (role, style) in zip((-0.04, 0.04), ROLE_STYLES.items()):
@@ -38,11 +39,11 @@ def plot_over_rounds(run: RunData) -> Plot | None:
     panels = (
         (game, "completeness", {"color": BLUE, "marker": "o", "label": "completeness"}),
         (game, "soundness", {"color": VERMILLION, "marker": "s", "linestyle": "--", "label": "soundness"}),
-        (verifier, "verifier_pair_accuracy", {"color": GREEN, "marker": "D", "label": "data like its training data"}),
+        (verifier, "verifier_pair_accuracy", {"color": GREEN, "marker": "D", "label": "held-out, earlier provers"}),
         (
             verifier,
             "test_pair_accuracy",
-            {"color": VERMILLION, "marker": "s", "linestyle": "--", "label": "this round's prover"},
+            {"color": VERMILLION, "marker": "s", "linestyle": "--", "label": "test, this round's prover"},
         ),
     )
     for number, (axes, name, style) in enumerate(panels):
@@ -62,7 +63,7 @@ def _finish(axes: Axes, title: str, indices: list[int]) -> None:
     axes.set_xlabel("round")
     axes.set_xticks(indices, ["base" if index == BASE_ROUND else str(index) for index in indices])
     axes.set_xlim(indices[0] - 0.4, indices[-1] + 0.4)
-    axes.legend(frameon=False, fontsize=9)
+    legend_under(axes)
 
 
 def _caption(run: RunData) -> str:
@@ -77,5 +78,5 @@ def _caption(run: RunData) -> str:
     pairs = f"{last.figure('verifier_pair_accuracy').n:,} held-out pairs and {last.figure('test_pair_accuracy').n:,} test pairs"
     return (
         f"Bars are 95 % intervals that allow for several solutions to one problem. Round {last.round_index}: {solutions} "
-        f"solutions; {pairs}. `base` is the prover before the game, told of the same roles."
+        f"solutions; {pairs}. The base is the prover before the game, told of the same roles."
     )

@@ -9,7 +9,8 @@ from pvg_hf.evaluation.report.run_data import RunData
 from pvg_hf.evaluation.roles import judged
 from pvg_hf.roles import GAME_ROLES
 
-NUM_BINS = 32
+NUM_BINS = 24
+HEADROOM = 1.35  # for the legends
 TERMS = {
     "threshold": "solutions that score above it count as accepted.",
 }
@@ -32,6 +33,7 @@ def plot_scores(run: RunData) -> Plot | None:
                 axes.axvline(threshold, color=GREY, linewidth=1.2, linestyle=(0, (2, 2)))
         grid[0, column].set_title(f"round {index}", fontsize=11)
         grid[1, column].set_xlabel("score (verifier's units)")
+    grid[0, 0].set_ylim(top=HEADROOM * grid[0, 0].get_ylim()[1])
     for axes, role in zip(grid[:, 0], GAME_ROLES):
         axes.set_ylabel(f"{role}\nshare of solutions")
     return Plot("scores", "What the verifier's scores look like", _caption(), canvas, TERMS)

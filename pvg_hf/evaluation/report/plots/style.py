@@ -29,6 +29,7 @@ CELL_STYLES: dict[str, Style] = {
 }
 _MARKERS = "osD^vP*X"
 _LINES = ("-", "--", "-.", ":")
+_LEGEND = {"frameon": False, "fontsize": 9, "handlelength": 3.2}
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,19 @@ def draw_figures(axes: Axes, xs: list[float], figures: list[Figure], *, shift: f
     )
 
 
-def legend_below(canvas: Canvas, axes: Axes, num_columns: int = 4) -> None:
-    """One legend for all panels, under them."""
-    handles, labels = axes.get_legend_handles_labels()
-    canvas.legend(handles, labels, loc="outside lower center", ncols=num_columns, frameon=False, fontsize=9)
+def legend_below(canvas: Canvas, num_columns: int = 4) -> None:
+    """One legend under all panels, each entry once."""
+    entries = {}
+    for axes in canvas.axes:
+        entries |= dict(zip(*reversed(axes.get_legend_handles_labels())))
+    canvas.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=num_columns, **_LEGEND)
+
+
+def legend_beside(axes: Axes) -> None:
+    """A legend to the right of a panel, where it hides nothing."""
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), **_LEGEND)
+
+
+def legend_under(axes: Axes) -> None:
+    """A legend under a panel and its axis label."""
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), **_LEGEND)

@@ -1,0 +1,42 @@
+# Set-up, tests, and the shortest game. Everything goes into .venv; `make PYTHON=python3.12 install` takes another one.
+PYTHON ?= python3
+BIN := .venv/bin
+RUN ?= runs/quickstart
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-slow quality style benchmarks reference
+
+help:  ## This list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+install: $(BIN)/.installed  ## Make .venv with everything the other targets need
+
+$(BIN)/.installed: setup.cfg pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: install  ## Play recipes/quickstart.yaml: two rounds on two CPU cores
+	$(BIN)/accelerate launch --num_processes 1 --cpu scripts/run_rounds.py recipes/quickstart.yaml
+
+test: install  ## What a contributor runs before a commit
+	$(BIN)/python -m pytest -n 2 -m 'not slow and not gpu and not hub_live'
+
+test-slow: install  ## The longer checks
+	$(BIN)/python -m pytest -m slow
+
+quality: install  ## Lint and formatting, changing nothing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python scripts/write_reference.py --check
+
+style: install  ## Lint and formatting, mended where they can be
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+reference: install  ## Write the generated part of docs/recipes.md and the JSON Schema
+	$(BIN)/python scripts/write_reference.py
+
+benchmarks: install  ## Ratios of two things timed in one run; JSON on the standard output
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

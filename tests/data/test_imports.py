@@ -1,0 +1,128 @@
+import json
+import logging
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pvg_hf.data.imports import import_solutions
+from pvg_hf.data.pool import load_pool, write_pool
+from pvg_hf.data.schema import solution_features
+
+ROWS = [
+    {"problem_id": "sum-0", "solution": "1"},
+    {"problem_id": "sum-0", "solution": "5"},
+    {"problem_id": "sum-2", "solution": "?"},
+    {"problem_id": "sum-4", "solution": "5"},  # a problem of the prover
+]
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(rows, name="own.jsonl"):
+        path = tmp_path / name
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return str(path)
+
+    return write
+
+
+def test_solutions_are_graded_anew_and_fit_the_pool(task, split, write, tmp_path):
+    source = write(ROWS)
+    imported = list(import_solutions(source, task, split))
+    names = ("problem_id", "part", "solution", "correct", "label", "outcome", "sample_index")
+    assert [tuple(row[name] for name in names) for row in imported] == [
+        ("sum-0", "verifier", "1", True, 1, "VERIFIED", 0),
+        ("sum-0", "verifier", "5", False, 0, "PROOF_INVALID", 1),
+        ("sum-2", "verifier_heldout", "?", False, 0, "NO_ANSWER", 0),
+    ]
+    assert {(row["role"], row["round_index"], row["prover"], row["num_tokens"]) for row in imported} == {
+        ("base", -1, source, None)
+    }
+    write_pool(tmp_path / "base.parquet", [imported], solution_features(task))
+    assert load_pool(tmp_path / "base.parquet").to_list() == imported
+
+
+def test_what_is_left_out_is_reported(task, split, write, caplog):
+    with caplog.at_level(logging.WARNING, logger="pvg_hf.data.imports"):
+        list(import_solutions(write(ROWS), task, split))
+    assert "1 of the 4 solutions" in caplog.text
+
+
+def test_problems_are_found_by_their_text(task, split, write):
+    source = write([{"question": " 1 +  1 =\n", "response": "2"}])
+    columns = {"problem": "question", "solution": "response"}
+    [row] = import_solutions(source, task, split, columns=columns, role="helpful")
+    assert (row["problem_id"], row["problem"], row["correct"], row["role"]) == ("sum-1", "1 + 1 =", True, "helpful")
+
+
+def test_an_unknown_id_falls_back_to_the_text(task, split, write):
+    [row] = import_solutions(write([{"problem_id": 17, "problem": "1 + 1 =", "solution": "2"}]), task, split)
+    assert row["problem_id"] == "sum-1"
+
+
+def test_a_mapped_label_is_what_the_verifier_is_told(task, split, write):
+    labels = [0, True, None]
+    source = write([{"problem_id": "sum-0", "solution": "1", "human": label, "label": 1} for label in labels])
+    told = [
+        (row["label"], row["correct"]) for row in import_solutions(source, task, split, columns={"label": "human"})
+    ]
+    assert told == [(0, True), (1, True), (None, True)]
+
+
+def test_an_unmapped_label_is_not_read(task, split, write):
+    [row] = import_solutions(write([{"problem_id": "sum-0", "solution": "1", "label": 0}]), task, split)
+    assert row["label"] == 1
+
+
+def test_a_mapped_prover_is_kept(task, split, write):
+    source = write([{"problem_id": "sum-0", "solution": "1", "model": "6b"}])
+    [row] = import_solutions(source, task, split, columns={"prover": "model"})
+    assert row["prover"] == "6b"
+
+
+def test_parquet_files_and_folders_give_the_same_rows(task, split, write, tmp_path):
+    folder = tmp_path / "dataset"
+    folder.mkdir()
+    pq.write_table(pa.Table.from_pylist(ROWS), folder / "train.parquet")
+    expected = list(import_solutions(write(ROWS), task, split))
+    for source in (str(folder / "train.parquet"), str(folder)):
+        imported = list(import_solutions(source, task, split))
+        assert [{**row, "prover": ""} for row in imported] == [{**row, "prover": ""} for row in expected]
+
+
+def test_refuses_a_source_without_any_known_problem(task, split, write):
+    with pytest.raises(ValueError, match="None of the 1 solutions of"):
+        list(import_solutions(write(ROWS[3:]), task, split))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "not valid JSON"),
+        ("[1]", "one JSON object"),
+        ('{"solution": "1"}', "neither `problem_id` nor `problem`"),
+        ('{"problem_id": "sum-0"}', "`solution` must be a text, but it is missing"),
+        ('{"problem_id": "sum-0", "solution": 1}', "`solution` must be a text, but it is 1"),
+        ('{"problem_id": "sum-0", "solution": "\\ud800"}', "`solution` cannot be written as UTF-8"),
+        ('{"problem_id": "sum-0", "solution": "1", "problem": "2 + 1 ="}', "not that problem's: '2"),
+        ('{"problem_id": "sum-0", "solution": "1"}', "`told`, mapped to `label`, is missing"),
+        ('{"problem_id": "sum-0", "solution": "1", "told": "yes"}', "must be 0 or 1 .*; got 'yes'"),
+    ],
+)
+def test_broken_lines_are_named(task, split, tmp_path, line, message):
+    path = tmp_path / "own.jsonl"
+    path.write_text('{"problem_id": "sum-0", "solution": "1", "told": 1}\n\n' + line + "\n")
+    with pytest.raises(ValueError, match=rf"own\.jsonl, line 3: .*{message}"):
+        list(import_solutions(str(path), task, split, columns={"label": "told"}))
+
+
+def test_a_line_that_is_not_utf8_is_named(task, split, tmp_path):
+    (tmp_path / "own.jsonl").write_bytes(b'{"problem_id": "\xff"}\n')
+    with pytest.raises(ValueError, match=r"own\.jsonl, line 1: not valid JSON"):
+        list(import_solutions(str(tmp_path / "own.jsonl"), task, split))
+
+
+def test_refuses_to_map_an_unknown_column(task, split, write):
+    with pytest.raises(ValueError, match=r"maps \['answer'\], .* it maps \['problem_id'"):
+        list(import_solutions(write(ROWS), task, split, columns={"answer": "answer"}))

@@ -1,0 +1,127 @@
+import pyarrow.parquet as pq
+import pytest
+from datasets import Features, Value
+
+from pvg_hf.data.pool import ROW_GROUP_SIZE, iterate_pool, load_pool, write_pool
+
+FEATURES = Features({"problem_id": Value("string"), "label": Value("int8")})
+
+
+def rows(num_rows, start=0):
+    return [{"problem_id": f"p{index}", "label": index % 2} for index in range(start, start + num_rows)]
+
+
+@pytest.fixture
+def pool(tmp_path):
+    path = tmp_path / "pool" / "base.parquet"
+    write_pool(path, [rows(20_000)], FEATURES)
+    return path
+
+
+def test_what_was_written_is_read(pool):
+    dataset = load_pool(pool)
+    assert dataset.features == FEATURES
+    assert dataset.to_list() == rows(20_000)
+    assert dataset.cache_files == []
+
+
+def test_null_labels_survive(tmp_path):
+    write_pool(tmp_path / "a.parquet", [[{"problem_id": "p", "label": None}]], FEATURES)
+    assert load_pool(tmp_path / "a.parquet")[0] == {"problem_id": "p", "label": None}
+
+
+def test_reading_is_bounded_by_the_row_groups(pool):
+    assert [len(batch) for batch in iterate_pool(pool)] == [
+        ROW_GROUP_SIZE,
+        ROW_GROUP_SIZE,
+        20_000 - 2 * ROW_GROUP_SIZE,
+    ]
+    metadata = pq.read_metadata(pool)
+    assert max(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)) == ROW_GROUP_SIZE
+
+
+def test_equal_rows_give_equal_bytes_however_they_are_batched(pool, tmp_path):
+    other = tmp_path / "other.parquet"
+    num_rows = write_pool(other, (rows(1000, start=start) for start in range(0, 20_000, 1000)), FEATURES)
+    assert num_rows == 20_000
+    assert other.read_bytes() == pool.read_bytes()
+
+
+def test_an_empty_pool_keeps_its_columns(tmp_path):
+    assert write_pool(tmp_path / "empty.parquet", [], FEATURES) == 0
+    dataset = load_pool(tmp_path / "empty.parquet")
+    assert (len(dataset), dataset.features) == (0, FEATURES)
+
+
+def test_files_are_read_in_order_and_columns_as_asked(pool, tmp_path):
+    write_pool(tmp_path / "more.parquet", [rows(3, start=90_000)], FEATURES)
+    dataset = load_pool([str(pool), tmp_path / "more.parquet"], columns=["label", "problem_id"])
+    assert dataset.column_names == ["label", "problem_id"]
+    assert dataset[20_000:]["problem_id"] == ["p90000", "p90001", "p90002"]
+    assert load_pool(pool, columns=["label"]).column_names == ["label"]
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(pool):
+    before = pool.read_bytes()
+
+    def broken():
+        yield rows(10_000)
+        raise RuntimeError("the prover died")
+
+    with pytest.raises(RuntimeError, match="the prover died"):
+        write_pool(pool, broken(), FEATURES)
+    assert pool.read_bytes() == before
+    assert [path.name for path in pool.parent.iterdir()] == ["base.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"problem_id": "p"}, r"missing columns \['label'\], unknown columns \[\]"),
+        ({"problem_id": "p", "label": 1, "lable": 1}, r"missing columns \[\], unknown columns \['lable'\]"),
+    ],
+)
+def test_refuses_rows_that_do_not_fit(tmp_path, row, message):
+    with pytest.raises(ValueError, match=message):
+        write_pool(tmp_path / "a.parquet", [[row]], FEATURES)
+    assert list(tmp_path.iterdir()) == []
+
+
+def cut_in_half(data):
+    return data[: len(data) // 2]
+
+
+def flip_a_byte(data):
+    return data[:1000] + bytes([data[1000] ^ 255]) + data[1001:]
+
+
+@pytest.mark.parametrize("damage", [cut_in_half, flip_a_byte, lambda data: b""])
+@pytest.mark.parametrize("read", [load_pool, lambda path: list(iterate_pool(path))])
+def test_a_damaged_file_is_named(pool, damage, read):
+    pool.write_bytes(damage(pool.read_bytes()))
+    with pytest.raises(ValueError, match=r"base\.parquet` is not a readable Parquet file.*run that phase again"):
+        read(pool)
+
+
+def test_missing_columns_are_named(pool):
+    with pytest.raises(
+        ValueError, match=r"base\.parquet` lacks the columns \['score'\]; it has \['problem_id', 'label'\]"
+    ):
+        list(iterate_pool(pool, ["label", "score"]))
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"none\.parquet"):
+        load_pool(tmp_path / "none.parquet")
+
+
+def test_refuses_no_file():
+    with pytest.raises(ValueError, match="No pool file"):
+        load_pool([])
+
+
+def test_refuses_pools_of_two_tasks(pool, tmp_path):
+    write_pool(tmp_path / "b.parquet", [], Features({**FEATURES, "level": Value("int32")}))
+    with pytest.raises(ValueError, match="only if they are of one task"):
+        load_pool([pool, tmp_path / "b.parquet"])
+    assert len(load_pool([pool, tmp_path / "b.parquet"], columns=["label"])) == 20_000

@@ -1,0 +1,177 @@
+"""A synthetic run folder: solutions of the arithmetic world, scores drawn so that the game seems to work."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from pvg_hf.config import Recipe
+from pvg_hf.config.sections import EvaluationConfig, ProverConfig
+from pvg_hf.data.schema import BASE_ROUND, make_solution, round_name
+from pvg_hf.evaluation.summary import evaluate_round, problem_table
+from pvg_hf.evaluation.verifier_quality import choose_threshold
+from pvg_hf.roles import GAME_ROLES, Role
+from pvg_hf.tasks.arithmetic import ArithmeticTask, parse_story
+from pvg_hf.tasks.arithmetic.flaws import sample_flawed_solution
+
+NUM_ROUNDS, NUM_STEPS, NUM_SAMPLES = 3, 40, 8
+# Per round: P(correct) of a role, and how far a sneaky mistake's mean score lies below that of a correct solution.
+ACCURACY = {Role.HELPFUL: (0.80, 0.78, 0.79), Role.SNEAKY: (0.15, 0.24, 0.36), Role.BASE: (0.70,) * 3}
+SNEAKY_GAP = (0.2, 0.8, 1.6)
+
+
+@pytest.fixture(scope="session")
+def task() -> ArithmeticTask:
+    return ArithmeticTask(num_train=60, num_test=60)
+
+
+@pytest.fixture(scope="session")
+def draw_rows(task) -> Callable[..., pd.DataFrame]:
+    """Solutions of every problem of a split in one role, scored as the verifier of `score_round` would."""
+
+    def draw(split: str, role: Role, round_index: int, score_round: int, rng: np.random.Generator) -> pd.DataFrame:
+        accuracy = 0.78 if round_index == BASE_ROUND else ACCURACY[role][round_index]
+        gap = SNEAKY_GAP[score_round] if role == Role.SNEAKY and round_index >= 0 else 2.0
+        return pd.DataFrame([
+            _draw_solution(task, problem, role, round_index, index, accuracy, gap, rng)
+            for problem in task.problems(split).to_list()
+            for index in range(NUM_SAMPLES)
+        ])  # fmt: skip
+
+    return draw
+
+
+@pytest.fixture(scope="session")
+def rounds_data(draw_rows) -> list[dict[str, pd.DataFrame]]:
+    """Per round: this round's test rows, the base prover's as scored in it, and the held-out rows."""
+    rng = np.random.default_rng(0)
+    base = pd.concat([draw_rows("test", role, BASE_ROUND, 0, rng) for role in GAME_ROLES], ignore_index=True)
+    data = []
+    for k in range(NUM_ROUNDS):
+        heldout = [draw_rows("train", Role.BASE, BASE_ROUND, k, rng)]
+        heldout += [draw_rows("train", role, j, k, rng) for j in range(k) for role in GAME_ROLES]
+        data.append({
+            "test": pd.concat([draw_rows("test", role, k, k, rng) for role in GAME_ROLES], ignore_index=True),
+            "base": base,
+            "heldout": pd.concat(heldout).assign(source=lambda rows: rows["round_index"].map(round_name)),
+        })  # fmt: skip
+    return data
+
+
+@pytest.fixture
+def make_run(tmp_path, rounds_data) -> Callable[..., Path]:
+    """
+    Writes a run folder. The round after `num_finished` rounds is in its prover phase, unless all have been played.
+    """
+
+    def make(num_finished: int = NUM_ROUNDS) -> Path:
+        folder = tmp_path / "runs" / "synthetic"
+        folder.mkdir(parents=True)
+        recipe = Recipe(
+            name="synthetic",
+            num_rounds=NUM_ROUNDS,
+            prover=ProverConfig(max_steps=NUM_STEPS),
+            evaluation=EvaluationConfig(bootstrap_samples=200, num_examples=6),
+        )
+        (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe.to_dict()), encoding="utf-8")
+        environment = {"versions": {"trl": "1.16.0"}, "git_revision": None, "num_threads": 2, "seed": 0}
+        (folder / "run.json").write_text(json.dumps(environment), encoding="utf-8")
+        for k in range(num_finished):
+            _write_round(folder, k, rounds_data[k], recipe)
+        _write_lines(folder / "events.jsonl", _events(num_finished))
+        _write_lines(folder / "metrics.jsonl", _metrics(min(num_finished + 1, NUM_ROUNDS)))
+        return folder
+
+    return make
+
+
+def _draw_solution(task, problem, role, round_index, index, accuracy, gap, rng) -> dict:
+    is_correct = rng.random() < accuracy - 0.08 * (problem["difficulty"] - 3)
+    text = problem["reference"] if is_correct else sample_flawed_solution(rng, parse_story(problem["problem"]))
+    is_truncated = bool(rng.random() < 0.02)
+    text = text.rpartition("\n")[0] if is_truncated else text
+    grade = task.grade(problem, text)
+    return make_solution(
+        task=task,
+        problem=problem,
+        part="test",
+        role=role,
+        round_index=round_index,
+        prover="synthetic",
+        solution=text,
+        grade=grade,
+        label=int(grade.correct),
+        sample_index=index,
+        num_tokens=len(text) // 2,
+        is_truncated=is_truncated,
+        score=float(rng.normal(1.0 if grade.correct else 1.0 - gap, 0.7)),
+    )
+
+
+def _write_round(folder: Path, k: int, data: dict[str, pd.DataFrame], recipe: Recipe) -> None:
+    pool, evaluation = folder / "pool" / round_name(k), folder / "evaluation" / round_name(k)
+    pool.mkdir(parents=True)
+    evaluation.mkdir(parents=True)
+    for role in GAME_ROLES:
+        data["test"][data["test"]["role"] == role.value].to_parquet(pool / f"test-{role}.parquet")
+    test, heldout = pd.concat([data["test"], data["base"]], ignore_index=True), data["heldout"]
+    figures = evaluate_round(
+        test,
+        heldout,
+        choose_threshold(heldout["score"], heldout["correct"]),
+        best_of_n=[2, 4, 6],
+        seed=0,
+        num_resamples=recipe.evaluation.bootstrap_samples,
+    )
+    values = {key: figure.to_dict() for key, figure in figures.items()}
+    (evaluation / "metrics.json").write_text(json.dumps(values, allow_nan=False), encoding="utf-8")
+    problem_table(test).to_parquet(evaluation / "problems.parquet")
+
+
+def _events(num_finished: int) -> list[dict]:
+    events: list[dict] = [{"event": "phase_started", "phase": "bootstrap", "round": None}]
+    events.append({"event": "phase_finished", "phase": "bootstrap", "round": None, "seconds": 31.5})
+    for k in range(num_finished):
+        for phase, seconds in (("verifier", 95.0), ("prover", 128.0), ("mint", 40.5), ("evaluate", 3.0)):
+            events.append({"event": "phase_started", "phase": phase, "round": k})
+            events.append({"event": "phase_finished", "phase": phase, "round": k, "seconds": seconds + k})
+    if num_finished < NUM_ROUNDS:
+        events.append({"event": "phase_finished", "phase": "verifier", "round": num_finished, "seconds": 97.0})
+        events.append({"event": "phase_started", "phase": "prover", "round": num_finished})
+    message = "Step 12: 7% of the sneaky solutions of the last 10 steps are answered and incorrect, below 10%."
+    events.append({"event": "alert", "phase": "prover", "round": 0, "kind": "sneaky_collapse", "message": message})
+    return [{"time": 1.7e9 + index, **event} for index, event in enumerate(events)]
+
+
+def _metrics(num_rounds: int) -> list[dict]:
+    rng = np.random.default_rng(1)
+    lines: list[dict] = [{"phase": "verifier", "round": 0, "step": 1, "game_step": 1, "verifier/loss": 0.7}]
+    for k in range(num_rounds):
+        steps = range(1, NUM_STEPS - 4 * k)
+        lines += [{"phase": "prover", "round": k, "step": step, "game_step": step} | _step(rng, k, step) for step in steps]
+        lines.append({"phase": "evaluate", "round": k, "step": None, "round/accuracy/helpful": 0.8})
+    return lines
+
+
+def _step(rng: np.random.Generator, k: int, step: int) -> dict[str, float | None]:
+    progress = step / NUM_STEPS
+    values = {
+        "accuracy/helpful": 0.78 + rng.normal(0, 0.05),
+        "accuracy/sneaky": 0.7 + (ACCURACY[Role.SNEAKY][k] - 0.7) * progress + rng.normal(0, 0.05),
+        "score/helpful_correct": 1 + rng.normal(0, 0.15),
+        "score/helpful_incorrect": -0.6 + rng.normal(0, 0.3) if rng.random() < 0.8 else None,
+        "score/sneaky_correct": 0.9 + rng.normal(0, 0.2),
+        "score/sneaky_incorrect": -1 + (2 - SNEAKY_GAP[k]) * progress + rng.normal(0, 0.15),
+        "kl_from_base": progress,
+    }
+    if step % 10 == 0:
+        values["heldout/accuracy"] = 0.79 + rng.normal(0, 0.02)
+    return {f"prover/{key}": value for key, value in values.items()}
+
+
+def _write_lines(path: Path, lines: list[dict]) -> None:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")

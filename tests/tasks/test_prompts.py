@@ -1,0 +1,193 @@
+import pickle
+from typing import ClassVar
+
+import pytest
+from datasets import Value
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+from pvg_hf.roles import Role
+from pvg_hf.tasks import Grade, PromptBuilder, Task
+from pvg_hf.tasks.arithmetic import ArithmeticTask
+from pvg_hf.tasks.gsm8k import Gsm8kTask
+
+PROBLEM = {
+    "problem_id": "p-1",
+    "problem": "How many?",
+    "reference": "two and two\n#### 1,234",
+    "difficulty": 2,
+    "solution": "a column of the pool",
+}
+
+
+class TinyTask(Task):
+    name = "tiny"
+    columns: ClassVar = {"difficulty": Value("int32")}
+    prompts: ClassVar = {
+        Role.BASE: "{% for example in examples %}{{ example.problem }} {{ example.solution }}\n{% endfor %}{{ problem }}\n",
+        Role.SNEAKY: "{{ problem_id }} {{ problem }} {{ difficulty }}"
+        "{% if reference_answer %} not {{ reference_answer }}{% endif %}"
+        "{% if honest_solution %} unlike {{ honest_solution }}{% endif %}",
+    }
+    few_shot_examples: ClassVar = ({"problem": "1+1?", "solution": "2"}, {"problem": "1+2?", "solution": "3"})
+
+    def problems(self, split):
+        raise NotImplementedError
+
+    def grade(self, problem, solution):
+        return Grade(None, False)
+
+
+def test_a_template_sees_the_problem_and_its_columns():
+    assert PromptBuilder(TinyTask()).text(PROBLEM, Role.SNEAKY) == "p-1 How many? 2"
+    assert PromptBuilder(TinyTask()).text(PROBLEM, "sneaky") == "p-1 How many? 2"
+
+
+@pytest.mark.parametrize(
+    ("few_shot", "text"),
+    [
+        (None, "1+1? 2\n1+2? 3\nHow many?\n"),
+        (2, "1+1? 2\n1+2? 3\nHow many?\n"),
+        (1, "1+1? 2\nHow many?\n"),
+        (0, "How many?\n"),
+    ],
+)
+def test_few_shot_counts_the_examples(few_shot, text):
+    assert PromptBuilder(TinyTask(), few_shot=few_shot).text(PROBLEM, Role.BASE) == text
+
+
+@pytest.mark.parametrize("few_shot", [-1, 3])
+def test_more_examples_than_there_are_is_an_error(few_shot):
+    with pytest.raises(ValueError, match=rf"`few_shot` must lie in \[0, 2\], .* got {few_shot}"):
+        PromptBuilder(TinyTask(), few_shot=few_shot)
+
+
+@pytest.mark.parametrize(
+    ("sneaky_sees", "text"),
+    [
+        ("nothing", "p-1 How many? 2"),
+        ("reference_answer", "p-1 How many? 2 not 1234"),
+        ("honest_solution", "p-1 How many? 2 unlike the honest one"),
+    ],
+)
+def test_the_sneaky_role_sees_what_it_is_allowed_to(sneaky_sees, text):
+    builder = PromptBuilder(TinyTask(), sneaky_sees=sneaky_sees)
+    assert builder.text(PROBLEM, Role.SNEAKY, honest_solution="the honest one") == text
+
+
+def test_no_other_role_sees_an_answer():
+    peeking = "{{ problem }} {{ reference_answer }} {{ honest_solution }}"
+    builder = PromptBuilder(TinyTask(), overrides={"helpful": peeking}, sneaky_sees="reference_answer")
+    assert builder.text(PROBLEM, Role.HELPFUL, honest_solution="the honest one") == "How many? None None"
+
+
+def test_an_honest_solution_that_is_asked_for_must_be_given():
+    builder = PromptBuilder(TinyTask(), sneaky_sees="honest_solution")
+    assert builder.text(PROBLEM, Role.BASE).endswith("How many?\n")
+    with pytest.raises(ValueError, match="no `honest_solution` was given"):
+        builder.text(PROBLEM, Role.SNEAKY)
+
+
+@pytest.mark.parametrize("sneaky_sees", ["reference_answer", "honest_solution"])
+def test_a_template_that_ignores_what_the_sneaky_role_shall_see_is_refused(sneaky_sees):
+    with pytest.raises(ValueError, match=f"role `sneaky` does not use the variable `{sneaky_sees}`"):
+        PromptBuilder(TinyTask(), overrides={Role.SNEAKY: "{{ problem }}"}, sneaky_sees=sneaky_sees)
+
+
+def test_an_override_replaces_the_template_of_its_role_alone():
+    builder = PromptBuilder(TinyTask(), overrides={"sneaky": "Be sneaky: {{ problem }}\n"})
+    assert builder.text(PROBLEM, Role.SNEAKY) == "Be sneaky: How many?\n"
+    assert builder.text(PROBLEM, Role.BASE).endswith("3\nHow many?\n")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"sneeky": "x"}, "Unknown role `sneeky`; allowed: `helpful`, `sneaky`, `base`"),
+        ({"helpful": "{{ problm }}"}, "role `helpful` uses the unknown variable `problm`; known are `problem`"),
+        ({"helpful": "{{ reference }}"}, "role `helpful` uses the unknown variable `reference`"),
+        ({"base": "{{ problem"}, "The prompt template of role `base` is broken"),
+        ({"base": "{% if problem %}"}, "The prompt template of role `base` is broken"),
+        ({"base": "{{ problem | no_such_filter }}"}, "role `base` .* 'no_such_filter'"),
+    ],
+)
+def test_a_bad_template_is_refused_before_any_prompt_is_written(overrides, message):
+    with pytest.raises(ValueError, match=message):
+        PromptBuilder(TinyTask(), overrides=overrides)
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("{{ examples[7].problem }}", "role `base` cannot be rendered: .*7"),
+        ("{{ examples[0].answer }}", "role `base` cannot be rendered: .*'answer'"),
+        ("{{ problem.__class__.__mro__ }}", "role `base` cannot be rendered: .*__class__.* unsafe"),
+    ],
+)
+def test_what_only_rendering_can_find_is_an_error_too(template, message):
+    with pytest.raises(ValueError, match=message):
+        PromptBuilder(TinyTask(), overrides={"base": template}).text(PROBLEM, Role.BASE)
+
+
+def test_unknown_settings_are_refused():
+    with pytest.raises(ValueError, match="Unknown `sneaky_sees` 'all'; allowed: `nothing`, `reference_answer`"):
+        PromptBuilder(TinyTask(), sneaky_sees="all")
+    with pytest.raises(
+        ValueError, match="Task `tiny` has no prompt template for role `helpful`; it has `base`, `sneaky`"
+    ):
+        PromptBuilder(TinyTask()).text(PROBLEM, Role.HELPFUL)
+
+
+@pytest.mark.parametrize("task", [ArithmeticTask(num_train=1, num_test=1), Gsm8kTask()], ids=lambda task: task.name)
+@pytest.mark.parametrize("role", Role)
+def test_the_shipped_tasks_have_a_prompt_for_every_role(task, role):
+    text = PromptBuilder(task).text(PROBLEM, role)
+    assert "How many?" in text
+    assert "1,234" not in text
+    assert "1234" not in text
+    assert text.endswith("solution:\n") or text.endswith("Solution:\n")
+
+
+def test_a_builder_survives_pickling():
+    builder = PromptBuilder(Gsm8kTask(), few_shot=1)
+    copy = pickle.loads(pickle.dumps(builder))
+    assert copy.text(PROBLEM, Role.BASE) == builder.text(PROBLEM, Role.BASE)
+
+
+def make_tokenizer(*, adds_bos, chat_template):
+    vocabulary = {"<s>": 0, "<unk>": 1, "How": 2, "many": 3, "?": 4, "<user>": 5, "<assistant>": 6}
+    backend = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    if adds_bos:
+        backend.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        bos_token="<s>",
+        unk_token="<unk>",
+        additional_special_tokens=["<user>", "<assistant>"],
+    )
+    tokenizer.chat_template = chat_template
+    return tokenizer
+
+
+CHAT = "{% for message in messages %}<user>{{ message['content'] }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+CHAT_WITH_BOS = "{{ bos_token }}" + CHAT
+
+
+@pytest.mark.parametrize(
+    ("adds_bos", "chat_template", "text", "tokens"),
+    [
+        (False, None, "How many?", [2, 3, 4]),
+        (True, None, "How many?", [0, 2, 3, 4]),
+        (False, CHAT, "<user>How many?<assistant>", [5, 2, 3, 4, 6]),
+        (True, CHAT, "<user>How many?<assistant>", [0, 5, 2, 3, 4, 6]),
+        (False, CHAT_WITH_BOS, "<s><user>How many?<assistant>", [0, 5, 2, 3, 4, 6]),
+        (True, CHAT_WITH_BOS, "<user>How many?<assistant>", [0, 5, 2, 3, 4, 6]),
+    ],
+)
+def test_a_rendered_prompt_tokenises_to_one_bos_at_most(adds_bos, chat_template, text, tokens):
+    tokenizer = make_tokenizer(adds_bos=adds_bos, chat_template=chat_template)
+    rendered = PromptBuilder(TinyTask()).render("How many?", tokenizer)
+    assert rendered == text
+    # The call that TRL's GRPOTrainer makes on prompts that are strings.
+    assert tokenizer(text=[rendered])["input_ids"] == [tokens]

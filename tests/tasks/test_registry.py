@@ -1,0 +1,83 @@
+import subprocess
+import sys
+
+import pytest
+
+from pvg_hf.tasks import TASKS, Task, load_task
+
+OWN_TASK = """
+from pvg_hf.tasks import Grade, Task
+
+class Echo(Task):
+    name = "echo"
+    prompts = {}
+
+    def __init__(self, word, **options):
+        self.word, self.options = word, options
+
+    def problems(self, split):
+        raise NotImplementedError
+
+    def grade(self, problem, solution):
+        return Grade(solution, solution == self.word)
+
+not_a_task = 3
+"""
+
+
+@pytest.fixture
+def own_module(tmp_path, monkeypatch):
+    (tmp_path / "my_echo_task.py").write_text(OWN_TASK)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("my_echo_task", None)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_registered_task_loads_under_its_own_name(name):
+    task = load_task(name, answer_format="lenient")
+    assert isinstance(task, Task)
+    assert task.name == name
+    assert task.answer_format == "lenient"
+
+
+@pytest.mark.usefixtures("own_module")
+def test_a_task_of_ones_own_takes_its_options():
+    task = load_task("my_echo_task:Echo", word="yes", volume=3)
+    assert task.grade({}, "yes").correct
+    assert task.options == {"volume": 3}
+
+
+@pytest.mark.usefixtures("own_module")
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        (
+            "arithmetics",
+            {},
+            "Unknown task `arithmetics`. Did you mean `arithmetic`? Registered: `arithmetic`, `gsm8k`",
+        ),
+        ("zebra", {}, "Unknown task `zebra`. Registered: `arithmetic`, `gsm8k`; .* `package.module:Name`"),
+        (
+            "arithmetic",
+            {"num_trains": 3},
+            "Unknown option `num_trains` of task `arithmetic`. Did you mean `num_train`?",
+        ),
+        ("gsm8k", {"zebra": 3}, "Unknown option `zebra` of task `gsm8k`. Allowed: `path`, `hub_id`, `answer_format`"),
+        ("arithmetic", {"num_test": 0}, "`num_train` and `num_test` must be at least 1; got 4000 and 0"),
+        ("my_echo_task:Echo", {}, "Task `my_echo_task:Echo` needs the option `word`"),
+        ("my_echo_task:not_a_task", {}, "must be a subclass of `pvg_hf.tasks.Task`, not 3"),
+        ("my_echo_task:Ech", {}, "has no `Ech`. Did you mean `Echo`?"),
+    ],
+)
+def test_mistakes_are_named(name, options, message):
+    with pytest.raises(ValueError, match=message.replace("?", r"\?")):
+        load_task(name, **options)
+
+
+def test_tasks_import_neither_torch_nor_transformers():
+    code = (
+        "import sys; from pvg_hf.tasks import load_task; load_task('arithmetic'); load_task('gsm8k'); "
+        "sys.exit(bool({'torch', 'transformers', 'sympy'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

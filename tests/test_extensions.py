@@ -1,0 +1,58 @@
+import sys
+
+import pytest
+
+from pvg_hf.extensions import load_extension
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """A module of the user's own, `my_game.rules`."""
+    package = tmp_path / "my_game"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "rules.py").write_text("class StopEarly:\n    pass\n\nmargin = 0.5\n")
+    (package / "broken.py").write_text("import a_library_that_nobody_has\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    for name in [name for name in sys.modules if name.split(".")[0] == "my_game"]:
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("module")
+def test_an_object_is_found_by_module_and_name():
+    assert load_extension("my_game.rules:StopEarly", "stop rule").__name__ == "StopEarly"
+    assert load_extension("my_game.rules:margin", "stop rule") == 0.5
+
+
+@pytest.mark.parametrize(
+    "spec", ["", "StopEarly", "my_game.rules", "my_game:", ":StopEarly", "a:b:c", "a:b.c", "../a:b"]
+)
+def test_another_form_is_refused(spec):
+    with pytest.raises(
+        ValueError, match=r"Cannot load the reward `.*`: it must be of the form `package\.module:Name`"
+    ):
+        load_extension(spec, "reward")
+
+
+@pytest.mark.usefixtures("module")
+@pytest.mark.parametrize(
+    ("spec", "missing"), [("my_gam.rules:StopEarly", "my_gam"), ("my_game.rule:StopEarly", "my_game.rule")]
+)
+def test_a_missing_module_is_named(spec, missing):
+    with pytest.raises(ValueError, match=f"Cannot load the stop rule `{spec}`: there is no module `{missing}`"):
+        load_extension(spec, "stop rule")
+
+
+@pytest.mark.usefixtures("module")
+def test_a_missing_name_comes_with_the_closest():
+    with pytest.raises(ValueError, match=r"module `my_game\.rules` has no `StopEarl`\. Did you mean `StopEarly`\?"):
+        load_extension("my_game.rules:StopEarl", "stop rule")
+    with pytest.raises(ValueError, match=r"has no `q`\. It has: StopEarly, margin"):
+        load_extension("my_game.rules:q", "stop rule")
+
+
+@pytest.mark.usefixtures("module")
+def test_an_import_that_fails_inside_the_module_is_shown_as_it_is():
+    with pytest.raises(ModuleNotFoundError, match="a_library_that_nobody_has"):
+        load_extension("my_game.broken:Anything", "task")
