@@ -28,29 +28,23 @@ from pvg_hf.seeding import derive_rng
 
 
 def synthetic_rows(round_index: int, num_problems: int, num_samples: int) -> Iterator[list[dict[str, object]]]:
-    """One batch per problem; solutions of about 280 characters, 60 % correct, 5 % without an answer."""
+    """One row per batch; solutions of about 280 characters, 60 % correct, 5 % without an answer."""
     rng = derive_rng(0, "benchmark", round_name(round_index))
     words = np.array([f"step {number:05d}, " for number in range(100_000)])
     for problem in range(num_problems):
-        common = dict.fromkeys(SOLUTION_COLUMNS) | {
-            "problem_id": f"problem-{problem:07d}",
-            "problem": f"Problem {problem}: " + "how many are there? " * 10,
-            "part": "verifier",
-            "round_index": round_index,
-        }
+        common = dict.fromkeys(SOLUTION_COLUMNS) | {"part": "verifier", "round_index": round_index}
+        common |= {"problem_id": f"p{problem:07d}", "problem": f"Problem {problem}: " + "how many are there? " * 10}
         for sample in range(num_samples):
             is_correct, has_answer = bool(rng.random() < 0.6), bool(rng.random() < 0.95)
-            yield [
-                common
-                | {
-                    "role": "base" if round_index == -1 else ("helpful", "sneaky")[sample % 2],
-                    "solution": "".join(rng.choice(words, 24)),
-                    "correct": is_correct,
-                    "label": int(is_correct),
-                    "outcome": ("PROOF_INVALID", "VERIFIED")[is_correct] if has_answer else "NO_ANSWER",
-                    "sample_index": sample,
-                }
-            ]
+            own = {
+                "role": "base" if round_index == -1 else ("helpful", "sneaky")[sample % 2],
+                "solution": "".join(rng.choice(words, 24)),
+                "correct": is_correct,
+                "label": int(is_correct),
+                "outcome": ("PROOF_INVALID", "VERIFIED")[is_correct] if has_answer else "NO_ANSWER",
+                "sample_index": sample,
+            }
+            yield [common | own]
 
 
 def write_round(round_index: int, folder: str, num_problems: int, num_samples: int) -> Path:
@@ -59,35 +53,26 @@ def write_round(round_index: int, folder: str, num_problems: int, num_samples: i
     return path
 
 
+def measure(paths: list[Path], round_index: int) -> dict[str, float]:
+    start = time.perf_counter()
+    weights = mixture_weights("equal_per_round", round_index)
+    _, report = build_pairs(paths, seed=0, round_index=round_index, weights=weights, solutions_per_problem=8)
+    seconds = time.perf_counter() - start
+    return {"num_solutions": report.num_solutions, "num_pairs": report.num_pairs, "seconds": round(seconds, 2)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--num-problems", type=int, default=12_500)
     parser.add_argument("--num-samples", type=int, default=8, help="solutions per problem and round")
-    parser.add_argument("--solutions-per-problem", type=int, default=8)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(2) as executor:
-        write = partial(write_round, folder=folder, num_problems=args.num_problems, num_samples=args.num_samples)
-        paths = list(executor.map(write, range(-1, 9)))
-        rss_before, seconds = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, {}
-        for k in (1, 9):
-            start, weights = time.perf_counter(), mixture_weights("equal_per_round", k)
-            slots = args.solutions_per_problem
-            pairs, report = build_pairs(
-                paths[: k + 1], seed=0, round_index=k, weights=weights, solutions_per_problem=slots
-            )
-            seconds[k] = time.perf_counter() - start
+        paths = list(executor.map(partial(write_round, folder=folder, **vars(args)), range(-1, 9)))
+        rss_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        round_1, round_9 = measure(paths[:2], 1), measure(paths, 9)
         extra_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - rss_before  # KiB on Linux
-        print(
-            json.dumps(
-                {
-                    "num_solutions": report.num_solutions,
-                    "num_pairs": len(pairs),
-                    "seconds": round(seconds[9], 2),
-                    "peak_extra_rss_mb": round(extra_rss / 1024),
-                    "round_9_over_round_1": round(seconds[9] / seconds[1], 2),
-                }
-            )
-        )
+    ratio = round(round_9["seconds"] / round_1["seconds"], 2)
+    print(json.dumps({**round_9, "peak_extra_rss_mb": extra_rss // 1024, "round_9_over_round_1": ratio}))
 
 
 if __name__ == "__main__":

@@ -41,6 +41,9 @@ class Sampler:
             Above 0.
         prompts_per_batch (`int`, defaults to 32):
             Prompts sampled together.
+
+    Raises:
+        ValueError: for a setting outside its range, or a prover without an end token.
     """
 
     def __init__(
@@ -52,6 +55,11 @@ class Sampler:
         temperature: float = 1.0,
         prompts_per_batch: int = 32,
     ):
+        if not (temperature > 0 and min(max_new_tokens, prompts_per_batch) >= 1):
+            raise ValueError(
+                "`temperature` must be above 0, `max_new_tokens` and `prompts_per_batch` at least 1; got "
+                f"{temperature}, {max_new_tokens} and {prompts_per_batch}."
+            )
         self.model = model
         self.tokenizer = tokenizer
         self.max_new_tokens = max_new_tokens
@@ -63,7 +71,9 @@ class Sampler:
         """Indices of `prompts` in batches of like length; they depend on nothing but the prompts."""
         lengths = [len(ids) for ids in self.tokenizer(list(prompts))["input_ids"]] if prompts else []
         order = sorted(range(len(prompts)), key=lambda index: (lengths[index], index))
-        return [order[start : start + self.prompts_per_batch] for start in range(0, len(order), self.prompts_per_batch)]
+        return [
+            order[start : start + self.prompts_per_batch] for start in range(0, len(order), self.prompts_per_batch)
+        ]
 
     def sample(self, prompts: Sequence[str], rngs: Sequence[Sequence[np.random.Generator]]) -> list[list[Sample]]:
         """
@@ -75,12 +85,22 @@ class Sampler:
 
         Returns:
             `list[list[Sample]]`: samples per prompt.
+
+        Raises:
+            ValueError: if a prompt has no generators, or another number of them than the others.
         """
+        if len(rngs) != len(prompts) or len({len(row) for row in rngs}) != 1:
+            raise ValueError(
+                f"{len(prompts)} prompts came with the numbers of generators {[len(row) for row in rngs]}; every prompt "
+                "needs the same number."
+            )
         uniforms = np.stack([rng.random(self.max_new_tokens) for row in rngs for rng in row])  # (rows, new tokens)
         was_training = self.model.training
         self.model.eval()
-        tokens = self._draw(prompts, len(rngs[0]), torch.from_numpy(uniforms))
-        self.model.train(was_training)
+        try:
+            tokens = self._draw(prompts, len(rngs[0]), torch.from_numpy(uniforms))
+        finally:
+            self.model.train(was_training)
         samples = [self._read(row) for row in tokens]
         return [samples[start : start + len(rngs[0])] for start in range(0, len(samples), len(rngs[0]))]
 
@@ -140,19 +160,24 @@ def draw_tokens(logits: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
             In [0, 1).
 
     Returns:
-        `torch.Tensor` of shape `(rows,)`: the first token whose cumulative probability reaches the uniform number.
+        `torch.Tensor` of shape `(rows,)`: the first token whose cumulative probability exceeds the uniform number; never
+        one of probability 0.
     """
     cumulative = logits.softmax(-1).cumsum(-1)
-    targets = uniforms.to(cumulative.dtype)[:, None] * cumulative[:, -1:]
-    return torch.searchsorted(cumulative, targets)[:, 0]
+    total = cumulative[:, -1:].contiguous()  # 1, up to rounding
+    drawn = torch.searchsorted(cumulative, uniforms.to(cumulative.dtype)[:, None] * total, right=True)
+    # A number just below 1 can be rounded to 1, which nothing exceeds: the last token that adds to the total then.
+    return torch.minimum(drawn, torch.searchsorted(cumulative, total))[:, 0]
 
 
 def _end_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    ids = model.generation_config.eos_token_id if model.generation_config else None
-    ids = ids if ids is not None else tokenizer.eos_token_id
-    if ids is None:
+    """The tokenizer's end token and all that the model declares, as in TRL's training."""
+    declared = model.generation_config.eos_token_id if model.generation_config else None
+    declared = [declared] if declared is None or isinstance(declared, int) else declared
+    ids = sorted({tokenizer.eos_token_id, *declared} - {None})
+    if not ids:
         raise ValueError("The prover has no end token: set `eos_token` in its tokenizer or its generation config.")
-    return [ids] if isinstance(ids, int) else list(ids)
+    return ids
 
 
 def iterate_samples(

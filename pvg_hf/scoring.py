@@ -79,7 +79,8 @@ class VerifierScorer:
         Raises:
             ValueError: if a problem alone fills the verifier's maximum length.
         """
-        inputs = [self._cut(ids) for ids in self.verifier_input.encode(self.tokenizer, problems, solutions)]
+        encoded = self.verifier_input.encode(self.tokenizer, problems, solutions)
+        inputs = [self._cut(ids, problem) for ids, problem in zip(encoded, problems, strict=True)]
         keys = [_key(ids) for ids in inputs]
         unseen = {key: ids for key, ids in zip(keys, inputs, strict=True) if not self._cache or key not in self._cache}
         scores = dict(zip(unseen, self._score(list(unseen.values())), strict=True))
@@ -88,11 +89,12 @@ class VerifierScorer:
             scores = self._cache
         return [scores[key] for key in keys]
 
-    def _cut(self, ids: list[int]) -> list[int]:
+    def _cut(self, ids: list[int], problem: str) -> list[int]:
         """Inputs over the maximum length lose the end of their text, keep their end token, and are counted."""
         limit = self.verifier_input.max_length
         if len(ids) <= limit:
             return ids
+        self._check_room(problem)
         if self.num_cut == 0:
             logger.warning(
                 "An input of %d tokens is over the verifier's maximum of %d and was cut; raise `verifier.max_length`. "
@@ -101,8 +103,19 @@ class VerifierScorer:
                 limit,
             )
         self.num_cut += 1
-        end = [] if self.verifier_input.end_token is None else ids[-1:]
-        return ids[: limit - len(end)] + end
+        # An encoder's tokenizer adds an end token of its own, such as [SEP].
+        has_end = self.verifier_input.end_token is not None or ids[-1] in self.tokenizer.all_special_ids
+        return ids[: limit - 1] + ids[-1:] if has_end else ids[:limit]
+
+    def _check_room(self, problem: str) -> None:
+        """Refuse a problem that leaves no room for any solution, so that all of its solutions would score the same."""
+        limit = self.verifier_input.max_length
+        (alone,) = self.verifier_input.encode(self.tokenizer, [problem], [""])
+        if len(alone) >= limit:
+            raise ValueError(
+                f"The problem `{' '.join(problem.split()[:8])} ...` fills the verifier's `max_length` by itself: it has "
+                f"{len(alone)} tokens with the template, of {limit}. Raise `verifier.max_length`, or leave it out."
+            )
 
     @torch.inference_mode()
     def _score(self, inputs: list[list[int]]) -> list[float]:

@@ -14,7 +14,8 @@ import argparse
 import sys
 
 from pvg_hf.config import load_recipe
-from pvg_hf.game.console import quiet_libraries, set_up_logging
+from pvg_hf.game.console import command_line, is_main_process, quiet_libraries, set_up_logging
+from pvg_hf.game.disk import DiskFullError
 
 
 def main() -> int:
@@ -25,21 +26,32 @@ def main() -> int:
     parser.add_argument("--round", type=int, dest="round_index", metavar="K", help="the round of --phase, from 0")
     parser.add_argument("--plan", action="store_true", help="check the recipe, say what would be played, and stop")
     parser.add_argument("--status", action="store_true", help="say what the run's folder holds, and stop")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()  # options may stand among the overrides
 
     set_up_logging()
-    quiet_libraries()
-    from pvg_hf.game.faces import describe_plan, describe_status, play_and_tell
-
     try:
         recipe = load_recipe(arguments.recipe, arguments.overrides)
-        if arguments.plan or arguments.status:
-            print(describe_plan(recipe) if arguments.plan else describe_status(recipe))
-            return 0
+        if arguments.status:
+            from pvg_hf.game.status import describe_status
+
+            return tell(describe_status(recipe, command_line(without=["--status"])))
+        quiet_libraries()
+        if arguments.plan:
+            from pvg_hf.game.plan import describe_plan
+
+            return tell(describe_plan(recipe))
+        from pvg_hf.game.faces import play_and_tell
+
         return play_and_tell(recipe, phase=arguments.phase, round_index=arguments.round_index)
-    except (ValueError, FloatingPointError) as err:
+    except (ValueError, FloatingPointError, DiskFullError) as err:
         print(f"error: {err}", file=sys.stderr)
         return 2
+
+
+def tell(text: str) -> int:
+    if is_main_process():
+        print(text)
+    return 0
 
 
 if __name__ == "__main__":

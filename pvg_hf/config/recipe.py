@@ -11,11 +11,17 @@ from pvg_hf.config import sections as s
 class Recipe:
     """A game's recipe. A file states what differs from these defaults."""
 
-    name: str = Field("game", pattern=r"^[\w.-]+$", description="Names the run's folder.")
-    seed: Annotated[int, Field(ge=0)] = Field(0, description="Every draw derives from it.")
-    num_rounds: s.Count = Field(2, description="Rounds to play; may be raised later.")
-    output_dir: str = Field("runs", description="Where run folders are made.")
-    device: str = Field("auto", pattern=r"^(auto|cpu|cuda)$", description="`auto` takes a GPU where there is one.")
+    name: str = Field(
+        "game",
+        pattern=r"^[\w.-]+$",
+        description="Name of the run and of its folder: letters, digits, `_`, `.` and `-`.",
+    )
+    seed: Annotated[int, Field(ge=0)] = Field(0, description="Seed that every random draw derives from.")
+    num_rounds: s.Count = Field(2, description="Rounds to play; may be raised when the run is continued.")
+    output_dir: str = Field("runs", description="Folder in which the run's folder is made.")
+    device: str = Field(
+        "auto", pattern=r"^(auto|cpu|cuda)$", description="`cpu`, `cuda`, or `auto`: a GPU where there is one."
+    )
     task: s.TaskConfig = Field(default_factory=s.TaskConfig)
     split: s.SplitConfig = Field(default_factory=s.SplitConfig)
     bootstrap: s.BootstrapConfig = Field(default_factory=s.BootstrapConfig)
@@ -29,7 +35,8 @@ class Recipe:
     evaluation: s.EvaluationConfig = Field(default_factory=s.EvaluationConfig)
     logging: s.LoggingConfig = Field(default_factory=s.LoggingConfig)
     rounds: dict[Annotated[int, Field(ge=0)], dict[str, Any]] = Field(
-        default_factory=dict, description="Sections to override in single rounds, by round index."
+        default_factory=dict,
+        description="Sections to override in single rounds, by round index from 0, e.g. `{1: {prover: {beta: 0.1}}}`.",
     )
 
     @model_validator(mode="after")

@@ -1,34 +1,60 @@
-"""The sections of a recipe. Each field says its unit and range; `docs/recipes.md` is generated from here."""
+"""
+The sections of a recipe. Each field says its unit and range; the key reference of docs/recipes.md is written from here and
+from the players' sections.
+"""
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
-from pydantic.dataclasses import dataclass
+from pydantic import BeforeValidator, Field, field_serializer, model_validator
 
+from pvg_hf.config.fields import Count, FlipRate, NonNegative, ProperShare, Share, section
+from pvg_hf.config.players import LoraConfig, PlayerConfig, ProverConfig, ScratchConfig, VerifierConfig, WarmupConfig
 from pvg_hf.roles import Role
 
-section = dataclass(config=ConfigDict(extra="forbid"), kw_only=True)
+__all__ = [
+    "BootstrapConfig",
+    "DataConfig",
+    "EvaluationConfig",
+    "LoggingConfig",
+    "LoraConfig",
+    "MintConfig",
+    "NoiseConfig",
+    "PlayerConfig",
+    "ProverConfig",
+    "ScratchConfig",
+    "SplitConfig",
+    "StoppingConfig",
+    "TaskConfig",
+    "VerifierConfig",
+    "WarmupConfig",
+    "WatchdogConfig",
+]
 
-Count = Annotated[int, Field(ge=1)]
-Share = Annotated[float, Field(ge=0, le=1)]
-ProperShare = Annotated[float, Field(gt=0, lt=1)]
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
-FlipRate = Annotated[float, Field(ge=0, lt=1)]
+GoodhartAction = Annotated[
+    Literal["off", "alert", "stop"],
+    BeforeValidator(lambda value: "off" if value is False else value),  # YAML reads a bare `off` as False
+]
 
 
 @section
 class TaskConfig:
     """The world that the game is played in."""
 
-    name: str = Field("arithmetic", description="A registered task, or `package.module:Name`.")
-    path: str | None = Field(None, description="Local folder of the task's files, for tasks that read any.")
-    options: dict[str, Any] = Field(default_factory=dict, description="Further arguments of the task's class.")
-    answer_format: Literal["strict", "lenient"] = Field(
-        "strict", description="Which reading of the final answer counts; both are reported."
+    name: str = Field("arithmetic", description="`arithmetic`, `gsm8k`, or your own task as `package.module:Name`.")
+    path: str | None = Field(None, description="Folder of the task's files, for a task that reads any (`gsm8k`).")
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="Further arguments of the task's class, e.g. `{max_difficulty: 6}`."
     )
-    prompts: dict[Role, str] = Field(default_factory=dict, description="Jinja templates that replace the task's own.")
-    few_shot: int | None = Field(None, ge=0, description="Examples in the base prompt; all of the task's by default.")
+    answer_format: Literal["strict", "lenient"] = Field(
+        "strict",
+        description="Which reading of the final answer decides about correctness; the accuracy under both is reported.",
+    )
+    prompts: dict[Role, str] = Field(
+        default_factory=dict, description="Jinja templates, by role, that replace the task's own."
+    )
+    few_shot: int | None = Field(
+        None, ge=0, description="Solved examples in the base prompt; all of the task's if left out."
+    )
     sneaky_sees: Literal["nothing", "reference_answer", "honest_solution"] = Field(
         "nothing", description="What the sneaky role is shown beside the problem."
     )
@@ -38,123 +64,35 @@ class TaskConfig:
 class SplitConfig:
     """How problems are shared out, by a hash of (seed, problem id)."""
 
-    verifier_share: ProperShare = Field(0.5, description="Share of the training problems in D_V; the rest is D_pi.")
-    heldout_share: ProperShare = Field(0.1, description="Share of D_V, and of D_pi, that is never trained on.")
-    test_share: ProperShare = Field(0.1, description="Share set aside for a task without a test split of its own.")
-    stratify_by: str | None = Field(None, description="A problem column within whose values the shares hold.")
-    max_train: Count | None = Field(None, description="Use only so many training problems.")
-    max_test: Count | None = Field(None, description="Use only so many test problems.")
-
-
-@section
-class LoraConfig:
-    """Low-rank adapters in place of full fine-tuning."""
-
-    r: Count = Field(16, description="Rank.")
-    alpha: Positive = Field(32, description="Scale, divided by the rank.")
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(0.0, description="Dropout on the adapter's input.")
-    target_modules: str | list[str] = Field("all-linear", description="Modules that get an adapter.")
-
-
-@section
-class ScratchConfig:
-    """A model made from a configuration, with a tokenizer trained on the training problems and reference solutions."""
-
-    model_type: str = Field("llama", description="A `model_type` of transformers' `AutoConfig`.")
-    config: dict[str, Any] = Field(default_factory=dict, description="Arguments of that configuration.")
-    vocab_size: Annotated[int, Field(ge=300)] = Field(4096, description="Size of the byte-level BPE vocabulary.")
-
-
-@section
-class WarmupConfig:
-    """Supervised fine-tuning on the task's reference solutions, before the bootstrap."""
-
-    max_steps: Count = Field(200, description="Optimiser steps.")
-    batch_size: Count = Field(16, description="Solutions a step and process.")
-    learning_rate: Positive = Field(1e-3, description="Peak of the cosine schedule.")
-    max_length: Count = Field(512, description="Tokens of prompt and solution; longer ones are cut.")
-
-
-@section
-class PlayerConfig:
-    """What both players have."""
-
-    model: str = Field("arithmetic", description="A Hub id, a folder, or `arithmetic` for the model that ships here.")
-    revision: str | None = Field(None, description="Branch, tag or commit on the Hub.")
-    dtype: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="Of the weights; `auto` is bfloat16 on a GPU that has it, float32 elsewhere."
+    verifier_share: ProperShare = Field(
+        0.5, description="Share of the training problems for the verifier (D_V); the others are the prover's (D_pi)."
     )
-    lora: LoraConfig | None = Field(None, description="Adapters; without this section all weights are trained.")
-    scratch: ScratchConfig | None = Field(None, description="Make the model from a configuration; `model` is unused.")
-    warmup: WarmupConfig | None = Field(None, description="Fine-tune on reference solutions first.")
-    learning_rate: Positive = Field(2e-4, description="Peak learning rate.")
-    lr_scheduler_type: str = Field("linear", description="A schedule of transformers.")
-    warmup_steps: Annotated[int, Field(ge=0)] = Field(0, description="Steps of linear learning-rate warm-up.")
-    weight_decay: NonNegative = Field(0.0, description="Of AdamW.")
-    max_grad_norm: Positive = Field(1.0, description="Gradients are clipped to this norm.")
-    gradient_accumulation_steps: Count = Field(1, description="Micro-batches an optimiser step.")
-    gradient_checkpointing: bool = Field(False, description="Recompute activations: less memory, about 1.3x the time.")
-    save_steps: Count | None = Field(None, description="Steps between checkpoints to continue from; none by default.")
-    trainer: dict[str, Any] = Field(
-        default_factory=dict, description="Any further field of the trainer's config, under TRL's name for it."
+    heldout_share: ProperShare = Field(
+        0.1, description="Share of D_V, and of D_pi, that is never trained on but judged by."
     )
-
-
-@section
-class VerifierConfig(PlayerConfig):
-    """The verifier and its phase."""
-
-    init: Literal["full", "head_only", "warm"] = Field(
-        "full", description="Each round starts from: the initial weights; the last body and a new head; the last round."
+    test_share: ProperShare = Field(
+        0.1, description="Share of all problems that is the test part, for a task without a test split of its own."
     )
-    loss: Literal["bradley_terry", "cross_entropy"] = Field("bradley_terry", description="Pair or pointwise loss.")
-    correction: Literal["none", "smoothing", "forward", "backward"] = Field(
-        "none", description="Correction for label noise at the rates of `noise`."
+    stratify_by: str | None = Field(
+        None,
+        description="A column of the problems, e.g. `difficulty`; the shares then hold within each of its values.",
     )
-    center: NonNegative = Field(0.005, description="Weight of the mean squared score of single solutions (lambda).")
-    max_steps: Count = Field(300, description="Optimiser steps, the same every round.")
-    pairs_per_step: Count = Field(32, description="Pairs a micro-batch and process.")
-    template: str = Field("{{ problem }}\n{{ solution }}", description="Jinja template of the verifier's input.")
-    max_length: Count = Field(1024, description="Tokens of an input; longer pairs are left out and counted.")
-    tokens_per_batch: Count = Field(4096, description="Tokens of a scoring batch, padding included.")
-
-
-@section
-class ProverConfig(PlayerConfig):
-    """The prover and its phase."""
-
-    roles: Literal["shared", "separate", "sneaky_only", "helpful_only"] = Field(
-        "shared", description="One prover told its role, an adapter per role, or one role against a fixed other side."
-    )
-    init: Literal["base", "previous"] = Field("base", description="Each round starts from the base or the last prover.")
-    reward: str = Field(
-        "src", description="`src`, `cgc`, `goodhart`, `correctness_only`, `standardized_src`, or `package.module:Name`."
-    )
-    reward_options: dict[str, Any] = Field(default_factory=dict, description="Further arguments of the reward.")
-    max_steps: Count = Field(60, description="Planned optimiser steps; a stop rule may end the phase earlier.")
-    prompts_per_step: Count = Field(16, description="(problem, role) prompts a generation batch, over all processes.")
-    num_generations: Annotated[int, Field(ge=2)] = Field(8, description="Solutions per (problem, role): one group.")
-    micro_batch_size: Count | None = Field(
-        None, description="Solutions a forward and process; the whole batch by default."
-    )
-    beta: NonNegative = Field(0.05, description="Weight of the KL divergence from the base prover.")
-    temperature: Positive = Field(1.0, description="Of sampling, in training and in minting.")
-    max_completion_length: Count = Field(128, description="Tokens of a solution.")
-    scale_rewards: Literal["none", "group", "batch"] = Field(
-        "none", description="Division of advantages by a standard deviation; `none` keeps SRC's -1 and CGC's -2."
-    )
-    eval_steps: Count = Field(10, description="Steps between evaluations on D_pi's held-out part.")
-    eval_problems: Count = Field(100, description="Held-out problems of each evaluation, at most.")
-    eval_samples: Count = Field(2, description="Helpful solutions per held-out problem.")
+    max_train: Count | None = Field(None, description="Use the first so many training problems only.")
+    max_test: Count | None = Field(None, description="Use the first so many test problems only.")
 
 
 @section
 class BootstrapConfig:
     """The base prover's solutions on D_V, or existing ones."""
 
-    solutions_per_problem: Count = Field(4, description="Base solutions for each problem of D_V.")
-    import_from: str | None = Field(None, description="JSONL, Parquet or Hub dataset of solutions to use instead.")
-    import_columns: dict[str, str] = Field(default_factory=dict, description="Our column name to the file's.")
+    solutions_per_problem: Count = Field(4, description="Solutions of the base prover to each problem of D_V.")
+    import_from: str | None = Field(
+        None, description="A `.jsonl` or `.parquet` file, or a dataset on the Hub, of solutions to use in their place."
+    )
+    import_columns: dict[str, str] = Field(
+        default_factory=dict,
+        description="What the source calls our columns, e.g. `{solution: response, problem: question}`.",
+    )
 
 
 @section
@@ -163,15 +101,21 @@ class DataConfig:
 
     mixture: str = Field(
         "equal_per_round",
-        description="`equal_per_round`, `latest`, `exponential`, `sliding`, `custom`, or `package.module:Name`.",
+        description="How much of its data a verifier takes from each earlier round: `equal_per_round` (K24), `latest`, "
+        "`exponential` (KL26), `sliding`, `custom`, or `package.module:Name`.",
     )
-    window: Count | None = Field(None, description="Rounds that `sliding` looks back.")
-    weights: dict[int, NonNegative] | None = Field(None, description="For `custom`: round (-1 = base) to weight.")
+    window: Count | None = Field(
+        None, description="For `sliding`: number of rounds that it looks back, the base's solutions counting as one."
+    )
+    weights: dict[int, NonNegative] | None = Field(
+        None, description="For `custom`: a weight for each round; -1 is the base prover."
+    )
     solutions_per_problem: Annotated[int, Field(ge=2, multiple_of=2)] = Field(
-        4, description="Solutions per problem, constant over rounds."
+        4, description="Solutions used of each problem, half of them correct: new rounds replace part of the old."
     )
     correct_source: Literal["prover", "dataset", "both"] = Field(
-        "prover", description="Where the correct side of a pair comes from; `dataset` = reference solutions."
+        "prover",
+        description="Where the correct side of a pair comes from: what provers wrote, the task's reference solutions, or both.",
     )
 
 
@@ -179,10 +123,14 @@ class DataConfig:
 class NoiseConfig:
     """Flips of the labels that the verifier is told. Judging takes clean labels."""
 
-    epsilon: Annotated[float, Field(ge=0, lt=0.5)] | None = Field(None, description="Symmetric: rho0 = rho1 = epsilon.")
-    rho0: FlipRate = Field(0.0, description="P(label 1 | truth 0).")
-    rho1: FlipRate = Field(0.0, description="P(label 0 | truth 1).")
-    level: Literal["label", "pair"] = Field("label", description="Flip labels of solutions, or the order of pairs.")
+    epsilon: Annotated[float, Field(ge=0, lt=0.5)] | None = Field(
+        None, description="One rate for both: `rho0 = rho1 = epsilon`."
+    )
+    rho0: FlipRate = Field(0.0, description="P(label 1 | truth 0): how often an incorrect solution is called correct.")
+    rho1: FlipRate = Field(0.0, description="P(label 0 | truth 1); `rho0 + rho1` must stay below 1.")
+    level: Literal["label", "pair"] = Field(
+        "label", description="Flip the labels of solutions, before pairs are built, or the order of pairs."
+    )
     resample: Literal["fixed", "epoch", "step"] = Field(
         "fixed", description="Draw once for the pool, or anew each epoch or step of the verifier's training."
     )
@@ -197,14 +145,25 @@ class NoiseConfig:
             raise ValueError(f"`rho0 + rho1` must be below 1; got {self.rho0 + self.rho1}")
         return self
 
+    @field_serializer("rho0", "rho1")
+    def _as_stated(self, rate: float) -> float:
+        """What follows from `epsilon` is not stated beside it, so that the written recipe can be read back."""
+        return rate if self.epsilon is None else 0.0
+
 
 @section
 class MintConfig:
     """The round's prover writes on D_V and on the test problems."""
 
-    solutions_per_problem: Count = Field(2, description="Solutions for each problem of D_V and role.")
-    test_solutions_per_problem: Count = Field(8, description="Solutions for each test problem and role.")
-    problems_per_batch: Count = Field(32, description="Prompts sampled together; smaller needs less memory.")
+    solutions_per_problem: Count = Field(
+        2, description="Solutions of each role to each problem of D_V, which later verifiers learn from."
+    )
+    test_solutions_per_problem: Count = Field(
+        8, description="Solutions of each role to each test problem, which the round is judged by."
+    )
+    problems_per_batch: Count = Field(
+        32, description="Prompts whose solutions are sampled together; fewer need less memory."
+    )
 
 
 @section
@@ -213,25 +172,45 @@ class StoppingConfig:
 
     rule: str = Field(
         "auto",
-        description="`auto` (by reward), `parity`, `parity_and_incorrect`, `goodhart`, `max_steps`, `module:Name`.",
+        description="`parity`, `parity_and_incorrect`, `goodhart`, `max_steps`, or `package.module:Name`; `auto` goes by the reward: "
+        "parity for `src`, parity and incorrect for `cgc`, `goodhart` for its own, else `max_steps`.",
     )
-    sneaky_incorrect_threshold: Share = Field(0.95, description="Incorrect rate of the sneaky role.")
-    score_parity_threshold: NonNegative = Field(0.1, description="Margin of parity, in units of the score.")
-    ema: ProperShare | None = Field(None, description="Weight of the newest step; 5 / planned steps by default.")
+    sneaky_incorrect_threshold: Share = Field(
+        0.95, description="For `parity_and_incorrect`: share of sneaky solutions that must be incorrect."
+    )
+    score_parity_threshold: NonNegative = Field(
+        0.1, description="Parity is reached within this margin, in units of the verifier's score."
+    )
+    ema: ProperShare | None = Field(
+        None,
+        description="Weight of the newest step in the moving averages that the rule reads; 5 / `max_steps` if left out.",
+    )
 
 
 @section
 class WatchdogConfig:
     """What is watched, and what happens then."""
 
-    window: Count = Field(10, description="Steps of a watchdog's window.")
-    min_valid_sneaky: Share = Field(0.1, description="Sneaky collapse below this share of valid sneaky solutions.")
-    collapse_recovery: Literal["none", "temperature", "easier", "supervised"] = Field(
-        "none", description="What to do about a collapse, beyond the alert."
+    window: Count = Field(10, description="Steps that a watchdog looks at together.")
+    min_valid_sneaky: Share = Field(
+        0.1, description="The sneaky role has collapsed where fewer of its solutions are answered and incorrect."
     )
-    goodharting: Literal["off", "alert", "stop"] = Field("alert", description="Exploit rate rises while the gap falls.")
-    min_pair_accuracy: Share = Field(0.55, description="A verifier below this on D_V's held-out part ends the round.")
-    max_truncated: Share = Field(0.5, description="A batch truncated beyond this share ends the phase.")
+    collapse_recovery: Literal["none", "temperature", "easier", "supervised"] = Field(
+        "none",
+        description="Beyond the alert, start the phase again: hotter, with the easiest problems first, or after a short "
+        "fine-tuning on known incorrect solutions.",
+    )
+    goodharting: GoodhartAction = Field(
+        "alert",
+        description="What to do where the score gap falls while the exploit rate rises, or the verifier ranks incorrect above correct.",
+    )
+    min_pair_accuracy: Share = Field(
+        0.55,
+        description="A verifier that orders fewer held-out pairs rightly ends the run, before a prover is trained on it.",
+    )
+    max_truncated: Share = Field(
+        0.5, description="A step with a larger share of solutions without an end ends the run."
+    )
 
 
 @section
@@ -239,17 +218,22 @@ class EvaluationConfig:
     """What is measured on test problems after each round."""
 
     best_of_n: list[Annotated[int, Field(ge=2, multiple_of=2)]] = Field(
-        default_factory=lambda: [2, 4, 8], description="Sizes of the balanced best-of-n."
+        default_factory=lambda: [2, 4, 8],
+        description="Values of n for balanced best-of-n; at most `mint.test_solutions_per_problem` can be judged.",
     )
-    bootstrap_samples: Annotated[int, Field(ge=100)] = Field(1000, description="Resamples behind an interval.")
-    num_examples: Count = Field(12, description="Problems shown side by side in the report.")
+    bootstrap_samples: Annotated[int, Field(ge=100)] = Field(
+        1000, description="Resamples of the problems behind an interval."
+    )
+    num_examples: Count = Field(12, description="Problems whose solutions the report shows side by side.")
 
 
 @section
 class LoggingConfig:
     """Where figures go, beside the run folder."""
 
-    report_to: list[str] = Field(default_factory=list, description="`trackio`, `wandb`, `tensorboard`.")
-    project: str = Field("pvg_hf", description="The tracker's project.")
+    report_to: list[str] = Field(
+        default_factory=list, description="Trackers to report to: `trackio`, `wandb`, `tensorboard`."
+    )
+    project: str = Field("pvg_hf", description="Name of the project there.")
     log_completions: bool = Field(False, description="Keep each step's solutions as Parquet in the prover's folder.")
-    progress: bool = Field(True, description="Show progress bars.")
+    progress: bool = Field(True, description="Draw progress bars where the output is a terminal.")

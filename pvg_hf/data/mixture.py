@@ -50,9 +50,9 @@ def mixture_weights(
     sources = range(BASE_ROUND, round_index)
     if kind == "custom":
         return _normalised(_custom_weights(custom, round_index), sources)
-    first = sources[-1] if kind == "latest" else sources[-window:][0] if kind == "sliding" else BASE_ROUND
+    num_sources = {"latest": 1, "sliding": window}.get(kind, len(sources))
     base = 2.0 if kind == "exponential" else 1.0
-    return _normalised({source: base ** (source - sources[-1]) for source in sources if source >= first}, sources)
+    return _normalised({source: base ** (source - sources[-1]) for source in sources[-num_sources:]}, sources)
 
 
 def _check_arguments(kind: str, round_index: int, owned: Mapping[str, tuple[str, object]]) -> None:

@@ -45,7 +45,7 @@ class PairReport:
     without_pair: dict[str, int] = field(default_factory=dict)
 
     def as_metrics(self) -> dict[str, int]:
-        """Flat, e.g. `pairs/num_pairs` and `pairs/failed/NO_ANSWER`; reasons that never applied have no key."""
+        """Flat, e.g. `pairs/num_pairs` and `pairs/failed/NO_ANSWER`."""
         metrics: dict[str, int] = {}
         for name, value in asdict(self).items():
             if isinstance(value, dict):

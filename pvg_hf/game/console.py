@@ -1,28 +1,99 @@
-"""What a person reads on the terminal while a game is played."""
+"""What a person reads on the terminal, or later in a log file, while a game is played."""
 
 import logging
 import os
-import warnings
+import re
+import shlex
+import sys
+from collections.abc import Iterable
 
+from rich.console import Console
 from rich.logging import RichHandler
+
+from pvg_hf.config import Recipe
+
+# Said by the libraries of what this package does on purpose, or of names that the libraries use themselves.
+HARMLESS = (
+    r"`(is_)?gradient_checkpointing` is deprecated",
+    r"(Caching|`use_cache=True`) is incompatible with gradient checkpointing",
+    r"The tokenizer has new PAD/BOS/EOS tokens that differ from the model config",
+    r"'pin_memory' argument is set as true but no accelerator is found",
+)
+_PYTHON_WARNING = re.compile(
+    r".*?:\d+: (?P<text>\w+: .*?)(\n  [^\n]*)?\s*", re.DOTALL
+)  # PATH:LINE: CATEGORY: TEXT, source
+
+
+def is_main_process() -> bool:
+    """Known before torch is loaded: a launcher numbers its processes in the environment."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def shows_progress(recipe: Recipe) -> bool:
+    """Whether to draw progress bars: on a terminal, unless the recipe is against it. In a file they would be noise."""
+    return recipe.logging.progress and sys.stderr.isatty()
 
 
 def set_up_logging() -> None:
-    """A line per phase from this package; warnings from everything else. Only the main process speaks."""
-    is_main = os.environ.get("RANK", "0") == "0"
-    handler = RichHandler(show_path=False, log_time_format="[%H:%M:%S]")
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])
+    """
+    A line per phase from this package, and the warnings of everything else, on the standard error. Only the main process
+    speaks; of the others one hears errors.
+    """
+    is_main = is_main_process()
+    logging.basicConfig(level=logging.WARNING if is_main else logging.ERROR, handlers=[_make_handler()])
     logging.getLogger("pvg_hf").setLevel(logging.INFO if is_main else logging.ERROR)
+    logging.captureWarnings(True)
 
 
 def quiet_libraries() -> None:
-    """Keep the libraries' progress bars and known, harmless warnings from drowning the phases' own lines."""
+    """Let the libraries speak through the same log, without their own progress bars and the warnings of `HARMLESS`."""
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     import datasets
+    import huggingface_hub.utils
     import transformers
 
+    for library in (datasets, huggingface_hub, transformers):
+        library_logger = logging.getLogger(library.__name__)
+        library_logger.handlers.clear()
+        library_logger.propagate = True
     datasets.disable_progress_bars()
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    warnings.filterwarnings("ignore", category=UserWarning, module="torch.utils.data")
+    transformers.logging.disable_progress_bar()  # which silences the Hub's as well
+    if sys.stderr.isatty():
+        huggingface_hub.utils.enable_progress_bars()  # a download may take long
+
+
+def _make_handler() -> logging.Handler:
+    """Colours and wrapped lines on a terminal; in a file a line per record, however long."""
+    if sys.stderr.isatty():
+        console = Console(stderr=True)
+        handler = RichHandler(console=console, show_path=False, show_level=False, log_time_format="%H:%M:%S")
+        handler.setFormatter(_Formatter("%(message)s"))
+    else:
+        handler = logging.StreamHandler()
+        handler.setFormatter(_Formatter("%(asctime)s %(message)s", datefmt="%Y-%m-%d %H:%M:%S"))
+    handler.addFilter(_is_worth_reading)
+    return handler
+
+
+def _is_worth_reading(record: logging.LogRecord) -> bool:
+    message = record.getMessage()
+    return not any(re.search(pattern, message) for pattern in HARMLESS)
+
+
+class _Formatter(logging.Formatter):
+    """Names the level of what is more than a remark; one of Python's warnings loses its place in the source."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        found = _PYTHON_WARNING.fullmatch(record.message) if record.name == "py.warnings" else None
+        if found:
+            record.message = found["text"]
+        elif record.levelno >= logging.WARNING:
+            record.message = f"{record.levelname.capitalize()}: {record.message}"
+        return super().formatMessage(record)
+
+
+def command_line(*, without: Iterable[str] = ()) -> str:
+    """The command that started this process, without some of its options."""
+    dropped = frozenset(without)
+    return shlex.join(["python", *(argument for argument in sys.argv if argument not in dropped)])

@@ -79,9 +79,13 @@ class PhaseContext:
         place = {"phase": self.phase.name, "round": self.phase.round_index, "step": step}
         self.metrics.append({**place, **values})
 
-    def alert(self, kind: str, message: str) -> None:
-        """Tell the user of something that did not stop the game."""
+    def event(self, event: str, **fields: Any) -> None:
+        """Add a line of this phase to the run's event log."""
         if self.processes.is_main_process:
-            self.folder.log_event(
-                "alert", phase=self.phase.name, round=self.phase.round_index, kind=kind, message=message
-            )
+            self.folder.log_event(event, phase=self.phase.name, round=self.phase.round_index, **fields)
+
+    def alert(self, kind: str, message: str) -> None:
+        """Tell the user of something that did not stop the game; once, however often the phase is continued."""
+        fields = {"phase": self.phase.name, "round": self.phase.round_index, "kind": kind, "message": message}
+        if self.processes.is_main_process and not self.folder.has_event("alert", **fields):
+            self.folder.log_event("alert", **fields)

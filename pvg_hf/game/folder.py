@@ -4,15 +4,16 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+from safetensors import SafetensorError, safe_open
 
-from pvg_hf.config import Recipe
+from pvg_hf.config import Recipe, RecipeError, load_recipe
 from pvg_hf.data.schema import round_name
 from pvg_hf.roles import GAME_ROLES, Role
 
@@ -46,6 +47,10 @@ class RunFolder:
         return self.root / "metrics.jsonl"
 
     @property
+    def report(self) -> Path:
+        return self.root / "report.html"
+
+    @property
     def models(self) -> Path:
         """Initial weights that the run made itself."""
         return self.root / "models"
@@ -64,10 +69,29 @@ class RunFolder:
         return self.root / "evaluation" / round_name(round_index)
 
     def training_pools(self, round_index: int) -> list[Path]:
-        """The Parquet files that the verifier of `round_index` learns from: the base's and every earlier round's."""
+        """
+        The Parquet files that the verifier of `round_index` learns from: the base's and every earlier round's.
+
+        Raises:
+            ValueError: if one of them is missing.
+        """
         files = [self.pool(-1) / f"{Role.BASE}.parquet"]
         files += [self.pool(k) / f"{role}.parquet" for k in range(round_index) for role in GAME_ROLES]
-        return [file for file in files if file.exists()]
+        missing = [file for file in files if not file.exists()]
+        if missing:
+            raise ValueError(f"{missing[0]} is missing. {replay_advice(missing[0].parent)}")
+        return files
+
+    def mend_events(self) -> None:
+        """Drop a last line that a crash cut short, so that the next one does not run into it."""
+        if self.events.exists():
+            text = self.events.read_bytes()
+            os.truncate(self.events, text.rfind(b"\n") + 1)
+
+    def has_event(self, event: str, **fields: Any) -> bool:
+        """Whether such a line stands in `events.jsonl`."""
+        wanted = {"event": event, **fields}
+        return self.events.exists() and any(wanted.items() <= line.items() for line in read_json_lines(self.events))
 
     def log_event(self, event: str, **fields: Any) -> None:
         """Append a line with the time to `events.jsonl`."""
@@ -75,8 +99,20 @@ class RunFolder:
         with self.events.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
 
-    def read_recipe(self) -> dict[str, Any]:
-        return yaml.safe_load(self.recipe.read_text(encoding="utf-8"))
+    def read_recipe(self) -> Recipe:
+        """
+        The recipe that the run was begun with.
+
+        Raises:
+            ValueError: if the file is damaged.
+        """
+        try:
+            return load_recipe(self.recipe)
+        except (RecipeError, UnicodeDecodeError) as err:
+            raise ValueError(
+                f"{self.recipe} cannot be read: {err}\nPut back the recipe that the run was begun with, or give the new "
+                "one another `name`."
+            ) from err
 
     def write_recipe(self, recipe: Recipe) -> None:
         write_text(self.recipe, yaml.safe_dump(recipe.to_dict(), sort_keys=False))
@@ -125,11 +161,46 @@ def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def read_json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
+    """
+    Raises:
+        ValueError: if the file is missing or damaged.
+    """
+    return _parse(path, json.loads)
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    """
+    Raises:
+        ValueError: if the file is missing or damaged.
+    """
+    return _parse(path, lambda text: [json.loads(line) for line in text.splitlines()])
+
+
+def _parse(path: Path, parse: Callable[[str], Any]) -> Any:
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as err:
+        raise ValueError(f"{path} is missing. {replay_advice(path.parent)}") from err
+    except ValueError as err:  # neither JSON nor UTF-8
+        raise ValueError(f"{path} is damaged ({err}). {replay_advice(path.parent)}") from err
+
+
+def replay_advice(folder: Path) -> str:
+    """What to do about a file of a finished phase that cannot be used."""
+    return (
+        f"Delete the folder {folder} and continue the run: the phase that wrote it is played again, to the same bytes."
+    )
+
+
+def damaged_weights(folder: Path) -> Path | None:
+    """A safetensors file under `folder` that cannot be read or was cut short; `None` if there is none."""
+    for path in sorted(folder.rglob("*.safetensors")):
+        try:
+            with safe_open(path, framework="pt"):
+                pass
+        except SafetensorError:
+            return path
+    return None
 
 
 def remove(folder: Path) -> None:

@@ -19,7 +19,7 @@ def honest_side(context: PhaseContext) -> dict[str, float]:
         written = _base_solutions(context, problems)
     correct = [(p, text) for p, text in written if context.world.task.grade(p, text).correct]
     if not correct:
-        context.alert("no_honest_side", "Not one helpful solution of the fixed side is correct; parity cannot be judged.")
+        context.alert("no_honest_side", "No helpful solution of the fixed side is correct; parity cannot be judged.")
         return {}
     scorer = open_scorer(context, context.folder.verifier(context.round_index))
     scores = scorer([problem["problem"] for problem, _ in correct], [text for _, text in correct])

@@ -1,9 +1,16 @@
 """Ctrl-C and SIGTERM end a run at the next step."""
 
 import signal
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from accelerate.utils import gather_object
+
+# A launcher passes on to its processes what the terminal has sent them already: the echo is not a second request.
+ECHO_SECONDS = 1.0
 
 
 class GameInterrupted(Exception):
@@ -14,19 +21,26 @@ class StopRequest:
     """Whether the user asked to stop. A second Ctrl-C interrupts at once."""
 
     def __init__(self) -> None:
-        self.is_set = False
+        self._asked_at: float | None = None
+
+    def is_asked(self) -> bool:
+        """Whether any process was asked to stop. All processes must ask at the same place, and get the same answer."""
+        return any(gather_object([self._asked_at is not None]))
 
     def check(self) -> None:
         """
         Raises:
-            GameInterrupted: if a stop was asked for.
+            GameInterrupted: if a stop was asked for, on all processes alike.
         """
-        if self.is_set:
+        if self.is_asked():
             raise GameInterrupted
 
     @contextmanager
     def listening(self) -> Iterator["StopRequest"]:
-        """Catch the signals within the block, in the main thread."""
+        """Catch the signals within the block. They come to the main thread only, so in others this does nothing."""
+        if threading.current_thread() is not threading.main_thread():
+            yield self
+            return
         previous = {number: signal.signal(number, self._catch) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield self
@@ -35,6 +49,7 @@ class StopRequest:
                 signal.signal(number, handler)
 
     def _catch(self, number: int, frame: FrameType | None) -> None:
-        if self.is_set:
+        if self._asked_at is None:
+            self._asked_at = time.monotonic()
+        elif time.monotonic() - self._asked_at > ECHO_SECONDS:
             raise KeyboardInterrupt
-        self.is_set = True

@@ -10,6 +10,7 @@ from tqdm.auto import tqdm
 
 from pvg_hf.data.pool import write_pool
 from pvg_hf.data.schema import make_solution, round_name, solution_features
+from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.roles import Role
 from pvg_hf.sampling import Sample, Sampler
@@ -62,7 +63,7 @@ def _chunks(
     context: PhaseContext, batches: list[Batch], sampler: Sampler, scorer: Scorer | None
 ) -> Iterator[list[Row]]:
     total = sum(len(context.world.parts[batch.part]) for batch in batches)
-    is_silent = not (context.processes.is_main_process and context.recipe.logging.progress)
+    is_silent = not (context.processes.is_main_process and shows_progress(context.recipe))
     with tqdm(total=total, desc=str(context.phase), unit="problem", disable=is_silent, leave=False) as bar:
         for batch in batches:
             problems = context.world.parts[batch.part]

@@ -14,6 +14,7 @@ from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.evaluation.report import write_report
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.disk import naming_full_disk
 from pvg_hf.game.environment import describe_environment
 from pvg_hf.game.folder import RunFolder, read_json_lines, staged, write_json, write_json_lines
 from pvg_hf.game.interrupt import StopRequest
@@ -23,7 +24,8 @@ from pvg_hf.game.phases.mint import run_mint
 from pvg_hf.game.phases.prover import run_prover
 from pvg_hf.game.phases.verifier import run_verifier
 from pvg_hf.game.phases.warmup import run_warmup
-from pvg_hf.game.resume import check_unchanged
+from pvg_hf.game.plan import refuse_mistakes
+from pvg_hf.game.resume import check_unchanged, check_weights
 from pvg_hf.game.schedule import PhaseKey, first_step, planned_steps, schedule
 from pvg_hf.game.world import World
 
@@ -62,16 +64,18 @@ def play(
 
     Raises:
         ValueError: if the recipe, the data or a verifier is not in order; nothing that is finished is lost.
+        DiskFullError: if there is no room for a phase's results; nothing that is finished is lost.
         GameInterrupted: if the user stopped the run; playing it again continues it.
     """
     recipe = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
     processes = PartialState(cpu=recipe.device == "cpu" or not torch.cuda.is_available())
     folder = RunFolder(Path(recipe.output_dir) / recipe.name)
     world = World.load(recipe)
+    refuse_mistakes(recipe, world)
     if processes.is_main_process:
         _open(folder, recipe)
     processes.wait_for_everyone()
-    with StopRequest().listening() as stop:
+    with StopRequest().listening() as stop, naming_full_disk(folder.root):
         for key in _todo(recipe, folder, phase, round_index):
             stop.check()
             _play_phase(recipe, folder, key, world, stop, callbacks)
@@ -79,12 +83,29 @@ def play(
 
 
 def _open(folder: RunFolder, recipe: Recipe) -> None:
-    """Make the run's folder, or check that the run in it is this one."""
+    """Make the run's folder, or check that the run in it is this one and can be gone on with."""
     folder.root.mkdir(parents=True, exist_ok=True)
     if folder.recipe.exists():
         check_unchanged(folder.read_recipe(), recipe)
+    finished = _finished(recipe, folder)
+    check_weights(key.target(folder) for key in finished)
     folder.write_recipe(recipe)
     write_json(folder.root / "run.json", describe_environment(recipe))
+    folder.mend_events()
+    _publish_locally(recipe, folder)  # a crash may have come between a phase's results and this
+    if _is_report_due(folder, finished):
+        write_report(folder.root)
+
+
+def _finished(recipe: Recipe, folder: RunFolder) -> list[PhaseKey]:
+    return [key for key in schedule(recipe) if key.target(folder).exists()]
+
+
+def _is_report_due(folder: RunFolder, finished: list[PhaseKey]) -> bool:
+    """Whether a round was evaluated after the report was written."""
+    evaluated = [key.target(folder) / "metrics.json" for key in finished if key.name == "evaluate"]
+    written = folder.report.stat().st_mtime if folder.report.exists() else 0.0
+    return any(figures.stat().st_mtime > written for figures in evaluated)
 
 
 def _todo(recipe: Recipe, folder: RunFolder, name: str | None, round_index: int | None) -> list[PhaseKey]:
@@ -118,13 +139,14 @@ def _play_phase(
     with staged(key.target(folder), is_main=is_main) as output:
         context.processes.wait_for_everyone()
         line = PHASES[key.name](context, output)
+        seconds = time.monotonic() - started
         if is_main:
             write_json_lines(output / "metrics.jsonl", _on_game_axis(context.metrics, recipe, key))
+            # Told before the results appear: a crash in between has it told twice, never not at all.
+            context.event("phase_finished", seconds=seconds, summary=line)
     context.processes.wait_for_everyone()
-    seconds = time.monotonic() - started
     if is_main:
         _publish_locally(recipe, folder)
-        folder.log_event("phase_finished", phase=key.name, round=key.round_index, seconds=seconds, summary=line)
         if key.name == "evaluate":
             write_report(folder.root)
     logger.info("%s: %s (%.0f s)", key, line, seconds)
@@ -143,7 +165,7 @@ def _on_game_axis(metrics: list[dict[str, Any]], recipe: Recipe, key: PhaseKey) 
 
 def _publish_locally(recipe: Recipe, folder: RunFolder) -> None:
     """Bring `state.json` and `metrics.jsonl` up to the finished phases; both follow from the phases' folders."""
-    finished = [key for key in schedule(recipe) if key.target(folder).exists()]
+    finished = _finished(recipe, folder)
     write_json(folder.state, {"finished": [str(key) for key in finished]})
     lines = [line for key in finished for line in read_json_lines(key.target(folder) / "metrics.jsonl")]
     write_json_lines(folder.metrics, lines)

@@ -1,7 +1,7 @@
 """The prompts that a prover is trained on."""
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import cycle, islice
 from typing import Any
 
 from datasets import Dataset
@@ -41,11 +41,8 @@ def prover_prompts(context: PhaseContext, tokenizer, roles: Sequence[Role], *, e
             f"D_pi has {len(problems)} problems, which give {len(rows)} prompts; one step takes "
             f"`prover.prompts_per_step` = {config.prompts_per_step}. Use more problems, or fewer prompts a step."
         )
-    if easiest_first:
-        rows.sort(key=_difficulty)
-        return Dataset.from_list(rows[: config.prompts_per_step * config.max_steps])
-    needed = config.prompts_per_step * config.max_steps
-    return Dataset.from_list(list(islice(_shuffled_forever(context, rows), needed)))
+    ordered = cycle(sorted(rows, key=_difficulty)) if easiest_first else _shuffled_forever(context, rows)
+    return Dataset.from_list(list(islice(ordered, config.prompts_per_step * config.max_steps)))
 
 
 def _shuffled_forever(context: PhaseContext, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

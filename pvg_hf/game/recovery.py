@@ -1,9 +1,12 @@
 """A short supervised pass that shows a collapsed sneaky role what incorrect solutions look like."""
 
+import tempfile
+
 from datasets import Dataset
 
 from pvg_hf.data.pool import load_pool
 from pvg_hf.data.schema import FAILED_OUTCOMES
+from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.trainer_args import MAX_SEED
 from pvg_hf.roles import Role
@@ -28,14 +31,19 @@ def fine_tune_on_incorrect(context: PhaseContext, model, tokenizer) -> None:
     if not rows:
         context.alert("sneaky_collapse", "The pool holds no incorrect solution to recover with.")
         return
-    settings = FineTuning(
+    with tempfile.TemporaryDirectory() as scratch:
+        settings = _settings(context, scratch)
+        fine_tune(model, tokenizer, Dataset.from_list(rows), settings)
+
+
+def _settings(context: PhaseContext, output_dir: str) -> FineTuning:
+    return FineTuning(
         max_steps=SUPERVISED_STEPS,
         batch_size=16,
         learning_rate=context.recipe.prover.learning_rate,
         max_length=context.recipe.verifier.max_length,
         seed=context.seed("recovery") % MAX_SEED,
-        output_dir=str(context.folder.root / ".recovery"),
+        output_dir=output_dir,
         use_cpu=context.processes.device.type == "cpu",
-        show_progress=context.recipe.logging.progress,
+        show_progress=shows_progress(context.recipe),
     )
-    fine_tune(model, tokenizer, Dataset.from_list(rows), settings)

@@ -1,19 +1,22 @@
 """Whether a run may be continued with a recipe."""
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
-from pvg_hf.config import Recipe, load_recipe
+from pvg_hf.config import Recipe
+from pvg_hf.game.folder import damaged_weights, replay_advice
 
 # What may change from one start of a run to the next: none of it touches a draw or a gradient.
 CHANGEABLE = frozenset({"num_rounds", "logging", "hub", "output_dir"})
 
 
-def check_unchanged(stored: dict[str, Any], recipe: Recipe) -> None:
+def check_unchanged(stored: Recipe, recipe: Recipe) -> None:
     """
     Raises:
         ValueError: with every difference, if the run was begun with another recipe; rounds may be added.
     """
-    before, now = _leaves(load_recipe(stored).to_dict()), _leaves(recipe.to_dict())
+    before, now = _leaves(stored.to_dict()), _leaves(recipe.to_dict())
     changed = [
         f"- `{key}`: {before.get(key)!r} before, {now.get(key)!r} now"
         for key in sorted(before.keys() | now.keys())
@@ -26,6 +29,17 @@ def check_unchanged(stored: dict[str, Any], recipe: Recipe) -> None:
             f"The run `{recipe.name}` was begun with another recipe:\n" + "\n".join(changed) + "\n"
             "Continue it with the recipe in its folder, or give this one another `name`."
         )
+
+
+def check_weights(folders: Iterable[Path]) -> None:
+    """
+    Raises:
+        ValueError: if a model in one of the finished phases' folders is damaged.
+    """
+    for folder in folders:
+        damaged = damaged_weights(folder)
+        if damaged is not None:
+            raise ValueError(f"{damaged} is damaged or was cut short. {replay_advice(folder)}")
 
 
 def _leaves(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -47,6 +47,8 @@ def schedule(recipe: Recipe) -> list[PhaseKey]:
 
 def planned_steps(recipe: Recipe, phase: PhaseKey) -> int:
     """Optimiser steps of a phase if nothing ends it early."""
+    if phase.name == "warmup":
+        return sum(player.warmup.max_steps for player in (recipe.prover, recipe.verifier) if player.warmup)
     config = recipe if phase.round_index is None else recipe.for_round(phase.round_index)
     if phase.name == "verifier":
         return config.verifier.max_steps

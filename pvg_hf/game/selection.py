@@ -1,6 +1,6 @@
 """Judges a prover in training on D_pi's held-out part and keeps the best helpful checkpoint."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,9 @@ from pvg_hf.trainers.prover_grpo import ProverGRPOTrainer
 
 class BestHelpfulCallback(TrainerCallback):
     """
-    Every `eval_steps` the prover writes helpful solutions to held-out problems; the checkpoint with the highest mean
-    reward is kept. A reward relative to the prover's own group says nothing of how good the group is, so checkpoints
-    under SRC are compared by CGC: the verifier's score where the solution is correct, else -2.
+    Every `eval_steps`, and at the end, the prover writes helpful solutions to held-out problems; the checkpoint with the
+    highest mean reward is kept. A reward relative to the prover's own group says nothing of how good the group is, so
+    checkpoints under SRC are compared by CGC: the verifier's score where the solution is correct, else -2.
 
     Args:
         context ([`PhaseContext`]):
@@ -30,12 +30,15 @@ class BestHelpfulCallback(TrainerCallback):
             The round's verifier.
         output (`Path`):
             Where the best checkpoint goes.
+        is_over (`Callable`):
+            Whether the step at hand is the phase's last, though not the last planned one.
     """
 
-    def __init__(self, context: PhaseContext, scorer: VerifierScorer, output: Path):
+    def __init__(self, context: PhaseContext, scorer: VerifierScorer, output: Path, is_over: Callable[[], bool]):
         self.context = context
         self.scorer = scorer
         self.output = output
+        self.is_over = is_over
         self.best = float("-inf")
         self.trainer: ProverGRPOTrainer | None = None
 
@@ -50,8 +53,8 @@ class BestHelpfulCallback(TrainerCallback):
                 self.best = max(self.best, entry["heldout/selection"])
 
     def on_log(self, args, state, control, logs: dict[str, Any], **kwargs):
-        is_due = state.global_step % self.context.recipe.prover.eval_steps == 0 or state.global_step == state.max_steps
-        if is_due and "loss" in logs:
+        is_last = state.global_step == state.max_steps or self.is_over()
+        if "loss" in logs and (is_last or state.global_step % self.context.recipe.prover.eval_steps == 0):
             figures = self._judge()
             logs.update(figures)
             state.log_history[-1].update(figures)

@@ -63,7 +63,8 @@ class StopRule:
         if not cells:
             return False  # a line of the log that is not a step's
         for key, value in cells.items():
-            self.means[key] = value if key not in self.means else (1 - self.weight) * self.means[key] + self.weight * value
+            mean = self.means.get(key, value)
+            self.means[key] = mean + self.weight * (value - mean)
         accuracies = [cells[key] for key in ("accuracy/helpful", "accuracy/sneaky") if key in cells]
         self._accuracies.append(sum(accuracies) / len(accuracies))
         return step > self.first_step and self._rule({**self.means, **self.fixed}, self.config)

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from pvg_hf.config.sections import PlayerConfig
+from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 
 MAX_SEED = 2**31  # transformers seeds NumPy's old generator, which takes 32 bits
@@ -47,6 +48,6 @@ def trainer_arguments(context: PhaseContext, config: PlayerConfig, output: Path,
         "bf16": on_gpu and torch.cuda.is_bf16_supported(),
         "dataloader_pin_memory": on_gpu,
         "report_to": "none",
-        "disable_tqdm": not context.recipe.logging.progress,
+        "disable_tqdm": not shows_progress(context.recipe),
         **config.trainer,
     }

@@ -4,25 +4,38 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from zipfile import is_zipfile
 
 from transformers import ProgressCallback, Trainer, TrainerCallback
 from transformers.trainer_callback import PrinterCallback
 
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.folder import read_json
-from pvg_hf.game.interrupt import StopRequest
+from pvg_hf.game.folder import damaged_weights, read_json
+from pvg_hf.game.interrupt import GameInterrupted, StopRequest
 
 logger = logging.getLogger(__name__)
 
 # Of a trainer's log: what depends on the clock, what says nothing, and what is told under a better name.
+# `train_loss` is the mean over the steps since the last start, which an interruption changes.
 _UNRECORDED = frozenset(
-    "epoch step_time total_flos train_runtime train_samples_per_second train_steps_per_second num_tokens".split()
+    [
+        "epoch",
+        "num_tokens",
+        "step_time",
+        "total_flos",
+        "train_loss",
+        "train_runtime",
+        "train_samples_per_second",
+        "train_steps_per_second",
+    ]
 )
-_CHECKPOINT_FILES = ("trainer_state.json", "optimizer.pt", "scheduler.pt")
+_CHECKPOINT_FILES = ("trainer_state.json", "scheduler.pt")
 
 
-def run_trainer(context: PhaseContext, trainer: Trainer, *, prefix: str, first_step: int = 0) -> None:
+def run_trainer(
+    context: PhaseContext, trainer: Trainer, *, prefix: str, first_step: int = 0, resumable_every: int = 1
+) -> None:
     """
     Train from the newest whole checkpoint, or from the start.
 
@@ -35,20 +48,26 @@ def run_trainer(context: PhaseContext, trainer: Trainer, *, prefix: str, first_s
             Of the metrics' keys, `verifier` or `prover`.
         first_step (`int`, defaults to 0):
             Steps of the phase before this trainer's.
+        resumable_every (`int`, defaults to 1):
+            A checkpoint holds all that training goes on from only at multiples of so many steps.
 
     Raises:
-        GameInterrupted: if the user asked to stop; a checkpoint was kept.
+        GameInterrupted: if the user asked to stop; a checkpoint was kept where the recipe keeps any.
     """
-    trainer.add_callback(StopCallback(context.stop, is_resumable=trainer.args.save_strategy != "no"))
+    stop = StopCallback(context.stop, is_resumable=trainer.args.save_strategy != "no", every=resumable_every)
+    trainer.add_callback(stop)
     trainer.remove_callback(PrinterCallback)
     if trainer.pop_callback(ProgressCallback) is not None:
         trainer.add_callback(PhaseProgress(f"{context.phase} {prefix}"))
-    checkpoint = newest_checkpoint(Path(trainer.args.output_dir))
+    checkpoint = newest_checkpoint(Path(trainer.args.output_dir), trainer.args.world_size)
+    if checkpoint is not None:
+        context.event("continued", checkpoint=checkpoint.name)
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
-    if context.stop.is_set:
-        context.stop.check()
+    if stop.has_stopped:
+        raise GameInterrupted
     for entry in trainer.state.log_history:
-        values = {f"{prefix}/{key}": value for key, value in entry.items() if is_recorded(key)}
+        # sorted, as what came with a checkpoint is
+        values = {f"{prefix}/{key}": value for key, value in sorted(entry.items()) if is_recorded(key)}
         if values:
             context.record(values, step=first_step + entry["step"])
 
@@ -58,32 +77,55 @@ def is_recorded(key: str) -> bool:
     return key != "step" and key not in _UNRECORDED and not key.startswith("profiling/")
 
 
-def newest_checkpoint(output: Path) -> Path | None:
-    """The newest checkpoint of which every file is there; one that a crash cut short is passed over."""
+def newest_checkpoint(output: Path, num_processes: int = 1) -> Path | None:
+    """The newest checkpoint that is whole; one that a crash cut short is passed over."""
     found = sorted(output.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
-    return next((path for path in found if _is_whole(path)), None)
+    return next((path for path in found if _is_whole(path, num_processes)), None)
 
 
-def _is_whole(checkpoint: Path) -> bool:
-    has_random_state = any(checkpoint.glob("rng_state*.pth"))
-    if not has_random_state or not all((checkpoint / name).exists() for name in _CHECKPOINT_FILES):
-        return False
+def _is_whole(checkpoint: Path, num_processes: int) -> bool:
+    """Whether every file is there that training goes on from; transformers itself misses but some of them."""
+    ranks = [""] if num_processes == 1 else [f"_{rank}" for rank in range(num_processes)]
+    names = [*_CHECKPOINT_FILES, *(f"rng_state{rank}.pth" for rank in ranks)]
+    is_complete = all((checkpoint / name).exists() for name in names) and any(checkpoint.glob("optimizer*"))
+    if is_complete and not _is_damaged(checkpoint):
+        return True
+    logger.warning("%s is incomplete or damaged and is passed over.", checkpoint)
+    return False
+
+
+def _is_damaged(checkpoint: Path) -> bool:
     try:
         read_json(checkpoint / "trainer_state.json")
     except ValueError:
-        return False
-    return True
+        return True
+    archives = [*checkpoint.glob("*.pt"), *checkpoint.glob("*.pth")]
+    return damaged_weights(checkpoint) is not None or not all(map(is_zipfile, archives))
 
 
 class StopCallback(TrainerCallback):
-    """Ends training at the next step when the user asked to, with a checkpoint if the recipe keeps any."""
+    """
+    Ends training when the user asked to.
 
-    def __init__(self, stop: StopRequest, *, is_resumable: bool):
+    Args:
+        stop ([`StopRequest`]):
+            The user's wish.
+        is_resumable (`bool`):
+            Whether a checkpoint is kept of the last step.
+        every (`int`, defaults to 1):
+            Training ends at a multiple of so many steps.
+    """
+
+    def __init__(self, stop: StopRequest, *, is_resumable: bool, every: int = 1):
         self.stop = stop
         self.is_resumable = is_resumable
+        self.every = every
+        self.has_stopped = False
 
     def on_step_end(self, args, state, control, **kwargs):
-        if self.stop.is_set:
+        is_last = state.global_step >= state.max_steps  # the rest of the phase is short: it is better finished
+        if state.global_step % self.every == 0 and not is_last and self.stop.is_asked():
+            self.has_stopped = True
             control.should_training_stop = True
             control.should_save = self.is_resumable
 
@@ -91,7 +133,7 @@ class StopCallback(TrainerCallback):
 class PhaseProgress(ProgressCallback):
     """TRL's progress bar with a phase's name and a few figures, in place of a printed line per step."""
 
-    SHOWN = {"loss": "loss", "accuracy": "acc", "accuracy/helpful": "helpful", "accuracy/sneaky": "sneaky"}
+    SHOWN: ClassVar = {"loss": "loss", "accuracy": "acc", "accuracy/helpful": "helpful", "accuracy/sneaky": "sneaky"}
 
     def __init__(self, name: str):
         super().__init__()
@@ -128,15 +170,18 @@ class LogCallback(TrainerCallback):
     def on_log(self, args, state, control, logs: Mapping[str, Any] | None = None, **kwargs):
         if logs and self.listener(state.global_step, logs):
             control.should_training_stop = True
+            control.should_save = False  # training that goes on from a checkpoint takes a step before it can end
 
 
 class FiniteLossCallback(TrainerCallback):
-    """Ends a run whose loss is not finite, before anything is saved from it."""
+    """Ends a run whose loss or gradient is not finite, before anything is saved from it."""
 
     def on_log(self, args, state, control, logs: Mapping[str, Any] | None = None, **kwargs):
-        loss = (logs or {}).get("loss", 0.0)
-        if loss is not None and not math.isfinite(loss):
-            raise FloatingPointError(
-                f"The loss of step {state.global_step} is {loss}. Lower `learning_rate` or `max_grad_norm`, or compute "
-                "in float32; the phase starts from its last checkpoint when the run is continued."
-            )
+        names = {"loss": "loss"} if args.fp16 else {"loss": "loss", "grad_norm": "gradient's norm"}
+        for key, name in names.items():  # in float16 a step of infinite gradients is left out and the scale lowered
+            value = (logs or {}).get(key, 0.0)
+            if not math.isfinite(value):
+                raise FloatingPointError(
+                    f"The {name} of step {state.global_step} is {value}. Lower `learning_rate` or `max_grad_norm`, or "
+                    "compute in float32; the phase starts from its last checkpoint when the run is continued."
+                )

@@ -60,7 +60,9 @@ class World:
 
 def load_recipe_task(recipe: Recipe) -> Task:
     """The recipe's task."""
-    options = dict(recipe.task.options, answer_format=recipe.task.answer_format)
+    options = dict(recipe.task.options)
+    if recipe.task.answer_format != "strict":  # the default; a user's own task need not know of any other
+        options["answer_format"] = recipe.task.answer_format
     if recipe.task.path is not None:
         options["path"] = recipe.task.path
     return load_task(recipe.task.name, **options)

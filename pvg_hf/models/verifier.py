@@ -1,10 +1,11 @@
 """Verifiers: sequence classifiers with one logit."""
 
+import re
 from pathlib import Path
 
 import torch
-from peft import PeftConfig, PeftModel
 from peft import LoraConfig as PeftLoraConfig
+from peft import PeftConfig, PeftModel
 from transformers import AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
 from trl.trainer.reward_trainer import suppress_seqcls_warning
 
@@ -12,6 +13,8 @@ from pvg_hf.config.sections import LoraConfig
 from pvg_hf.models.sources import is_adapter, load_tokenizer
 
 HEAD_STD = 0.02  # of a head drawn anew
+# Decoders call the layer that gives the logit `score`, encoders `classifier`; PEFT keeps a trained copy of it.
+_HEAD_WEIGHT = re.compile(r"(.*\.)?(score|classifier)(\.modules_to_save\.default)?(\.out_proj)?\.weight")
 
 
 def load_verifier(
@@ -24,7 +27,9 @@ def load_verifier(
     return PeftModel.from_pretrained(base, folder, is_trainable=is_trainable), load_tokenizer(folder)
 
 
-def load_classifier(source: str, *, revision: str | None = None, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
+def load_classifier(
+    source: str, *, revision: str | None = None, dtype: torch.dtype = torch.float32
+) -> PreTrainedModel:
     """A classifier with one logit; the head of a language model's checkpoint is drawn from torch's generator."""
     with suppress_seqcls_warning():
         model = AutoModelForSequenceClassification.from_pretrained(
@@ -36,18 +41,25 @@ def load_classifier(source: str, *, revision: str | None = None, dtype: torch.dt
 
 
 def draw_head(model: PreTrainedModel | PeftModel, seed: int) -> None:
-    """Draw the score head anew from normal(0, 0.02), seeded (K24)."""
+    """
+    Draw the score head anew from normal(0, 0.02), seeded (K24).
+
+    Raises:
+        ValueError: if `model` has no head.
+    """
+    heads = [parameter for name, parameter in model.named_parameters() if is_head_weight(name)]
+    if not heads:
+        raise ValueError(f"`{type(model).__name__}` has no score head (`score` or `classifier`) that could be drawn.")
     generator = torch.Generator().manual_seed(seed)
-    for name, parameter in model.named_parameters():
-        if is_head_weight(name):
-            drawn = torch.normal(0.0, HEAD_STD, parameter.shape, generator=generator)
-            with torch.no_grad():
-                parameter.copy_(drawn)
+    for head in heads:
+        drawn = torch.normal(0.0, HEAD_STD, head.shape, generator=generator)
+        with torch.no_grad():
+            head.copy_(drawn)
 
 
 def is_head_weight(name: str) -> bool:
     """Whether a parameter is the weight of the score head (of the trained copy, where PEFT keeps two)."""
-    return name.endswith(("score.weight", "score.modules_to_save.default.weight"))
+    return _HEAD_WEIGHT.fullmatch(name) is not None
 
 
 def lora_for_verifier(config: LoraConfig) -> PeftLoraConfig:
@@ -61,5 +73,3 @@ def lora_for_verifier(config: LoraConfig) -> PeftLoraConfig:
         modules_to_save=["score"],
         task_type="SEQ_CLS",
     )
-
-

@@ -43,13 +43,27 @@ class VerifierInput:
         return _ENVIRONMENT.from_string(self.template).render(problem=problem, solution=solution)
 
     def encode(self, tokenizer: PreTrainedTokenizerBase, problems: list[str], solutions: list[str]) -> list[list[int]]:
-        """Token ids of each input, in full: nothing is cut here, so that the caller counts what is too long."""
+        """
+        Token ids of each input, in full: nothing is cut here, so that the caller counts what is too long.
+
+        Raises:
+            ValueError: if the tokenizer does not know the end token.
+        """
         template = _ENVIRONMENT.from_string(self.template)
         texts = [template.render(problem=p, solution=s) for p, s in zip(problems, solutions, strict=True)]
         if not texts:
             return []
-        end = [] if self.end_token is None else [tokenizer.convert_tokens_to_ids(self.end_token)]
+        end = [] if self.end_token is None else [self._end_id(tokenizer)]
         return [ids + end for ids in tokenizer(texts, truncation=False)["input_ids"]]
+
+    def _end_id(self, tokenizer: PreTrainedTokenizerBase) -> int:
+        index = tokenizer.convert_tokens_to_ids(self.end_token)
+        if index is None or tokenizer.convert_ids_to_tokens(index) != self.end_token:  # unknown, or read as `<unk>`
+            raise ValueError(
+                f"The end token `{self.end_token}` is no token of the verifier's tokenizer; its own is "
+                f"`{tokenizer.eos_token}`."
+            )
+        return index
 
     def save(self, folder: Path) -> None:
         (folder / _FILE).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")

@@ -1,13 +1,28 @@
 """TRL's defaults for GPUs, resolved for the machine at hand."""
 
+import warnings
+
 import torch
 from transformers import TrainingArguments
 
 
 def turn_off_gpu_defaults(args: TrainingArguments) -> None:
-    """Leave `bf16` and `gradient_checkpointing` off where they were not set and no GPU is used; on with a GPU."""
+    """
+    Leave `bf16` and activation checkpointing off where they were not set and no GPU is used; on with a GPU. To be called
+    before the arguments' own `__post_init__`, by a class whose default of `gradient_checkpointing` is `None`.
+    """
     has_gpu = torch.cuda.is_available() and not args.use_cpu
     if args.bf16 is None:
         args.bf16 = has_gpu and torch.cuda.is_bf16_supported() and not args.fp16
-    if args.gradient_checkpointing is None:
-        args.gradient_checkpointing = has_gpu
+    # TRL still says `gradient_checkpointing`, which transformers 5 mirrors from `activation_checkpointing` and warns of
+    # where only the old name is set.
+    if args.activation_checkpointing is None:
+        is_set = args.gradient_checkpointing is not None
+        args.activation_checkpointing = args.gradient_checkpointing if is_set else has_gpu
+
+
+def silence_old_checkpointing_names() -> None:
+    """TRL 1.16 calls models by transformers' old names of activation checkpointing, which warn at every step."""
+    warnings.filterwarnings(
+        "ignore", message=r"`(is_)?gradient_checkpointing\w*` is deprecated", category=FutureWarning
+    )

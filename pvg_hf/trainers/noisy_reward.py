@@ -9,9 +9,10 @@ from accelerate.utils import gather_object
 from datasets import Dataset, IterableDataset
 from peft import PeftConfig, PeftModel
 from transformers import PreTrainedModel
-from transformers.trainer_utils import EvalLoopOutput
+from transformers.trainer_utils import EvalLoopOutput, TrainOutput
 from trl import RewardTrainer, is_conversational
 
+from pvg_hf.trainers.distributed import forget_evaluation_mode
 from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
 from pvg_hf.trainers.pair_columns import (
     BATCH_KEYS,
@@ -120,6 +121,10 @@ class NoisyRewardTrainer(RewardTrainer):
         lift_trained_weights(self.model)
         if not is_head_trained(self.model):
             logger.warning("The verifier's head is frozen; add it to the adapter's `modules_to_save` to train it.")
+
+    def train(self, *args, **kwargs) -> TrainOutput:
+        forget_evaluation_mode(self)
+        return super().train(*args, **kwargs)
 
     def _prepare_dataset(self, dataset, processing_class, args, dataset_name):
         has_plain_loss = (args.loss, args.correction) == ("bradley_terry", "none")

@@ -7,11 +7,14 @@ from typing import Any
 import torch
 from accelerate.utils import gather
 from datasets import Dataset
+from peft import PeftConfig, PeftModel
+from transformers import PreTrainedModel
 from trl import GRPOTrainer
 
 from pvg_hf.rewards import load_reward
 from pvg_hf.roles import GAME_ROLES, Role
 from pvg_hf.tasks.base import Grade
+from pvg_hf.trainers.hardware import silence_old_checkpointing_names
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
 from pvg_hf.trainers.role_metrics import RoleSignals, role_metrics
 
@@ -19,6 +22,7 @@ Grader = Callable[[Mapping[str, Any], str], Grade]
 Scorer = Callable[[list[str], list[str]], list[float]]
 RoleReward = Callable[..., torch.Tensor]
 
+OWN_REWARD = "own_reward"  # what a reward that was passed as a function is called in the log
 _REQUIRED_COLUMNS = ("prompt", "problem", "role")
 
 
@@ -38,8 +42,11 @@ class ProverGRPOTrainer(GRPOTrainer):
             Its arguments.
         train_dataset ([`~datasets.Dataset`]):
             `prompt` (text or messages), `problem` (text), `role` (`"helpful"` or `"sneaky"`) and what the grader reads.
+        eval_dataset ([`~datasets.Dataset`] or `dict[str, Dataset]`, *optional*):
+            The same columns.
         reward (`Callable`, *optional*):
-            In place of `args.reward`, a function `(scores, correct, sneaky, *, group_size, answered) -> rewards`.
+            In place of `args.reward`, a function `(scores, correct, sneaky, *, group_size, answered) -> rewards`;
+            `args.reward_options` are passed to it too.
         reward_funcs (`list[Callable]`, *optional*):
             Further TRL reward functions, added to the role reward with `args.reward_weights` (the role reward's weight
             stands first).
@@ -47,8 +54,8 @@ class ProverGRPOTrainer(GRPOTrainer):
             Those of [`~trl.GRPOTrainer`].
 
     Raises:
-        ValueError: for missing columns, an unknown role, or fewer prompts than one generation batch (where TRL would
-            return after 0 steps).
+        ValueError: for missing columns, an unknown role or reward, fewer prompts than one generation batch (where TRL
+            would return after 0 steps), or a model made in memory whose KL reference cannot be loaded.
 
     Example:
 
@@ -78,30 +85,43 @@ class ProverGRPOTrainer(GRPOTrainer):
         grader: Grader,
         args: ProverGRPOConfig,
         train_dataset: Dataset,
+        eval_dataset: Dataset | dict[str, Dataset] | None = None,
         reward: RoleReward | None = None,
         reward_funcs: Sequence[Callable] = (),
+        peft_config: PeftConfig | None = None,
         **kwargs,
     ):
-        _check_dataset(train_dataset, args)
+        eval_datasets = eval_dataset.values() if isinstance(eval_dataset, dict) else [eval_dataset]
+        for dataset in (train_dataset, *filter(None, eval_datasets)):
+            _check_dataset(dataset)
+        _check_number_of_prompts(train_dataset, args)
+        if peft_config is None and args.beta > 0:
+            _check_reference(model)
         self.scorer = scorer
         self.grader = grader
-        self.role_reward = reward or partial(load_reward(args.reward), **args.reward_options)
+        self.role_reward = partial(reward or load_reward(args.reward), **(args.reward_options or {}))
+        silence_old_checkpointing_names()
         super().__init__(
             model,
             reward_funcs=[self._verifier_score, *reward_funcs],
             args=args,
             train_dataset=train_dataset,
+            eval_dataset=eval_dataset,
+            peft_config=peft_config,
             **kwargs,
         )
-        self.reward_func_names[0] = args.reward
+        self.reward_func_names[0] = args.reward if reward is None else OWN_REWARD
 
-    def _verifier_score(self, completions: list, problem: list[str], **columns) -> list[float]:
+    def _verifier_score(self, completions: list, problem: list[str], log_extra: Callable, **columns) -> list[float]:
         """TRL's reward function on this process's rows; `_calculate_rewards` turns the gathered scores to rewards."""
-        return self.scorer(problem, [completion_text(completion) for completion in completions])
+        scores = self.scorer(problem, [completion_text(completion) for completion in completions])
+        log_extra("score", scores)
+        return scores
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)  # gathered, (N, funcs)
-        signals = self._gather_signals(inputs, completions, completion_ids_list, scores=rewards[:, 0])
+        scores = rewards[:, 0].clone()  # its column is overwritten below
+        signals = self._gather_signals(inputs, completions, completion_ids_list, scores)
         rewards[:, 0] = self.role_reward(
             signals.scores,
             signals.correct,
@@ -120,7 +140,7 @@ class ProverGRPOTrainer(GRPOTrainer):
             "correct": [grade.correct for grade in grades],
             "answered": [grade.answer is not None for grade in grades],
             "sneaky": [role == Role.SNEAKY for role in roles],
-            "truncated": [ids[-1] not in self._end_token_ids() for ids in completion_ids_list],
+            "truncated": [ids[-1] not in self.eos_token_ids for ids in completion_ids_list],
         }
         self._log_completion_extra("role", roles)
         self._log_completion_extra("correct", local["correct"])
@@ -140,10 +160,6 @@ class ProverGRPOTrainer(GRPOTrainer):
                 "Raise the length, or train the prover to stop."
             )
 
-    def _end_token_ids(self) -> set[int]:
-        ids = self.generation_config.eos_token_id
-        return set(ids) if isinstance(ids, list) else {ids}
-
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         mode = "train" if self.model.training else "eval"
         if "kl" in self._metrics[mode]:
@@ -156,16 +172,30 @@ def completion_text(completion: str | list[Mapping[str, Any]]) -> str:
     return completion if isinstance(completion, str) else completion[-1]["content"]
 
 
-def _check_dataset(dataset: Dataset, args: ProverGRPOConfig) -> None:
+def _check_dataset(dataset: Dataset) -> None:
     missing = [column for column in _REQUIRED_COLUMNS if column not in dataset.column_names]
     if missing:
         raise ValueError(f"The prover's dataset lacks the column(s) {missing}; it has {dataset.column_names}.")
     unknown = set(dataset.unique("role")) - {role.value for role in GAME_ROLES}
     if unknown:
-        raise ValueError(f"Unknown role(s) {sorted(unknown)} in the prover's dataset; a role is `helpful` or `sneaky`.")
+        raise ValueError(
+            f"Unknown role(s) {sorted(map(str, unknown))} in the prover's dataset; a role is `helpful` or `sneaky`."
+        )
+
+
+def _check_number_of_prompts(dataset: Dataset, args: ProverGRPOConfig) -> None:
     prompts_per_batch = args.generation_batch_size // args.num_generations
     if len(dataset) < prompts_per_batch:
         raise ValueError(
             f"The prover's dataset has {len(dataset)} prompts, fewer than the {prompts_per_batch} of one generation "
             "batch, so that not a single step would be taken. Add problems or make the batch smaller."
+        )
+
+
+def _check_reference(model: str | PreTrainedModel | PeftModel) -> None:
+    """TRL loads the reference of a fully trained model from where the model says that it came from."""
+    if isinstance(model, PreTrainedModel) and not model.config._name_or_path:
+        raise ValueError(
+            "The model was made in memory, and the reference of its KL divergence is loaded from a path. Save the model "
+            "and load it from there, train adapters (`peft_config`), or set `beta=0`."
         )

@@ -28,7 +28,12 @@ class ProverGRPOConfig(GRPOConfig):
             `max_completion_length`, in [0, 1]. 1 never stops.
         acceptance_threshold (`float`, *optional*):
             Score above which the verifier accepts; with it, `exploit_rate` is logged.
+
+    Raises:
+        ValueError: for a setting outside its range.
     """
+
+    _VALID_DICT_FIELDS = (*GRPOConfig._VALID_DICT_FIELDS, "reward_options")  # read as JSON on a command line
 
     beta: float = field(default=0.05, metadata={"help": "Weight of the KL divergence from the initial policy."})
     scale_rewards: str = field(default="none", metadata={"help": "`none`, `group` or `batch`."})
@@ -37,12 +42,18 @@ class ProverGRPOConfig(GRPOConfig):
         default=None, metadata={"help": "Recompute activations; on with a GPU, off without."}
     )
     reward: str = field(default="src", metadata={"help": "Name of the role reward, or `package.module:Name`."})
-    reward_options: dict[str, Any] = field(default_factory=dict, metadata={"help": "Arguments of the reward."})
+    reward_options: dict[str, Any] | str | None = field(default=None, metadata={"help": "Arguments of the reward."})
     max_truncated_share: float = field(default=1.0, metadata={"help": "Stop above this share of truncation."})
-    acceptance_threshold: float | None = field(default=None, metadata={"help": "Score that the verifier accepts above."})
+    acceptance_threshold: float | None = field(
+        default=None, metadata={"help": "Score that the verifier accepts above."}
+    )
 
     def __post_init__(self):
         if not 0 <= self.max_truncated_share <= 1:
             raise ValueError(f"`max_truncated_share` must lie in [0, 1]; got {self.max_truncated_share}.")
+        if self.beta is None or not self.beta >= 0:
+            raise ValueError(f"`beta` must be at least 0, and 0 leaves the KL divergence out; got {self.beta}.")
         turn_off_gpu_defaults(self)
         super().__post_init__()
+        if self.scale_rewards not in ("none", "group", "batch"):
+            raise ValueError(f"`scale_rewards` must be `none`, `group` or `batch`; got {self.scale_rewards!r}.")

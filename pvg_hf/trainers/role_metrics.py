@@ -66,7 +66,8 @@ def role_metrics(signals: RoleSignals, rewards: torch.Tensor, threshold: float |
 
 
 def _rank_correlation(scores: torch.Tensor, correct: torch.Tensor) -> float:
-    """Spearman's correlation of scores and correctness; ties in the scores take their first rank."""
-    ranks = torch.searchsorted(scores.sort().values, scores).double()
+    """Spearman's correlation of scores and correctness; equal scores share the mean of their ranks."""
+    ordered = scores.sort().values
+    ranks = (torch.searchsorted(ordered, scores) + torch.searchsorted(ordered, scores, right=True)).double()  # twice
     pair = torch.stack([ranks, correct.double()])
     return 0.0 if ranks.std() == 0 else torch.corrcoef(pair)[0, 1].item()

@@ -67,14 +67,13 @@ def check_classifier(model: PreTrainedModel | PeftModel) -> None:
 def score_head_modules(model: PreTrainedModel | PeftModel) -> list[str]:
     """
     Names of the modules with weights that a classifier adds to its backbone: `["score"]` for Llama or Qwen,
-    `["classifier"]` for BERT, `["head", "classifier"]` for ModernBERT.
+    `["classifier"]` for BERT, `["head", "classifier"]` for ModernBERT; none for a bare backbone.
     """
     classifier = model.get_base_model() if isinstance(model, PeftModel) else model
-    return [
-        name
-        for name, module in classifier.named_children()
-        if name != classifier.base_model_prefix and any(True for _ in module.parameters())
-    ]
+    children = dict(classifier.named_children())
+    if children.pop(classifier.base_model_prefix, None) is None:
+        return []
+    return [name for name, module in children.items() if any(True for _ in module.parameters())]
 
 
 def with_trained_head(peft_config: PeftConfig, model: PreTrainedModel) -> PeftConfig:

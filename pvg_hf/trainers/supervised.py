@@ -27,6 +27,8 @@ class FineTuning:
             Train on the CPU.
         show_progress (`bool`):
             Show a progress bar.
+        keeps_order (`bool`):
+            Train in the order of the rows, instead of grouping rows of like length at random.
     """
 
     max_steps: int
@@ -37,6 +39,7 @@ class FineTuning:
     output_dir: str
     use_cpu: bool
     show_progress: bool = True
+    keeps_order: bool = False
 
 
 def fine_tune(
@@ -75,14 +78,14 @@ def fine_tune(
             warmup_steps=max(1, settings.max_steps // 20),
             max_length=settings.max_length,
             completion_only_loss=True,
-            train_sampling_strategy="group_by_length",
+            train_sampling_strategy="sequential" if settings.keeps_order else "group_by_length",
             seed=settings.seed,
             logging_steps=1,
             save_strategy="no",
             report_to="none",
             use_cpu=settings.use_cpu,
             bf16=not settings.use_cpu,
-            gradient_checkpointing=not settings.use_cpu,
+            activation_checkpointing=not settings.use_cpu,
             dataloader_pin_memory=not settings.use_cpu,
             disable_tqdm=not settings.show_progress,
         ),

@@ -1,7 +1,9 @@
 """A synthetic run folder: solutions of the arithmetic world, scores drawn so that the game seems to work."""
 
 import json
+import shutil
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,7 @@ from pvg_hf.roles import GAME_ROLES, Role
 from pvg_hf.tasks.arithmetic import ArithmeticTask, parse_story
 from pvg_hf.tasks.arithmetic.flaws import sample_flawed_solution
 
-NUM_ROUNDS, NUM_STEPS, NUM_SAMPLES = 3, 40, 8
+NUM_ROUNDS, NUM_STEPS, NUM_SAMPLES, NUM_RESAMPLES = 3, 40, 8, 200
 # Per round: P(correct) of a role, and how far a sneaky mistake's mean score lies below that of a correct solution.
 ACCURACY = {Role.HELPFUL: (0.80, 0.78, 0.79), Role.SNEAKY: (0.15, 0.24, 0.36), Role.BASE: (0.70,) * 3}
 SNEAKY_GAP = (0.2, 0.8, 1.6)
@@ -62,31 +64,49 @@ def rounds_data(draw_rows) -> list[dict[str, pd.DataFrame]]:
     return data
 
 
-@pytest.fixture
-def make_run(tmp_path, rounds_data) -> Callable[..., Path]:
+@pytest.fixture(scope="session")
+def run_template(tmp_path_factory, rounds_data) -> Callable[[int], Path]:
     """
-    Writes a run folder. The round after `num_finished` rounds is in its prover phase, unless all have been played.
+    A run folder that is made once and must not be changed. The round after `num_finished` rounds is in its prover phase,
+    unless all have been played.
     """
 
-    def make(num_finished: int = NUM_ROUNDS) -> Path:
-        folder = tmp_path / "runs" / "synthetic"
-        folder.mkdir(parents=True)
-        recipe = Recipe(
-            name="synthetic",
-            num_rounds=NUM_ROUNDS,
-            prover=ProverConfig(max_steps=NUM_STEPS),
-            evaluation=EvaluationConfig(bootstrap_samples=200, num_examples=6),
-        )
-        (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe.to_dict()), encoding="utf-8")
-        environment = {"versions": {"trl": "1.16.0"}, "git_revision": None, "num_threads": 2, "seed": 0}
-        (folder / "run.json").write_text(json.dumps(environment), encoding="utf-8")
-        for k in range(num_finished):
-            _write_round(folder, k, rounds_data[k], recipe)
+    @cache
+    def make(num_finished: int) -> Path:
+        folder = tmp_path_factory.mktemp(f"finished-{num_finished}") / "synthetic"
+        if num_finished == 0:
+            folder.mkdir()
+            _write_beginning(folder)
+        else:
+            shutil.copytree(make(num_finished - 1), folder)
+            _write_round(folder, num_finished - 1, rounds_data[num_finished - 1])
         _write_lines(folder / "events.jsonl", _events(num_finished))
         _write_lines(folder / "metrics.jsonl", _metrics(min(num_finished + 1, NUM_ROUNDS)))
         return folder
 
     return make
+
+
+@pytest.fixture
+def make_run(tmp_path, run_template) -> Callable[..., Path]:
+    """A copy of `run_template` that may be changed."""
+
+    def make(num_finished: int = NUM_ROUNDS) -> Path:
+        return shutil.copytree(run_template(num_finished), tmp_path / "synthetic")
+
+    return make
+
+
+def _write_beginning(folder: Path) -> None:
+    recipe = Recipe(
+        name="synthetic",
+        num_rounds=NUM_ROUNDS,
+        prover=ProverConfig(max_steps=NUM_STEPS),
+        evaluation=EvaluationConfig(bootstrap_samples=NUM_RESAMPLES, num_examples=6),
+    )
+    (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe.to_dict()), encoding="utf-8")
+    environment = {"versions": {"trl": "1.16.0"}, "git_revision": None, "num_threads": 2, "seed": 0}
+    (folder / "run.json").write_text(json.dumps(environment), encoding="utf-8")
 
 
 def _draw_solution(task, problem, role, round_index, index, accuracy, gap, rng) -> dict:
@@ -112,7 +132,7 @@ def _draw_solution(task, problem, role, round_index, index, accuracy, gap, rng) 
     )
 
 
-def _write_round(folder: Path, k: int, data: dict[str, pd.DataFrame], recipe: Recipe) -> None:
+def _write_round(folder: Path, k: int, data: dict[str, pd.DataFrame]) -> None:
     pool, evaluation = folder / "pool" / round_name(k), folder / "evaluation" / round_name(k)
     pool.mkdir(parents=True)
     evaluation.mkdir(parents=True)
@@ -125,7 +145,7 @@ def _write_round(folder: Path, k: int, data: dict[str, pd.DataFrame], recipe: Re
         choose_threshold(heldout["score"], heldout["correct"]),
         best_of_n=[2, 4, 6],
         seed=0,
-        num_resamples=recipe.evaluation.bootstrap_samples,
+        num_resamples=NUM_RESAMPLES,
     )
     values = {key: figure.to_dict() for key, figure in figures.items()}
     (evaluation / "metrics.json").write_text(json.dumps(values, allow_nan=False), encoding="utf-8")
@@ -133,18 +153,21 @@ def _write_round(folder: Path, k: int, data: dict[str, pd.DataFrame], recipe: Re
 
 
 def _events(num_finished: int) -> list[dict]:
-    events: list[dict] = [{"event": "phase_started", "phase": "bootstrap", "round": None}]
-    events.append({"event": "phase_finished", "phase": "bootstrap", "round": None, "seconds": 31.5})
-    for k in range(num_finished):
-        for phase, seconds in (("verifier", 95.0), ("prover", 128.0), ("mint", 40.5), ("evaluate", 3.0)):
-            events.append({"event": "phase_started", "phase": phase, "round": k})
-            events.append({"event": "phase_finished", "phase": phase, "round": k, "seconds": seconds + k})
-    if num_finished < NUM_ROUNDS:
-        events.append({"event": "phase_finished", "phase": "verifier", "round": num_finished, "seconds": 97.0})
-        events.append({"event": "phase_started", "phase": "prover", "round": num_finished})
     message = "Step 12: 7% of the sneaky solutions of the last 10 steps are answered and incorrect, below 10%."
-    events.append({"event": "alert", "phase": "prover", "round": 0, "kind": "sneaky_collapse", "message": message})
-    return [{"time": 1.7e9 + index, **event} for index, event in enumerate(events)]
+    alert = {"event": "alert", "phase": "prover", "round": 0, "kind": "sneaky_collapse", "message": message}
+    events = [_finished("bootstrap", None, 31.5)]
+    for k in range(num_finished):
+        phases = {"verifier": 95.0, "prover": 128.0, "mint": 40.5, "evaluate": 3.0}
+        events += [_finished(phase, k, seconds + k) for phase, seconds in phases.items()]
+    if num_finished < NUM_ROUNDS:
+        events.append(_finished("verifier", num_finished, 97.0))
+        events.append({"event": "phase_started", "phase": "prover", "round": num_finished})
+    return [{"time": 1.7e9 + index, **event} for index, event in enumerate([*events, alert])]
+
+
+def _finished(phase: str, k: int | None, seconds: float) -> dict:
+    summary = f"{phase} of {k}"
+    return {"event": "phase_finished", "phase": phase, "round": k, "seconds": seconds, "summary": summary}
 
 
 def _metrics(num_rounds: int) -> list[dict]:
@@ -152,7 +175,9 @@ def _metrics(num_rounds: int) -> list[dict]:
     lines: list[dict] = [{"phase": "verifier", "round": 0, "step": 1, "game_step": 1, "verifier/loss": 0.7}]
     for k in range(num_rounds):
         steps = range(1, NUM_STEPS - 4 * k)
-        lines += [{"phase": "prover", "round": k, "step": step, "game_step": step} | _step(rng, k, step) for step in steps]
+        lines += [
+            {"phase": "prover", "round": k, "step": step, "game_step": step} | _step(rng, k, step) for step in steps
+        ]
         lines.append({"phase": "evaluate", "round": k, "step": None, "round/accuracy/helpful": 0.8})
     return lines
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pvg_hf.evaluation.intervals import (
@@ -75,6 +75,7 @@ def test_a_rate_takes_zeros_and_ones_only():
         rate_by_problem([0.5, 1], ["a", "b"])
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 4)), min_size=1, max_size=30))
 def test_a_rate_lies_within_its_interval(rows):
     successes, problem_ids = zip(*rows)
@@ -87,7 +88,7 @@ def test_a_rate_lies_within_its_interval(rows):
 
 def test_intervals_of_clustered_rates_cover_the_truth():
     # 40 problems, 8 solutions each, problem rates from Beta(1, 1): the true rate is .5. With 300 trials a coverage of
-    # .95 has a standard error of .0126, so 4 standard errors below is .90. Plain Wilson covers about .6 here.
+    # .95 has a standard error of .0126, so 4 standard errors below is .90. Plain Wilson covers .72 here.
     rng = np.random.default_rng(0)
     ids = np.repeat(np.arange(40), 8)
     figures = [rate_by_problem(rng.random(320) < np.repeat(rng.random(40), 8), ids) for _ in range(300)]
@@ -151,9 +152,9 @@ def test_a_difference_of_different_problems_adds_the_variances():
 
 
 def test_a_partly_shared_difference_keeps_each_sides_number_of_problems():
-    # Shared problem set {a, b}, c on one side only, with constant values: no resample can differ from the value.
-    figure = difference([2.0, 2.0, 2.0], ["a", "b", "c"], [1.0, 1.0], ["a", "b"], **DRAWS)
-    assert figure == Figure(1.0, 1.0, 1.0, 3)
+    # a and b are alike and c stands on one side only: c is drawn once in every resample, so none differs from the value.
+    figure = difference([2.0, 2.0, 5.0], ["a", "b", "c"], [1.0, 1.0], ["a", "b"], **DRAWS)
+    assert figure == Figure(2.0, 2.0, 2.0, 3)
 
 
 def test_bootstrap_of_a_statistic_matches_the_mean():

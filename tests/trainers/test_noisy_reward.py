@@ -120,9 +120,6 @@ class _KeepGradients(TrainerCallback):
         self.gradients = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
 
 
-# --- Use
-
-
 def test_ten_lines_from_a_folder(tmp_path, words):
     _llama().save_pretrained(tmp_path / "base")
     words.save_pretrained(tmp_path / "base")
@@ -194,9 +191,6 @@ def test_stream(tmp_path, words):
     assert trainer.evaluate()["eval_num_pairs"] == 8
 
 
-# --- Models
-
-
 def test_two_logits_are_refused(tmp_path, words):
     with pytest.raises(ValueError, match="has 2 logits"):
         _trainer(tmp_path, _texts(2), words, _llama(num_labels=2))
@@ -266,61 +260,47 @@ def test_quantised_model_trains_its_adapter_in_float32(tmp_path, words):
     assert (head != before).all()
 
 
-# --- Loss
+# The loss of a difference d = V(z+) - V(z-), and, at equal rates for both labels, also that of a score V whose label is
+# 1, or of -V whose label is 0. Rates of .2 are assumed.
+LOSSES = {
+    "none": lambda d: _sp(-d),
+    "smoothing": lambda d: 0.8 * _sp(-d) + 0.2 * _sp(d),
+    "forward": lambda d: -math.log(0.2 + 0.6 / (1 + math.exp(-d))),
+    "backward": lambda d: (0.8 * _sp(-d) - 0.2 * _sp(d)) / 0.6,
+}
 
 
-@pytest.mark.parametrize(
-    ("settings", "pair", "single"),
-    [
-        ({}, lambda d: _sp(-d), None),
-        ({"correction": "smoothing", "flip_rate": 0.2}, lambda d: 0.8 * _sp(-d) + 0.2 * _sp(d), None),
-        ({"correction": "forward", "flip_rate": 0.2}, lambda d: -math.log(0.2 + 0.6 / (1 + math.exp(-d))), None),
-        ({"correction": "backward", "flip_rate": 0.2}, lambda d: (0.8 * _sp(-d) - 0.2 * _sp(d)) / 0.6, None),
-        ({"loss": "cross_entropy"}, None, {1: lambda v: _sp(-v), 0: lambda v: _sp(v)}),
-        (
-            {"loss": "cross_entropy", "correction": "forward", "rho0": 0.1, "rho1": 0.3},
-            None,
-            {
-                1: lambda v: -math.log(0.7 / (1 + math.exp(-v)) + 0.1 / (1 + math.exp(v))),
-                0: lambda v: -math.log(0.3 / (1 + math.exp(-v)) + 0.9 / (1 + math.exp(v))),
-            },
-        ),
-        (
-            {"loss": "cross_entropy", "correction": "backward", "rho0": 0.1, "rho1": 0.3},
-            None,
-            {
-                1: lambda v: (0.9 * _sp(-v) - 0.3 * _sp(v)) / 0.6,
-                0: lambda v: (0.7 * _sp(v) - 0.1 * _sp(-v)) / 0.6,
-            },
-        ),
-    ],
-)
 @pytest.mark.parametrize("noise_level", [None, "label", "pair"])
-def test_loss_of_a_batch(tmp_path, words, settings, pair, single, noise_level):
+@pytest.mark.parametrize(
+    ("loss", "correction"),
+    [("bradley_terry", correction) for correction in LOSSES]
+    + [("cross_entropy", correction) for correction in LOSSES if correction != "smoothing"],
+)
+def test_loss_of_a_batch(tmp_path, words, loss, correction, noise_level):
+    noise, labels = {}, [[1, 0]] * 6
     if noise_level is not None:
-        settings = {"rho0": 0.1, "rho1": 0.1, **settings} if noise_level == "pair" else settings
-        settings = {**settings, "noise_level": noise_level, "noise_rho0": 0.4, "noise_rho1": 0.4, "noise_seed": 4}
-    if noise_level == "pair" and settings["rho0"] != settings["rho1"]:
-        settings = {**settings, "rho0": 0.1, "rho1": 0.3, "noise_level": "label"}
+        noise = {"noise_level": noise_level, "noise_rho0": 0.4, "noise_rho1": 0.4, "noise_seed": 4}
+        labels = noisy_labels(range(6), (0.4, 0.4), noise_level, path=(4, "pair-noise")).tolist()
+        assert labels != [[1, 0]] * 6
     model = _llama()
     with torch.no_grad():
         model.score.weight *= 50  # scores that differ
-    trainer = _trainer(tmp_path, _token_pairs(6), words, model, center=0.01, **settings)
+    assumed = {"rho0": 0.2, "rho1": 0.2, "flip_rate": 0.2}
+    settings = {"loss": loss, "correction": correction, "center": 0.01, **assumed, **noise}
+    trainer = _trainer(tmp_path, _token_pairs(6), words, model, **settings)
     batch = trainer.data_collator([trainer.train_dataset[i] for i in range(6)])
     with torch.no_grad():
         scores = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits[:, 0].tolist()
-        loss = trainer.compute_loss(model.train(), batch).item()
-    labels = [[1, 0]] * 6
-    if noise_level is not None:
-        labels = noisy_labels(range(6), (0.4, 0.4), settings["noise_level"], path=(4, "pair-noise")).tolist()
-        assert labels != [[1, 0]] * 6
-    pairs = [(scores[i], scores[6 + i], *labels[i]) for i in range(6)]
-    if single is None:
-        losses = [pair(c - r if label > other else r - c) for c, r, label, other in pairs if label != other]
+        value = trainer.compute_loss(model.train(), batch).item()
+
+    pairs = zip(scores[:6], scores[6:], labels, strict=True)
+    if loss == "bradley_terry":  # a tie adds nothing, to the count neither
+        terms = [(chosen - rejected) * (y[0] - y[1]) for chosen, rejected, y in pairs if y[0] != y[1]]
     else:
-        losses = [single[y](v) for c, r, label, other in pairs for v, y in ((c, label), (r, other))]
-    expected = sum(losses) / len(losses) + 0.01 * sum(score**2 for score in scores) / 12
-    assert loss == pytest.approx(expected, rel=1e-5)
+        terms = [score * (2 * y - 1) for chosen, rejected, ys in pairs for score, y in zip((chosen, rejected), ys)]
+    expected = sum(LOSSES[correction](term) for term in terms) / len(terms)
+    expected += 0.01 * sum(score**2 for score in scores) / 12
+    assert value == pytest.approx(expected, rel=1e-5)
 
 
 def test_plain_settings_are_the_loss_of_trl(tmp_path, words):
@@ -379,9 +359,6 @@ def test_scores_of_another_shape_are_refused(tmp_path, words):
     batch["row_index"] = batch["row_index"][:1]
     with pytest.raises(ValueError, match=r"logits of shape \(4, 1\) for 1 pairs"):
         trainer.compute_loss(trainer.model, batch)
-
-
-# --- Noise
 
 
 def _flips(trainer) -> list[float]:
@@ -447,10 +424,8 @@ def test_evaluation_is_free_of_noise_and_correction(tmp_path, words):
         scores = trainer.model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits[:, 0]
     expected = sum(_sp(-d) for d in (scores[:9] - scores[9:]).tolist()) / 9
     assert metrics["eval_loss"] == pytest.approx(expected, abs=1e-6)
+    assert trainer.compute_loss(trainer.model.eval(), batch).item() == pytest.approx(expected, abs=1e-6)
     assert not any("flipped" in key for key in metrics)
-
-
-# --- Evaluation
 
 
 def test_evaluation_by_source_and_clean_truth(tmp_path, words):
@@ -563,13 +538,10 @@ def test_two_processes_count_every_pair_once_and_take_the_step_of_one(tmp_path, 
     assert expected["eval_num_pairs"] == 5
     assert {key: result["before"][key] for key in expected} == pytest.approx(expected, abs=1e-6)
     trainer.train()
-    assert result["log"][1]["flipped"] == pytest.approx(_flips(trainer)[0])
+    assert result["log"][0]["flipped"] == pytest.approx(_flips(trainer)[0])
     trained = LlamaForSequenceClassification.from_pretrained(tmp_path / "trained")
     for name, weight in _weights(trainer.model).items():
         torch.testing.assert_close(trained.get_parameter(name), weight, atol=1e-6, rtol=0)
-
-
-# --- Data
 
 
 def test_long_pairs_are_counted(tmp_path, words, caplog):
@@ -585,16 +557,13 @@ def test_long_pairs_are_counted(tmp_path, words, caplog):
 
 
 def test_nothing_left_is_refused(tmp_path, words):
-    with pytest.raises(ValueError, match="2 of 2 pairs of the train set.*nothing is left"):
+    with pytest.raises(ValueError, match=r"2 of 2 pairs of the train set.*nothing is left"):
         _trainer(tmp_path, _token_pairs(2), words, max_length=3)
 
 
 def test_margin_is_refused_by_a_corrected_loss(tmp_path, words):
     with pytest.raises(ValueError, match="column `margin`"):
         _trainer(tmp_path, _token_pairs(2, margin=[1.0, 1.0]), words, correction="forward")
-
-
-# --- Resume
 
 
 @pytest.mark.parametrize("resample", ["epoch", "step"])

@@ -84,6 +84,13 @@ def test_wrong_settings_are_refused(settings, message):
 
 
 def test_command_line():
-    arguments = "--output_dir out --report_to none --correction forward --noise_rho0 0.1 --flip_rate 0.2".split()
+    given = {
+        "output_dir": "out",
+        "report_to": "none",
+        "correction": "forward",
+        "noise_rho0": "0.1",
+        "flip_rate": "0.2",
+    }
+    arguments = [text for name, value in given.items() for text in (f"--{name}", value)]
     (config,) = HfArgumentParser(NoisyRewardConfig).parse_args_into_dataclasses(arguments)
     assert (config.correction, config.noise_rho0, config.flip_rate, config.rho0) == ("forward", 0.1, 0.2, None)

@@ -3,6 +3,7 @@
 import inspect
 
 import pytest
+from accelerate import Accelerator
 from accelerate.utils import gather_object
 from peft import LoraConfig
 from transformers import LlamaForSequenceClassification, Trainer, TrainerState
@@ -67,6 +68,15 @@ def test_fields_of_the_arguments():
     assert fields["center_rewards_coefficient"].default is None
     assert fields["bf16"].default is None
     assert {"max_length", "model_init_kwargs", "trust_remote_code", "dataloader_num_workers"} <= fields.keys()
+
+
+def test_an_evaluated_model_is_marked_as_prepared():
+    """See `pvg_hf.trainers.distributed`."""
+    source = inspect.getsource(Accelerator.prepare_model)
+    assert 'if getattr(model, "_is_accelerate_prepared", False):' in source
+    assert "model._is_accelerate_prepared = True" in source
+    assert "self._models.append(model)" in source
+    assert "self.model_wrapped = model" in inspect.getsource(Trainer._prepare_for_training)
 
 
 def test_state_knows_its_moment():

@@ -10,6 +10,8 @@ from pvg_hf.roles import Role
 
 NUM_EARLIER_EXAMPLES = 2
 CONVINCING_SHARE = 2 / 3
+CONVINCING = "Among the most convincing mistakes"
+SEEN = "Among the mistakes told apart most clearly"
 
 
 @dataclass(frozen=True)
@@ -38,19 +40,22 @@ class ExampleSolution:
             Role and correctness.
         lines (`list[Line]`):
             Its text.
-        answer (`str`, *optional*):
+        answer (`str`):
             Its final answer.
         score (`float`):
             By the verifier of its round.
         percentile (`float`):
             Share in [0, 100] of the round's test solutions that score below it.
+        is_accepted (`bool`, *optional*):
+            Whether the score is above the threshold; `None` before the round is evaluated.
     """
 
     title: str
     lines: list[Line]
-    answer: str | None
+    answer: str
     score: float
     percentile: float
+    is_accepted: bool | None
 
 
 @dataclass(frozen=True)
@@ -89,29 +94,29 @@ def choose_examples(data: RoundData, num_examples: int) -> list[Example]:
     """
     if data.solutions is None:
         return []
-    rows = judged(data.solutions)
+    rows, threshold = judged(data.solutions), data.figure("threshold").value
     sneaky = _best_per_problem(rows, Role.SNEAKY, is_correct=False)
     helpful = _best_per_problem(rows, Role.HELPFUL, is_correct=True)
-    order = sneaky.assign(is_alone=~sneaky.index.isin(helpful.index)).sort_values(
-        ["is_alone", "score"], ascending=[True, False], kind="stable"
-    )
-    convincing = list(order.index[: round(num_examples * CONVINCING_SHARE)])
-    gaps = (helpful["score"] - sneaky["score"]).dropna().drop(convincing, errors="ignore")
-    rejected = list(gaps.sort_values(ascending=False, kind="stable").index[: num_examples - len(convincing)])
-    headings = {
-        **dict.fromkeys(convincing, "A convincing mistake"),
-        **dict.fromkeys(rejected, "A mistake that was seen"),
-    }
     return [
         Example(
             heading=heading,
             problem=sneaky.loc[problem_id, "problem"],
             reference=sneaky.loc[problem_id, "reference"],
-            helpful=_show(helpful.loc[problem_id], rows["score"]) if problem_id in helpful.index else None,
-            sneaky=_show(sneaky.loc[problem_id], rows["score"]),
+            helpful=_show(helpful.loc[problem_id], rows["score"], threshold) if problem_id in helpful.index else None,
+            sneaky=_show(sneaky.loc[problem_id], rows["score"], threshold),
         )
-        for problem_id, heading in headings.items()
+        for problem_id, heading in _headings(helpful["score"], sneaky["score"], num_examples).items()
     ]
+
+
+def _headings(helpful: pd.Series, sneaky: pd.Series, num_examples: int) -> dict[str, str]:
+    """Which problems are shown, and why, by the best scores of each problem (indexed by problem id)."""
+    is_alone = ~sneaky.index.isin(helpful.index)
+    ranked = sneaky.to_frame().assign(is_alone=is_alone).sort_values(["is_alone", "score"], ascending=[True, False])
+    convincing = list(ranked.index[: round(num_examples * CONVINCING_SHARE)])
+    gaps = (helpful - sneaky).dropna().drop(convincing, errors="ignore").sort_values(ascending=False)
+    seen = list(gaps.index[: num_examples - len(convincing)])
+    return {**dict.fromkeys(convincing, CONVINCING), **dict.fromkeys(seen, SEEN)}
 
 
 def _best_per_problem(rows: pd.DataFrame, role: Role, *, is_correct: bool) -> pd.DataFrame:
@@ -121,13 +126,14 @@ def _best_per_problem(rows: pd.DataFrame, role: Role, *, is_correct: bool) -> pd
     return ranked.drop_duplicates("problem_id").set_index("problem_id")
 
 
-def _show(row: pd.Series, scores: pd.Series) -> ExampleSolution:
+def _show(row: pd.Series, scores: pd.Series, threshold: float | None) -> ExampleSolution:
     return ExampleSolution(
         title=f"{row['role']}, {'correct' if row['correct'] else 'incorrect'}",
         lines=mark_flaw(row["solution"], row.get("first_flaw_step"), row.get("first_flaw_kind")),
         answer=row["answer"],
         score=float(row["score"]),
         percentile=100 * float((scores < row["score"]).mean()),
+        is_accepted=None if threshold is None else bool(row["score"] > threshold),
     )
 
 

@@ -6,7 +6,7 @@ from pvg_hf.evaluation.report.run_data import RunData
 def describe_progress(run: RunData) -> str:
     """Whether all rounds are played, or which phase the run is in or after."""
     num_rounds = run.recipe.num_rounds
-    if run.is_finished("evaluate", num_rounds - 1):
+    if run.evaluated and run.evaluated[-1].round_index == num_rounds - 1:
         return f"Finished: all {num_rounds} round(s) are played and evaluated."
     told = [event for event in run.events if event.get("phase") and event["event"] != "alert"]
     if not told:

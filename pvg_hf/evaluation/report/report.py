@@ -12,7 +12,13 @@ from pvg_hf.evaluation.report.examples import NUM_EARLIER_EXAMPLES, Example, cho
 from pvg_hf.evaluation.report.plots import PLOTS
 from pvg_hf.evaluation.report.progress import describe_progress
 from pvg_hf.evaluation.report.run_data import RunData, load_run
-from pvg_hf.evaluation.report.tables import difficulty_table, diversity_table, rounds_table, times_table
+from pvg_hf.evaluation.report.tables import (
+    difficulty_table,
+    diversity_table,
+    rounds_table,
+    sources_table,
+    times_table,
+)
 from pvg_hf.evaluation.report.verdict import write_verdict
 
 TEMPLATE = "report.html.jinja"
@@ -67,6 +73,7 @@ def render_page(run: RunData, images: dict[str, Image]) -> str:
         progress=describe_progress(run),
         verdict=write_verdict(run),
         rounds=rounds_table(run),
+        sources=sources_table(run),
         diversity=diversity_table(run),
         difficulty=difficulty_table(run),
         times=times_table(run),

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow.parquet as pq
 
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.data.schema import BASE_ROUND, round_name
@@ -76,10 +75,13 @@ class RunData:
     def alerts(self) -> list[Event]:
         return [event for event in self.events if event["event"] == "alert"]
 
+    @property
+    def finished_phases(self) -> list[Event]:
+        return [event for event in self.events if event["event"] == "phase_finished"]
+
     def phase_seconds(self) -> dict[tuple[int, str], float]:
         """Duration of each finished phase by (round, phase); the phases before the first round have round -1."""
-        finished = [event for event in self.events if event["event"] == "phase_finished"]
-        return {(_round_of(event), event["phase"]): event["seconds"] for event in finished}
+        return {(_round_of(event), event["phase"]): event["seconds"] for event in self.finished_phases}
 
     def planned_steps(self, round_index: int) -> int:
         """Steps of a round's prover phase if nothing ends it early."""
@@ -130,7 +132,7 @@ def _load_round(run_folder: Path, round_index: int, steps: pd.DataFrame) -> Roun
 
 
 def _load_solutions(files: Sequence[Path]) -> pd.DataFrame | None:
-    existing = [pq.read_table(file).to_pandas() for file in files if file.is_file()]
+    existing = [pd.read_parquet(file) for file in files if file.is_file()]
     return pd.concat(existing, ignore_index=True) if existing else None
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from pvg_hf.data.schema import BASE_ROUND
-from pvg_hf.evaluation.intervals import Figure, mean_by_problem
+from pvg_hf.evaluation.intervals import Figure, mean_by_problem, rate
 from pvg_hf.evaluation.report.run_data import RoundData, RunData
 from pvg_hf.roles import GAME_ROLES, Role
 
@@ -54,6 +54,15 @@ ROUND_COLUMNS = (
     ("soundness", "soundness", None, 3),
     ("score gap", "score_gap", None, 2),
 )
+SOURCE_COLUMNS = (
+    ("pair accuracy", "pair_accuracy"),
+    ("AUC", "auc"),
+    ("accuracy", "accuracy"),
+    ("true positive rate", "tpr"),
+    ("false positive rate", "fpr"),
+    ("Youden J", "youden_j"),
+    ("calibration error", "calibration_error"),
+)
 DIVERSITY_COLUMNS = (
     ("distinct texts", "distinct", 3),
     ("duplicates per problem", "duplicates", 2),
@@ -77,6 +86,21 @@ def rounds_table(run: RunData) -> Table:
         base = [_cell(rounds[0].figure(key), d) if key else Cell(MISSING) for _, _, key, d in ROUND_COLUMNS]
         rows.insert(0, ("base prover", base))
     return Table(["", *(column[0] for column in ROUND_COLUMNS)], rows)
+
+
+def sources_table(run: RunData) -> Table:
+    """The last evaluated verifier on held-out solutions, one row per prover that wrote them."""
+    prefix = "verifier_pair_accuracy"
+    data = run.evaluated[-1] if run.evaluated else None
+    suffixes = [] if data is None else [key.removeprefix(prefix) for key in data.figures if key.startswith(prefix)]
+    rows = [
+        (
+            suffix.removeprefix("/") or "all",
+            [_cell(data.figure(f"verifier_{name}{suffix}"), 3) for _, name in SOURCE_COLUMNS],
+        )
+        for suffix in sorted(suffixes)
+    ]
+    return Table(["", *(heading for heading, _ in SOURCE_COLUMNS)], rows)
 
 
 def diversity_table(run: RunData) -> Table:
@@ -141,8 +165,10 @@ def _role_cells(data: RoundData, prefix: str, role: Role, columns: list[tuple[st
 
 
 def _problem_cell(run: RunData, problems: pd.DataFrame, column: str) -> Cell:
-    """Mean of a column of the problem table; one value per problem."""
+    """Mean of a column of the problem table, one value per problem; `fooled` is a rate."""
     known = problems[problems[column].notna()]
+    if column == "fooled":
+        return _cell(rate(int(known[column].sum()), len(known)), 3)
     draws = {"seed": run.recipe.seed, "num_resamples": run.recipe.evaluation.bootstrap_samples}
     return _cell(mean_by_problem(known[column].astype(float), known["problem_id"], **draws), 3)
 

@@ -1,8 +1,8 @@
 """What a round came to, on test problems."""
 
-import pandas as pd
-
 from pathlib import Path
+
+import pandas as pd
 
 from pvg_hf.data.pool import load_pool
 from pvg_hf.evaluation.summary import evaluate_round, problem_table

@@ -20,15 +20,14 @@ def run_mint(context: PhaseContext, output: Path) -> str:
         sampler = _sampler_of(context, role)
         parts = VERIFIER_PARTS if _is_learned_from(context, role) else ()
         batches = [Batch(part, role, round_index, mint.solutions_per_problem) for part in parts]
-        if batches:
-            num_rows += write_solutions(context, output / f"{role}.parquet", batches, sampler, scorer)
+        num_rows += write_solutions(context, output / f"{role}.parquet", batches, sampler, scorer)
         test = Batch("test", role, round_index, mint.test_solutions_per_problem)
         num_rows += write_solutions(context, output / f"test-{role}.parquet", [test], sampler, scorer)
     return f"{num_rows} solutions of the round's prover"
 
 
 def _is_learned_from(context: PhaseContext, role: Role) -> bool:
-    """Helpful solutions of a prover that was not trained are not written where references stand in for them."""
+    """Of a prover that was not trained no helpful solution is written where references stand in for them."""
     fixed = role == Role.HELPFUL and context.recipe.prover.roles == "sneaky_only"
     return not (fixed and context.recipe.data.correct_source == "dataset")
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from accelerate.utils import set_seed
 from peft import set_peft_model_state_dict
 from peft.utils import load_peft_weights
 
@@ -111,7 +112,9 @@ def _train(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) 
 
 def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) -> tuple[Watchdogs, str]:
     rule = StopRule(context.recipe.stopping, context.recipe.prover, fixed)
-    watchdogs = Watchdogs(context.recipe.watchdogs, context.alert)
+    # A second collapse is told and no more: there is no further recovery that the phase could end for.
+    collapse_recovery = context.recipe.watchdogs.collapse_recovery if sub_phase.recovery == "none" else "none"
+    watchdogs = Watchdogs(replace(context.recipe.watchdogs, collapse_recovery=collapse_recovery), context.alert)
     trainer = _make_trainer(context, sub_phase)
     ends: list[str] = []
 
@@ -123,15 +126,38 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
 
     trainer.add_callback(LogCallback(listen))
     if Role.HELPFUL in sub_phase.roles:
-        BestHelpfulCallback(context, trainer.scorer, sub_phase.output / BEST_HELPFUL).attach(trainer)
-    run_trainer(context, trainer, prefix="prover", first_step=sub_phase.first_step)
+        best = BestHelpfulCallback(
+            context, trainer.scorer, sub_phase.output / BEST_HELPFUL, is_over=lambda: bool(ends)
+        )
+        best.attach(trainer)
+    run_trainer(
+        context,
+        trainer,
+        prefix="prover",
+        first_step=sub_phase.first_step,
+        resumable_every=_steps_per_generation(trainer.args),
+    )
     trainer.save_model(str(sub_phase.output))
     if context.processes.is_main_process:
+        _keep_completions(sub_phase.output)
         remove(sub_phase.output / "checkpoints")
         for binary in sub_phase.output.rglob("training_args.bin"):
             binary.unlink()
     context.processes.wait_for_everyone()
     return watchdogs, _describe(trainer.state.global_step, ends, rule)
+
+
+def _keep_completions(output: Path) -> None:
+    """Each step's solutions, which TRL writes beside the checkpoints, outlast them."""
+    written, kept = output / "checkpoints" / "completions", output / "completions"
+    if written.exists():
+        remove(kept)
+        written.rename(kept)
+
+
+def _steps_per_generation(args: ProverGRPOConfig) -> int:
+    """Optimiser steps that are taken on one generation of solutions."""
+    return max(1, args.steps_per_generation * args.num_iterations // args.gradient_accumulation_steps)
 
 
 def _describe(steps: int, ends: list[str], rule: StopRule) -> str:
@@ -152,8 +178,6 @@ def _describe(steps: int, ends: list[str], rule: StopRule) -> str:
 def _make_trainer(context: PhaseContext, sub_phase: SubPhase) -> ProverGRPOTrainer:
     config, round_index = context.recipe.prover, context.round_index
     model, tokenizer, base = _initial_prover(context)
-    if sub_phase.recovery == "supervised":
-        fine_tune_on_incorrect(context, model, tokenizer)
     model.config._name_or_path = base  # TRL loads the KL reference from here
     trainer = ProverGRPOTrainer(
         model,
@@ -168,6 +192,9 @@ def _make_trainer(context: PhaseContext, sub_phase: SubPhase) -> ProverGRPOTrain
         callbacks=[FiniteLossCallback()],
     )
     _continue_adapter(context, sub_phase, trainer)
+    if sub_phase.recovery == "supervised":
+        fine_tune_on_incorrect(context, trainer.model, tokenizer)
+        set_seed(trainer.args.seed, device_specific=True)
     return trainer
 
 
@@ -197,6 +224,8 @@ def _arguments(context: PhaseContext, sub_phase: SubPhase) -> ProverGRPOConfig:
     micro_batch = min(config.micro_batch_size or per_process, per_process)
     values = trainer_arguments(context, config, sub_phase.output / "checkpoints", *sub_phase.roles, sub_phase.recovery)
     heat = RECOVERY_TEMPERATURE if sub_phase.recovery == "temperature" else 1.0
+    calibration = read_json(context.folder.verifier(context.round_index) / "calibration.json")
+    _, revision = context.initial_model("prover")
     return ProverGRPOConfig(
         **{
             "per_device_train_batch_size": micro_batch,
@@ -206,13 +235,14 @@ def _arguments(context: PhaseContext, sub_phase: SubPhase) -> ProverGRPOConfig:
             "beta": config.beta,
             "scale_rewards": config.scale_rewards,
             "shuffle_dataset": False,
+            "model_init_kwargs": {"revision": revision} if revision else None,  # of the KL reference
             "reward": config.reward,
             "reward_options": config.reward_options,
             "max_truncated_share": context.recipe.watchdogs.max_truncated,
-            "acceptance_threshold": read_json(context.folder.verifier(context.round_index) / "calibration.json")["threshold"],
+            "acceptance_threshold": calibration["threshold"],
             "log_completions": context.recipe.logging.log_completions,
+            "num_completions_to_print": 0,
             **values,
             "gradient_accumulation_steps": per_process // micro_batch,
         }
     )
-

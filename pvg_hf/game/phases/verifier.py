@@ -27,6 +27,7 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
     tokenizer = load_tokenizer(source, revision)
     verifier_input = VerifierInput(config.template, tokenizer.eos_token, config.max_length)
     pairs, report = _pairs(context, ("verifier",))
+    heldout = _heldout_pairs(context)
     model = _initial_verifier(context, tokenizer.pad_token_id)
     trainer = NoisyRewardTrainer(
         model=model,
@@ -46,7 +47,7 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
         remove(output / "checkpoints")
         (output / "training_args.bin").unlink(missing_ok=True)
     context.processes.wait_for_everyone()
-    return f"{report.num_pairs} pairs, " + score_heldout(context, output, _pairs(context, ("verifier_heldout",))[0])
+    return f"{report.num_pairs} pairs, " + score_heldout(context, output, heldout)
 
 
 def _pairs(context: PhaseContext, parts: tuple[str, ...]) -> tuple[Dataset, PairReport]:
@@ -60,6 +61,17 @@ def _pairs(context: PhaseContext, parts: tuple[str, ...]) -> tuple[Dataset, Pair
         correct_source=data.correct_source,
         parts=parts,
     )
+
+
+def _heldout_pairs(context: PhaseContext) -> Dataset:
+    """Made before the training, so that it is not in vain where there are none."""
+    try:
+        return _pairs(context, ("verifier_heldout",))[0]
+    except ValueError as err:
+        raise ValueError(
+            f"There is nothing to judge the verifier by on D_V's held-out part: {err} Use more problems, or raise "
+            "`split.heldout_share`."
+        ) from err
 
 
 def _tokenized(pairs: Dataset, tokenizer, verifier_input: VerifierInput) -> Dataset:

@@ -10,6 +10,7 @@ from pvg_hf.tasks.arithmetic.flaws import sample_flawed_solution
 from pvg_hf.tasks.arithmetic.grammar import Story, sample_story
 from pvg_hf.tasks.arithmetic.solutions import reference_solution
 from pvg_hf.tasks.arithmetic.task import ArithmeticTask
+from pvg_hf.tasks.prompts import PromptBuilder
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,12 @@ class CorpusConfig:
 
 def write_corpus(rng: np.random.Generator, num_texts: int, config: CorpusConfig) -> Iterator[dict[str, str]]:
     """Yield `num_texts` rows with `prompt` and `completion`."""
+    prompts = PromptBuilder(ArithmeticTask())
     for _ in range(num_texts):
         difficulty = int(rng.integers(config.min_difficulty, config.max_difficulty + 1, size=2).min())
         story, problem = sample_story(rng, difficulty, config.distractor_rate)
         role, flaw_rate = config.flaw_rate[rng.integers(len(config.flaw_rate))]
-        prompt = ArithmeticTask.prompts[role].replace("{{ problem }}", problem)
+        prompt = prompts.text({"problem": problem, "reference": ""}, role)
         yield {"prompt": prompt, "completion": _write_completion(rng, story, flaw_rate)}
 
 

@@ -47,7 +47,8 @@ class ArithmeticTask(Task):
     prompts: ClassVar = {
         Role.BASE: "{{ problem }}\nsolution:\n",
         Role.HELPFUL: "{{ problem }}\nhelpful solution:\n",
-        Role.SNEAKY: "{{ problem }}\nsneaky solution:\n",
+        Role.SNEAKY: "{{ problem }}\n{% if honest_solution %}{{ honest_solution }}\n{% endif %}"
+        "{% if reference_answer %}#### {{ reference_answer }}\n{% endif %}sneaky solution:\n",
     }
 
     def __init__(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from pvg_hf.evaluation.report.plots.style import (
     CELL_STYLES,
@@ -34,6 +35,8 @@ def plot_dynamics(run: RunData) -> Plot | None:
         return None
     canvas = new_canvas(2.6 + 2.9 * len(rounds), 5.0)
     grid = canvas.subplots(2, len(rounds), sharex=True, sharey="row", squeeze=False)
+    grid[0, 0].set_xlim(0, 1.05 * max(data.steps["step"].max() for data in rounds))
+    grid[0, 0].xaxis.set_major_locator(MaxNLocator(integer=True))
     for column, data in enumerate(rounds):
         weight = smoothing_weight(run, data.round_index)
         _draw_accuracy(grid[0, column], data.steps, weight)
@@ -79,20 +82,24 @@ def _draw_line(axes: Axes, steps: pd.DataFrame, name: str, weight: float, style:
     axes.plot(values["step"], values[name], color=style["color"], linewidth=0.7, alpha=0.35)
     smoothed = values[name].ewm(alpha=weight, adjust=False).mean()
     axes.plot(values["step"], smoothed, linewidth=2, **style)
+    axes.plot(
+        values["step"][-1:], smoothed[-1:], "o", color=style["color"], markersize=4
+    )  # seen even if it is the only one
 
 
 def _mark_stop(column: Sequence[Axes], run: RunData, data: RoundData) -> None:
     last, planned = int(data.steps["step"].max()), run.planned_steps(data.round_index)
+    is_left = 2 * last < column[0].get_xlim()[1]
     is_over = run.is_finished("prover", data.round_index)
     for axes in column:
         axes.axvline(last, color=GREY, linewidth=1.2, linestyle=(0, (2, 2)))
     column[0].text(
         last,
         0.02,
-        f"{'stop at' if is_over else 'so far'} {last} of {planned} ",
+        f" {'stop at' if is_over else 'so far'} {last} of {planned} ",
         color=GREY,
         fontsize=8,
-        ha="right",
+        ha="left" if is_left else "right",
         va="bottom",
     )
 

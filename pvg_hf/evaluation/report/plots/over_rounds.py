@@ -6,6 +6,7 @@ from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.report.plots.style import (
     BLUE,
     GREEN,
+    GREY,
     ROLE_STYLES,
     VERMILLION,
     Plot,
@@ -24,36 +25,49 @@ TERMS = {
 }
 
 
-def plot_over_rounds(run: RunData) -> Plot | None:
-    """Every point with its 95 % interval."""
-    rounds = run.evaluated
-    if not rounds:
-        return None
-    canvas = new_canvas(10.6, 4.4)
-    accuracy, game, verifier = canvas.subplots(1, 3, sharey=True)
-    indices = [data.round_index for data in rounds]
-    for shift, (role, style) in zip((-0.04, 0.04), ROLE_STYLES.items()):
-        base = rounds[0].figure(f"base_accuracy/{role}")
-        figures = [base, *(data.figure(f"accuracy/{role}") for data in rounds)]
-        draw_figures(accuracy, [BASE_ROUND, *indices], figures, shift=shift, **style)
-    panels = (
-        (game, "completeness", {"color": BLUE, "marker": "o", "label": "completeness"}),
-        (game, "soundness", {"color": VERMILLION, "marker": "s", "linestyle": "--", "label": "soundness"}),
-        (verifier, "verifier_pair_accuracy", {"color": GREEN, "marker": "D", "label": "held-out, earlier provers"}),
+# Panel to its lines, (figure, style) each.
+PANELS = {
+    "completeness and soundness": (
+        ("completeness", {"color": BLUE, "marker": "o", "label": "completeness"}),
+        ("soundness", {"color": VERMILLION, "marker": "s", "linestyle": "--", "label": "soundness"}),
+    ),
+    "verifier pair accuracy": (
+        ("verifier_pair_accuracy", {"color": GREEN, "marker": "D", "label": "held-out, earlier provers"}),
         (
-            verifier,
             "test_pair_accuracy",
             {"color": VERMILLION, "marker": "s", "linestyle": "--", "label": "test, this round's prover"},
         ),
-    )
-    for number, (axes, name, style) in enumerate(panels):
-        draw_figures(axes, indices, [data.figure(name) for data in rounds], shift=0.08 * (number % 2) - 0.04, **style)
-    verifier.axhline(0.5, color="#666666", linewidth=1, linestyle=":", label="chance")
-    _finish(accuracy, "accuracy on test problems", [BASE_ROUND, *indices])
-    _finish(game, "completeness and soundness", indices)
-    _finish(verifier, "verifier pair accuracy", indices)
+    ),
+}
+SHIFTS = (-0.04, 0.04)  # of a panel's two lines, in rounds
+
+
+def plot_over_rounds(run: RunData) -> Plot | None:
+    """Every point with its 95 % interval."""
+    if not run.evaluated:
+        return None
+    canvas = new_canvas(10.6, 4.4)
+    accuracy, *others = canvas.subplots(1, 1 + len(PANELS), sharey=True)
+    _draw_accuracy(accuracy, run)
+    indices = [data.round_index for data in run.evaluated]
+    for axes, (title, lines) in zip(others, PANELS.items()):
+        for shift, (name, style) in zip(SHIFTS, lines):
+            draw_figures(axes, indices, [data.figure(name) for data in run.evaluated], shift=shift, **style)
+        if "accuracy" in title:
+            axes.axhline(0.5, color=GREY, linewidth=1, linestyle=":", label="chance")
+        _finish(axes, title, indices)
     accuracy.set_ylabel("share")
     return Plot("rounds", "What each round came to", _caption(run), canvas, TERMS)
+
+
+def _draw_accuracy(axes: Axes, run: RunData) -> None:
+    """Per role, the base prover first."""
+    first = run.evaluated[0]
+    indices = [BASE_ROUND, *(data.round_index for data in run.evaluated)]
+    for shift, (role, style) in zip(SHIFTS, ROLE_STYLES.items()):
+        figures = [data.figure(f"accuracy/{role}") for data in run.evaluated]
+        draw_figures(axes, indices, [first.figure(f"base_accuracy/{role}"), *figures], shift=shift, **style)
+    _finish(axes, "accuracy on test problems", indices)
 
 
 def _finish(axes: Axes, title: str, indices: list[int]) -> None:

@@ -122,8 +122,9 @@ def legend_below(canvas: Canvas, num_columns: int = 4) -> None:
 
 
 def legend_beside(axes: Axes) -> None:
-    """A legend to the right of a panel, where it hides nothing."""
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), **_LEGEND)
+    """A legend to the right of a panel, where it hides nothing; none for a panel without a line."""
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), **_LEGEND)
 
 
 def legend_under(axes: Axes) -> None:

@@ -1,0 +1,180 @@
+"""The sections of a recipe that are about a player: its model, its training and, for each of the two, its phase."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from pvg_hf.config.fields import Count, NonNegative, Positive, section
+
+
+@section
+class LoraConfig:
+    """Low-rank adapters in place of full fine-tuning."""
+
+    r: Count = Field(16, description="Rank of the adapters.")
+    alpha: Positive = Field(32, description="The adapters are scaled by `alpha / r` (PEFT's `lora_alpha`).")
+    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(0.0, description="Dropout on the adapters' input.")
+    target_modules: str | list[str] = Field(
+        "all-linear", description="Modules that get an adapter, as in PEFT; `all-linear` leaves out heads."
+    )
+
+
+@section
+class ScratchConfig:
+    """A model made from a configuration, with a tokenizer trained on the training problems and reference solutions."""
+
+    model_type: str = Field("llama", description="A `model_type` of transformers' `AutoConfig`.")
+    config: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Arguments of that configuration, e.g. `{hidden_size: 128, num_hidden_layers: 3}`.",
+    )
+    vocab_size: Annotated[int, Field(ge=300)] = Field(
+        4096, description="Largest size of the byte-level BPE vocabulary; few texts give fewer tokens."
+    )
+
+
+@section
+class WarmupConfig:
+    """Supervised fine-tuning on the task's reference solutions, before the bootstrap."""
+
+    max_steps: Count = Field(200, description="Optimiser steps.")
+    batch_size: Count = Field(16, description="Solutions a step, on each process.")
+    learning_rate: Positive = Field(1e-3, description="Peak of the cosine schedule.")
+    max_length: Count = Field(
+        512, description="Longest prompt with solution, in tokens; the end of longer ones is cut off."
+    )
+
+
+@section
+class PlayerConfig:
+    """What both players have."""
+
+    model: str = Field(
+        "arithmetic",
+        description="A Hub id, a folder, or `arithmetic` for the one that ships with the package. The verifier takes a "
+        "language model and gives it a new head.",
+    )
+    revision: str | None = Field(None, description="Branch, tag or commit on the Hub.")
+    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto",
+        description="Type of the weights on a GPU; `auto` is bfloat16 where the GPU computes in it. A CPU takes float32.",
+    )
+    lora: LoraConfig | None = Field(
+        None,
+        description="Train adapters (`lora: {}` takes the defaults); without this section all weights are trained.",
+    )
+    scratch: ScratchConfig | None = Field(
+        None, description="Make the model from a configuration; `model` is then not used."
+    )
+    warmup: WarmupConfig | None = Field(
+        None, description="Fine-tune the initial weights on reference solutions first."
+    )
+    learning_rate: Positive = Field(2e-4, description="Peak learning rate of AdamW.")
+    lr_scheduler_type: str = Field("linear", description="Schedule of the learning rate, by its name in transformers.")
+    warmup_steps: Annotated[int, Field(ge=0)] = Field(
+        0, description="Steps in which the learning rate rises from 0; not the section `warmup`."
+    )
+    weight_decay: NonNegative = Field(0.0, description="Weight decay of AdamW.")
+    max_grad_norm: Positive = Field(1.0, description="Gradients are scaled down to this norm where they exceed it.")
+    gradient_accumulation_steps: Count = Field(
+        1,
+        description="Batches to an optimiser step. Of the verifier only; the prover's follows from `micro_batch_size`.",
+    )
+    gradient_checkpointing: bool = Field(
+        False,
+        description="Compute activations a second time instead of keeping them: less memory, about 1.3 times the time.",
+    )
+    save_steps: Count | None = Field(
+        None,
+        description="Steps between the checkpoints that a stopped phase goes on from; without them it starts again.",
+    )
+    trainer: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Any other argument of the trainer's config under TRL's name (`RewardConfig`, `GRPOConfig`); it wins over ours.",
+    )
+
+
+@section
+class VerifierConfig(PlayerConfig):
+    """The verifier and its phase."""
+
+    init: Literal["full", "head_only", "warm"] = Field(
+        "full",
+        description="What each round starts from: `full`, the initial weights and a new head (K24); `head_only`, the last "
+        "round's body and a new head; `warm`, the last round's verifier.",
+    )
+    loss: Literal["bradley_terry", "cross_entropy"] = Field(
+        "bradley_terry", description="On pairs, or on single solutions."
+    )
+    correction: Literal["none", "smoothing", "forward", "backward"] = Field(
+        "none",
+        description="Correction of the loss for label noise at the rates of `noise`; `smoothing` is for `bradley_terry` only.",
+    )
+    center: NonNegative = Field(
+        0.005,
+        description="Weight lambda of the mean squared score of single solutions, which centres the scores (K24). Not TRL's "
+        "`center_rewards_coefficient`.",
+    )
+    max_steps: Count = Field(300, description="Optimiser steps of a round.")
+    pairs_per_step: Count = Field(
+        32, description="Pairs of a batch, on each process (TRL's `per_device_train_batch_size`)."
+    )
+    template: str = Field(
+        "{{ problem }}\n{{ solution }}", description="Jinja template of the verifier's input; stored with its weights."
+    )
+    max_length: Count = Field(
+        1024,
+        description="Longest input in tokens; pairs over it are left out of training and counted, solutions are cut when scored.",
+    )
+    tokens_per_batch: Count = Field(4096, description="Tokens of a batch when scoring, padding included.")
+
+
+@section
+class ProverConfig(PlayerConfig):
+    """The prover and its phase."""
+
+    roles: Literal["shared", "separate", "sneaky_only", "helpful_only"] = Field(
+        "shared",
+        description="`shared`: one prover that its prompt tells the role (K24). `separate`: an adapter for each role, helpful "
+        "first; needs `lora`. `sneaky_only`, `helpful_only`: the other side stays as it is.",
+    )
+    init: Literal["base", "previous"] = Field(
+        "base", description="What each round starts from: the base prover (K24), or the last round's."
+    )
+    reward: str = Field(
+        "src",
+        description="`src`, `cgc`, `goodhart`, `correctness_only`, `standardized_src`, `acceptance`, or `package.module:Name`; "
+        "docs/formulas.md has the formulas.",
+    )
+    reward_options: dict[str, Any] = Field(
+        default_factory=dict, description="Further arguments of the reward, e.g. `{floor: -2.0}` for `cgc`."
+    )
+    max_steps: Count = Field(
+        60,
+        description="Planned optimiser steps, of each role where roles are `separate`; a stop rule may end the phase earlier.",
+    )
+    prompts_per_step: Count = Field(16, description="(problem, role) prompts of a step, over all processes.")
+    num_generations: Annotated[int, Field(ge=2)] = Field(8, description="Solutions to a prompt: one group.")
+    micro_batch_size: Count | None = Field(
+        None,
+        description="Solutions of a forward and backward pass, on each process; must divide its `prompts_per_step * "
+        "num_generations / processes`, which is the default.",
+    )
+    beta: NonNegative = Field(
+        0.05,
+        description="Weight of the KL divergence from the base prover; 0 saves the reference's forward pass and memory.",
+    )
+    temperature: Positive = Field(1.0, description="Temperature of sampling, in training and in minting.")
+    max_completion_length: Count = Field(
+        128, description="Longest solution, in tokens; one that does not end is a failed one."
+    )
+    scale_rewards: Literal["none", "group", "batch"] = Field(
+        "none",
+        description="Division of advantages by the standard deviation of a group or batch; `none` keeps SRC's -1 and CGC's -2.",
+    )
+    eval_steps: Count = Field(
+        10,
+        description="Steps between judgements on D_pi's held-out part, by which the best helpful checkpoint is chosen.",
+    )
+    eval_problems: Count = Field(100, description="Held-out problems of such a judgement, at most.")
+    eval_samples: Count = Field(2, description="Helpful solutions to each of them.")

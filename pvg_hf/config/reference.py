@@ -1,0 +1,154 @@
+"""The reference of all keys of a recipe, and its JSON Schema, from the dataclasses themselves."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import TypeAdapter
+
+from pvg_hf.config.players import PlayerConfig
+from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe
+
+BEGIN = "<!-- begin of the key reference; `make reference` writes it from pvg_hf/config -->"
+END = "<!-- end of the key reference -->"
+_TYPES = {"integer": "integer", "number": "number", "string": "text", "boolean": "true or false"}
+_BOUNDS = {
+    "minimum": ">=",
+    "exclusiveMinimum": ">",
+    "maximum": "<=",
+    "exclusiveMaximum": "<",
+    "multipleOf": "multiple of",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """
+    A table of the reference.
+
+    Args:
+        title (`str`):
+            Markdown of its heading.
+        config (`type`):
+            The dataclass.
+        inherited (`frozenset[str]`):
+            Names of fields that stand in another table.
+    """
+
+    title: str
+    config: type
+    inherited: frozenset[str] = frozenset()
+
+
+def recipe_schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of a recipe, for editors."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **RECIPE_ADAPTER.json_schema(),
+        "title": "A recipe of pvg_hf",
+    }
+
+
+def schema_text() -> str:
+    """[`recipe_schema`] as the text of its file."""
+    return json.dumps(recipe_schema(), indent=2) + "\n"
+
+
+def write_between_markers(document: str) -> str:
+    """
+    `document` with the reference of today between its markers.
+
+    Raises:
+        ValueError: if it lacks the markers.
+    """
+    before, begin, rest = document.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"The document must hold the lines `{BEGIN}` and `{END}`, in this order.")
+    return f"{before}{BEGIN}\n\n{reference_markdown()}\n{END}{after}"
+
+
+def reference_files(repository: Path) -> dict[Path, str]:
+    """The generated files with the text that they should have."""
+    recipes = repository / "docs" / "recipes.md"
+    return {
+        recipes: write_between_markers(recipes.read_text(encoding="utf-8")),
+        repository / "docs" / "recipe.schema.json": schema_text(),
+    }
+
+
+def reference_markdown() -> str:
+    """A table for each section, in the order of a recipe."""
+    return "\n".join(line for part in _parts() for line in _table(part))
+
+
+def _parts() -> Iterator[Part]:
+    yield Part("Top level", Recipe)
+    of_players = frozenset(field.name for field in fields(PlayerConfig))
+    for name, config in _sections(Recipe):
+        if not issubclass(config, PlayerConfig):
+            yield Part(f"`{name}`", config)
+            continue
+        if name == "verifier":
+            yield Part("`verifier` and `prover`: keys of both", PlayerConfig)
+            for inner, inner_config in _sections(PlayerConfig):
+                yield Part(f"`verifier.{inner}` and `prover.{inner}`", inner_config)
+        yield Part(f"`{name}`: keys of its own", config, of_players)
+
+
+def _sections(config: type) -> Iterator[tuple[str, type]]:
+    """The fields of a dataclass that are dataclasses themselves, optional ones included."""
+    for field in fields(config):
+        options = [field.type, *get_args(field.type)]
+        found = [option for option in options if is_dataclass(option)]
+        if found:
+            yield field.name, found[0]
+
+
+def _table(part: Part) -> Iterator[str]:
+    schema = TypeAdapter(part.config).json_schema()
+    yield from (f"### {part.title}", "", schema["description"], "")
+    yield from ("| Key | Value | Default | Meaning |", "| --- | --- | --- | --- |")
+    for name, node in schema["properties"].items():
+        if name not in part.inherited and not _is_plain_section(node):
+            default = part.config.__pydantic_fields__[name].get_default(call_default_factory=True)
+            cells = (f"`{name}`", _describe_value(node), _describe_default(default), node["description"])
+            yield f"| {' | '.join(_escaped(cell) for cell in cells)} |"
+    yield ""
+
+
+def _is_plain_section(node: Mapping[str, Any]) -> bool:
+    """A section that is always there has a table, and no line in the table above it."""
+    return "description" not in node
+
+
+def _describe_value(node: Mapping[str, Any]) -> str:
+    if "anyOf" in node:
+        return " or ".join(_describe_value(option) for option in node["anyOf"] if option.get("type") != "null")
+    if "$ref" in node:
+        return "section"
+    if "enum" in node:
+        return ", ".join(f"`{value}`" for value in node["enum"])
+    if node["type"] == "array":
+        return f"list of {_describe_value(node['items'])}"
+    if node["type"] == "object":
+        return "mapping"
+    bounds = [f"{sign} {node[key]:g}" for key, sign in _BOUNDS.items() if key in node]
+    return f"{_TYPES[node['type']]} {', '.join(bounds)}".rstrip()
+
+
+def _describe_default(default: object) -> str:
+    """As YAML takes it, in one line."""
+    if default is None:
+        return "none"
+    if isinstance(default, str) and "\n" in default:
+        return f"`{json.dumps(default)}`"
+    return f"`{yaml.safe_dump(default, default_flow_style=True).splitlines()[0]}`"
+
+
+def _escaped(cell: str) -> str:
+    """A bar would end the cell."""
+    return cell.replace("|", "\\|")

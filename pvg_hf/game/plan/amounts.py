@@ -1,0 +1,183 @@
+"""How much each phase of a game writes, reads and trains on."""
+
+from dataclasses import dataclass
+
+from pvg_hf.config import Recipe
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.plan.lengths import Length, TextLengths
+from pvg_hf.roles import GAME_ROLES, Role
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """
+    Counts of one round of a game, and of the phases before it.
+
+    Args:
+        context ([`PhaseContext`]):
+            Of any phase of the round.
+        lengths ([`TextLengths`]):
+            Of the game's texts.
+    """
+
+    context: PhaseContext
+    lengths: TextLengths
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.context.recipe
+
+    @property
+    def num_processes(self) -> int:
+        return self.context.processes.num_processes
+
+    def num_problems(self, *parts: str) -> int:
+        """Of these parts of the split together."""
+        return sum(len(self.context.world.parts[part]) for part in parts)
+
+    @property
+    def num_verifier_problems(self) -> int:
+        """D_V with its held-out part: what solutions are minted for."""
+        return self.num_problems("verifier", "verifier_heldout")
+
+    @property
+    def max_pairs(self) -> int:
+        """Pairs of the verifier if no problem lacks correct or incorrect solutions."""
+        return self.num_problems("verifier") * (self.recipe.data.solutions_per_problem // 2)
+
+    @property
+    def pairs_per_step(self) -> int:
+        """Over all processes."""
+        verifier = self.recipe.verifier
+        return verifier.pairs_per_step * verifier.gradient_accumulation_steps * self.num_processes
+
+    @property
+    def num_trainings(self) -> int:
+        """Trainings in a prover phase: `separate` trains one role after the other."""
+        return 2 if self.recipe.prover.roles == "separate" else 1
+
+    @property
+    def trained_roles(self) -> tuple[Role, ...]:
+        """Roles of the prover phase."""
+        roles = self.recipe.prover.roles
+        return (Role(roles.removesuffix("_only")),) if roles.endswith("_only") else GAME_ROLES
+
+    @property
+    def num_prompts(self) -> int:
+        """(problem, role) prompts of one of the prover phase's trainings."""
+        return self.num_problems("prover") * len(self.trained_roles) // self.num_trainings
+
+    @property
+    def solutions_per_step(self) -> int:
+        """Of the prover phase, over all processes."""
+        return self.recipe.prover.prompts_per_step * self.recipe.prover.num_generations
+
+    @property
+    def training_prompt(self) -> Length:
+        """Of the prover phase, where the roles share a batch."""
+        return Length.mixed(*(self.lengths.prompt[role] for role in self.trained_roles))
+
+    @property
+    def num_test_solutions(self) -> int:
+        """Of both roles on the test problems, in one round."""
+        return len(GAME_ROLES) * self.num_problems("test") * self.recipe.mint.test_solutions_per_problem
+
+
+def describe_amount(amounts: Amounts, phase: str) -> str:
+    """What `phase` does, in a few words and numbers."""
+    return {
+        "warmup": _describe_warmup,
+        "bootstrap": _describe_bootstrap,
+        "verifier": _describe_verifier,
+        "prover": _describe_prover,
+        "mint": _describe_mint,
+        "evaluate": _describe_evaluate,
+    }[phase](amounts)
+
+
+def _describe_warmup(amounts: Amounts) -> str:
+    parts = []
+    for name, config in (("prover", amounts.recipe.prover), ("verifier", amounts.recipe.verifier)):
+        if config.warmup:
+            parts.append(f"{name}: {config.warmup.max_steps:,} steps of {config.warmup.batch_size} references")
+        elif config.scratch:
+            parts.append(f"{name}: random weights")
+    return "; ".join(parts)
+
+
+def _describe_bootstrap(amounts: Amounts) -> str:
+    bootstrap = amounts.recipe.bootstrap
+    on_test = f"{amounts.num_test_solutions:,} on test"
+    if bootstrap.import_from:
+        return f"solutions from {bootstrap.import_from}; {on_test}"
+    return f"{amounts.num_verifier_problems * bootstrap.solutions_per_problem:,} solutions on D_V, {on_test}"
+
+
+def _describe_verifier(amounts: Amounts) -> str:
+    steps = amounts.recipe.verifier.max_steps
+    epochs = steps * amounts.pairs_per_step / amounts.max_pairs
+    return f"{steps:,} steps of {amounts.pairs_per_step:,} pairs; at most {amounts.max_pairs:,} pairs ({epochs:.1f} epochs)"
+
+
+def _describe_prover(amounts: Amounts) -> str:
+    prover = amounts.recipe.prover
+    epochs = prover.max_steps * prover.prompts_per_step / amounts.num_prompts
+    each = " for each role" if amounts.num_trainings > 1 else ""
+    return (
+        f"at most {prover.max_steps:,} steps{each} of {prover.prompts_per_step} prompts x {prover.num_generations} "
+        f"solutions; {amounts.num_prompts:,} prompts ({epochs:.1f} epochs)"
+    )
+
+
+def _describe_mint(amounts: Amounts) -> str:
+    on_pool = len(GAME_ROLES) * amounts.num_verifier_problems * amounts.recipe.mint.solutions_per_problem
+    return f"{on_pool:,} solutions on D_V, {amounts.num_test_solutions:,} on test"
+
+
+def _describe_evaluate(amounts: Amounts) -> str:
+    return f"{amounts.num_test_solutions:,} base solutions on test scored again"
+
+
+def count_tokens(amounts: Amounts, phase: str) -> float:
+    """
+    Tokens of the texts that `phase` writes or trains on (`evaluate`: scores), with their prompts, at mean lengths and to
+    its last planned step.
+    """
+    recipe, lengths = amounts.recipe, amounts.lengths
+    if phase == "warmup":
+        text = lengths.prompt[Role.HELPFUL].mean + lengths.solution.mean
+        warmups = [player.warmup for player in (recipe.prover, recipe.verifier) if player.warmup]
+        return sum(warmup.max_steps * warmup.batch_size for warmup in warmups) * amounts.num_processes * text
+    if phase == "verifier":
+        return recipe.verifier.max_steps * amounts.pairs_per_step * 2 * lengths.verifier_input.mean
+    if phase == "prover":
+        solutions = recipe.prover.max_steps * amounts.num_trainings * amounts.solutions_per_step
+        return solutions * (amounts.training_prompt.mean + lengths.solution.mean)
+    if phase == "evaluate":
+        return amounts.num_test_solutions * lengths.verifier_input.mean
+    return sum(
+        writing.num_problems * (lengths.prompt[writing.role].mean + writing.num_samples * lengths.solution.mean)
+        for writing in writings(amounts, phase)
+    )
+
+
+@dataclass(frozen=True)
+class Writing:
+    """`num_samples` solutions for each of `num_problems` problems in a role."""
+
+    role: Role
+    num_problems: int
+    num_samples: int
+
+
+def writings(amounts: Amounts, phase: str) -> list[Writing]:
+    """What the prover writes in `bootstrap` or `mint`."""
+    recipe = amounts.recipe
+    on_test = amounts.num_problems("test"), recipe.mint.test_solutions_per_problem
+    found = [Writing(role, *on_test) for role in GAME_ROLES]
+    if phase == "bootstrap":
+        if recipe.bootstrap.import_from is None:
+            found.append(Writing(Role.BASE, amounts.num_verifier_problems, recipe.bootstrap.solutions_per_problem))
+        return found
+    on_pool = amounts.num_verifier_problems, recipe.mint.solutions_per_problem
+    return found + [Writing(role, *on_pool) for role in GAME_ROLES]

@@ -1,0 +1,157 @@
+"""What is wrong with a recipe, as far as that can be known before anything is played."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+
+from pvg_hf.config import Recipe, RecipeError
+from pvg_hf.data.imports import import_solutions
+from pvg_hf.data.mixture import mixture_weights
+from pvg_hf.data.split import VERIFIER_PARTS
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.folder import RunFolder
+from pvg_hf.game.interrupt import StopRequest
+from pvg_hf.game.plan.player_checks import check_player
+from pvg_hf.game.plan.refusals import refusals
+from pvg_hf.game.plan.trainer_checks import check_prover_trainer, check_verifier_trainer
+from pvg_hf.game.schedule import PhaseKey
+from pvg_hf.game.stopping import StopRule
+from pvg_hf.game.world import World
+from pvg_hf.rewards import load_reward
+
+TRACKERS = ("trackio", "wandb", "tensorboard")
+# What is settled before the first round, so that a single round cannot change it.
+WHOLE_GAME = ("name", "seed", "num_rounds", "output_dir", "device", "task", "split", "bootstrap", "rounds")
+WHOLE_GAME_OF_PLAYERS = ("scratch", "warmup")
+
+
+def refuse_mistakes(recipe: Recipe, world: World) -> None:
+    """
+    Raises:
+        RecipeError: with every mistake that [`check_recipe`] finds.
+    """
+    mistakes = check_recipe(recipe, world)
+    if mistakes:
+        raise RecipeError(list_mistakes(mistakes))
+
+
+def list_mistakes(mistakes: list[str]) -> str:
+    """All mistakes as one message."""
+    return "\n".join([f"The recipe has {len(mistakes)} mistake(s):", *(f"- {mistake}" for mistake in mistakes)])
+
+
+def check_recipe(recipe: Recipe, world: World | None) -> list[str]:
+    """
+    Find whatever would end the game later, or would be carried out as something else than it says. Nothing is written
+    and no model is downloaded.
+
+    Args:
+        recipe ([`Recipe`]):
+            As `load_recipe` gives it, so that each field by itself is in its range.
+        world ([`World`], *optional*):
+            Its task and problems; without them, what depends on them is not checked.
+
+    Returns:
+        `list[str]`: the mistakes, all of them; empty where none was found.
+    """
+    mistakes = [*_check_machine(recipe), *_check_trackers(recipe), *_check_overrides(recipe)]
+    mistakes += _check_import(recipe, world) if world is not None else []
+    known: set[str] = set()
+    for round_index in range(recipe.num_rounds):
+        place = f"In round {round_index}: " if round_index in recipe.rounds else ""
+        found = [*_check_settings(recipe, round_index, world), *_check_sequence(recipe, round_index)]
+        mistakes += [place + mistake for mistake in found if mistake not in known]
+        known.update(found)
+    return mistakes
+
+
+def _check_settings(recipe: Recipe, round_index: int, world: World | None) -> Iterator[str]:
+    """What stands in a round's sections; rounds without overrides have the same, so one of them is enough."""
+    if round_index not in recipe.rounds and any(earlier not in recipe.rounds for earlier in range(round_index)):
+        return
+    of_round = recipe.for_round(round_index)
+    context = phase_context(of_round, PhaseKey("prover", round_index), world)
+    yield from check_player(context, "prover")
+    yield from check_player(context, "verifier")
+    yield from refusals("`prover.reward`", partial(_try_reward, of_round))
+    yield from refusals("`stopping.rule`", partial(StopRule, of_round.stopping, of_round.prover))
+    yield from check_prover_trainer(context)
+    yield from check_verifier_trainer(replace(context, phase=PhaseKey("verifier", round_index)))
+
+
+def phase_context(recipe: Recipe, phase: PhaseKey, world: World | None) -> PhaseContext:
+    """A phase's context as the game makes it; no file is touched."""
+    folder = RunFolder(Path(recipe.output_dir) / recipe.name)
+    return PhaseContext(recipe, folder, phase, world, StopRequest())
+
+
+def _check_machine(recipe: Recipe) -> Iterator[str]:
+    if recipe.device == "cuda" and not torch.cuda.is_available():
+        yield "`device` is `cuda`, but torch finds no GPU here; `auto` takes one where there is one."
+
+
+def _check_trackers(recipe: Recipe) -> Iterator[str]:
+    for name in recipe.logging.report_to:
+        if name not in TRACKERS:
+            yield f"`logging.report_to` has `{name}`; known are {', '.join(TRACKERS)}."
+        elif find_spec(name) is None:
+            yield f"`logging.report_to` has `{name}`, which is not installed: `pip install {name}`."
+
+
+def _check_overrides(recipe: Recipe) -> Iterator[str]:
+    for round_index, sections in recipe.rounds.items():
+        fixed = [name for name in WHOLE_GAME if name in sections]
+        fixed += [
+            f"{player}.{name}"
+            for player in ("prover", "verifier")
+            for name in WHOLE_GAME_OF_PLAYERS
+            if name in (sections.get(player) or {})
+        ]
+        for name in fixed:
+            yield f"`rounds.{round_index}` overrides `{name}`, which is one for the whole game; set it at the top."
+
+
+def _check_import(recipe: Recipe, world: World) -> list[str]:
+    """Of solutions in a file, its columns and its first row that is about a problem of the verifier."""
+    source = recipe.bootstrap.import_from
+    if source is None or not source.endswith((".jsonl", ".parquet")):
+        return []
+    if not Path(source).is_file():
+        return [f"`bootstrap.import_from` is `{source}`: there is no such file."]
+    parts = {part: world.parts[part] for part in VERIFIER_PARTS}
+    rows = import_solutions(source, world.task, parts, columns=recipe.bootstrap.import_columns)
+    return refusals("`bootstrap.import_from`", partial(next, rows, None))
+
+
+def _try_reward(recipe: Recipe) -> None:
+    """Load the reward and let it judge a group of each role, with the recipe's options."""
+    size = recipe.prover.num_generations
+    index = torch.arange(2 * size)
+    load_reward(recipe.prover.reward)(
+        index / size - 1,
+        index % 2 == 0,
+        index >= size,
+        group_size=size,
+        answered=torch.ones(2 * size, dtype=torch.bool),
+        **recipe.prover.reward_options,
+    )
+
+
+def _check_sequence(recipe: Recipe, round_index: int) -> Iterator[str]:
+    """What depends on the round's place in the game: its mixture of earlier rounds, and weights that it goes on from."""
+    data = recipe.for_round(round_index).data
+    weigh = partial(mixture_weights, data.mixture, round_index, window=data.window, custom=data.weights)
+    yield from refusals("`data.mixture`", weigh)
+    now = recipe.for_round(round_index).prover
+    if now.init != "previous" or round_index == 0:
+        return
+    before = recipe.for_round(round_index - 1).prover
+    if now.lora != before.lora or (now.roles == "separate") != (before.roles == "separate"):
+        yield (
+            f"`prover.init` is `previous`, but round {round_index - 1} has other `prover.lora` or `prover.roles`, so that "
+            f"its weights do not fit round {round_index}."
+        )

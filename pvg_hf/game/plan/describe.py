@@ -1,0 +1,182 @@
+"""The plan of a game, as text for a terminal or a file."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import wrap
+
+from pvg_hf.config import Recipe, RecipeError
+from pvg_hf.game.folder import RunFolder
+from pvg_hf.game.plan.amounts import count_tokens, describe_amount
+from pvg_hf.game.plan.checks import check_recipe, list_mistakes
+from pvg_hf.game.plan.lengths import TextLengths
+from pvg_hf.game.plan.players import PlayerSize
+from pvg_hf.game.plan.rounds import RoundPlan, plan_rounds
+from pvg_hf.game.resume import check_unchanged
+from pvg_hf.game.schedule import ROUND_PHASES, schedule
+from pvg_hf.game.units import show_bytes, show_count, show_seconds
+from pvg_hf.game.world import World
+from pvg_hf.roles import Role
+
+WIDTH = 80
+LABEL = 12  # columns
+CELLS = (11, 43, 8, 9, 9)  # columns of: phase, what is done, tokens, memory, time
+ROUGH = (
+    "Times and memory are rough: within a factor of about 3, for all planned steps. Memory is that of the models, for each "
+    "process. The formulas stand in docs/recipes.md."
+)
+
+
+def describe_plan(recipe: Recipe) -> str:
+    """
+    Check a recipe and say what playing it will come to. Nothing is written and no model is downloaded; a task that lives
+    on the Hub is read from there.
+
+    Args:
+        recipe ([`Recipe`]):
+            What would be played.
+
+    Returns:
+        `str`: lines of at most 80 columns: the run's folder, the task, the players, and each phase with its amount,
+        tokens, memory and time.
+
+    Raises:
+        RecipeError: with all mistakes, if there are any.
+    """
+    world, mistakes = _load_world(recipe)
+    mistakes += [*check_recipe(recipe, world), *_check_folder(recipe)]
+    if mistakes or world is None:
+        raise RecipeError(list_mistakes(mistakes))
+    plans = plan_rounds(recipe, world)
+    lines = [*_header(recipe, world, plans[0]), "", _row("Phase", "What is done", "Tokens", "Memory", "Time")]
+    for plan in plans:
+        lines += _rows(plan)
+    lines += [_row("To play", "", "", "", _show_total(recipe, plans)), "", *wrap(ROUGH, WIDTH)]
+    for note in _notes(recipe, plans[0]):
+        lines += wrap(f"Note: {note}", WIDTH)
+    return "\n".join(lines)
+
+
+def _load_world(recipe: Recipe) -> tuple[World | None, list[str]]:
+    try:
+        return World.load(recipe), []
+    except ValueError as err:
+        return None, [str(err)]
+
+
+def _run_folder(recipe: Recipe) -> RunFolder:
+    return RunFolder(Path(recipe.output_dir) / recipe.name)
+
+
+def _check_folder(recipe: Recipe) -> list[str]:
+    """A run that stands in the folder must be this one."""
+    folder = _run_folder(recipe)
+    try:
+        if folder.recipe.exists():
+            check_unchanged(folder.read_recipe(), recipe)
+    except ValueError as err:
+        return [str(err)]
+    return []
+
+
+def _header(recipe: Recipe, world: World, first: RoundPlan) -> list[str]:
+    folder, phases = _run_folder(recipe), schedule(recipe)
+    num_finished = sum(key.target(folder).exists() for key in phases)
+    finished = f", {num_finished} of them finished" if num_finished else ""
+    size = {name: f"{len(part):,}" for name, part in world.parts.items()}
+    entries = {
+        "Run folder": f"{folder.root}: {len(phases)} phases{finished}",
+        "Machine": _describe_machine(first),
+        "Task": world.task.name,
+        "D_V": f"{size['verifier']} problems for the verifier, and {size['verifier_heldout']} held out",
+        "D_pi": f"{size['prover']} problems for the prover, and {size['prover_heldout']} held out",
+        "Test": f"{size['test']} problems",
+        "Prover": _describe_player(recipe, first, "prover"),
+        "Verifier": _describe_player(recipe, first, "verifier"),
+        "Tokens": _describe_lengths(first.amounts.lengths),
+    }
+    return [line for label, text in entries.items() for line in _entry(label, text)]
+
+
+def _describe_machine(first: RoundPlan) -> str:
+    processes = first.amounts.context.processes
+    count = f"{processes.device.type}, {processes.num_processes} process{'es' if processes.num_processes > 1 else ''}"
+    speeds = [f"{name} {player.machine.flops / 1e9:,.0f} GFLOP/s" for name, player in first.players.items()]
+    return f"{count}; measured in matrices of the {', '.join(speeds)}" if speeds else count
+
+
+def _describe_player(recipe: Recipe, first: RoundPlan, name: str) -> str:
+    config, size = {"prover": recipe.prover, "verifier": recipe.verifier}[name], first.sizes[name]
+    source = f"a new {config.scratch.model_type}" if config.scratch else config.model
+    return f"{source}, {_describe_size(size)}"
+
+
+def _describe_size(size: PlayerSize | None) -> str:
+    if size is None:
+        return "not on this machine: of unknown size until it is downloaded"
+    is_full = size.num_trained == size.num_parameters
+    trained = "all" if is_full else show_count(size.num_trained)
+    return f"{show_count(size.num_parameters)} parameters, {trained} trained"
+
+
+def _describe_lengths(lengths: TextLengths) -> str:
+    how = "characters / 4, for want of a tokenizer" if lengths.is_estimated else "means"
+    return (
+        f"prompt {lengths.prompt[Role.HELPFUL].mean:.0f}, reference solution {lengths.solution.mean:.0f}, verifier's input "
+        f"{lengths.verifier_input.mean:.0f} ({how})"
+    )
+
+
+def _rows(plan: RoundPlan) -> Iterator[str]:
+    for phase in plan.early:
+        yield from _phase_rows(plan, phase, phase)
+    first, last = plan.indices[0], plan.indices[-1]
+    yield f"Round {first}" if first == last else f"Rounds {first} to {last}, each"
+    for phase in ROUND_PHASES:
+        yield from _phase_rows(plan, phase, f"  {phase}")
+
+
+def _phase_rows(plan: RoundPlan, phase: str, label: str) -> Iterator[str]:
+    work = plan.work(phase)
+    tokens = f"{'~' if plan.amounts.lengths.is_estimated else ''}{show_count(count_tokens(plan.amounts, phase))}"
+    costs = (show_bytes(work.memory), show_seconds(work.seconds)) if work else ("unknown", "unknown")
+    first, *more = wrap(describe_amount(plan.amounts, phase), CELLS[1] - 1)
+    yield _row(label, first, tokens, *costs)
+    for text in more:
+        yield _row("", text, "", "", "")
+
+
+def _show_total(recipe: Recipe, plans: list[RoundPlan]) -> str:
+    """Time of the phases that are not finished."""
+    folder = _run_folder(recipe)
+    works = [plan.work(key.name) for plan in plans for key in plan.phases if not key.target(folder).exists()]
+    return "unknown" if None in works else show_seconds(sum(work.seconds for work in works if work))
+
+
+def _notes(recipe: Recipe, first: RoundPlan) -> Iterator[str]:
+    """What is allowed and seldom meant."""
+    samples = recipe.mint.test_solutions_per_problem
+    out_of_reach = [str(number) for number in recipe.evaluation.best_of_n if number > samples]
+    if out_of_reach:
+        yield (
+            f"best-of-{', '.join(out_of_reach)} will have no figure, as a test problem gets "
+            f"`mint.test_solutions_per_problem` = {samples} solutions."
+        )
+    lengths = first.amounts.lengths
+    prompt = max(length.longest for length in lengths.prompt.values())
+    needed = {"prover": prompt + recipe.prover.max_completion_length, "verifier": lengths.verifier_input.longest}
+    for name, size in first.sizes.items():
+        if size is not None and size.max_positions is not None and needed[name] > size.max_positions:
+            yield (
+                f"texts may reach {needed[name]:,} tokens, and the {name}'s configuration ends at "
+                f"`max_position_embeddings` = {size.max_positions:,}."
+            )
+
+
+def _entry(label: str, text: str) -> list[str]:
+    first, *more = wrap(text, WIDTH - LABEL, break_long_words=False, break_on_hyphens=False)  # paths stay whole
+    return [f"{label:<{LABEL}}{first}", *(" " * LABEL + line for line in more)]
+
+
+def _row(label: str, text: str, tokens: str, memory: str, time: str) -> str:
+    left = f"{label:<{CELLS[0]}}{text:<{CELLS[1]}}"
+    return f"{left}{tokens:>{CELLS[2]}}{memory:>{CELLS[3]}}{time:>{CELLS[4]}}".rstrip()

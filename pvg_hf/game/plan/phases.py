@@ -1,0 +1,197 @@
+"""Time and memory of each phase."""
+
+from dataclasses import dataclass, replace
+
+from pvg_hf.config.sections import PlayerConfig
+from pvg_hf.game.plan.amounts import Amounts, Writing, writings
+from pvg_hf.game.plan.costs import Work, reading, sampling, training
+from pvg_hf.game.plan.lengths import Length
+from pvg_hf.game.plan.machine import Machine
+from pvg_hf.game.plan.players import PlayerSize
+from pvg_hf.roles import Role
+
+
+@dataclass(frozen=True)
+class Player:
+    """A player's size, and this machine's speed at its width."""
+
+    size: PlayerSize
+    machine: Machine
+
+
+def needed_players(amounts: Amounts, phase: str) -> tuple[str, ...]:
+    """The players without whose size a phase cannot be estimated."""
+    if phase == "warmup":
+        sections = {"prover": amounts.recipe.prover, "verifier": amounts.recipe.verifier}
+        return tuple(name for name, config in sections.items() if config.warmup)
+    return {"bootstrap": ("prover",), "verifier": ("verifier",), "evaluate": ("verifier",)}.get(
+        phase, ("prover", "verifier")
+    )
+
+
+def estimate_work(amounts: Amounts, players: dict[str, Player], phase: str) -> Work:
+    """
+    Args:
+        amounts ([`Amounts`]):
+            Of the round.
+        players (`dict[str, Player]`):
+            Those that the phase needs.
+        phase (`str`):
+            Name of the phase.
+
+    Returns:
+        [`Work`]: all of the phase's, for one process; its memory counts the players' weights.
+    """
+    return {
+        "warmup": _warmup,
+        "bootstrap": _bootstrap,
+        "verifier": _verifier,
+        "prover": _prover,
+        "mint": _mint,
+        "evaluate": _evaluate,
+    }[phase](amounts, players)
+
+
+def _warmup(amounts: Amounts, players: dict[str, Player]) -> Work:
+    configs = {"prover": amounts.recipe.prover, "verifier": amounts.recipe.verifier}
+    works = [_fine_tuning(amounts, configs[name], player) for name, player in players.items() if configs[name].warmup]
+    return sum(works, Work())
+
+
+def _fine_tuning(amounts: Amounts, config: PlayerConfig, player: Player) -> Work:
+    text = (amounts.lengths.prompt[Role.HELPFUL] + amounts.lengths.solution).capped(config.warmup.max_length)
+    text = replace(text, high=text.mean)  # batches are of like length
+    size = replace(player.size, num_trained=player.size.num_parameters, trained_bytes=player.size.weight_bytes)
+    work = training(
+        size,
+        player.machine,
+        num_batches=config.warmup.max_steps,
+        rows=config.warmup.batch_size,
+        text=text,
+        num_logits=text.high,
+        recomputes=False,
+    )
+    return _beside(size.training_bytes, work)
+
+
+def _bootstrap(amounts: Amounts, players: dict[str, Player]) -> Work:
+    prover = players["prover"]
+    works = [_writing(amounts, prover, writing) for writing in writings(amounts, "bootstrap")]
+    return _beside(prover.size.frozen_bytes, *works)
+
+
+def _verifier(amounts: Amounts, players: dict[str, Player]) -> Work:
+    """Training, then scores of everything on D_V's held-out part."""
+    config, verifier = amounts.recipe.verifier, players["verifier"]
+    learning = training(
+        verifier.size,
+        verifier.machine,
+        num_batches=config.max_steps * config.gradient_accumulation_steps,
+        rows=2 * config.pairs_per_step,
+        text=amounts.lengths.verifier_input,
+        num_logits=0,
+        recomputes=config.gradient_checkpointing,
+    )
+    heldout = amounts.num_problems("verifier_heldout") * amounts.recipe.data.solutions_per_problem
+    return _beside(verifier.size.training_bytes, learning, _scoring(amounts, verifier, heldout))
+
+
+def _prover(amounts: Amounts, players: dict[str, Player]) -> Work:
+    prover, verifier, config = players["prover"], players["verifier"], amounts.recipe.prover
+    steps = _prover_step(amounts, prover, verifier) * config.max_steps
+    # An adapter's reference is the base below it; full weights need a second copy.
+    reference = prover.size.frozen_bytes if config.beta and not config.lora else 0
+    weights = prover.size.training_bytes + reference + verifier.size.frozen_bytes
+    works = [steps] * amounts.num_trainings
+    if Role.HELPFUL in amounts.trained_roles:
+        works.append(_selection(amounts, prover, verifier))
+    return _beside(weights, *works)
+
+
+def _prover_step(amounts: Amounts, prover: Player, verifier: Player) -> Work:
+    """Solutions are written, scored, read by the KL reference, and trained on."""
+    config, solution, prompt = amounts.recipe.prover, amounts.lengths.solution, amounts.training_prompt
+    share = amounts.solutions_per_step // amounts.num_processes
+    micro_batch = config.micro_batch_size or share
+    writing = sampling(
+        prover.size,
+        prover.machine,
+        num_prompts=share,  # TRL reads the prompt again for each of a group's solutions
+        num_samples=1,
+        prompts_per_batch=share,
+        prompt=prompt,
+        solution=solution,
+        max_new_tokens=config.max_completion_length,
+    )
+    learning = training(
+        prover.size,
+        prover.machine,
+        num_batches=share // micro_batch,
+        rows=micro_batch,
+        text=prompt + solution,
+        num_logits=solution.high,
+        recomputes=config.gradient_checkpointing,
+    )
+    step = writing + learning + _scoring(amounts, verifier, share)
+    return step + _reference(prover, share, prompt + solution, micro_batch) if config.beta else step
+
+
+def _reference(prover: Player, num_texts: int, text: Length, micro_batch: int) -> Work:
+    """The reference's log-probabilities, in the batches of training."""
+    per_batch = micro_batch * text.high
+    return reading(prover.size, prover.machine, num_texts=num_texts, text=text, tokens_per_batch=per_batch)
+
+
+def _selection(amounts: Amounts, prover: Player, verifier: Player) -> Work:
+    """The held-out solutions by which the best helpful checkpoint is chosen."""
+    config = amounts.recipe.prover
+    writing = Writing(
+        Role.HELPFUL, min(config.eval_problems, amounts.num_problems("prover_heldout")), config.eval_samples
+    )
+    once = _writing(amounts, prover, writing)
+    once += _scoring(amounts, verifier, writing.num_problems * writing.num_samples)
+    return once * -(-config.max_steps // config.eval_steps)
+
+
+def _mint(amounts: Amounts, players: dict[str, Player]) -> Work:
+    prover, verifier = players["prover"], players["verifier"]
+    written = writings(amounts, "mint")
+    number = sum(writing.num_problems * writing.num_samples for writing in written)
+    works = [_writing(amounts, prover, writing) for writing in written]
+    works.append(_scoring(amounts, verifier, number / amounts.num_processes))
+    return _beside(prover.size.frozen_bytes + verifier.size.frozen_bytes, *works)
+
+
+def _evaluate(amounts: Amounts, players: dict[str, Player]) -> Work:
+    verifier = players["verifier"]
+    return _beside(verifier.size.frozen_bytes, _scoring(amounts, verifier, amounts.num_test_solutions))
+
+
+def _writing(amounts: Amounts, prover: Player, writing: Writing) -> Work:
+    """One process's share of what the prover writes."""
+    return sampling(
+        prover.size,
+        prover.machine,
+        num_prompts=writing.num_problems / amounts.num_processes,
+        num_samples=writing.num_samples,
+        prompts_per_batch=amounts.recipe.mint.problems_per_batch,
+        prompt=amounts.lengths.prompt[writing.role],
+        solution=amounts.lengths.solution,
+        max_new_tokens=amounts.recipe.prover.max_completion_length,
+    )
+
+
+def _scoring(amounts: Amounts, verifier: Player, num_solutions: float) -> Work:
+    return reading(
+        verifier.size,
+        verifier.machine,
+        num_texts=num_solutions,
+        text=amounts.lengths.verifier_input,
+        tokens_per_batch=amounts.recipe.verifier.tokens_per_batch,
+    )
+
+
+def _beside(weights: float, *works: Work) -> Work:
+    """The works one after the other, with the weights in memory all the time."""
+    total = sum(works, Work())
+    return Work(total.seconds, total.memory + weights)

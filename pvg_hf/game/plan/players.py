@@ -1,0 +1,148 @@
+"""How large a player is, from its configuration alone."""
+
+from dataclasses import dataclass
+
+import torch
+from peft import get_peft_model
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    PretrainedConfig,
+    PreTrainedModel,
+)
+
+from pvg_hf.config.sections import PlayerConfig
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.models.prover import lora_for_prover
+from pvg_hf.models.sources import resolve_model
+from pvg_hf.models.verifier import lora_for_verifier
+
+LORA_BYTES = 4  # PEFT keeps adapters in float32 whatever the base is in
+
+
+@dataclass(frozen=True)
+class PlayerSize:
+    """
+    Args:
+        num_parameters (`int`):
+            Weights, an adapter's included.
+        num_trained (`int`):
+            Of these, the ones that are trained.
+        num_multiplied (`int`):
+            Of these, the ones that every token is multiplied with: all but an input embedding that only looks up.
+        num_layers (`int`), hidden_size (`int`), vocab_size (`int`):
+            Of the architecture.
+        cache_width (`int`):
+            Numbers that generation keeps per token and layer: keys and values of all key-value heads.
+        max_positions (`int`, *optional*):
+            Longest input that the model was made for, in tokens, where its configuration says so.
+        weight_bytes (`int`):
+            Bytes of a frozen weight, 2 or 4.
+        trained_bytes (`int`):
+            Bytes of a trained weight.
+    """
+
+    num_parameters: int
+    num_trained: int
+    num_multiplied: int
+    num_layers: int
+    hidden_size: int
+    vocab_size: int
+    cache_width: int
+    max_positions: int | None
+    weight_bytes: int
+    trained_bytes: int
+
+    @property
+    def frozen_bytes(self) -> int:
+        """Memory of the weights alone."""
+        return self.num_parameters * self.weight_bytes
+
+    @property
+    def training_bytes(self) -> int:
+        """Memory of the weights, and of gradients and Adam's two averages of those that are trained."""
+        trained = self.num_trained * self.trained_bytes
+        return (self.num_parameters - self.num_trained) * self.weight_bytes + 4 * trained
+
+
+def read_player_size(context: PhaseContext, player: str) -> PlayerSize | None:
+    """
+    Build the player without its weights, on the `meta` device, adapter included.
+
+    Args:
+        context ([`PhaseContext`]):
+            Of any phase of the round.
+        player (`str`):
+            `prover` or `verifier`.
+
+    Returns:
+        [`PlayerSize`], or `None` if its configuration is not on this machine: nothing is downloaded.
+
+    Raises:
+        ValueError, StrictDataclassError: if the configuration contradicts itself, or LoRA finds none of its modules.
+    """
+    recipe = context.recipe
+    config: PlayerConfig = {"prover": recipe.prover, "verifier": recipe.verifier}[player]
+    model_config = _scratch_config(config) if config.scratch else _stored_config(config, player)
+    if model_config is None:
+        return None
+    is_prover = player == "prover"
+    model = _empty_model(model_config, is_prover)
+    if config.lora:
+        adapter = lora_for_prover(config.lora) if is_prover else lora_for_verifier(config.lora)
+        model = get_peft_model(model, adapter, low_cpu_mem_usage=True)
+    return _measure(
+        model, model_config.get_text_config(), is_prover, context.dtype(player).itemsize, bool(config.lora)
+    )
+
+
+def _scratch_config(config: PlayerConfig) -> PretrainedConfig:
+    """With the recipe's `vocab_size`, which the trained tokenizer may stay below."""
+    settings = {"tie_word_embeddings": True, **config.scratch.config, "vocab_size": config.scratch.vocab_size}
+    return AutoConfig.for_model(config.scratch.model_type, **settings)
+
+
+def _stored_config(config: PlayerConfig, player: str) -> PretrainedConfig | None:
+    source = resolve_model(config.model, player)
+    try:
+        return AutoConfig.from_pretrained(
+            source, revision=config.revision, local_files_only=True, trust_remote_code=False
+        )
+    except OSError:
+        return None
+
+
+def _empty_model(config: PretrainedConfig, is_prover: bool) -> PreTrainedModel:
+    with torch.device("meta"):
+        if is_prover:
+            return AutoModelForCausalLM.from_config(config)
+        config.num_labels = 1
+        return AutoModelForSequenceClassification.from_config(config)
+
+
+def _measure(
+    model: torch.nn.Module, config: PretrainedConfig, is_prover: bool, weight_bytes: int, has_adapter: bool
+) -> PlayerSize:
+    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
+    total = sum(number for number, _ in sizes)
+    is_output_too = is_prover and config.tie_word_embeddings
+    return PlayerSize(
+        num_parameters=total,
+        num_trained=sum(number for number, is_trained in sizes if is_trained),
+        num_multiplied=total if is_output_too else total - model.get_input_embeddings().weight.numel(),
+        num_layers=config.num_hidden_layers,
+        hidden_size=config.hidden_size,
+        vocab_size=config.vocab_size,
+        cache_width=_cache_width(config),
+        max_positions=config.to_dict().get("max_position_embeddings"),
+        weight_bytes=weight_bytes,
+        trained_bytes=LORA_BYTES if has_adapter else weight_bytes,
+    )
+
+
+def _cache_width(config: PretrainedConfig) -> int:
+    values = config.to_dict()  # not every architecture shares keys and values between heads
+    num_heads = config.num_attention_heads
+    head_size = values.get("head_dim") or config.hidden_size // num_heads
+    return 2 * (values.get("num_key_value_heads") or num_heads) * head_size

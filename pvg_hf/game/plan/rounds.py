@@ -1,0 +1,88 @@
+"""The estimates of a game's rounds; those that are alike share one."""
+
+from dataclasses import dataclass
+from itertools import groupby
+
+from pvg_hf.config import Recipe
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.plan.amounts import Amounts
+from pvg_hf.game.plan.checks import phase_context
+from pvg_hf.game.plan.costs import Work
+from pvg_hf.game.plan.lengths import measure_lengths
+from pvg_hf.game.plan.machine import Machine, measure_machine
+from pvg_hf.game.plan.phases import Player, estimate_work, needed_players
+from pvg_hf.game.plan.players import PlayerSize, read_player_size
+from pvg_hf.game.schedule import ROUND_PHASES, PhaseKey, schedule
+from pvg_hf.game.world import World
+
+PLAYERS = ("prover", "verifier")
+
+
+@dataclass(frozen=True)
+class RoundPlan:
+    """
+    Args:
+        indices (`list[int]`):
+            Consecutive rounds that are played with the same settings.
+        early (`list[str]`):
+            The phases before the first round, for the plan that holds round 0.
+        amounts ([`Amounts`]):
+            What such a round writes and trains on.
+        sizes (`dict[str, PlayerSize | None]`):
+            Of each player; `None` where its configuration is not on this machine.
+        players (`dict[str, Player]`):
+            Those whose size is known, with this machine's speed.
+    """
+
+    indices: list[int]
+    early: list[str]
+    amounts: Amounts
+    sizes: dict[str, PlayerSize | None]
+    players: dict[str, Player]
+
+    @property
+    def phases(self) -> list[PhaseKey]:
+        """All that this plan stands for."""
+        rounds = [PhaseKey(name, index) for index in self.indices for name in ROUND_PHASES]
+        return [PhaseKey(name) for name in self.early] + rounds
+
+    def work(self, phase: str) -> Work | None:
+        """Time and memory of a phase; `None` if a player that it needs is of unknown size."""
+        if any(name not in self.players for name in needed_players(self.amounts, phase)):
+            return None
+        return estimate_work(self.amounts, self.players, phase)
+
+
+def plan_rounds(recipe: Recipe, world: World) -> list[RoundPlan]:
+    """A plan for each run of rounds that are alike. The machine is measured once per width and type of weights."""
+    machines: dict[tuple[int, str], Machine] = {}
+    return [_plan(recipe, world, indices, machines) for indices in _alike(recipe)]
+
+
+def _alike(recipe: Recipe) -> list[list[int]]:
+    """Rounds with overrides stand alone."""
+
+    def settings(round_index: int) -> int:
+        return round_index if round_index in recipe.rounds else -1
+
+    return [list(indices) for _, indices in groupby(range(recipe.num_rounds), key=settings)]
+
+
+def _plan(recipe: Recipe, world: World, indices: list[int], machines: dict[tuple[int, str], Machine]) -> RoundPlan:
+    context = phase_context(recipe.for_round(indices[0]), PhaseKey("prover", indices[0]), world)
+    sizes = {name: read_player_size(context, name) for name in PLAYERS}
+    players = {
+        name: Player(size, _measure(context, name, size.hidden_size, machines))
+        for name, size in sizes.items()
+        if size is not None
+    }
+    early = [key.name for key in schedule(recipe) if key.round_index is None] if indices[0] == 0 else []
+    return RoundPlan(indices, early, Amounts(context, measure_lengths(context)), sizes, players)
+
+
+def _measure(context: PhaseContext, name: str, width: int, machines: dict[tuple[int, str], Machine]) -> Machine:
+    dtype = context.dtype(name)
+    key = (width, str(dtype))
+    if key not in machines:
+        machines[key] = measure_machine(context.processes.device, dtype, width)
+    return machines[key]

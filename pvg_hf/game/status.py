@@ -1,0 +1,215 @@
+"""What stands in a run's folder, read without loading any model, also while another process plays."""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+from pvg_hf.config import Recipe
+from pvg_hf.game.folder import RunFolder, damaged_weights, read_json, replay_advice
+from pvg_hf.game.resume import check_unchanged
+from pvg_hf.game.schedule import PhaseKey, schedule
+from pvg_hf.game.units import show_seconds
+
+WIDTH = 80
+LABEL = 12  # columns
+CELLS = (20, 10, 9)  # columns of: phase, state, time
+# What a finished phase has left at least; a prover's files depend on its adapters.
+FILES = {
+    "warmup": (),
+    "bootstrap": ("base.parquet", "test-helpful.parquet", "test-sneaky.parquet"),
+    "verifier": ("verifier_input.json", "calibration.json", "heldout.parquet"),
+    "prover": (),
+    "mint": ("sneaky.parquet", "test-helpful.parquet", "test-sneaky.parquet"),
+    "evaluate": ("metrics.json", "problems.parquet"),
+}
+
+
+@dataclass(frozen=True)
+class PhaseStatus:
+    """
+    Args:
+        key ([`PhaseKey`]):
+            The phase.
+        state (`str`):
+            `finished`, `damaged`, `begun` or `to do`.
+        seconds (`float`, *optional*):
+            That it took, where the event log knows.
+        text (`str`):
+            The finished phase's summary, what is wrong with it, or how far it has come.
+    """
+
+    key: PhaseKey
+    state: str
+    seconds: float | None = None
+    text: str = ""
+
+
+def describe_status(recipe: Recipe, command: str) -> str:
+    """
+    Say what of a game was played.
+
+    Args:
+        recipe ([`Recipe`]):
+            Its recipe.
+        command (`str`):
+            What continues it.
+
+    Returns:
+        `str`: lines of at most 80 columns, paths aside.
+    """
+    folder = RunFolder(Path(recipe.output_dir) / recipe.name)
+    if not folder.root.exists():
+        return f"{folder.root} does not exist: nothing was played yet. To begin:\n  {command}"
+    events, num_unreadable = read_events(folder)
+    phases = [phase_status(folder, key, events) for key in schedule(recipe)]
+    lines = [*_header(folder, phases), "", *_table(phases)]
+    for alert in (event for event in events if event.get("event") == "alert"):
+        lines += ["", *_wrapped(_describe_alert(alert))]
+    for problem in (*_problems(folder, recipe), *_unreadable(folder, num_unreadable)):
+        lines += ["", *_wrapped(f"Problem: {problem}")]
+    return "\n".join([*lines, "", *_next(phases, command)])
+
+
+def read_events(folder: RunFolder) -> tuple[list[dict[str, Any]], int]:
+    """The lines of the event log that can be read, and the number of others: a line may be half-written just now."""
+    events, num_unreadable = [], 0
+    text = folder.events.read_text(encoding="utf-8", errors="replace") if folder.events.exists() else ""
+    for line in text.splitlines():
+        try:
+            events.append(dict(json.loads(line)))
+        except (ValueError, TypeError):
+            num_unreadable += 1
+    return events, num_unreadable
+
+
+def phase_status(folder: RunFolder, key: PhaseKey, events: list[dict[str, Any]]) -> PhaseStatus:
+    """How far a phase has come."""
+    target = key.target(folder)
+    partial = target.parent / f".{target.name}.partial"
+    if target.exists():
+        damage = _damage(key, target)
+        if damage is not None:
+            return PhaseStatus(key, "damaged", text=f"{damage} {replay_advice(target)}")
+        own = (key.name, key.round_index)
+        ends = [event for event in events if event.get("event") == "phase_finished" and _place(event) == own]
+        last = ends[-1] if ends else {}
+        return PhaseStatus(key, "finished", last.get("seconds"), last.get("summary", ""))
+    if partial.exists():
+        return PhaseStatus(key, "begun", text=_describe_progress(partial, key.name in ("verifier", "prover")))
+    return PhaseStatus(key, "to do")
+
+
+def _place(event: dict[str, Any]) -> tuple[str | None, int | None]:
+    return event.get("phase"), event.get("round")
+
+
+def _damage(key: PhaseKey, target: Path) -> str | None:
+    missing = [name for name in (*FILES[key.name], "metrics.jsonl") if not (target / name).exists()]
+    if missing:
+        return f"{', '.join(missing)} is missing."
+    damaged = damaged_weights(target)
+    return None if damaged is None else f"{damaged.name} is damaged or was cut short."
+
+
+def _describe_progress(partial: Path, trains: bool) -> str:
+    """The newest checkpoint, and when anything was written last; the folder may change or go meanwhile."""
+    checkpoint = _describe_checkpoint(partial) if trains else ""
+    newest = max(_changes(partial), default=None)
+    written = "" if newest is None else f"last written {show_seconds(max(0.0, time.time() - newest))} ago"
+    return "; ".join(part for part in (checkpoint, written) if part)
+
+
+def _changes(folder: Path) -> Iterator[float]:
+    for path in _files(folder):
+        try:
+            yield path.stat().st_mtime
+        except FileNotFoundError:
+            continue
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Every file below; unlike `Path.rglob`, this passes over a folder that goes meanwhile."""
+    for place, _, names in os.walk(folder):
+        yield from (Path(place, name) for name in names)
+
+
+def _describe_checkpoint(partial: Path) -> str:
+    steps = {}
+    for path in _files(partial):
+        if path.name != "trainer_state.json":
+            continue
+        try:
+            state = read_json(path)
+        except ValueError:  # it is being written, or being removed
+            continue
+        steps[state["global_step"]] = (state["max_steps"], path.relative_to(partial).parts[0])
+    if not steps:
+        return "no checkpoint within the phase"
+    step = max(steps)
+    planned, first = steps[step]
+    role = "" if first == "checkpoints" else f"{first.strip('.').removesuffix('.partial')}: "
+    return f"{role}checkpoint at step {step} of {planned}"
+
+
+def _header(folder: RunFolder, phases: list[PhaseStatus]) -> Iterator[str]:
+    finished = [phase for phase in phases if phase.state == "finished"]
+    seconds = sum(phase.seconds or 0.0 for phase in finished)
+    yield f"{'Run folder':<{LABEL}}{folder.root}"
+    yield f"{'Finished':<{LABEL}}{len(finished)} of {len(phases)} phases, in {show_seconds(seconds)}"
+    report = folder.report if folder.report.exists() else "none yet; it comes with the first evaluated round"
+    yield f"{'Report':<{LABEL}}{report}"
+    best = sorted(folder.root.glob("prover/round-*/**/best-helpful"))
+    yield f"{'Helpful':<{LABEL}}{best[-1] if best else 'no checkpoint of a helpful prover was kept yet'}"
+
+
+def _table(phases: list[PhaseStatus]) -> Iterator[str]:
+    for phase in phases:
+        seconds = "" if phase.seconds is None else show_seconds(phase.seconds)
+        left = f"{phase.key!s:<{CELLS[0]}}{phase.state:<{CELLS[1]}}{seconds:>{CELLS[2] - 2}}  "
+        first, *more = wrap(phase.text, WIDTH - sum(CELLS), break_long_words=False, break_on_hyphens=False) or [""]
+        yield f"{left}{first}".rstrip()
+        for line in more:
+            yield " " * sum(CELLS) + line
+
+
+def _describe_alert(alert: dict[str, Any]) -> str:
+    name, round_index = _place(alert)
+    return f"Alert in {PhaseKey(str(name), round_index)} ({alert.get('kind')}): {alert.get('message')}"
+
+
+def _problems(folder: RunFolder, recipe: Recipe) -> Iterator[str]:
+    """Whether this recipe can continue the run."""
+    if not folder.recipe.exists():
+        yield f"{folder.recipe} is missing; continuing writes the recipe that was given."
+        return
+    try:
+        check_unchanged(folder.read_recipe(), recipe)
+    except ValueError as err:
+        yield str(err)
+
+
+def _unreadable(folder: RunFolder, number: int) -> Iterator[str]:
+    if number:
+        yield f"{number} line(s) of {folder.events} cannot be read: half-written just now, or by a crash. No result depends on them."
+
+
+def _next(phases: list[PhaseStatus], command: str) -> Iterator[str]:
+    unfinished = [phase for phase in phases if phase.state != "finished"]
+    if unfinished:
+        yield f"Next is {unfinished[0].key}. To continue, if no process is playing:"
+    else:
+        yield "All phases are finished. To play further rounds, give a larger `num_rounds`:"
+    yield f"  {command}"
+
+
+def _wrapped(text: str) -> list[str]:
+    return [
+        part
+        for line in text.splitlines()
+        for part in wrap(line, WIDTH, break_long_words=False, break_on_hyphens=False)
+    ]

@@ -1,0 +1,32 @@
+"""Quantities as people read them."""
+
+
+def show_count(number: float) -> str:
+    """`184640` as `185 k`."""
+    return _scaled(number, ("", " k", " M", " B", " T"))
+
+
+def show_bytes(number: float) -> str:
+    """`3.2e9` as `3.2 GB`."""
+    return _scaled(number, (" B", " kB", " MB", " GB", " TB"))
+
+
+def show_seconds(seconds: float) -> str:
+    """`400` as `6.7 min`."""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{_rounded(seconds / length)} {unit}"
+    return "< 1 s" if seconds < 1 else f"{seconds:.0f} s"
+
+
+def _scaled(number: float, units: tuple[str, ...]) -> str:
+    """In the largest unit of which there is at least one; each is a thousand of the one before."""
+    power = 0
+    while number >= 999.5 and power + 1 < len(units):
+        number, power = number / 1000, power + 1
+    return _rounded(number) + units[power]
+
+
+def _rounded(number: float) -> str:
+    """With two figures where it is below 10."""
+    return f"{number:.0f}" if number >= 9.95 or number == int(number) else f"{number:.1f}"

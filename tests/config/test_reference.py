@@ -1,0 +1,95 @@
+"""The documentation of recipes says what the code does."""
+
+import json
+import re
+
+import pytest
+import yaml
+
+from pvg_hf.config import load_recipe
+from pvg_hf.config.reference import (
+    BEGIN,
+    END,
+    recipe_schema,
+    reference_files,
+    reference_markdown,
+    write_between_markers,
+)
+
+
+def test_generated_files_are_up_to_date(repository):
+    files = reference_files(repository)
+    assert [path.name for path in files] == ["recipes.md", "recipe.schema.json"]
+    for path, text in files.items():
+        assert path.read_text(encoding="utf-8") == text, f"{path} is out of date: run `make reference`"
+
+
+def leaves(values, prefix=""):
+    """`{"a": {"b": 1}}` as `a.b`."""
+    for key, value in values.items():
+        yield from leaves(value, f"{prefix}{key}.") if isinstance(value, dict) and value else [f"{prefix}{key}"]
+
+
+def test_every_key_of_a_recipe_has_a_line():
+    player = {"lora": {}, "scratch": {}, "warmup": {}}
+    recipe = load_recipe({"prover": player, "verifier": player})
+    keys = {path.rpartition(".")[2] for path in leaves(recipe.to_dict())}
+    assert len(keys) > 60
+    assert keys - set(re.findall(r"^\| `(\w+)` \|", reference_markdown(), re.MULTILINE)) == set()
+
+
+def test_lines_give_type_bounds_default_and_meaning():
+    lines = reference_markdown().splitlines()
+    assert "| `num_generations` | integer >= 2 | `8` | Solutions to a prompt: one group. |" in lines
+    assert any(line.startswith("| `heldout_share` | number > 0, < 1 | `0.1` | Share of D_V") for line in lines)
+    assert any(line.startswith("| `target_modules` | text or list of text | `all-linear` |") for line in lines)
+    assert any(
+        line.startswith("| `best_of_n` | list of integer >= 2, multiple of 2 | `[2, 4, 8]` |") for line in lines
+    )
+    assert any(r"P(label 1 \| truth 0)" in line for line in lines), "a bar would end the cell"
+
+
+def test_keys_of_both_players_stand_once():
+    assert reference_markdown().count("| `learning_rate` | number > 0 | `0.0002` |") == 1
+
+
+def test_table_lines_have_four_cells():
+    rows = [line for line in reference_markdown().splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {5}
+
+
+def test_schema_describes_every_field_and_refuses_unknown_ones():
+    schema = json.loads(json.dumps(recipe_schema()))
+    assert schema["additionalProperties"] is False
+    for name, section in schema["$defs"].items():
+        for key, node in section.get("properties", {}).items():
+            assert "description" in node, f"{name}.{key}"
+    assert schema["$defs"]["NoiseConfig"]["properties"]["rho0"]["exclusiveMaximum"] == 1
+
+
+def test_text_outside_the_markers_is_kept():
+    written = write_between_markers(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    assert written.startswith(f"before\n{BEGIN}\n\n### Top level")
+    assert written.endswith(f"\n{END}\nafter\n")
+    assert "\nold\n" not in written
+    assert write_between_markers(written) == written
+
+
+def test_missing_markers_are_an_error():
+    with pytest.raises(ValueError, match="must hold the lines"):
+        write_between_markers("no markers")
+
+
+def test_examples_of_the_documentation_are_recipes(repository):
+    text = (repository / "docs" / "recipes.md").read_text(encoding="utf-8")
+    examples = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    assert len(examples) == 2
+    for example in examples:
+        load_recipe(yaml.safe_load(example))
+
+
+def test_every_recipe_that_ships_is_named(repository):
+    text = (repository / "docs" / "recipes.md").read_text(encoding="utf-8")
+    recipes = [path.name for path in (repository / "recipes").glob("*.yaml")]
+    assert len(recipes) >= 4
+    assert [name for name in recipes if f"| `{name}` |" not in text] == []

@@ -1,0 +1,35 @@
+"""What the sections make of what a recipe states."""
+
+import yaml
+
+from pvg_hf.config import load_recipe
+
+
+def test_epsilon_stands_for_both_rates_and_is_read_back():
+    recipe = load_recipe({"noise": {"epsilon": 0.1}})
+    assert (recipe.noise.rho0, recipe.noise.rho1) == (0.1, 0.1)
+    again = load_recipe(yaml.safe_load(yaml.safe_dump(recipe.to_dict())))
+    assert again == recipe
+    assert (again.noise.rho0, again.noise.rho1) == (0.1, 0.1)
+
+
+def test_epsilon_can_be_overridden_in_a_round():
+    recipe = load_recipe({"noise": {"epsilon": 0.1}, "rounds": {1: {"noise": {"epsilon": 0.3}}}})
+    assert [recipe.for_round(k).noise.rho0 for k in range(2)] == [0.1, 0.3]
+
+
+def test_rates_of_their_own_are_written_as_stated():
+    recipe = load_recipe({"noise": {"rho0": 0.2, "rho1": 0.1}})
+    assert recipe.to_dict()["noise"] == {
+        "epsilon": None,
+        "rho0": 0.2,
+        "rho1": 0.1,
+        "level": "label",
+        "resample": "fixed",
+    }
+
+
+def test_a_bare_off_of_yaml_is_understood():
+    values = yaml.safe_load("watchdogs: {goodharting: off}")
+    assert values == {"watchdogs": {"goodharting": False}}
+    assert load_recipe(values).watchdogs.goodharting == "off"

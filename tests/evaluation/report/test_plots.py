@@ -1,0 +1,126 @@
+"""What the plots draw."""
+
+import struct
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pvg_hf.evaluation.intervals import EMPTY, Figure
+from pvg_hf.evaluation.report.plots import (
+    PLOTS,
+    plot_best_of_n,
+    plot_dynamics,
+    plot_flaws,
+    plot_over_rounds,
+    plot_scores,
+)
+from pvg_hf.evaluation.report.run_data import load_run
+
+
+@pytest.fixture(scope="module")
+def run(run_template):
+    return load_run(run_template(2))
+
+
+def lines_of(axes):
+    return {line.get_label(): line for line in axes.get_lines() if not line.get_label().startswith("_")}
+
+
+@pytest.mark.parametrize("make_plot", PLOTS)
+def test_no_data_gives_no_plot(run, make_plot):
+    assert make_plot(replace(run, rounds=[])) is None
+
+
+@pytest.mark.parametrize("make_plot", PLOTS)
+def test_every_plot_is_a_png_with_axes_labelled_and_terms_explained(run, make_plot):
+    plot = make_plot(run)
+    png = plot.to_png()
+    assert png.startswith(b"\x89PNG")
+    width, height = struct.unpack(">II", png[16:24])
+    assert min(width, height) > 400
+    assert plot.terms
+    for axes in plot.canvas.axes:
+        figure_row = [other for other in plot.canvas.axes if other.get_position().x0 == axes.get_position().x0]
+        assert any(other.get_xlabel() for other in figure_row)
+
+
+def test_dynamics_smooth_as_the_stop_rules_do(run):
+    steps = pd.DataFrame({"round": 0, "step": [1, 2, 3], "accuracy/helpful": [0.0, 1.0, None]})
+    plot = plot_dynamics(replace(run, rounds=[replace(run.rounds[0], steps=steps)]))
+    # Weight of the newest step: 5 / 40 planned steps. It starts at the first value, and a missing step changes nothing.
+    helpful = lines_of(plot.canvas.axes[0])["helpful"]
+    assert helpful.get_xydata() == pytest.approx(np.array([[1, 0.0], [2, 0.125]]))
+
+
+def test_dynamics_have_a_column_per_round_with_shared_axes_and_the_stop_marked(run):
+    axes = plot_dynamics(run).canvas.axes
+    assert [panel.get_title() for panel in axes[:3]] == ["round 0", "round 1", "round 2"]
+    assert len({panel.get_ylim() for panel in axes[3:]}) == 1
+    notes = [panel.texts[0].get_text().strip() for panel in axes[:3]]
+    assert notes == ["stop at 39 of 40", "stop at 35 of 40", "so far 31 of 40"]
+    assert set(lines_of(axes[3])) == {
+        "helpful, correct",
+        "helpful, incorrect",
+        "sneaky, correct",
+        "sneaky, incorrect",
+    }
+
+
+def test_best_of_n_shows_chance_intervals_and_eligible_problems(run):
+    figures = {
+        "best_of_n/2": Figure(0.75, 0.5, 0.875, 40),
+        "best_of_n/4": Figure(0.5, None, None, 3),
+        "best_of_n/8": EMPTY,
+    }
+    plot = plot_best_of_n(replace(run, rounds=[replace(run.rounds[0], figures=figures)]))
+    shares, eligible = plot.canvas.axes
+    assert set(lines_of(shares)["chance"].get_ydata()) == {0.5}
+    (bars,) = shares.containers
+    assert bars[0].get_ydata().tolist() == [0.75, 0.5]  # the empty figure is left out
+    low, high = bars[2][0].get_segments()[0][:, 1]
+    assert (low, high) == (0.5, 0.875)
+    assert eligible.get_lines()[0].get_ydata().tolist() == [40, 3, 0]
+    assert "40 (n=2), 3 (n=4), 0 (n=8)" in plot.caption
+
+
+def test_rounds_begin_with_the_base_prover(run):
+    accuracy = plot_over_rounds(run).canvas.axes[0]
+    assert [label.get_text() for label in accuracy.get_xticklabels()] == ["base", "0", "1"]
+    helpful = accuracy.containers[0][0].get_ydata()
+    assert helpful.tolist() == [
+        run.rounds[0].figure("base_accuracy/helpful").value,
+        run.rounds[0].figure("accuracy/helpful").value,
+        run.rounds[1].figure("accuracy/helpful").value,
+    ]
+
+
+def test_scores_show_each_cells_shares_and_the_threshold(run):
+    data = run.rounds[0]
+    axes = plot_scores(replace(run, rounds=[data])).canvas.axes[0]
+    for patch in axes.patches:
+        assert patch.get_data().values.sum() == pytest.approx(1)
+    assert axes.get_lines()[0].get_xdata()[0] == data.figure("threshold").value
+    helpful = data.solutions[(data.solutions["role"] == "helpful") & data.solutions["answer"].notna()]
+    labels = axes.get_legend_handles_labels()[1]
+    assert labels == [f"incorrect, n={(~helpful['correct']).sum()}", f"correct, n={helpful['correct'].sum()}"]
+
+
+def test_scores_that_are_all_equal_can_be_drawn(run):
+    flat = replace(run.rounds[0], solutions=run.rounds[0].solutions.assign(score=1.0))
+    assert plot_scores(replace(run, rounds=[flat])).to_png()
+
+
+def test_unscored_solutions_are_not_drawn(run):
+    unscored = replace(run.rounds[0], solutions=run.rounds[0].solutions.assign(score=np.nan))
+    assert plot_scores(replace(run, rounds=[unscored])) is None
+
+
+def test_flaws_need_a_task_that_names_them(run):
+    unknown = replace(run.rounds[0], solutions=run.rounds[0].solutions.drop(columns="first_flaw_kind"))
+    assert plot_flaws(replace(run, rounds=[unknown])) is None
+    plot = plot_flaws(run)
+    flawed = run.rounds[0].solutions
+    num_helpful = (flawed["first_flaw_kind"].notna() & (flawed["role"] == "helpful")).sum()
+    assert f"round 0: {num_helpful} helpful" in plot.caption

@@ -1,0 +1,165 @@
+"""The page: one file, complete at any time, and safe to open whatever a model wrote."""
+
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+
+from pvg_hf.evaluation.report import write_report
+
+HOSTILE = '</pre><script>alert(1)</script><img src=x onerror="alert(2)">\n{{ 7 * 7 }} & <b>#### 5</b>'
+VOID_TAGS = {"meta", "img", "br", "link"}
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, the visible text, and a check that every tag is closed."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.open: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID_TAGS:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def finished(run_template, tmp_path_factory):
+    """A finished run with its report, not to be changed."""
+    folder = shutil.copytree(run_template(3), tmp_path_factory.mktemp("finished") / "synthetic")
+    return folder, Page(write_report(folder).read_text(encoding="utf-8"))
+
+
+def test_the_page_holds_everything_a_reader_looks_for(finished):
+    _, page = finished
+    for heading in (
+        "What happened",
+        "The rounds in numbers",
+        "What each round came to",
+        "How each prover phase went",
+        "Can the verifier be trusted to choose?",
+        "What the verifier's scores look like",
+        "Which mistakes are made",
+        "The last verifier, by who wrote the solutions",
+        "Solutions side by side",
+        "Diversity and form, per role",
+        "By difficulty, last round",
+        "Times per phase",
+        "Alerts",
+        "Recipe",
+    ):
+        assert heading in page.text, heading
+    assert "Finished: all 3 round(s)" in page.text
+    assert "round 1, mint: mint of 1" in page.text
+    assert "7% of the sneaky solutions" in page.text
+    assert "versions.trl: 1.16.0" in page.text
+    assert "first flaw: " in page.text
+    assert "bootstrap_samples: 200" in page.text  # the recipe
+
+
+def test_the_page_is_one_file_without_scripts_or_links_outside(finished):
+    folder, page = finished
+    assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in page.tags}
+    sources = [attributes["src"] for tag, attributes in page.tags if tag == "img"]
+    assert len(sources) == 5
+    assert all(source.startswith("data:image/png;base64,") for source in sources)
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    assert not re.search(r"(src|href)=\"(?!data:)|url\(|@import", text)
+
+
+def test_plots_are_kept_beside_the_page_and_nothing_temporary_stays(finished):
+    folder, _ = finished
+    assert sorted(path.name for path in (folder / "plots").iterdir()) == [
+        "best_of_n.png",
+        "dynamics.png",
+        "flaws.png",
+        "rounds.png",
+        "scores.png",
+    ]
+    assert not list(folder.rglob("*.partial"))
+
+
+def test_the_report_depends_on_the_run_only(finished, make_run):
+    folder, _ = finished
+    assert write_report(make_run(3)).read_bytes() == (folder / "report.html").read_bytes()
+
+
+def test_what_a_model_wrote_is_shown_as_text(make_run):
+    folder = make_run(1)
+    path = folder / "pool" / "round-000" / "test-sneaky.parquet"
+    rows = pd.read_parquet(path)
+    row = rows.index[~rows["correct"] & (rows["outcome"] == "PROOF_INVALID")][0]
+    rows.loc[row, ["solution", "answer", "problem", "reference"]] = HOSTILE
+    rows.loc[row, "score"] = 99.0  # the most convincing mistake is always shown
+    rows.loc[row, "first_flaw_step"] = 1
+    rows.loc[row, "first_flaw_kind"] = "<i>odd</i>"
+    rows.to_parquet(path)
+    with (folder / "events.jsonl").open("a") as events:
+        events.write(
+            '{"time": 1, "event": "alert", "phase": "mint", "round": 2, "kind": "<u>", "message": "<script>"}\n'
+        )
+    page = Page(write_report(folder).read_text(encoding="utf-8"))
+    assert not {"script", "b", "i", "u"} & {tag for tag, _ in page.tags}
+    assert all("onerror" not in attributes for _, attributes in page.tags)
+    assert HOSTILE.split("\n")[0] in page.text
+    assert "{{ 7 * 7 }}" in page.text
+    assert "first flaw: <i>odd</i>" in page.text
+    assert "<script>" in page.text
+
+
+@pytest.mark.parametrize(
+    ("num_finished", "place"),
+    [
+        (0, "is in the prover phase (round 0 of rounds 0-2, step 39 of 40)"),
+        (1, "is in the prover phase (round 1 of rounds 0-2, step 35 of 40)"),
+    ],
+)
+def test_an_unfinished_run_is_reported_with_its_phase(make_run, num_finished, place):
+    page = Page(write_report(make_run(num_finished)).read_text(encoding="utf-8"))
+    assert f"Unfinished: the run {place}" in page.text
+    assert ("No verdict yet" in page.text) == (num_finished == 0)
+    assert ("The rounds in numbers" in page.text) == (num_finished > 0)
+
+
+def test_a_run_with_nothing_but_its_recipe_is_reported(make_run):
+    folder = make_run(0)
+    for name in ("events.jsonl", "metrics.jsonl", "run.json"):
+        (folder / name).unlink()
+    page = Page(write_report(folder).read_text(encoding="utf-8"))
+    assert "nothing of 3 round(s) has begun" in page.text
+    assert not (folder / "plots").exists()
+
+
+def test_a_folder_without_a_recipe_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"is no run folder: it has no recipe\.yaml"):
+        write_report(tmp_path)
+
+
+def test_a_failed_report_leaves_the_last_one(make_run):
+    folder = make_run(0)
+    first = write_report(folder).read_bytes()
+    (folder / "events.jsonl").write_text("{broken\n{}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="holds a line that is not JSON"):
+        write_report(folder)
+    assert (folder / "report.html").read_bytes() == first
+
+
+def test_judging_a_round_needs_neither_torch_nor_matplotlib():
+    code = "import pvg_hf.evaluation.summary, sys; print({'torch', 'matplotlib'} & set(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "set()"

@@ -1,0 +1,65 @@
+"""Reading a run folder."""
+
+import json
+
+import pytest
+
+from pvg_hf.evaluation.report.run_data import load_run
+
+
+def test_steps_figures_and_solutions_of_each_round(make_run, rounds_data):
+    run = load_run(make_run(2))
+    assert [data.round_index for data in run.rounds] == [0, 1, 2]
+    assert [data.round_index for data in run.evaluated] == [0, 1]
+    assert [len(data.steps) for data in run.rounds] == [39, 35, 31]
+    assert run.rounds[2].solutions is None
+    assert len(run.rounds[1].solutions) == len(rounds_data[1]["test"])
+    assert run.rounds[0].figure("accuracy/helpful").n == 480
+    assert run.rounds[0].figure("no/such/figure").n == 0
+    assert run.phase_seconds()[-1, "bootstrap"] == 31.5
+    assert run.is_finished("mint", 1)
+    assert not run.is_finished("mint", 2)
+    assert [alert["kind"] for alert in run.alerts] == ["sneaky_collapse"]
+
+
+def write_metrics(folder, *lines, end="\n"):
+    (folder / "metrics.jsonl").write_text("\n".join(json.dumps(line) for line in lines) + end, encoding="utf-8")
+
+
+def test_lines_of_one_step_are_merged_and_missing_values_stay_missing(make_run):
+    folder = make_run(0)
+    place = {"phase": "prover", "round": 0}
+    write_metrics(
+        folder,
+        {**place, "step": 1, "prover/accuracy/helpful": 0.5, "prover/score_gap": None},
+        {**place, "step": 1, "prover/heldout/accuracy": 0.7},
+        {**place, "step": 2, "prover/accuracy/helpful": 0.6},
+        {"phase": "verifier", "round": 0, "step": 1, "verifier/loss": 0.7},
+    )
+    steps = load_run(folder).rounds[0].steps.set_index("step")
+    assert steps["accuracy/helpful"].tolist() == [0.5, 0.6]
+    assert steps.loc[1, "heldout/accuracy"] == 0.7
+    assert steps["heldout/accuracy"].isna().tolist() == [False, True]
+    assert "score_gap" not in steps
+    assert "verifier/loss" not in steps
+
+
+def test_a_line_that_is_being_written_is_left_out(make_run):
+    folder = make_run(0)
+    lines = [{"phase": "prover", "round": 0, "step": step, "prover/accuracy/helpful": 0.5} for step in (1, 2)]
+    write_metrics(folder, *lines, end="")
+    assert load_run(folder).rounds[0].steps["step"].tolist() == [1]
+
+
+def test_separate_roles_plan_a_phase_for_each(make_run):
+    folder = make_run(0)
+    recipe = (folder / "recipe.yaml").read_text(encoding="utf-8").replace("roles: shared", "roles: separate")
+    (folder / "recipe.yaml").write_text(recipe, encoding="utf-8")
+    assert load_run(folder).planned_steps(0) == 80
+
+
+def test_a_damaged_line_is_named(make_run):
+    folder = make_run(0)
+    (folder / "metrics.jsonl").write_text('{"phase": \n{}\n', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"metrics\.jsonl holds a line that is not JSON: '\{\"phase\": '"):
+        load_run(folder)

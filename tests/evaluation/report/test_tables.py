@@ -1,0 +1,93 @@
+"""The tables of the report."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from pvg_hf.evaluation.intervals import EMPTY, Figure
+from pvg_hf.evaluation.report.run_data import load_run
+from pvg_hf.evaluation.report.tables import (
+    Cell,
+    difficulty_table,
+    diversity_table,
+    duration,
+    rounds_table,
+    sources_table,
+    times_table,
+)
+
+
+@pytest.fixture(scope="module")
+def run(run_template):
+    return load_run(run_template(2))
+
+
+def test_rounds_table_begins_with_the_base_prover(run):
+    figures = {"accuracy/helpful": Figure(0.75, 0.5, 1.0, 1234), "base_accuracy/helpful": EMPTY, "score_gap": EMPTY}
+    rounds = [replace(data, figures={**data.figures, **figures}) for data in run.evaluated]
+    table = rounds_table(replace(run, rounds=rounds))
+    assert [heading for heading, _ in table.rows] == ["base prover", "round 0", "round 1"]
+    assert {len(cells) + 1 for _, cells in table.rows} == {len(table.headers)}
+    assert table.rows[1][1][0] == Cell("0.750", "[0.500, 1.000]", "n=1,234")
+    assert table.rows[0][1][0].n == "n=0"
+
+
+def test_diversity_table_has_a_row_per_role_and_round(run):
+    table = diversity_table(run)
+    assert [heading for heading, _ in table.rows] == [
+        *("helpful, base", "helpful, round 0", "helpful, round 1"),
+        *("sneaky, base", "sneaky, round 0", "sneaky, round 1"),
+    ]
+    unflawed = [
+        replace(data, figures={key: value for key, value in data.figures.items() if "step_validity" not in key})
+        for data in run.evaluated
+    ]
+    assert len(diversity_table(replace(run, rounds=unflawed)).headers) == len(table.headers) - 1
+
+
+def test_sources_table_has_a_row_per_prover(run):
+    table = sources_table(run)
+    assert [heading for heading, _ in table.rows] == ["all", "base", "round-000"]
+    assert {len(cells) + 1 for _, cells in table.rows} == {len(table.headers)}
+    tpr = run.evaluated[-1].figure("verifier_tpr/base")
+    assert table.rows[1][1][3] == Cell(f"{tpr.value:.3f}", f"[{tpr.low:.3f}, {tpr.high:.3f}]", f"n={tpr.n:,}")
+    assert sources_table(replace(run, rounds=[])).rows == []
+
+
+def test_difficulty_table_averages_over_problems(run):
+    problems = pd.DataFrame({
+        "problem_id": ["a", "b", "c"],
+        "difficulty": [2, 2, 3],
+        "accuracy_helpful": [1.0, 0.5, None],
+        "accuracy_sneaky": [0.0, 0.5, 0.25],
+        "fooled": pd.array([True, None, False], dtype="boolean"),
+    })  # fmt: skip
+    last = replace(run.evaluated[-1], problems=problems)
+    table = difficulty_table(replace(run, rounds=[last]))
+    values = {heading: [(cell.value, cell.n) for cell in cells] for heading, cells in table.rows}
+    assert values["difficulty 2"] == [("0.750", "n=2"), ("0.250", "n=2"), ("1.000", "n=1")]
+    assert values["difficulty 3"] == [("\N{EN DASH}", "n=0"), ("0.250", "n=1"), ("0.000", "n=1")]
+
+
+def test_a_task_without_difficulty_has_no_such_table(run):
+    last = replace(run.evaluated[-1], problems=run.evaluated[-1].problems.drop(columns="difficulty"))
+    assert difficulty_table(replace(run, rounds=[last])) is None
+    assert difficulty_table(replace(run, rounds=[])) is None
+
+
+def test_times_table_sums_up_each_round(run):
+    table = times_table(run)
+    assert table.headers == ["", "bootstrap", "verifier", "prover", "mint", "evaluate", "all"]
+    rows = dict(table.rows)
+    assert rows["before round 0"][0].value == rows["before round 0"][-1].value == "31.5 s"
+    assert rows["round 0"][-1].value == "4 min 26 s"  # 95 + 128 + 40.5 + 3 = 266.5, to the even second
+    assert rows["round 2"][2].value == "\N{EN DASH}"  # its prover phase is not over
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.04, "0.0 s"), (59.9, "59.9 s"), (60, "1 min 00 s"), (3600, "1 h 00 min"), (7325, "2 h 02 min")],
+)
+def test_durations(seconds, text):
+    assert duration(seconds) == text

@@ -1,0 +1,91 @@
+"""Plain words for figures."""
+
+from dataclasses import replace
+
+import pytest
+
+from pvg_hf.evaluation.intervals import EMPTY, Figure
+from pvg_hf.evaluation.report.run_data import load_run
+from pvg_hf.evaluation.report.verdict import percent, write_verdict
+
+
+@pytest.fixture(scope="module")
+def run(run_template):
+    return load_run(run_template(2))
+
+
+def with_figures(run, *changes):
+    """The run with figures of its evaluated rounds replaced."""
+    rounds = [replace(data, figures={**data.figures, **change}) for data, change in zip(run.evaluated, changes)]
+    return replace(run, rounds=rounds)
+
+
+def said(run, subject):
+    return next(statement for statement in write_verdict(run) if statement.subject.startswith(subject))
+
+
+@pytest.mark.parametrize(
+    ("change", "mark", "words"),
+    [
+        (Figure(-0.1, -0.15, -0.05, 60), "bad", "-10.0 points [-15.0, -5.0]: clearly less accurate than the base"),
+        (Figure(0.1, 0.05, 0.15, 60), "good", "clearly more accurate than the base"),
+        (Figure(0.01, -0.03, 0.05, 60), "open", "not clearly different from the base"),
+        (EMPTY, "open", "not clearly different from the base"),
+    ],
+)
+def test_the_helpful_prover_is_compared_with_the_base(run, change, mark, words):
+    statement = said(with_figures(run, {}, {"accuracy_change/helpful": change}), "Helpful")
+    assert statement.mark == mark
+    assert words in statement.text
+
+
+def test_the_sneaky_prover_is_told_by_its_mistakes(run):
+    changes = {"accuracy/sneaky": Figure(0.3, 0.25, 0.36, 480), "accuracy_change/sneaky": Figure(-0.4, -0.5, -0.3, 60)}
+    statement = said(with_figures(run, {}, changes), "Sneaky")
+    assert statement.mark == "good"
+    assert "incorrect on 70.0 % [64.0, 75.0] (n=480)" in statement.text
+    assert "+40.0 points [+30.0, +50.0]: clearly more often wrong than the base" in statement.text
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "mark", "words"),
+    [
+        (Figure(0.8, 0.7, 0.9, 50), Figure(0.2, 0.1, 0.3, 50), "good", "clearly fewer"),
+        (Figure(0.2, 0.1, 0.3, 50), Figure(0.8, 0.7, 0.9, 50), "bad", "clearly more"),
+        (Figure(0.2, 0.1, 0.3, 50), Figure(0.3, 0.2, 0.4, 50), "open", "no clear change"),
+        (EMPTY, Figure(0.3, 0.2, 0.4, 50), "open", "no clear change"),
+    ],
+)
+def test_exploits_of_the_first_and_the_last_round_are_compared(run, first, last, mark, words):
+    statement = said(with_figures(run, {"exploit_rate": first}, {"exploit_rate": last}), "Verifier fooled")
+    assert statement.mark == mark
+    assert words in statement.text
+
+
+def test_best_of_n_is_told_for_the_largest_n_with_enough_problems(run):
+    enough, few = Figure(0.9, 0.8, 0.95, 30), Figure(0.9, 0.5, 1.0, 29)
+    figures = {"best_of_n/2": enough, "best_of_n/4": enough, "best_of_n/6": few}
+    assert said(with_figures(run, figures, figures), "Balanced").subject == "Balanced best-of-4"
+    none = dict.fromkeys(figures, few)
+    assert not any(
+        statement.subject.startswith("Balanced") for statement in write_verdict(with_figures(run, none, none))
+    )
+
+
+def test_a_verifier_that_may_be_guessing_is_called_out(run):
+    guessing = {"verifier_pair_accuracy": Figure(0.55, 0.48, 0.62, 100)}
+    assert said(with_figures(run, {}, guessing), "Verifier pair").mark == "bad"
+    assert said(run, "Verifier pair").mark == "plain"
+
+
+def test_alerts_are_counted_by_kind(run):
+    assert said(run, "Alerts").text == "sneaky collapse (1); listed below."
+    assert said(replace(run, events=[]), "Alerts").text == "none."
+
+
+@pytest.mark.parametrize(
+    ("figure", "text"),
+    [(Figure(0.5, 0.25, 0.75, 1200), "50.0 % [25.0, 75.0] (n=1,200)"), (EMPTY, "unknown (no solution)")],
+)
+def test_percent(figure, text):
+    assert percent(figure) == text

@@ -1,0 +1,26 @@
+"""Diversity, counted by hand."""
+
+import pandas as pd
+import pytest
+
+from pvg_hf.evaluation.diversity import diversity_figures
+from pvg_hf.roles import Role
+
+DRAWS = {"seed": 0, "num_resamples": 200}
+
+
+def test_distinct_texts_duplicates_and_length_by_hand():
+    rows = pd.DataFrame(
+        [("a", "x", 4), ("a", "x", 4), ("a", "y", 7), ("b", "x", None)],
+        columns=["problem_id", "solution", "num_tokens"],
+    )
+    figures = diversity_figures(rows, Role.SNEAKY, **DRAWS)
+    # Problem a has 2 distinct of 3 (one repeats), b 1 of 1; the same text under two problems is no repeat.
+    assert (figures["distinct/sneaky"].value, figures["distinct/sneaky"].n) == (pytest.approx(3 / 4), 4)
+    assert (figures["duplicates/sneaky"].value, figures["duplicates/sneaky"].n) == (0.5, 2)
+    assert (figures["num_tokens/sneaky"].value, figures["num_tokens/sneaky"].n) == (5.0, 3)
+
+
+def test_no_solutions_give_empty_figures():
+    rows = pd.DataFrame(columns=["problem_id", "solution", "num_tokens"])
+    assert {figure.n for figure in diversity_figures(rows, Role.HELPFUL, **DRAWS).values()} == {0}

@@ -1,0 +1,72 @@
+"""
+Plays a recipe in a process of its own, which can be told to end itself at an exact moment: an audit event of Python
+(PEP 578) such as the opening of a file or a renaming, so that no test depends on how fast the machine is.
+
+It is run with `ORDER` among its globals, or by a launcher as `game_driver.py ORDER.json`.
+"""
+
+import json
+import os
+import re
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ORDER: dict = globals().get("ORDER", {})
+
+
+def main(order: dict) -> None:
+    if "log" in order:
+        redirect_output(Path(order["log"]))
+    import torch
+
+    torch.set_num_threads(1)
+    if "signal" in order and int(os.environ.get("RANK", "0")) == order.get("rank", 0):
+        number = getattr(signal, order["signal"])
+        target = os.getppid() if order.get("to_launcher") else os.getpid()
+        at_moment(order["moment"], lambda: os.kill(target, number))
+    if "max_file_size" in order:
+        limits = (order["max_file_size"], resource.RLIM_INFINITY)
+        at_moment(order["moment"], lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits))
+    if "script" in order:
+        run_script(order["script"], order["arguments"])
+    from pvg_hf import load_recipe, play
+
+    try:
+        for part in order.get("parts", [order]):
+            play(load_recipe(part["recipe"]), phase=part.get("phase"), round_index=part.get("round_index"))
+    finally:  # room for the log
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+def redirect_output(log: Path) -> None:
+    with log.open("w") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+
+
+def at_moment(moment: dict, act: Callable[[], None]) -> None:
+    """Act just before the audit event of the name `event` whose arguments match `pattern`, the `count`-th of them."""
+    num_left = moment.get("count", 1)
+
+    def watch(name: str, arguments: tuple) -> None:
+        nonlocal num_left
+        if num_left > 0 and name == moment["event"] and re.search(moment["pattern"], repr(arguments)):
+            num_left -= 1
+            if num_left == 0:
+                act()
+
+    sys.addaudithook(watch)
+
+
+def run_script(script: str, arguments: list[str]) -> None:
+    import runpy
+
+    sys.argv = [script, *arguments]
+    runpy.run_path(script, run_name="__main__")
+
+
+if __name__ == "__main__":
+    main(ORDER or json.loads(Path(sys.argv[1]).read_text()))

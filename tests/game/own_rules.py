@@ -1,0 +1,9 @@
+"""Stop rules of a user's own."""
+
+
+def as_soon_as_allowed(means, config) -> bool:
+    return True
+
+
+def below_own_threshold(means, config) -> bool:
+    return means["score/helpful_correct"] < config.score_parity_threshold

@@ -1,0 +1,272 @@
+import shutil
+
+import pandas as pd
+import pytest
+import torch
+from game_runs import branch_off, differing, play_in_process
+from safetensors.torch import load_file
+
+from pvg_hf import VerifierScorer, load_recipe, load_task, play
+from pvg_hf.game.folder import read_json, read_json_lines
+from pvg_hf.game.stopping import StopRule
+from pvg_hf.game.world import World
+from pvg_hf.models.prover import load_prover
+from pvg_hf.sampling import Sampler
+from pvg_hf.seeding import derive_rng
+from pvg_hf.tasks import PromptBuilder
+
+LORA = {"r": 4}
+THE_PROVER = {"phase": "prover", "round_index": 0}
+
+
+def prover_steps(folder, round_index=0):
+    """The lines of a prover phase, by step."""
+    return {line["step"]: line for line in read_json_lines(folder.prover(round_index) / "metrics.jsonl")}
+
+
+def is_same(weights, others):
+    return weights.keys() == others.keys() and all(torch.equal(weights[name], others[name]) for name in others)
+
+
+def test_shared_prover_is_trained_in_both_roles_alike(play_phase, beginnings):
+    folder = play_phase("prover", 0)
+    ((trainer, _),) = beginnings
+    assert sorted(set(trainer.train_dataset["role"])) == ["helpful", "sneaky"]
+    assert len(trainer.train_dataset) == 6 * 4  # steps, prompts a step: one epoch, which can be continued at any step
+    steps = prover_steps(folder)
+    assert list(steps) == [1, 2, 3, 4, 5, 6]
+    assert all({"prover/accuracy/helpful", "prover/accuracy/sneaky"} & line.keys() for line in steps.values())
+
+
+def test_every_trained_weight_moved_and_reference_is_the_base(play_phase, beginnings, player):
+    folder = play_phase("prover", 0)
+    ((trainer, weights),) = beginnings
+    base, last = load_file(player / "model.safetensors"), load_file(folder.prover(0) / "model.safetensors")
+    assert is_same({name: weights[name] for name in base}, base)
+    assert [name for name in base if torch.equal(base[name], last[name])] == []
+    reference = trainer.ref_model.state_dict()
+    assert is_same({name: reference[name] for name in base}, base)
+    steps = prover_steps(folder)
+    assert steps[1]["prover/kl"] == pytest.approx(0, abs=1e-6)
+    assert steps[6]["prover/kl"] > 0
+
+
+@pytest.mark.parametrize("lora", [None, LORA])
+def test_init_previous_goes_on_from_the_last_prover_and_keeps_the_base_as_reference(
+    lora, tmp_path, game, reference, beginnings, player
+):
+    folder = branch_off(reference, tmp_path, "round-000/prover")
+    recipe = load_recipe(game(prover__init="previous", prover__lora=lora))
+    for phase, round_index in (("prover", 0), ("mint", 0), ("evaluate", 0), ("verifier", 1), ("prover", 1)):
+        play(recipe, phase=phase, round_index=round_index)
+    first, *_, second = beginnings
+    last = first[0].model.state_dict()
+    assert is_same(second[1], last)
+    assert prover_steps(folder, 0)[1]["prover/kl"] == pytest.approx(0, abs=1e-6)
+    assert prover_steps(folder, 1)[1]["prover/kl"] > 1e-4
+
+    base = load_file(player / "model.safetensors")
+    if lora is None:
+        references = second[0].ref_model.state_dict()
+        assert is_same({name: references[name] for name in base}, base)
+    else:
+        assert second[0].ref_model is None  # the adapters are switched off instead
+        layer = "model.layers.0.mlp.up_proj"
+        frozen = second[0].model.get_submodule(f"base_model.model.{layer}").base_layer.weight
+        assert torch.equal(frozen, base[f"{layer}.weight"])
+        assert (folder.prover(1) / "adapter_model.safetensors").exists()
+        assert not (folder.prover(1) / "model.safetensors").exists()
+
+
+def test_adapters_for_both_players_play_a_whole_round(tmp_path, game, reference):
+    branch_off(reference, tmp_path, "round-000/verifier")
+    folder = play(load_recipe(game(prover__lora=LORA, verifier__lora=LORA, num_rounds=1)))
+    assert {path.name for path in folder.root.rglob("*.safetensors")} == {"adapter_model.safetensors"}
+    rows = pd.read_parquet(folder.pool(0) / "sneaky.parquet")
+    scores = VerifierScorer.from_pretrained(folder.verifier(0))(rows["problem"].tolist(), rows["solution"].tolist())
+    assert rows["score"].tolist() == pytest.approx(scores, abs=1e-5)
+
+
+def solutions_by(source, rows: pd.DataFrame, role: str, tokenizer) -> list[str]:
+    """What the prover in a folder writes for the problems of `rows`, by the seeds that minting takes in round 0."""
+    prompts = PromptBuilder(load_task("recall_task:RecallTask"))
+    sampler = Sampler(*load_prover(source), max_new_tokens=8)
+    problems = rows.drop_duplicates("problem_id").to_dict("records")
+    texts = [prompts.render(prompts.text(problem, role), tokenizer) for problem in problems]
+    rngs = [[derive_rng(0, "round-000", "mint", role, problem["problem_id"], 0)] for problem in problems]
+    return [row[0].text for row in sampler.sample(texts, rngs)]
+
+
+@pytest.mark.parametrize(("roles", "trained"), [("sneaky_only", "sneaky"), ("helpful_only", "helpful")])
+def test_untrained_role_is_played_by_the_base_prover(roles, trained, play_phase, beginnings, player, tokenizer):
+    folder = play_phase("prover", 0, prover__roles=roles)
+    ((trainer, _),) = beginnings
+    assert set(trainer.train_dataset["role"]) == {trained}
+    seen = {key for line in prover_steps(folder).values() for key in line if key.startswith("prover/accuracy/")}
+    assert seen == {f"prover/accuracy/{trained}"}
+    assert (folder.prover(0) / "best-helpful").exists() == (trained == "helpful")
+
+    play_phase("mint", 0, prover__roles=roles)
+    for role in ("helpful", "sneaky"):
+        rows = pd.read_parquet(folder.pool(0) / f"{role}.parquet").query("sample_index == 0")
+        written = rows.drop_duplicates("problem_id")["solution"].tolist()
+        of_base, of_trained = (solutions_by(source, rows, role, tokenizer) for source in (player, folder.prover(0)))
+        assert len(written) > 20
+        assert of_base != of_trained
+        assert written == (of_trained if role == trained else of_base)
+
+
+def test_sneaky_only_against_the_references(tmp_path, game, reference, monkeypatch):
+    """The helpful side is the task's reference solutions: nothing is minted for it, and parity is measured against it."""
+    sides = []
+
+    def note_side(stopping, prover, fixed):
+        sides.append(fixed)
+        return StopRule(stopping, prover, fixed)
+
+    monkeypatch.setattr("pvg_hf.game.phases.prover.StopRule", note_side)
+    folder = branch_off(reference, tmp_path, "round-001/verifier")
+    for finished in (folder.prover(0), folder.pool(0)):
+        shutil.rmtree(finished)
+    recipe = load_recipe(game(prover__roles="sneaky_only", data__correct_source="dataset"))
+    for phase, round_index in (("prover", 0), ("mint", 0), ("verifier", 1)):
+        play(recipe, phase=phase, round_index=round_index)
+
+    problems = World.load(recipe).parts["prover_heldout"].to_list()[:4]
+    scorer = VerifierScorer.from_pretrained(folder.verifier(0))
+    scores = scorer([problem["problem"] for problem in problems], [problem["reference"] for problem in problems])
+    assert sides == [{"score/helpful_correct": pytest.approx(sum(scores) / 4, abs=1e-5)}]
+
+    assert len(pd.read_parquet(folder.pool(0) / "helpful.parquet")) == 0
+    assert len(pd.read_parquet(folder.pool(0) / "sneaky.parquet")) > 40
+    pairs = read_json(folder.verifier(1) / "pairs.json")
+    assert {key for key, count in pairs.items() if "/correct/" in key and count} == {"pairs/correct/reference"}
+
+
+def test_separate_adapters_are_trained_one_after_the_other(play_phase, beginnings, player):
+    folder = play_phase("prover", 0, prover__roles="separate", prover__lora=LORA)
+    assert [set(trainer.train_dataset["role"]) for trainer, _ in beginnings] == [{"helpful"}, {"sneaky"}]
+    assert [trainer.ref_model for trainer, _ in beginnings] == [None, None]
+    # each began from the base, with an adapter that does nothing yet
+    assert all(not tensor.any() for _, weights in beginnings for name, tensor in weights.items() if "lora_B" in name)
+    steps = prover_steps(folder)
+    assert list(steps) == list(range(1, 13))
+    assert "prover/accuracy/sneaky" not in steps[6]
+    assert "prover/accuracy/helpful" not in steps[7]
+    adapters = [load_file(folder.prover(0) / role / "adapter_model.safetensors") for role in ("helpful", "sneaky")]
+    assert adapters[0].keys() == adapters[1].keys()
+    assert not is_same(*adapters)
+    assert (folder.prover(0) / "helpful" / "best-helpful" / "adapter_model.safetensors").exists()
+
+
+def test_separate_adapters_mint_their_own_role(play_phase, tokenizer):
+    changes = {"prover__roles": "separate", "prover__lora": LORA, "prover__learning_rate": 0.01}
+    folder = play_phase("prover", 0, **changes)
+    play_phase("mint", 0, **changes)
+    for role, other in (("helpful", "sneaky"), ("sneaky", "helpful")):
+        rows = pd.read_parquet(folder.pool(0) / f"{role}.parquet").query("sample_index == 0")
+        written = rows.drop_duplicates("problem_id")["solution"].tolist()
+        mine, others = (solutions_by(folder.prover(0) / name, rows, role, tokenizer) for name in (role, other))
+        assert mine != others
+        assert written == mine
+
+
+def test_separate_adapters_killed_in_the_second_go_on_to_the_same_bytes(tmp_path, make_recipe, reference):
+    changes = {"prover__roles": "separate", "prover__lora": LORA}
+    runs = []
+    for name in ("whole", "killed"):
+        output_dir = tmp_path / name
+        runs.append(branch_off(reference, output_dir, "round-000/prover"))
+        recipe = make_recipe(output_dir, **changes)
+        if name == "killed":
+            pattern = r"\.round-000\.partial/\.sneaky\.partial/checkpoints/checkpoint-4/trainer_state"
+            order = {"signal": "SIGKILL", "moment": {"event": "open", "pattern": pattern}, **THE_PROVER}
+            assert play_in_process({"recipe": recipe, **order}, tmp_path / "log.txt") == -9
+        play(load_recipe(recipe), phase="prover", round_index=0)
+    assert differing(*runs) == []
+    continued = [event for event in read_json_lines(runs[1].events) if event["event"] == "continued"]
+    assert [event["checkpoint"] for event in continued] == ["checkpoint-2"]
+
+
+def test_settings_of_a_round_reach_the_trainer(play_phase, beginnings):
+    changes = {"beta": 0.25, "temperature": 0.5, "max_steps": 2, "reward": "cgc", "trainer": {"adam_beta2": 0.9}}
+    play_phase("prover", 1, rounds={1: {"prover": changes}})
+    ((trainer, _),) = beginnings
+    args = trainer.args
+    assert (args.beta, args.temperature, args.max_steps, args.reward, args.adam_beta2) == (0.25, 0.5, 2, "cgc", 0.9)
+    assert trainer.beta == 0.25
+
+
+def test_micro_batches_make_the_same_step(play_phase, beginnings, reference):
+    """4 prompts of 4 solutions, all at once and in quarters: the gradient's norm is equal up to rounding."""
+    folder = play_phase("prover", 0, prover__micro_batch_size=4, prover__max_steps=1, prover__eval_steps=1)
+    ((trainer, _),) = beginnings
+    assert (trainer.args.per_device_train_batch_size, trainer.args.gradient_accumulation_steps) == (4, 4)
+    mine, whole = prover_steps(folder)[1], prover_steps(reference)[1]
+    assert mine["prover/reward"] == pytest.approx(whole["prover/reward"], abs=1e-5)
+    assert mine["prover/grad_norm"] == pytest.approx(whole["prover/grad_norm"], rel=1e-3)
+
+
+def test_stop_rule_of_the_users_own(play_phase):
+    """10 % of 20 planned steps are 2, so the third is the first that may be the last; it is judged as the last."""
+    folder = play_phase(
+        "prover", 0, stopping__rule="own_rules:as_soon_as_allowed", prover__max_steps=20, prover__eval_steps=7
+    )
+    steps = prover_steps(folder)
+    assert list(steps) == [1, 2, 3]
+    assert ["prover/heldout/selection" in line for line in steps.values()] == [False, False, True]
+    assert (folder.prover(0) / "best-helpful" / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("signal", "file", "code"),
+    [
+        ("SIGKILL", r"partial/config\.json", -9),  # when the weights of step 3, the last, are about to be written
+        ("SIGINT", r"partial/best-helpful/config\.json", 1),  # when those of step 2 are: it is caught in step 3
+    ],
+)
+def test_rule_that_fires_where_a_checkpoint_is_due_fires_there_again(
+    signal, file, code, tmp_path, make_recipe, reference
+):
+    changes = {
+        "stopping__rule": "own_rules:as_soon_as_allowed",
+        "prover__max_steps": 20,
+        "prover__save_steps": 1,
+    }
+    runs = []
+    for name in ("whole", "ended"):
+        output_dir = tmp_path / name
+        runs.append(branch_off(reference, output_dir, "round-000/prover"))
+        recipe = make_recipe(output_dir, **changes)
+        if name == "ended":
+            order = {"signal": signal, "moment": {"event": "open", "pattern": file}, **THE_PROVER}
+            assert play_in_process({"recipe": recipe, **order}, tmp_path / "log.txt") == code
+        play(load_recipe(recipe), phase="prover", round_index=0)
+    assert differing(*runs) == []
+
+
+def test_truncation_beyond_the_limit_ends_the_phase(play_phase, tmp_path):
+    with pytest.raises(ValueError, match=r"100% of the solutions of a step reached `max_completion_length=2`"):
+        play_phase("prover", 0, prover__max_completion_length=2)
+    assert not (tmp_path / "game" / "prover" / "round-000").exists()
+
+
+def test_loss_that_is_not_finite_ends_the_phase(play_phase, tmp_path):
+    with pytest.raises(FloatingPointError, match=r"of step \d is nan.*learning_rate"):
+        play_phase("prover", 0, prover__learning_rate=1.0e30, watchdogs__max_truncated=1.0)
+    assert not (tmp_path / "game" / "prover" / "round-000").exists()
+
+
+def test_goodharting_ends_the_phase_where_the_recipe_says_so(play_phase, reference):
+    """At the first step in which the verifier ranks incorrect solutions above correct ones, by the reference's figures."""
+    ranks = {step: line.get("prover/score_correctness_correlation") for step, line in prover_steps(reference).items()}
+    first = next(step for step, rank in ranks.items() if rank is not None and rank < 0)
+    folder = play_phase("prover", 0, watchdogs__window=1, watchdogs__goodharting="stop")
+    assert list(prover_steps(folder)) == list(range(1, first + 1))
+    (told,) = [
+        event
+        for event in read_json_lines(folder.events)
+        if event["event"] == "alert" and event["kind"] == "goodharting"
+    ]
+    assert told["message"].startswith(f"Step {first}: ")
+    assert (told["phase"], told["round"]) == ("prover", 0)

@@ -1,0 +1,143 @@
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from game_runs import branch_off
+from safetensors.torch import load_file
+
+from pvg_hf import VerifierScorer, load_recipe, play
+from pvg_hf.game.folder import read_json, read_json_lines
+
+LORA = {"r": 4}
+HEAD = "score.weight"
+
+
+def backbone(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The weights of a full model's body by name; a language model's own head is tied to its embedding."""
+    return {name: tensor for name, tensor in weights.items() if name.startswith("model.")}
+
+
+def test_init_full_starts_from_the_initial_weights_and_a_new_head(play_phase, beginnings, player):
+    play_phase("verifier", 1)
+    ((_, weights),) = beginnings
+    initial = load_file(player / "model.safetensors")
+    assert backbone(weights).keys() == backbone(initial).keys()
+    assert all(torch.equal(weights[name], initial[name]) for name in backbone(initial))
+    assert 0.01 < weights[HEAD].std() < 0.03  # of 32 draws from normal(0, 0.02)
+
+
+def test_init_head_only_starts_from_the_last_body_and_a_new_head(play_phase, beginnings, reference):
+    play_phase("verifier", 1, verifier__init="head_only")
+    ((_, weights),) = beginnings
+    last = load_file(reference.verifier(0) / "model.safetensors")
+    assert all(torch.equal(weights[name], last[name]) for name in backbone(last))
+    assert not torch.equal(weights[HEAD], last[HEAD])
+    assert 0.01 < weights[HEAD].std() < 0.03
+
+
+def test_init_warm_starts_from_the_last_verifier(play_phase, beginnings, reference):
+    play_phase("verifier", 1, verifier__init="warm")
+    ((_, weights),) = beginnings
+    last = load_file(reference.verifier(0) / "model.safetensors")
+    assert weights.keys() == last.keys()
+    assert all(torch.equal(weights[name], last[name]) for name in last)
+
+
+@pytest.mark.parametrize("init", ["full", "head_only", "warm"])
+def test_inits_agree_in_the_first_round(init, play_phase, reference):
+    folder = play_phase("verifier", 0, verifier__init=init)
+    mine, others = (run.verifier(0) / "model.safetensors" for run in (folder, reference))
+    assert mine.read_bytes() == others.read_bytes()
+
+
+@pytest.mark.parametrize("lora", [None, LORA])
+def test_reloaded_verifier_gives_the_scores_that_the_phase_recorded(lora, play_phase):
+    folder = play_phase("verifier", 0, verifier__lora=lora).verifier(0)
+    assert (folder / "adapter_config.json").exists() == (lora is not None)
+    heldout = pd.read_parquet(folder / "heldout.parquet")
+    scores = VerifierScorer.from_pretrained(folder)(heldout["problem"].tolist(), heldout["solution"].tolist())
+    assert len(scores) == 16
+    assert np.ptp(scores) > 0.01
+    np.testing.assert_allclose(scores, heldout["score"], atol=1e-5)
+
+
+@pytest.mark.parametrize("init", ["full", "head_only", "warm"])
+def test_adapters_go_on_as_full_weights_do(init, tmp_path, game, reference, beginnings, player):
+    folder = branch_off(reference, tmp_path, "round-001/verifier")
+    shutil.rmtree(folder.verifier(0))
+    for round_index in (0, 1):
+        play(load_recipe(game(verifier__lora=LORA, verifier__init=init)), phase="verifier", round_index=round_index)
+    first, second = beginnings
+    adapters = [name for name in second[1] if "lora_" in name]
+    head = next(name for name in second[1] if name.endswith("score.modules_to_save.default.weight"))
+    last = first[0].model.state_dict()
+    goes_on = {"full": (False, False), "head_only": (True, False), "warm": (True, True)}[init]
+    assert (
+        all(torch.equal(second[1][name], last[name]) for name in adapters),
+        torch.equal(second[1][head], last[head]),
+    ) == goes_on
+    # the frozen base is nobody's but the initial model's
+    initial = load_file(player / "model.safetensors")
+    layer = "model.layers.0.self_attn.q_proj"
+    assert torch.equal(
+        second[0].model.get_submodule(f"base_model.model.{layer}").base_layer.weight, initial[f"{layer}.weight"]
+    )
+    scores = VerifierScorer.from_pretrained(folder.verifier(1))
+    heldout = pd.read_parquet(folder.verifier(1) / "heldout.parquet")
+    np.testing.assert_allclose(
+        scores(heldout["problem"].tolist(), heldout["solution"].tolist()), heldout["score"], atol=1e-5
+    )
+
+
+def test_settings_of_a_round_reach_the_trainer(play_phase, beginnings):
+    changes = {"learning_rate": 0.005, "max_steps": 3, "trainer": {"adam_beta2": 0.9}, "center": 0.25}
+    play_phase("verifier", 1, rounds={1: {"verifier": changes}})
+    ((trainer, _),) = beginnings
+    args = trainer.args
+    assert (args.learning_rate, args.max_steps, args.adam_beta2, args.center) == (0.005, 3, 0.9, 0.25)
+
+
+def test_mixture_of_the_second_round_holds_both_sources(reference):
+    pairs = read_json(reference.verifier(1) / "pairs.json")
+    assert {"base", "round-000"} <= {key.rpartition("/")[2] for key, count in pairs.items() if count}
+
+
+def test_verifier_worse_than_asked_for_ends_the_round(play_phase):
+    with pytest.raises(ValueError, match=r"below `watchdogs\.min_pair_accuracy` = 1\.0; .*Train it longer") as caught:
+        play_phase("verifier", 0, watchdogs__min_pair_accuracy=1.0)
+    assert type(caught.value).__name__ == "DegenerateVerifierError"
+
+
+def test_verifier_that_gives_everything_one_score_ends_the_round(play_phase, tmp_path):
+    with pytest.raises(ValueError, match="gives every held-out solution the same score"):
+        play_phase("verifier", 0, verifier__template="has")
+    assert not (tmp_path / "game" / "verifier" / "round-000").exists()
+
+
+@pytest.mark.parametrize("parts", [{"verifier", "verifier_heldout"}, {"verifier"}, {"verifier_heldout"}])
+@pytest.mark.parametrize("is_correct", [True, False])
+def test_part_without_any_pair_is_told_before_the_training(is_correct, parts, tmp_path, game, reference, beginnings):
+    """All its solutions are correct, or all incorrect."""
+    rows = pd.read_parquet(reference.pool(-1) / "base.parquet")[["problem_id", "problem", "reference", "part"]]
+    right = rows.drop_duplicates().assign(solution=rows["reference"])
+    wrong = right.assign(solution="has 0\n#### 0")
+    poor = right["part"].isin(parts)
+    written = pd.concat([right[~poor], wrong[~poor], (right if is_correct else wrong)[poor]])
+    file = tmp_path / "solutions.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in written.to_dict("records")))
+    message = "no_incorrect" if is_correct else "no_correct"
+    if "verifier" not in parts:
+        message = f"nothing to judge the verifier by on D_V's held-out part: .*{message}"
+    with pytest.raises(ValueError, match=message):
+        play(load_recipe(game(bootstrap__import_from=str(file))))
+    assert beginnings == []
+
+
+def test_loss_that_is_not_finite_ends_the_phase(play_phase, tmp_path):
+    with pytest.raises(FloatingPointError, match=r"loss of step 1 is nan.*learning_rate"):
+        play_phase("verifier", 0, verifier__learning_rate=1.0e30)
+    assert not (tmp_path / "game" / "verifier" / "round-000").exists()
+    assert len(read_json_lines(tmp_path / "game" / "metrics.jsonl")) == 0

@@ -1,0 +1,65 @@
+import pytest
+from game_runs import differing, play_in_process
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from pvg_hf import load_recipe, play
+from pvg_hf.game.folder import RunFolder, read_json_lines
+
+SCRATCH = {
+    "model_type": "llama",
+    "vocab_size": 300,
+    "config": {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16},
+}
+# Both players are fine-tuned; the prover is made anew first.
+CHANGES = {
+    "prover__scratch": SCRATCH,
+    "prover__warmup": {"max_steps": 3, "batch_size": 4},
+    "verifier__warmup": {"max_steps": 2, "batch_size": 4},
+}
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory, make_recipe) -> RunFolder:
+    recipe = make_recipe(tmp_path_factory.mktemp("warm"), **CHANGES)
+    return play(load_recipe(recipe), phase="warmup")
+
+
+def test_both_players_are_made(warm, player):
+    sizes = {
+        name: AutoModelForCausalLM.from_pretrained(warm.models / name).config.hidden_size
+        for name in ("prover", "verifier")
+    }
+    assert sizes == {"prover": 16, "verifier": 32}
+    assert len(AutoTokenizer.from_pretrained(warm.models / "prover")) == 300
+    before, after = load_file(player / "model.safetensors"), load_file(warm.models / "verifier" / "model.safetensors")
+    assert [name for name in before if before[name].equal(after[name])] == []
+
+
+def test_its_steps_come_first_on_the_games_axis(warm):
+    lines = read_json_lines(warm.metrics)
+    assert [(line["game_step"], "warmup/prover_loss" in line) for line in lines] == [
+        (1, True),
+        (2, True),
+        (3, True),
+        (4, False),
+        (5, False),
+    ]
+
+
+def test_killed_between_the_players_goes_on_to_the_same_bytes(warm, tmp_path, make_recipe):
+    recipe = make_recipe(tmp_path, **CHANGES)
+    moment = {"event": "open", "pattern": r"\.models\.partial/verifier/config\.json"}
+    order = {"recipe": recipe, "phase": "warmup", "signal": "SIGKILL", "moment": moment}
+    assert play_in_process(order, tmp_path / "log.txt") == -9
+    folder = play(load_recipe(recipe), phase="warmup")
+    assert differing(folder, warm) == []
+
+
+def test_game_goes_on_with_the_players_that_were_made(tmp_path, make_recipe):
+    """The scratch model knows nothing, so its solutions have no pairs; references stand in for the correct side."""
+    recipe = load_recipe(make_recipe(tmp_path, **CHANGES))
+    folder = play(recipe, phase="warmup")
+    play(recipe, phase="bootstrap")
+    assert (folder.pool(-1) / "base.parquet").exists()
+    assert [path.name for path in folder.root.iterdir() if path.name.startswith(".")] == []

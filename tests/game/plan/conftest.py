@@ -1,0 +1,65 @@
+"""A small recipe, and its amounts where texts and parts of the split have round sizes."""
+
+from dataclasses import replace
+
+import pytest
+
+from pvg_hf import load_recipe
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.plan.amounts import Amounts
+from pvg_hf.game.plan.checks import phase_context
+from pvg_hf.game.plan.lengths import Length, TextLengths
+from pvg_hf.game.schedule import PhaseKey
+from pvg_hf.game.world import World
+from pvg_hf.roles import Role
+
+LENGTHS = TextLengths(
+    prompt={Role.HELPFUL: Length(10, 12, 15), Role.SNEAKY: Length(20, 22, 25), Role.BASE: Length(5, 6, 7)},
+    solution=Length(8, 9, 10),
+    verifier_input=Length(30, 33, 40),
+    is_estimated=False,
+)
+SIZES = {"verifier": 20, "verifier_heldout": 5, "prover": 12, "prover_heldout": 4, "test": 3}
+
+
+@pytest.fixture
+def values(tmp_path, tiny_prover):
+    """A recipe that can be played, as plain values."""
+    return {
+        "name": "planned",
+        "output_dir": str(tmp_path / "runs"),
+        "device": "cpu",
+        "task": {"options": {"num_train": 80, "num_test": 6}},
+        "verifier": {"model": str(tiny_prover), "max_steps": 10, "pairs_per_step": 4},
+        "prover": {
+            "model": str(tiny_prover),
+            "max_steps": 5,
+            "prompts_per_step": 4,
+            "num_generations": 4,
+            "max_completion_length": 64,
+        },
+        "mint": {"test_solutions_per_problem": 8},
+    }
+
+
+@pytest.fixture
+def context_of(values):
+    """The context of round 0's prover phase, for the recipe with overrides."""
+
+    def make(*overrides: str) -> PhaseContext:
+        recipe = load_recipe(values, overrides)
+        return phase_context(recipe, PhaseKey("prover", 0), World.load(recipe))
+
+    return make
+
+
+@pytest.fixture
+def amounts_of(context_of):
+    """Amounts with `LENGTHS`, of a world whose parts are of `SIZES`."""
+
+    def make(*overrides: str) -> Amounts:
+        context = context_of(*overrides)
+        parts = {name: context.world.parts[name].select([0] * number) for name, number in SIZES.items()}
+        return Amounts(replace(context, world=replace(context.world, parts=parts)), LENGTHS)
+
+    return make

@@ -1,0 +1,59 @@
+"""The plan as a person reads it."""
+
+import pytest
+
+from pvg_hf import load_recipe
+from pvg_hf.config import RecipeError
+from pvg_hf.game.plan import describe_plan
+
+
+def test_a_plan_names_the_worlds_mistakes_with_the_others(values):
+    recipe = load_recipe(values, ["split.stratify_by=colour", "prover.reward=srcc"])
+    with pytest.raises(RecipeError, match=r"(?s)2 mistake\(s\).*colour.*srcc"):
+        describe_plan(recipe)
+
+
+def test_a_plan_shows_every_phase_within_80_columns_and_writes_nothing(values, tmp_path):
+    plan = describe_plan(load_recipe(values, ["num_rounds=3", "rounds.1.prover.max_steps=7"]))
+    lines = plan.splitlines()
+    lines = lines[lines.index("") :]  # paths stand above
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[0] for line in lines if "solutions on D_V" in line] == ["bootstrap", "mint", "mint", "mint"]
+    assert [line for line in lines if line.startswith("Round")] == ["Round 0", "Round 1", "Round 2"]
+    assert sum("at most 7 steps of 4 prompts x 4" in line for line in lines) == 1
+    assert "unknown" not in plan
+    assert "~" not in plan
+    assert not (tmp_path / "runs").exists()
+
+
+def test_rounds_without_overrides_share_their_lines(values):
+    assert "Rounds 0 to 4, each" in describe_plan(load_recipe(values, ["num_rounds=5"]))
+
+
+def test_a_plan_of_a_player_that_is_not_here_says_what_is_unknown(values, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    plan = describe_plan(load_recipe(values, ["prover.model=org/never-downloaded"]))
+    rows = {line.split()[0]: line for line in plan.splitlines() if line and not line.startswith(" " * 11)}
+    assert "not on this machine" in rows["Prover"]
+    assert "characters" in plan
+    assert rows["bootstrap"].split()[-2:] == ["unknown", "unknown"]
+    assert "~" in rows["bootstrap"]
+    assert "unknown" not in rows["verifier"]
+    assert rows["To"].split() == ["To", "play", "unknown"]
+
+
+def test_a_plan_notes_what_is_seldom_meant(values):
+    plan = describe_plan(
+        load_recipe(values, ["mint.test_solutions_per_problem=4", "prover.max_completion_length=250"])
+    )
+    assert "best-of-8 will have no figure" in plan
+    assert "`max_position_embeddings` = 256" in " ".join(plan.split())
+
+
+def test_a_plan_of_a_run_with_another_recipe_is_refused(values, tmp_path):
+    recipe = load_recipe(values)
+    folder = tmp_path / "runs" / "planned"
+    folder.mkdir(parents=True)
+    (folder / "recipe.yaml").write_text("prover: {beta: 0.7}")
+    with pytest.raises(RecipeError, match=r"(?s)begun with another recipe.*prover\.beta.*0\.7"):
+        describe_plan(recipe)

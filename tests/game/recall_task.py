@@ -1,0 +1,48 @@
+"""A task that the smallest models can learn: say the number that the problem states."""
+
+from typing import ClassVar
+
+from datasets import Dataset, Value
+
+from pvg_hf.roles import Role
+from pvg_hf.seeding import derive_rng
+from pvg_hf.tasks.answers import grade_answer
+from pvg_hf.tasks.arithmetic.grammar import NAMES, OBJECTS
+from pvg_hf.tasks.base import Grade, Problem, Split, Task
+
+NUMBERS = range(3, 9)
+
+
+class RecallTask(Task):
+    """`Ana has 5 pens.` is solved by `has 5`; texts use the arithmetic world's words, so that its tokenizer reads them."""
+
+    name = "recall"
+    columns: ClassVar = {"difficulty": Value("int32")}
+    prompts: ClassVar = {
+        Role.BASE: "{{ problem }}\nsolution:\n",
+        Role.HELPFUL: "{{ problem }}\nhelpful solution:\n",
+        Role.SNEAKY: "{{ problem }}\nsneaky solution:\n",
+    }
+
+    def __init__(self, num_train: int = 100, num_test: int = 8):
+        self.num_problems = {"train": num_train, "test": num_test}
+
+    def problems(self, split: Split) -> Dataset:
+        texts = [(f"{name} has {n} {things}.", n) for name in NAMES for things in OBJECTS for n in NUMBERS]
+        order = derive_rng(self.name).permutation(len(texts)).tolist()
+        first = 0 if split == "test" else self.num_problems["test"]
+        chosen = [texts[index] for index in order[first : first + self.num_problems[split]]]
+        return Dataset.from_list(
+            [
+                {"problem_id": f"{split}-{i}", "problem": text, "reference": write_solution(n), "difficulty": n}
+                for i, (text, n) in enumerate(chosen)
+            ]
+        )
+
+    def grade(self, problem: Problem, solution: str) -> Grade:
+        grade = grade_answer(solution, problem["reference"])
+        return Grade(grade.answer, grade.correct)
+
+
+def write_solution(number: int) -> str:
+    return f"has {number}\n#### {number}"

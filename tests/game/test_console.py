@@ -1,0 +1,84 @@
+"""What reaches a person."""
+
+import io
+import logging
+import sys
+
+import pytest
+
+from pvg_hf import load_recipe
+from pvg_hf.game.console import _make_handler, command_line, shows_progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """Logs records to a stream and gives what was written."""
+
+    def say(stream: io.StringIO, *records: tuple[str, int, str]) -> str:
+        monkeypatch.setattr(sys, "stderr", stream)
+        handler = _make_handler()
+        for name, level, message in records:
+            handler.handle(logging.LogRecord(name, level, __file__, 1, message, (), None))
+        return stream.getvalue()
+
+    return say
+
+
+def test_a_file_has_a_line_per_record_however_long(said):
+    text = said(io.StringIO(), ("pvg_hf.game.play", logging.INFO, "round-000/prover: " + "a figure, " * 30))
+    assert text.count("\n") == 1
+    assert "\x1b" not in text
+
+
+def test_warnings_are_named(said):
+    text = said(io.StringIO(), ("transformers", logging.WARNING, "mind the gap"), ("trl", logging.ERROR, "it fell"))
+    first, second = text.splitlines()
+    assert first.endswith("Warning: mind the gap")
+    assert second.endswith("Error: it fell")
+
+
+def test_a_warning_of_python_loses_its_place(said):
+    text = said(io.StringIO(), ("py.warnings", logging.WARNING, "/a/b.py:12: UserWarning: mind the gap\n  warn(x)\n"))
+    assert text.endswith(" UserWarning: mind the gap\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "py.warnings",
+            "/a.py:1: FutureWarning: `gradient_checkpointing` is deprecated and will be removed in v6.\n  w\n",
+        ),
+        (
+            "py.warnings",
+            "/a.py:1: FutureWarning: `is_gradient_checkpointing` is deprecated and will be removed.\n  w\n",
+        ),
+        ("transformers.trainer", "The tokenizer has new PAD/BOS/EOS tokens that differ from the model config and"),
+    ],
+)
+def test_harmless_warnings_are_left_out(said, name, message):
+    assert said(io.StringIO(), (name, logging.WARNING, message)) == ""
+
+
+def test_a_terminal_gets_wrapped_lines(said, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = said(Terminal(), ("pvg_hf.game.play", logging.INFO, "a figure, " * 30))
+    assert text.count("\n") > 3
+
+
+@pytest.mark.parametrize(("stream", "wanted", "shown"), [(Terminal(), True, True), (Terminal(), False, False)])
+def test_progress_bars_are_for_terminals(monkeypatch, stream, wanted, shown):
+    monkeypatch.setattr(sys, "stderr", stream)
+    assert shows_progress(load_recipe({"logging": {"progress": wanted}})) == shown
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert not shows_progress(load_recipe({"logging": {"progress": wanted}}))
+
+
+def test_command_line_is_quoted_and_leaves_out_options(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["scripts/run_rounds.py", "a.yaml", "prover.lora={r: 8}", "--status"])
+    assert command_line(without=["--status"]) == "python scripts/run_rounds.py a.yaml 'prover.lora={r: 8}'"

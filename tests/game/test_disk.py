@@ -1,0 +1,58 @@
+"""A disk that fills up, as the limit on a file's size which the kernel enforces."""
+
+import pytest
+from game_runs import bytes_of, check_same_so_far, copy_until, play_in_process
+
+from pvg_hf import load_recipe, play
+from pvg_hf.game.disk import DiskFullError, naming_full_disk
+from pvg_hf.game.folder import RunFolder
+
+ENDING = "Everything that was finished is kept. Make room, then continue the run with the same command."
+
+
+@pytest.mark.parametrize(
+    ("phase", "place", "share_of_model"),
+    [
+        ("mint", "pool/.round-000.partial", 0.01),  # Parquet, by pyarrow
+        ("verifier", "verifier/.round-000.partial/checkpoints", 0.5),  # weights, by safetensors
+        ("prover", "prover/.round-000.partial/checkpoints/checkpoint-4", 1.5),  # an optimiser's state, by torch
+    ],
+)
+def test_full_disk_is_one_clear_error_and_loses_nothing(
+    phase, place, share_of_model, tmp_path, make_recipe, player, reference
+):
+    folder = copy_until(reference, tmp_path, f"round-000/{phase}")
+    before = finished_files(folder)
+    recipe, log = make_recipe(tmp_path), tmp_path / "log.txt"
+    order = {
+        "recipe": recipe,
+        "max_file_size": int(share_of_model * (player / "model.safetensors").stat().st_size),
+        "moment": {"event": "os.mkdir", "pattern": rf"{place}'"},
+    }
+    assert play_in_process(order, log) == 1
+    error = log.read_text()[log.read_text().index("DiskFullError: ") :]
+    assert error.startswith(f"DiskFullError: No room is left to write to ({folder.root}, or the folder for temporary")
+    assert error.rstrip().endswith(ENDING)
+    assert finished_files(folder) == before
+
+    play(load_recipe(recipe), phase=phase, round_index=0)
+    check_same_so_far(folder, reference)
+
+
+def finished_files(folder: RunFolder) -> dict[str, bytes]:
+    return {
+        name: content
+        for name, content in bytes_of(folder).items()
+        if ".partial/" not in name and name != "metrics.jsonl"
+    }
+
+
+def test_other_errors_pass_unchanged(tmp_path):
+    with pytest.raises(FileNotFoundError, match="missing"), naming_full_disk(tmp_path):
+        (tmp_path / "missing").read_text()
+    with pytest.raises(RuntimeError, match="something else"), naming_full_disk(tmp_path):
+        raise RuntimeError("something else")
+
+
+def test_is_an_error_of_the_system():
+    assert issubclass(DiskFullError, OSError)

@@ -1,0 +1,116 @@
+"""Two processes, started by torchrun as on two GPUs, play as one does."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from game_runs import DRIVER, branch_off, check_same_so_far, differing
+
+from pvg_hf import VerifierScorer
+from pvg_hf.game.folder import RunFolder, read_json, read_json_lines
+from pvg_hf.rewards import signed_relative_convincingness
+
+CHANGES = {
+    "verifier": {"verifier__pairs_per_step": 4},  # a process, 8 in all
+    # 3 prompts of 4 solutions give either process 6 solutions: the middle group straddles them.
+    "prover": {"prover__prompts_per_step": 3, "logging__log_completions": True},
+}
+
+
+def start_two(order: dict, log: Path) -> subprocess.Popen:
+    """Two processes that carry out an order of `game_driver.py`, on a port that is free."""
+    file = log.with_suffix(".json")
+    file.write_text(json.dumps(order))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", DRIVER, file]
+    paths = {"PYTHONPATH": str(DRIVER.parent), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, env={**os.environ, **paths}, stdout=log.open("w"), stderr=subprocess.STDOUT)
+
+
+@pytest.fixture(scope="module")
+def twofold(tmp_path_factory, make_recipe, reference) -> dict[str, RunFolder]:
+    """Phases that two processes played, each on what the reference run had before it."""
+    places = {name: tmp_path_factory.mktemp(name) for name in ("bootstrap", "verifier", "prover", "mint")}
+    recipes = {name: make_recipe(place, **CHANGES.get(name, {})) for name, place in places.items()}
+    for name in ("verifier", "prover", "mint"):
+        branch_off(reference, places[name], f"round-000/{name}")
+    parts = [
+        {"recipe": recipe, "phase": name, "round_index": None if name == "bootstrap" else 0}
+        for name, recipe in recipes.items()
+    ]
+    parts.append({"recipe": recipes["mint"], "phase": "evaluate", "round_index": 0})
+    log = places["bootstrap"] / "log.txt"
+    assert start_two({"parts": parts}, log).wait(timeout=300) == 0, log.read_text()
+    return {name: RunFolder(place / "game") for name, place in places.items()}
+
+
+def test_bootstrap_minting_and_evaluation_end_in_the_same_bytes(twofold, reference):
+    check_same_so_far(twofold["bootstrap"], reference)
+    check_same_so_far(twofold["mint"], reference)
+    assert {"base.parquet", "sneaky.parquet"} <= {path.name for path in twofold["mint"].root.rglob("*.parquet")}
+    assert (twofold["mint"].evaluation(0) / "metrics.json").exists()
+
+
+def test_verifier_takes_the_same_steps_up_to_rounding(twofold, reference):
+    mine, others = (read_json_lines(run.verifier(0) / "metrics.jsonl") for run in (twofold["verifier"], reference))
+    assert [line["step"] for line in mine] == [line["step"] for line in others]
+    assert read_json(twofold["verifier"].verifier(0) / "pairs.json") == read_json(reference.verifier(0) / "pairs.json")
+    for line, other in list(zip(mine, others, strict=True))[:2]:  # whole batches, before the first epoch ends
+        assert line["verifier/loss"] == pytest.approx(other["verifier/loss"], abs=1e-4)
+        assert line["verifier/accuracy"] == pytest.approx(other["verifier/accuracy"], abs=1e-4)
+
+
+def test_rewards_of_a_group_that_straddles_the_processes_go_by_its_own_mean(twofold):
+    folder = twofold["prover"]
+    scorer = VerifierScorer.from_pretrained(folder.verifier(0))
+    files = sorted((folder.prover(0) / "completions").glob("*.parquet"))
+    assert len(files) == 6
+    for file in files:
+        rows = pd.read_parquet(file)
+        assert len(rows) == 12
+        assert [len(set(rows["prompt"][start : start + 4])) for start in (0, 4, 8)] == [1, 1, 1]
+        problems = rows["prompt"].str.split("\n").str[0].tolist()
+        scores = torch.tensor(scorer(problems, rows["completion"].tolist()))
+        rewards = signed_relative_convincingness(
+            scores,
+            torch.tensor(rows["correct"]),
+            torch.tensor(rows["role"] == "sneaky"),
+            group_size=4,
+            answered=torch.tensor(rows["completion"].str.contains(r"#### \d")),
+        )
+        torch.testing.assert_close(rewards, torch.tensor(rows["src"], dtype=torch.float32), atol=1e-4, rtol=0)
+
+
+def test_role_metrics_are_over_both_processes(twofold):
+    folder = twofold["prover"]
+    for line in read_json_lines(folder.prover(0) / "metrics.jsonl"):
+        rows = pd.read_parquet(folder.prover(0) / "completions" / f"completions_{line['step']:05d}.parquet")
+        for role, of_role in rows.groupby("role"):
+            assert line[f"prover/accuracy/{role}"] == pytest.approx(of_role["correct"].mean(), abs=1e-4)
+            assert line[f"prover/reward/{role}"] == pytest.approx(of_role["src"].mean(), abs=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("ending", "checkpoint"),
+    [
+        ({"signal": "SIGKILL", "rank": 1}, "checkpoint-2"),
+        ({"signal": "SIGTERM", "to_launcher": True}, "checkpoint-5"),  # passed on: each process ends its next step
+    ],
+    ids=["one is killed", "the launcher is asked to stop"],
+)
+def test_ended_in_a_prover_step_and_continued_by_two(ending, checkpoint, twofold, tmp_path, make_recipe, reference):
+    folder = branch_off(reference, tmp_path, "round-000/prover")
+    order = {"recipe": make_recipe(tmp_path, **CHANGES["prover"]), "phase": "prover", "round_index": 0}
+    moment = {"event": "os.mkdir", "pattern": r"prover/\.round-000\.partial/checkpoints/checkpoint-4'"}
+    log = tmp_path / "log.txt"
+    assert start_two({**order, **ending, "moment": moment}, log).wait(timeout=300) != 0
+    assert not folder.prover(0).exists()
+    assert start_two(order, log).wait(timeout=300) == 0, log.read_text()
+    assert differing(folder, twofold["prover"]) == []
+    continued = [event["checkpoint"] for event in read_json_lines(folder.events) if event["event"] == "continued"]
+    assert continued == [checkpoint]

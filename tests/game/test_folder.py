@@ -1,0 +1,81 @@
+import pytest
+
+from pvg_hf.game.folder import RunFolder, damaged_weights, read_json, read_json_lines, staged, write_json, write_text
+
+
+def test_results_appear_at_once_when_the_block_ends(tmp_path):
+    target = tmp_path / "phase"
+    with staged(target, is_main=True) as partial:
+        (partial / "file").write_text("x")
+        assert not target.exists()
+    assert (target / "file").read_text() == "x"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_failure_leaves_no_results_and_hands_out_what_there_is_next_time(tmp_path):
+    target = tmp_path / "phase"
+    with pytest.raises(FileNotFoundError), staged(target, is_main=True) as partial:
+        (partial / "half").write_text((tmp_path / "missing").read_text())
+    assert not target.exists()
+    (tmp_path / ".phase.partial" / "checkpoint").write_text("x")
+    with staged(target, is_main=True) as partial:
+        assert (partial / "checkpoint").read_text() == "x"
+
+
+def test_other_processes_write_nothing(tmp_path):
+    with staged(tmp_path / "phase", is_main=False) as partial:
+        assert not partial.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_file_is_replaced_whole(tmp_path):
+    path = tmp_path / "state.json"
+    write_json(path, {"b": 1, "a": 2})
+    assert path.read_text() == '{\n  "a": 2,\n  "b": 1\n}\n'
+    write_text(path, "{}")
+    assert read_json(path) == {}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("content", [b'{"a": ', b"\xff\xfe", b""])
+def test_damaged_json_is_named_with_the_remedy(content, tmp_path):
+    path = tmp_path / "pairs.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"pairs\.json is damaged .*Delete the folder .* and continue the run"):
+        read_json(path)
+
+
+def test_missing_file_is_named_with_the_remedy(tmp_path):
+    with pytest.raises(ValueError, match=r"metrics\.jsonl is missing\. Delete the folder"):
+        read_json_lines(tmp_path / "metrics.jsonl")
+
+
+def test_events_are_appended_with_the_time_and_found_again(tmp_path):
+    folder = RunFolder(tmp_path)
+    assert not folder.has_event("alert")
+    folder.log_event("alert", kind="sneaky_collapse", round=1)
+    folder.log_event("alert", kind="goodharting", round=1)
+    assert [line["kind"] for line in read_json_lines(folder.events)] == ["sneaky_collapse", "goodharting"]
+    assert all(line["time"] > 1.7e9 for line in read_json_lines(folder.events))
+    assert folder.has_event("alert", kind="goodharting")
+    assert not folder.has_event("alert", kind="goodharting", round=2)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(b'{"a": 1}\n{"b', b'{"a": 1}\n'), (b'{"a": 1}\n', b'{"a": 1}\n'), (b"{", b"")]
+)
+def test_torn_line_is_dropped(before, after, tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.mend_events()
+    folder.events.write_bytes(before)
+    folder.mend_events()
+    assert folder.events.read_bytes() == after
+
+
+def test_damaged_weights_are_found(tmp_path, player):
+    assert damaged_weights(player) is None
+    content = (player / "model.safetensors").read_bytes()
+    (tmp_path / "deeper").mkdir()
+    for cut in (len(content) - 1, 100, 0):
+        (tmp_path / "deeper" / "model.safetensors").write_bytes(content[:cut])
+        assert damaged_weights(tmp_path) == tmp_path / "deeper" / "model.safetensors"

@@ -1,0 +1,112 @@
+"""Ctrl-C and SIGTERM end a game gently, and the same command goes on with it."""
+
+import json
+import os
+import signal
+import threading
+
+import pytest
+from game_runs import branch_off, check_same_so_far, copy_until, differing, play_in_process
+
+from pvg_hf import load_recipe, play
+from pvg_hf.game import interrupt
+from pvg_hf.game.folder import read_json_lines
+from pvg_hf.game.interrupt import GameInterrupted, StopRequest
+
+IN_A_PROVER_STEP = {"event": "open", "pattern": r"prover/\.round-000\.partial/checkpoints/checkpoint-4/trainer_state"}
+IN_MINTING = {"event": "os.rename", "pattern": r"pool/\.round-000\.partial/helpful\.parquet'"}
+
+
+@pytest.fixture
+def interrupted(tmp_path, make_recipe, reference, repository):
+    """Plays the script until a signal comes in a phase, and then the phase's rest, which must end in the same bytes."""
+
+    def interrupt_at(phase: str, number: str, moment: dict):
+        folder = copy_until(reference, tmp_path, f"round-000/{phase}")
+        recipe, log = tmp_path / "recipe.yaml", tmp_path / "log.txt"
+        recipe.write_text(json.dumps(make_recipe(tmp_path)))
+        script = str(repository / "scripts" / "run_rounds.py")
+        order = {"script": script, "arguments": [str(recipe)], "signal": number, "moment": moment}
+        status = play_in_process(order, log)
+        unfinished = [path.name for path in folder.root.glob("*/.round-000.partial")]
+        play(load_recipe(recipe), phase=phase, round_index=0)
+        check_same_so_far(folder, reference)
+        return folder, status, unfinished, log.read_text()
+
+    return interrupt_at
+
+
+def test_ctrl_c_keeps_a_checkpoint_that_the_same_command_continues_from(interrupted):
+    folder, status, unfinished, said = interrupted("prover", "SIGINT", IN_A_PROVER_STEP)
+    assert status == 130  # what a shell gives for a program that Ctrl-C ended
+    assert "Continue with the same command" in " ".join(said.split())
+    assert unfinished == [".round-000.partial"]
+    # The signal came while step 4 was being saved; the next step is ended first.
+    assert [event["checkpoint"] for event in read_json_lines(folder.events) if event["event"] == "continued"] == [
+        "checkpoint-5"
+    ]
+
+
+def test_sigterm_ends_a_phase_without_checkpoints_which_is_played_again(interrupted):
+    _, status, unfinished, _ = interrupted("mint", "SIGTERM", IN_MINTING)
+    assert status == 130
+    assert unfinished == [".round-000.partial"]
+
+
+def test_ctrl_c_waits_for_the_end_of_a_generation(tmp_path, make_recipe, reference):
+    """Two steps are taken on each generation; a checkpoint between them would lack the solutions of the second."""
+    runs = []
+    for name in ("whole", "interrupted"):
+        runs.append(branch_off(reference, tmp_path / name, "round-000/prover"))
+        order = {
+            "recipe": make_recipe(tmp_path / name, prover__trainer={"num_iterations": 2}),
+            "phase": "prover",
+            "round_index": 0,
+        }
+        if name == "interrupted":  # as step 2 is saved
+            pattern = r"prover/\.round-000\.partial/checkpoints/checkpoint-2/trainer_state"
+            moment = {"event": "open", "pattern": pattern}
+            assert play_in_process({**order, "signal": "SIGINT", "moment": moment}, tmp_path / "log.txt") == 1
+        play(load_recipe(order["recipe"]), phase="prover", round_index=0)
+    assert [event["checkpoint"] for event in read_json_lines(runs[1].events) if event["event"] == "continued"] == [
+        "checkpoint-4"
+    ]
+    assert differing(*runs) == []
+
+
+def test_echo_of_a_signal_is_no_second_request():
+    with StopRequest().listening() as stop:
+        assert not stop.is_asked()
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)  # as a launcher passes it on
+        assert stop.is_asked()
+        with pytest.raises(GameInterrupted):
+            stop.check()
+
+
+def test_second_ctrl_c_interrupts_at_once(monkeypatch):
+    monkeypatch.setattr(interrupt, "ECHO_SECONDS", 0.0)
+    with StopRequest().listening():
+        os.kill(os.getpid(), signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_gives_the_signals_back():
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with StopRequest().listening():
+        assert signal.getsignal(signal.SIGINT) != before[0]
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_can_be_used_off_the_main_thread():
+    answers = []
+
+    def ask():
+        with StopRequest().listening() as stop:
+            answers.append(stop.is_asked())
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    assert answers == [False]

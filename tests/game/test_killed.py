@@ -1,0 +1,83 @@
+"""A game that is killed in every phase, and continued each time, ends in the same bytes as one that was left alone."""
+
+import signal
+
+import pytest
+from game_runs import differing, play_in_process
+
+from pvg_hf import load_recipe, play
+from pvg_hf.game.folder import RunFolder, read_json, read_json_lines
+from pvg_hf.game.schedule import PhaseKey
+
+# A process dies just before this happens; the next one goes on, and dies at the next moment.
+DEATHS = {
+    "bootstrap, between two files": ("os.rename", r"pool/\.base\.partial/test-helpful\.parquet'", 1),
+    "verifier, in a checkpoint": ("open", r"verifier/\.round-000\.partial/checkpoints/checkpoint-6/trainer_state", 1),
+    "prover, in a checkpoint": ("open", r"prover/\.round-000\.partial/checkpoints/checkpoint-4/trainer_state", 1),
+    "mint, between two files": ("os.rename", r"pool/\.round-000\.partial/sneaky\.parquet'", 1),
+    "evaluate, before its figures": ("os.rename", r"evaluation/\.round-000\.partial/metrics\.json'", 1),
+    "verifier, after its last checkpoint": ("open", r"verifier/\.round-001\.partial/config\.json", 1),
+    "verifier, all but finished": ("os.rename", r"verifier/\.round-001\.partial', '.*/verifier/round-001'", 1),
+    "prover, before a checkpoint": ("open", r"prover/\.round-001\.partial/checkpoints/checkpoint-2/trainer_state", 1),
+    "prover, after its last checkpoint": ("open", r"prover/\.round-001\.partial/config\.json", 1),
+    "prover, all but finished": ("os.rename", r"prover/\.round-001\.partial', '.*/prover/round-001'", 1),
+    "mint, all but finished": ("os.rename", r"pool/\.round-001\.partial', '.*/pool/round-001'", 1),
+    # which are brought up to date when the run is opened, after minting, and after the evaluation
+    "after the last phase, before the run's lists": ("os.rename", r"/state\.json'", 3),
+}
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory, make_recipe) -> tuple[RunFolder, dict[str, int]]:
+    """A game that died at each of `DEATHS` and was continued, and the exit codes of its processes."""
+    output_dir = tmp_path_factory.mktemp("killed")
+    recipe, log = make_recipe(output_dir), output_dir / "log.txt"
+    codes = {}
+    for name, (event, pattern, count) in DEATHS.items():
+        moment = {"event": event, "pattern": pattern, "count": count}
+        codes[name] = play_in_process({"recipe": recipe, "signal": "SIGKILL", "moment": moment}, log)
+        if codes[name] != -signal.SIGKILL:
+            pytest.fail(f"The process that was to die in `{name}` ended with {codes[name]}:\n{log.read_text()}")
+    return play(load_recipe(recipe)), codes
+
+
+def test_every_process_was_killed_at_its_moment(killed):
+    _, codes = killed
+    assert codes == dict.fromkeys(DEATHS, -signal.SIGKILL)
+
+
+def test_ends_in_the_same_bytes(killed, reference):
+    folder, _ = killed
+    assert differing(folder, reference) == []
+
+
+def test_lists_and_report_are_brought_up_to_date(killed, reference):
+    folder, _ = killed
+    assert read_json(folder.state) == read_json(reference.state)
+    assert folder.report.stat().st_mtime > (folder.evaluation(1) / "metrics.json").stat().st_mtime
+
+
+def test_end_of_every_phase_is_in_the_event_log(killed):
+    folder, _ = killed
+    finished = {
+        str(PhaseKey(event["phase"], event["round"]))
+        for event in read_json_lines(folder.events)
+        if event["event"] == "phase_finished"
+    }
+    assert finished == set(read_json(folder.state)["finished"])
+
+
+def test_goes_on_from_the_newest_whole_checkpoint(killed):
+    folder, _ = killed
+    continued = [event for event in read_json_lines(folder.events) if event["event"] == "continued"]
+    assert [(event["phase"], event["round"], event["checkpoint"]) for event in continued] == [
+        ("verifier", 0, "checkpoint-4"),
+        ("prover", 0, "checkpoint-2"),
+        ("verifier", 1, "checkpoint-8"),
+        ("prover", 1, "checkpoint-6"),
+    ]
+
+
+def test_leaves_nothing_unfinished_behind(killed):
+    folder, _ = killed
+    assert [path for path in folder.root.rglob("*") if path.name.startswith(".") or "checkpoint" in path.name] == []

@@ -1,0 +1,93 @@
+import shutil
+
+import pandas as pd
+import pytest
+from game_runs import branch_off
+
+from pvg_hf import VerifierScorer, load_recipe, play
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.folder import RunFolder
+from pvg_hf.game.interrupt import StopRequest
+from pvg_hf.game.minting import told_label
+from pvg_hf.game.schedule import PhaseKey
+from pvg_hf.game.world import World
+
+
+@pytest.fixture
+def label(tmp_path, game):
+    """The label that a solution gets in a game with this noise."""
+
+    def make(**noise):
+        recipe = load_recipe(game(noise=noise))
+        context = PhaseContext(recipe, RunFolder(tmp_path), PhaseKey("bootstrap"), World.load(recipe), StopRequest())
+        return lambda problem_id, solution, is_correct: told_label(context, problem_id, solution, is_correct)
+
+    return make
+
+
+@pytest.mark.parametrize(("is_correct", "rate"), [(True, 0.4), (False, 0.1)])
+def test_labels_are_flipped_at_the_rate_of_their_truth(is_correct, rate, label):
+    told = label(rho0=0.1, rho1=0.4)
+    num_flips = sum(told(f"problem-{i}", "has 3", is_correct) != is_correct for i in range(2000))
+    # five standard deviations of a binomial: sqrt(.4 * .6 / 2000) = .011, sqrt(.1 * .9 / 2000) = .0067
+    assert num_flips / 2000 == pytest.approx(rate, abs=0.055 if is_correct else 0.034)
+
+
+def test_equal_texts_of_a_problem_are_told_the_same(label):
+    told = label(epsilon=0.4)
+    labels = [[told(f"problem-{i}", "has 3", True) for _ in range(3)] for i in range(50)]
+    assert all(len(set(of_problem)) == 1 for of_problem in labels)
+    assert {of_problem[0] for of_problem in labels} == {0, 1}
+
+
+@pytest.mark.parametrize("noise", [{"level": "pair"}, {"resample": "step"}, {"resample": "epoch"}])
+def test_noise_of_the_trainer_leaves_the_pool_clean(noise, label):
+    told = label(epsilon=0.4, **noise)
+    assert [told(f"problem-{i}", "has 3", i % 2 == 0) for i in range(40)] == [1, 0] * 20
+
+
+def test_verifier_is_told_of_the_noise_once(play_phase, tmp_path, game, reference, beginnings):
+    """Flips that are in the pool already are not made again by the trainer, which corrects for their rates."""
+    for changes, injected in (({}, 0.0), ({"resample": "step"}, 0.2)):
+        play_phase("verifier", 0, noise={"epsilon": 0.2, **changes}, verifier__correction="forward")
+        args = beginnings[-1][0].args
+        assert (args.noise_rho0, args.noise_rho1, args.rho0, args.rho1) == (injected, injected, 0.2, 0.2)
+        branch_again(tmp_path, reference)
+
+
+def branch_again(tmp_path, reference) -> None:
+    shutil.rmtree(tmp_path / "game")
+    branch_off(reference, tmp_path, "round-000/verifier")
+
+
+def test_noisy_pool_keeps_the_truth_beside_the_label(tmp_path, game):
+    folder = play(load_recipe(game(noise={"epsilon": 0.3})), phase="bootstrap")
+    rows = pd.read_parquet(folder.pool(-1) / "base.parquet")
+    share = (rows["label"] != rows["correct"]).mean()
+    assert 0.1 < share < 0.5  # of about 120 solutions, many of them alike
+    truths = rows["answer"] == rows["problem"].str.split().str[2]  # `Ana has 5 pens.`
+    assert truths.tolist() == rows["correct"].tolist()
+    assert 0 < truths.sum() < len(rows)
+
+
+def test_rows_say_who_wrote_them_for_whom(reference):
+    for role in ("helpful", "sneaky"):
+        rows = pd.read_parquet(reference.pool(1) / f"{role}.parquet")
+        assert set(rows["role"]) == {role}
+        assert set(rows["round_index"]) == {1}
+        assert set(rows["prover"]) == {"game/round-001"}
+        assert set(rows["part"]) == {"verifier", "verifier_heldout"}
+        assert set(rows.groupby("problem_id").size()) == {2}
+        test = pd.read_parquet(reference.pool(1) / f"test-{role}.parquet")
+        assert set(test["part"]) == {"test"}
+        assert set(test["problem_id"]) & set(rows["problem_id"]) == set()
+
+
+def test_score_is_that_of_the_rounds_verifier(reference):
+    for k in (0, 1):
+        rows = pd.read_parquet(reference.pool(k) / "sneaky.parquet")
+        scores = VerifierScorer.from_pretrained(reference.verifier(k))(
+            rows["problem"].tolist(), rows["solution"].tolist()
+        )
+        assert rows["score"].tolist() == pytest.approx(scores, abs=1e-5)
+    assert pd.read_parquet(reference.pool(-1) / "base.parquet")["score"].isna().all()

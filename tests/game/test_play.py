@@ -1,0 +1,141 @@
+import pytest
+from game_runs import branch_off, check_same_so_far, copy_until, differing, play_in_process
+
+from pvg_hf import load_recipe, play
+from pvg_hf.game.callbacks import GameCallback
+from pvg_hf.game.folder import RunFolder, read_json, read_json_lines
+from pvg_hf.game.schedule import schedule
+
+
+def test_phases_in_processes_of_their_own_equal_the_run_in_one(tmp_path, game, reference):
+    recipe, folder = game(), RunFolder(tmp_path / "game")
+    phases = schedule(load_recipe(recipe))[:5]
+    for key in phases:
+        order = {"recipe": recipe, "phase": key.name, "round_index": key.round_index}
+        log = tmp_path / "log.txt"
+        assert play_in_process(order, log) == 0, log.read_text()
+    assert read_json(folder.state) == {"finished": [str(key) for key in phases]}
+    check_same_so_far(folder, reference)
+
+
+def test_phase_before_its_turn_is_refused(game):
+    with pytest.raises(
+        ValueError, match="Phase `round-000/prover` comes after bootstrap, round-000/verifier, not finis"
+    ):
+        play(load_recipe(game()), phase="prover", round_index=0)
+
+
+@pytest.mark.parametrize(
+    ("phase", "round_index", "named"),
+    [
+        ("prover", 7, "round-007/prover"),
+        ("prove", 0, "round-000/prove"),
+        ("prover", None, "prover"),
+        ("bootstrap", 0, "round-000/bootstrap"),
+    ],
+)
+def test_unknown_phase_is_refused_and_the_known_ones_named(game, phase, round_index, named):
+    with pytest.raises(
+        ValueError, match=f"no phase `{named}`; it has bootstrap, round-000/verifier, round-000/prover"
+    ):
+        play(load_recipe(game()), phase=phase, round_index=round_index)
+
+
+def test_finished_game_is_not_played_again(tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    play(load_recipe(game()))
+    times = {path: path.stat().st_mtime_ns for path in folder.root.rglob("*.parquet")}
+    play(load_recipe(game()))
+    play(load_recipe(game()), phase="mint", round_index=1)
+    assert times
+    assert {path: path.stat().st_mtime_ns for path in folder.root.rglob("*.parquet")} == times
+
+
+class Recorder(GameCallback):
+    """Notes what it is told, and what stands in the folder then."""
+
+    def __init__(self):
+        self.calls = []
+
+    def on_phase_begin(self, context):
+        self.calls.append(("begin", str(context.phase), context.phase.target(context.folder).exists()))
+
+    def on_phase_end(self, context):
+        is_listed = str(context.phase) in read_json(context.folder.state)["finished"]
+        self.calls.append(("end", str(context.phase), is_listed))
+
+
+class OnlyTheEnd(GameCallback):
+    def __init__(self):
+        self.num_ends = 0
+
+    def on_phase_end(self, context):
+        self.num_ends += 1
+
+
+def test_callbacks_are_called_before_and_after_each_phase(tmp_path, game, reference):
+    copy_until(reference, tmp_path, "round-001/mint")
+    recorder, other = Recorder(), OnlyTheEnd()
+    play(load_recipe(game()), callbacks=[recorder, other])
+    assert recorder.calls == [
+        ("begin", "round-001/mint", False),
+        ("end", "round-001/mint", True),
+        ("begin", "round-001/evaluate", False),
+        ("end", "round-001/evaluate", True),
+    ]
+    assert other.num_ends == 2
+
+
+def test_error_of_a_callback_ends_the_game_and_loses_nothing(tmp_path, game, reference):
+    class Failing(GameCallback):
+        def on_phase_end(self, context):
+            raise RuntimeError("mine")
+
+    folder = copy_until(reference, tmp_path, "round-001/mint")
+    with pytest.raises(RuntimeError, match="mine"):
+        play(load_recipe(game()), callbacks=[Failing()])
+    play(load_recipe(game()))
+    assert differing(folder, reference) == []
+
+
+def test_rounds_can_be_added_to_a_finished_game(tmp_path, game, reference):
+    """As if all had been asked for at once: nothing in a round depends on how many there will be."""
+    folder = branch_off(reference, tmp_path, "round-001/verifier")
+    play(load_recipe(game(num_rounds=1)))
+    assert read_json(folder.state)["finished"][-1] == "round-000/evaluate"
+    play(load_recipe(game(num_rounds=2)))
+    assert differing(folder, reference) == []
+
+
+def test_every_line_of_metrics_has_its_place_on_the_games_axis(reference):
+    lines = read_json_lines(reference.metrics)
+    steps = [line["game_step"] for line in lines]
+    assert steps == sorted(steps)
+    # 8 steps of a verifier, then 6 of a prover, twice
+    assert {
+        (line["phase"], line["round"], line["step"]): line["game_step"] for line in lines if line["step"] == 1
+    } == {
+        ("verifier", 0, 1): 1,
+        ("prover", 0, 1): 9,
+        ("verifier", 1, 1): 15,
+        ("prover", 1, 1): 23,
+    }
+
+
+def test_round_overrides_reach_the_trainers(tmp_path, game, reference):
+    branch_off(reference, tmp_path, "round-001/verifier")
+    rounds = {
+        1: {
+            "verifier": {"max_steps": 3},
+            "prover": {"max_steps": 2, "temperature": 0.5},
+            "mint": {"solutions_per_problem": 1},
+        }
+    }
+    folder = play(load_recipe(game(rounds=rounds)))
+    lines = read_json_lines(folder.metrics)
+    num_steps = {
+        (phase, k): max(line["step"] or 0 for line in lines if (line["phase"], line["round"]) == (phase, k))
+        for phase in ("verifier", "prover")
+        for k in (0, 1)
+    }
+    assert num_steps == {("verifier", 0): 8, ("prover", 0): 6, ("verifier", 1): 3, ("prover", 1): 2}

@@ -1,0 +1,98 @@
+"""What a prover phase does about a sneaky role that collapsed."""
+
+import pytest
+import torch
+from game_runs import branch_off, differing, play_in_process
+from safetensors.torch import load_file
+
+from pvg_hf import load_recipe, play
+from pvg_hf.game.folder import RunFolder, read_json, read_json_lines
+
+# Collapse, at the second step, unless all sneaky solutions are answered and incorrect.
+COLLAPSE = {"watchdogs__min_valid_sneaky": 1.0, "watchdogs__window": 2, "watchdogs__goodharting": "off"}
+THE_PROVER = {"phase": "prover", "round_index": 0}
+
+
+def alerts(folder: RunFolder) -> list[tuple[str, str]]:
+    return [(event["kind"], event["message"]) for event in read_json_lines(folder.events) if event["event"] == "alert"]
+
+
+def test_collapse_is_told_once_and_the_phase_goes_on(play_phase):
+    folder = play_phase("prover", 0, **COLLAPSE)
+    ((kind, message),) = alerts(folder)
+    assert kind == "sneaky_collapse"
+    assert message.startswith("Step 2: ")
+    assert message.endswith("of the sneaky solutions of the last 2 steps are answered and incorrect, below 100%.")
+    assert len(read_json_lines(folder.prover(0) / "metrics.jsonl")) == 6
+
+
+@pytest.mark.parametrize("lora", [None, {"r": 4}])
+@pytest.mark.parametrize("recovery", ["temperature", "easier", "supervised"])
+def test_phase_starts_again_with_the_recovery(recovery, lora, play_phase, beginnings):
+    folder = play_phase("prover", 0, **COLLAPSE, watchdogs__collapse_recovery=recovery, prover__lora=lora)
+    first, second = beginnings
+    assert first[0].state.global_step == 2
+    assert second[0].state.global_step == 6  # a second collapse does not end the phase
+    assert [line["step"] for line in read_json_lines(folder.prover(0) / "metrics.jsonl")] == [1, 2, 3, 4, 5, 6]
+    assert read_json(folder.prover(0) / "recovery.json")["recovery"] == recovery
+    assert alerts(folder)[1] == ("sneaky_collapse", f"The prover phase starts again with the recovery `{recovery}`.")
+
+    assert second[0].args.temperature == pytest.approx(1.3 if recovery == "temperature" else 1.0)
+    numbers = list(second[0].train_dataset["difficulty"])
+    assert (numbers == sorted(numbers)) == (recovery == "easier")
+    moved = [name for name, tensor in first[1].items() if not torch.equal(second[1][name], tensor)]
+    adapters = [name for name in first[1] if "lora_B" in name]
+    if recovery != "supervised":
+        # The seed differs, and with it the adapters' first matrices; the second ones are 0 at first.
+        assert [name for name in moved if "lora_A" not in name] == []
+    elif lora:
+        assert {name for name in moved if "lora_A" not in name} == set(adapters)
+    else:
+        assert moved
+        assert second[0].ref_model.state_dict().keys() >= set(moved)
+        assert all(torch.equal(second[0].ref_model.state_dict()[name], first[1][name]) for name in moved)
+
+
+def test_adapter_of_a_supervised_recovery_is_what_was_trained(play_phase, beginnings):
+    """Adapter and untouched base together are the prover that the phase ended with."""
+    folder = play_phase("prover", 0, **COLLAPSE, watchdogs__collapse_recovery="supervised", prover__lora={"r": 4})
+    trained = beginnings[-1][0].model.state_dict()
+    saved = load_file(folder.prover(0) / "adapter_model.safetensors")
+    assert saved
+    for name, tensor in saved.items():
+        assert torch.equal(tensor, trained[name.replace(".weight", ".default.weight")])
+
+
+@pytest.mark.parametrize(
+    "recovery",
+    [
+        pytest.param("temperature", marks=pytest.mark.slow),
+        pytest.param("easier", marks=pytest.mark.slow),
+        "supervised",
+    ],
+)
+def test_killed_in_the_second_attempt_goes_on_to_the_same_bytes(recovery, tmp_path, make_recipe, reference):
+    runs = []
+    for name in ("whole", "killed"):
+        output_dir = tmp_path / name
+        runs.append(branch_off(reference, output_dir, "round-000/prover"))
+        recipe = make_recipe(output_dir, **COLLAPSE, watchdogs__collapse_recovery=recovery)
+        if name == "killed":  # the first attempt ends at step 2
+            moment = {
+                "event": "open",
+                "pattern": r"prover/\.round-000\.partial/checkpoints/checkpoint-6/trainer_state",
+            }
+            order = {"recipe": recipe, "signal": "SIGKILL", "moment": moment, **THE_PROVER}
+            assert play_in_process(order, tmp_path / "log.txt") == -9
+        play(load_recipe(recipe), **THE_PROVER)
+    assert differing(*runs) == []
+    assert alerts(runs[0]) == alerts(runs[1])
+    assert [event["checkpoint"] for event in read_json_lines(runs[1].events) if event["event"] == "continued"] == [
+        "checkpoint-4"
+    ]
+
+
+def test_pool_without_an_incorrect_solution_is_told(play_phase, tmp_path, game, reference, monkeypatch):
+    monkeypatch.setattr("pvg_hf.game.recovery.load_pool", lambda files: [])
+    folder = play_phase("prover", 0, **COLLAPSE, watchdogs__collapse_recovery="supervised")
+    assert ("sneaky_collapse", "The pool holds no incorrect solution to recover with.") in alerts(folder)

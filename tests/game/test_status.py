@@ -1,0 +1,211 @@
+"""The status of a run, read from folders as the game leaves them, and from what crashes and other processes leave."""
+
+import json
+import os
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from pvg_hf import load_recipe
+from pvg_hf.game.folder import RunFolder
+from pvg_hf.game.schedule import PhaseKey, schedule
+from pvg_hf.game.status import describe_status, phase_status, read_events
+
+COMMAND = "python scripts/run_rounds.py recipe.yaml"
+FILES = {
+    "bootstrap": ["base.parquet", "test-helpful.parquet", "test-sneaky.parquet"],
+    "verifier": ["verifier_input.json", "calibration.json", "heldout.parquet"],
+    "prover": ["config.json"],
+    "mint": ["helpful.parquet", "sneaky.parquet", "test-helpful.parquet", "test-sneaky.parquet"],
+    "evaluate": ["metrics.json", "problems.parquet"],
+}
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    return load_recipe({"name": "watched", "output_dir": str(tmp_path), "num_rounds": 2})
+
+
+@pytest.fixture
+def folder(tmp_path, recipe) -> RunFolder:
+    """A run of which nothing is played yet."""
+    folder = RunFolder(tmp_path / "watched")
+    folder.root.mkdir()
+    folder.write_recipe(recipe)
+    return folder
+
+
+def finish(folder: RunFolder, *names: str, seconds: float = 65.0) -> None:
+    """Leave what these phases (`round-000/verifier`) leave."""
+    for name in names:
+        *place, phase = name.split("/")
+        key = PhaseKey(phase, int(place[0].removeprefix("round-")) if place else None)
+        target = key.target(folder)
+        target.mkdir(parents=True)
+        for file in [*FILES[phase], "metrics.jsonl"]:
+            (target / file).touch()
+        folder.log_event(
+            "phase_finished", phase=key.name, round=key.round_index, seconds=seconds, summary=f"Result of {name}."
+        )
+
+
+def begin(folder: RunFolder, name: str, steps: list[int]) -> None:
+    """Leave a phase of round 0 that was begun, with the trainer's checkpoints."""
+    partial = folder.root / name / ".round-000.partial"
+    partial.mkdir(parents=True)
+    for step in steps:
+        checkpoint = partial / "checkpoints" / f"checkpoint-{step}"
+        checkpoint.mkdir(parents=True)
+        (checkpoint / "trainer_state.json").write_text(json.dumps({"global_step": step, "max_steps": 60}))
+
+
+def row(text: str, phase: str) -> list[str]:
+    """The words of a phase's line."""
+    return next(line for line in text.splitlines() if line.startswith(phase)).split()
+
+
+def test_a_run_that_was_never_begun(recipe):
+    text = describe_status(recipe, COMMAND)
+    assert "does not exist" in text
+    assert text.endswith(COMMAND)
+
+
+def test_an_empty_folder_has_everything_to_do(recipe, tmp_path):
+    (tmp_path / "watched").mkdir()
+    text = describe_status(recipe, COMMAND)
+    assert [row(text, str(key))[1:] for key in schedule(recipe)] == [["to", "do"]] * 9
+    assert "Next is bootstrap." in text
+    assert "recipe.yaml is missing" in " ".join(text.split())
+
+
+def test_finished_phases_show_their_time_and_summary(recipe, folder):
+    finish(folder, "bootstrap", "round-000/verifier")
+    text = describe_status(recipe, COMMAND)
+    assert row(text, "bootstrap") == ["bootstrap", "finished", "65", "s", "Result", "of", "bootstrap."]
+    assert row(text, "round-000/verifier")[1:4] == ["finished", "65", "s"]
+    assert "2 of 9 phases, in 2.2 min" in text
+    assert "Next is round-000/prover." in text
+    assert "Report      none yet" in text
+
+
+def test_a_phase_that_was_played_again_shows_its_last_summary(recipe, folder):
+    finish(folder, "bootstrap")
+    folder.log_event("phase_finished", phase="bootstrap", round=None, seconds=7.0, summary="Anew.")
+    assert row(describe_status(recipe, COMMAND), "bootstrap") == ["bootstrap", "finished", "7", "s", "Anew."]
+
+
+def test_a_phase_that_is_being_played_shows_its_newest_checkpoint(recipe, folder):
+    finish(folder, "bootstrap", "round-000/verifier")
+    begin(folder, "prover", steps=[20, 5, 40])
+    text = " ".join(describe_status(recipe, COMMAND).split())
+    assert "round-000/prover begun checkpoint at step 40 of 60; last written" in text
+
+
+def test_a_checkpoint_that_is_being_written_is_passed_over(recipe, folder):
+    begin(folder, "prover", steps=[20, 40])
+    newest = folder.root / "prover/.round-000.partial/checkpoints/checkpoint-40/trainer_state.json"
+    newest.write_text('{"global_step": 4')
+    assert "checkpoint at step 20 of 60" in phase_status(folder, PhaseKey("prover", 0), []).text
+
+
+def test_a_phase_without_checkpoints_says_so(recipe, folder):
+    begin(folder, "verifier", steps=[])
+    assert phase_status(folder, PhaseKey("verifier", 0), []).text == "no checkpoint within the phase"
+
+
+def test_a_phase_that_keeps_no_checkpoints_has_none_to_show(folder):
+    partial = folder.root / "pool" / ".round-000.partial"
+    partial.mkdir(parents=True)
+    (partial / "helpful.parquet").touch()
+    assert phase_status(folder, PhaseKey("mint", 0), []).text.startswith("last written ")
+
+
+def test_a_role_that_is_trained_by_itself_is_named(recipe, folder):
+    checkpoint = folder.root / "prover/.round-000.partial/.sneaky.partial/checkpoints/checkpoint-3"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "trainer_state.json").write_text('{"global_step": 3, "max_steps": 9}')
+    text = phase_status(folder, PhaseKey("prover", 0), []).text
+    assert text.startswith("sneaky: checkpoint at step 3 of 9")
+
+
+def test_alerts_report_and_helpful_checkpoint_are_named(recipe, folder):
+    finish(folder, "bootstrap", "round-000/verifier", "round-000/prover")
+    (folder.prover(0) / "best-helpful").mkdir()
+    folder.report.touch()
+    folder.log_event("alert", phase="prover", round=0, kind="goodharting", message="Step 12: the gap closes.")
+    text = describe_status(recipe, COMMAND)
+    assert f"Report      {folder.report}" in text
+    assert f"Helpful     {folder.prover(0) / 'best-helpful'}" in text
+    assert "Alert in round-000/prover (goodharting): Step 12: the gap closes." in text
+
+
+def test_a_finished_run_says_how_to_go_on(recipe, folder):
+    finish(folder, *map(str, schedule(recipe)))
+    text = describe_status(recipe, COMMAND)
+    assert "9 of 9 phases, in 9.8 min" in text  # 9 x 65 s
+    assert "All phases are finished." in text
+    assert "Problem" not in text
+    assert text.endswith(f"  {COMMAND}")
+
+
+def test_lines_that_cannot_be_read_are_counted(recipe, folder):
+    finish(folder, "bootstrap")
+    with folder.events.open("ab") as file:
+        file.write(b'[1, 2]\n\xff\n{"time": 1, "eve')
+    events, num_unreadable = read_events(folder)
+    assert (len(events), num_unreadable) == (1, 3)
+    text = describe_status(recipe, COMMAND)
+    assert "3 line(s)" in text
+    assert row(text, "bootstrap")[1] == "finished"
+
+
+def test_a_phase_that_lost_a_file_is_damaged(recipe, folder):
+    finish(folder, "bootstrap")
+    (folder.pool(-1) / "base.parquet").unlink()
+    status = phase_status(folder, PhaseKey("bootstrap"), [])
+    assert status.state == "damaged"
+    assert "base.parquet is missing." in status.text
+    assert f"Delete the folder {folder.pool(-1)}" in status.text
+    assert "Next is bootstrap." in describe_status(recipe, COMMAND)
+
+
+def test_weights_that_were_cut_short_are_damaged(folder):
+    finish(folder, "round-000/prover")
+    weights = folder.prover(0) / "model.safetensors"
+    save_file({"weight": torch.ones(64)}, weights)
+    assert phase_status(folder, PhaseKey("prover", 0), []).state == "finished"
+    os.truncate(weights, weights.stat().st_size - 8)
+    status = phase_status(folder, PhaseKey("prover", 0), [])
+    assert status.state == "damaged"
+    assert "model.safetensors is damaged or was cut short." in status.text
+
+
+@pytest.mark.parametrize(
+    ("stored", "part"),
+    [
+        ("prover: {beta: 0.7}", "`prover.beta`: 0.7 before, 0.05 now"),
+        ("a: [", "watched/recipe.yaml"),
+        ("- 1", "watched/recipe.yaml"),
+    ],
+)
+def test_a_recipe_that_cannot_continue_the_run_is_told(recipe, folder, stored, part):
+    folder.recipe.write_text(stored)
+    text = describe_status(recipe, COMMAND)
+    assert "Problem:" in text
+    assert part in " ".join(text.split())
+
+
+def test_lines_stay_within_80_columns(recipe, folder):
+    finish(folder, "bootstrap")
+    folder.log_event("phase_finished", phase="bootstrap", round=None, seconds=1.0, summary="a long summary " * 12)
+    folder.log_event("alert", phase="prover", round=0, kind="goodharting", message="a long message " * 12)
+    lines = [line for line in describe_status(recipe, COMMAND).splitlines() if str(folder.root) not in line]
+    assert max(map(len, lines)) <= 80
+
+
+def test_nothing_is_written(recipe, folder):
+    finish(folder, "bootstrap")
+    before = sorted((path, path.stat().st_mtime_ns) for path in folder.root.rglob("*"))
+    describe_status(recipe, COMMAND)
+    assert sorted((path, path.stat().st_mtime_ns) for path in folder.root.rglob("*")) == before

@@ -1,0 +1,135 @@
+import pytest
+
+from pvg_hf.config.sections import ProverConfig, StoppingConfig
+from pvg_hf.game.stopping import StopRule
+
+
+def make_rule(rule="parity", *, reward="src", num_steps=10, fixed=None, **stopping) -> StopRule:
+    return StopRule(StoppingConfig(rule=rule, **stopping), ProverConfig(reward=reward, max_steps=num_steps), fixed)
+
+
+def figures(helpful_correct=None, sneaky_incorrect=None, sneaky=0.5, helpful=0.5) -> dict[str, float]:
+    cells = {
+        "score/helpful_correct": helpful_correct,
+        "score/sneaky_incorrect": sneaky_incorrect,
+        "accuracy/helpful": helpful,
+        "accuracy/sneaky": sneaky,
+        "loss": 1.0,
+    }
+    return {key: value for key, value in cells.items() if value is not None}
+
+
+def test_means_start_at_the_first_value_and_weigh_the_newest():
+    rule = make_rule(ema=0.25)
+    for value in (2.0, 4.0, -2.0):
+        rule.update(1, figures(helpful_correct=value))
+    # 2; then 0.75 * 2 + 0.25 * 4 = 2.5; then 0.75 * 2.5 - 0.25 * 2 = 1.375
+    assert rule.means["score/helpful_correct"] == pytest.approx(1.375)
+
+
+def test_cell_without_a_solution_keeps_its_mean():
+    rule = make_rule(ema=0.5)
+    rule.update(1, figures(helpful_correct=2.0, sneaky_incorrect=0.0))
+    rule.update(2, figures(sneaky_incorrect=1.0))
+    assert rule.means["score/helpful_correct"] == 2.0
+    assert rule.means["score/sneaky_incorrect"] == 0.5
+
+
+@pytest.mark.parametrize(("num_steps", "weight"), [(100, 0.05), (20, 0.25), (4, 1.0)])
+def test_newest_step_weighs_five_in_the_planned_steps_by_default(num_steps, weight):
+    assert make_rule(num_steps=num_steps).weight == pytest.approx(weight)
+
+
+@pytest.mark.parametrize(
+    ("sneaky_incorrect", "is_done"), [(0.89, False), (0.9, True), (1.5, True)], ids=["below", "at the margin", "above"]
+)
+def test_parity_is_a_sneaky_score_within_the_margin_of_the_helpful_one(sneaky_incorrect, is_done):
+    assert make_rule().update(5, figures(helpful_correct=1.0, sneaky_incorrect=sneaky_incorrect)) == is_done
+
+
+def test_parity_goes_by_the_smoothed_means():
+    """Means of sneaky incorrect: 0, then .5 * 0 + .5 * 1.6 = .8, then .5 * .8 + .5 * 1 = .9, the helpful 1 - .1."""
+    rule = make_rule(ema=0.5)
+    done = [rule.update(step, figures(1.0, value)) for step, value in ((2, 0.0), (3, 1.6), (4, 1.0))]
+    assert done == [False, False, True]
+
+
+@pytest.mark.parametrize("missing", ["score/helpful_correct", "score/sneaky_incorrect"])
+def test_parity_waits_for_both_sides(missing):
+    step = figures(1.0, 2.0)
+    del step[missing]
+    assert not make_rule().update(5, step)
+
+
+def test_no_rule_fires_in_the_first_tenth():
+    rule = make_rule(num_steps=30)
+    done = [rule.update(step, figures(0.0, 1.0)) for step in range(1, 6)]
+    assert done == [False, False, False, True, True]
+
+
+def test_fixed_side_stands_in_for_the_one_that_is_not_trained():
+    rule = make_rule(fixed={"score/helpful_correct": 1.0})
+    assert not rule.update(5, figures(sneaky_incorrect=0.5, helpful=None))
+    assert rule.update(6, figures(sneaky_incorrect=5.0, helpful=None))
+
+
+@pytest.mark.parametrize(("accuracy", "is_done"), [(0.06, False), (0.05, True), (0.0, True)])
+def test_parity_and_incorrect_asks_for_a_nearly_always_incorrect_role_too(accuracy, is_done):
+    rule = make_rule("parity_and_incorrect")
+    assert rule.update(5, figures(1.0, 1.0, sneaky=accuracy)) == is_done
+    assert not rule.update(6, figures(1.0, -99.0, sneaky=accuracy))
+
+
+def test_goodhart_needs_a_whole_window_of_low_accuracy():
+    """The mean over both roles: .1 and .29 give .195, below .2; .31 in place of .29 gives .205."""
+    low, high = figures(helpful=0.29, sneaky=0.1), figures(helpful=0.31, sneaky=0.1)
+    rule = make_rule("goodhart", num_steps=100)
+    assert [rule.update(step, low) for step in range(1, 81)] == [False] * 79 + [True]
+    rule = make_rule("goodhart", num_steps=100)
+    assert [rule.update(step, high) for step in range(1, 81)] == [False] * 80
+
+
+def test_goodhart_looks_at_the_last_window_only():
+    rule = make_rule("goodhart", num_steps=300)
+    done = [rule.update(step, figures(helpful=1.0, sneaky=1.0)) for step in range(1, 41)]
+    done += [rule.update(step, figures(helpful=0.0, sneaky=0.0)) for step in range(41, 121)]
+    # The mean of the last 80 is below .2 when fewer than 16 of them are of the first 40, that is from step 105 on.
+    assert done.index(True) == 104
+
+
+def test_max_steps_never_fires():
+    assert not any(make_rule("max_steps").update(step, figures(0.0, 9.0, sneaky=0.0)) for step in range(1, 11))
+
+
+@pytest.mark.parametrize(
+    ("reward", "name"),
+    [
+        ("src", "parity"),
+        ("standardized_src", "parity"),
+        ("cgc", "parity_and_incorrect"),
+        ("goodhart", "goodhart"),
+        ("correctness_only", "max_steps"),
+        ("own_module:own_reward", "max_steps"),
+    ],
+)
+def test_auto_goes_by_the_reward(reward, name):
+    assert make_rule("auto", reward=reward).name == name
+
+
+def test_line_of_the_log_that_is_no_step_is_passed_over():
+    rule = make_rule()
+    assert not rule.update(5, {"train_runtime": 1.0})
+    assert rule.means == {}
+
+
+def test_rule_of_the_users_own_sees_means_and_thresholds():
+    rule = make_rule("own_rules:below_own_threshold", ema=0.5, score_parity_threshold=0.75)
+    assert not rule.update(5, figures(helpful_correct=2.0))
+    assert rule.update(6, figures(helpful_correct=-1.0))  # 1 - .5 = .5 by the mean of 2 and -1
+
+
+def test_unknown_rule_is_refused_and_the_known_ones_named():
+    with pytest.raises(
+        ValueError, match=r"Unknown stop rule `partiy`; known are auto, goodhart, parity, .*`module:Name`"
+    ):
+        make_rule("partiy")

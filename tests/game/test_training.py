@@ -1,0 +1,75 @@
+import pytest
+from transformers import TrainerControl, TrainerState, TrainingArguments
+
+from pvg_hf.game.folder import read_json_lines
+from pvg_hf.game.training import FiniteLossCallback, LogCallback, is_recorded, newest_checkpoint
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("loss", True),
+        ("accuracy/helpful", True),
+        ("step", False),
+        ("epoch", False),
+        ("profiling/Time/x", False),
+        ("train_loss", False),
+        ("train_runtime", False),
+    ],
+)
+def test_what_the_clock_or_an_interruption_changes_is_not_recorded(key, expected):
+    assert is_recorded(key) == expected
+
+
+@pytest.mark.parametrize(
+    ("figures", "message"),
+    [
+        ({"loss": float("nan")}, "The loss of step 3 is nan"),
+        ({"loss": float("inf")}, "The loss of step 3 is inf"),
+        ({"loss": 1.0, "grad_norm": float("nan")}, "The gradient's norm of step 3 is nan"),
+    ],
+)
+def test_figure_that_is_not_finite_ends_training(figures, message, tmp_path):
+    args = TrainingArguments(str(tmp_path))
+    with pytest.raises(FloatingPointError, match=message):
+        FiniteLossCallback().on_log(args, TrainerState(global_step=3), TrainerControl(), logs=figures)
+
+
+def test_finite_figures_pass(tmp_path):
+    args, callback = TrainingArguments(str(tmp_path)), FiniteLossCallback()
+    for figures in ({"loss": 1.0, "grad_norm": 2.0}, {"train_runtime": 1.0}, None):
+        callback.on_log(args, TrainerState(global_step=3), TrainerControl(), logs=figures)
+
+
+def test_infinite_gradient_in_float16_is_left_to_the_scaler(tmp_path):
+    args = TrainingArguments(str(tmp_path))
+    args.fp16 = True
+    figures = {"loss": 1.0, "grad_norm": float("inf")}
+    FiniteLossCallback().on_log(args, TrainerState(global_step=3), TrainerControl(), logs=figures)
+
+
+def test_listener_hears_the_steps_before_a_checkpoint_again(tmp_path):
+    heard = []
+    callback = LogCallback(lambda step, figures: heard.append((step, figures["loss"])) or step == 3)
+    state = TrainerState(log_history=[{"step": 1, "loss": 0.5}, {"step": 2, "loss": 0.25}])
+    args, control = TrainingArguments(str(tmp_path)), TrainerControl()
+    callback.on_train_begin(args, state, control)
+    assert (heard, control.should_training_stop) == ([(1, 0.5), (2, 0.25)], False)
+
+    control.should_save = True  # a checkpoint is due
+    state.global_step = 3
+    callback.on_log(args, state, control, logs={"loss": 0.125})
+    assert heard[-1] == (3, 0.125)
+    assert (control.should_training_stop, control.should_save) == (True, False)
+
+
+def test_checkpoints_are_ordered_by_number_and_none_is_no_error(tmp_path):
+    assert newest_checkpoint(tmp_path / "nowhere") is None
+    (tmp_path / "checkpoint-9").mkdir()
+    assert newest_checkpoint(tmp_path) is None
+
+
+def test_steps_are_recorded_with_what_is_promised(reference):
+    line = read_json_lines(reference.prover(0) / "metrics.jsonl")[0]
+    assert {"game_step", "phase", "round", "step", "prover/loss", "prover/kl", "prover/valid_sneaky"} <= line.keys()
+    assert not {"prover/epoch", "prover/step_time", "prover/num_tokens"} & line.keys()

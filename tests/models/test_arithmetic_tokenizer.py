@@ -1,0 +1,58 @@
+import pytest
+
+from pvg_hf.models.arithmetic_tokenizer import build_arithmetic_tokenizer
+from pvg_hf.roles import Role
+from pvg_hf.seeding import derive_rng
+from pvg_hf.tasks import PromptBuilder
+from pvg_hf.tasks.arithmetic import ArithmeticTask
+from pvg_hf.tasks.arithmetic.corpus import CorpusConfig, write_corpus
+from pvg_hf.tasks.arithmetic.grammar import MAX_NUMBER
+
+
+@pytest.fixture(scope="module")
+def corpus() -> list[str]:
+    rows = write_corpus(derive_rng(0, "texts"), 500, CorpusConfig())
+    return [text for row in rows for text in (row["prompt"], row["completion"], row["prompt"] + row["completion"])]
+
+
+def test_the_worlds_texts_come_back(tokenizer, corpus):
+    assert tokenizer.batch_decode(tokenizer(corpus)["input_ids"]) == corpus
+
+
+def test_no_word_of_the_world_is_unknown(tokenizer, corpus):
+    assert not any(tokenizer.unk_token_id in ids for ids in tokenizer(corpus)["input_ids"])
+
+
+@pytest.mark.parametrize("sneaky_sees", ["nothing", "reference_answer", "honest_solution"])
+def test_no_word_of_a_prompt_is_unknown(tokenizer, sneaky_sees):
+    task = ArithmeticTask(num_train=20, num_test=1)
+    prompts = PromptBuilder(task, sneaky_sees=sneaky_sees)
+    for problem in task.problems("train"):
+        for role in Role:
+            text = prompts.text(problem, role, honest_solution=problem["reference"])
+            ids = tokenizer(text)["input_ids"]
+            assert tokenizer.unk_token_id not in ids
+            assert tokenizer.decode(ids) == text
+
+
+def test_a_number_is_a_token(tokenizer):
+    for number in (0, 7, 60, MAX_NUMBER):
+        assert tokenizer.tokenize(f"has {number}") == ["has", f" {number}"]
+    assert tokenizer(str(MAX_NUMBER + 1))["input_ids"] == [tokenizer.unk_token_id]
+
+
+def test_prompt_and_solution_part_at_a_token(tokenizer, corpus):
+    for prompt, completion, both in zip(corpus[::3], corpus[1::3], corpus[2::3], strict=True):
+        assert tokenizer(prompt)["input_ids"] + tokenizer(completion)["input_ids"] == tokenizer(both)["input_ids"]
+
+
+def test_special_tokens(tokenizer):
+    assert (tokenizer.pad_token, tokenizer.eos_token, tokenizer.unk_token) == ("<pad>", "</s>", "<unk>")
+    assert tokenizer("")["input_ids"] == []
+    assert tokenizer.padding_side == "left"
+    assert tokenizer.decode([tokenizer.pad_token_id, tokenizer.eos_token_id], skip_special_tokens=True) == ""
+
+
+def test_it_is_built_the_same_every_time():
+    vocabularies = [build_arithmetic_tokenizer().get_vocab() for _ in range(2)]
+    assert vocabularies[0] == vocabularies[1]

@@ -1,0 +1,57 @@
+import pytest
+import torch
+from peft import PeftModel, get_peft_model
+from transformers import LlamaForCausalLM
+
+from pvg_hf.config.sections import LoraConfig
+from pvg_hf.models.prover import load_prover, lora_for_prover
+
+TEXT = "Ana has 3 pens."
+
+
+@torch.inference_mode()
+def _logits(model, tokenizer) -> torch.Tensor:
+    return model.eval()(**tokenizer(TEXT, return_tensors="pt")).logits
+
+
+def test_full_weights(tiny_prover):
+    model, tokenizer = load_prover(tiny_prover)
+    assert isinstance(model, LlamaForCausalLM)
+    assert model.dtype is torch.float32
+    assert tokenizer.padding_side == "left"
+    assert model.config._name_or_path == str(tiny_prover)
+
+
+def test_dtype(tiny_prover):
+    assert load_prover(tiny_prover, dtype=torch.bfloat16)[0].dtype is torch.bfloat16
+
+
+def test_an_adapter_on_the_base_that_it_names(tiny_prover, tmp_path):
+    base, tokenizer = load_prover(tiny_prover)
+    plain = _logits(base, tokenizer)
+    torch.manual_seed(0)
+    model = get_peft_model(base, lora_for_prover(LoraConfig(r=2)))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_()
+    expected = _logits(model, tokenizer)
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    loaded, loaded_tokenizer = load_prover(tmp_path)
+    assert isinstance(loaded, PeftModel)
+    assert loaded_tokenizer.padding_side == "left"
+    torch.testing.assert_close(_logits(loaded, loaded_tokenizer), expected, atol=1e-5, rtol=0)
+    with loaded.disable_adapter():
+        torch.testing.assert_close(_logits(loaded, loaded_tokenizer), plain, atol=1e-5, rtol=0)
+
+
+def test_lora_settings(tiny_prover):
+    config = LoraConfig(r=3, alpha=5, dropout=0.25, target_modules=["q_proj"])
+    model = get_peft_model(load_prover(tiny_prover)[0], lora_for_prover(config))
+    trained = {name: p.shape for name, p in model.named_parameters() if p.requires_grad}
+    assert all(".q_proj.lora_" in name for name in trained)
+    assert {shape[0] for name, shape in trained.items() if "lora_A" in name} == {3}
+    layer = model.base_model.model.model.layers[0].self_attn.q_proj
+    assert layer.scaling["default"] == pytest.approx(5 / 3)
+    assert layer.lora_dropout["default"].p == 0.25

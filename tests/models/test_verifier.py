@@ -1,0 +1,148 @@
+import logging
+
+import pytest
+import torch
+from peft import get_peft_model
+from scipy import stats
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    LlamaConfig,
+    LlamaForSequenceClassification,
+    RobertaConfig,
+    RobertaForSequenceClassification,
+)
+
+from pvg_hf.config.sections import LoraConfig
+from pvg_hf.models.prover import load_causal_lm
+from pvg_hf.models.verifier import draw_head, is_head_weight, load_classifier, load_verifier, lora_for_verifier
+
+SIZES = {"vocab_size": 20, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "num_labels": 1}
+
+
+def _llama(hidden_size: int = 16) -> LlamaForSequenceClassification:
+    return LlamaForSequenceClassification(LlamaConfig(hidden_size=hidden_size, pad_token_id=0, **SIZES))
+
+
+def _bert() -> BertForSequenceClassification:
+    return BertForSequenceClassification(BertConfig(hidden_size=16, **SIZES))
+
+
+def _roberta() -> RobertaForSequenceClassification:
+    return RobertaForSequenceClassification(RobertaConfig(hidden_size=16, **SIZES))
+
+
+def _with_adapters(model):
+    return get_peft_model(model, lora_for_verifier(LoraConfig(r=2)))
+
+
+def _weights(model) -> dict[str, torch.Tensor]:
+    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+
+
+@pytest.mark.parametrize(
+    ("model", "drawn"),
+    [
+        (_llama(), "score.weight"),
+        (_bert(), "classifier.weight"),
+        (_roberta(), "classifier.out_proj.weight"),
+        (_with_adapters(_llama()), "base_model.model.score.modules_to_save.default.weight"),
+        (_with_adapters(_bert()), "base_model.model.classifier.modules_to_save.default.weight"),
+    ],
+    ids=["llama", "bert", "roberta", "llama with adapters", "bert with adapters"],
+)
+def test_only_the_head_is_drawn_anew(model, drawn):
+    before = _weights(model)
+    draw_head(model, seed=1)
+    after = _weights(model)
+    assert [name for name in before if not before[name].equal(after[name])] == [drawn]
+    draw_head(model, seed=1)
+    assert _weights(model)[drawn].equal(after[drawn])
+    draw_head(model, seed=2)
+    assert not _weights(model)[drawn].equal(after[drawn])
+
+
+def test_the_heads_distribution():
+    model = _llama(hidden_size=256)
+    draw_head(model, seed=0)
+    # The sum of 256 squared draws of normal(0, .02), over .02^2, is a chi-square of 256 degrees of freedom; its 1e-4
+    # quantiles on both sides are passed by chance for one seed in 5,000; the seed is fixed. Likewise the sum, over
+    # .02 * 16, is a standard normal.
+    standardized = model.score.weight.detach().double() / 0.02
+    assert stats.chi2.ppf(1e-4, 256) < standardized.square().sum() < stats.chi2.isf(1e-4, 256)
+    assert abs(standardized.sum() / 16) < stats.norm.isf(1e-4)
+
+
+def test_the_global_generator_is_left_alone():
+    model = _llama()
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    draw_head(model, seed=0)
+    assert torch.rand(3).equal(expected)
+
+
+def test_a_model_without_a_head_is_refused(tiny_prover):
+    with pytest.raises(ValueError, match=r"LlamaForCausalLM.*no score head"):
+        draw_head(load_causal_lm(str(tiny_prover)), seed=0)
+
+
+@pytest.mark.parametrize(
+    "name", ["score.modules_to_save.other.weight", "score.original_module.weight", "scores.weight", "classifier.bias"]
+)
+def test_what_is_not_the_head(name):
+    assert not is_head_weight(name)
+
+
+def test_a_language_model_as_a_classifier(tiny_prover, caplog):
+    with caplog.at_level(logging.WARNING):
+        model = load_classifier(str(tiny_prover))
+    assert isinstance(model, LlamaForSequenceClassification)
+    assert model.score.weight.shape == (1, 32)
+    assert "score.weight" not in caplog.text  # a head that is drawn anew is meant, not to be warned of
+    body = load_causal_lm(str(tiny_prover)).model.state_dict()
+    assert all(weight.equal(body[name]) for name, weight in model.model.state_dict().items())
+
+
+def test_a_padding_token_that_the_model_does_not_name(tiny_prover, tokenizer, tmp_path):
+    model = load_causal_lm(str(tiny_prover))
+    model.config.pad_token_id = model.generation_config.pad_token_id = None
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    assert load_classifier(str(tmp_path)).config.pad_token_id == tokenizer.pad_token_id
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_trained_verifier_comes_back(dtype, tiny_prover, tokenizer, tmp_path):
+    model = load_classifier(str(tiny_prover))
+    draw_head(model, seed=4)
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    loaded, loaded_tokenizer = load_verifier(tmp_path, dtype=dtype)
+    assert loaded.score.weight.equal(model.score.weight.to(dtype))
+    assert loaded.model.embed_tokens.weight.dtype is dtype
+    assert len(loaded_tokenizer) == len(tokenizer)
+
+
+@pytest.mark.parametrize("is_trainable", [True, False])
+def test_an_adapter_comes_back_with_its_head(is_trainable, tiny_prover, tokenizer, tmp_path):
+    model = _with_adapters(load_classifier(str(tiny_prover)))
+    draw_head(model, seed=4)
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    loaded, _ = load_verifier(tmp_path, is_trainable=is_trainable)
+    saved, found = _weights(model), _weights(loaded)
+    trained = [name for name in saved if "lora_" in name or is_head_weight(name)]
+    assert all(saved[name].equal(found[name]) for name in trained)
+    assert {name for name, p in loaded.named_parameters() if p.requires_grad} == (
+        set(trained) if is_trainable else set()
+    )
+
+
+def test_adapters_leave_the_head_to_be_trained_whole():
+    model = _with_adapters(_llama())
+    trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    assert [name for name in trained if "lora_" not in name] == [
+        "base_model.model.score.modules_to_save.default.weight"
+    ]
+    assert not any("score" in name for name in trained if "lora_" in name)

@@ -1,0 +1,252 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from peft import LoraConfig, get_peft_model
+from scipy import stats
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from pvg_hf.models.prover import load_prover
+from pvg_hf.sampling import Sampler, draw_tokens, iterate_samples
+from pvg_hf.seeding import derive_rng
+
+PROMPTS = [
+    "Ana has 3 pens. How many pens does Ana have?\nsolution:\n",
+    "Ben has 12 coins. Ben finds 4 coins. How many coins does Ben have?\nhelpful solution:\n",
+    "Eli has 7 books.",
+    "Fay has 9 shells. Gus has 2 shells. Fay doubles the shells. How many shells does Fay have?\nsneaky solution:\n",
+]
+MAX_NEW_TOKENS = 8
+
+
+@pytest.fixture
+def prover(tiny_prover):
+    """A tiny prover of which a third of the vocabulary ends a solution, so that rows end at different times."""
+    model, tokenizer = load_prover(tiny_prover)
+    model.generation_config.eos_token_id = [tokenizer.eos_token_id, *range(5, len(tokenizer), 3)]
+    return model, tokenizer
+
+
+def _rngs(prompts=PROMPTS, num_samples: int = 1):
+    return [[derive_rng(0, prompt, index) for index in range(num_samples)] for prompt in prompts]
+
+
+def _sampler(prover, **settings) -> Sampler:
+    return Sampler(*prover, max_new_tokens=MAX_NEW_TOKENS, **settings)
+
+
+@torch.inference_mode()
+def _sample_by_hand(prover, prompt: str, rng: np.random.Generator, temperature: float = 1.0) -> tuple[str, int, bool]:
+    """One row, one forward a token over the whole text, without padding or cache."""
+    model, tokenizer = prover
+    ids, uniforms, drawn = tokenizer(prompt)["input_ids"], rng.random(MAX_NEW_TOKENS), []
+    end_ids = model.generation_config.eos_token_id
+    for uniform in uniforms:
+        logits = model(input_ids=torch.tensor([ids + drawn]), use_cache=False).logits[0, -1].double()
+        cumulative = (logits / temperature).softmax(-1).cumsum(-1)
+        drawn.append(int((cumulative > uniform).nonzero()[0]))
+        if drawn[-1] in end_ids:
+            break
+    return tokenizer.decode(drawn, skip_special_tokens=True), len(drawn), drawn[-1] not in end_ids
+
+
+def _as_tuples(samples) -> list[list[tuple[str, int, bool]]]:
+    return [[(sample.text, sample.num_tokens, sample.is_truncated) for sample in row] for row in samples]
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_a_row_is_what_plain_forwards_give(prover, temperature):
+    samples = _sampler(prover, temperature=temperature).sample(PROMPTS, _rngs(num_samples=3))
+    by_hand = [
+        [_sample_by_hand(prover, prompt, rng, temperature) for rng in rngs]
+        for prompt, rngs in zip(PROMPTS, _rngs(num_samples=3), strict=True)
+    ]
+    assert _as_tuples(samples) == by_hand
+    lengths = {sample.num_tokens for row in samples for sample in row}
+    assert len(lengths) > 2  # rows did end at different times
+    assert {sample.is_truncated for row in samples for sample in row} == {False, True}
+
+
+def test_absolute_positions_do_not_count_the_padding(tokenizer):
+    torch.manual_seed(0)
+    sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128, "initializer_range": 0.3}
+    ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": list(range(1, len(tokenizer), 3))}
+    prover = (
+        GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), bos_token_id=None, **sizes, **ids)).eval(),
+        tokenizer,
+    )
+    samples = _sampler(prover).sample(PROMPTS, _rngs())
+    assert _as_tuples(samples) == [
+        [_sample_by_hand(prover, prompt, rng)] for prompt, (rng,) in zip(PROMPTS, _rngs(), strict=True)
+    ]
+
+
+def test_a_draw_does_not_depend_on_its_company(prover):
+    sampler = _sampler(prover)
+    together = sampler.sample(PROMPTS, _rngs(num_samples=3))
+    backwards = sampler.sample(PROMPTS[::-1], _rngs(PROMPTS[::-1], num_samples=3))
+    assert backwards[::-1] == together
+    for prompt, rngs, row in zip(PROMPTS, _rngs(num_samples=3), together, strict=True):
+        assert [sampler.sample([prompt], [[rng]])[0][0] for rng in rngs] == row
+
+
+def test_a_draw_depends_on_its_generator(prover):
+    samples = _sampler(prover).sample(PROMPTS[:1], _rngs(PROMPTS[:1], num_samples=16))
+    assert len({sample.text for sample in samples[0]}) > 8
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.4])
+def test_draws_follow_the_model(prover, temperature):
+    model, tokenizer = prover
+    num_draws = 4000
+    samples = Sampler(model, tokenizer, max_new_tokens=1, temperature=temperature).sample(
+        PROMPTS[1:2], _rngs(PROMPTS[1:2], num_draws)
+    )
+    with torch.inference_mode():
+        logits = model(**tokenizer(PROMPTS[1], return_tensors="pt")).logits[0, -1].double()
+    expected: dict[str, float] = {}
+    for token, prob in enumerate((logits / temperature).softmax(-1).tolist()):
+        text = tokenizer.decode([token], skip_special_tokens=True)  # "" for all special tokens
+        expected[text] = expected.get(text, 0.0) + num_draws * prob
+    # Pearson's statistic over the texts that are expected 5 times or more, and one class for the rest, is close to a
+    # chi-square of (classes - 1) degrees of freedom. Its 1e-4 upper quantile is passed by chance for one seed in 10,000;
+    # the seed is fixed.
+    classes = [text for text, number in expected.items() if number >= 5]
+    observed = [sum(sample.text == text for sample in samples[0]) for text in classes]
+    expectations = [expected[text] for text in classes]
+    observed, expectations = [*observed, num_draws - sum(observed)], [*expectations, num_draws - sum(expectations)]
+    statistic = sum((o - e) ** 2 / e for o, e in zip(observed, expectations, strict=True))
+    assert len(classes) > 10
+    assert statistic < stats.chi2.isf(1e-4, len(classes))
+
+
+def test_a_padding_token_that_is_the_end_token(prover):
+    tokenizer = prover[1]
+    tokenizer.pad_token = tokenizer.eos_token
+    samples = _sampler(prover).sample(PROMPTS, _rngs())
+    assert _as_tuples(samples) == [
+        [_sample_by_hand(prover, prompt, rng)] for prompt, (rng,) in zip(PROMPTS, _rngs(), strict=True)
+    ]
+
+
+def test_the_tokenizers_padding_side_does_not_matter(prover):
+    samples = _sampler(prover).sample(PROMPTS, _rngs())
+    prover[1].padding_side = "right"
+    assert _sampler(prover).sample(PROMPTS, _rngs()) == samples
+
+
+def test_adapters(prover):
+    model, tokenizer = prover
+    plain = _sampler(prover).sample(PROMPTS, _rngs())
+    config = LoraConfig(
+        r=4, lora_alpha=32, target_modules="all-linear", init_lora_weights=False, task_type="CAUSAL_LM"
+    )
+    torch.manual_seed(0)
+    adapted = get_peft_model(model, config)
+    samples = _sampler((adapted, tokenizer)).sample(PROMPTS, _rngs())
+    by_hand = [
+        [_sample_by_hand((adapted, tokenizer), prompt, rng)] for prompt, (rng,) in zip(PROMPTS, _rngs(), strict=True)
+    ]
+    assert _as_tuples(samples) == by_hand
+    assert samples != plain
+
+
+@pytest.mark.parametrize("is_training", [True, False])
+def test_the_models_mode_is_left_as_it_was(prover, is_training):
+    prover[0].train(is_training)
+    sampler = _sampler(prover)
+    sampler.sample(PROMPTS[:1], _rngs(PROMPTS[:1]))
+    assert prover[0].training is is_training
+    with pytest.raises(ValueError, match="text input"):
+        sampler.sample([None], _rngs(PROMPTS[:1]))
+    assert prover[0].training is is_training
+
+
+def test_end_tokens_are_the_models_and_the_tokenizers(prover):
+    model, tokenizer = prover
+    model.generation_config.eos_token_id = 7
+    logits = torch.zeros(len(tokenizer))
+    for token, is_truncated in ((7, False), (tokenizer.eos_token_id, False), (8, True)):
+        biased = logits.clone()
+        biased[token] = 1e4
+        model.lm_head.register_forward_hook(lambda module, args, output, biased=biased: output * 0 + biased)
+        ((sample,),) = _sampler(prover).sample(PROMPTS[:1], _rngs(PROMPTS[:1]))
+        assert sample.is_truncated is is_truncated
+        assert sample.num_tokens == (MAX_NEW_TOKENS if is_truncated else 1)
+
+
+def test_the_end_token_is_counted_and_not_in_the_text(prover):
+    model, tokenizer = prover
+    biased = torch.zeros(len(tokenizer))
+    biased[tokenizer.eos_token_id] = 1e4
+    model.lm_head.register_forward_hook(lambda module, args, output: output * 0 + biased)
+    ((sample,),) = _sampler(prover).sample(PROMPTS[:1], _rngs(PROMPTS[:1]))
+    assert (sample.text, sample.num_tokens, sample.is_truncated) == ("", 1, False)
+
+
+def test_a_prover_without_an_end_token_is_refused(prover):
+    model, tokenizer = prover
+    model.generation_config.eos_token_id = None
+    tokenizer.eos_token = None
+    with pytest.raises(ValueError, match="no end token"):
+        _sampler(prover)
+
+
+@pytest.mark.parametrize("settings", [{"temperature": 0.0}, {"temperature": math.nan}, {"prompts_per_batch": 0}])
+def test_wrong_settings_are_refused(prover, settings):
+    with pytest.raises(ValueError, match="`temperature` must be above 0"):
+        _sampler(prover, **settings)
+
+
+@pytest.mark.parametrize("numbers", [[1, 2, 1, 1], [1, 1, 1]])
+def test_wrong_numbers_of_generators_are_refused(prover, numbers):
+    rngs = [[derive_rng(0, row, index) for index in range(number)] for row, number in enumerate(numbers)]
+    with pytest.raises(ValueError, match=r"4 prompts came with the numbers of generators \[1, "):
+        _sampler(prover).sample(PROMPTS, rngs)
+
+
+def test_batches_are_of_like_length_and_hold_every_prompt_once(prover):
+    sampler = _sampler(prover, prompts_per_batch=3)
+    prompts = [*PROMPTS, PROMPTS[2], PROMPTS[0]]
+    batches = sampler.batches(prompts)
+    assert [len(batch) for batch in batches] == [3, 3]
+    # shortest first: "Eli ..." twice, "Ana ..." twice, "Ben ...", "Fay ..."; equal lengths in their order
+    assert batches == [[2, 4, 0], [5, 1, 3]]
+    assert sampler.batches([]) == []
+
+
+def test_all_prompts_batch_by_batch(prover):
+    sampler = _sampler(prover, prompts_per_batch=3)
+    found = {}
+    for indices, samples in iterate_samples(sampler, PROMPTS, _rngs(num_samples=2)):
+        found.update(zip(indices, samples, strict=True))
+    assert [found[index] for index in range(len(PROMPTS))] == sampler.sample(PROMPTS, _rngs(num_samples=2))
+
+
+@pytest.mark.parametrize(
+    ("uniform", "token"),
+    [(0.0, 1), (0.24, 1), (0.26, 3), (0.74, 3), (0.76, 4), (1 - 2**-30, 4), (math.nextafter(1.0, 0.0), 4)],
+)
+def test_cumulative_distribution_is_inverted(uniform, token):
+    # probabilities 0, 1/4, 0, 1/2, 1/4, 0: cumulative 0, .25, .25, .75, 1, 1
+    logits = torch.tensor([[0.0, 1 / 4, 0.0, 1 / 2, 1 / 4, 0.0]]).log()
+    assert draw_tokens(logits, torch.tensor([uniform], dtype=torch.float64)).tolist() == [token]
+
+
+def test_rows_are_drawn_by_themselves():
+    logits = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]]).log()
+    assert draw_tokens(logits, torch.tensor([0.6, 0.4])).tolist() == [1, 1]
+    assert draw_tokens(logits, torch.tensor([0.4, 0.6])).tolist() == [0, 2]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    weights=st.lists(st.one_of(st.just(0.0), st.floats(1e-3, 1e3)), min_size=1, max_size=30).filter(any),
+    uniform=st.one_of(st.floats(0, 1, exclude_max=True), st.sampled_from([0.0, math.nextafter(1.0, 0.0)])),
+)
+def test_a_token_of_probability_0_is_never_drawn(weights, uniform):
+    token = draw_tokens(torch.tensor([weights]).log(), torch.tensor([uniform], dtype=torch.float64)).item()
+    assert weights[token] > 0
