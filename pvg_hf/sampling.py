@@ -163,7 +163,7 @@ def draw_tokens(logits: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
         `torch.Tensor` of shape `(rows,)`: the first token whose cumulative probability exceeds the uniform number; never
         one of probability 0.
     """
-    cumulative = logits.softmax(-1).cumsum(-1)
+    cumulative = logits.double().softmax(-1).cumsum(-1)  # in float32 a large vocabulary's sum would be off by 1e-3
     total = cumulative[:, -1:].contiguous()  # 1, up to rounding
     drawn = torch.searchsorted(cumulative, uniforms.to(cumulative.dtype)[:, None] * total, right=True)
     # A number just below 1 can be rounded to 1, which nothing exceeds: the last token that adds to the total then.

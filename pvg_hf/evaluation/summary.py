@@ -9,7 +9,7 @@ from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.best_of_n import balanced_best_of_n
 from pvg_hf.evaluation.diversity import diversity_figures
 from pvg_hf.evaluation.flaws import flaw_figures, has_flaws
-from pvg_hf.evaluation.intervals import Figure, difference
+from pvg_hf.evaluation.intervals import Figure, difference, rate_by_problem
 from pvg_hf.evaluation.roles import game_figures, judged, role_figures
 from pvg_hf.evaluation.verifier_quality import pair_accuracy, quality_figures
 from pvg_hf.roles import GAME_ROLES, Role
@@ -35,6 +35,7 @@ def evaluate_round(
     heldout_rows: pd.DataFrame,
     threshold: float,
     *,
+    best_helpful_rows: pd.DataFrame | None = None,
     best_of_n: Sequence[int],
     seed: int,
     num_resamples: int,
@@ -51,6 +52,8 @@ def evaluate_round(
         threshold (`float`):
             A solution is accepted when its score is strictly above it
             (see [`~pvg_hf.evaluation.verifier_quality.choose_threshold`]).
+        best_helpful_rows (`pd.DataFrame`, *optional*):
+            Test solutions of this round's best helpful checkpoint, where the helpful role was trained.
         best_of_n (`Sequence[int]`):
             Sizes of the balanced best-of-n, even.
         seed (`int`), num_resamples (`int`):
@@ -71,7 +74,7 @@ def evaluate_round(
     figures = {
         **_prover_figures(current, **draws),
         **{f"base_{name}": figure for name, figure in _prover_figures(base, **draws).items()},
-        **_changes(current, base, **draws),
+        **_changes(current, best_helpful_rows, base, **draws),
         **game_figures(helpful, sneaky, threshold, **draws),
         **_best_of_n(helpful, best_of_n, **draws),
         **_verifier_figures(heldout_rows, threshold, **draws),
@@ -125,18 +128,37 @@ def _prover_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> dic
     return figures
 
 
-def _changes(current: pd.DataFrame, base: pd.DataFrame, *, seed: int, num_resamples: int) -> dict[str, Figure]:
-    """This round's accuracy less the base prover's, paired by problem."""
+def _changes(
+    current: pd.DataFrame, best_helpful: pd.DataFrame | None, base: pd.DataFrame, *, seed: int, num_resamples: int
+) -> dict[str, Figure]:
+    """
+    This round's figures less the base prover's in the same role, both scored by this round's verifier, paired by problem:
+    accuracies, that of the kept helpful checkpoint too, and the scores of incorrect sneaky solutions.
+    """
+    sides = {
+        f"accuracy_change/{role}": (_of_role(current, role), _of_role(base, role), "correct") for role in GAME_ROLES
+    }
+    sides["score_change/sneaky_incorrect"] = (_sneaky_incorrect(current), _sneaky_incorrect(base), "score")
     figures = {}
-    for role in GAME_ROLES:
-        sides = [
-            part[name]
-            for part in (_of_role(current, role), _of_role(base, role))
-            for name in ("correct", "problem_id")
-        ]
-        name = f"accuracy_change/{role}"
-        figures[name] = difference(*sides, seed=derive_seed(seed, name), num_resamples=num_resamples)
+    if best_helpful is not None:
+        sides["accuracy_change/best_helpful"] = (best_helpful, _of_role(base, Role.HELPFUL), "correct")
+        name = "accuracy/best_helpful"
+        figures[name] = rate_by_problem(best_helpful["correct"], best_helpful["problem_id"])
+    for name, (rows, base_rows, column) in sides.items():
+        figures[name] = difference(
+            rows[column],
+            rows["problem_id"],
+            base_rows[column],
+            base_rows["problem_id"],
+            seed=derive_seed(seed, name),
+            num_resamples=num_resamples,
+        )
     return figures
+
+
+def _sneaky_incorrect(rows: pd.DataFrame) -> pd.DataFrame:
+    rows = judged(_of_role(rows, Role.SNEAKY))
+    return rows[~rows["correct"].astype(bool)]
 
 
 def _best_of_n(helpful: pd.DataFrame, sizes: Sequence[int], *, seed: int, num_resamples: int) -> dict[str, Figure]:

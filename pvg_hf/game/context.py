@@ -14,6 +14,7 @@ from pvg_hf.data.schema import round_name
 from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.schedule import PhaseKey
+from pvg_hf.game.tracking import GameTracker
 from pvg_hf.game.world import World
 from pvg_hf.models.sources import resolve_dtype, resolve_model
 from pvg_hf.seeding import derive_seed
@@ -33,6 +34,10 @@ class PhaseContext:
             The task and its problems.
         stop ([`StopRequest`]):
             Whether the user asked to stop.
+        steps (`range`):
+            The phase's place on the game's continuous step axis.
+        tracker ([`GameTracker`]):
+            Is told every figure as it comes.
         metrics (`list[dict]`):
             Lines for `metrics.jsonl`, to be filled by the phase.
     """
@@ -42,6 +47,8 @@ class PhaseContext:
     phase: PhaseKey
     world: World
     stop: StopRequest
+    steps: range = range(0)
+    tracker: GameTracker = field(default_factory=GameTracker)
     metrics: list[dict[str, Any]] = field(default_factory=list)
 
     @cached_property
@@ -74,10 +81,20 @@ class PhaseContext:
         config: PlayerConfig = {"prover": self.recipe.prover, "verifier": self.recipe.verifier}[player]
         return torch.float32 if self.processes.device.type == "cpu" else resolve_dtype(config.dtype)
 
-    def record(self, values: Mapping[str, Any], *, step: int | None = None) -> None:
-        """Add a line to the run's metrics."""
-        place = {"phase": self.phase.name, "round": self.phase.round_index, "step": step}
+    def record(self, values: Mapping[str, Any], *, step: int | None = None, is_tracked: bool = False) -> None:
+        """Add a line to the run's metrics, and tell the tracker unless it was told; without a step, at the phase's end."""
+        game_step = self._game_step(step)
+        place = {"game_step": game_step, "phase": self.phase.name, "round": self.phase.round_index, "step": step}
         self.metrics.append({**place, **values})
+        if not is_tracked:
+            self.track(values, step=step)
+
+    def track(self, values: Mapping[str, Any], *, step: int | None = None) -> None:
+        """Tell the tracker alone."""
+        self.tracker.log(values, game_step=self._game_step(step))
+
+    def _game_step(self, step: int | None) -> int:
+        return self.steps.stop if step is None else self.steps.start + step
 
     def event(self, event: str, **fields: Any) -> None:
         """Add a line of this phase to the run's event log."""

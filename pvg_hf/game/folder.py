@@ -18,6 +18,9 @@ from pvg_hf.data.schema import round_name
 from pvg_hf.roles import GAME_ROLES, Role
 
 
+BEST_HELPFUL = "best-helpful"  # a folder beside a prover's last checkpoint
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """
@@ -60,6 +63,10 @@ class RunFolder:
 
     def prover(self, round_index: int) -> Path:
         return self.root / "prover" / round_name(round_index)
+
+    def best_helpful(self, round_index: int) -> Path | None:
+        """The best helpful checkpoint of a round; `None` where the helpful role was not trained."""
+        return next(self.prover(round_index).glob(f"**/{BEST_HELPFUL}"), None)
 
     def pool(self, round_index: int) -> Path:
         """The solutions of one round; -1 holds those of the base prover."""

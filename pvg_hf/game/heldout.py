@@ -9,6 +9,7 @@ from datasets import Dataset
 from pvg_hf.data.pool import load_pool
 from pvg_hf.data.schema import round_name
 from pvg_hf.evaluation.intervals import rate
+from pvg_hf.evaluation.roles import judged
 from pvg_hf.evaluation.verifier_quality import choose_threshold
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.folder import write_json
@@ -37,7 +38,8 @@ def score_heldout(context: PhaseContext, verifier: Path, pairs: Dataset) -> str:
     accuracy = rate(int((chosen > rejected).sum()), len(chosen))
     _refuse_degenerate(context, rows, accuracy.value)
 
-    threshold = choose_threshold(rows["score"].to_numpy(), rows["correct"].to_numpy())
+    answered = judged(rows)
+    threshold = choose_threshold(answered["score"].to_numpy(), answered["correct"].to_numpy())
     if context.processes.is_main_process:
         rows.to_parquet(verifier / "heldout.parquet")
         write_json(verifier / "calibration.json", {"threshold": threshold, "pair_accuracy": accuracy.to_dict()})

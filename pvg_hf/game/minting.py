@@ -35,12 +35,15 @@ class Batch:
             The round whose prover writes; -1 for the base prover.
         num_samples (`int`):
             Solutions per problem.
+        checkpoint (`str`):
+            Which of the round's provers writes; the last checkpoint where nothing is said.
     """
 
     part: str
     role: Role
     round_index: int
     num_samples: int
+    checkpoint: str = ""
 
 
 def write_solutions(
@@ -109,7 +112,7 @@ def _rows(context: PhaseContext, batch: Batch, problem: Row, samples: list[Sampl
                 part=batch.part,
                 role=batch.role,
                 round_index=batch.round_index,
-                prover=f"{context.recipe.name}/{round_name(batch.round_index)}",
+                prover="/".join(filter(None, (context.recipe.name, round_name(batch.round_index), batch.checkpoint))),
                 solution=sample.text,
                 grade=grade,
                 label=told_label(context, problem["problem_id"], sample.text, grade.correct),

@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from accelerate import PartialState
@@ -26,7 +25,8 @@ from pvg_hf.game.phases.verifier import run_verifier
 from pvg_hf.game.phases.warmup import run_warmup
 from pvg_hf.game.plan import refuse_mistakes
 from pvg_hf.game.resume import check_unchanged, check_weights
-from pvg_hf.game.schedule import PhaseKey, first_step, planned_steps, schedule
+from pvg_hf.game.schedule import PhaseKey, game_steps, schedule
+from pvg_hf.game.tracking import GameTracker, open_tracker
 from pvg_hf.game.world import World
 
 logger = logging.getLogger(__name__)
@@ -75,10 +75,14 @@ def play(
     if processes.is_main_process:
         _open(folder, recipe)
     processes.wait_for_everyone()
-    with StopRequest().listening() as stop, naming_full_disk(folder.root):
+    with (
+        StopRequest().listening() as stop,
+        naming_full_disk(folder.root),
+        open_tracker(recipe, folder) as tracker,
+    ):
         for key in _todo(recipe, folder, phase, round_index):
             stop.check()
-            _play_phase(recipe, folder, key, world, stop, callbacks)
+            _play_phase(recipe, folder, key, world, stop, tracker, callbacks)
     return folder
 
 
@@ -128,10 +132,11 @@ def _play_phase(
     key: PhaseKey,
     world: World,
     stop: StopRequest,
+    tracker: GameTracker,
     callbacks: Sequence[GameCallback],
 ) -> None:
     round_recipe = recipe if key.round_index is None else recipe.for_round(key.round_index)
-    context = PhaseContext(round_recipe, folder, key, world, stop)
+    context = PhaseContext(round_recipe, folder, key, world, stop, game_steps(recipe, key), tracker)
     is_main = context.processes.is_main_process
     for callback in callbacks:
         callback.on_phase_begin(context)
@@ -141,7 +146,7 @@ def _play_phase(
         line = PHASES[key.name](context, output)
         seconds = time.monotonic() - started
         if is_main:
-            write_json_lines(output / "metrics.jsonl", _on_game_axis(context.metrics, recipe, key))
+            write_json_lines(output / "metrics.jsonl", context.metrics)
             # Told before the results appear: a crash in between has it told twice, never not at all.
             context.event("phase_finished", seconds=seconds, summary=line)
     context.processes.wait_for_everyone()
@@ -155,12 +160,6 @@ def _play_phase(
     gc.collect()  # one phase's models are gone before the next loads its own
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-
-
-def _on_game_axis(metrics: list[dict[str, Any]], recipe: Recipe, key: PhaseKey) -> list[dict[str, Any]]:
-    """A phase's lines with their place on the game's continuous step axis; a line without a step stands at the end."""
-    first, length = first_step(recipe, key), planned_steps(recipe, key)
-    return [{"game_step": first + (length if line["step"] is None else line["step"]), **line} for line in metrics]
 
 
 def _publish_locally(recipe: Recipe, folder: RunFolder) -> None:

@@ -57,7 +57,8 @@ def planned_steps(recipe: Recipe, phase: PhaseKey) -> int:
     return 0
 
 
-def first_step(recipe: Recipe, phase: PhaseKey) -> int:
-    """Where a phase begins on the game's continuous step axis; no phase's length depends on when it was stopped."""
+def game_steps(recipe: Recipe, phase: PhaseKey) -> range:
+    """A phase's place on the game's continuous step axis; no phase's length depends on when it was stopped."""
     phases = schedule(recipe)
-    return sum(planned_steps(recipe, earlier) for earlier in phases[: phases.index(phase)])
+    start = sum(planned_steps(recipe, earlier) for earlier in phases[: phases.index(phase)])
+    return range(start, start + planned_steps(recipe, phase))

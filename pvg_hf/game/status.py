@@ -10,7 +10,7 @@ from textwrap import wrap
 from typing import Any
 
 from pvg_hf.config import Recipe
-from pvg_hf.game.folder import RunFolder, damaged_weights, read_json, replay_advice
+from pvg_hf.game.folder import BEST_HELPFUL, RunFolder, damaged_weights, read_json, replay_advice
 from pvg_hf.game.resume import check_unchanged
 from pvg_hf.game.schedule import PhaseKey, schedule
 from pvg_hf.game.units import show_seconds
@@ -163,7 +163,7 @@ def _header(folder: RunFolder, phases: list[PhaseStatus]) -> Iterator[str]:
     yield f"{'Finished':<{LABEL}}{len(finished)} of {len(phases)} phases, in {show_seconds(seconds)}"
     report = folder.report if folder.report.exists() else "none yet; it comes with the first evaluated round"
     yield f"{'Report':<{LABEL}}{report}"
-    best = sorted(folder.root.glob("prover/round-*/**/best-helpful"))
+    best = sorted(folder.root.glob(f"prover/round-*/**/{BEST_HELPFUL}"))
     yield f"{'Helpful':<{LABEL}}{best[-1] if best else 'no checkpoint of a helpful prover was kept yet'}"
 
 

@@ -1,4 +1,4 @@
-"""From a player's section of the recipe to the arguments of a trainer."""
+"""From a player's section of the recipe to the arguments of its trainer."""
 
 from pathlib import Path
 from typing import Any
@@ -8,24 +8,86 @@ import torch
 from pvg_hf.config.sections import PlayerConfig
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
+from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
 
 MAX_SEED = 2**31  # transformers seeds NumPy's old generator, which takes 32 bits
 
 
-def trainer_arguments(context: PhaseContext, config: PlayerConfig, output: Path, *path: object) -> dict[str, Any]:
+def verifier_arguments(context: PhaseContext, output: Path) -> NoisyRewardConfig:
+    """The verifier's; `output` keeps its checkpoints."""
+    config, noise = context.recipe.verifier, context.recipe.noise
+    in_trainer = noise.level == "pair" or noise.resample != "fixed"
+    return NoisyRewardConfig(
+        **{
+            "per_device_train_batch_size": config.pairs_per_step,
+            "max_length": config.max_length,
+            "loss": config.loss,
+            "correction": config.correction,
+            "center": config.center,
+            "noise_level": noise.level,
+            "noise_resample": noise.resample,
+            "noise_rho0": noise.rho0 if in_trainer else 0.0,
+            "noise_rho1": noise.rho1 if in_trainer else 0.0,
+            "rho0": noise.rho0,
+            "rho1": noise.rho1,
+            "noise_seed": context.seed("noise"),
+            **_shared_arguments(context, config, output),
+        }
+    )
+
+
+def prover_arguments(
+    context: PhaseContext,
+    output: Path,
+    *,
+    seed_path: tuple[str, ...] = (),
+    temperature: float | None = None,
+    threshold: float | None = None,
+) -> ProverGRPOConfig:
     """
-    What both trainers share; the recipe's `trainer` fields go last and win.
+    The prover's.
 
     Args:
         context ([`PhaseContext`]):
             The phase.
-        config ([`PlayerConfig`]):
-            The player.
         output (`Path`):
             Where checkpoints are kept.
-        *path (`object`):
+        seed_path (`tuple[str, ...]`):
             Names that tell this trainer's seed from others of the phase.
+        temperature (`float`, *optional*):
+            In place of the recipe's.
+        threshold (`float`, *optional*):
+            Score above which the round's verifier accepts.
     """
+    config = context.recipe.prover
+    per_process = config.prompts_per_step * config.num_generations // context.processes.num_processes
+    micro_batch = min(config.micro_batch_size or per_process, per_process)
+    _, revision = context.initial_model("prover")
+    return ProverGRPOConfig(
+        **{
+            "per_device_train_batch_size": micro_batch,
+            "num_generations": config.num_generations,
+            "max_completion_length": config.max_completion_length,
+            "temperature": config.temperature if temperature is None else temperature,
+            "beta": config.beta,
+            "scale_rewards": config.scale_rewards,
+            "shuffle_dataset": False,
+            "model_init_kwargs": {"revision": revision} if revision else None,  # of the KL reference
+            "reward": config.reward,
+            "reward_options": config.reward_options,
+            "max_truncated_share": context.recipe.watchdogs.max_truncated,
+            "acceptance_threshold": threshold,
+            "log_completions": context.recipe.logging.log_completions,
+            "num_completions_to_print": 0,
+            **_shared_arguments(context, config, output, *seed_path),
+            "gradient_accumulation_steps": per_process // micro_batch,
+        }
+    )
+
+
+def _shared_arguments(context: PhaseContext, config: PlayerConfig, output: Path, *path: object) -> dict[str, Any]:
+    """What both trainers share; the recipe's `trainer` fields go last and win."""
     on_gpu = context.processes.device.type == "cuda"
     return {
         "output_dir": str(output),

@@ -56,6 +56,7 @@ def run_trainer(
     """
     stop = StopCallback(context.stop, is_resumable=trainer.args.save_strategy != "no", every=resumable_every)
     trainer.add_callback(stop)
+    trainer.add_callback(TrackCallback(context, prefix, first_step))
     trainer.remove_callback(PrinterCallback)
     if trainer.pop_callback(ProgressCallback) is not None:
         trainer.add_callback(PhaseProgress(f"{context.phase} {prefix}"))
@@ -66,10 +67,13 @@ def run_trainer(
     if stop.has_stopped:
         raise GameInterrupted
     for entry in trainer.state.log_history:
-        # sorted, as what came with a checkpoint is
-        values = {f"{prefix}/{key}": value for key, value in sorted(entry.items()) if is_recorded(key)}
-        if values:
-            context.record(values, step=first_step + entry["step"])
+        if values := _recorded(entry, prefix):
+            context.record(values, step=first_step + entry["step"], is_tracked=True)
+
+
+def _recorded(entry: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """What of a trainer's log goes into the metrics; sorted, as what came with a checkpoint is."""
+    return {f"{prefix}/{key}": value for key, value in sorted(entry.items()) if is_recorded(key)}
 
 
 def is_recorded(key: str) -> bool:
@@ -128,6 +132,26 @@ class StopCallback(TrainerCallback):
             self.has_stopped = True
             control.should_training_stop = True
             control.should_save = self.is_resumable
+
+
+class TrackCallback(TrainerCallback):
+    """
+    Tells the game's tracker every step's figures as they come.
+
+    Args:
+        context ([`PhaseContext`]):
+            The phase.
+        prefix (`str`), first_step (`int`):
+            As of [`run_trainer`].
+    """
+
+    def __init__(self, context: PhaseContext, prefix: str, first_step: int):
+        self.context = context
+        self.prefix = prefix
+        self.first_step = first_step
+
+    def on_log(self, args, state, control, logs: Mapping[str, Any] | None = None, **kwargs):
+        self.context.track(_recorded(logs or {}, self.prefix), step=self.first_step + state.global_step)
 
 
 class PhaseProgress(ProgressCallback):

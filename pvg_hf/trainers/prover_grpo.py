@@ -11,9 +11,10 @@ from peft import PeftConfig, PeftModel
 from transformers import PreTrainedModel
 from trl import GRPOTrainer
 
-from pvg_hf.rewards import load_reward
+from pvg_hf.rewards import count_floor_violations, load_reward, role_aligned
 from pvg_hf.roles import GAME_ROLES, Role
 from pvg_hf.tasks.base import Grade
+from pvg_hf.trainers.distributed import forget_evaluation_mode
 from pvg_hf.trainers.hardware import silence_old_checkpointing_names
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
 from pvg_hf.trainers.role_metrics import RoleSignals, role_metrics
@@ -152,6 +153,10 @@ class ProverGRPOTrainer(GRPOTrainer):
         metrics = self._metrics["train" if self.model.training else "eval"]
         for key, value in role_metrics(signals, rewards, self.args.acceptance_threshold).items():
             metrics[key].append(value)
+        if self.reward_func_names[0] == "cgc":
+            aligned = role_aligned(signals.correct.bool(), signals.sneaky.bool(), signals.answered.bool())
+            options = self.args.reward_options or {}
+            metrics["floor_violations"].append(count_floor_violations(signals.scores, aligned, **options))
         truncated = signals.truncated.float().mean().item()
         if truncated > self.args.max_truncated_share:
             raise ValueError(
@@ -159,6 +164,10 @@ class ProverGRPOTrainer(GRPOTrainer):
                 f"{self.max_completion_length}` without an end token (allowed: {self.args.max_truncated_share:.0%}). "
                 "Raise the length, or train the prover to stop."
             )
+
+    def train(self, *args, **kwargs):
+        forget_evaluation_mode(self)
+        return super().train(*args, **kwargs)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         mode = "train" if self.model.training else "eval"

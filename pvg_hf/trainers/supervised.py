@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from datasets import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
+from transformers.trainer_callback import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
 
@@ -93,5 +94,6 @@ def fine_tune(
         processing_class=tokenizer,
         callbacks=callbacks,
     )
+    trainer.remove_callback(PrinterCallback)  # stands in for the progress bar, with a line per step
     trainer.train()
     return trainer.state.log_history

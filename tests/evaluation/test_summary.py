@@ -62,6 +62,8 @@ def test_the_figures_of_a_round_by_hand(minted_rows, heldout_rows):
     assert values["base_accuracy/helpful"] == values["base_accuracy/sneaky"] == 0.5
     assert values["accuracy_change/helpful"] == pytest.approx(3 / 5 - 1 / 2)
     assert values["accuracy_change/sneaky"] == pytest.approx(1 / 3 - 1 / 2)
+    assert values["score_change/sneaky_incorrect"] == pytest.approx(1.0 - -2.0)
+    assert "accuracy_change/best_helpful" not in values
     assert values["answered/helpful"] == pytest.approx(4 / 5)
     assert values["score/helpful_correct"] == pytest.approx(1.5)
     assert values["score/sneaky_incorrect"] == pytest.approx(1.0)
@@ -144,3 +146,10 @@ def test_a_tie_fools_nobody():
 
 def test_problem_table_without_difficulty(minted_rows):
     assert "difficulty" not in problem_table(minted_rows.drop(columns="difficulty"))
+
+
+def test_the_kept_helpful_checkpoint_is_compared_with_the_base_in_that_role(minted_rows, heldout_rows):
+    best = pd.DataFrame([solution("a", "helpful", 1, True, 2.0), solution("b", "helpful", 1, True, 0.0)])
+    figures = evaluate_round(minted_rows, heldout_rows, 0.7, best_helpful_rows=best, **SETTINGS)
+    assert figures["round/accuracy/best_helpful"].value == 1.0
+    assert figures["round/accuracy_change/best_helpful"].value == pytest.approx(1 - 1 / 2)

@@ -44,6 +44,7 @@ class Table:
 # Heading, key, key for the base prover (if it has one), digits.
 ROUND_COLUMNS = (
     ("helpful accuracy", "accuracy/helpful", "base_accuracy/helpful", 3),
+    ("best helpful checkpoint", "accuracy/best_helpful", None, 3),
     ("sneaky accuracy", "accuracy/sneaky", "base_accuracy/sneaky", 3),
     ("pair accuracy, held-out", "verifier_pair_accuracy", None, 3),
     ("pair accuracy, this prover", "test_pair_accuracy", None, 3),

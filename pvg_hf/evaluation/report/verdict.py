@@ -32,7 +32,7 @@ def write_verdict(run: RunData) -> list[Statement]:
     if not run.evaluated:
         return [Statement("plain", "No verdict yet", "no round has been evaluated."), _alerts(run)]
     last = run.evaluated[-1]
-    return [_helpful(last), _sneaky(last), _exploits(run), *_choice(run), _pairs(run), _alerts(run)]
+    return [_helpful(last), *_best_helpful(last), _sneaky(last), _exploits(run), *_choice(run), _pairs(run), _alerts(run)]
 
 
 def percent(figure: Figure) -> str:
@@ -60,6 +60,21 @@ def _helpful(last: RoundData) -> Statement:
     )
 
 
+def _best_helpful(last: RoundData) -> list[Statement]:
+    """The checkpoint that is kept as the game's product."""
+    change = last.figure("accuracy_change/best_helpful")
+    if change.value is None:
+        return []
+    mark, words = _read_change(change, better="more accurate than", worse="less accurate than")
+    return [
+        Statement(
+            mark,
+            "Kept helpful checkpoint",
+            f"correct on {percent(last.figure('accuracy/best_helpful'))}. Change {_points(change)}: {words} the base.",
+        )
+    ]
+
+
 def _sneaky(last: RoundData) -> Statement:
     change = _negated(last.figure("accuracy_change/sneaky"))
     mark, words = _read_change(change, better="more often wrong than", worse="less often wrong than")
@@ -68,7 +83,18 @@ def _sneaky(last: RoundData) -> Statement:
         "Sneaky prover",
         f"incorrect on {percent(_complement(last.figure('accuracy/sneaky')))} after round {last.round_index}; the base "
         f"prover in that role on {percent(_complement(last.figure('base_accuracy/sneaky')))}. Change {_points(change)}: "
-        f"{words} the base.",
+        f"{words} the base. {_persuasion(last)}",
+    )
+
+
+def _persuasion(last: RoundData) -> str:
+    change = last.figure("score_change/sneaky_incorrect")
+    if change.low is None:
+        return "How well its incorrect solutions score against the base's is unknown."
+    _, words = _read_change(change, better="higher than", worse="lower than")
+    return (
+        f"Its incorrect solutions score {change.value:+.2f} [{change.low:+.2f}, {change.high:+.2f}] against the base's, "
+        f"{words} those."
     )
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 from pvg_hf.data.pool import load_pool
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.folder import read_json, write_json
+from pvg_hf.game.folder import BEST_HELPFUL, read_json, write_json
 from pvg_hf.game.players import open_scorer
 from pvg_hf.roles import GAME_ROLES
 
@@ -20,6 +20,7 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
         test,
         pd.read_parquet(folder.verifier(round_index) / "heldout.parquet"),
         threshold=read_json(folder.verifier(round_index) / "calibration.json")["threshold"],
+        best_helpful_rows=_best_helpful_rows(context),
         best_of_n=context.recipe.evaluation.best_of_n,
         seed=context.seed("resample"),
         num_resamples=context.recipe.evaluation.bootstrap_samples,
@@ -37,6 +38,11 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
 def _test_rows(context: PhaseContext, round_index: int) -> pd.DataFrame:
     files = [context.folder.pool(round_index) / f"test-{role}.parquet" for role in GAME_ROLES]
     return load_pool(files).to_pandas()
+
+
+def _best_helpful_rows(context: PhaseContext) -> pd.DataFrame | None:
+    file = context.folder.pool(context.round_index) / f"test-{BEST_HELPFUL}.parquet"
+    return load_pool([file]).to_pandas() if file.exists() else None
 
 
 def _rescored_base_rows(context: PhaseContext) -> pd.DataFrame:

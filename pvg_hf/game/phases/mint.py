@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.folder import BEST_HELPFUL
 from pvg_hf.game.minting import Batch, write_solutions
 from pvg_hf.game.phases.bootstrap import VERIFIER_PARTS
 from pvg_hf.game.players import open_base_sampler, open_sampler, open_scorer
@@ -12,7 +13,10 @@ from pvg_hf.sampling import Sampler
 
 
 def run_mint(context: PhaseContext, output: Path) -> str:
-    """Write `ROLE.parquet` (D_V) and `test-ROLE.parquet` for both roles, by the last checkpoint of the phase."""
+    """
+    Write `ROLE.parquet` (D_V) and `test-ROLE.parquet` for both roles, by the last checkpoint of the phase, and
+    `test-best-helpful.parquet` by the best helpful one.
+    """
     mint, round_index = context.recipe.mint, context.round_index
     scorer = open_scorer(context, context.folder.verifier(round_index))
     num_rows = 0
@@ -23,6 +27,11 @@ def run_mint(context: PhaseContext, output: Path) -> str:
         num_rows += write_solutions(context, output / f"{role}.parquet", batches, sampler, scorer)
         test = Batch("test", role, round_index, mint.test_solutions_per_problem)
         num_rows += write_solutions(context, output / f"test-{role}.parquet", [test], sampler, scorer)
+    best = context.folder.best_helpful(round_index)
+    if best is not None:
+        test = Batch("test", Role.HELPFUL, round_index, mint.test_solutions_per_problem, checkpoint=BEST_HELPFUL)
+        path = output / f"test-{BEST_HELPFUL}.parquet"
+        num_rows += write_solutions(context, path, [test], open_sampler(context, best), scorer)
     return f"{num_rows} solutions of the round's prover"
 
 

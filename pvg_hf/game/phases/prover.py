@@ -8,14 +8,14 @@ from peft import set_peft_model_state_dict
 from peft.utils import load_peft_weights
 
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.folder import read_json, read_json_lines, remove, staged, write_json, write_json_lines
+from pvg_hf.game.folder import BEST_HELPFUL, read_json, read_json_lines, remove, staged, write_json, write_json_lines
 from pvg_hf.game.honest_side import honest_side
 from pvg_hf.game.players import open_scorer
 from pvg_hf.game.prover_data import prover_prompts
 from pvg_hf.game.recovery import fine_tune_on_incorrect
 from pvg_hf.game.selection import BestHelpfulCallback
 from pvg_hf.game.stopping import StopRule
-from pvg_hf.game.trainer_args import trainer_arguments
+from pvg_hf.game.trainer_args import prover_arguments
 from pvg_hf.game.training import FiniteLossCallback, LogCallback, run_trainer
 from pvg_hf.game.watchdogs import Watchdogs
 from pvg_hf.models.prover import load_prover, lora_for_prover
@@ -24,7 +24,6 @@ from pvg_hf.roles import GAME_ROLES, Role
 from pvg_hf.trainers.prover_grpo import ProverGRPOTrainer
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
 
-BEST_HELPFUL = "best-helpful"
 RECOVERY_TEMPERATURE = 1.3  # times the recipe's
 
 
@@ -219,30 +218,11 @@ def _continue_adapter(context: PhaseContext, sub_phase: SubPhase, trainer: Prove
 
 
 def _arguments(context: PhaseContext, sub_phase: SubPhase) -> ProverGRPOConfig:
-    config = context.recipe.prover
-    per_process = config.prompts_per_step * config.num_generations // context.processes.num_processes
-    micro_batch = min(config.micro_batch_size or per_process, per_process)
-    values = trainer_arguments(context, config, sub_phase.output / "checkpoints", *sub_phase.roles, sub_phase.recovery)
-    heat = RECOVERY_TEMPERATURE if sub_phase.recovery == "temperature" else 1.0
-    calibration = read_json(context.folder.verifier(context.round_index) / "calibration.json")
-    _, revision = context.initial_model("prover")
-    return ProverGRPOConfig(
-        **{
-            "per_device_train_batch_size": micro_batch,
-            "num_generations": config.num_generations,
-            "max_completion_length": config.max_completion_length,
-            "temperature": config.temperature * heat,
-            "beta": config.beta,
-            "scale_rewards": config.scale_rewards,
-            "shuffle_dataset": False,
-            "model_init_kwargs": {"revision": revision} if revision else None,  # of the KL reference
-            "reward": config.reward,
-            "reward_options": config.reward_options,
-            "max_truncated_share": context.recipe.watchdogs.max_truncated,
-            "acceptance_threshold": calibration["threshold"],
-            "log_completions": context.recipe.logging.log_completions,
-            "num_completions_to_print": 0,
-            **values,
-            "gradient_accumulation_steps": per_process // micro_batch,
-        }
+    temperature = context.recipe.prover.temperature
+    return prover_arguments(
+        context,
+        sub_phase.output / "checkpoints",
+        seed_path=(*sub_phase.roles, sub_phase.recovery),
+        temperature=temperature * (RECOVERY_TEMPERATURE if sub_phase.recovery == "temperature" else 1.0),
+        threshold=read_json(context.folder.verifier(context.round_index) / "calibration.json")["threshold"],
     )

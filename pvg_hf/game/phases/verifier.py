@@ -11,13 +11,12 @@ from pvg_hf.data.pairs import PairReport, build_pairs
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.folder import remove, write_json
 from pvg_hf.game.heldout import score_heldout
-from pvg_hf.game.trainer_args import trainer_arguments
+from pvg_hf.game.trainer_args import verifier_arguments
 from pvg_hf.game.training import FiniteLossCallback, run_trainer
 from pvg_hf.models.sources import load_tokenizer
 from pvg_hf.models.verifier import draw_head, load_classifier, load_verifier, lora_for_verifier
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.trainers.noisy_reward import NoisyRewardTrainer
-from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
 
 
 def run_verifier(context: PhaseContext, output: Path) -> str:
@@ -31,7 +30,7 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
     model = _initial_verifier(context, tokenizer.pad_token_id)
     trainer = NoisyRewardTrainer(
         model=model,
-        args=_arguments(context, output / "checkpoints"),
+        args=verifier_arguments(context, output / "checkpoints"),
         train_dataset=_tokenized(pairs, tokenizer, verifier_input),
         processing_class=tokenizer,
         peft_config=lora_for_verifier(config.lora) if config.lora and not isinstance(model, PeftModel) else None,
@@ -103,23 +102,3 @@ def _draw_missing_head(context: PhaseContext, model) -> None:
     """A new head, unless the verifier goes on as it is."""
     if context.recipe.verifier.init != "warm" or context.round_index == 0:
         draw_head(model, context.seed("head"))
-
-
-def _arguments(context: PhaseContext, output: Path) -> NoisyRewardConfig:
-    config, noise = context.recipe.verifier, context.recipe.noise
-    in_trainer = noise.level == "pair" or noise.resample != "fixed"
-    values = {
-        "per_device_train_batch_size": config.pairs_per_step,
-        "max_length": config.max_length,
-        "loss": config.loss,
-        "correction": config.correction,
-        "center": config.center,
-        "noise_level": noise.level,
-        "noise_resample": noise.resample,
-        "noise_rho0": noise.rho0 if in_trainer else 0.0,
-        "noise_rho1": noise.rho1 if in_trainer else 0.0,
-        "rho0": noise.rho0,
-        "rho1": noise.rho1,
-        "noise_seed": context.seed("noise"),
-    }
-    return NoisyRewardConfig(**{**values, **trainer_arguments(context, config, output)})

@@ -20,10 +20,10 @@ from pvg_hf.game.plan.refusals import refusals
 from pvg_hf.game.plan.trainer_checks import check_prover_trainer, check_verifier_trainer
 from pvg_hf.game.schedule import PhaseKey
 from pvg_hf.game.stopping import StopRule
+from pvg_hf.game.tracking import TRACKERS
 from pvg_hf.game.world import World
 from pvg_hf.rewards import load_reward
 
-TRACKERS = ("trackio", "wandb", "tensorboard")
 # What is settled before the first round, so that a single round cannot change it.
 WHOLE_GAME = ("name", "seed", "num_rounds", "output_dir", "device", "task", "split", "bootstrap", "rounds")
 WHOLE_GAME_OF_PLAYERS = ("scratch", "warmup")

@@ -10,9 +10,8 @@ from transformers import TrainingArguments
 
 from pvg_hf.config.sections import PlayerConfig, ProverConfig
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.phases.verifier import _arguments as verifier_arguments
 from pvg_hf.game.plan.refusals import refusals
-from pvg_hf.game.trainer_args import trainer_arguments
+from pvg_hf.game.trainer_args import prover_arguments, verifier_arguments
 from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
 
@@ -69,20 +68,7 @@ def _check_prover_arguments(context: PhaseContext) -> Iterator[str]:
 
 def _make_prover_arguments(context: PhaseContext) -> None:
     """The settings that TRL checks against each other, as the prover phase gives them."""
-    config = context.recipe.prover
-    share = config.prompts_per_step * config.num_generations // context.processes.num_processes
-    micro_batch = config.micro_batch_size or share
-    values = {
-        "per_device_train_batch_size": micro_batch,
-        "num_generations": config.num_generations,
-        "max_completion_length": config.max_completion_length,
-        "temperature": config.temperature,
-        "beta": config.beta,
-        "scale_rewards": config.scale_rewards,
-        **trainer_arguments(context, config, _ANYWHERE),
-        "gradient_accumulation_steps": share // micro_batch,
-    }
-    _check_save_steps(config, ProverGRPOConfig(**values))
+    _check_save_steps(context.recipe.prover, prover_arguments(context, _ANYWHERE))
 
 
 def _check_save_steps(config: ProverConfig, args: ProverGRPOConfig) -> None:
