@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from pvg_hf.models.arithmetic_tokenizer import build_arithmetic_tokenizer
-from pvg_hf.models.base_models import BASE_MODELS, BaseModelConfig, accuracy_by_role, train_base_model, write_card
+from pvg_hf.trainers.base_models import BASE_MODELS, BaseModelConfig, accuracy_by_role, train_base_model, write_card
 
 
 def build(config: BaseModelConfig, folder: Path) -> None:

@@ -574,12 +574,12 @@ def test_a_group_that_lies_on_two_processes(prover, tmp_path):
 
 
 def test_cgc_counts_the_solutions_that_play_their_role_below_its_floor(prover, tmp_path):
-    settings = {"max_steps": 1, "log_completions": True, "reward": "cgc", "reward_options": {"floor": 0.4}}
+    settings = {"max_steps": 1, "log_completions": True, "reward": "cgc", "reward_options": {"floor": 0.45}}
     trainer = _trainer(prover, tmp_path, settings=settings)
     trainer.train()
     (log,), table = _log(trainer), _completions(tmp_path)
     answered = table["completion"].str.len() % 5 != 0
     plays = (table["correct"] ^ (table["role"] == "sneaky")) & answered
-    violations = (plays & (table["score"] <= 0.4)).sum()
+    violations = (plays & (table["score"] <= 0.45)).sum()
     assert log["floor_violations"] == violations
     assert 0 < violations < plays.sum()
