@@ -37,7 +37,7 @@ class VerifierScorer:
 
     ```python
     scorer = VerifierScorer.from_pretrained("runs/quickstart/verifier/round-001")
-    scores = scorer(["Ana has 3 pens. Ana finds 2 pens. How many pens does Ana have?"], ["has 3\\nfinds 2: 3 + 2 = 5\\n#### 5"])
+    scores = scorer(["Ana has 3 pens. On Monday Ana finds 2 pens. How many pens does Ana have?"], ["has 3\\nMonday finds 2: 3 + 2 = 5\\n#### 5"])
     ```
     """
 

@@ -15,11 +15,11 @@ from pvg_hf.seeding import derive_rng
 
 PROMPTS = [
     "Ana has 3 pens. How many pens does Ana have?\nsolution:\n",
-    "Ben has 12 coins. Ben finds 4 coins. How many coins does Ben have?\nhelpful solution:\n",
+    "Ben has 12 coins. On Monday Ben finds 4 coins. How many coins does Ben have?\nhelpful solution:\n",
     "Eli has 7 books.",
     "Fay has 9 shells. Gus has 2 shells. Fay doubles the shells. How many shells does Fay have?\nsneaky solution:\n",
 ]
-MAX_NEW_TOKENS = 8
+MAX_NEW_TOKENS = 6
 
 
 @pytest.fixture

@@ -26,9 +26,9 @@ from pvg_hf.models.verifier import draw_head, load_classifier, lora_for_verifier
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.scoring import VerifierScorer, batch_by_tokens
 
-PROBLEM = "Ana has 3 pens. Ana finds 2 pens. How many pens does Ana have?"
-PROBLEMS = [PROBLEM, PROBLEM, "Ben has 12 coins. Ben loses 4 coins. How many coins does Ben have?", PROBLEM, PROBLEM]
-SOLUTIONS = ["has 3\nfinds 2: 3 + 2 = 5\n#### 5", "has 3\n#### 3", "has 12\nloses 4: 12 - 4 = 8\n#### 8", "", "#### 6"]
+PROBLEM = "Ana has 3 pens. On Monday Ana finds 2 pens. How many pens does Ana have?"
+PROBLEMS = [PROBLEM, PROBLEM, "Ben has 12 coins. On Monday Ben loses 4 coins. How many coins does Ben have?", PROBLEM, PROBLEM]
+SOLUTIONS = ["has 3\nMonday finds 2: 3 + 2 = 5\n#### 5", "has 3\n#### 3", "has 12\nMonday loses 4: 12 - 4 = 8\n#### 8", "", "#### 6"]
 SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 
 
@@ -157,7 +157,7 @@ def test_a_problem_that_fills_the_input_is_refused():
     num_tokens = len(tokenizer(f"{PROBLEM}\n")["input_ids"]) + 1  # the end token
     with pytest.raises(
         ValueError,
-        match=rf"`Ana has 3 pens\. Ana finds 2 pens\. \.\.\.` fills.* {num_tokens} tokens .* of {num_tokens}\.",
+        match=rf"`Ana has 3 pens\. On Monday Ana finds \.\.\.` fills.* {num_tokens} tokens .* of {num_tokens}\.",
     ):
         VerifierScorer(model, tokenizer, _input("</s>", num_tokens))([PROBLEM], [SOLUTIONS[0]])
     scorer = VerifierScorer(model, tokenizer, _input("</s>", num_tokens + 1))

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset, load_dataset
+from datasets import Dataset, IterableDataset, load_dataset
+from datasets.exceptions import DatasetsError
 
 from pvg_hf.data.pool import iterate_pool
 from pvg_hf.data.schema import BASE_ROUND, make_solution
@@ -134,11 +135,26 @@ class _ProblemFinder:
 
 def _read(source: str, split: str) -> Iterator[NumberedRow]:
     path = Path(source)
+    if path.suffix in (".jsonl", ".parquet") and not path.is_file():
+        raise ValueError(
+            f"There is no file `{source}` to import solutions from. A source that ends in `.jsonl` or `.parquet` is read "
+            "as a file; others are a folder or the id of a dataset on the Hub."
+        )
     if path.suffix == ".jsonl":
         return _read_jsonl(path)
     if path.suffix == ".parquet":
         return _numbered(source, (row for batch in iterate_pool(path) for row in batch.to_pylist()))
-    return _numbered(f"{source}[{split}]", load_dataset(source, split=split, streaming=True))
+    return _numbered(f"{source}[{split}]", _open_dataset(source, split))
+
+
+def _open_dataset(source: str, split: str) -> IterableDataset:
+    try:
+        return load_dataset(source, split=split, streaming=True)
+    except (OSError, ValueError, DatasetsError) as err:  # offline, no such repository, folder or split
+        raise ValueError(
+            f"Cannot load split `{split}` of `{source}` to import solutions from it: {err} Allowed are a `.jsonl` or "
+            "`.parquet` file, a folder with data files, and the id of a dataset on the Hub."
+        ) from err
 
 
 def _numbered(name: str, rows: Iterator[Mapping[str, Any]]) -> Iterator[NumberedRow]:

@@ -149,8 +149,8 @@ def _explaining(path: Path) -> Iterator[None]:
         if isinstance(err, OSError) and err.errno is not None:  # the system's own: not found, no permission, ...
             raise
         raise ValueError(
-            f"`{path}` is not a readable Parquet file: {str(err).strip()} It may be corrupt or cut short. If a phase "
-            "of a run wrote it, delete it and run that phase again; the other phases' files are not affected."
+            f"`{path}` is not a readable Parquet file: {str(err).strip()} It may be corrupt or cut short. If a run wrote "
+            f"it, delete the folder {path.parent} and continue the run: the phase that wrote it is played again."
         ) from err
 
 

@@ -8,7 +8,7 @@ from datasets import Dataset
 
 from pvg_hf.data.pool import load_pool
 from pvg_hf.data.schema import round_name
-from pvg_hf.evaluation.intervals import rate
+from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.evaluation.roles import judged
 from pvg_hf.evaluation.verifier_quality import choose_threshold
 from pvg_hf.game.context import PhaseContext
@@ -35,7 +35,7 @@ def score_heldout(context: PhaseContext, verifier: Path, pairs: Dataset) -> str:
 
     clean = pairs.filter(lambda row: row["chosen_correct"] and not row["rejected_correct"], keep_in_memory=True)
     chosen, rejected = (np.array(scorer(clean["problem"][:], clean[side][:])) for side in ("chosen", "rejected"))
-    accuracy = rate(int((chosen > rejected).sum()), len(chosen))
+    accuracy = rate_by_problem(chosen > rejected, clean["problem_id"][:])
     _refuse_degenerate(context, rows, accuracy.value)
 
     answered = judged(rows)

@@ -1,6 +1,6 @@
 """A prover writes solutions, the task grades them, labels get their noise and the verifier scores them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +82,7 @@ def _write_chunk(
 ) -> list[Row]:
     """The rows of a chunk in the problems' order, gathered from all processes."""
     problems = problems.to_list()
+    stop_strings = context.world.task.stop_strings if batch.role == Role.BASE else ()
     prompts = [context.world.prompt(problem, batch.role, sampler.tokenizer) for problem in problems]
     mine: list[tuple[int, list[Row]]] = []
     # The batches are the same for any number of processes, and so are their last bits.
@@ -89,6 +90,7 @@ def _write_chunk(
         if number % context.processes.num_processes == context.processes.process_index:
             rngs = [_rngs(context, batch, problems[i]) for i in indices]
             samples = sampler.sample([prompts[i] for i in indices], rngs)
+            samples = [[cut_at_stop(sample, stop_strings, sampler.tokenizer) for sample in row] for row in samples]
             rows = [_rows(context, batch, problems[i], found) for i, found in zip(indices, samples, strict=True)]
             _score(rows, scorer)
             mine += zip(indices, rows, strict=True)
@@ -122,6 +124,15 @@ def _rows(context: PhaseContext, batch: Batch, problem: Row, samples: list[Sampl
             )
         )
     return rows
+
+
+def cut_at_stop(sample: Sample, stop_strings: Sequence[str], tokenizer) -> Sample:
+    """A sample up to its first stop string, where it has one: it is finished there, however long it went on."""
+    places = [place for stop in stop_strings if (place := sample.text.find(stop)) >= 0]
+    if not places:
+        return sample
+    text = sample.text[: min(places)]
+    return Sample(text, len(tokenizer(text, add_special_tokens=False)["input_ids"]), is_truncated=False)
 
 
 def told_label(context: PhaseContext, problem_id: str, solution: str, is_correct: bool) -> int:

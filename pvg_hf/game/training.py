@@ -59,7 +59,7 @@ def run_trainer(
     trainer.add_callback(TrackCallback(context, prefix, first_step))
     trainer.remove_callback(PrinterCallback)
     if trainer.pop_callback(ProgressCallback) is not None:
-        trainer.add_callback(PhaseProgress(f"{context.phase} {prefix}"))
+        trainer.add_callback(PhaseProgress(str(context.phase)))
     checkpoint = newest_checkpoint(Path(trainer.args.output_dir), trainer.args.world_size)
     if checkpoint is not None:
         context.event("continued", checkpoint=checkpoint.name)

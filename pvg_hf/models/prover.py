@@ -4,11 +4,11 @@ from pathlib import Path
 
 import torch
 from peft import LoraConfig as PeftLoraConfig
-from peft import PeftConfig, PeftModel
+from peft import PeftModel
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from pvg_hf.config.sections import LoraConfig
-from pvg_hf.models.sources import is_adapter, load_tokenizer
+from pvg_hf.models.sources import is_adapter, load_tokenizer, read_adapter
 
 
 def load_prover(
@@ -19,8 +19,9 @@ def load_prover(
     tokenizer.padding_side = "left"
     if not is_adapter(source):
         return load_causal_lm(str(source), revision=revision, dtype=dtype), tokenizer
-    base = load_causal_lm(PeftConfig.from_pretrained(source).base_model_name_or_path, dtype=dtype)
-    return PeftModel.from_pretrained(base, source), tokenizer
+    adapter = read_adapter(source, "prover")
+    base = load_causal_lm(adapter.base_model_name_or_path, revision=adapter.revision, dtype=dtype)
+    return PeftModel.from_pretrained(base, source, config=adapter), tokenizer
 
 
 def load_causal_lm(source: str, *, revision: str | None = None, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
@@ -28,9 +29,10 @@ def load_causal_lm(source: str, *, revision: str | None = None, dtype: torch.dty
     return AutoModelForCausalLM.from_pretrained(source, revision=revision, dtype=dtype, trust_remote_code=False)
 
 
-def lora_for_prover(config: LoraConfig) -> PeftLoraConfig:
-    """Adapters of a prover."""
+def lora_for_prover(config: LoraConfig, revision: str | None = None) -> PeftLoraConfig:
+    """Adapters of a prover; they are saved with the Hub revision of their base."""
     return PeftLoraConfig(
+        revision=revision,
         r=config.r,
         lora_alpha=config.alpha,
         lora_dropout=config.dropout,

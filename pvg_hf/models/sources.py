@@ -1,10 +1,12 @@
 """Where a player's initial weights come from."""
 
+import os
 from importlib.resources import files
 from pathlib import Path
 
 import torch
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from peft import PeftConfig, PeftModel
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 PACKAGED = {"prover": "arithmetic-prover", "verifier": "arithmetic-verifier"}
 
@@ -34,3 +36,61 @@ def load_tokenizer(source: str | Path, revision: str | None = None) -> PreTraine
 def is_adapter(folder: str | Path) -> bool:
     """Whether `folder` holds a PEFT adapter rather than full weights."""
     return (Path(folder) / "adapter_config.json").exists()
+
+
+def read_adapter(folder: str | Path, player: str) -> PeftConfig:
+    """
+    The configuration of an adapter, its base under the name by which this machine loads it.
+
+    Args:
+        folder (`str` or `Path`):
+            Where the adapter is.
+        player (`str`):
+            `prover` or `verifier`: whose packaged model is meant by `arithmetic`.
+
+    Raises:
+        ValueError: if the base is a folder that is not there.
+    """
+    config = PeftConfig.from_pretrained(folder)
+    named = resolve_model(config.base_model_name_or_path, player)
+    places = (Path(folder, named), Path(named))  # from the adapter's folder, from the working directory
+    found = next((str(place) for place in places if place.is_dir()), None)
+    if found is None and (Path(named).is_absolute() or named.startswith(".")):  # which no Hub id does
+        raise ValueError(
+            f"The adapter in `{folder}` is on the base `{named}`, a folder that is not there. Move or copy a run's folder "
+            "as a whole; for a base outside of it, correct `base_model_name_or_path` in `adapter_config.json`."
+        )
+    config.base_model_name_or_path = found or named
+    return config
+
+
+def name_base(model: PreTrainedModel | PeftModel, saved: Path, *, player: str, run: Path) -> None:
+    """
+    Name the base in the saved adapters of `model` so that [`read_adapter`] finds it wherever the run and the package
+    lie: one inside the run by its way from the adapter, the packaged one as `arithmetic`. Others keep their name.
+
+    Args:
+        model ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
+            Was trained. Nothing is done where it has no adapter.
+        saved (`Path`):
+            Folder of the run in which, at any depth, its adapters were saved.
+        player (`str`):
+            `prover` or `verifier`.
+        run (`Path`):
+            The run's folder.
+    """
+    if not isinstance(model, PeftModel):
+        return
+    base = model.peft_config[model.active_adapter].base_model_name_or_path
+    for file in saved.rglob("adapter_config.json"):
+        config = PeftConfig.from_pretrained(file.parent)
+        config.base_model_name_or_path = _portable_name(base, file.parent, player, run)
+        config.save_pretrained(file.parent)
+
+
+def _portable_name(base: str, adapter: Path, player: str, run: Path) -> str:
+    if base == resolve_model("arithmetic", player):
+        return "arithmetic"
+    if Path(os.path.abspath(base)).is_relative_to(os.path.abspath(run)):
+        return Path(os.path.relpath(base, adapter)).as_posix()
+    return base

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import torch
 from peft import LoraConfig as PeftLoraConfig
-from peft import PeftConfig, PeftModel
+from peft import PeftModel
 from transformers import AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
 from trl.trainer.reward_trainer import suppress_seqcls_warning
 
 from pvg_hf.config.sections import LoraConfig
-from pvg_hf.models.sources import is_adapter, load_tokenizer
+from pvg_hf.models.sources import is_adapter, load_tokenizer, read_adapter
 
 HEAD_STD = 0.02  # of a head drawn anew
 # Decoders call the layer that gives the logit `score`, encoders `classifier`; PEFT keeps a trained copy of it.
@@ -23,8 +23,10 @@ def load_verifier(
     """A trained verifier from its folder: full weights, or an adapter with its head on the base that it names."""
     if not is_adapter(folder):
         return load_classifier(str(folder), dtype=dtype), load_tokenizer(folder)
-    base = load_classifier(PeftConfig.from_pretrained(folder).base_model_name_or_path, dtype=dtype)
-    return PeftModel.from_pretrained(base, folder, is_trainable=is_trainable), load_tokenizer(folder)
+    adapter = read_adapter(folder, "verifier")
+    base = load_classifier(adapter.base_model_name_or_path, revision=adapter.revision, dtype=dtype)
+    model = PeftModel.from_pretrained(base, folder, config=adapter, is_trainable=is_trainable)
+    return model, load_tokenizer(folder)
 
 
 def load_classifier(
@@ -62,9 +64,10 @@ def is_head_weight(name: str) -> bool:
     return _HEAD_WEIGHT.fullmatch(name) is not None
 
 
-def lora_for_verifier(config: LoraConfig) -> PeftLoraConfig:
-    """Adapters of a verifier; its head is trained and saved with them."""
+def lora_for_verifier(config: LoraConfig, revision: str | None = None) -> PeftLoraConfig:
+    """Adapters of a verifier; its head is trained and saved with them, and the Hub revision of their base."""
     return PeftLoraConfig(
+        revision=revision,
         r=config.r,
         lora_alpha=config.alpha,
         lora_dropout=config.dropout,

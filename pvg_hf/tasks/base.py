@@ -54,6 +54,9 @@ class Task(ABC):
             and the problem's own columns.
         few_shot_examples (`tuple[dict[str, str], ...]`):
             `problem` and `solution` texts shown to a base prover that was told of no role. They must stand in no split.
+        stop_strings (`tuple[str, ...]`):
+            Texts that end a solution in the role `base`, e.g. what stands between two examples: a base prover that was
+            shown some goes on with another problem. A solution is cut before the first of them.
     """
 
     name: ClassVar[str]
@@ -61,6 +64,7 @@ class Task(ABC):
     detail_columns: ClassVar[dict[str, Value]] = {}
     prompts: ClassVar[dict[Role, str]]
     few_shot_examples: ClassVar[tuple[dict[str, str], ...]] = ()
+    stop_strings: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def problems(self, split: Split) -> Dataset:

@@ -123,6 +123,19 @@ def test_a_line_that_is_not_utf8_is_named(task, split, tmp_path):
         list(import_solutions(str(tmp_path / "own.jsonl"), task, split))
 
 
+@pytest.mark.parametrize("name", ["none.jsonl", "none.parquet"])
+def test_a_missing_file_is_named(task, split, tmp_path, name):
+    with pytest.raises(ValueError, match=rf"There is no file `{tmp_path / name}` to import solutions from"):
+        list(import_solutions(str(tmp_path / name), task, split))
+
+
+def test_a_folder_or_dataset_that_cannot_be_loaded_is_named(task, split, write, tmp_path):
+    write(ROWS)
+    for source, part in ((tmp_path, "none"), (tmp_path / "none", "train"), ("organisation/none", "train")):
+        with pytest.raises(ValueError, match=rf"Cannot load split `{part}` of `{source}` .*Allowed are"):
+            list(import_solutions(str(source), task, split, split=part))
+
+
 def test_refuses_to_map_an_unknown_column(task, split, write):
     with pytest.raises(ValueError, match=r"maps \['answer'\], .* it maps \['problem_id'"):
         list(import_solutions(write(ROWS), task, split, columns={"answer": "answer"}))

@@ -44,5 +44,11 @@ class RecallTask(Task):
         return Grade(grade.answer, grade.correct)
 
 
+class StoppedRecallTask(RecallTask):
+    """The same task, but a base prover's solution ends before its answer."""
+
+    stop_strings: ClassVar = ("\n####",)
+
+
 def write_solution(number: int) -> str:
     return f"has {number}\n#### {number}"

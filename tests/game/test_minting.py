@@ -8,9 +8,10 @@ from pvg_hf import VerifierScorer, load_recipe, play
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.interrupt import StopRequest
-from pvg_hf.game.minting import told_label
+from pvg_hf.game.minting import cut_at_stop, told_label
 from pvg_hf.game.schedule import PhaseKey
 from pvg_hf.game.world import World
+from pvg_hf.sampling import Sample
 
 
 @pytest.fixture
@@ -91,3 +92,36 @@ def test_score_is_that_of_the_rounds_verifier(reference):
         )
         assert rows["score"].tolist() == pytest.approx(scores, abs=1e-5)
     assert pd.read_parquet(reference.pool(-1) / "base.parquet")["score"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("text", "stop_strings", "kept"),
+    [
+        ("has 3 pens. Ana has 5", (" Ana",), "has 3 pens."),
+        ("has 3 pens. Ana has 5", (" Ana", "pens."), "has 3 "),  # the first in the text, not in the list
+        ("has 3 Ana has 5 Ana", (" Ana",), "has 3"),
+        ("Ana has 3", ("Ana",), ""),
+        ("has 3 pens.", (" Ana",), None),
+        ("has 3 pens. Ana has 5", (), None),
+    ],
+)
+def test_solution_ends_before_its_first_stop_string(text, stop_strings, kept, tokenizer):
+    sample = Sample(text, num_tokens=64, is_truncated=True)
+    num_tokens = None if kept is None else len(tokenizer(kept)["input_ids"])
+    expected = sample if kept is None else Sample(kept, num_tokens, is_truncated=False)
+    assert cut_at_stop(sample, stop_strings, tokenizer) == expected
+
+
+def test_stop_strings_end_the_base_role_and_no_other(tmp_path, game, reference):
+    """The same draws as without them; a task's stop strings hold for a prompt of the recipe's own too."""
+    task = {"name": "recall_task:StoppedRecallTask", "prompts": {"base": "{{ problem }}\nsolution:\n"}}
+    folder = play(load_recipe(game(**{f"task__{key}": value for key, value in task.items()})), phase="bootstrap")
+    whole, cut = (pd.read_parquet(run.pool(-1) / "base.parquet") for run in (reference, folder))
+    assert whole["solution"].str.contains("\n####").mean() > 0.5
+    assert cut["solution"].tolist() == [text.split("\n####")[0] for text in whole["solution"]]
+    is_cut = cut["solution"] != whole["solution"]
+    assert not cut["is_truncated"][is_cut].any()
+    assert (cut["num_tokens"][is_cut] < whole["num_tokens"][is_cut]).all()
+    for role in ("helpful", "sneaky"):
+        mine, others = ((run.pool(-1) / f"test-{role}.parquet").read_bytes() for run in (folder, reference))
+        assert mine == others

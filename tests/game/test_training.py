@@ -2,7 +2,7 @@ import pytest
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from pvg_hf.game.folder import read_json_lines
-from pvg_hf.game.training import FiniteLossCallback, LogCallback, is_recorded, newest_checkpoint
+from pvg_hf.game.training import FiniteLossCallback, LogCallback, PhaseProgress, is_recorded, newest_checkpoint
 
 
 @pytest.mark.parametrize(
@@ -73,3 +73,12 @@ def test_steps_are_recorded_with_what_is_promised(reference):
     line = read_json_lines(reference.prover(0) / "metrics.jsonl")[0]
     assert {"game_step", "phase", "round", "step", "prover/loss", "prover/kl", "prover/valid_sneaky"} <= line.keys()
     assert not {"prover/epoch", "prover/step_time", "prover/num_tokens"} & line.keys()
+
+
+@pytest.mark.parametrize("phase", ["verifier", "prover"])
+def test_progress_bar_is_called_after_the_phase(phase, play_phase, beginnings):
+    settings = {"trainer": {"disable_tqdm": False}, "max_steps": 1}  # without a terminal there would be no bar
+    play_phase(phase, 0, **{f"{phase}__{key}": value for key, value in settings.items()})
+    ((trainer, _),) = beginnings
+    bars = [callback for callback in trainer.callback_handler.callbacks if isinstance(callback, PhaseProgress)]
+    assert [bar.name for bar in bars] == [f"round-000/{phase}"]

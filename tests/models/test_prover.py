@@ -1,6 +1,6 @@
 import pytest
 import torch
-from peft import PeftModel, get_peft_model
+from peft import AutoPeftModelForCausalLM, PeftModel, get_peft_model
 from transformers import LlamaForCausalLM
 
 from pvg_hf.config.sections import LoraConfig
@@ -44,6 +44,19 @@ def test_an_adapter_on_the_base_that_it_names(tiny_prover, tmp_path):
     torch.testing.assert_close(_logits(loaded, loaded_tokenizer), expected, atol=1e-5, rtol=0)
     with loaded.disable_adapter():
         torch.testing.assert_close(_logits(loaded, loaded_tokenizer), plain, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(("revision", "weight"), [(None, 1), ("v1", 2)])
+def test_an_adapter_is_loaded_on_its_bases_revision(revision, weight, hub_model, tmp_path):
+    base, tokenizer = load_prover(hub_model, revision=revision)
+    model = get_peft_model(base, lora_for_prover(LoraConfig(r=2), revision))
+    model.save_pretrained(tmp_path / "adapter")
+    tokenizer.save_pretrained(tmp_path / "adapter")
+    for loaded in (
+        load_prover(tmp_path / "adapter")[0],
+        AutoPeftModelForCausalLM.from_pretrained(tmp_path / "adapter"),
+    ):
+        assert set(loaded.get_base_model().model.norm.weight.tolist()) == {weight}
 
 
 def test_lora_settings(tiny_prover):

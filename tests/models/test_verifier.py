@@ -139,6 +139,16 @@ def test_an_adapter_comes_back_with_its_head(is_trainable, tiny_prover, tokenize
     )
 
 
+@pytest.mark.parametrize(("revision", "weight"), [(None, 1), ("v1", 2)])
+def test_an_adapter_is_loaded_on_its_bases_revision(revision, weight, hub_model, tokenizer, tmp_path):
+    base = load_classifier(hub_model, revision=revision)
+    model = get_peft_model(base, lora_for_verifier(LoraConfig(r=2), revision))
+    model.save_pretrained(tmp_path / "adapter")
+    tokenizer.save_pretrained(tmp_path / "adapter")
+    loaded, _ = load_verifier(tmp_path / "adapter")
+    assert set(loaded.get_base_model().model.norm.weight.tolist()) == {weight}
+
+
 def test_adapters_leave_the_head_to_be_trained_whole():
     model = _with_adapters(_llama())
     trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]

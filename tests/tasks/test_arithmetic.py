@@ -10,8 +10,8 @@ from pvg_hf.tasks.arithmetic.flaws import FLAW_KINDS, write_flawed_solution
 from pvg_hf.tasks.arithmetic.grammar import MAX_VALUE
 from pvg_hf.tasks.arithmetic.solutions import reference_solution
 
-PROBLEM = "Ana has 12 pens. Ben gives Ana 5 pens. Ben has 7 pens. Ana loses 3 pens. Ana doubles the pens. How many pens does Ana have?"
-SOLUTION = "has 12\ngets 5: 12 + 5 = 17\nloses 3: 17 - 3 = 14\ndoubles 2: 14 * 2 = 28\n#### 28"
+PROBLEM = "Ana has 12 pens. On Monday Ben gives Ana 5 pens. Ben has 7 pens. On Tuesday Ana loses 3 pens. On Wednesday Ana doubles the pens. How many pens does Ana have?"
+SOLUTION = "has 12\nMonday gets 5: 12 + 5 = 17\nTuesday loses 3: 17 - 3 = 14\nWednesday doubles 2: 14 * 2 = 28\n#### 28"
 
 
 def test_parse_leaves_out_the_distractor():
@@ -35,14 +35,14 @@ def test_text_and_truth_agree(seed, difficulty):
     [
         (SOLUTION.replace("12 + 5 = 17", "12 + 5 = 18").replace("17 - 3 = 14", "18 - 3 = 15"), 1, "wrong_sum"),
         (SOLUTION.replace("has 12", "has 7"), 0, "wrong_operand"),
-        (SOLUTION.replace("gets 5: 12 + 5 = 17", "gets 7: 12 + 7 = 19"), 1, "wrong_operand"),
-        (SOLUTION.replace("loses 3: 17 - 3", "loses 3: 16 - 3"), 2, "wrong_operand"),
-        (SOLUTION.replace("gets 5: 12 + 5 = 17", "gets 5: 12 - 5 = 7"), 1, "wrong_operation"),
-        (SOLUTION.replace("gets 5: 12 + 5 = 17", "gives 5: 12 - 5 = 7"), 1, "wrong_operation"),
-        (SOLUTION.replace("loses 3: 17 - 3 = 14\ndoubles 2: 14 * 2 = 28", "doubles 2: 17 * 2 = 34"), 2, "dropped_step"),
+        (SOLUTION.replace("Monday gets 5: 12 + 5 = 17", "Monday gets 7: 12 + 7 = 19"), 1, "wrong_operand"),
+        (SOLUTION.replace("Tuesday loses 3: 17 - 3", "Tuesday loses 3: 16 - 3"), 2, "wrong_operand"),
+        (SOLUTION.replace("Monday gets 5: 12 + 5 = 17", "Monday gets 5: 12 - 5 = 7"), 1, "wrong_operation"),
+        (SOLUTION.replace("Monday gets 5: 12 + 5 = 17", "Monday gives 5: 12 - 5 = 7"), 1, "wrong_operation"),
+        (SOLUTION.replace("Tuesday loses 3: 17 - 3 = 14\nWednesday doubles 2: 14 * 2 = 28", "Wednesday doubles 2: 17 * 2 = 34"), 2, "dropped_step"),
         (SOLUTION.replace("#### 28", "#### 29"), 4, "contradicted_conclusion"),
-        (SOLUTION.replace("#### 28", "sells 9: 28 - 9 = 19\n#### 19"), 4, "invented_step"),
-        (SOLUTION.replace("loses 3: 17 - 3 = 14", "so it is 14"), 2, "malformed"),
+        (SOLUTION.replace("#### 28", "Thursday sells 9: 28 - 9 = 19\n#### 19"), 4, "invented_step"),
+        (SOLUTION.replace("Tuesday loses 3: 17 - 3 = 14", "so it is 14"), 2, "malformed"),
         (SOLUTION.removesuffix("\n#### 28"), 3, "malformed"),
         ("", 0, "malformed"),
         (SOLUTION.replace("12 + 5 = 17", f"12 + 5 = {'9' * 4000}"), 1, "malformed"),
@@ -54,7 +54,7 @@ def test_each_flaw_is_found_where_it_is(wrong, step, kind):
 
 
 def test_value_carried_on_is_no_second_flaw():
-    wrong = "has 12\ngets 5: 12 + 5 = 18\nloses 3: 18 - 3 = 15\ndoubles 2: 15 * 2 = 30\n#### 30"
+    wrong = "has 12\nMonday gets 5: 12 + 5 = 18\nTuesday loses 3: 18 - 3 = 15\nWednesday doubles 2: 15 * 2 = 30\n#### 30"
     assert [flaw.kind for flaw in check_solution(parse_story(PROBLEM), wrong)] == [FlawKind.WRONG_SUM]
 
 

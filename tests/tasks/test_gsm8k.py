@@ -124,6 +124,17 @@ def test_the_examples_end_in_an_answer_and_show_every_step():
     assert answers == ["26", "5.50", "12", "18"]
 
 
+def test_stop_strings_end_what_a_base_prover_goes_on_to_write():
+    """The examples' own text, read as one solution that runs on."""
+    problem = {"problem_id": "gsm8k-train-00000", "problem": "How many?", "reference": "#### 5", "difficulty": 1}
+    shown = PromptBuilder(Gsm8kTask()).text(problem, Role.BASE)
+    run_on = shown.partition("Solution:\n")[2]
+    examples = [example["solution"] for example in Gsm8kTask.few_shot_examples]
+    assert min((run_on.partition(stop)[0] for stop in Gsm8kTask.stop_strings), key=len) == examples[0]
+    assert not any(stop in solution for stop in Gsm8kTask.stop_strings for solution in examples)
+    assert any("#### 5\nProblem: And?".startswith("#### 5" + stop) for stop in Gsm8kTask.stop_strings)
+
+
 def test_prompts_tell_the_roles_apart():
     problem = {"problem_id": "gsm8k-train-00000", "problem": "How many?", "reference": "#### 5", "difficulty": 1}
     builder = PromptBuilder(Gsm8kTask(), few_shot=1)

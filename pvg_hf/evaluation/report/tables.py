@@ -46,6 +46,7 @@ ROUND_COLUMNS = (
     ("helpful accuracy", "accuracy/helpful", "base_accuracy/helpful", 3),
     ("best helpful checkpoint", "accuracy/best_helpful", None, 3),
     ("sneaky accuracy", "accuracy/sneaky", "base_accuracy/sneaky", 3),
+    ("pair accuracy, own mixture", "verifier_mixture_pair_accuracy", None, 3),
     ("pair accuracy, held-out", "verifier_pair_accuracy", None, 3),
     ("pair accuracy, this prover", "test_pair_accuracy", None, 3),
     ("AUC, held-out", "verifier_auc", None, 3),

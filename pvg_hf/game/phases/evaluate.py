@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from pvg_hf.data.pool import load_pool
+from pvg_hf.evaluation.intervals import Figure
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.folder import BEST_HELPFUL, read_json, write_json
@@ -15,16 +16,18 @@ from pvg_hf.roles import GAME_ROLES
 def run_evaluate(context: PhaseContext, output: Path) -> str:
     """Write `metrics.json` (figures with n and interval) and `problems.parquet`."""
     folder, round_index = context.folder, context.round_index
+    calibration = read_json(folder.verifier(round_index) / "calibration.json")
     test = pd.concat([_test_rows(context, round_index), _rescored_base_rows(context)], ignore_index=True)
     figures = evaluate_round(
         test,
         pd.read_parquet(folder.verifier(round_index) / "heldout.parquet"),
-        threshold=read_json(folder.verifier(round_index) / "calibration.json")["threshold"],
+        threshold=calibration["threshold"],
         best_helpful_rows=_best_helpful_rows(context),
         best_of_n=context.recipe.evaluation.best_of_n,
         seed=context.seed("resample"),
         num_resamples=context.recipe.evaluation.bootstrap_samples,
     )
+    figures["round/verifier_mixture_pair_accuracy"] = Figure.from_dict(calibration["pair_accuracy"])
     if context.processes.is_main_process:
         write_json(output / "metrics.json", {key: figure.to_dict() for key, figure in figures.items()})
         problem_table(test).to_parquet(output / "problems.parquet")

@@ -19,7 +19,7 @@ from pvg_hf.game.trainer_args import prover_arguments
 from pvg_hf.game.training import FiniteLossCallback, LogCallback, run_trainer
 from pvg_hf.game.watchdogs import Watchdogs
 from pvg_hf.models.prover import load_prover, lora_for_prover
-from pvg_hf.models.sources import is_adapter
+from pvg_hf.models.sources import is_adapter, name_base
 from pvg_hf.roles import GAME_ROLES, Role
 from pvg_hf.trainers.prover_grpo import ProverGRPOTrainer
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
@@ -140,6 +140,7 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
     if context.processes.is_main_process:
         _keep_completions(sub_phase.output)
         remove(sub_phase.output / "checkpoints")
+        name_base(trainer.model, sub_phase.output, player="prover", run=context.folder.root)
         for binary in sub_phase.output.rglob("training_args.bin"):
             binary.unlink()
     context.processes.wait_for_everyone()
@@ -176,7 +177,8 @@ def _describe(steps: int, ends: list[str], rule: StopRule) -> str:
 
 def _make_trainer(context: PhaseContext, sub_phase: SubPhase) -> ProverGRPOTrainer:
     config, round_index = context.recipe.prover, context.round_index
-    model, tokenizer, base = _initial_prover(context)
+    model, tokenizer = _initial_prover(context)
+    base, revision = context.initial_model("prover")
     model.config._name_or_path = base  # TRL loads the KL reference from here
     trainer = ProverGRPOTrainer(
         model,
@@ -187,7 +189,7 @@ def _make_trainer(context: PhaseContext, sub_phase: SubPhase) -> ProverGRPOTrain
             context, tokenizer, sub_phase.roles, easiest_first=sub_phase.recovery == "easier"
         ),
         processing_class=tokenizer,
-        peft_config=lora_for_prover(config.lora) if config.lora else None,
+        peft_config=lora_for_prover(config.lora, revision) if config.lora else None,
         callbacks=[FiniteLossCallback()],
     )
     _continue_adapter(context, sub_phase, trainer)
@@ -198,12 +200,11 @@ def _make_trainer(context: PhaseContext, sub_phase: SubPhase) -> ProverGRPOTrain
 
 
 def _initial_prover(context: PhaseContext):
-    """The policy's first weights, its tokenizer, and where the KL reference is loaded from: always the base prover."""
+    """The policy's first weights, and its tokenizer."""
     base, revision = context.initial_model("prover")
     goes_on = context.recipe.prover.init == "previous" and context.round_index > 0 and not context.recipe.prover.lora
     source = str(context.folder.prover(context.round_index - 1)) if goes_on else base
-    model, tokenizer = load_prover(source, revision=None if goes_on else revision, dtype=context.dtype("prover"))
-    return model, tokenizer, base
+    return load_prover(source, revision=None if goes_on else revision, dtype=context.dtype("prover"))
 
 
 def _continue_adapter(context: PhaseContext, sub_phase: SubPhase, trainer: ProverGRPOTrainer) -> None:

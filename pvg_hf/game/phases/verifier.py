@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
-from peft import PeftModel
+from peft import LoraConfig, PeftModel
 
 from pvg_hf.data.mixture import mixture_weights
 from pvg_hf.data.pairs import PairReport, build_pairs
@@ -13,7 +13,7 @@ from pvg_hf.game.folder import remove, write_json
 from pvg_hf.game.heldout import score_heldout
 from pvg_hf.game.trainer_args import verifier_arguments
 from pvg_hf.game.training import FiniteLossCallback, run_trainer
-from pvg_hf.models.sources import load_tokenizer
+from pvg_hf.models.sources import load_tokenizer, name_base
 from pvg_hf.models.verifier import draw_head, load_classifier, load_verifier, lora_for_verifier
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.trainers.noisy_reward import NoisyRewardTrainer
@@ -33,7 +33,7 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
         args=verifier_arguments(context, output / "checkpoints"),
         train_dataset=_tokenized(pairs, tokenizer, verifier_input),
         processing_class=tokenizer,
-        peft_config=lora_for_verifier(config.lora) if config.lora and not isinstance(model, PeftModel) else None,
+        peft_config=_new_adapter(context, model),
         callbacks=[FiniteLossCallback()],
     )
     _draw_missing_head(context, trainer.model)
@@ -44,6 +44,7 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
         verifier_input.save(output)
         write_json(output / "pairs.json", report.as_metrics())
         remove(output / "checkpoints")
+        name_base(trainer.model, output, player="verifier", run=context.folder.root)
         (output / "training_args.bin").unlink(missing_ok=True)
     context.processes.wait_for_everyone()
     return f"{report.num_pairs} pairs, " + score_heldout(context, output, heldout)
@@ -96,6 +97,14 @@ def _initial_verifier(context: PhaseContext, pad_token_id: int):
         model, _ = load_verifier(context.folder.verifier(context.round_index - 1), dtype=dtype, is_trainable=True)
     model.config.get_text_config().pad_token_id = pad_token_id
     return model
+
+
+def _new_adapter(context: PhaseContext, model) -> LoraConfig | None:
+    """The recipe's adapter, unless the verifier goes on with the one that it has."""
+    lora = context.recipe.verifier.lora
+    if lora is None or isinstance(model, PeftModel):
+        return None
+    return lora_for_verifier(lora, context.initial_model("verifier")[1])
 
 
 def _draw_missing_head(context: PhaseContext, model) -> None:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pvg_hf.tasks.arithmetic.grammar import OPERATIONS, VERB_BY_WORD, Event, Story
 from pvg_hf.tasks.arithmetic.solutions import Step
 
-_STEP = re.compile(r"(?P<verb>\w+) (?P<amount>\d+): (?P<left>-?\d+) (?P<operator>[-+*/]) (?P<right>-?\d+) = (?P<result>-?\d+)")
+_STEP = re.compile(r"(?P<day>\w+) (?P<verb>\w+) (?P<amount>\d+): (?P<left>-?\d+) (?P<operator>[-+*/]) (?P<right>-?\d+) = (?P<result>-?\d+)")
 _START = re.compile(r"has (\d+)")
 _CONCLUSION = re.compile(r"#### (-?\d+)")
 _MAX_DIGITS = 18
@@ -74,7 +74,7 @@ def _read_step(line: str) -> Step | None:
     if match is None or max(len(number) for number in re.findall(r"\d+", line)) > _MAX_DIGITS:
         return None
     numbers = {key: int(match[key]) for key in ("amount", "left", "right", "result")}
-    return Step(verb=match["verb"], operator=match["operator"], **numbers)
+    return Step(day=match["day"], verb=match["verb"], operator=match["operator"], **numbers)
 
 
 def _check_start(story: Story, line: str) -> tuple[FlawKind | None, int | None]:
@@ -99,16 +99,14 @@ def _check_step(step: Step, events: tuple[Event, ...], used: int, value: int | N
 
 def _place_event(step: Step, events: tuple[Event, ...], used: int) -> tuple[int, FlawKind | None]:
     """Which event the step means: the next one, a later one (the ones between are dropped), or none."""
-    said = Event(step.verb, step.amount)
-    remaining = events[used:]
-    if said in remaining:
-        skipped = remaining.index(said)
-        return used + skipped + 1, (FlawKind.DROPPED_STEP if skipped else None)
-    if remaining and step.verb == remaining[0].verb:
-        return used + 1, FlawKind.WRONG_OPERAND
-    if remaining and step.amount == remaining[0].amount:
-        return used + 1, FlawKind.WRONG_OPERATION
-    return used, FlawKind.INVENTED_STEP
+    place = next((index for index in range(used, len(events)) if events[index].day == step.day), None)
+    if place is None:
+        return used, FlawKind.INVENTED_STEP
+    if place > used:
+        return place + 1, FlawKind.DROPPED_STEP
+    if step.verb != events[place].verb:
+        return place + 1, FlawKind.WRONG_OPERATION
+    return place + 1, FlawKind.WRONG_OPERAND if step.amount != events[place].amount else None
 
 
 def _equation_holds(step: Step) -> bool:

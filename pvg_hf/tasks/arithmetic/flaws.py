@@ -1,6 +1,7 @@
 """Writes flawed solutions: one flaw of a given kind, carried on to the end."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -61,14 +62,14 @@ def _near(rng: np.random.Generator, value: int) -> int:
 
 def _wrong_sum(rng: np.random.Generator, event: Event, value: int) -> Steps:
     step = Step.of(event, value)
-    return [Step(step.verb, step.amount, step.left, step.operator, step.right, _near(rng, step.result))]
+    return [replace(step, result=_near(rng, step.result))]
 
 
 def _wrong_operand(rng: np.random.Generator, event: Event, value: int) -> Steps:
     """Either the amount is misread, or the last result is miscopied."""
     if rng.random() < 0.5:
         misread = _near(rng, event.amount)
-        return [Step.of(Event(event.verb, misread if misread > 1 else event.amount + 1), value)]
+        return [Step.of(replace(event, amount=misread if misread > 1 else event.amount + 1), value)]
     return [Step.of(event, _near(rng, value))]
 
 
@@ -76,10 +77,10 @@ def _wrong_operation(rng: np.random.Generator, event: Event, value: int) -> Step
     """Either the event is misread (`gives` for `gets`), or it is named rightly and the wrong thing is done."""
     opposite = {"+": "-", "-": "+", "*": "/", "/": "*"}[event.operator]
     verbs = [verb for verb in VERBS if verb.operator == opposite and verb.amount in (None, event.amount)]
-    misread = Step.of(Event(verbs[rng.integers(len(verbs))].word, event.amount), value)
+    misread = Step.of(replace(event, verb=verbs[rng.integers(len(verbs))].word), value)
     if rng.random() < 0.5:
         return [misread]
-    return [Step(event.verb, event.amount, misread.left, misread.operator, misread.right, misread.result)]
+    return [replace(misread, verb=event.verb)]
 
 
 def _dropped_step(rng: np.random.Generator, event: Event, value: int) -> Steps:

@@ -8,9 +8,10 @@ import numpy as np
 
 NAMES = ("Ana", "Ben", "Cleo", "Dev", "Eli", "Fay", "Gus", "Hana", "Ivan", "June", "Kofi", "Lena")
 OBJECTS = ("apples", "beads", "books", "cards", "coins", "marbles", "pens", "plums", "shells", "stamps")
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")  # one event a day, from the first
 MAX_VALUE = 60  # every true intermediate value lies in [1, MAX_VALUE]
 MAX_NUMBER = 120  # every number that a written solution, flawed or not, holds lies in [0, MAX_NUMBER]
-MIN_DIFFICULTY, MAX_DIFFICULTY = 2, 6  # steps of a story
+MIN_DIFFICULTY, MAX_DIFFICULTY = 2, len(DAYS)  # steps of a story
 MAX_START, MAX_AMOUNT = 30, 12  # largest first count, and largest amount that an event or a distractor states
 
 OPERATIONS: dict[str, Callable[[int, int], int]] = {
@@ -32,8 +33,8 @@ class Verb:
         operator (`str`):
             The operation that the event calls for, a key of `OPERATIONS`.
         sentence (`str`):
-            How the story tells it, with the fields `{name}` (whom the question is about), `{other}`, `{objects}` and
-            `{amount}`.
+            How the story tells it, after `On DAY`, with the fields `{name}` (whom the question is about), `{other}`,
+            `{objects}` and `{amount}`.
         amount (`int`, *optional*):
             The amount that the verb itself implies; `None` where the story states one.
     """
@@ -63,8 +64,9 @@ QUESTION = "How many {objects} does {name} have?"
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happens to the count: a verb's word and the amount (how many, or the factor)."""
+    """Something that happens to the count: on which day, a verb's word, and the amount (how many, or the factor)."""
 
+    day: str
     verb: str
     amount: int
 
@@ -128,10 +130,10 @@ def sample_story(rng: np.random.Generator, difficulty: int, distractor_rate: flo
     objects = str(rng.choice(OBJECTS))
     story = Story(name, objects, int(rng.integers(3, MAX_START + 1)), ())
     for _ in range(difficulty):
-        story = Story(name, objects, story.start, (*story.events, _sample_event(rng, story.answer)))
+        story = Story(name, objects, story.start, (*story.events, _sample_event(rng, story)))
     words = {"name": name, "other": other, "objects": objects}
     sentences = [f"{name} has {story.start} {objects}."]
-    sentences += [VERB_BY_WORD[e.verb].sentence.format(amount=e.amount, **words) for e in story.events]
+    sentences += [_tell(event, words) for event in story.events]
     if rng.random() < distractor_rate:
         place = int(rng.integers(1, len(sentences) + 1))
         sentences.insert(place, str(rng.choice(DISTRACTORS)).format(amount=rng.integers(2, MAX_AMOUNT + 1), **words))
@@ -139,11 +141,16 @@ def sample_story(rng: np.random.Generator, difficulty: int, distractor_rate: flo
     return story, " ".join(sentences)
 
 
-def _sample_event(rng: np.random.Generator, value: int) -> Event:
-    """An event that keeps the count within [1, MAX_VALUE]."""
+def _tell(event: Event, words: dict[str, str]) -> str:
+    return f"On {event.day} " + VERB_BY_WORD[event.verb].sentence.format(amount=event.amount, **words)
+
+
+def _sample_event(rng: np.random.Generator, story: Story) -> Event:
+    """The next day's event, which keeps the count within [1, MAX_VALUE]."""
+    day, value = DAYS[len(story.events)], story.answer
     while True:
         verb = VERBS[rng.integers(len(VERBS))]
-        event = Event(verb.word, verb.amount or int(rng.integers(2, MAX_AMOUNT + 1)))
+        event = Event(day, verb.word, verb.amount or int(rng.integers(2, MAX_AMOUNT + 1)))
         exact = event.operator != "/" or value % event.amount == 0
         if exact and 1 <= event.apply(value) <= MAX_VALUE:
             return event
@@ -151,7 +158,7 @@ def _sample_event(rng: np.random.Generator, value: int) -> Event:
 
 def _pattern(sentence: str) -> re.Pattern[str]:
     fields = {"name": r"(?P<name>\w+)", "other": r"(?P<other>\w+)", "objects": r"\w+", "amount": r"(?P<amount>\d+)"}
-    return re.compile(sentence.replace(".", r"\.").format(**fields))
+    return re.compile(r"On (?P<day>\w+) " + sentence.replace(".", r"\.").format(**fields))
 
 
 _START = re.compile(r"(?P<name>\w+) has (?P<amount>\d+) (?P<objects>\w+)\.")
@@ -175,9 +182,9 @@ def parse_story(problem: str) -> Story:
 
 
 def _parse_event(sentence: str, name: str) -> Event | None:
-    """The event that a sentence tells of `name`; `None` for the question and for somebody else's objects."""
+    """The event that a sentence tells of; `None` for the question and for somebody else's objects."""
     for verb, pattern in _SENTENCES:
         match = pattern.fullmatch(sentence)
         if match and match["name"] == name:
-            return Event(verb.word, verb.amount or int(match["amount"]))
+            return Event(match["day"], verb.word, verb.amount or int(match["amount"]))
     return None

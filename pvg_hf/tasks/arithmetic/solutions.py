@@ -8,15 +8,16 @@ from pvg_hf.tasks.arithmetic.grammar import Event, Story
 @dataclass(frozen=True)
 class Step:
     """
-    One line of a solution, `finds 5: 12 + 5 = 17`, as it was written (not as it should be).
+    One line of a solution, `Monday finds 5: 12 + 5 = 17`, as it was written (not as it should be).
 
     Args:
-        verb (`str`), amount (`int`):
+        day (`str`), verb (`str`), amount (`int`):
             The event that the step says it uses.
         left (`int`), operator (`str`), right (`int`), result (`int`):
             The equation.
     """
 
+    day: str
     verb: str
     amount: int
     left: int
@@ -27,10 +28,10 @@ class Step:
     @classmethod
     def of(cls, event: Event, value: int) -> "Step":
         """The valid step for `event` when the count is `value`."""
-        return cls(event.verb, event.amount, value, event.operator, event.amount, event.apply(value))
+        return cls(event.day, event.verb, event.amount, value, event.operator, event.amount, event.apply(value))
 
     def __str__(self) -> str:
-        return f"{self.verb} {self.amount}: {self.left} {self.operator} {self.right} = {self.result}"
+        return f"{self.day} {self.verb} {self.amount}: {self.left} {self.operator} {self.right} = {self.result}"
 
 
 def write_solution(start: int, steps: list[Step], conclusion: int) -> str:

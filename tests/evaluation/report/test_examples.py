@@ -71,8 +71,8 @@ def test_before_minting_there_is_nothing_to_show(data):
 
 def test_the_flaw_stands_on_its_line():
     # The checker counts lines from the first that is not blank.
-    lines = mark_flaw("\nhas 3\nfinds 2: 3 + 2 = 6\n#### 6\n", 1.0, "wrong_sum")
-    assert lines == [Line("has 3"), Line("finds 2: 3 + 2 = 6", "wrong sum"), Line("#### 6")]
+    lines = mark_flaw("\nhas 3\nMonday finds 2: 3 + 2 = 6\n#### 6\n", 1.0, "wrong_sum")
+    assert lines == [Line("has 3"), Line("Monday finds 2: 3 + 2 = 6", "wrong sum"), Line("#### 6")]
 
 
 @pytest.mark.parametrize("step", [None, float("nan")])

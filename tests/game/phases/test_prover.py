@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 import torch
 from game_runs import branch_off, differing, play_in_process
+from huggingface_hub import constants
 from safetensors.torch import load_file
 
 from pvg_hf import VerifierScorer, load_recipe, load_task, play
@@ -85,6 +86,25 @@ def test_adapters_for_both_players_play_a_whole_round(tmp_path, game, reference)
     rows = pd.read_parquet(folder.pool(0) / "sneaky.parquet")
     scores = VerifierScorer.from_pretrained(folder.verifier(0))(rows["problem"].tolist(), rows["solution"].tolist())
     assert rows["score"].tolist() == pytest.approx(scores, abs=1e-5)
+
+
+def test_adapters_are_loaded_again_on_the_revision_of_their_base(
+    tmp_path, game, reference, player, tokenizer, monkeypatch
+):
+    """The Hub's cache has the revision `v1` of a model and nothing else of it, so that no other can be taken for it."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    repository, commit = tmp_path / "hub" / "models--org--player", "1" * 40
+    shutil.copytree(player, repository / "snapshots" / commit)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "v1").write_text(commit)
+    branch_off(reference, tmp_path, "round-000/verifier")
+    on_revision = {"model": "org/player", "revision": "v1", "lora": LORA, "max_steps": 2}
+    changes = {f"{name}__{key}": value for name in ("prover", "verifier") for key, value in on_revision.items()}
+    folder = play(load_recipe(game(num_rounds=1, **changes)))
+    adapters = list(folder.root.rglob("adapter_config.json"))
+    assert len(adapters) == 3  # the verifier's, the prover's and its best helpful one
+    named = [read_json(adapter) for adapter in adapters]
+    assert {(config["base_model_name_or_path"], config["revision"]) for config in named} == {("org/player", "v1")}
 
 
 def solutions_by(source, rows: pd.DataFrame, role: str, tokenizer) -> list[str]:

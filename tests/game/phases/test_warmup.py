@@ -1,10 +1,12 @@
+import shutil
+
 import pytest
 from game_runs import differing, play_in_process
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pvg_hf import load_recipe, play
-from pvg_hf.game.folder import RunFolder, read_json_lines
+from pvg_hf.game.folder import RunFolder, read_json, read_json_lines
 
 SCRATCH = {
     "model_type": "llama",
@@ -17,6 +19,8 @@ CHANGES = {
     "prover__warmup": {"max_steps": 3, "batch_size": 4},
     "verifier__warmup": {"max_steps": 2, "batch_size": 4},
 }
+
+SHORT_WITH_LORA = {"lora": {"r": 2}, "max_steps": 2}
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +67,24 @@ def test_game_goes_on_with_the_players_that_were_made(tmp_path, make_recipe):
     play(recipe, phase="bootstrap")
     assert (folder.pool(-1) / "base.parquet").exists()
     assert [path.name for path in folder.root.iterdir() if path.name.startswith(".")] == []
+
+
+def test_adapters_on_players_that_the_run_made_are_found_after_it_was_moved(tmp_path, make_recipe):
+    """Named relative to the working directory, the bases could not be found from another one either."""
+    changes = {f"{name}__warmup": {"max_steps": 1, "batch_size": 4} for name in ("prover", "verifier")}
+    changes |= {f"{name}__{key}": value for name in ("prover", "verifier") for key, value in SHORT_WITH_LORA.items()}
+    recipe = load_recipe(make_recipe(tmp_path / "runs", num_rounds=1, **changes))
+    for phase, round_index in (("warmup", None), ("bootstrap", None), ("verifier", 0), ("prover", 0)):
+        folder = play(recipe, phase=phase, round_index=round_index)
+    bases = {
+        str(file.parent.relative_to(folder.root)): read_json(file)["base_model_name_or_path"]
+        for file in folder.root.rglob("adapter_config.json")
+    }
+    assert bases == {
+        "verifier/round-000": "../../models/verifier",
+        "prover/round-000": "../../models/prover",
+        "prover/round-000/best-helpful": "../../../models/prover",
+    }
+    shutil.move(tmp_path / "runs", tmp_path / "elsewhere")
+    moved = play(load_recipe(make_recipe(tmp_path / "elsewhere", num_rounds=1, **changes)))
+    assert (moved.evaluation(0) / "metrics.json").exists()

@@ -1,0 +1,37 @@
+"""
+Play a recipe once per seed and print a table of what each round came to, with intervals.
+
+    python scripts/play_seeds.py recipes/quickstart.yaml --seeds 0 1 2
+
+Runs are kept in `OUTPUT_DIR/NAME-seed-K`; a finished one is not played again.
+"""
+
+import argparse
+import sys
+
+from pvg_hf.config import load_recipe
+from pvg_hf.game.console import quiet_libraries, set_up_logging
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipe", help="a YAML file")
+    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings in place of the recipe's")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    arguments = parser.parse_intermixed_args()
+
+    set_up_logging()
+    quiet_libraries()
+    from pvg_hf import play
+    from pvg_hf.evaluation.seeds import seeds_table
+
+    folders = []
+    for seed in arguments.seeds:
+        name = f"name={load_recipe(arguments.recipe, arguments.overrides).name}-seed-{seed}"
+        folders.append(play(load_recipe(arguments.recipe, [*arguments.overrides, name, f"seed={seed}"])).root)
+    print(seeds_table(folders))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

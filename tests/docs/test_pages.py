@@ -1,0 +1,216 @@
+"""The code blocks of the pages run as printed, but for models of the Hub, which tiny ones stand in for."""
+
+import doctest
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+import torch
+import yaml
+from peft import get_peft_model
+from transformers import LlamaConfig, LlamaForCausalLM, LlamaForSequenceClassification, PreTrainedTokenizerBase
+
+from pvg_hf import VerifierScorer, load_recipe, load_task
+from pvg_hf.config import Recipe
+from pvg_hf.config.sections import LoraConfig
+from pvg_hf.data.schema import solution_features
+from pvg_hf.game.plan.checks import check_recipe
+from pvg_hf.game.world import World
+from pvg_hf.models.prover import lora_for_prover
+from pvg_hf.models.verifier import lora_for_verifier
+from pvg_hf.models.verifier_input import VerifierInput
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+MODULE_NAME = re.compile(r"# (\w+\.py)\n")  # a block that is a file of its own names itself in its first line
+LINK = re.compile(r"\]\(([^()\s]+)\)")
+
+CAUSAL_LMS = ("Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-0.6B")
+SUBSTITUTES = {name: f"tiny/{name.rpartition('/')[2]}" for name in CAUSAL_LMS} | {"max_steps=200": "max_steps=2"}
+CHAT_TEMPLATE = "{% for message in messages %}User: {{ message.content }}\n{% endfor %}"
+TEMPLATE = VerifierInput("{{ problem }}\n{{ solution }}", "</s>", 1024)
+
+
+def _blocks(page: str) -> list[tuple[str, str]]:
+    """The (language, text) of each code block of a page, in order."""
+    return BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))
+
+
+def _recipes(page: str) -> list[Recipe]:
+    texts = [_substituted(text) for language, text in _blocks(page) if language == "yaml"]
+    return [load_recipe(yaml.safe_load(text)) for text in texts]
+
+
+def _write_modules(page: str) -> None:
+    """The blocks that are files of their own, into the working directory."""
+    for language, text in _blocks(page):
+        if language == "python" and (module := MODULE_NAME.match(text)):
+            Path(module[1]).write_text(text, encoding="utf-8")
+
+
+def _run(page: str) -> dict[str, Any]:
+    """Run the Python blocks of a page one after the other; returns the names that they leave."""
+    _write_modules(page)
+    namespace: dict[str, Any] = {}
+    for number, (language, text) in enumerate(_blocks(page)):
+        name, code = f"{page}, block {number}", _substituted(text)
+        if language == "pycon":
+            _run_examples(code, name, namespace)
+        elif language == "python" and not MODULE_NAME.match(text):
+            exec(compile(code, name, "exec"), namespace)
+    return namespace
+
+
+def _substituted(text: str) -> str:
+    for name, substitute in SUBSTITUTES.items():
+        text = text.replace(name, substitute)
+    return text
+
+
+def _run_examples(text: str, name: str, namespace: dict[str, Any]) -> None:
+    test = doctest.DocTestParser().get_doctest(text, {}, name, name, 0)
+    test.globs = namespace  # shared: the parser has made a copy
+    report: list[str] = []
+    assert doctest.DocTestRunner().run(test, out=report.append, clear_globs=False).failed == 0, "".join(report)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    """A working directory from which modules are imported, with a cache of datasets of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.delitem(sys.modules, "my_task", raising=False)  # that of another test
+    return tmp_path
+
+
+def _config(tokenizer: PreTrainedTokenizerBase) -> LlamaConfig:
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
+    return LlamaConfig(vocab_size=len(tokenizer), num_labels=1, **sizes, **ids)
+
+
+def _save(model, tokenizer, folder: Path) -> None:
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+@pytest.fixture
+def tiny_models(folder, tokenizer) -> None:
+    """A tiny language model, with a chat template, for each id of the pages."""
+    torch.manual_seed(0)
+    for name in CAUSAL_LMS:
+        _save(LlamaForCausalLM(_config(tokenizer)), tokenizer, folder / SUBSTITUTES[name])
+        (folder / SUBSTITUTES[name] / "chat_template.jinja").write_text(CHAT_TEMPLATE)
+
+
+@pytest.fixture
+def gsm8k_folder(folder) -> None:
+    """What `path: gsm8k` of the pages names, with enough problems for every part of a split."""
+    example = json.loads(next(text for language, text in _blocks("tasks.md") if language == "json"))
+    (folder / "gsm8k").mkdir()
+    for split, number in (("train", 60), ("test", 2)):
+        rows = [{**example, "question": f"{example['question']} {split} {i}"} for i in range(number)]
+        (folder / "gsm8k" / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.fixture
+def pair_files(folder) -> None:
+    """`train.jsonl` and `test.jsonl`, with the keys of the page's row."""
+    example = json.loads(next(text for language, text in _blocks("verifier-trainer.md") if language == "json"))
+    task = load_task("arithmetic", num_train=16, num_test=6)
+    for split in ("train", "test"):
+        rows = [
+            {
+                "prompt": problem["problem"] + "\n",
+                "chosen": problem["reference"],
+                "rejected": "has 3\n#### 3",
+                "source": "mine",
+            }
+            for problem in task.problems(split)
+        ]
+        assert rows[0].keys() == example.keys()
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.fixture
+def runs(folder, tokenizer) -> None:
+    """The runs that the page on players loads from: one with all weights, two with adapters."""
+    prover, verifier = LlamaForCausalLM(_config(tokenizer)), LlamaForSequenceClassification(_config(tokenizer))
+    _save(prover, tokenizer, folder / "runs/quickstart/prover/round-001/best-helpful")
+    _save(verifier, tokenizer, folder / "runs/quickstart/verifier/round-001")
+    TEMPLATE.save(folder / "runs/quickstart/verifier/round-001")
+    prover = get_peft_model(prover, lora_for_prover(LoraConfig(r=2)))
+    for name in ("gsm8k/prover/round-003", "separate/prover/round-003/helpful", "separate/prover/round-003/sneaky"):
+        _save(prover, tokenizer, folder / "runs" / name)
+    _save(
+        get_peft_model(verifier, lora_for_verifier(LoraConfig(r=2))),
+        tokenizer,
+        folder / "runs/gsm8k/verifier/round-003",
+    )
+
+
+def test_tasks_page(folder, tiny_models, gsm8k_folder):
+    names = _run("tasks.md")
+    assert names["text"].startswith("User: Ana has 3 pens.")  # through the chat template
+    task = names["task"]
+    assert "num_wrong_lines" in solution_features(task)
+    for split in ("train", "test"):
+        assert all(task.grade(row, row["reference"]).correct for row in task.problems(split))
+
+
+def test_recipes_of_the_tasks_page(folder, tiny_models, gsm8k_folder):
+    _write_modules("tasks.md")
+    worlds = {recipe.task.name: (recipe, World.load(recipe)) for recipe in _recipes("tasks.md")}
+    assert worlds.keys() == {"arithmetic", "gsm8k", "my_task:CountTask"}
+    assert check_recipe(*worlds["my_task:CountTask"]) == []
+
+
+def test_verifier_trainer_page(folder, tiny_models, pair_files):
+    names = _run("verifier-trainer.md")
+    scorer, pair = names["scorer"], names["train"][0]
+    read = scorer.verifier_input.encode(scorer.tokenizer, [pair["prompt"].removesuffix("\n")], [pair["chosen"]])
+    assert read == [names["trainer"].train_dataset[0]["chosen_ids"]]  # the scorer reads what was trained on
+    assert len(names["scores"]) == 2
+    told = set(re.findall(r"`(eval_[a-z_]+)`", (DOCS / "verifier-trainer.md").read_text(encoding="utf-8")))
+    assert told - names["trainer"].evaluate().keys() == set()
+
+
+def test_players_page(folder, tiny_models, runs):
+    names = _run("players.md")
+    scorer = VerifierScorer.from_pretrained("runs/quickstart/verifier/round-001")
+    assert scorer([names["problem"]], [names["solution"]]) == pytest.approx([names["score"]], abs=1e-6)
+    assert len(_recipes("players.md")) == 3
+
+
+def test_no_page_is_missed():
+    assert {"data.md", "players.md", "tasks.md", "verifier-trainer.md"} <= {page.name for page in PAGES}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_relative_links_lead_somewhere(page):
+    links = [link for link in LINK.findall(_prose(page)) if not re.match(r"\w+:", link)]
+    broken = [link for link in links if not _leads_somewhere(page, link)]
+    assert broken == []
+
+
+def _leads_somewhere(page: Path, link: str) -> bool:
+    name, _, anchor = link.partition("#")
+    target = (page.parent / name) if name else page
+    return target.exists() and (not anchor or anchor in _anchors(target))
+
+
+def _anchors(page: Path) -> set[str]:
+    """What GitHub makes of the page's headings."""
+    headings = re.findall(r"^#+ (.*)$", _prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def _prose(page: Path) -> str:
+    """The page without its code blocks."""
+    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)

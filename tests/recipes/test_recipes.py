@@ -1,0 +1,126 @@
+"""Every recipe that ships is in order, and plays."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from datasets import Dataset
+
+from pvg_hf import load_recipe, load_task, play
+from pvg_hf.config.sections import ScratchConfig
+from pvg_hf.game.folder import read_json
+from pvg_hf.game.plan import describe_plan
+from pvg_hf.game.plan.checks import check_recipe
+from pvg_hf.game.world import World
+from pvg_hf.models.scratch import make_model
+from pvg_hf.roles import Role
+from pvg_hf.tasks import PromptBuilder
+from pvg_hf.trainers.supervised import FineTuning, fine_tune
+
+RECIPES = sorted((Path(__file__).parents[2] / "recipes").rglob("*.yaml"))
+CHAT_TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+# Of every section what makes a game last; the rest is the recipe's own.
+SMALL_GAME = [
+    "num_rounds=1",
+    "device=cpu",
+    "bootstrap.solutions_per_problem=2",
+    "verifier.max_steps=3",
+    "verifier.pairs_per_step=4",
+    "prover.max_steps=2",
+    "prover.prompts_per_step=4",
+    "prover.num_generations=2",
+    "prover.eval_problems=4",
+    "prover.max_completion_length=48",
+    "mint.test_solutions_per_problem=2",
+    "evaluation.best_of_n=[2]",
+    "evaluation.bootstrap_samples=100",
+    "watchdogs.min_pair_accuracy=0.0",
+    "watchdogs.max_truncated=1.0",
+]
+
+
+def test_there_are_recipes():
+    names = {path.stem for path in RECIPES}
+    assert {"quickstart", "arithmetic", "gsm8k", "gsm8k-small-cpu"} <= names
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_a_recipe_opens_with_its_command_and_has_no_mistake(path, problems):
+    assert f"recipes/{path.relative_to(path.parents[1] / 'recipes')}" in path.read_text().splitlines()[0]
+    recipe = load_recipe(path)
+    assert recipe.name == path.stem
+    if recipe.task.name == "gsm8k":
+        recipe = load_recipe(path, [f"task.path={problems}", "split.stratify_by=null"])
+        recipe.prover.prompts_per_step = 4  # as many as the few problems give
+    assert check_recipe(recipe, World.load(recipe)) == []
+
+
+def _check_played(folder, num_phases: int) -> None:
+    assert len(read_json(folder.state)["finished"]) == num_phases
+    assert folder.report.exists()
+    figures = read_json(folder.evaluation(0) / "metrics.json")
+    assert figures["round/accuracy/sneaky"]["n"] == 24
+
+
+@pytest.mark.parametrize("name", ["quickstart", "arithmetic"])
+def test_a_recipe_of_the_built_in_world_plays(name, tmp_path, repository):
+    small = ["task.options.num_train=160", "task.options.num_test=12", f"output_dir={tmp_path}"]
+    recipe = load_recipe(repository / f"recipes/{name}.yaml", [*SMALL_GAME, *small])
+    _check_played(play(recipe), num_phases=5)
+
+
+def test_the_recipe_for_small_machines_plays_on_text(tmp_path, repository, problems):
+    small = [f"task.path={problems}", f"output_dir={tmp_path}", "split.max_train=null", "split.max_test=null"]
+    players = [
+        f"{player}.{setting}"
+        for player in ("prover", "verifier")
+        for setting in ("scratch.vocab_size=400", "scratch.config.hidden_size=32", "warmup.max_steps=30")
+    ]
+    recipe = load_recipe(repository / "recipes/gsm8k-small-cpu.yaml", [*SMALL_GAME, *small, *players])
+    folder = play(recipe)
+    _check_played(folder, num_phases=6)
+    assert not (folder.pool(0) / "helpful.parquet").exists() or folder.pool(0).exists()
+
+
+@pytest.fixture(scope="module")
+def qwen(tmp_path_factory, problems) -> Path:
+    """In place of the download: a Qwen2 of two narrow layers with a chat template, which has seen how one answers."""
+    task = load_task("gsm8k", path=str(problems))
+    rows, prompts = task.problems("train").to_list(), PromptBuilder(task, few_shot=0)
+    texts = [prompts.text(row, role) + row["reference"] for row in rows for role in Role]
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    model, tokenizer = make_model(ScratchConfig("qwen2", {**sizes, "intermediate_size": 64}, 600), texts, seed=0)
+    tokenizer.chat_template = CHAT_TEMPLATE
+    taught = [
+        {"prompt": prompts.render(prompts.text(row, role), tokenizer), "completion": row["reference"]}
+        for row in rows
+        for role in Role
+    ]
+    folder = tmp_path_factory.mktemp("qwen")
+    settings = FineTuning(60, 16, 5e-3, 512, seed=0, output_dir=str(folder), use_cpu=True, show_progress=False)
+    fine_tune(model, tokenizer, Dataset.from_list(taught), settings)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_a_round_of_gsm8k_with_a_small_model_of_its_architecture(tmp_path, repository, problems, qwen):
+    small = [f"task.path={problems}", f"output_dir={tmp_path}", f"prover.model={qwen}", f"verifier.model={qwen}"]
+    small += ["task.few_shot=0", "split.stratify_by=null", "prover.micro_batch_size=4"]
+    recipe = load_recipe(repository / "recipes/gsm8k.yaml", [*SMALL_GAME, *small])
+    assert "qwen" in describe_plan(recipe)
+    folder = play(recipe)
+    _check_played(folder, num_phases=5)
+    assert (folder.prover(0) / "adapter_config.json").exists()
+    assert (folder.verifier(0) / "adapter_config.json").exists()
+
+
+@pytest.mark.skipif("PVG_GSM8K_DIR" not in os.environ, reason="set PVG_GSM8K_DIR to a folder with GSM8K's JSONL files")
+def test_the_recipe_for_small_machines_plans_on_the_real_problems(tmp_path, repository):
+    recipe = load_recipe(repository / "recipes/gsm8k-small-cpu.yaml", [f"task.path={os.environ['PVG_GSM8K_DIR']}"])
+    assert check_recipe(recipe, World.load(recipe)) == []
+    assert shutil.disk_usage(tmp_path).free > 0
