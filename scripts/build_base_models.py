@@ -37,7 +37,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("pvg_hf/assets"))
     arguments = parser.parse_args()
     players = BASE_MODELS if arguments.player == "both" else [arguments.player]
-    configs = [replace(BASE_MODELS[name], num_steps=arguments.steps or BASE_MODELS[name].num_steps) for name in players]
+    configs = [
+        replace(BASE_MODELS[name], num_steps=arguments.steps or BASE_MODELS[name].num_steps) for name in players
+    ]
     with get_context("spawn").Pool(len(configs)) as pool:
         pool.starmap(build, [(config, arguments.output) for config in configs])
 

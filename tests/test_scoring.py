@@ -27,8 +27,20 @@ from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.scoring import VerifierScorer, batch_by_tokens
 
 PROBLEM = "Ana has 3 pens. On Monday Ana finds 2 pens. How many pens does Ana have?"
-PROBLEMS = [PROBLEM, PROBLEM, "Ben has 12 coins. On Monday Ben loses 4 coins. How many coins does Ben have?", PROBLEM, PROBLEM]
-SOLUTIONS = ["has 3\nMonday finds 2: 3 + 2 = 5\n#### 5", "has 3\n#### 3", "has 12\nMonday loses 4: 12 - 4 = 8\n#### 8", "", "#### 6"]
+PROBLEMS = [
+    PROBLEM,
+    PROBLEM,
+    "Ben has 12 coins. On Monday Ben loses 4 coins. How many coins does Ben have?",
+    PROBLEM,
+    PROBLEM,
+]
+SOLUTIONS = [
+    "has 3\nMonday finds 2: 3 + 2 = 5\n#### 5",
+    "has 3\n#### 3",
+    "has 12\nMonday loses 4: 12 - 4 = 8\n#### 8",
+    "",
+    "#### 6",
+]
 SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 
 

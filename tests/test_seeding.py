@@ -31,7 +31,8 @@ def test_uniforms_are_uniform():
     # Mean of n uniform draws: standard error sqrt(1/12/n) = .0029 for n = 10,000; five of them are .0144.
     draws = np.array([derive_uniform(0, i) for i in range(10_000)])
     assert abs(draws.mean() - 0.5) < 0.0145
-    assert 0 <= draws.min() and draws.max() < 1
+    assert draws.min() >= 0
+    assert draws.max() < 1
 
 
 def test_no_global_generator_is_touched():

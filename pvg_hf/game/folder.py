@@ -17,7 +17,6 @@ from pvg_hf.config import Recipe, RecipeError, load_recipe
 from pvg_hf.data.schema import round_name
 from pvg_hf.roles import GAME_ROLES, Role
 
-
 BEST_HELPFUL = "best-helpful"  # a folder beside a prover's last checkpoint
 
 

@@ -23,7 +23,9 @@ def test_every_shipped_recipe_loads(repository):
 
 
 def test_later_override_wins_and_yaml_numbers_are_read():
-    recipe = load_recipe({"prover": {"beta": 0.1}}, ["prover.learning_rate=1e-5", "prover.beta=0.2", "prover.beta=0.3"])
+    recipe = load_recipe(
+        {"prover": {"beta": 0.1}}, ["prover.learning_rate=1e-5", "prover.beta=0.2", "prover.beta=0.3"]
+    )
     assert recipe.prover.learning_rate == 1e-5
     assert recipe.prover.beta == 0.3
 
@@ -82,5 +84,5 @@ def test_files_that_are_no_recipe(tmp_path, text):
 def test_missing_file_and_unreadable_override(tmp_path):
     with pytest.raises(RecipeError, match="Cannot read the recipe"):
         load_recipe(tmp_path / "none.yaml")
-    with pytest.raises(RecipeError, match="section.key=value"):
+    with pytest.raises(RecipeError, match=r"section\.key=value"):
         load_recipe({}, ["prover.beta"])

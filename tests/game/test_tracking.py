@@ -40,7 +40,9 @@ def test_one_run_over_the_whole_game_on_its_step_axis(tmp_path, game, reference)
         assert expected
         assert read_tensorboard(folder.root, tag) == expected
     evaluated = [line for line in read_json_lines(folder.metrics) if line["phase"] == "evaluate"][-1]
-    assert (28, pytest.approx(evaluated["round/accuracy/helpful"])) in read_tensorboard(folder.root, "round/accuracy/helpful")
+    assert (28, pytest.approx(evaluated["round/accuracy/helpful"])) in read_tensorboard(
+        folder.root, "round/accuracy/helpful"
+    )
 
 
 @pytest.mark.parametrize("tracker", ["trackio", "wandb"])
@@ -48,7 +50,11 @@ def test_runs_that_are_told_offline(tmp_path, game, reference, tracker):
     """In a process of its own, whose environment keeps the tracker off the network."""
     pytest.importorskip(tracker)
     folder = branch_off(reference, tmp_path, "round-001/evaluate")
-    offline = {"WANDB_MODE": "offline", "TRACKIO_DIR": str(tmp_path / "trackio"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    offline = {
+        "WANDB_MODE": "offline",
+        "TRACKIO_DIR": str(tmp_path / "trackio"),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
     code = f"from pvg_hf import load_recipe, play; play(load_recipe({game(logging__report_to=[tracker])!r}))"
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **offline}, timeout=200)
     run_id = read_json(folder.root / "tracking.json")["id"]

@@ -11,7 +11,9 @@ from pvg_hf.tasks.arithmetic.grammar import MAX_VALUE
 from pvg_hf.tasks.arithmetic.solutions import reference_solution
 
 PROBLEM = "Ana has 12 pens. On Monday Ben gives Ana 5 pens. Ben has 7 pens. On Tuesday Ana loses 3 pens. On Wednesday Ana doubles the pens. How many pens does Ana have?"
-SOLUTION = "has 12\nMonday gets 5: 12 + 5 = 17\nTuesday loses 3: 17 - 3 = 14\nWednesday doubles 2: 14 * 2 = 28\n#### 28"
+SOLUTION = (
+    "has 12\nMonday gets 5: 12 + 5 = 17\nTuesday loses 3: 17 - 3 = 14\nWednesday doubles 2: 14 * 2 = 28\n#### 28"
+)
 
 
 def test_parse_leaves_out_the_distractor():
@@ -39,7 +41,13 @@ def test_text_and_truth_agree(seed, difficulty):
         (SOLUTION.replace("Tuesday loses 3: 17 - 3", "Tuesday loses 3: 16 - 3"), 2, "wrong_operand"),
         (SOLUTION.replace("Monday gets 5: 12 + 5 = 17", "Monday gets 5: 12 - 5 = 7"), 1, "wrong_operation"),
         (SOLUTION.replace("Monday gets 5: 12 + 5 = 17", "Monday gives 5: 12 - 5 = 7"), 1, "wrong_operation"),
-        (SOLUTION.replace("Tuesday loses 3: 17 - 3 = 14\nWednesday doubles 2: 14 * 2 = 28", "Wednesday doubles 2: 17 * 2 = 34"), 2, "dropped_step"),
+        (
+            SOLUTION.replace(
+                "Tuesday loses 3: 17 - 3 = 14\nWednesday doubles 2: 14 * 2 = 28", "Wednesday doubles 2: 17 * 2 = 34"
+            ),
+            2,
+            "dropped_step",
+        ),
         (SOLUTION.replace("#### 28", "#### 29"), 4, "contradicted_conclusion"),
         (SOLUTION.replace("#### 28", "Thursday sells 9: 28 - 9 = 19\n#### 19"), 4, "invented_step"),
         (SOLUTION.replace("Tuesday loses 3: 17 - 3 = 14", "so it is 14"), 2, "malformed"),
@@ -54,7 +62,9 @@ def test_each_flaw_is_found_where_it_is(wrong, step, kind):
 
 
 def test_value_carried_on_is_no_second_flaw():
-    wrong = "has 12\nMonday gets 5: 12 + 5 = 18\nTuesday loses 3: 18 - 3 = 15\nWednesday doubles 2: 15 * 2 = 30\n#### 30"
+    wrong = (
+        "has 12\nMonday gets 5: 12 + 5 = 18\nTuesday loses 3: 18 - 3 = 15\nWednesday doubles 2: 15 * 2 = 30\n#### 30"
+    )
     assert [flaw.kind for flaw in check_solution(parse_story(PROBLEM), wrong)] == [FlawKind.WRONG_SUM]
 
 
@@ -100,16 +110,27 @@ def test_grade():
     task = ArithmeticTask()
     problem = {"problem": PROBLEM, "reference": SOLUTION}
     right, wrong = task.grade(problem, SOLUTION), task.grade(problem, SOLUTION.replace("#### 28", "#### 29"))
-    assert right.correct and right.answer == "28" and right.detail["first_flaw_step"] is None
-    assert not wrong.correct and wrong.detail["first_flaw_step"] == 4
+    assert right.correct
+    assert right.answer == "28"
+    assert right.detail["first_flaw_step"] is None
+    assert not wrong.correct
+    assert wrong.detail["first_flaw_step"] == 4
     assert wrong.detail["first_flaw_kind"] == "contradicted_conclusion"
     silent = task.grade(problem, "has 12")
-    assert silent.answer is None and not silent.correct and silent.detail["lenient_answer"] == "12"
+    assert silent.answer is None
+    assert not silent.correct
+    assert silent.detail["lenient_answer"] == "12"
 
 
 @pytest.mark.parametrize(
     "options",
-    [{"min_difficulty": 1}, {"max_difficulty": 7}, {"min_difficulty": 4, "max_difficulty": 3}, {"num_train": 0}, {"distractor_rate": 50}],
+    [
+        {"min_difficulty": 1},
+        {"max_difficulty": 7},
+        {"min_difficulty": 4, "max_difficulty": 3},
+        {"num_train": 0},
+        {"distractor_rate": 50},
+    ],
 )
 def test_settings_out_of_range(options):
     with pytest.raises(ValueError, match="must"):

@@ -32,7 +32,15 @@ def write_verdict(run: RunData) -> list[Statement]:
     if not run.evaluated:
         return [Statement("plain", "No verdict yet", "no round has been evaluated."), _alerts(run)]
     last = run.evaluated[-1]
-    return [_helpful(last), *_best_helpful(last), _sneaky(last), _exploits(run), *_choice(run), _pairs(run), _alerts(run)]
+    return [
+        _helpful(last),
+        *_best_helpful(last),
+        _sneaky(last),
+        _exploits(run),
+        *_choice(run),
+        _pairs(run),
+        _alerts(run),
+    ]
 
 
 def percent(figure: Figure) -> str:

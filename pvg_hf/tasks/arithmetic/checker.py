@@ -7,7 +7,9 @@ from enum import StrEnum
 from pvg_hf.tasks.arithmetic.grammar import OPERATIONS, VERB_BY_WORD, Event, Story
 from pvg_hf.tasks.arithmetic.solutions import Step
 
-_STEP = re.compile(r"(?P<day>\w+) (?P<verb>\w+) (?P<amount>\d+): (?P<left>-?\d+) (?P<operator>[-+*/]) (?P<right>-?\d+) = (?P<result>-?\d+)")
+_STEP = re.compile(
+    r"(?P<day>\w+) (?P<verb>\w+) (?P<amount>\d+): (?P<left>-?\d+) (?P<operator>[-+*/]) (?P<right>-?\d+) = (?P<result>-?\d+)"
+)
 _START = re.compile(r"has (\d+)")
 _CONCLUSION = re.compile(r"#### (-?\d+)")
 _MAX_DIGITS = 18
@@ -61,7 +63,9 @@ def check_solution(story: Story, solution: str) -> list[Flaw]:
             kind, used = _check_step(step, story.events, used, value)
             value = step.result
         else:
-            kind = _check_conclusion(line, value, is_complete=used == len(story.events), is_last=index == len(lines) - 1)
+            kind = _check_conclusion(
+                line, value, is_complete=used == len(story.events), is_last=index == len(lines) - 1
+            )
         if kind is not None:
             flaws.append(Flaw(index, kind))
     if _CONCLUSION.fullmatch(lines[-1]) is None and (not flaws or flaws[-1].step != len(lines) - 1):
@@ -122,5 +126,3 @@ def _check_conclusion(line: str, value: int | None, *, is_complete: bool, is_las
     if value is not None and int(match[1]) != value:
         return FlawKind.CONTRADICTED_CONCLUSION
     return None if is_complete else FlawKind.DROPPED_STEP
-
-

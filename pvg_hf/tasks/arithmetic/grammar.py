@@ -58,7 +58,11 @@ VERBS = (
     Verb("thirds", "/", "{name} keeps a third of the {objects}.", amount=3),
 )
 VERB_BY_WORD = {verb.word: verb for verb in VERBS}
-DISTRACTORS = ("{other} has {amount} {objects}.", "{other} buys {amount} {objects}.", "{other} loses {amount} {objects}.")
+DISTRACTORS = (
+    "{other} has {amount} {objects}.",
+    "{other} buys {amount} {objects}.",
+    "{other} loses {amount} {objects}.",
+)
 QUESTION = "How many {objects} does {name} have?"
 
 
