@@ -16,18 +16,18 @@ from pathlib import Path
 import torch
 
 from pvg_hf.models.arithmetic_tokenizer import build_arithmetic_tokenizer
-from pvg_hf.trainers.base_models import BASE_MODELS, BaseModelConfig, accuracy_by_role, train_base_model, write_card
+from pvg_hf.trainers.base_models import BASE_MODELS, BaseModelConfig, measure, train_base_model, write_card
 
 
 def build(config: BaseModelConfig, folder: Path) -> None:
     torch.set_num_threads(1)
     started = time.monotonic()
-    model, tokenizer = train_base_model(config, show_progress=True), build_arithmetic_tokenizer()
-    minutes, accuracy = (time.monotonic() - started) / 60, accuracy_by_role(model, tokenizer)
+    model = train_base_model(config, show_progress=True)
+    minutes, rates = (time.monotonic() - started) / 60, measure(config, model)
     model.save_pretrained(folder / config.name)
-    tokenizer.save_pretrained(folder / config.name)
-    (folder / config.name / "README.md").write_text(write_card(config, model.num_parameters(), minutes, accuracy))
-    print(f"{config.name}: {minutes:.1f} minutes, {accuracy}")
+    build_arithmetic_tokenizer().save_pretrained(folder / config.name)
+    (folder / config.name / "README.md").write_text(write_card(config, model.num_parameters(), minutes, rates))
+    print(f"{config.name}: {minutes:.1f} minutes, {rates}")
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from transformers import PreTrainedTokenizerFast
 
 from pvg_hf.roles import Role
 from pvg_hf.tasks.arithmetic.grammar import DAYS, DISTRACTORS, MAX_NUMBER, NAMES, OBJECTS, OPERATIONS, QUESTION, VERBS
+from pvg_hf.tasks.arithmetic.marking import FINE, MARKS, VERDICTS
 from pvg_hf.tasks.arithmetic.task import ArithmeticTask
 from pvg_hf.tasks.prompts import PromptBuilder
 
@@ -39,7 +40,18 @@ def _pieces() -> list[str]:
     """Every piece that a prompt or a solution of the world can hold, with and without a leading space."""
     fields = {"name": "", "other": "", "objects": "", "amount": ""}
     sentences = [text.format(**fields) for text in (*(verb.sentence for verb in VERBS), *DISTRACTORS, QUESTION)]
-    sentences += ["has On :=", "####", *DAYS, *_role_lines(), *OPERATIONS, *NAMES, *OBJECTS]
+    sentences += [
+        "has On :=",
+        "####",
+        *DAYS,
+        *MARKS.values(),
+        FINE,
+        *VERDICTS.values(),
+        *_role_lines(),
+        *OPERATIONS,
+        *NAMES,
+        *OBJECTS,
+    ]
     words = {piece.strip() for sentence in sentences for piece in re.findall(_PIECES, sentence)} - {"", "{", "}"}
     words |= {verb.word for verb in VERBS}
     numbers = [str(number) for number in range(MAX_NUMBER + 1)]

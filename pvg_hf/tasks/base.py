@@ -67,13 +67,13 @@ class Task(ABC):
     stop_strings: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
-    def problems(self, split: Split) -> Dataset:
+    def problems(self, split: Split) -> Dataset | None:
         """
         The problems of a split.
 
         Returns:
             [`~datasets.Dataset`]: `problem_id` (unique), `problem` (text), `reference` (a correct solution's text, or
-            at least its final answer) and `columns`.
+            at least its final answer) and `columns`. `None` for `"test"` where the task has no test split of its own.
 
         Raises:
             ValueError: if the task's files are missing or unreadable.

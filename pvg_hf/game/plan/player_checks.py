@@ -50,7 +50,9 @@ def _check_source(config: PlayerConfig, player: str) -> Iterator[str]:
     source, where = resolve_model(config.model, player), f"`{player}.model` is `{config.model}`"
     folder = Path(source)
     if folder.is_dir():
-        if not (folder / "config.json").exists() and not is_adapter(folder):
+        if is_adapter(folder):
+            yield f"{where}, an adapter; name the model that it belongs to, or merge it (`merge_and_unload`) and save that."
+        elif not (folder / "config.json").exists():
             yield f"{where}, a folder without a `config.json`; name one that `save_pretrained` has written."
     elif config.model == "arithmetic":
         yield f"{where}, but this installation lacks the packaged model ({folder}); install the package again."

@@ -26,10 +26,29 @@ def sample_flawed_solution(rng: np.random.Generator, story: Story) -> str:
 def write_flawed_solution(rng: np.random.Generator, story: Story, kind: FlawKind) -> str | None:
     """One draw of a solution with a flaw of `kind`; `None` if it holds a number outside [0, MAX_NUMBER]."""
     steps, conclusion = _draw_flawed(rng, story, kind)
+    return write_solution(story.start, steps, conclusion) if _are_writable(steps, conclusion) else None
+
+
+def _are_writable(steps: Steps, conclusion: int) -> bool:
     numbers = [number for step in steps for number in (step.amount, step.left, step.right, step.result)]
-    if all(0 <= number <= MAX_NUMBER for number in (*numbers, conclusion)):
-        return write_solution(story.start, steps, conclusion)
-    return None
+    return all(0 <= number <= MAX_NUMBER for number in (*numbers, conclusion))
+
+
+def write_mistaken_solution(rng: np.random.Generator, story: Story, flaw_rate: float) -> str:
+    """
+    A solution with any number of flaws: each step, and the final answer, is flawed at `flaw_rate`, in [0, 1); it holds
+    numbers within [0, MAX_NUMBER] only.
+    """
+    while True:  # a draw without a flaw is always within the numbers, so this ends
+        steps: Steps = []
+        value = story.start
+        for event in story.events:
+            kind = STEP_FLAWS[rng.integers(len(STEP_FLAWS))] if rng.random() < flaw_rate else None
+            steps += [Step.of(event, value)] if kind is None else FLAW_WRITERS[kind](rng, event, value)
+            value = steps[-1].result if steps else value
+        conclusion = _near(rng, value) if rng.random() < flaw_rate else value
+        if steps and _are_writable(steps, conclusion):
+            return write_solution(story.start, steps, conclusion)
 
 
 def _draw_flawed(rng: np.random.Generator, story: Story, kind: FlawKind) -> tuple[Steps, int]:
@@ -93,4 +112,5 @@ FLAW_WRITERS: dict[FlawKind, Callable[[np.random.Generator, Event, int], Steps]]
     FlawKind.WRONG_OPERATION: _wrong_operation,
     FlawKind.DROPPED_STEP: _dropped_step,
 }
+STEP_FLAWS = tuple(FLAW_WRITERS)
 FLAW_KINDS = (*FLAW_WRITERS, FlawKind.CONTRADICTED_CONCLUSION)

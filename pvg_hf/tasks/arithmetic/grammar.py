@@ -9,10 +9,10 @@ import numpy as np
 NAMES = ("Ana", "Ben", "Cleo", "Dev", "Eli", "Fay", "Gus", "Hana", "Ivan", "June", "Kofi", "Lena")
 OBJECTS = ("apples", "beads", "books", "cards", "coins", "marbles", "pens", "plums", "shells", "stamps")
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")  # one event a day, from the first
-MAX_VALUE = 60  # every true intermediate value lies in [1, MAX_VALUE]
-MAX_NUMBER = 120  # every number that a written solution, flawed or not, holds lies in [0, MAX_NUMBER]
+MAX_VALUE = 30  # every true intermediate value lies in [1, MAX_VALUE]
+MAX_NUMBER = 60  # every number that a written solution, flawed or not, holds lies in [0, MAX_NUMBER]
 MIN_DIFFICULTY, MAX_DIFFICULTY = 2, len(DAYS)  # steps of a story
-MAX_START, MAX_AMOUNT = 30, 12  # largest first count, and largest amount that an event or a distractor states
+MAX_START, MAX_AMOUNT = 15, 9  # largest first count, and largest amount that an event or a distractor states
 
 OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "+": lambda left, right: left + right,

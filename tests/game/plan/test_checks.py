@@ -107,3 +107,11 @@ def test_playing_refuses_all_mistakes_before_anything_is_written(values, tmp_pat
     assert "micro_batch_size" in str(caught.value)
     assert "srcc" in str(caught.value)
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_folder_that_holds_no_whole_model_is_refused(mistakes_of, tmp_path):
+    (mistake,) = mistakes_of(f"prover.model={tmp_path}")
+    assert "a folder without a `config.json`" in mistake
+    (tmp_path / "adapter_config.json").write_text("{}")
+    (mistake,) = mistakes_of(f"prover.model={tmp_path}")
+    assert "an adapter; name the model that it belongs to" in mistake
