@@ -3,6 +3,7 @@
 import doctest
 import json
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,8 @@ from pvg_hf.models.verifier import lora_for_verifier
 from pvg_hf.models.verifier_input import VerifierInput
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+README = "../README.md"
+PAGES = sorted([*DOCS.glob("*.md"), *DOCS.parent.glob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MODULE_NAME = re.compile(r"# (\w+\.py)\n")  # a block that is a file of its own names itself in its first line
 LINK = re.compile(r"\]\(([^()\s]+)\)")
@@ -188,8 +190,41 @@ def test_players_page(folder, tiny_models, runs):
     assert len(_recipes("players.md")) == 3
 
 
+def test_readme(folder, tiny_models, pair_files):
+    names = _run(README)
+    assert names["trainer"].args.rho0 == 0.1
+    assert (folder / "verifier" / "model.safetensors").exists()
+    (recipe,) = _recipes(README)
+    assert (recipe.task.name, recipe.prover.lora.r) == ("my_task:MyTask", 16)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_name_what_is_there(page):
+    """Scripts and recipes exist, the script knows the options, and the recipe takes the overrides."""
+    commands = [line for text in _shell_blocks(page) for line in text.splitlines() if "scripts/run_rounds.py" in line]
+    for command in commands:
+        words = shlex.split(command, comments=True)
+        recipe, *rest = words[words.index("scripts/run_rounds.py") + 1 :]
+        options = [word for word in rest if word.startswith("--")]
+        assert set(options) <= {"--plan", "--status", "--phase", "--round"}
+        if Path(recipe).stem != "mine":
+            load_recipe(DOCS.parent / recipe, [word for word in rest if "=" in word])
+
+
+def _shell_blocks(page: Path) -> list[str]:
+    return [text for language, text in BLOCK.findall(page.read_text("utf-8")) if language in ("bash", "sh")]
+
+
+def test_make_targets_of_the_pages_exist():
+    known = set(re.findall(r"^([a-z-]+):", (DOCS.parent / "Makefile").read_text("utf-8"), re.MULTILINE))
+    named = {
+        name for page in PAGES for text in _shell_blocks(page) for name in re.findall(r"^make ([a-z-]+)", text, re.M)
+    }
+    assert {"demo", "test"} <= named <= known
+
+
 def test_no_page_is_missed():
-    assert {"data.md", "players.md", "tasks.md", "verifier-trainer.md"} <= {page.name for page in PAGES}
+    assert {"README.md", "data.md", "players.md", "tasks.md", "verifier-trainer.md"} <= {page.name for page in PAGES}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -19,7 +19,7 @@ SHIPPED = {player: Path(resolve_model("arithmetic", player)) for player in BASE_
 def small():
     """A configuration that is trained in a second or two."""
     return {
-        player: replace(config, hidden_size=20, num_layers=1, intermediate_size=16, num_steps=3, batch_size=4)
+        player: replace(config, hidden_size=40, num_layers=1, intermediate_size=16, num_steps=3, batch_size=4)
         for player, config in BASE_MODELS.items()
     }
 
