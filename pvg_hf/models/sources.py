@@ -26,8 +26,16 @@ def resolve_dtype(dtype: str) -> torch.dtype:
 
 
 def load_tokenizer(source: str | Path, revision: str | None = None) -> PreTrainedTokenizerBase:
-    """The tokenizer of `source`, with a padding token."""
-    tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False)
+    """
+    The tokenizer of `source`, with a padding token.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False)
+    except ValueError as err:
+        raise ValueError(f"{source} has no tokenizer that can be loaded; save one there beside the weights.") from err
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer

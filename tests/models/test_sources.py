@@ -125,3 +125,9 @@ def test_base_that_is_not_there_is_named(base, tmp_path):
     LoraConfig(base_model_name_or_path=base).save_pretrained(tmp_path)
     with pytest.raises(ValueError, match=rf"adapter in `{tmp_path}` is on the base `{base}`, .* is not there\. Move"):
         read_adapter(tmp_path, "prover")
+
+
+def test_a_model_without_a_tokenizer_is_named(tmp_path, tiny_prover):
+    folder = shutil.copytree(tiny_prover, tmp_path / "bare", ignore=shutil.ignore_patterns("tokenizer*"))
+    with pytest.raises(ValueError, match=f"{folder} has no tokenizer"):
+        load_tokenizer(folder)
