@@ -1,7 +1,6 @@
 """Every recipe that ships is in order, and plays."""
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -83,7 +82,8 @@ def test_the_recipe_for_small_machines_plays_on_text(tmp_path, repository, probl
     recipe = load_recipe(repository / "recipes/gsm8k-small-cpu.yaml", [*SMALL_GAME, *small, *players])
     folder = play(recipe)
     _check_played(folder, num_phases=6)
-    assert not (folder.pool(0) / "helpful.parquet").exists() or folder.pool(0).exists()
+    assert {path.stem for path in folder.pool(0).glob("*.parquet")} >= {"sneaky"}
+    assert not list(folder.pool(0).glob("helpful*"))
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,6 @@ def test_a_round_of_gsm8k_with_a_small_model_of_its_architecture(tmp_path, repos
 
 
 @pytest.mark.skipif("PVG_GSM8K_DIR" not in os.environ, reason="set PVG_GSM8K_DIR to a folder with GSM8K's JSONL files")
-def test_the_recipe_for_small_machines_plans_on_the_real_problems(tmp_path, repository):
+def test_the_recipe_for_small_machines_is_in_order_for_the_real_problems(repository):
     recipe = load_recipe(repository / "recipes/gsm8k-small-cpu.yaml", [f"task.path={os.environ['PVG_GSM8K_DIR']}"])
     assert check_recipe(recipe, World.load(recipe)) == []
-    assert shutil.disk_usage(tmp_path).free > 0
