@@ -14,11 +14,11 @@ install: $(BIN)/.installed  ## Make .venv with everything the other targets need
 $(BIN)/.installed: setup.cfg pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,track]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,track,quant]'
 	@touch $@
 
 demo: install  ## Play recipes/quickstart.yaml: two rounds on two CPU cores
-	$(BIN)/accelerate launch --num_processes 1 --cpu scripts/run_rounds.py recipes/quickstart.yaml
+	ACCELERATE_USE_CPU=true $(BIN)/python scripts/run_rounds.py recipes/quickstart.yaml
 
 test: install  ## What a contributor runs before a commit
 	$(BIN)/python -m pytest -n 2 -m 'not slow and not gpu and not hub_live'

@@ -2,7 +2,8 @@
 
 import importlib
 import re
-from difflib import get_close_matches
+
+from pvg_hf.suggestions import suggest
 
 _SPEC = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)")
 
@@ -32,10 +33,9 @@ def load_extension(spec: str, kind: str) -> object:
         return getattr(module, match["name"])
     except AttributeError as err:
         public = sorted(name for name in vars(module) if not name.startswith("_"))
-        closest = get_close_matches(match["name"], public, n=1)
-        hint = f"Did you mean `{closest[0]}`?" if closest else f"It has: {', '.join(public) or 'nothing public'}."
         raise ValueError(
-            f"Cannot load the {kind} `{spec}`: module `{match['module']}` has no `{match['name']}`. {hint}"
+            f"Cannot load the {kind} `{spec}`: module `{match['module']}` has no `{match['name']}`. "
+            f"{suggest(match['name'], public)}"
         ) from err
 
 

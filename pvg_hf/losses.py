@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Collection
-from difflib import get_close_matches
 from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
 
 from pvg_hf.noise.rates import check_rates
+from pvg_hf.suggestions import suggest
 
 PairCorrection = Literal["none", "smoothing", "forward", "backward"]
 LabelCorrection = Literal["none", "forward", "backward"]
@@ -166,8 +166,7 @@ def _at_least_float32(scores: torch.Tensor) -> torch.Tensor:
 
 def _check_choice(correction: str, known: Collection[str]) -> None:
     if correction not in known:
-        closest = get_close_matches(correction, known, n=1, cutoff=0)[0]
-        raise ValueError(f"Unknown correction `{correction}`; known are {', '.join(known)}. Did you mean `{closest}`?")
+        raise ValueError(f"Unknown correction `{correction}`. {suggest(correction, known)}")
 
 
 def _check_center(center: float, correction: str) -> None:

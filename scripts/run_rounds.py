@@ -1,11 +1,11 @@
 """
 Play a prover-verifier game.
 
-    accelerate launch scripts/run_rounds.py recipes/quickstart.yaml
-    accelerate launch scripts/run_rounds.py recipes/gsm8k.yaml prover.beta=0.1 seed=1
+    python scripts/run_rounds.py recipes/quickstart.yaml
+    accelerate launch --num_processes 2 scripts/run_rounds.py recipes/gsm8k.yaml prover.beta=0.1 seed=1
     python scripts/run_rounds.py recipes/gsm8k.yaml --plan
     python scripts/run_rounds.py recipes/gsm8k.yaml --status
-    accelerate launch scripts/run_rounds.py recipes/gsm8k.yaml --phase prover --round 2
+    python scripts/run_rounds.py recipes/gsm8k.yaml --phase prover --round 2
 
 A run that was stopped is continued by the same command.
 """
@@ -14,7 +14,7 @@ import argparse
 import sys
 
 from pvg_hf.config import load_recipe
-from pvg_hf.game.console import command_line, is_main_process, quiet_libraries, set_up_logging
+from pvg_hf.game.console import is_main_process, quiet_libraries, script_line, set_up_logging
 from pvg_hf.game.disk import DiskFullError
 
 
@@ -34,7 +34,7 @@ def main() -> int:
         if arguments.status:
             from pvg_hf.game.status import describe_status
 
-            return tell(describe_status(recipe, command_line(without=["--status"])))
+            return tell(describe_status(recipe, script_line(without=["--status"])))
         quiet_libraries()
         if arguments.plan:
             from pvg_hf.game.plan import describe_plan

@@ -48,7 +48,7 @@ def test_a_missing_module_is_named(spec, missing):
 def test_a_missing_name_comes_with_the_closest():
     with pytest.raises(ValueError, match=r"module `my_game\.rules` has no `StopEarl`\. Did you mean `StopEarly`\?"):
         load_extension("my_game.rules:StopEarl", "stop rule")
-    with pytest.raises(ValueError, match=r"has no `q`\. It has: StopEarly, margin"):
+    with pytest.raises(ValueError, match=r"has no `q`\. Known are `StopEarly`, `margin`\."):
         load_extension("my_game.rules:q", "stop rule")
 
 

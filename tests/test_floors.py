@@ -18,7 +18,8 @@ MAX_LINES = 300
 # From the ground up. A module stands on the floor of the longest prefix of its name; it may import from its own part of
 # the package and from the floors below.
 FLOORS = (
-    ("pvg_hf.extensions", "pvg_hf.roles", "pvg_hf.seeding"),
+    ("pvg_hf.roles", "pvg_hf.seeding", "pvg_hf.suggestions", "pvg_hf.templates"),
+    ("pvg_hf.extensions",),
     ("pvg_hf.config",),
     ("pvg_hf.tasks",),
     ("pvg_hf.noise.rates",),
@@ -31,7 +32,16 @@ FLOORS = (
     ("pvg_hf.game",),
 )
 HEIGHTS = {part: height for height, parts in enumerate(FLOORS) for part in parts}
-WITHOUT_TORCH = ("config", "data", "tasks", "extensions.py", "roles.py", "seeding.py")
+WITHOUT_TORCH = (
+    "config",
+    "data",
+    "tasks",
+    "extensions.py",
+    "roles.py",
+    "seeding.py",
+    "suggestions.py",
+    "templates.py",
+)
 NEEDS_TORCH = {"accelerate", "peft", "torch", "transformers", "trl"}
 FACES = {"benchmarks", "scripts", "space_app", "tests"}
 _DOTTED = re.compile(

@@ -229,6 +229,7 @@ def test_half_precision_is_lifted_to_float32():
         ({"flip_rate": math.nan}, "`flip_rate` is nan"),
         ({"center": -1.0}, "`center` is -1.0"),
         ({"correction": "foward"}, "Unknown correction `foward`.*Did you mean `forward`"),
+        ({"correction": "zebra"}, "Unknown correction `zebra`. Known are `none`, `smoothing`, `forward`, `backward`"),
         ({"weights": torch.tensor([0.5])}, "`weights` \\(1,\\)"),
         ({"weights": torch.tensor([0.5, 1.5])}, "`weights` must lie in \\[0, 1\\]; 1 do not, e.g. 1.5"),
     ],

@@ -22,7 +22,8 @@ from transformers import (
 from pvg_hf.config.sections import LoraConfig
 from pvg_hf.models.arithmetic_tokenizer import build_arithmetic_tokenizer
 from pvg_hf.models.prover import load_prover
-from pvg_hf.models.verifier import draw_head, load_classifier, lora_for_verifier
+from pvg_hf.models.score_head import draw_head
+from pvg_hf.models.verifier import load_classifier, lora_for_verifier
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.scoring import VerifierScorer, batch_by_tokens
 
@@ -212,7 +213,7 @@ def test_from_the_folder_of_an_adapter_with_its_head(tmp_path, tiny_prover):
     """The base that the adapter names is a language model, without a head of its own."""
     base, tokenizer = load_classifier(str(tiny_prover)), load_prover(tiny_prover)[1]
     torch.manual_seed(1)
-    model = get_peft_model(base, lora_for_verifier(LoraConfig(r=4)))
+    model = get_peft_model(base, lora_for_verifier(LoraConfig(r=4), base))
     draw_head(model, seed=3)
     with torch.no_grad():
         for name, parameter in model.named_parameters():

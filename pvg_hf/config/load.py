@@ -1,14 +1,15 @@
 """Reads a recipe and reports all its mistakes together."""
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
-from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe, merge
+from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe, merge, values_of_round
+from pvg_hf.suggestions import suggest
 
 
 class RecipeError(ValueError):
@@ -23,22 +24,23 @@ def load_recipe(source: str | Path | Mapping[str, Any], overrides: Iterable[str]
         source (`str`, `Path` or `Mapping`):
             A YAML file, or its contents.
         overrides (`Iterable[str]`, *optional*):
-            `section.key=value`, the value in YAML; a later one wins.
+            `section.key=value`, the value in YAML; a later one wins. Rates of noise that it states take the place of those
+            stated in the other way (`noise.epsilon`, or `noise.rho0` and `noise.rho1`).
 
     Returns:
         `Recipe`: checked; fields that the source does not state have their defaults.
 
     Raises:
-        RecipeError: naming every unknown key (with the closest known one), wrong type and value out of range.
+        RecipeError: naming every unknown key (with the closest known one), wrong type and value out of range, those
+            under `rounds` included.
     """
     values = dict(source) if isinstance(source, Mapping) else _read_yaml(Path(source))
     for override in overrides:
         values = merge(values, _parse_override(override))
-    try:
-        return RECIPE_ADAPTER.validate_python(values)
-    except ValidationError as err:
-        mistakes = [_describe(error) for error in err.errors()]
-        raise RecipeError("\n".join([f"The recipe has {len(mistakes)} mistake(s):", *mistakes])) from err
+    mistakes = list(_find_mistakes(values))
+    if mistakes:
+        raise RecipeError("\n".join([f"The recipe has {len(mistakes)} mistake(s):", *mistakes]))
+    return RECIPE_ADAPTER.validate_python(values)
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
@@ -66,23 +68,60 @@ def _parse_override(text: str) -> dict[str, Any]:
     return nested
 
 
-def _describe(error: Mapping[str, Any]) -> str:
-    """One line for one mistake of pydantic's list."""
+def _find_mistakes(values: dict[str, Any]) -> Iterator[str]:
+    """A line for each mistake, of the whole game and then of each round."""
+    of_game = _errors(values)
+    yield from (_describe(error) for error in of_game)
+    rounds = values.get("rounds")
+    for round_index, override in rounds.items() if isinstance(rounds, dict) else ():
+        if isinstance(override, dict):
+            yield from _mistakes_of_round(values, of_game, round_index, override)
+
+
+def _mistakes_of_round(
+    values: dict[str, Any], of_game: list[ErrorDetails], round_index: object, override: dict[str, Any]
+) -> Iterator[str]:
+    """What is wrong in a round, but for what it takes over from the whole game."""
+    known = [(error["loc"], error["msg"]) for error in of_game]
+    for error in _errors(values_of_round(values, override)):
+        if _is_stated(error["loc"], override) or (error["loc"], error["msg"]) not in known:
+            yield _describe(error, ["rounds", str(round_index)])
+
+
+def _errors(values: dict[str, Any]) -> list[ErrorDetails]:
+    try:
+        RECIPE_ADAPTER.validate_python(values)
+    except ValidationError as err:
+        return err.errors()
+    return []
+
+
+def _is_stated(location: Iterable[int | str], values: Any) -> bool:
+    """Whether the value at `location` stands in `values`, and is not a section of several."""
+    for part in location:
+        if not isinstance(values, dict):
+            return True
+        if part not in values:
+            return False
+        values = values[part]
+    return not isinstance(values, dict)
+
+
+def _describe(error: ErrorDetails, place: Sequence[str] = ()) -> str:
+    """One line for one mistake of pydantic's list, in a recipe that stands at `place`."""
     location = [str(part) for part in error["loc"]]
     if error["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        return f"- {_describe_unknown_key(location)}"
+        return f"- {_describe_unknown_key(location, place)}"
     message = error["msg"].removeprefix("Value error, ")
     shown = "" if isinstance(error["input"], dict) else f" (got {error['input']!r})"
-    return f"- `{'.'.join(location) or 'recipe'}`: {message}{shown}."
+    return f"- `{'.'.join([*place, *location]) or 'recipe'}`: {message}{shown}."
 
 
-def _describe_unknown_key(location: list[str]) -> str:
+def _describe_unknown_key(location: list[str], place: Sequence[str]) -> str:
     *sections, key = location
-    known = known_keys(sections)
-    where = f" in section `{'.'.join(sections)}`" if sections else ""
-    closest = difflib.get_close_matches(key, known, n=1)
-    hint = f"Did you mean `{closest[0]}`?" if closest else f"Known keys: {', '.join(known)}."
-    return f"Unknown key `{key}`{where}. {hint}"
+    within = ".".join([*place, *sections])
+    where = f" in section `{within}`" if within else ""
+    return f"Unknown key `{key}`{where}. {suggest(key, known_keys(sections))}"
 
 
 def known_keys(sections: list[str]) -> list[str]:

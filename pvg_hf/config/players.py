@@ -57,7 +57,9 @@ class PlayerConfig:
     revision: str | None = Field(None, description="Branch, tag or commit on the Hub.")
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         "auto",
-        description="Type of the weights on a GPU; `auto` is bfloat16 where the GPU computes in it. A CPU takes float32.",
+        description="Type of the weights on a GPU. `auto` is float32 for weights that are trained whole and for the verifier "
+        "when it scores, and bfloat16, where the GPU computes in it, for others (a base under adapters, a prover that "
+        "writes). In bfloat16 a score depends on its batch, by about 1e-2. A CPU takes float32.",
     )
     lora: LoraConfig | None = Field(
         None,
@@ -90,7 +92,8 @@ class PlayerConfig:
     )
     trainer: dict[str, Any] = Field(
         default_factory=dict,
-        description="Any other argument of the trainer's config under TRL's name (`RewardConfig`, `GRPOConfig`); it wins over ours.",
+        description="Any other argument of the trainer's config under TRL's name (`RewardConfig`, `GRPOConfig`). What a key of "
+        "the recipe sets, or the game itself relies on, is refused here.",
     )
 
 

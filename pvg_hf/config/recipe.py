@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field, TypeAdapter, model_validator
+from pydantic import Field, TypeAdapter, ValidationInfo, field_validator
 
 from pvg_hf.config import sections as s
 
@@ -39,18 +39,23 @@ class Recipe:
         description="Sections to override in single rounds, by round index from 0, e.g. `{1: {prover: {beta: 0.1}}}`.",
     )
 
-    @model_validator(mode="after")
-    def _check_rounds(self) -> "Recipe":
-        for round_index in self.rounds:
-            self.for_round(round_index)
-        return self
+    @field_validator("rounds")
+    @classmethod
+    def _check_rounds(cls, rounds: dict[int, dict[str, Any]], info: ValidationInfo) -> dict[int, dict[str, Any]]:
+        num_rounds = info.data.get("num_rounds")  # absent where it is wrong itself
+        beyond = [str(index) for index in rounds if num_rounds is not None and index >= num_rounds]
+        if beyond:
+            raise ValueError(
+                f"round {', '.join(beyond)} would never be played, as `num_rounds` is {num_rounds} and the first round is 0; "
+                "raise `num_rounds` or leave the override out"
+            )
+        return rounds
 
     def for_round(self, round_index: int) -> "Recipe":
         """The recipe with round `round_index`'s overrides applied."""
         if round_index not in self.rounds:
             return self
-        merged = merge({**self.to_dict(), "rounds": {}}, self.rounds[round_index])
-        return RECIPE_ADAPTER.validate_python(merged)
+        return RECIPE_ADAPTER.validate_python(values_of_round(self.to_dict(), self.rounds[round_index]))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, fit for YAML; `load_recipe` reads them back to an equal recipe."""
@@ -60,10 +65,17 @@ class Recipe:
 RECIPE_ADAPTER: TypeAdapter[Recipe] = TypeAdapter(Recipe)
 
 
+def values_of_round(values: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
+    """A recipe's plain values with the override of a single round."""
+    return merge({**values, "rounds": {}}, override)
+
+
 def merge(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
     """`base` with the leaves of `override` put in; neither is changed."""
     merged = dict(base)
     for key, value in override.items():
         is_section = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        if is_section and key == "noise":
+            merged[key] = s.restate_rates(merged[key], value)
         merged[key] = merge(merged[key], value) if is_section else value
     return merged

@@ -28,6 +28,7 @@ __all__ = [
     "VerifierConfig",
     "WarmupConfig",
     "WatchdogConfig",
+    "restate_rates",
 ]
 
 GoodhartAction = Annotated[
@@ -129,10 +130,16 @@ class NoiseConfig:
     rho0: FlipRate = Field(0.0, description="P(label 1 | truth 0): how often an incorrect solution is called correct.")
     rho1: FlipRate = Field(0.0, description="P(label 0 | truth 1); `rho0 + rho1` must stay below 1.")
     level: Literal["label", "pair"] = Field(
-        "label", description="Flip the labels of solutions, before pairs are built, or the order of pairs."
+        "label",
+        description="`label` flips the label of each solution by itself. `pair` leaves labels alone and turns pairs round, at "
+        "one rate (`rho0` = `rho1`), in the verifier's training.",
     )
     resample: Literal["fixed", "epoch", "step"] = Field(
-        "fixed", description="Draw once for the pool, or anew each epoch or step of the verifier's training."
+        "fixed",
+        description="`fixed` draws once. At `level: label` that is before pairs are built: they are of what the flipped labels "
+        "say, so that both sides may be correct, or incorrect. `epoch` and `step` draw anew in each of the verifier's "
+        "training, on pairs of clean labels: one flip makes a tie, which Bradley-Terry leaves out (cross-entropy learns both "
+        "labels), two turn the pair round.",
     )
 
     @model_validator(mode="after")
@@ -149,6 +156,17 @@ class NoiseConfig:
     def _as_stated(self, rate: float) -> float:
         """What follows from `epsilon` is not stated beside it, so that the written recipe can be read back."""
         return rate if self.epsilon is None else 0.0
+
+
+def restate_rates(stated: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
+    """Values of `noise` in the terms in which `override` states its rates, so that it can be put over them."""
+    has_rates = "rho0" in override or "rho1" in override
+    if override.get("epsilon") is not None and not has_rates:
+        return {key: value for key, value in stated.items() if key not in ("rho0", "rho1")}
+    epsilon = stated.get("epsilon")
+    if has_rates and "epsilon" not in override and epsilon is not None:
+        return {**stated, "epsilon": None, "rho0": epsilon, "rho1": epsilon}
+    return stated
 
 
 @section
@@ -176,7 +194,8 @@ class StoppingConfig:
         "parity for `src`, parity and incorrect for `cgc`, `goodhart` for its own, else `max_steps`.",
     )
     sneaky_incorrect_threshold: Share = Field(
-        0.95, description="For `parity_and_incorrect`: share of sneaky solutions that must be incorrect."
+        0.95,
+        description="For `parity_and_incorrect`: share of the sneaky solutions that did not fail which must be incorrect; fewer than half may fail.",
     )
     score_parity_threshold: NonNegative = Field(
         0.1, description="Parity is reached within this margin, in units of the verifier's score."

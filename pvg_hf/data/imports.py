@@ -3,7 +3,7 @@
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ def import_solutions(
     problems: Mapping[str, Dataset],
     *,
     columns: Mapping[str, str] | None = None,
+    tell: Callable[[str, str, bool], int] = lambda problem_id, solution, is_correct: int(is_correct),
     role: Role | str = Role.BASE,
     split: str = "train",
 ) -> Iterator[dict[str, Any]]:
@@ -51,8 +52,11 @@ def import_solutions(
             What the source calls our columns, e.g. `{"solution": "response", "problem": "question"}`. `problem_id` or
             `problem` tells the problem, by its id or by its text up to white space, and `solution` is the text;
             unmapped, they are looked for under these names. `label` (0, 1 or null) is read only if it is mapped, and
-            becomes what the verifier is told; else the verifier is told the grade. `prover` (who wrote the text) is
-            read only if it is mapped, and is otherwise `source`.
+            becomes what the verifier is told. `prover` (who wrote the text) is read only if it is mapped, and is
+            otherwise `source`.
+        tell (`Callable`, *optional*):
+            `(problem_id, solution, is_correct) -> label`: what the verifier is told where `label` is not mapped, e.g.
+            with noise; by default the grade.
         role (`str`, defaults to `"base"`):
             Role of all rows.
         split (`str`, defaults to `"train"`):
@@ -86,7 +90,11 @@ def import_solutions(
             prover=_text(place, row, names["prover"]) if "prover" in names else source,
             solution=solution,
             grade=grade,
-            label=_label(place, row, names["label"]) if "label" in names else int(grade.correct),
+            label=(
+                _label(place, row, names["label"])
+                if "label" in names
+                else tell(problem["problem_id"], solution, grade.correct)
+            ),
             sample_index=sample_indices[problem["problem_id"]],
             num_tokens=None,
             is_truncated=False,

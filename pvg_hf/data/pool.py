@@ -1,13 +1,14 @@
 """The pool on disk: Parquet files that appear whole or not at all and are read in bounded memory."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from datasets import Dataset, Features
 
@@ -73,7 +74,12 @@ def iterate_pool(
             yield from file.iter_batches(batch_size=ROW_GROUP_SIZE, columns=columns, use_threads=False)
 
 
-def load_pool(paths: PathLike | Sequence[PathLike], columns: Sequence[str] | None = None) -> Dataset:
+def load_pool(
+    paths: PathLike | Sequence[PathLike],
+    columns: Sequence[str] | None = None,
+    *,
+    parts: Collection[str] | None = None,
+) -> Dataset:
     """
     The rows of one or more pool files as a dataset: in memory up to 64 MiB, memory-mapped from a temporary file beyond.
 
@@ -82,6 +88,8 @@ def load_pool(paths: PathLike | Sequence[PathLike], columns: Sequence[str] | Non
             Files of one task, i.e. with the same columns.
         columns (`Sequence[str]`, *optional*):
             Columns to read, in this order; all by default.
+        parts (`Collection[str]`, *optional*):
+            Keep the rows of these parts of the split only; the others are never gathered.
 
     Raises:
         FileNotFoundError: if a file does not exist.
@@ -89,8 +97,14 @@ def load_pool(paths: PathLike | Sequence[PathLike], columns: Sequence[str] | Non
     """
     files = _as_paths(paths)
     schema = _common_schema(files, columns)
-    batches = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in iterate_pool(files, columns))
-    return spool_dataset(batches, schema)
+    batches = iterate_pool(files, columns) if parts is None else _iterate_parts(files, schema.names, parts)
+    return spool_dataset((pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches), schema)
+
+
+def _iterate_parts(paths: Sequence[Path], columns: Sequence[str], parts: Collection[str]) -> Iterator[pa.RecordBatch]:
+    wanted = pa.array(list(parts), pa.string())
+    for batch in iterate_pool(paths, list(dict.fromkeys([*columns, "part"]))):
+        yield batch.filter(pc.is_in(batch["part"], value_set=wanted)).select(list(columns))
 
 
 def _as_paths(paths: PathLike | Sequence[PathLike]) -> list[Path]:

@@ -44,14 +44,14 @@ class PairReport:
     unfilled: int = 0
     without_pair: dict[str, int] = field(default_factory=dict)
 
-    def as_metrics(self) -> dict[str, int]:
-        """Flat, e.g. `pairs/num_pairs` and `pairs/failed/NO_ANSWER`."""
+    def as_metrics(self, prefix: str = "pairs") -> dict[str, int]:
+        """Flat, e.g. `pairs/num_pairs` and `pairs/failed/NO_ANSWER`; `prefix` stands in place of `pairs`."""
         metrics: dict[str, int] = {}
         for name, value in asdict(self).items():
             if isinstance(value, dict):
-                metrics.update({f"pairs/{name}/{key}": count for key, count in sorted(value.items())})
+                metrics.update({f"{prefix}/{name}/{key}": count for key, count in sorted(value.items())})
             else:
-                metrics[f"pairs/{name}"] = value
+                metrics[f"{prefix}/{name}"] = value
         return metrics
 
     def explain_failure(self) -> str:

@@ -1,6 +1,7 @@
 """What a row of the pool holds, how a solution ended, and what its source is called."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -47,6 +48,14 @@ FAILED_OUTCOMES = frozenset({Outcome.NO_ANSWER, Outcome.TRUNCATED, Outcome.UNCER
 """Kept in the pool and counted, but never in a pair: they show how a solution failed, not that it is wrong."""
 
 
+def final_grade(grade: Grade, is_truncated: bool) -> Grade:
+    """
+    What a grade comes to once it is known whether the text was cut: a cut text has no final answer and is not correct,
+    as what it states may be the beginning of another answer (`#### 1` of `#### 18`).
+    """
+    return replace(grade, answer=None, correct=False) if is_truncated else grade
+
+
 def outcome_of(grade: Grade, is_truncated: bool) -> Outcome:
     """
     How a graded solution ended; the first rule that applies decides.
@@ -55,10 +64,12 @@ def outcome_of(grade: Grade, is_truncated: bool) -> Outcome:
         grade ([`~pvg_hf.tasks.base.Grade`]):
             What the task says of the text.
         is_truncated (`bool`):
-            Whether the text was cut at the prover's length limit. A cut text that states an answer counts as any other.
+            Whether the text was cut at the prover's length limit.
     """
+    if is_truncated:
+        return Outcome.TRUNCATED
     if grade.answer is None:
-        return Outcome.TRUNCATED if is_truncated else Outcome.NO_ANSWER
+        return Outcome.NO_ANSWER
     if grade.certified is False:
         return Outcome.UNCERTIFIED
     return Outcome.VERIFIED if grade.correct else Outcome.PROOF_INVALID
@@ -110,7 +121,7 @@ def make_solution(
         role ([`~pvg_hf.roles.Role`]), round_index (`int`), prover (`str`):
             Who wrote the solution: in which role, in which round (-1 = before the first) and under which name.
         solution (`str`), grade ([`~pvg_hf.tasks.base.Grade`]):
-            The text and its clean grade.
+            The text and its clean grade; of a cut text, the row holds its [`final_grade`].
         label (`int`, *optional*):
             What the verifier is told: 1 correct, 0 incorrect, `None` if the checker abstained.
         sample_index (`int`):
@@ -127,6 +138,7 @@ def make_solution(
     """
     if label not in (0, 1, None):
         raise ValueError(f"`label` must be 1 (correct), 0 (incorrect) or None (abstained); got {label!r}.")
+    grade = final_grade(grade, is_truncated)
     return {
         "problem_id": problem["problem_id"],
         "problem": problem["problem"],

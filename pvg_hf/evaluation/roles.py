@@ -8,13 +8,17 @@ from pvg_hf.roles import Role
 from pvg_hf.seeding import derive_seed
 
 
+def has_failed(rows: pd.DataFrame) -> pd.Series:
+    """Of each row, whether its solution was cut, has no answer or is uncertified."""
+    return rows["outcome"].isin([outcome.value for outcome in FAILED_OUTCOMES])
+
+
 def judged(rows: pd.DataFrame) -> pd.DataFrame:
     """
-    The rows whose score says something of a mistake: scored, and neither unanswered nor uncertified. A failed solution
-    is incorrect, and counts as such in the accuracy, but convinces nobody, so it is no success of a verifier to reject it.
+    The rows whose score says something of a mistake: scored and not failed. A solution that was cut or has no answer is
+    incorrect, and counts as such in the accuracy, but convinces nobody, so it is no success of a verifier to reject it.
     """
-    failed = rows["outcome"].isin([outcome.value for outcome in FAILED_OUTCOMES])
-    return rows[~failed & rows["score"].notna()]
+    return rows[~has_failed(rows) & rows["score"].notna()]
 
 
 def role_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: int) -> dict[str, Figure]:
@@ -42,7 +46,8 @@ def role_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: in
         f"truncated/{role}": rate_by_problem(rows["is_truncated"], ids),
     }
     if "lenient_correct" in rows:
-        figures[f"accuracy_lenient/{role}"] = rate_by_problem(rows["lenient_correct"], ids)
+        lenient = rows["lenient_correct"].astype(bool)  # the task's word on the text; whether it was cut is ours
+        figures[f"accuracy_lenient/{role}"] = rate_by_problem(lenient & ~rows["is_truncated"].astype(bool), ids)
     for name, cell in ((f"score/{role}_correct", scored[correct]), (f"score/{role}_incorrect", scored[~correct])):
         figures[name] = mean_by_problem(
             cell["score"], cell["problem_id"], seed=derive_seed(seed, name), num_resamples=num_resamples

@@ -27,7 +27,7 @@ TEST_COLUMNS = (
     "num_tokens",
     "is_truncated",
 )
-HELDOUT_COLUMNS = ("problem_id", "source", "correct", "outcome", "score")
+HELDOUT_COLUMNS = ("problem_id", "environment", "correct", "outcome", "score")
 
 
 def evaluate_round(
@@ -48,7 +48,8 @@ def evaluate_round(
             Test solutions in the pool's columns: this round's helpful and sneaky ones, and the base prover's in both
             roles (`round_index` -1), all scored by this round's verifier.
         heldout_rows (`pd.DataFrame`):
-            Solutions of D_V's held-out part, scored by this round's verifier, with a `source` column.
+            Solutions of D_V's held-out part, scored by this round's verifier, with the `environment` that they come from
+            (`base`, `round-000-sneaky`, ..., and `reference` where the references are the correct side of pairs).
         threshold (`float`):
             A solution is accepted when its score is strictly above it
             (see [`~pvg_hf.evaluation.verifier_quality.choose_threshold`]).
@@ -174,9 +175,9 @@ def _best_of_n(helpful: pd.DataFrame, sizes: Sequence[int], *, seed: int, num_re
 def _verifier_figures(
     heldout_rows: pd.DataFrame, threshold: float, *, seed: int, num_resamples: int
 ) -> dict[str, Figure]:
-    """Over all held-out solutions, and per source."""
+    """Over all held-out solutions, and per environment."""
     rows = judged(heldout_rows)
-    parts: Mapping[str, pd.DataFrame] = {"": rows, **{f"/{name}": part for name, part in rows.groupby("source")}}
+    parts: Mapping[str, pd.DataFrame] = {"": rows, **{f"/{name}": part for name, part in rows.groupby("environment")}}
     return {
         f"verifier_{name}{suffix}": figure
         for suffix, part in parts.items()

@@ -93,7 +93,29 @@ class _Formatter(logging.Formatter):
         return super().formatMessage(record)
 
 
-def command_line(*, without: Iterable[str] = ()) -> str:
-    """The command that started this process, without some of its options."""
+def is_launched() -> bool:
+    """Whether a launcher started this process and watches it."""
+    return _is_by_accelerate() or "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def _is_by_accelerate() -> bool:
+    return "ACCELERATE_MIXED_PRECISION" in os.environ  # which `accelerate launch` sets in any case
+
+
+def launcher() -> str:
+    """What starts such processes as this one, up to the script."""
+    if _is_by_accelerate():
+        on_cpu = " --cpu" if os.environ.get("ACCELERATE_USE_CPU") == "True" else ""
+        return f"accelerate launch{on_cpu} --num_processes {os.environ.get('WORLD_SIZE', '1')}"
+    return f"torchrun --nproc_per_node {os.environ['LOCAL_WORLD_SIZE']}" if is_launched() else "python"
+
+
+def launcher_for(num_processes: int) -> str:
+    """What starts so many processes, up to the script."""
+    return "python" if num_processes == 1 else f"accelerate launch --num_processes {num_processes}"
+
+
+def script_line(*, without: Iterable[str] = ()) -> str:
+    """The script that this process runs, with its arguments but for some options."""
     dropped = frozenset(without)
-    return shlex.join(["python", *(argument for argument in sys.argv if argument not in dropped)])
+    return shlex.join(argument for argument in sys.argv if argument not in dropped)

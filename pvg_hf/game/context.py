@@ -77,9 +77,14 @@ class PhaseContext:
             return str(self.folder.models / player), None
         return resolve_model(config.model, player), config.revision
 
-    def dtype(self, player: str) -> torch.dtype:
+    def dtype(self, player: str, *, is_precise: bool) -> torch.dtype:
+        """What a player's weights are held in; `is_precise` for weights that are trained whole, and for scores."""
         config: PlayerConfig = {"prover": self.recipe.prover, "verifier": self.recipe.verifier}[player]
-        return torch.float32 if self.processes.device.type == "cpu" else resolve_dtype(config.dtype)
+        return (
+            torch.float32
+            if self.processes.device.type == "cpu"
+            else resolve_dtype(config.dtype, is_precise=is_precise)
+        )
 
     def record(self, values: Mapping[str, Any], *, step: int | None = None, is_tracked: bool = False) -> None:
         """Add a line to the run's metrics, and tell the tracker unless it was told; without a step, at the phase's end."""

@@ -27,7 +27,7 @@ def naming_full_disk(root: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, RuntimeError, SafetensorError) as err:
-        if not _is_disk_full(err, root):
+        if not is_disk_full(err, root):
             raise
         raise DiskFullError(
             f"No room is left to write to ({root}, or the folder for temporary files): {err}. Everything that was "
@@ -35,10 +35,12 @@ def naming_full_disk(root: Path) -> Iterator[None]:
         ) from err
 
 
-def _is_disk_full(err: Exception, root: Path) -> bool:
+def is_disk_full(err: Exception, root: Path) -> bool:
+    """Whether an error comes of a full disk; `root`, a folder on it, need not be made yet."""
     if isinstance(err, OSError) and err.errno in _FULL:
         return True
     # safetensors says it in its text only; torch's archives fail alike for any reason, when they are written or read
     is_told = isinstance(err, SafetensorError) and any(f"(os error {number})" in str(err) for number in _FULL)
     has_failed_to_write = "inline_container.cc" in str(err) and "StreamReader" not in str(err)
-    return is_told or has_failed_to_write or shutil.disk_usage(root).free < _TOO_LITTLE
+    existing = next(folder for folder in (root, *root.absolute().parents) if folder.exists())
+    return is_told or has_failed_to_write or shutil.disk_usage(existing).free < _TOO_LITTLE

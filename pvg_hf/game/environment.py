@@ -7,19 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import PartialState
 
 from pvg_hf.config import Recipe
+from pvg_hf.game.console import launcher
 
 PACKAGES = ("pvg_hf", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "huggingface_hub", "numpy")
 
 
-def describe_environment(recipe: Recipe) -> dict[str, Any]:
-    """Versions, git revision, machine, threads and seed; equal bytes are promised for equal ones."""
+def describe_environment(recipe: Recipe, processes: PartialState) -> dict[str, Any]:
+    """Versions, git revision, machine, processes, threads and seed; equal bytes are promised for equal ones."""
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
         "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
         "git_revision": git_revision(),
         "machine": {"processor": platform.machine(), "system": platform.system(), "gpus": gpus},
+        "launcher": launcher(),
+        "num_processes": processes.num_processes,
+        "device": processes.device.type,
         "num_threads": torch.get_num_threads(),
         "seed": recipe.seed,
     }

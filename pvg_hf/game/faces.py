@@ -6,7 +6,7 @@ from pathlib import Path
 from accelerate import PartialState
 
 from pvg_hf.config import Recipe
-from pvg_hf.game.console import command_line
+from pvg_hf.game.console import launcher, script_line
 from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.play import play
 
@@ -21,7 +21,8 @@ def play_and_tell(recipe: Recipe, *, phase: str | None, round_index: int | None)
     try:
         folder = play(recipe, phase=phase, round_index=round_index)
     except GameInterrupted:
-        logger.warning("Stopped; everything finished is kept. Continue with the same command: %s", command_line())
+        command = f"{launcher()} {script_line()}"
+        logger.warning("Stopped; everything finished is kept. Continue with the same command: %s", command)
         return INTERRUPTED
     if PartialState().is_main_process:
         report = folder.report

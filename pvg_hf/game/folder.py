@@ -1,6 +1,7 @@
 """A run's folder: where everything is, and how a phase's results appear in it at once."""
 
 import json
+import logging
 import os
 import shutil
 import time
@@ -16,6 +17,8 @@ from safetensors import SafetensorError, safe_open
 from pvg_hf.config import Recipe, RecipeError, load_recipe
 from pvg_hf.data.schema import round_name
 from pvg_hf.roles import GAME_ROLES, Role
+
+logger = logging.getLogger(__name__)
 
 BEST_HELPFUL = "best-helpful"  # a folder beside a prover's last checkpoint
 
@@ -43,6 +46,11 @@ class RunFolder:
     @property
     def events(self) -> Path:
         return self.root / "events.jsonl"
+
+    @property
+    def environment(self) -> Path:
+        """What the run was last played with."""
+        return self.root / "run.json"
 
     @property
     def metrics(self) -> Path:
@@ -89,21 +97,40 @@ class RunFolder:
         return files
 
     def mend_events(self) -> None:
-        """Drop a last line that a crash cut short, so that the next one does not run into it."""
-        if self.events.exists():
-            text = self.events.read_bytes()
-            os.truncate(self.events, text.rfind(b"\n") + 1)
+        """Drop the lines of `events.jsonl` that cannot be read: a last one that a crash cut short, or damaged ones."""
+        if not self.events.exists():
+            return
+        lines = self.events.read_bytes().splitlines(keepends=True)
+        whole = [line for line in lines if line.endswith(b"\n") and _parse_event(line) is not None]
+        if len(whole) == len(lines):
+            return
+        if whole != lines[:-1]:
+            logger.warning("%d line(s) of %s cannot be read and are dropped.", len(lines) - len(whole), self.events)
+        write_text(self.events, b"".join(whole).decode())
+
+    def read_events(self) -> tuple[list[dict[str, Any]], int]:
+        """The lines of `events.jsonl` that can be read, and the number of others: one may be half-written just now."""
+        lines = self.events.read_bytes().splitlines() if self.events.exists() else []
+        events = [event for event in map(_parse_event, lines) if event is not None]
+        return events, len(lines) - len(events)
 
     def has_event(self, event: str, **fields: Any) -> bool:
         """Whether such a line stands in `events.jsonl`."""
         wanted = {"event": event, **fields}
-        return self.events.exists() and any(wanted.items() <= line.items() for line in read_json_lines(self.events))
+        return any(wanted.items() <= line.items() for line in self.read_events()[0])
 
     def log_event(self, event: str, **fields: Any) -> None:
         """Append a line with the time to `events.jsonl`."""
         line = json.dumps({"time": time.time(), "event": event, **fields})
         with self.events.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
+
+    def read_environment(self) -> dict[str, Any]:
+        """`run.json`; empty where it is not there or damaged, as it is written anew at every start."""
+        try:
+            return dict(json.loads(self.environment.read_bytes()))
+        except (FileNotFoundError, ValueError, TypeError):
+            return {}
 
     def read_recipe(self) -> Recipe:
         """
@@ -124,13 +151,18 @@ class RunFolder:
         write_text(self.recipe, yaml.safe_dump(recipe.to_dict(), sort_keys=False))
 
 
+def partial_of(target: Path) -> Path:
+    """Where a phase's results are written until it is finished."""
+    return target.parent / f".{target.name}.partial"
+
+
 @contextmanager
 def staged(target: Path, *, is_main: bool) -> Iterator[Path]:
     """
     A folder to write a phase's results in, which becomes `target` by one rename when the block ends well. After a crash
     the unfinished folder is handed out again, with what is in it.
     """
-    partial = target.parent / f".{target.name}.partial"
+    partial = partial_of(target)
     if is_main:
         partial.mkdir(parents=True, exist_ok=True)
     yield partial
@@ -166,29 +198,45 @@ def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, *, remedy: str | None = None) -> Any:
     """
+    Args:
+        path (`Path`):
+            The file.
+        remedy (`str`, *optional*):
+            What to do if it cannot be read; for a file of a finished phase, which is the default, to play that again.
+
     Raises:
         ValueError: if the file is missing or damaged.
     """
-    return _parse(path, json.loads)
+    return _parse(path, json.loads, remedy)
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
     """
     Raises:
-        ValueError: if the file is missing or damaged.
+        ValueError: if the file, one of a finished phase, is missing or damaged.
     """
-    return _parse(path, lambda text: [json.loads(line) for line in text.splitlines()])
+    return _parse(path, lambda text: [json.loads(line) for line in text.splitlines()], None)
 
 
-def _parse(path: Path, parse: Callable[[str], Any]) -> Any:
+def _parse(path: Path, parse: Callable[[str], Any], remedy: str | None) -> Any:
+    remedy = replay_advice(path.parent) if remedy is None else remedy
     try:
         return parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError as err:
-        raise ValueError(f"{path} is missing. {replay_advice(path.parent)}") from err
+        raise ValueError(f"{path} is missing. {remedy}") from err
     except ValueError as err:  # neither JSON nor UTF-8
-        raise ValueError(f"{path} is damaged ({err}). {replay_advice(path.parent)}") from err
+        raise ValueError(f"{path} is damaged ({err}). {remedy}") from err
+
+
+def _parse_event(line: bytes) -> dict[str, Any] | None:
+    """`None` for what is no line of an event log."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and "event" in event else None
 
 
 def replay_advice(folder: Path) -> str:

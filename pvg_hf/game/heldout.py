@@ -1,68 +1,134 @@
 """Judges a new verifier on D_V's held-out part, chooses its threshold, and refuses a degenerate one."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from datasets import Dataset
 
+from pvg_hf.data.pairs import REFERENCE
 from pvg_hf.data.pool import load_pool
-from pvg_hf.data.schema import round_name
+from pvg_hf.data.schema import Outcome, environment_name
 from pvg_hf.evaluation.intervals import rate_by_problem
-from pvg_hf.evaluation.roles import judged
+from pvg_hf.evaluation.roles import has_failed, judged
 from pvg_hf.evaluation.verifier_quality import choose_threshold
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.folder import write_json
+from pvg_hf.game.folder import partial_of, write_json
 from pvg_hf.game.players import open_scorer
+
+POOL_COLUMNS = ("problem_id", "problem", "solution", "role", "round_index", "correct", "outcome")
 
 
 class DegenerateVerifierError(ValueError):
     """A verifier that no prover should be trained against."""
 
 
-def score_heldout(context: PhaseContext, verifier: Path, pairs: Dataset) -> str:
+@dataclass(frozen=True)
+class Heldout:
     """
-    Score every held-out solution (`heldout.parquet`, with its `source`), and the held-out pairs of the mixture.
+    What a verifier is judged by.
+
+    Args:
+        rows (`pd.DataFrame`):
+            Solutions with `problem_id`, `problem`, `solution`, `correct`, `outcome` and `environment` (who wrote them).
+        pairs ([`~datasets.Dataset`]):
+            Pairs of the mixture whose order is truly that of their labels.
+    """
+
+    rows: pd.DataFrame
+    pairs: Dataset
+
+
+def read_heldout(context: PhaseContext, pairs: Dataset) -> Heldout:
+    """
+    What stands on D_V's held-out part: the pool's solutions and, where pairs take their correct side from the references,
+    those too.
+
+    Args:
+        context ([`PhaseContext`]):
+            The phase.
+        pairs ([`~datasets.Dataset`]):
+            The held-out pairs of the mixture.
+
+    Raises:
+        ValueError: if a side is missing, so that no verifier could be judged: better before the training than after it.
+    """
+    clean = pairs.filter(lambda row: row["chosen_correct"] and not row["rejected_correct"], keep_in_memory=True)
+    rows = load_pool(
+        context.folder.training_pools(context.round_index), POOL_COLUMNS, parts=("verifier_heldout",)
+    ).to_pandas()
+    rows["environment"] = [environment_name(*writer) for writer in zip(rows["round_index"], rows["role"])]
+    rows = rows.drop(columns=["round_index", "role"])
+    if context.recipe.data.correct_source != "prover":
+        rows = pd.concat([rows, _references(context)], ignore_index=True)
+    correct = rows.loc[~has_failed(rows), "correct"]
+    if correct.all() or not correct.any() or not len(clean):
+        raise ValueError(
+            f"There is nothing to judge the verifier of round {context.round_index} by on D_V's held-out part: of "
+            f"{len(rows)} solutions {len(correct)} did not fail, {correct.sum()} of these are correct, and {len(clean)} of "
+            f"{len(pairs)} pairs are truly in the order of their labels. Use more problems, raise `split.heldout_share`, "
+            "or take the correct sides from the references (`data.correct_source: dataset`)."
+        )
+    return Heldout(rows, clean)
+
+
+def _references(context: PhaseContext) -> pd.DataFrame:
+    """The reference solutions of the held-out problems, as correct rows of an environment of their own."""
+    columns = {"problem_id": "problem_id", "problem": "problem", "reference": "solution"}
+    problems = context.world.parts["verifier_heldout"].select_columns(list(columns)).to_pandas()
+    return problems.rename(columns=columns).assign(correct=True, outcome=Outcome.VERIFIED.value, environment=REFERENCE)
+
+
+def score_heldout(context: PhaseContext, verifier: Path, heldout: Heldout) -> str:
+    """
+    Score every held-out solution (`heldout.parquet`, with its `environment`), and the held-out pairs of the mixture.
 
     Raises:
         DegenerateVerifierError: if the pair accuracy does not beat `watchdogs.min_pair_accuracy`, or all scores are equal.
     """
-    scorer = open_scorer(context, verifier)
-    rows = load_pool(context.folder.training_pools(context.round_index)).to_pandas()
-    rows = rows[rows["part"] == "verifier_heldout"].reset_index(drop=True)
-    rows["score"] = scorer(rows["problem"].tolist(), rows["solution"].tolist())
-    rows["source"] = rows["round_index"].map(round_name)
-
-    clean = pairs.filter(lambda row: row["chosen_correct"] and not row["rejected_correct"], keep_in_memory=True)
-    chosen, rejected = (np.array(scorer(clean["problem"][:], clean[side][:])) for side in ("chosen", "rejected"))
-    accuracy = rate_by_problem(chosen > rejected, clean["problem_id"][:])
-    _refuse_degenerate(context, rows, accuracy.value)
-
+    scorer, pairs = open_scorer(context, verifier), heldout.pairs
+    rows = heldout.rows.assign(score=scorer(heldout.rows["problem"].tolist(), heldout.rows["solution"].tolist()))
+    chosen, rejected = (np.array(scorer(pairs["problem"][:], pairs[side][:])) for side in ("chosen", "rejected"))
+    accuracy = rate_by_problem(chosen > rejected, pairs["problem_id"][:])
     answered = judged(rows)
+    _refuse_degenerate(context, answered, accuracy.value)
+
     threshold = choose_threshold(answered["score"].to_numpy(), answered["correct"].to_numpy())
     if context.processes.is_main_process:
         rows.to_parquet(verifier / "heldout.parquet")
         write_json(verifier / "calibration.json", {"threshold": threshold, "pair_accuracy": accuracy.to_dict()})
-    context.record({"verifier/heldout_pair_accuracy": accuracy.value, "verifier/threshold": threshold})
+    context.record(
+        {
+            "verifier/heldout_pair_accuracy": accuracy.value,
+            "verifier/threshold": threshold,
+            "verifier/num_cut": scorer.num_cut,  # every process scores everything
+        }
+    )
     context.processes.wait_for_everyone()
     return f"pair accuracy {accuracy} on the held-out part of its mixture"
 
 
-def _refuse_degenerate(context: PhaseContext, rows: pd.DataFrame, pair_accuracy: float | None) -> None:
+def _refuse_degenerate(context: PhaseContext, answered: pd.DataFrame, pair_accuracy: float) -> None:
     least = context.recipe.watchdogs.min_pair_accuracy
-    if rows["score"].std() == 0:
+    if answered["score"].nunique() == 1:
         raise DegenerateVerifierError(
             f"The verifier of round {context.round_index} gives every held-out solution the same score. Train it longer "
-            "(`verifier.max_steps`), on more problems, or with another learning rate."
-        )
-    if pair_accuracy is None:
-        raise DegenerateVerifierError(
-            f"Round {context.round_index} has no held-out pair to judge the verifier by: of {len(rows)} held-out "
-            f"solutions {int(rows['correct'].sum())} are correct. Use more problems, or raise `split.heldout_share`."
+            f"(`verifier.max_steps`), on more problems, or with another learning rate. {_way_out(context)}"
         )
     if pair_accuracy < least:
         raise DegenerateVerifierError(
             f"The verifier of round {context.round_index} orders {pair_accuracy:.2f} of the held-out pairs rightly, below "
             f"`watchdogs.min_pair_accuracy` = {least}; a prover trained against it would learn nothing. Train it longer "
-            "(`verifier.max_steps`), on more problems (`data`, `bootstrap`), or with another learning rate."
+            "(`verifier.max_steps`), on more problems (`data`, `bootstrap`), or with another learning rate. "
+            f"{_way_out(context)}"
         )
+
+
+def _way_out(context: PhaseContext) -> str:
+    """How to go on with other settings, which a run does not take of what it has begun."""
+    return (
+        f"To do so in this round, delete {partial_of(context.phase.target(context.folder))} and continue the run with an "
+        f"override such as `rounds.{context.round_index}.verifier.max_steps={2 * context.recipe.verifier.max_steps}`; the "
+        "problems and `bootstrap` are one for the whole game, and changed in a run of another `name`."
+    )

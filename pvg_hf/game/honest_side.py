@@ -1,5 +1,6 @@
 """The helpful side of a game in which only the sneaky role is trained."""
 
+from pvg_hf.data.schema import Outcome, outcome_of
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.players import open_base_sampler, open_scorer
 from pvg_hf.roles import Role
@@ -14,10 +15,11 @@ def honest_side(context: PhaseContext) -> dict[str, float]:
     number = context.recipe.prover.eval_problems
     problems = context.world.parts["prover_heldout"].to_list()[:number]
     if context.recipe.data.correct_source == "dataset":
-        written = [(problem, problem["reference"]) for problem in problems]
+        written = [(problem, problem["reference"], False) for problem in problems]
     else:
         written = _base_solutions(context, problems)
-    correct = [(p, text) for p, text in written if context.world.task.grade(p, text).correct]
+    grade = context.world.task.grade
+    correct = [(p, text) for p, text, cut in written if outcome_of(grade(p, text), cut) == Outcome.VERIFIED]
     if not correct:
         context.alert("no_honest_side", "No helpful solution of the fixed side is correct; parity cannot be judged.")
         return {}
@@ -26,12 +28,13 @@ def honest_side(context: PhaseContext) -> dict[str, float]:
     return {"score/helpful_correct": sum(scores) / len(scores)}
 
 
-def _base_solutions(context: PhaseContext, problems: list[dict]) -> list[tuple[dict, str]]:
+def _base_solutions(context: PhaseContext, problems: list[dict]) -> list[tuple[dict, str, bool]]:
+    """Problem, solution, and whether that was cut."""
     sampler = open_base_sampler(context)
     prompts = [context.world.prompt(problem, Role.HELPFUL, sampler.tokenizer) for problem in problems]
     written = []
     for indices in sampler.batches(prompts):
         rngs = [[derive_rng(context.seed("honest"), problems[i]["problem_id"])] for i in indices]
         samples = sampler.sample([prompts[i] for i in indices], rngs)
-        written += [(problems[i], row[0].text) for i, row in zip(indices, samples, strict=True)]
+        written += [(problems[i], row[0].text, row[0].is_truncated) for i, row in zip(indices, samples, strict=True)]
     return written

@@ -1,5 +1,6 @@
-"""Ctrl-C and SIGTERM end a run at the next step."""
+"""Ctrl-C, SIGTERM and the end of the launcher end a run at the next step."""
 
+import os
 import signal
 import threading
 import time
@@ -8,6 +9,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 from accelerate.utils import gather_object
+
+from pvg_hf.game.console import is_launched
 
 # A launcher passes on to its processes what the terminal has sent them already: the echo is not a second request.
 ECHO_SECONDS = 1.0
@@ -18,14 +21,23 @@ class GameInterrupted(Exception):
 
 
 class StopRequest:
-    """Whether the user asked to stop. A second Ctrl-C interrupts at once."""
+    """
+    Whether the user asked to stop. A second Ctrl-C interrupts at once.
+
+    `accelerate launch` passes no signal on to a single process that it started: it just ends. So a launched process that
+    lost its parent was asked to stop as well.
+    """
 
     def __init__(self) -> None:
         self._asked_at: float | None = None
+        self._launcher = os.getppid() if is_launched() else None
 
     def is_asked(self) -> bool:
         """Whether any process was asked to stop. All processes must ask at the same place, and get the same answer."""
-        return any(gather_object([self._asked_at is not None]))
+        return any(gather_object([self._asked_at is not None or self._has_lost_launcher()]))
+
+    def _has_lost_launcher(self) -> bool:
+        return self._launcher is not None and os.getppid() != self._launcher
 
     def check(self) -> None:
         """

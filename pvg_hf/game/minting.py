@@ -9,12 +9,13 @@ from datasets import Dataset
 from tqdm.auto import tqdm
 
 from pvg_hf.data.pool import write_pool
-from pvg_hf.data.schema import make_solution, round_name, solution_features
+from pvg_hf.data.schema import final_grade, make_solution, round_name, solution_features
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.roles import Role
 from pvg_hf.sampling import Sample, Sampler
 from pvg_hf.seeding import derive_rng, derive_uniform
+from pvg_hf.tasks.base import Grade, Task
 
 Row = dict[str, Any]
 Scorer = Callable[[list[str], list[str]], list[float]]
@@ -106,7 +107,7 @@ def _rngs(context: PhaseContext, batch: Batch, problem: Row) -> list:
 def _rows(context: PhaseContext, batch: Batch, problem: Row, samples: list[Sample]) -> list[Row]:
     rows = []
     for index, sample in enumerate(samples):
-        grade = context.world.task.grade(problem, sample.text)
+        grade = grade_sample(context.world.task, problem, sample)
         rows.append(
             make_solution(
                 task=context.world.task,
@@ -124,6 +125,11 @@ def _rows(context: PhaseContext, batch: Batch, problem: Row, samples: list[Sampl
             )
         )
     return rows
+
+
+def grade_sample(task: Task, problem: Row, sample: Sample) -> Grade:
+    """The final grade of what a prover wrote."""
+    return final_grade(task.grade(problem, sample.text), sample.is_truncated)
 
 
 def cut_at_stop(sample: Sample, stop_strings: Sequence[str], tokenizer) -> Sample:

@@ -12,7 +12,7 @@ from pvg_hf.scoring import VerifierScorer
 
 def open_sampler(context: PhaseContext, source: str | Path, *, revision: str | None = None) -> Sampler:
     """A sampler of the prover at `source`."""
-    model, tokenizer = load_prover(source, revision=revision, dtype=context.dtype("prover"))
+    model, tokenizer = load_prover(source, revision=revision, dtype=context.dtype("prover", is_precise=False))
     return make_sampler(context, model.to(context.processes.device), tokenizer)
 
 
@@ -35,7 +35,7 @@ def open_base_sampler(context: PhaseContext) -> Sampler:
 
 def open_scorer(context: PhaseContext, folder: Path) -> VerifierScorer:
     """The verifier of a round as a scorer."""
-    model, tokenizer = load_verifier(folder, dtype=context.dtype("verifier"))
+    model, tokenizer = load_verifier(folder, dtype=context.dtype("verifier", is_precise=True))
     return VerifierScorer(
         model.to(context.processes.device),
         tokenizer,

@@ -2,31 +2,31 @@
 
 import tempfile
 
+import numpy as np
 from datasets import Dataset
 
 from pvg_hf.data.pool import load_pool
-from pvg_hf.data.schema import FAILED_OUTCOMES
+from pvg_hf.evaluation.roles import has_failed
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.trainer_args import MAX_SEED
 from pvg_hf.roles import Role
+from pvg_hf.seeding import derive_rng
 from pvg_hf.trainers.supervised import FineTuning, fine_tune
 
-SUPERVISED_STEPS = 20
+SUPERVISED_STEPS, BATCH_SIZE = 20, 16
 
 
 def fine_tune_on_incorrect(context: PhaseContext, model, tokenizer) -> None:
-    """Fine-tune `model` in place on incorrect, answered solutions of the pool, asked for in the sneaky role."""
-    pool = load_pool(context.folder.training_pools(context.round_index))
-    failed = {outcome.value for outcome in FAILED_OUTCOMES}
-    problems = {problem["problem_id"]: problem for problem in context.world.parts["verifier"].to_list()}
+    """Fine-tune `model` in place on incorrect solutions of the pool that did not fail, asked for in the sneaky role."""
+    problems = context.world.parts["verifier"]
+    places = {problem_id: place for place, problem_id in enumerate(problems["problem_id"])}
     rows = [
         {
-            "prompt": context.world.prompt(problems[row["problem_id"]], Role.SNEAKY, tokenizer),
+            "prompt": context.world.prompt(problems[places[row["problem_id"]]], Role.SNEAKY, tokenizer),
             "completion": row["solution"],
         }
-        for row in pool
-        if not row["correct"] and row["outcome"] not in failed and row["problem_id"] in problems
+        for row in _draw_incorrect(context)
     ]
     if not rows:
         context.alert("sneaky_collapse", "The pool holds no incorrect solution to recover with.")
@@ -36,10 +36,21 @@ def fine_tune_on_incorrect(context: PhaseContext, model, tokenizer) -> None:
         fine_tune(model, tokenizer, Dataset.from_list(rows), settings)
 
 
+def _draw_incorrect(context: PhaseContext) -> Dataset:
+    """As many incorrect solutions as the pass reads, or all where there are fewer; the pool itself stays on the disk."""
+    columns = ["problem_id", "solution", "correct", "outcome"]
+    pool = load_pool(context.folder.training_pools(context.round_index), columns, parts=("verifier",))
+    kinds = pool.select_columns(["correct", "outcome"]).to_pandas()
+    incorrect = np.flatnonzero(~kinds["correct"] & ~has_failed(kinds))
+    number = min(len(incorrect), SUPERVISED_STEPS * BATCH_SIZE * context.processes.num_processes)
+    rng = derive_rng(context.seed("recovery", "solutions"))
+    return pool.select(np.sort(rng.choice(incorrect, number, replace=False)))
+
+
 def _settings(context: PhaseContext, output_dir: str) -> FineTuning:
     return FineTuning(
         max_steps=SUPERVISED_STEPS,
-        batch_size=16,
+        batch_size=BATCH_SIZE,
         learning_rate=context.recipe.prover.learning_rate,
         max_length=context.recipe.verifier.max_length,
         seed=context.seed("recovery") % MAX_SEED,

@@ -1,51 +1,97 @@
-"""Whether a run may be continued with a recipe."""
+"""Whether a run may be continued: with this recipe, and by this number of processes."""
 
-from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from pvg_hf.config import Recipe
-from pvg_hf.game.folder import damaged_weights, replay_advice
+from pvg_hf.game.console import launcher_for
+from pvg_hf.game.folder import RunFolder, partial_of
+from pvg_hf.game.phase_record import read_record
+from pvg_hf.game.schedule import PhaseKey, schedule
 
 # What may change from one start of a run to the next: none of it touches a draw or a gradient.
 CHANGEABLE = frozenset({"num_rounds", "logging", "hub", "output_dir"})
+TRAINING = ("verifier", "prover")  # phases that go on from where they were ended
 
 
-def check_unchanged(stored: Recipe, recipe: Recipe) -> None:
+def check_recipe_of(folder: RunFolder, recipe: Recipe) -> None:
     """
+    Raises:
+        ValueError: if the run in `folder` was begun with another recipe, or with one that cannot be read.
+    """
+    if folder.recipe.exists():
+        stored = folder.read_recipe()
+        check_unchanged(stored, recipe, num_begun=_num_begun(folder, stored))
+
+
+def check_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> None:
+    """
+    Args:
+        stored ([`Recipe`]):
+            What the run was begun with.
+        recipe ([`Recipe`]):
+            What it is to be continued with.
+        num_begun (`int`):
+            Rounds of which something was played; those after them may be given other overrides.
+
     Raises:
         ValueError: with every difference, if the run was begun with another recipe; rounds may be added.
     """
-    before, now = _leaves(stored.to_dict()), _leaves(recipe.to_dict())
-    changed = [
-        f"- `{key}`: {before.get(key)!r} before, {now.get(key)!r} now"
-        for key in sorted(before.keys() | now.keys())
-        if key.split(".")[0] not in CHANGEABLE and before.get(key) != now.get(key)
-    ]
-    if now["num_rounds"] < before["num_rounds"]:
-        changed.append(f"- `num_rounds`: {before['num_rounds']} before, {now['num_rounds']} now (may only grow)")
-    if changed:
+    changes = differences(_settled(stored, num_begun), _settled(recipe, num_begun))
+    lines = [f"- `{key}`: {before!r} before, {now!r} now" for key, (before, now) in changes.items()]
+    if recipe.num_rounds < stored.num_rounds:
+        lines.append(f"- `num_rounds`: {stored.num_rounds} before, {recipe.num_rounds} now (may only grow)")
+    if lines:
         raise ValueError(
-            f"The run `{recipe.name}` was begun with another recipe:\n" + "\n".join(changed) + "\n"
-            "Continue it with the recipe in its folder, or give this one another `name`."
+            f"The run `{recipe.name}` was begun with another recipe:\n" + "\n".join(lines) + "\n"
+            "Continue it with the recipe in its folder, or give this one another `name`. Rounds that have not begun, here "
+            f"from {num_begun} on, may be changed by overrides, such as `rounds.{num_begun}.prover.beta=0.1`; a round has "
+            "begun once a folder of it stands, be it unfinished (`.round-NNN.partial`)."
         )
 
 
-def check_weights(folders: Iterable[Path]) -> None:
+def check_processes(folder: RunFolder, recipe: Recipe, num_processes: int) -> None:
     """
     Raises:
-        ValueError: if a model in one of the finished phases' folders is damaged.
+        ValueError: if a phase that trains was begun, and not finished, by another number of processes.
     """
-    for folder in folders:
-        damaged = damaged_weights(folder)
-        if damaged is not None:
-            raise ValueError(f"{damaged} is damaged or was cut short. {replay_advice(folder)}")
+    for key in schedule(recipe):
+        partial = partial_of(key.target(folder))
+        record = read_record(partial)
+        if key.name in TRAINING and record is not None and record.num_processes != num_processes:
+            raise ValueError(
+                f"Phase `{key}` was begun by {record.num_processes} process(es) and cannot go on in {num_processes}: its "
+                f"batches and checkpoints are those of {record.num_processes}. Start it by "
+                f"`{launcher_for(record.num_processes)}`, or delete {partial} to play the phase from its beginning."
+            )
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """What differs between two nestings of plain values: by `section.key`, the value before and now."""
+    old, new = _leaves(before), _leaves(now)
+    keys = sorted(old.keys() | new.keys())
+    return {key: (old.get(key), new.get(key)) for key in keys if old.get(key) != new.get(key)}
+
+
+def _settled(recipe: Recipe, num_begun: int) -> dict[str, Any]:
+    """What of a recipe may not change any more."""
+    values = {key: value for key, value in recipe.to_dict().items() if key not in CHANGEABLE}
+    return values | {"rounds": {index: value for index, value in recipe.rounds.items() if index < num_begun}}
+
+
+def _num_begun(folder: RunFolder, recipe: Recipe) -> int:
+    begun = [key.round_index for key in schedule(recipe) if key.round_index is not None and _has_begun(folder, key)]
+    return max(begun, default=-1) + 1
+
+
+def _has_begun(folder: RunFolder, key: PhaseKey) -> bool:
+    target = key.target(folder)
+    return target.exists() or partial_of(target).exists()
 
 
 def _leaves(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """`{"a": {"b": 1}}` as `{"a.b": 1}`."""
+    """`{"a": {"b": 1}}` as `{"a.b": 1}`, and nothing for an empty section."""
     leaves: dict[str, Any] = {}
     for key, value in values.items():
         path = f"{prefix}{key}"
-        leaves |= _leaves(value, f"{path}.") if isinstance(value, dict) and value else {path: value}
+        leaves |= _leaves(value, f"{path}.") if isinstance(value, dict) else {path: value}
     return leaves

@@ -8,10 +8,13 @@ import torch
 from accelerate.utils import gather_object
 from transformers import TrainerCallback
 
+from pvg_hf.data.schema import FAILED_OUTCOMES, outcome_of
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.minting import grade_sample
 from pvg_hf.game.players import make_sampler
-from pvg_hf.rewards import RELATIVE_REWARDS, correctness_gated_convincingness, load_reward
+from pvg_hf.rewards import RELATIVE_REWARDS, correctness_gated_convincingness
 from pvg_hf.roles import Role
+from pvg_hf.sampling import Sample
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.seeding import derive_rng
 from pvg_hf.trainers.prover_grpo import ProverGRPOTrainer
@@ -20,8 +23,9 @@ from pvg_hf.trainers.prover_grpo import ProverGRPOTrainer
 class BestHelpfulCallback(TrainerCallback):
     """
     Every `eval_steps`, and at the end, the prover writes helpful solutions to held-out problems; the checkpoint with the
-    highest mean reward is kept. A reward relative to the prover's own group says nothing of how good the group is, so
-    checkpoints under SRC are compared by CGC: the verifier's score where the solution is correct, else -2.
+    highest mean reward, with the trainer's own options, is kept. A reward relative to the prover's own group says nothing
+    of how good the group is, so checkpoints under SRC are compared by CGC: the verifier's score where the solution is
+    correct, else -2.
 
     Args:
         context ([`PhaseContext`]):
@@ -69,31 +73,34 @@ class BestHelpfulCallback(TrainerCallback):
         model = self.trainer.accelerator.unwrap_model(self.trainer.model)
         sampler = make_sampler(self.context, model, self.trainer.processing_class)
         prompts = [self.context.world.prompt(problem, Role.HELPFUL, sampler.tokenizer) for problem in problems]
-        found: list[tuple[int, list[str]]] = []
+        found: list[tuple[int, list[Sample]]] = []
         for number, indices in enumerate(sampler.batches(prompts)):
             if number % processes.num_processes == processes.process_index:
                 rngs = [self._rngs(problems[i]["problem_id"]) for i in indices]
                 samples = sampler.sample([prompts[i] for i in indices], rngs)
-                found += [(i, [s.text for s in row]) for i, row in zip(indices, samples, strict=True)]
-        rows = [(problems[i], text) for i, texts in sorted(gather_object(found)) for text in texts]
+                found += zip(indices, samples, strict=True)
+        written = sorted(gather_object(found), key=lambda of_problem: of_problem[0])
+        rows = [(problems[i], sample) for i, samples in written for sample in samples]
         return self._figures(rows)
 
     def _rngs(self, problem_id: str) -> list:
         path = (self.context.seed("heldout"), problem_id)  # the same draws at every step: a paired comparison
         return [derive_rng(*path, index) for index in range(self.context.recipe.prover.eval_samples)]
 
-    def _figures(self, rows: list[tuple[dict[str, Any], str]]) -> dict[str, float]:
-        grades = [self.context.world.task.grade(problem, text) for problem, text in rows]
-        scores = torch.tensor(self.scorer([problem["problem"] for problem, _ in rows], [text for _, text in rows]))
-        correct = torch.tensor([grade.correct for grade in grades])
-        answered = torch.tensor([grade.answer is not None for grade in grades])
-        name = self.context.recipe.prover.reward
-        reward = correctness_gated_convincingness if name in RELATIVE_REWARDS else load_reward(name)
-        group_size = self.context.recipe.prover.eval_samples
-        rewards = reward(scores, correct, torch.zeros_like(correct), group_size=group_size, answered=answered)
+    def _figures(self, rows: list[tuple[dict[str, Any], Sample]]) -> dict[str, float]:
+        config = self.context.recipe.prover
+        graded = [(grade_sample(self.context.world.task, problem, sample), sample) for problem, sample in rows]
+        scores = torch.tensor(self.scorer([problem["problem"] for problem, _ in rows], [s.text for _, s in rows]))
+        correct = torch.tensor([grade.correct for grade, _ in graded])
+        judged = torch.tensor([outcome_of(grade, s.is_truncated) not in FAILED_OUTCOMES for grade, s in graded])
+        is_relative = config.reward in RELATIVE_REWARDS
+        reward = correctness_gated_convincingness if is_relative else self.trainer.role_reward
+        sneaky = torch.zeros_like(correct)
+        rewards = reward(scores, correct, sneaky, group_size=config.eval_samples, answered=judged)
+        right = correct & judged
         return {
             "heldout/accuracy": correct.float().mean().item(),
             "heldout/score": scores.mean().item(),
-            "heldout/score_correct": scores[correct].mean().item() if correct.any() else None,
+            "heldout/score_correct": scores[right].mean().item() if right.any() else None,
             "heldout/selection": rewards.mean().item(),
         }

@@ -1,6 +1,5 @@
 """What stands in a run's folder, read without loading any model, also while another process plays."""
 
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -10,23 +9,17 @@ from textwrap import wrap
 from typing import Any
 
 from pvg_hf.config import Recipe
-from pvg_hf.game.folder import BEST_HELPFUL, RunFolder, damaged_weights, read_json, replay_advice
-from pvg_hf.game.resume import check_unchanged
+from pvg_hf.game.console import launcher
+from pvg_hf.game.damage import find_damage
+from pvg_hf.game.folder import BEST_HELPFUL, RunFolder, partial_of, read_json, replay_advice
+from pvg_hf.game.phase_record import read_record
+from pvg_hf.game.resume import TRAINING, check_recipe_of
 from pvg_hf.game.schedule import PhaseKey, schedule
 from pvg_hf.game.units import show_seconds
 
 WIDTH = 80
 LABEL = 12  # columns
 CELLS = (20, 10, 9)  # columns of: phase, state, time
-# What a finished phase has left at least; a prover's files depend on its adapters.
-FILES = {
-    "warmup": (),
-    "bootstrap": ("base.parquet", "test-helpful.parquet", "test-sneaky.parquet"),
-    "verifier": ("verifier_input.json", "calibration.json", "heldout.parquet"),
-    "prover": (),
-    "mint": ("sneaky.parquet", "test-helpful.parquet", "test-sneaky.parquet"),
-    "evaluate": ("metrics.json", "problems.parquet"),
-}
 
 
 @dataclass(frozen=True)
@@ -38,7 +31,7 @@ class PhaseStatus:
         state (`str`):
             `finished`, `damaged`, `begun` or `to do`.
         seconds (`float`, *optional*):
-            That it took, where the event log knows.
+            That a finished one took.
         text (`str`):
             The finished phase's summary, what is wrong with it, or how far it has come.
     """
@@ -49,71 +42,46 @@ class PhaseStatus:
     text: str = ""
 
 
-def describe_status(recipe: Recipe, command: str) -> str:
+def describe_status(recipe: Recipe, script_line: str) -> str:
     """
     Say what of a game was played.
 
     Args:
         recipe ([`Recipe`]):
             Its recipe.
-        command (`str`):
-            What continues it.
+        script_line (`str`):
+            What plays it, without what starts the processes; that is taken from the run's last start.
 
     Returns:
         `str`: lines of at most 80 columns, paths aside.
     """
     folder = RunFolder(Path(recipe.output_dir) / recipe.name)
+    command = f"{folder.read_environment().get('launcher', launcher())} {script_line}"
     if not folder.root.exists():
         return f"{folder.root} does not exist: nothing was played yet. To begin:\n  {command}"
-    events, num_unreadable = read_events(folder)
-    phases = [phase_status(folder, key, events) for key in schedule(recipe)]
+    events, num_unreadable = folder.read_events()
+    damage = find_damage(recipe, folder)
+    phases = [phase_status(folder, key, damage.get(key)) for key in schedule(recipe)]
     lines = [*_header(folder, phases), "", *_table(phases)]
-    for alert in (event for event in events if event.get("event") == "alert"):
+    for alert in (event for event in events if event["event"] == "alert"):
         lines += ["", *_wrapped(_describe_alert(alert))]
     for problem in (*_problems(folder, recipe), *_unreadable(folder, num_unreadable)):
         lines += ["", *_wrapped(f"Problem: {problem}")]
     return "\n".join([*lines, "", *_next(phases, command)])
 
 
-def read_events(folder: RunFolder) -> tuple[list[dict[str, Any]], int]:
-    """The lines of the event log that can be read, and the number of others: a line may be half-written just now."""
-    events, num_unreadable = [], 0
-    text = folder.events.read_text(encoding="utf-8", errors="replace") if folder.events.exists() else ""
-    for line in text.splitlines():
-        try:
-            events.append(dict(json.loads(line)))
-        except (ValueError, TypeError):
-            num_unreadable += 1
-    return events, num_unreadable
-
-
-def phase_status(folder: RunFolder, key: PhaseKey, events: list[dict[str, Any]]) -> PhaseStatus:
-    """How far a phase has come."""
+def phase_status(folder: RunFolder, key: PhaseKey, damage: str | None = None) -> PhaseStatus:
+    """How far a phase has come; `damage` is what is wrong with its finished folder."""
     target = key.target(folder)
-    partial = target.parent / f".{target.name}.partial"
+    partial = partial_of(target)
+    if damage is not None:
+        return PhaseStatus(key, "damaged", text=f"{damage} {replay_advice(target)}")
     if target.exists():
-        damage = _damage(key, target)
-        if damage is not None:
-            return PhaseStatus(key, "damaged", text=f"{damage} {replay_advice(target)}")
-        own = (key.name, key.round_index)
-        ends = [event for event in events if event.get("event") == "phase_finished" and _place(event) == own]
-        last = ends[-1] if ends else {}
-        return PhaseStatus(key, "finished", last.get("seconds"), last.get("summary", ""))
+        record = read_record(target)
+        return PhaseStatus(key, "finished", record and record.seconds, record.summary if record else "")
     if partial.exists():
-        return PhaseStatus(key, "begun", text=_describe_progress(partial, key.name in ("verifier", "prover")))
+        return PhaseStatus(key, "begun", text=_describe_progress(partial, key.name in TRAINING))
     return PhaseStatus(key, "to do")
-
-
-def _place(event: dict[str, Any]) -> tuple[str | None, int | None]:
-    return event.get("phase"), event.get("round")
-
-
-def _damage(key: PhaseKey, target: Path) -> str | None:
-    missing = [name for name in (*FILES[key.name], "metrics.jsonl") if not (target / name).exists()]
-    if missing:
-        return f"{', '.join(missing)} is missing."
-    damaged = damaged_weights(target)
-    return None if damaged is None else f"{damaged.name} is damaged or was cut short."
 
 
 def _describe_progress(partial: Path, trains: bool) -> str:
@@ -178,8 +146,8 @@ def _table(phases: list[PhaseStatus]) -> Iterator[str]:
 
 
 def _describe_alert(alert: dict[str, Any]) -> str:
-    name, round_index = _place(alert)
-    return f"Alert in {PhaseKey(str(name), round_index)} ({alert.get('kind')}): {alert.get('message')}"
+    place = PhaseKey(str(alert.get("phase")), alert.get("round"))
+    return f"Alert in {place} ({alert.get('kind')}): {alert.get('message')}"
 
 
 def _problems(folder: RunFolder, recipe: Recipe) -> Iterator[str]:
@@ -188,7 +156,7 @@ def _problems(folder: RunFolder, recipe: Recipe) -> Iterator[str]:
         yield f"{folder.recipe} is missing; continuing writes the recipe that was given."
         return
     try:
-        check_unchanged(folder.read_recipe(), recipe)
+        check_recipe_of(folder, recipe)
     except ValueError as err:
         yield str(err)
 

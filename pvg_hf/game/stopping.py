@@ -11,6 +11,8 @@ Rule = Callable[[Means, StoppingConfig], bool]
 
 FIRST_SHARE = 0.1  # of the planned steps in which no rule fires
 GOODHART_ACCURACY, GOODHART_WINDOW = 0.2, 80  # K24: below this over so many steps
+MAX_FAILED_SHARE = 0.5  # of the sneaky solutions; where more of them fail, those left say little of the role
+CELLS = ("score/", "accuracy/", "judged_accuracy/", "failed/")  # the figures of a step that are smoothed
 DEFAULT_RULES = {"src": "parity", "standardized_src": "parity", "cgc": "parity_and_incorrect", "goodhart": "goodhart"}
 
 
@@ -21,9 +23,10 @@ def parity(means: Means, config: StoppingConfig) -> bool:
 
 
 def parity_and_incorrect(means: Means, config: StoppingConfig) -> bool:
-    """Parity, and the sneaky role is nearly always incorrect (KL26)."""
-    incorrect = 1 - means.get("accuracy/sneaky", 1.0)
-    return parity(means, config) and incorrect >= config.sneaky_incorrect_threshold
+    """Parity, and most sneaky solutions have not failed, and those are nearly always incorrect (KL26)."""
+    incorrect = 1 - means.get("judged_accuracy/sneaky", 1.0)
+    is_judged = means.get("failed/sneaky", 1.0) < MAX_FAILED_SHARE
+    return parity(means, config) and is_judged and incorrect >= config.sneaky_incorrect_threshold
 
 
 def max_steps(means: Means, config: StoppingConfig) -> bool:
@@ -59,7 +62,7 @@ class StopRule:
 
     def update(self, step: int, figures: Means) -> bool:
         """Take in a step's figures; True when the phase should end. A cell without a solution keeps its mean."""
-        cells = {key: value for key, value in figures.items() if key.startswith(("score/", "accuracy/"))}
+        cells = {key: value for key, value in figures.items() if key.startswith(CELLS)}
         if not cells:
             return False  # a line of the log that is not a step's
         for key, value in cells.items():

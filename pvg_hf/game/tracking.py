@@ -73,4 +73,4 @@ def _run_id(folder: RunFolder) -> str:
     kept = folder.root / "tracking.json"
     if not kept.exists():
         write_json(kept, {"id": secrets.token_hex(4)})
-    return read_json(kept)["id"]
+    return read_json(kept, remedy="Delete it: the trackers then begin another run, and the game goes on.")["id"]

@@ -1,4 +1,8 @@
-"""From a player's section of the recipe to the arguments of its trainer."""
+"""
+From a player's section of the recipe to the arguments of its trainer.
+
+The settings are what keys of the recipe say and what the game relies on; `trainer` can add to them and replace none.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -16,25 +20,30 @@ MAX_SEED = 2**31  # transformers seeds NumPy's old generator, which takes 32 bit
 
 def verifier_arguments(context: PhaseContext, output: Path) -> NoisyRewardConfig:
     """The verifier's; `output` keeps its checkpoints."""
+    added = {**_of_the_machine(context), **context.recipe.verifier.trainer}
+    return NoisyRewardConfig(**added, **verifier_settings(context, output))
+
+
+def verifier_settings(context: PhaseContext, output: Path) -> dict[str, Any]:
+    """Those of the verifier's arguments that `verifier.trainer` must not have."""
     config, noise = context.recipe.verifier, context.recipe.noise
     in_trainer = noise.level == "pair" or noise.resample != "fixed"
-    return NoisyRewardConfig(
-        **{
-            "per_device_train_batch_size": config.pairs_per_step,
-            "max_length": config.max_length,
-            "loss": config.loss,
-            "correction": config.correction,
-            "center": config.center,
-            "noise_level": noise.level,
-            "noise_resample": noise.resample,
-            "noise_rho0": noise.rho0 if in_trainer else 0.0,
-            "noise_rho1": noise.rho1 if in_trainer else 0.0,
-            "rho0": noise.rho0,
-            "rho1": noise.rho1,
-            "noise_seed": context.seed("noise"),
-            **_shared_arguments(context, config, output),
-        }
-    )
+    return {
+        **_shared_settings(context, config, output),
+        "per_device_train_batch_size": config.pairs_per_step,
+        "gradient_accumulation_steps": config.gradient_accumulation_steps,
+        "max_length": config.max_length,
+        "loss": config.loss,
+        "correction": config.correction,
+        "center": config.center,
+        "noise_level": noise.level,
+        "noise_resample": noise.resample,
+        "noise_rho0": noise.rho0 if in_trainer else 0.0,
+        "noise_rho1": noise.rho1 if in_trainer else 0.0,
+        "rho0": noise.rho0,
+        "rho1": noise.rho1,
+        "noise_seed": context.seed("noise"),
+    }
 
 
 def prover_arguments(
@@ -60,56 +69,69 @@ def prover_arguments(
         threshold (`float`, *optional*):
             Score above which the round's verifier accepts.
     """
+    settings = prover_settings(context, output, *seed_path)
+    settings["acceptance_threshold"] = threshold
+    if temperature is not None:
+        settings["temperature"] = temperature
+    added = {"num_completions_to_print": 0, **_of_the_machine(context), **context.recipe.prover.trainer}
+    return ProverGRPOConfig(**added, **settings)
+
+
+def prover_settings(context: PhaseContext, output: Path, *seed_path: str) -> dict[str, Any]:
+    """Those of the prover's arguments that `prover.trainer` must not have."""
     config = context.recipe.prover
     per_process = config.prompts_per_step * config.num_generations // context.processes.num_processes
     micro_batch = min(config.micro_batch_size or per_process, per_process)
     _, revision = context.initial_model("prover")
-    return ProverGRPOConfig(
-        **{
-            "per_device_train_batch_size": micro_batch,
-            "num_generations": config.num_generations,
-            "max_completion_length": config.max_completion_length,
-            "temperature": config.temperature if temperature is None else temperature,
-            "beta": config.beta,
-            "scale_rewards": config.scale_rewards,
-            "shuffle_dataset": False,
-            "model_init_kwargs": {"revision": revision} if revision else None,  # of the KL reference
-            "reward": config.reward,
-            "reward_options": config.reward_options,
-            "max_truncated_share": context.recipe.watchdogs.max_truncated,
-            "acceptance_threshold": threshold,
-            "log_completions": context.recipe.logging.log_completions,
-            "num_completions_to_print": 0,
-            **_shared_arguments(context, config, output, *seed_path),
-            "gradient_accumulation_steps": per_process // micro_batch,
-        }
-    )
+    return {
+        **_shared_settings(context, config, output, *seed_path),
+        "per_device_train_batch_size": micro_batch,
+        "gradient_accumulation_steps": per_process // micro_batch,
+        "num_generations": config.num_generations,
+        "max_completion_length": config.max_completion_length,
+        "temperature": config.temperature,
+        "beta": config.beta,
+        "scale_rewards": config.scale_rewards,
+        "shuffle_dataset": False,
+        "model_init_kwargs": {"revision": revision} if revision else None,  # of the KL reference
+        "reward": config.reward,
+        "reward_options": config.reward_options,
+        "max_truncated_share": context.recipe.watchdogs.max_truncated,
+        "acceptance_threshold": None,
+        "log_completions": context.recipe.logging.log_completions,
+    }
 
 
-def _shared_arguments(context: PhaseContext, config: PlayerConfig, output: Path, *path: object) -> dict[str, Any]:
-    """What both trainers share; the recipe's `trainer` fields go last and win."""
-    on_gpu = context.processes.device.type == "cuda"
+def _shared_settings(context: PhaseContext, config: PlayerConfig, output: Path, *seed_path: str) -> dict[str, Any]:
     return {
         "output_dir": str(output),
-        "seed": context.seed("trainer", *path) % MAX_SEED,
+        "seed": context.seed("trainer", *seed_path) % MAX_SEED,
         "max_steps": config.max_steps,
+        "num_train_epochs": 1,  # of no effect beside `max_steps`
         "learning_rate": config.learning_rate,
         "lr_scheduler_type": config.lr_scheduler_type,
         "warmup_steps": config.warmup_steps,
         "weight_decay": config.weight_decay,
         "max_grad_norm": config.max_grad_norm,
-        "gradient_accumulation_steps": config.gradient_accumulation_steps,
         "gradient_checkpointing": config.gradient_checkpointing,
+        "activation_checkpointing": config.gradient_checkpointing,  # its new name
+        "logging_strategy": "steps",
         "logging_steps": 1,
         "logging_nan_inf_filter": False,
         "save_strategy": "steps" if config.save_steps else "no",
         "save_steps": config.save_steps or config.max_steps,
         "save_total_limit": 2,
         "save_only_model": False,
-        "use_cpu": not on_gpu,
-        "bf16": on_gpu and torch.cuda.is_bf16_supported(),
-        "dataloader_pin_memory": on_gpu,
+        "ignore_data_skip": False,
+        "eval_strategy": "no",
+        "push_to_hub": False,
+        "use_cpu": context.processes.device.type == "cpu",
         "report_to": "none",
         "disable_tqdm": not shows_progress(context.recipe),
-        **config.trainer,
     }
+
+
+def _of_the_machine(context: PhaseContext) -> dict[str, Any]:
+    """What `trainer` may say otherwise."""
+    on_gpu = context.processes.device.type == "cuda"
+    return {"bf16": on_gpu and torch.cuda.is_bf16_supported(), "dataloader_pin_memory": on_gpu}

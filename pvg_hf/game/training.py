@@ -1,7 +1,6 @@
 """Runs a trainer inside a phase: from its last checkpoint, to a graceful end, with its log as the phase's metrics."""
 
 import logging
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -195,17 +194,3 @@ class LogCallback(TrainerCallback):
         if logs and self.listener(state.global_step, logs):
             control.should_training_stop = True
             control.should_save = False  # training that goes on from a checkpoint takes a step before it can end
-
-
-class FiniteLossCallback(TrainerCallback):
-    """Ends a run whose loss or gradient is not finite, before anything is saved from it."""
-
-    def on_log(self, args, state, control, logs: Mapping[str, Any] | None = None, **kwargs):
-        names = {"loss": "loss"} if args.fp16 else {"loss": "loss", "grad_norm": "gradient's norm"}
-        for key, name in names.items():  # in float16 a step of infinite gradients is left out and the scale lowered
-            value = (logs or {}).get(key, 0.0)
-            if not math.isfinite(value):
-                raise FloatingPointError(
-                    f"The {name} of step {state.global_step} is {value}. Lower `learning_rate` or `max_grad_norm`, or "
-                    "compute in float32; the phase starts from its last checkpoint when the run is continued."
-                )

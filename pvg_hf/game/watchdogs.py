@@ -21,17 +21,21 @@ class Watchdogs:
             Window, thresholds and what to do.
         alert (`Callable`):
             `(kind, message)`.
+        fixed (`Mapping[str, float]`, *optional*):
+            Means of a side that is not trained in this phase; the score gap is taken from its `score/helpful_correct`.
     """
 
-    def __init__(self, config: WatchdogConfig, alert: Alert):
+    def __init__(self, config: WatchdogConfig, alert: Alert, fixed: Mapping[str, float] | None = None):
         self.config = config
         self.has_collapsed = False
         self.is_goodharting = False
         self._alert = alert
+        self._fixed = dict(fixed or {})
         self._windows: dict[str, deque[float]] = {}
 
     def update(self, step: int, figures: Mapping[str, float]) -> bool:
         """Take in a step's figures; True when the phase should end."""
+        figures = self._with_gap(figures)
         for key in ("valid_sneaky", "score_gap", "exploit_rate", "score_correctness_correlation"):
             if key in figures:
                 self._windows.setdefault(key, deque(maxlen=self.config.window)).append(figures[key])
@@ -39,6 +43,11 @@ class Watchdogs:
         self._watch_goodharting(step)
         collapse_ends = self.has_collapsed and self.config.collapse_recovery != "none"
         return collapse_ends or (self.is_goodharting and self.config.goodharting == "stop")
+
+    def _with_gap(self, figures: Mapping[str, float]) -> Mapping[str, float]:
+        """A step's figures with its score gap, also where only one side of it is of the step."""
+        sneaky, helpful = figures.get("score/sneaky_incorrect"), self._fixed.get("score/helpful_correct")
+        return figures if sneaky is None or helpful is None else {**figures, "score_gap": helpful - sneaky}
 
     def _watch_collapse(self, step: int) -> None:
         valid = self._window("valid_sneaky")

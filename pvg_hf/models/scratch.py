@@ -1,14 +1,14 @@
 """A language model made from a configuration, with a tokenizer trained on the task's own texts."""
 
 import inspect
-from collections.abc import Iterable
-from difflib import get_close_matches
+from collections.abc import Iterable, Iterator
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
 from pvg_hf.config.sections import ScratchConfig
+from pvg_hf.suggestions import suggest
 
 PAD, END = "<pad>", "</s>"
 _OF_THE_TOKENIZER = ("vocab_size", "pad_token_id", "eos_token_id", "bos_token_id")
@@ -32,7 +32,8 @@ def make_model(
         ValueError: if the configuration does not know an argument of the recipe, or the architecture is unknown or no
             causal language model.
     """
-    _check_config(config)
+    if mistakes := list(scratch_mistakes(config)):
+        raise ValueError(" ".join(mistakes))
     tokenizer = train_tokenizer(texts, config.vocab_size)
     ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
     settings = {"tie_word_embeddings": True, **config.config, "vocab_size": len(tokenizer), **ids}
@@ -42,21 +43,20 @@ def make_model(
         return AutoModelForCausalLM.from_config(model_config), tokenizer
 
 
-def _check_config(config: ScratchConfig) -> None:
-    """transformers keeps unknown arguments of a configuration without a word."""
+def scratch_mistakes(config: ScratchConfig) -> Iterator[str]:
+    """What of a configuration transformers does not know: it keeps unknown arguments without a word."""
     if config.model_type not in CONFIG_MAPPING:
-        raise ValueError(_unknown(f"architecture `{config.model_type}`", config.model_type, list(CONFIG_MAPPING)))
+        yield f"Unknown architecture `{config.model_type}`. {suggest(config.model_type, CONFIG_MAPPING)}"
+        return
     config_class = CONFIG_MAPPING[config.model_type]
-    known = [*inspect.signature(config_class).parameters, *config_class.attribute_map]
+    known = {*inspect.signature(config_class).parameters, *config_class.attribute_map}.difference(_OF_THE_TOKENIZER)
     for key in config.config:
         if key in _OF_THE_TOKENIZER:
-            raise ValueError(f"`{key}` in `scratch.config` is the tokenizer's to set; leave it out.")
-        if key not in known:
-            raise ValueError(_unknown(f"argument `{key}` of the architecture `{config.model_type}`", key, known))
-
-
-def _unknown(what: str, name: str, known: list[str]) -> str:
-    return f"Unknown {what}. Did you mean `{get_close_matches(name, known, n=1, cutoff=0)[0]}`?"
+            yield f"`{key}` in `scratch.config` is the tokenizer's to set; leave it out."
+        elif key not in known:
+            yield (
+                f"Unknown argument `{key}` of the architecture `{config.model_type}`. {suggest(key, sorted(known))}"
+            )
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenizerFast:

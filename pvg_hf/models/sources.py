@@ -18,10 +18,21 @@ def resolve_model(model: str, player: str) -> str:
     return str(files("pvg_hf").joinpath("assets", PACKAGED[player]))
 
 
-def resolve_dtype(dtype: str) -> torch.dtype:
-    """`auto` is bfloat16 on a GPU that computes in it, float32 elsewhere."""
+def resolve_dtype(dtype: str, *, is_precise: bool) -> torch.dtype:
+    """
+    What weights are held in.
+
+    Args:
+        dtype (`str`):
+            `float32`, `bfloat16`, or `auto`: bfloat16 on a GPU that computes in it, and float32 elsewhere.
+        is_precise (`bool`):
+            Whether `auto` is float32 in any case: for weights that are trained, most of whose updates bfloat16 would
+            round away, and for scores, which in bfloat16 depend on the batch that they are computed in.
+    """
     if dtype != "auto":
         return {"float32": torch.float32, "bfloat16": torch.bfloat16}[dtype]
+    if is_precise:
+        return torch.float32
     return torch.bfloat16 if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else torch.float32
 
 

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from jinja2 import StrictUndefined, TemplateError
-from jinja2.sandbox import SandboxedEnvironment
+from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
+from pvg_hf.templates import compile_template
+
 _FILE = "verifier_input.json"
-_ENVIRONMENT = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class VerifierInput:
 
     def render(self, problem: str, solution: str) -> str:
         """The text that the verifier reads, without the end token."""
-        return _ENVIRONMENT.from_string(self.template).render(problem=problem, solution=solution)
+        return compile_template(self.template).render(problem=problem, solution=solution)
 
     def encode(self, tokenizer: PreTrainedTokenizerBase, problems: list[str], solutions: list[str]) -> list[list[int]]:
         """
@@ -49,7 +49,7 @@ class VerifierInput:
         Raises:
             ValueError: if the tokenizer does not know the end token.
         """
-        template = _ENVIRONMENT.from_string(self.template)
+        template = compile_template(self.template)
         texts = [template.render(problem=p, solution=s) for p, s in zip(problems, solutions, strict=True)]
         if not texts:
             return []

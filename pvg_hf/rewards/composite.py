@@ -1,11 +1,11 @@
 """Rewards made of several signals: tests, a certificate, dissimilarity and the verifier's acceptance."""
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 
 import torch
 
 from pvg_hf.rewards.inputs import read_flags, read_scores
+from pvg_hf.suggestions import suggest
 
 SIGNALS = ("test_pass_rate", "certified", "dissimilarity", "acceptance_prob")
 
@@ -119,8 +119,7 @@ def _read_signal(name: str, signal: torch.Tensor, scores: torch.Tensor) -> torch
 def _check_names(names: Iterable[str], signals: Mapping[str, torch.Tensor]) -> None:
     for name in names:
         if name not in SIGNALS:
-            closest = get_close_matches(name, SIGNALS, n=1, cutoff=0)[0]
-            raise ValueError(f"Unknown signal `{name}`; known are {', '.join(SIGNALS)}. Did you mean `{closest}`?")
+            raise ValueError(f"Unknown signal `{name}`. {suggest(name, SIGNALS)}")
         if name not in signals:
             source = "similarity" if name == "dissimilarity" else name
             raise ValueError(f"Signal `{name}` has a weight or a gate, but `{source}` was not given.")

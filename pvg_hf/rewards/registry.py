@@ -1,12 +1,11 @@
 """Rewards by the names that recipes give them."""
 
-from difflib import get_close_matches
-
 from pvg_hf.extensions import load_extension
 from pvg_hf.rewards.baselines import acceptance, correctness_only, goodhart
 from pvg_hf.rewards.gated import correctness_gated_convincingness
 from pvg_hf.rewards.inputs import RewardFunction
 from pvg_hf.rewards.relative import signed_relative_convincingness, standardized_relative_convincingness
+from pvg_hf.suggestions import suggest
 
 REWARDS: dict[str, RewardFunction] = {
     "src": signed_relative_convincingness,
@@ -40,10 +39,9 @@ def load_reward(name_or_spec: str) -> RewardFunction:
     if ":" in name_or_spec:
         return _load_own_reward(name_or_spec)
     if name_or_spec not in REWARDS:
-        closest = get_close_matches(name_or_spec.lower(), REWARDS, n=1, cutoff=0)[0]
         raise ValueError(
-            f"Unknown reward `{name_or_spec}`; known are {', '.join(REWARDS)}, or `package.module:Name` of your own. Did "
-            f"you mean `{closest}`?"
+            f"Unknown reward `{name_or_spec}`. {suggest(name_or_spec, REWARDS)} A reward of your own is named as "
+            "`package.module:Name`."
         )
     return REWARDS[name_or_spec]
 

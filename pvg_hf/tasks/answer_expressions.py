@@ -8,6 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from mpmath import mpc, mpf
     from sympy import Basic
 
 _MAX_CHARS = 60
@@ -26,7 +27,7 @@ _ALLOWED = re.compile(
     re.ASCII,
 )
 _COMMAND = re.compile(r"\\[A-Za-z]+|sqrt|pi")
-_AMBIGUOUS = re.compile(r"\d\s*[eE]\s*[+-]?\d|\d\s+\d", re.ASCII)  # 2e9, and 1 234
+_AMBIGUOUS = re.compile(r"\d\s*[eE]\s*[+-]?\d|\d\s+\d|\.\d*\.", re.ASCII)  # 2e9, 1 2345, and 3.14.15
 _POWER = re.compile(r"\^\s*(?:\{([^{}^]*)\}|\(([^()^]*)\)|(-?\d+))(?!\s*\^)", re.ASCII)
 _DECIMAL = re.compile(r"(\d*)\.(\d+)", re.ASCII)
 _INTEGER = re.compile(r"\s*-?\d+\s*", re.ASCII)
@@ -63,6 +64,37 @@ def to_expression(value: Fraction) -> "Basic":
     from sympy import Rational
 
     return Rational(value.numerator, value.denominator)
+
+
+def is_number_expression(text: str) -> bool:
+    r"""Whether a text is an expression of one real number: `2\sqrt{3}`, `5 + 3`; no letter (not even `e`), no list."""
+    expression = parse_expression(text)
+    if expression is None:
+        return False
+    from mpmath import mpf
+
+    try:
+        return isinstance(_rounded(expression), mpf)
+    except ZeroDivisionError:
+        return False
+
+
+def _rounded(expression: "Basic") -> "mpf | mpc | None":
+    """The value to 15 digits; `None` where something else than sums, products and powers of numbers is in it."""
+    # sympy's own `is_real` and `evalf` raise errors of many types where a division by zero is hidden.
+    from mpmath import fprod, fsum, mpf, pi, power
+    from sympy import Add, Mul, Pow, Rational, S
+
+    if isinstance(expression, Rational):
+        return mpf(expression.p) / expression.q
+    if expression is S.Pi:
+        return +pi
+    values = [_rounded(argument) for argument in expression.args]
+    if None in values or not isinstance(expression, Add | Mul | Pow):
+        return None
+    if isinstance(expression, Pow):
+        return power(*values)
+    return fsum(values) if isinstance(expression, Add) else fprod(values)
 
 
 def expressions_equal(first: "Basic", second: "Basic") -> bool:

@@ -4,28 +4,39 @@ import re
 from fractions import Fraction
 from typing import NamedTuple
 
-_INTEGER = r"(?:\d{1,3}(?:,\d{2,3})*,\d{3}|\d+)"  # 1,234,567 and 12,34,567 (Indian grouping), not 1,23
-_DECIMAL = rf"(?:{_INTEGER}(?:\.\d*)?|\.\d+)"
-_CURRENCY = r"(?:(?:US|CA|AU)?\$|[€£¥₹₱₩]|(?:USD|EUR|GBP|Rs\.?)(?=[\s\d]))?"
-_NUMBER = re.compile(
-    rf"(?P<sign>[+-]?)\s*{_CURRENCY}\s*(?P<inner_sign>[+-]?)\s*"
-    rf"(?:(?P<whole>{_INTEGER})\s+(?:and\s+)?)?(?P<numerator>{_DECIMAL})(?:\s*/\s*(?P<denominator>{_DECIMAL}))?"
-    # At most three digits of exponent: 10**999 is cheap to write out, 10**999999999 is not.
-    r"(?:[eE](?P<exponent>[+-]?\d{1,3})|\s*(?:\*|x|\\times|\\cdot)\s*10\s*\^\s*\{?(?P<power>[+-]?\d{1,3})\}?)?"
-    r"(?P<unit>.*)",
-    re.ASCII | re.DOTALL,
-)
-_FRACTION = re.compile(rf"\\frac\s*(?:\{{\s*({_DECIMAL})\s*\}}\s*\{{\s*({_DECIMAL})\s*\}}|(\d)\s*(\d))", re.ASCII)
-_SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
-_SCALE = re.compile(rf"\s*({'|'.join(_SCALES)})s?\b", re.IGNORECASE)
+from pvg_hf.tasks.answer_text import VULGAR_FRACTIONS, last_match, plain_signs
+from pvg_hf.tasks.answer_words import MAX_UNIT_CHARS, changes_number, is_unit, without_unit_powers
 
-_MAX_UNIT_CHARS = 100
-_UNIT = re.compile(r"(?:[^\W\d_]|[%°$¢€£¥₹₱₩.,;:'\"\u2019()/\s-])*")  # letters and signs, no digit
-_UNIT_POWER = re.compile(r"(?<=[^\W\d_)])\s?\^(?:[23]|\{[23]\})")  # cm^2
-_WORD = re.compile(r"[^\W\d_]+")
-_UNIT_LETTERS = frozenset("mgshlLCF")
-_ATTACHED_VARIABLES = re.compile(r"[xyzabn]{1,3}\b")
-_MATH_NAMES = frozenset({"pi", "sqrt", "sin", "cos", "tan", "log", "ln", "exp"})
+MAX_NUMBER_CHARS = 4300  # the longest integer that Python reads
+
+# 1,234,567 and 12,34,567 (Indian grouping) and 1 234 567, not 1,23. A group starts no number: scanning stays linear.
+_INTEGER = r"(?:(?<!\d,)\d{1,3}(?:,\d{2,3})*,\d{3}(?!\d)|(?<!\d )\d{1,3}(?: \d{3})+(?!\d)|\d+)"
+_DECIMAL = rf"(?:{_INTEGER}(?:\.\d*)?|(?<![\w.])\.\d+)"
+_CURRENCY = r"(?:(?:US|CA|AU)?\$|[€£¥₹₱₩]|(?:USD|EUR|GBP|Rs\.?)(?=[ \d]))"
+_MAGNITUDE = (
+    rf"(?:(?<!\d)(?<!\d ){_CURRENCY} ?(?P<inner_sign>[+-]?) ?)?"  # not that of `20$ - 5`
+    rf"(?:(?P<whole>{_INTEGER}) (?:and )?(?=\d{{1,2}} ?/ ?[1-9]))?"
+    rf"(?P<numerator>{_DECIMAL})(?: ?/ ?(?P<denominator>{_DECIMAL}))?"
+    # At most three digits of exponent: 10**999 is cheap to write out, 10**999999999 is not.
+    r"(?:[eE](?P<exponent>[+-]?\d{1,3})(?!\d)| ?(?:\*|\\times|\\cdot) ?10 ?\^ ?\{?(?P<power>[+-]?\d{1,3})(?!\d)\}?)?"
+)
+_ALONE = re.compile(rf"(?P<sign>[+-]?) ?{_MAGNITUDE}(?P<rest>.*)", re.ASCII | re.DOTALL)
+_IN_TEXT = re.compile(
+    # Only a piece of something else: of `3.14.15`, `1e9999`, `2^5`.
+    r"(?P<is_piece>(?<=\d)(?:\.|[eE][+-]?)|\^ ?[{(]?)?"
+    # A minus counts where it cannot be a subtraction, or the dash of a list.
+    rf"(?P<sign>(?<![\w)\]}}.%$€£])-|(?<=[=(:]) ?- )?{_MAGNITUDE}",
+    re.ASCII,
+)
+_DIGIT = re.compile(rf"[0-9{VULGAR_FRACTIONS}]")
+_POWER_SIGN = re.compile(r" ?\^")
+
+_FRACTION = re.compile(rf"\\frac\s*(?:\{{\s*({_DECIMAL})\s*\}}\s*\{{\s*({_DECIMAL})\s*\}}|(\d)\s*(\d))", re.ASCII)
+_BEFORE_FRACTION = re.compile(r"(?<=\d)\s*(?=\\frac)", re.ASCII)
+_AND_A_HALF = re.compile(r"(?<=\d) and a half(?![\w-])", re.ASCII | re.IGNORECASE)
+
+_SCALES = {"hundred": 2, "thousand": 3, "lakh": 5, "million": 6, "crore": 7, "billion": 9, "trillion": 12}
+_SCALE = re.compile(rf"[ -]?({'|'.join(_SCALES)})s?\b", re.IGNORECASE)
 
 
 class Number(NamedTuple):
@@ -48,55 +59,78 @@ def read_number(text: str) -> Number | None:
     Read a text that is one number and at most a currency sign before it and a unit after it.
 
     A percent sign is a unit like any other (`50%` is 50), and so is a currency (`50 cents` is 50). The words hundred to
-    trillion multiply. A letter that may be a variable (`2x`) is no unit, and neither is anything with a digit in it
-    (`18 or 20`), powers of a unit aside.
+    trillion multiply. A letter that may be a variable (`2x`) is no unit, and neither is anything with another number in
+    it, in digits or in words (`18 or 20`, `2 thirds`), powers of a unit aside.
+
+    Args:
+        text (`str`):
+            As [`plain_text`] gives it, of at most `MAX_NUMBER_CHARS` characters.
 
     Returns:
         `Number`, or `None` if the text is anything else.
     """
-    match = _NUMBER.fullmatch(_FRACTION.sub(r" \1\3/\2\4 ", text).strip())
+    match = _ALONE.fullmatch(_plain_fractions(text).strip())
     if match is None:
         return None
-    exponent, unit = _exponent(match)
-    parts = [match[name] and _plain_decimal(match[name]) for name in ("whole", "numerator", "denominator")]
-    has_bad_form = (parts[0] and not parts[2]) or (exponent and parts[2])  # `18 20`, and `1/2 million`
-    if has_bad_form or not _is_unit(unit):
+    exponent, unit = _exponent(match, match["rest"])
+    return _assemble(match, exponent) if is_unit(unit) else None
+
+
+def last_number(text: str) -> Number | None:
+    """
+    Read the last number that stands anywhere in `text`, of any length.
+
+    Returns:
+        `Number`, or `None` if there is none, or the last one is a piece of something else (`3.14.15`, `2^5`) or changed
+        by the words right after it (`2 thirds`, `18 minus three`).
+    """
+    digit = last_match(_DIGIT, text)
+    if digit is None:
         return None
-    return _assemble(match["sign"] + match["inner_sign"], *parts, exponent)
+    # Twice the longest number, since signs may shrink.
+    nearby = text[max(0, digit.end() - 2 * MAX_NUMBER_CHARS) : digit.end() + MAX_UNIT_CHARS]
+    nearby = without_unit_powers(_plain_fractions(plain_signs(nearby)))
+    match = last_match(_IN_TEXT, nearby)
+    if match is None or match["is_piece"] or len(match[0]) > MAX_NUMBER_CHARS:
+        return None
+    after = nearby[match.end() :]
+    exponent, rest = _exponent(match, after)
+    is_changed = _POWER_SIGN.match(rest) or changes_number(rest, after_scale=rest != after)
+    return None if is_changed else _assemble(match, exponent)
 
 
-def _exponent(match: re.Match[str]) -> tuple[int, str]:
-    """The power of ten from `e3`, `* 10^3` and `thousand` together, and what is left of the unit."""
-    exponent, unit = int(match["exponent"] or match["power"] or 0), match["unit"]
+def _plain_fractions(text: str) -> str:
+    r"""`1\frac12` and `1 and a half` to `1 1/2`."""
+    text = _FRACTION.sub(r"\1\3/\2\4 ", _BEFORE_FRACTION.sub(" ", text))
+    return _AND_A_HALF.sub(" 1/2", text)
+
+
+def _exponent(match: re.Match[str], rest: str) -> tuple[int, str]:
+    """The power of ten from `e3`, `* 10^3` and `thousand` together, and what is left of the text after the number."""
+    exponent = int(match["exponent"] or match["power"] or 0)
     for _ in range(2):  # `2 hundred thousand`
-        scale = _SCALE.match(unit)
+        scale = _SCALE.match(rest)
         if scale is not None:
-            exponent, unit = exponent + _SCALES[scale[1].lower()], unit[scale.end() :]
-    return exponent, unit
+            exponent, rest = exponent + _SCALES[scale[1].lower()], rest[scale.end() :]
+    return exponent, rest
 
 
 def _plain_decimal(text: str) -> str:
     """`1,234.` to `1234`, `.5` to `0.5`, `007` to `7`."""
-    integer, _, decimals = text.replace(",", "").partition(".")
+    integer, _, decimals = text.replace(",", "").replace(" ", "").partition(".")
     return (integer.lstrip("0") or "0") + (f".{decimals}" if decimals else "")
 
 
-def _assemble(sign: str, whole: str | None, numerator: str, denominator: str | None, exponent: int) -> Number | None:
-    value = Fraction(numerator) * Fraction(10) ** exponent
-    if denominator is not None:
-        if Fraction(denominator) == 0:
-            return None
-        value /= Fraction(denominator)
-    value += int(whole or 0)
+def _assemble(match: re.Match[str], exponent: int) -> Number | None:
+    """The number of a match; `None` for a division by zero, and for `1/2 million`, which may be either."""
+    whole, numerator, denominator = (
+        match[name] and _plain_decimal(match[name]) for name in ("whole", "numerator", "denominator")
+    )
+    if denominator is not None and (exponent or Fraction(denominator) == 0):
+        return None
+    value = Fraction(numerator) * Fraction(10) ** exponent / Fraction(denominator or 1) + int(whole or 0)
     text = (f"{whole} " if whole else "") + numerator
     text += f"/{denominator}" if denominator else ""
     text += f"e{exponent}" if exponent else ""
-    return Number(f"-{text}", -value) if sign.count("-") == 1 and value else Number(text, value)
-
-
-def _is_unit(text: str) -> bool:
-    text = _UNIT_POWER.sub("", text)
-    if len(text) > _MAX_UNIT_CHARS or _UNIT.fullmatch(text) is None or _ATTACHED_VARIABLES.match(text):
-        return False
-    words = _WORD.findall(text)
-    return not words or any(word in _UNIT_LETTERS or (len(word) > 1 and word not in _MATH_NAMES) for word in words)
+    is_negative = ((match["sign"] or "") + (match["inner_sign"] or "")).count("-") == 1
+    return Number(f"-{text}", -value) if is_negative and value else Number(text, value)

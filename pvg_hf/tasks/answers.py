@@ -2,9 +2,9 @@
 
 import re
 
-from pvg_hf.tasks.answer_expressions import expressions_equal, parse_expression, to_expression
-from pvg_hf.tasks.answer_numbers import read_number
-from pvg_hf.tasks.answer_text import last_match, last_number_text, plain_text, right_hand_side
+from pvg_hf.tasks.answer_expressions import expressions_equal, is_number_expression, parse_expression, to_expression
+from pvg_hf.tasks.answer_numbers import MAX_NUMBER_CHARS, last_number, read_number
+from pvg_hf.tasks.answer_text import answer_side, last_match, plain_text
 from pvg_hf.tasks.base import Grade
 
 ANSWER_FORMATS = ("strict", "lenient")
@@ -14,7 +14,6 @@ _MARK = re.compile(
     re.MULTILINE,
 )
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
-_MAX_ANSWER_CHARS = 4300  # the longest integer that Python reads
 
 
 def extract_answer(text: str) -> str | None:
@@ -40,11 +39,7 @@ def extract_answer(text: str) -> str | None:
 
 def extract_last_number(text: str) -> str | None:
     """The final answer by its mark (see [`extract_answer`]), or else the last number that stands in `text`."""
-    answer = extract_answer(text)
-    if answer is not None:
-        return answer
-    number = last_number_text(text)
-    return None if number is None else normalize_answer(number)
+    return extract_answer(text) or _last_number_text(text)
 
 
 def normalize_answer(text: str) -> str | None:
@@ -53,9 +48,9 @@ def normalize_answer(text: str) -> str | None:
 
     Normalising twice changes nothing.
     """
-    if len(text) > _MAX_ANSWER_CHARS:
+    if len(text) > MAX_NUMBER_CHARS:
         return None
-    answer = right_hand_side(plain_text(text))
+    answer = answer_side(plain_text(text))
     if answer is None:
         return None
     number = read_number(answer)
@@ -96,6 +91,11 @@ def _values_equal(first: str, second: str) -> bool:
     return None not in expressions and expressions_equal(*expressions)
 
 
+def is_numeric(answer: str) -> bool:
+    r"""Whether an answer, as extracted, is one real number (`18`, `2\sqrt{3}`) rather than a letter, a list or a pair."""
+    return read_number(answer) is not None or is_number_expression(answer)
+
+
 def reference_answer(reference: str) -> str:
     """
     The final answer of a problem's `reference`, a solution text or a bare answer.
@@ -128,7 +128,8 @@ def grade_answer(solution: str, reference: str, answer_format: str = "strict") -
 
     Args:
         solution (`str`):
-            Any text; one without a readable answer is incorrect, never an error.
+            Any text; one without a readable answer is incorrect, never an error. Where the reference's answer is a
+            number, only a number is an answer: `x` and `18, 20` are none.
         reference (`str`):
             A correct solution's text, or a bare answer.
         answer_format (`str`, defaults to `"strict"`):
@@ -142,8 +143,11 @@ def grade_answer(solution: str, reference: str, answer_format: str = "strict") -
     """
     check_answer_format(answer_format)
     expected = reference_answer(reference)
-    lenient = extract_last_number(solution)
-    answer = lenient if answer_format == "lenient" else extract_answer(solution)
+    strict = extract_answer(solution)
+    if strict is not None and is_numeric(expected) and not is_numeric(strict):
+        strict = None
+    lenient = strict or _last_number_text(solution)
+    answer = lenient if answer_format == "lenient" else strict
     return Grade(
         answer=answer,
         correct=answers_equal(answer, expected),
@@ -151,10 +155,15 @@ def grade_answer(solution: str, reference: str, answer_format: str = "strict") -
     )
 
 
+def _last_number_text(text: str) -> str | None:
+    number = last_number(text)
+    return number and number.text
+
+
 def _in_box(text: str, start: int) -> str | None:
     """The text from `start` to the brace that closes the box; `None` if it is never closed or too long."""
     depth = 1
-    for brace in _BRACE.finditer(text, start, start + _MAX_ANSWER_CHARS):
+    for brace in _BRACE.finditer(text, start, start + MAX_NUMBER_CHARS):
         depth += {"{": 1, "}": -1}.get(brace[0], 0)
         if depth == 0:
             return text[start : brace.start()]

@@ -2,23 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, get_args
 
-from jinja2 import StrictUndefined, Template, TemplateError, meta
-from jinja2.sandbox import SandboxedEnvironment
+from jinja2 import TemplateError
 
 from pvg_hf.roles import Role
 from pvg_hf.tasks.answers import reference_answer
 from pvg_hf.tasks.base import Problem, Task
+from pvg_hf.templates import compile_template, outside_variables
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 SneakySees = Literal["nothing", "reference_answer", "honest_solution"]
 
-# Templates may come from a stranger's recipe: the sandbox keeps them from Python's internals.
-_ENVIRONMENT = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
 _HINTS = ("reference_answer", "honest_solution")
 
 
@@ -106,9 +103,9 @@ class PromptBuilder:
         examples = self.task.few_shot_examples[: self.few_shot]
         hints = self._hints(problem, role, honest_solution)
         try:
-            return _compile(self.templates[role]).render(
-                variables, problem=problem["problem"], examples=examples, **hints
-            )
+            # Compiled here rather than kept in the builder, which can so be pickled by `datasets`.
+            template = compile_template(self.templates[role])
+            return template.render(variables, problem=problem["problem"], examples=examples, **hints)
         except TemplateError as err:
             raise ValueError(f"The prompt template of role `{role}` cannot be rendered: {err.message}.") from err
 
@@ -145,17 +142,10 @@ def _role(name: Role | str) -> Role:
 
 
 def _variables(template: str, role: Role) -> set[str]:
-    """The variables that a template takes from outside, without running it."""
     try:
-        return meta.find_undeclared_variables(_ENVIRONMENT.parse(template))
+        return outside_variables(template)
     except TemplateError as err:
         raise ValueError(f"The prompt template of role `{role}` is broken: {err.message}.") from err
-
-
-@lru_cache(maxsize=64)
-def _compile(template: str) -> Template:
-    # Compiled here rather than kept in the builder, which can so be pickled by `datasets`.
-    return _ENVIRONMENT.from_string(template)
 
 
 def _adds_bos(tokenizer: "PreTrainedTokenizerBase") -> bool:

@@ -1,11 +1,10 @@
 """Tasks by name."""
 
 import inspect
-from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any
 
 from pvg_hf.extensions import load_extension
+from pvg_hf.suggestions import suggest
 from pvg_hf.tasks.base import Task
 
 TASKS = {
@@ -45,8 +44,7 @@ def load_task(name: str, **options: Any) -> Task:
 def _find_class(name: str) -> type[Task]:
     if ":" not in name and name not in TASKS:
         raise ValueError(
-            f"Unknown task `{name}`.{_closest(name, TASKS)} Registered: {_listed(TASKS)}; a task of your own is named "
-            "as `package.module:Name`."
+            f"Unknown task `{name}`. {suggest(name, TASKS)} A task of your own is named as `package.module:Name`."
         )
     found = load_extension(TASKS.get(name, name), "task")
     if not (inspect.isclass(found) and issubclass(found, Task)):
@@ -62,18 +60,8 @@ def _check_options(name: str, task_class: type[Task], options: dict[str, Any]) -
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
     for option in options:
         if option not in named and not takes_any:
-            raise ValueError(
-                f"Unknown option `{option}` of task `{name}`.{_closest(option, named)} Allowed: {_listed(named)}."
-            )
+            raise ValueError(f"Unknown option `{option}` of task `{name}`. {suggest(option, named)}")
     missing = [p.name for p in named.values() if p.default is p.empty and p.name not in options]
     if missing:
-        raise ValueError(f"Task `{name}` needs the option {_listed(missing)}.")
-
-
-def _closest(word: str, known: Iterable[str]) -> str:
-    closest = get_close_matches(word, list(known), n=1)
-    return f" Did you mean `{closest[0]}`?" if closest else ""
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names) or "none"
+        listed = ", ".join(f"`{option}`" for option in missing)
+        raise ValueError(f"Task `{name}` needs the option {listed}.")

@@ -1,13 +1,13 @@
 """Arguments of the verifier's trainer."""
 
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import get_args
 
 from trl import RewardConfig
 
 from pvg_hf.losses import LabelCorrection, PairCorrection
 from pvg_hf.noise.rates import check_rates, pair_flip_rate
+from pvg_hf.suggestions import suggest
 from pvg_hf.trainers.hardware import turn_off_gpu_defaults
 
 _CHOICES = {
@@ -144,5 +144,4 @@ class NoisyRewardConfig(RewardConfig):
 
 def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
-        closest = get_close_matches(str(value), known, n=1, cutoff=0)[0]
-        raise ValueError(f"`{name}` is `{value}`; allowed are {', '.join(known)}. Did you mean `{closest}`?")
+        raise ValueError(f"`{name}` is `{value}`, which is none of its values. {suggest(str(value), known)}")

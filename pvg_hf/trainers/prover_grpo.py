@@ -11,6 +11,7 @@ from peft import PeftConfig, PeftModel
 from transformers import PreTrainedModel
 from trl import GRPOTrainer
 
+from pvg_hf.data.schema import FAILED_OUTCOMES, final_grade, outcome_of
 from pvg_hf.rewards import count_floor_violations, load_reward, role_aligned
 from pvg_hf.roles import GAME_ROLES, Role
 from pvg_hf.tasks.base import Grade
@@ -128,23 +129,30 @@ class ProverGRPOTrainer(GRPOTrainer):
             signals.correct,
             signals.sneaky,
             group_size=self.num_generations if self.model.training else self.num_generations_eval,
-            answered=signals.answered,
+            answered=~signals.failed.bool(),  # to the rewards, a solution that failed is one without an answer
         )
         self._record(signals, rewards[:, 0])
         return rewards
 
     def _gather_signals(self, inputs, completions, completion_ids_list, scores: torch.Tensor) -> RoleSignals:
         """What the grader says of this process's rows, gathered beside the scores in the same order."""
-        grades = [self.grader(row, completion_text(text)) for row, text in zip(inputs, completions, strict=True)]
+        truncated = [ids[-1] not in self.eos_token_ids for ids in completion_ids_list]
+        grades = [
+            final_grade(self.grader(row, completion_text(completion)), is_truncated)
+            for row, completion, is_truncated in zip(inputs, completions, truncated, strict=True)
+        ]
+        outcomes = [outcome_of(grade, is_truncated) for grade, is_truncated in zip(grades, truncated, strict=True)]
         roles = [row["role"] for row in inputs]
         local = {
             "correct": [grade.correct for grade in grades],
             "answered": [grade.answer is not None for grade in grades],
+            "failed": [outcome in FAILED_OUTCOMES for outcome in outcomes],
             "sneaky": [role == Role.SNEAKY for role in roles],
-            "truncated": [ids[-1] not in self.eos_token_ids for ids in completion_ids_list],
+            "truncated": truncated,
         }
         self._log_completion_extra("role", roles)
         self._log_completion_extra("correct", local["correct"])
+        self._log_completion_extra("outcome", [outcome.value for outcome in outcomes])
         table = torch.tensor(list(local.values()), device=scores.device).T  # (local rows, signals)
         gathered = gather(table.contiguous()).T
         return RoleSignals(scores, **dict(zip(local, gathered, strict=True)))
@@ -154,7 +162,7 @@ class ProverGRPOTrainer(GRPOTrainer):
         for key, value in role_metrics(signals, rewards, self.args.acceptance_threshold).items():
             metrics[key].append(value)
         if self.reward_func_names[0] == "cgc":
-            aligned = role_aligned(signals.correct.bool(), signals.sneaky.bool(), signals.answered.bool())
+            aligned = role_aligned(signals.correct.bool(), signals.sneaky.bool(), ~signals.failed.bool())
             options = self.args.reward_options or {}
             metrics["floor_violations"].append(count_floor_violations(signals.scores, aligned, **options))
         truncated = signals.truncated.float().mean().item()

@@ -13,21 +13,24 @@ class RoleSignals:
     Args:
         scores (`torch.Tensor` of shape `(N,)`):
             Verifier scores, unbounded.
-        correct, answered, sneaky, truncated (`torch.Tensor` of shape `(N,)`):
-            Booleans: clean correctness; whether there is a final answer; whether the role is sneaky; whether the
+        correct, answered, failed, sneaky, truncated (`torch.Tensor` of shape `(N,)`):
+            Booleans: clean correctness; whether there is a final answer; whether the solution failed (truncated, without
+            an answer, or uncertified: [`~pvg_hf.data.schema.FAILED_OUTCOMES`]); whether the role is sneaky; whether the
             solution reached its maximum length.
     """
 
     scores: torch.Tensor
     correct: torch.Tensor
     answered: torch.Tensor
+    failed: torch.Tensor
     sneaky: torch.Tensor
     truncated: torch.Tensor
 
 
 def role_metrics(signals: RoleSignals, rewards: torch.Tensor, threshold: float | None = None) -> dict[str, float]:
     """
-    Means over a step's solutions. A cell without a solution has no key.
+    Means over a step's solutions. A cell without a solution has no key. A solution that failed is incorrect in the
+    accuracies, but its score says nothing of a mistake: what reads scores, and the judged accuracy, leave it out.
 
     Args:
         signals (`RoleSignals`):
@@ -38,30 +41,33 @@ def role_metrics(signals: RoleSignals, rewards: torch.Tensor, threshold: float |
             Score above which the verifier accepts.
 
     Returns:
-        `dict[str, float]`: `accuracy/ROLE`, `reward/ROLE`, `score/ROLE_correct`, `score/ROLE_incorrect`,
-        `truncated/ROLE`, `unanswered/ROLE`, `valid_sneaky` (share of sneaky solutions that are answered and incorrect),
-        `score_gap` (mean score of helpful correct minus that of sneaky incorrect solutions), `exploit_rate` (share of
-        sneaky incorrect solutions above the threshold) and `score_correctness_correlation` (of ranks, in [-1, 1]).
+        `dict[str, float]`: over all solutions `accuracy/ROLE`, `reward/ROLE`, `truncated/ROLE`, `unanswered/ROLE`,
+        `failed/ROLE` and `valid_sneaky` (share of sneaky solutions that did not fail and are incorrect); over those
+        that did not fail `judged_accuracy/ROLE`, `score/ROLE_correct`, `score/ROLE_incorrect`, `score_gap` (mean score
+        of helpful correct minus that of sneaky incorrect solutions), `exploit_rate` (share of sneaky incorrect
+        solutions above the threshold) and `score_correctness_correlation` (of ranks, in [-1, 1]).
     """
-    correct, answered, truncated = signals.correct.bool(), signals.answered.bool(), signals.truncated.bool()
+    correct, judged = signals.correct.bool(), ~signals.failed.bool()
     cells: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
     for name, role in (("helpful", ~signals.sneaky.bool()), ("sneaky", signals.sneaky.bool())):
         cells |= {
             f"accuracy/{name}": (correct, role),
+            f"judged_accuracy/{name}": (correct, role & judged),
             f"reward/{name}": (rewards, role),
-            f"score/{name}_correct": (signals.scores, role & correct),
-            f"score/{name}_incorrect": (signals.scores, role & ~correct),
-            f"truncated/{name}": (truncated, role),
-            f"unanswered/{name}": (~answered, role),
+            f"score/{name}_correct": (signals.scores, role & judged & correct),
+            f"score/{name}_incorrect": (signals.scores, role & judged & ~correct),
+            f"truncated/{name}": (signals.truncated, role),
+            f"unanswered/{name}": (~signals.answered.bool(), role),
+            f"failed/{name}": (~judged, role),
         }
     if threshold is not None:
-        cells["exploit_rate"] = (signals.scores > threshold, signals.sneaky.bool() & ~correct)
-    cells["valid_sneaky"] = (answered & ~correct, signals.sneaky.bool())
+        cells["exploit_rate"] = (signals.scores > threshold, signals.sneaky.bool() & judged & ~correct)
+    cells["valid_sneaky"] = (judged & ~correct, signals.sneaky.bool())
     metrics = {key: values[mask].float().mean().item() for key, (values, mask) in cells.items() if mask.any()}
     if {"score/helpful_correct", "score/sneaky_incorrect"} <= metrics.keys():
         metrics["score_gap"] = metrics["score/helpful_correct"] - metrics["score/sneaky_incorrect"]
-    if correct.any() and not correct.all():
-        metrics["score_correctness_correlation"] = _rank_correlation(signals.scores, correct)
+    if 0 < correct[judged].sum() < judged.sum():
+        metrics["score_correctness_correlation"] = _rank_correlation(signals.scores[judged], correct[judged])
     return metrics
 
 

@@ -1,11 +1,12 @@
-"""The head of a sequence classifier that turns hidden states into one score."""
+"""What a trainer asks of a classifier and its head."""
 
 import copy
 
 import torch
 from peft import PeftConfig, PeftModel
-from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedModel
+from transformers import AutoConfig, AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
 
+from pvg_hf.models.score_head import classifier_of, keep_head_precise, score_head_modules
 from pvg_hf.models.sources import is_adapter
 
 _REMEDY = (
@@ -35,12 +36,17 @@ def check_classifier_source(source: str, *, revision: str | None = None, trust_r
             "`PeftModel.from_pretrained(base, folder, is_trainable=True)`, and hand over the result."
         )
     config = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=trust_remote_code)
-    is_classifier = any(name.endswith("ForSequenceClassification") for name in config.architectures or ())
-    if is_classifier and config.num_labels != 1:
+    if has_other_head(config):
         raise ValueError(
             f"`{source}` is a trained classifier with {config.num_labels} labels. {_REMEDY}, or set "
             '`model_init_kwargs={"ignore_mismatched_sizes": True}`.'
         )
+
+
+def has_other_head(config: PretrainedConfig) -> bool:
+    """Whether a checkpoint is a sequence classifier with another number of labels than one."""
+    is_classifier = any(name.endswith("ForSequenceClassification") for name in config.architectures or ())
+    return is_classifier and config.num_labels != 1
 
 
 def empty_classifier(source: str, *, revision: str | None = None, trust_remote_code: bool = False) -> PreTrainedModel:
@@ -64,18 +70,6 @@ def check_classifier(model: PreTrainedModel | PeftModel) -> None:
         )
 
 
-def score_head_modules(model: PreTrainedModel | PeftModel) -> list[str]:
-    """
-    Names of the modules with weights that a classifier adds to its backbone: `["score"]` for Llama or Qwen,
-    `["classifier"]` for BERT, `["head", "classifier"]` for ModernBERT; none for a bare backbone.
-    """
-    classifier = model.get_base_model() if isinstance(model, PeftModel) else model
-    children = dict(classifier.named_children())
-    if children.pop(classifier.base_model_prefix, None) is None:
-        return []
-    return [name for name, module in children.items() if any(True for _ in module.parameters())]
-
-
 def with_trained_head(peft_config: PeftConfig, model: PreTrainedModel) -> PeftConfig:
     """
     A copy of `peft_config` that trains and saves the whole head of `model` beside the adapter.
@@ -96,7 +90,7 @@ def with_trained_head(peft_config: PeftConfig, model: PreTrainedModel) -> PeftCo
 
 def is_head_trained(model: PreTrainedModel | PeftModel) -> bool:
     """Whether any weight of the head takes gradients."""
-    classifier = model.get_base_model() if isinstance(model, PeftModel) else model
+    classifier = classifier_of(model)
     return any(
         parameter.requires_grad
         for name in score_head_modules(model)
@@ -106,11 +100,12 @@ def is_head_trained(model: PreTrainedModel | PeftModel) -> bool:
 
 def lift_trained_weights(model: PreTrainedModel | PeftModel) -> None:
     """
-    Trained weights of a quantised model in float32. TRL holds them in bfloat16, which keeps 8 bits of a number, so that
-    at small learning rates most updates of the head are rounded away.
+    Adapters and the head in float32, whatever the base is held in: TRL holds those of a quantised model in bfloat16,
+    which keeps 8 bits of a number, so that at small learning rates most updates would be rounded away.
     """
-    if "quantization_config" not in model.config.to_dict():
+    keep_head_precise(model)
+    if not isinstance(model, PeftModel):
         return
     for parameter in model.parameters():
-        if parameter.requires_grad:
-            parameter.data = parameter.data.to(torch.float32)
+        if parameter.requires_grad and parameter.dtype.itemsize < torch.float32.itemsize:
+            parameter.data = parameter.data.float()

@@ -7,6 +7,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallba
 from transformers.trainer_callback import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
+from pvg_hf.trainers.finite_loss import FiniteLossCallback
+
 
 @dataclass(frozen=True)
 class FineTuning:
@@ -67,6 +69,9 @@ def fine_tune(
 
     Returns:
         `list[dict[str, float]]`: the trainer's log.
+
+    Raises:
+        FloatingPointError: if the loss or the gradient of a step is not finite.
     """
     trainer = SFTTrainer(
         model,
@@ -82,6 +87,7 @@ def fine_tune(
             train_sampling_strategy="sequential" if settings.keeps_order else "group_by_length",
             seed=settings.seed,
             logging_steps=1,
+            logging_nan_inf_filter=False,
             save_strategy="no",
             report_to="none",
             use_cpu=settings.use_cpu,
@@ -92,7 +98,7 @@ def fine_tune(
         ),
         train_dataset=rows,
         processing_class=tokenizer,
-        callbacks=callbacks,
+        callbacks=[FiniteLossCallback(), *(callbacks or ())],
     )
     trainer.remove_callback(PrinterCallback)  # stands in for the progress bar, with a line per step
     trainer.train()

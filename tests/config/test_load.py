@@ -31,7 +31,9 @@ def test_later_override_wins_and_yaml_numbers_are_read():
 
 
 def test_rounds_override_single_rounds():
-    recipe = load_recipe({"prover": {"beta": 0.1}, "rounds": {1: {"prover": {"beta": 0.5}}}}, ["rounds.2.seed=7"])
+    recipe = load_recipe(
+        {"prover": {"beta": 0.1}, "rounds": {1: {"prover": {"beta": 0.5}}}}, ["rounds.2.seed=7", "num_rounds=3"]
+    )
     assert [recipe.for_round(k).prover.beta for k in range(3)] == [0.1, 0.5, 0.1]
     assert recipe.for_round(2).seed == 7
 
@@ -53,6 +55,70 @@ def test_all_mistakes_are_reported_together():
     assert "Unknown key `rank` in section `prover.lora`." in message
     for name in ("`split.heldout_share`", "`noise.epsilon`", "`prover.num_generations`"):
         assert name in message
+
+
+def test_mistakes_in_rounds_come_with_the_others_and_their_place():
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(
+            {
+                "verifer": {},
+                "num_rounds": 3,
+                "prover": {"beta": -1, "temperature": 0},
+                "rounds": {
+                    0: {"qqq": 1},
+                    1: {"prover": {"betaa": 1, "lora": {"rank": 3}}, "noise": {"rho0": 0.6, "rho1": 0.5}},
+                    2: {"prover": {"beta": -2, "max_steps": 0}},
+                },
+            }
+        )
+    count, *mistakes = str(caught.value).splitlines()
+    assert count == "The recipe has 9 mistake(s):"
+    assert [mistake[: mistake.index("`", 3) + 1] for mistake in mistakes if not mistake.startswith("- Unknown")] == [
+        "- `prover.beta`",
+        "- `prover.temperature`",
+        "- `rounds.1.noise`",
+        "- `rounds.2.prover.max_steps`",
+        "- `rounds.2.prover.beta`",
+    ]
+    unknown = [mistake for mistake in mistakes if mistake.startswith("- Unknown")]
+    assert unknown[0] == "- Unknown key `verifer`. Did you mean `verifier`?"
+    assert unknown[1].startswith("- Unknown key `qqq` in section `rounds.0`. Known are `name`, `seed`")
+    assert set(unknown[2:]) == {
+        "- Unknown key `betaa` in section `rounds.1.prover`. Did you mean `beta`?",
+        "- Unknown key `rank` in section `rounds.1.prover.lora`. Known are `r`, `alpha`, `dropout`, `target_modules`.",
+    }
+
+
+@pytest.mark.parametrize("override", [{"prover": {"beta": -1}}, {"prover": {"beta": -1, "max_steps": 9}}])
+def test_a_mistake_that_a_round_states_again_is_told_twice(override):
+    """Mended at the top alone, it would come back."""
+    with pytest.raises(RecipeError, match=r"2 mistake\(s\)(.|\n)*`prover\.beta`(.|\n)*`rounds\.1\.prover\.beta`"):
+        load_recipe({"prover": {"beta": -1}, "rounds": {1: override}})
+
+
+def test_a_round_may_mend_nothing_at_the_top():
+    with pytest.raises(RecipeError, match=r"1 mistake\(s\):\n- `prover\.beta`"):
+        load_recipe({"prover": {"beta": -1}, "rounds": {1: {"prover": {"beta": 0.1}}}})
+
+
+def test_overrides_of_rounds_that_are_not_played_are_refused():
+    rounds = {"rounds": {1: {"prover": {"beta": 0.1}}, 2: {}, 5: {}}}
+    with pytest.raises(
+        RecipeError, match=r"`rounds`: round 2, 5 would never be played, as `num_rounds` is 2"
+    ) as caught:
+        load_recipe({**rounds, "prover": {"betaa": 1}})
+    assert "2 mistake(s)" in str(caught.value)
+    assert load_recipe(rounds, ["num_rounds=6"]).for_round(1).prover.beta == 0.1
+
+
+@pytest.mark.parametrize(
+    ("rounds", "part"),
+    [([1], "`rounds`"), ({1: 3}, "`rounds.1`"), ({"first": {}}, "`rounds.first"), ({-1: {}}, "`rounds.-1")],
+)
+def test_rounds_of_another_form_are_mistakes(rounds, part):
+    with pytest.raises(RecipeError, match=r"1 mistake\(s\)") as caught:
+        load_recipe({"rounds": rounds})
+    assert part in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """What the sections make of what a recipe states."""
 
+import pytest
 import yaml
 
-from pvg_hf.config import load_recipe
+from pvg_hf.config import RecipeError, load_recipe
 
 
 def test_epsilon_stands_for_both_rates_and_is_read_back():
@@ -16,6 +17,32 @@ def test_epsilon_stands_for_both_rates_and_is_read_back():
 def test_epsilon_can_be_overridden_in_a_round():
     recipe = load_recipe({"noise": {"epsilon": 0.1}, "rounds": {1: {"noise": {"epsilon": 0.3}}}})
     assert [recipe.for_round(k).noise.rho0 for k in range(2)] == [0.1, 0.3]
+
+
+@pytest.mark.parametrize(
+    ("stated", "override", "rates"),
+    [
+        ({"rho0": 0.2, "rho1": 0.1}, {"epsilon": 0.3}, (0.3, 0.3)),
+        ({"rho0": 0.2}, {"epsilon": 0}, (0, 0)),
+        ({"epsilon": 0.3}, {"rho0": 0.2}, (0.2, 0.3)),
+        ({"epsilon": 0.3}, {"rho0": 0.2, "rho1": 0.1}, (0.2, 0.1)),
+        ({"epsilon": 0.3}, {"epsilon": None, "rho0": 0.2}, (0.2, 0)),
+        ({"rho0": 0.2, "rho1": 0.1}, {"rho1": 0.3}, (0.2, 0.3)),
+        ({"rho0": 0.2}, {"epsilon": None}, (0.2, 0)),
+        ({"epsilon": 0.3}, {"level": "pair"}, (0.3, 0.3)),
+    ],
+)
+def test_rates_of_an_override_take_the_place_of_those_stated_in_the_other_way(stated, override, rates):
+    noise = load_recipe({"noise": stated, "rounds": {1: {"noise": override}}}).for_round(1).noise
+    assert (noise.rho0, noise.rho1) == rates
+    pairs = [f"noise.{key}={'null' if value is None else value}" for key, value in override.items()]
+    noise = load_recipe({"noise": stated}, pairs).noise
+    assert (noise.rho0, noise.rho1) == rates
+
+
+def test_both_ways_at_once_are_refused_in_a_round_too():
+    with pytest.raises(RecipeError, match=r"`rounds\.1\.noise`: give either `epsilon` or"):
+        load_recipe({"rounds": {1: {"noise": {"epsilon": 0.1, "rho0": 0.1}}}})
 
 
 def test_rates_of_their_own_are_written_as_stated():

@@ -61,6 +61,19 @@ def test_files_are_read_in_order_and_columns_as_asked(pool, tmp_path):
     assert load_pool(pool, columns=["label"]).column_names == ["label"]
 
 
+def test_only_the_rows_of_the_parts_asked_for_are_gathered(tmp_path):
+    features = Features({**FEATURES, "part": Value("string")})
+    parts = ("verifier", "verifier_heldout", "test")
+    written = [{**row, "part": parts[index % 3]} for index, row in enumerate(rows(20_000))]
+    write_pool(tmp_path / "a.parquet", [written], features)
+    heldout = load_pool(tmp_path / "a.parquet", parts=["verifier_heldout"])
+    assert heldout.to_list() == written[1::3]
+    labels = load_pool(tmp_path / "a.parquet", ["label"], parts=("test", "verifier"))
+    assert labels.column_names == ["label"]
+    assert labels["label"][:] == [row["label"] for row in written if row["part"] != "verifier_heldout"]
+    assert len(load_pool(tmp_path / "a.parquet", parts=())) == 0
+
+
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(pool):
     before = pool.read_bytes()
 

@@ -22,3 +22,5 @@ def test_metrics_are_flat():
         "pairs/short/base/too_few_correct": 4,
         "pairs/unfilled": 0,
     }
+    assert report.as_metrics("heldout_pairs")["heldout_pairs/dropped/failed"] == 1
+    assert report.as_metrics("heldout_pairs").keys().isdisjoint(report.as_metrics())

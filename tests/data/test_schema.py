@@ -7,6 +7,7 @@ from pvg_hf.data.schema import (
     SOLUTION_COLUMNS,
     Outcome,
     environment_name,
+    final_grade,
     make_solution,
     outcome_of,
     round_name,
@@ -23,13 +24,14 @@ from pvg_hf.tasks.base import Grade
         ("4", True, True, False, "VERIFIED", False),
         ("5", False, None, False, "PROOF_INVALID", False),
         ("5", False, True, False, "PROOF_INVALID", False),
-        ("4", True, None, True, "VERIFIED", False),  # cut, but it had stated its answer
-        ("5", False, None, True, "PROOF_INVALID", False),
+        ("4", True, None, True, "TRUNCATED", True),  # it had stated an answer, maybe the beginning of another one
+        ("5", False, None, True, "TRUNCATED", True),
         (None, False, None, True, "TRUNCATED", True),
         (None, False, None, False, "NO_ANSWER", True),
         (None, False, False, False, "NO_ANSWER", True),
         ("4", True, False, False, "UNCERTIFIED", True),
-        ("5", False, False, True, "UNCERTIFIED", True),
+        ("5", False, False, False, "UNCERTIFIED", True),
+        ("5", False, False, True, "TRUNCATED", True),
     ],
 )
 def test_outcomes(answer, correct, certified, is_truncated, expected, is_failed):
@@ -89,6 +91,31 @@ def test_a_solution_has_the_features_columns_and_types(task, split):
         "level": 1,
         "length": 1,
     }
+
+
+@pytest.mark.parametrize("text", ["1", "2"])
+def test_a_cut_solution_has_no_answer_and_is_not_correct(task, split, text):
+    """The reference is 2; `1` may be the beginning of `18`, and `2` that of `25`."""
+    problem = split["verifier"][1]
+    grade = task.grade(problem, text)
+    assert grade.correct == (text == "2")
+    row = make_solution(
+        task=task,
+        problem=problem,
+        part="verifier",
+        role="base",
+        round_index=-1,
+        prover="p",
+        solution=text,
+        grade=grade,
+        label=0,
+        sample_index=0,
+        num_tokens=1,
+        is_truncated=True,
+    )
+    assert (row["solution"], row["answer"], row["correct"], row["outcome"]) == (text, None, False, "TRUNCATED")
+    assert row["length"] == 1  # what the task found in the text stays
+    assert final_grade(grade, is_truncated=False) is grade
 
 
 @pytest.mark.parametrize(("name", "value"), [("label", 2), ("role", "judge")])

@@ -151,7 +151,7 @@ def runs(folder, tokenizer) -> None:
     for name in ("gsm8k/prover/round-003", "separate/prover/round-003/helpful", "separate/prover/round-003/sneaky"):
         _save(prover, tokenizer, folder / "runs" / name)
     _save(
-        get_peft_model(verifier, lora_for_verifier(LoraConfig(r=2))),
+        get_peft_model(verifier, lora_for_verifier(LoraConfig(r=2), verifier)),
         tokenizer,
         folder / "runs/gsm8k/verifier/round-003",
     )

@@ -13,7 +13,7 @@ import yaml
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.sections import EvaluationConfig, ProverConfig
-from pvg_hf.data.schema import BASE_ROUND, make_solution, round_name
+from pvg_hf.data.schema import BASE_ROUND, environment_name, make_solution, round_name
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
 from pvg_hf.evaluation.verifier_quality import choose_threshold
 from pvg_hf.roles import GAME_ROLES, Role
@@ -59,7 +59,9 @@ def rounds_data(draw_rows) -> list[dict[str, pd.DataFrame]]:
         data.append({
             "test": pd.concat([draw_rows("test", role, k, k, rng) for role in GAME_ROLES], ignore_index=True),
             "base": base,
-            "heldout": pd.concat(heldout).assign(source=lambda rows: rows["round_index"].map(round_name)),
+            "heldout": pd.concat(heldout).assign(
+                environment=lambda rows: list(map(environment_name, rows["round_index"], rows["role"]))
+            ),
         })  # fmt: skip
     return data
 
@@ -174,12 +176,28 @@ def _metrics(num_rounds: int) -> list[dict]:
     rng = np.random.default_rng(1)
     lines: list[dict] = [{"phase": "verifier", "round": 0, "step": 1, "game_step": 1, "verifier/loss": 0.7}]
     for k in range(num_rounds):
+        lines.append({"phase": "verifier", "round": k, "step": None, "game_step": 1, **_counts(k)})
         steps = range(1, NUM_STEPS - 4 * k)
         lines += [
             {"phase": "prover", "round": k, "step": step, "game_step": step} | _step(rng, k, step) for step in steps
         ]
         lines.append({"phase": "evaluate", "round": k, "step": None, "round/accuracy/helpful": 0.8})
     return lines
+
+
+def _counts(k: int) -> dict[str, int]:
+    """What a verifier's pairs were built from."""
+    return {
+        "pairs/num_pairs": 1000 + k,
+        "pairs/num_solutions": 2400,
+        "pairs/dropped/failed": 30,
+        "pairs/failed/TRUNCATED": 30,
+        "pairs/without_pair/no_correct": 4,
+        "pairs/without_pair/no_incorrect": 3,
+        "pairs/over_max_length": 2,
+        "heldout_pairs/num_pairs": 100,
+        "verifier/num_cut": 5 * k,
+    }
 
 
 def _step(rng: np.random.Generator, k: int, step: int) -> dict[str, float | None]:

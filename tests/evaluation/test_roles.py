@@ -47,6 +47,11 @@ def test_role_figures_by_hand(helpful):
     assert (figures["score/helpful_incorrect"].value, figures["score/helpful_incorrect"].n) == (-1.0, 1)
 
 
+def test_a_cut_text_has_no_lenient_answer_either(helpful):
+    cut = helpful.assign(is_truncated=[True, False, True, True])
+    assert role_figures(cut, Role.HELPFUL, **DRAWS)["accuracy_lenient/helpful"] == rate(1, 4)
+
+
 def test_a_task_with_one_reading_has_no_lenient_accuracy(helpful):
     assert "accuracy_lenient/helpful" not in role_figures(
         helpful.drop(columns="lenient_correct"), Role.HELPFUL, **DRAWS

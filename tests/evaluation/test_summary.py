@@ -51,7 +51,7 @@ def minted_rows():
 def heldout_rows():
     rows = [solution("h", "base", -1, True, 2.0), solution("h", "base", -1, False, 1.0)]
     rows += [solution("i", "sneaky", 0, False, 3.0), solution("i", "sneaky", 0, True, 1.0)]
-    return pd.DataFrame(rows).assign(source=["base", "base", "round-000", "round-000"])
+    return pd.DataFrame(rows).assign(environment=["base", "base", "round-000-sneaky", "round-000-sneaky"])
 
 
 def test_the_figures_of_a_round_by_hand(minted_rows, heldout_rows):
@@ -74,7 +74,7 @@ def test_the_figures_of_a_round_by_hand(minted_rows, heldout_rows):
     assert (values["best_of_n/2"], figures["round/best_of_n/2"].n) == (1.0, 1)
     assert (values["best_of_n/4"], figures["round/best_of_n/4"].n) == (None, 0)
     assert (values["verifier_pair_accuracy"], figures["round/verifier_pair_accuracy"].n) == (0.5, 2)
-    assert (values["verifier_pair_accuracy/base"], values["verifier_pair_accuracy/round-000"]) == (1.0, 0.0)
+    assert (values["verifier_pair_accuracy/base"], values["verifier_pair_accuracy/round-000-sneaky"]) == (1.0, 0.0)
     assert (values["verifier_tpr"], values["verifier_fpr"]) == (1.0, 1.0)
     # Test pairs of a: 2.0 against 0.0 and 3.0; of b: 1.0 and 1.5 against -1.0: three of four won.
     assert (values["test_pair_accuracy"], figures["round/test_pair_accuracy"].n) == (0.75, 4)
@@ -93,8 +93,11 @@ def test_every_figure_has_a_sound_interval_and_is_json(rounds_data):
             assert figure.low <= figure.high, name
         if "calibration_error" not in name and "threshold" not in name:  # the bootstrap of an absolute error is biased
             assert figure.low <= figure.value <= figure.high, name
-    assert {"round/verifier_auc/base", "round/verifier_tpr/round-000", "round/distinct/helpful"} <= figures.keys()
     assert {
+        "round/verifier_auc/base",
+        "round/verifier_auc/round-000-sneaky",
+        "round/verifier_tpr/round-000-helpful",
+        "round/distinct/helpful",
         "round/step_validity/sneaky",
         "round/accuracy_lenient/helpful",
         "round/num_tokens/sneaky",
@@ -118,8 +121,8 @@ def test_a_run_without_a_helpful_prover_can_be_judged(minted_rows, heldout_rows)
 def test_missing_columns_and_mixed_rounds_are_refused(minted_rows, heldout_rows):
     with pytest.raises(ValueError, match=r"`test_rows` lacks the columns \['score'\]"):
         evaluate_round(minted_rows.drop(columns="score"), heldout_rows, 0.7, **SETTINGS)
-    with pytest.raises(ValueError, match=r"`heldout_rows` lacks the columns \['source'\]"):
-        evaluate_round(minted_rows, heldout_rows.drop(columns="source"), 0.7, **SETTINGS)
+    with pytest.raises(ValueError, match=r"`heldout_rows` lacks the columns \['environment'\]"):
+        evaluate_round(minted_rows, heldout_rows.drop(columns="environment"), 0.7, **SETTINGS)
     mixed = pd.concat([minted_rows, minted_rows.assign(round_index=2)])
     with pytest.raises(ValueError, match=r"holds the rounds \[1, 2\]"):
         evaluate_round(mixed, heldout_rows, 0.7, **SETTINGS)

@@ -25,7 +25,7 @@ def main(order: dict) -> None:
     torch.set_num_threads(1)
     if "signal" in order and int(os.environ.get("RANK", "0")) == order.get("rank", 0):
         number = getattr(signal, order["signal"])
-        target = os.getppid() if order.get("to_launcher") else os.getpid()
+        target = {"launcher": os.getppid(), "group": -os.getpgrp(), "self": os.getpid()}[order.get("to", "self")]
         at_moment(order["moment"], lambda: os.kill(target, number))
     if "max_file_size" in order:
         limits = (order["max_file_size"], resource.RLIM_INFINITY)

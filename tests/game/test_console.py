@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from pvg_hf import load_recipe
-from pvg_hf.game.console import _make_handler, command_line, shows_progress
+from pvg_hf.game.console import _make_handler, launcher, launcher_for, script_line, shows_progress
 
 
 class Terminal(io.StringIO):
@@ -79,6 +79,37 @@ def test_progress_bars_are_for_terminals(monkeypatch, stream, wanted, shown):
     assert not shows_progress(load_recipe({"logging": {"progress": wanted}}))
 
 
-def test_command_line_is_quoted_and_leaves_out_options(monkeypatch):
+def test_script_line_is_quoted_and_leaves_out_options(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["scripts/run_rounds.py", "a.yaml", "prover.lora={r: 8}", "--status"])
-    assert command_line(without=["--status"]) == "python scripts/run_rounds.py a.yaml 'prover.lora={r: 8}'"
+    assert script_line(without=["--status"]) == "scripts/run_rounds.py a.yaml 'prover.lora={r: 8}'"
+
+
+@pytest.mark.parametrize(
+    ("environment", "named"),
+    [
+        ({}, "python"),
+        ({"ACCELERATE_MIXED_PRECISION": "no"}, "accelerate launch --num_processes 1"),
+        (
+            {"ACCELERATE_MIXED_PRECISION": "no", "ACCELERATE_USE_CPU": "True"},
+            "accelerate launch --cpu --num_processes 1",
+        ),
+        (  # which starts several processes by torchrun
+            {"ACCELERATE_MIXED_PRECISION": "bf16", "TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": "4"},
+            "accelerate launch --num_processes 4",
+        ),
+        (
+            {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"},
+            "torchrun --nproc_per_node 2",
+        ),
+    ],
+)
+def test_launcher_is_known_by_what_it_sets(environment, named, monkeypatch):
+    for name in ("ACCELERATE_MIXED_PRECISION", "ACCELERATE_USE_CPU", "TORCHELASTIC_RUN_ID", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert launcher() == named
+
+
+def test_several_processes_need_a_launcher():
+    assert (launcher_for(1), launcher_for(3)) == ("python", "accelerate launch --num_processes 3")

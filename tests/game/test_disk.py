@@ -39,6 +39,22 @@ def test_full_disk_is_one_clear_error_and_loses_nothing(
     check_same_so_far(folder, reference)
 
 
+@pytest.mark.parametrize("file", ["recipe.yaml", "run.json", "metrics.jsonl"])
+def test_disk_that_is_full_at_the_start_is_the_same_error(file, tmp_path, make_recipe, reference):
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    before, log = finished_files(folder), tmp_path / "log.txt"
+    moment = {"event": "open", "pattern": rf"game/\.{file}\.partial'"}
+    assert play_in_process({"recipe": make_recipe(tmp_path), "max_file_size": 10, "moment": moment}, log) == 1
+    assert "DiskFullError: No room is left to write to" in log.read_text()
+    assert log.read_text().rstrip().endswith(ENDING)
+    assert finished_files(folder) == before
+
+
+def test_error_in_a_folder_that_is_not_made_yet_passes_unchanged(tmp_path):
+    with pytest.raises(PermissionError), naming_full_disk(tmp_path / "not" / "made"):
+        raise PermissionError(13, "Permission denied")
+
+
 def finished_files(folder: RunFolder) -> dict[str, bytes]:
     return {
         name: content

@@ -80,7 +80,7 @@ def test_rewards_of_a_group_that_straddles_the_processes_go_by_its_own_mean(twof
             torch.tensor(rows["correct"]),
             torch.tensor(rows["role"] == "sneaky"),
             group_size=4,
-            answered=torch.tensor(rows["completion"].str.contains(r"#### \d")),
+            answered=torch.tensor(rows["outcome"].isin(["VERIFIED", "PROOF_INVALID"])),
         )
         torch.testing.assert_close(rewards, torch.tensor(rows["src"], dtype=torch.float32), atol=1e-4, rtol=0)
 
@@ -99,7 +99,7 @@ def test_role_metrics_are_over_both_processes(twofold):
     ("ending", "checkpoint"),
     [
         ({"signal": "SIGKILL", "rank": 1}, "checkpoint-2"),
-        ({"signal": "SIGTERM", "to_launcher": True}, "checkpoint-5"),  # passed on: each process ends its next step
+        ({"signal": "SIGTERM", "to": "launcher"}, "checkpoint-5"),  # passed on: each process ends its next step
     ],
     ids=["one is killed", "the launcher is asked to stop"],
 )

@@ -1,6 +1,10 @@
+import logging
+
 import pytest
 
 from pvg_hf.game.folder import RunFolder, damaged_weights, read_json, read_json_lines, staged, write_json, write_text
+
+ONE, TWO = b'{"event": "alert"}\n', b'{"event": "continued"}\n'
 
 
 def test_results_appear_at_once_when_the_block_ends(tmp_path):
@@ -45,6 +49,12 @@ def test_damaged_json_is_named_with_the_remedy(content, tmp_path):
         read_json(path)
 
 
+def test_a_file_of_no_phase_has_a_remedy_of_its_own(tmp_path):
+    (tmp_path / "tracking.json").write_text("{")
+    with pytest.raises(ValueError, match=r"tracking\.json is damaged .*\)\. Delete it\.$"):
+        read_json(tmp_path / "tracking.json", remedy="Delete it.")
+
+
 def test_missing_file_is_named_with_the_remedy(tmp_path):
     with pytest.raises(ValueError, match=r"metrics\.jsonl is missing\. Delete the folder"):
         read_json_lines(tmp_path / "metrics.jsonl")
@@ -62,14 +72,30 @@ def test_events_are_appended_with_the_time_and_found_again(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("before", "after"), [(b'{"a": 1}\n{"b', b'{"a": 1}\n'), (b'{"a": 1}\n', b'{"a": 1}\n'), (b"{", b"")]
+    ("before", "after", "num_damaged"),
+    [
+        (ONE + b'{"event', ONE, 0),  # a crash, which is nothing to tell
+        (ONE + TWO, ONE + TWO, 0),
+        (b"{", b"", 0),
+        (ONE + b'{"event": "al\n' + TWO, ONE + TWO, 1),
+        (b"\xff\xfe\n[1]\n{}\n" + ONE + b"{", ONE, 4),
+    ],
 )
-def test_torn_line_is_dropped(before, after, tmp_path):
+def test_lines_that_cannot_be_read_are_dropped(before, after, num_damaged, tmp_path, caplog):
     folder = RunFolder(tmp_path)
     folder.mend_events()
     folder.events.write_bytes(before)
-    folder.mend_events()
+    with caplog.at_level(logging.WARNING):
+        folder.mend_events()
     assert folder.events.read_bytes() == after
+    assert [record.args[0] for record in caplog.records] == ([num_damaged] if num_damaged else [])
+
+
+@pytest.mark.parametrize(("text", "known"), [("{", {}), ("[1, 2]", {}), (None, {}), ('{"seed": 1}', {"seed": 1})])
+def test_environment_that_cannot_be_read_is_as_good_as_none(text, known, tmp_path):
+    if text is not None:
+        (tmp_path / "run.json").write_text(text)
+    assert RunFolder(tmp_path).read_environment() == known
 
 
 def test_damaged_weights_are_found(tmp_path, player):

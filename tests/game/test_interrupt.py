@@ -3,10 +3,13 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
-from game_runs import branch_off, check_same_so_far, copy_until, differing, play_in_process
+from game_runs import DRIVER, branch_off, check_same_so_far, copy_until, differing, play_in_process
 
 from pvg_hf import load_recipe, play
 from pvg_hf.game import interrupt
@@ -51,6 +54,53 @@ def test_sigterm_ends_a_phase_without_checkpoints_which_is_played_again(interrup
     _, status, unfinished, _ = interrupted("mint", "SIGTERM", IN_MINTING)
     assert status == 130
     assert unfinished == [".round-000.partial"]
+
+
+def launch(order: dict, file: Path) -> tuple[int, str]:
+    """
+    Carry out an order of `game_driver.py` as the one process of `accelerate launch`, in a process group of their own.
+
+    Returns:
+        `tuple`: the launcher's exit code, and what both said until both had ended.
+    """
+    file.write_text(json.dumps(order))
+    command = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "1", DRIVER, file]
+    paths = {"PYTHONPATH": str(DRIVER.parent), "OMP_NUM_THREADS": "1"}
+    launcher = subprocess.Popen(
+        command,
+        env={**os.environ, **paths},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    said, _ = launcher.communicate(timeout=300)
+    return launcher.returncode, said
+
+
+@pytest.mark.parametrize(
+    ("number", "to"),
+    [
+        pytest.param("SIGTERM", "launcher", id="kill"),
+        pytest.param("SIGINT", "group", id="Ctrl-C", marks=pytest.mark.slow),
+    ],
+)
+def test_end_of_the_launcher_ends_the_step_with_a_checkpoint(number, to, tmp_path, make_recipe, reference, repository):
+    """`accelerate launch` passes no signal on; a terminal sends Ctrl-C to the launcher and its process alike."""
+    folder = copy_until(reference, tmp_path, "round-000/prover")
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(json.dumps(make_recipe(tmp_path)))
+    script = str(repository / "scripts" / "run_rounds.py")
+    pattern = r"prover/\.round-000\.partial/checkpoints/checkpoint-2/trainer_state"
+    moment = {"event": "open", "pattern": pattern}
+    order = {"script": script, "arguments": [str(recipe)], "signal": number, "to": to, "moment": moment}
+    status, said = launch(order, tmp_path / "order.json")
+    assert status == -getattr(signal, number)
+    assert f"Continue with the same command: accelerate launch --cpu --num_processes 1 {script} {recipe}" in said
+    play(load_recipe(recipe), phase="prover", round_index=0)
+    check_same_so_far(folder, reference)
+    (continued,) = [event["checkpoint"] for event in read_json_lines(folder.events) if event["event"] == "continued"]
+    assert continued in ("checkpoint-3", "checkpoint-4", "checkpoint-5")  # of the step at hand, or hardly later
 
 
 def test_ctrl_c_waits_for_the_end_of_a_generation(tmp_path, make_recipe, reference):

@@ -3,6 +3,7 @@ import shutil
 import pandas as pd
 import pytest
 from game_runs import branch_off
+from recall_task import write_solution
 
 from pvg_hf import VerifierScorer, load_recipe, play
 from pvg_hf.game.context import PhaseContext
@@ -69,6 +70,32 @@ def test_noisy_pool_keeps_the_truth_beside_the_label(tmp_path, game):
     truths = rows["answer"] == rows["problem"].str.split().str[2]  # `Ana has 5 pens.`
     assert truths.tolist() == rows["correct"].tolist()
     assert 0 < truths.sum() < len(rows)
+
+
+@pytest.mark.parametrize(("columns", "is_noisy"), [({}, True), ({"label": "human"}, False)])
+def test_imported_solutions_get_the_noise_unless_they_bring_labels(columns, is_noisy, tmp_path, game, reference):
+    own = pd.read_parquet(reference.pool(-1) / "base.parquet")[["problem_id", "solution", "correct"]]
+    own.assign(human=1).to_json(tmp_path / "own.jsonl", orient="records", lines=True)
+    bootstrap = {"import_from": str(tmp_path / "own.jsonl"), "import_columns": columns}
+    folder = play(load_recipe(game(bootstrap=bootstrap, noise={"epsilon": 0.3})), phase="bootstrap")
+    written = play(load_recipe(game(name="written", noise={"epsilon": 0.3})), phase="bootstrap")
+    rows, others = (pd.read_parquet(run.pool(-1) / "base.parquet") for run in (folder, written))
+    assert rows["solution"].tolist() == others["solution"].tolist()
+    assert rows["label"].tolist() == (others["label"].tolist() if is_noisy else [1] * len(rows))
+    assert (others["label"] != others["correct"]).any()
+
+
+def test_cut_solution_is_a_failed_one_though_it_states_its_answer(tmp_path, game, tokenizer):
+    """As many tokens as a whole solution has, but none for its end."""
+    length = len(tokenizer(write_solution(5))["input_ids"])
+    folder = play(load_recipe(game(prover__max_completion_length=length)), phase="bootstrap")
+    rows = pd.read_parquet(folder.pool(-1) / "base.parquet")
+    cut = rows[rows["is_truncated"]]
+    assert cut["solution"].str.contains(r"#### \d").mean() > 0.5
+    assert set(cut["outcome"]) == {"TRUNCATED"}
+    assert cut["answer"].isna().all()
+    assert not cut["correct"].any()
+    assert set(cut["label"]) == {0}
 
 
 def test_rows_say_who_wrote_them_for_whom(reference):

@@ -3,7 +3,7 @@ from game_runs import branch_off, check_same_so_far, copy_until, differing, play
 
 from pvg_hf import load_recipe, play
 from pvg_hf.game.callbacks import GameCallback
-from pvg_hf.game.folder import RunFolder, read_json, read_json_lines
+from pvg_hf.game.folder import RunFolder, read_json, read_json_lines, write_json
 from pvg_hf.game.schedule import schedule
 
 
@@ -39,6 +39,12 @@ def test_unknown_phase_is_refused_and_the_known_ones_named(game, phase, round_in
         ValueError, match=f"no phase `{named}`; it has bootstrap, round-000/verifier, round-000/prover"
     ):
         play(load_recipe(game()), phase=phase, round_index=round_index)
+
+
+def test_round_without_its_phase_is_refused(tmp_path, game):
+    with pytest.raises(ValueError, match=r"Round 2 was named without a phase\. .*`--phase prover --round 2`"):
+        play(load_recipe(game()), round_index=2)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_finished_game_is_not_played_again(tmp_path, game, reference):
@@ -96,6 +102,28 @@ def test_error_of_a_callback_ends_the_game_and_loses_nothing(tmp_path, game, ref
         play(load_recipe(game()), callbacks=[Failing()])
     play(load_recipe(game()))
     assert differing(folder, reference) == []
+
+
+def test_time_of_a_phase_is_that_of_all_its_starts(tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    begun = folder.root / "evaluation" / ".round-001.partial"
+    begun.mkdir()
+    write_json(begun / "phase.json", {"num_processes": 1, "seconds": 86400.0})
+    play(load_recipe(game()))
+    last = read_json_lines(folder.events)[-1]
+    assert (last["event"], last["phase"], last["round"]) == ("phase_finished", "evaluate", 1)
+    assert last["seconds"] > 86400.0
+
+
+def test_report_that_cannot_be_written_ends_no_game(tmp_path, game, reference, caplog):
+    """The report reads the solutions of all rounds; the evaluation of the last one does not."""
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    table = folder.pool(0) / "test-sneaky.parquet"
+    content = table.read_bytes()
+    table.write_bytes(content[:8] + b"\0" * 64 + content[72:])  # in the first column
+    play(load_recipe(game()))
+    assert "The report could not be written" in caplog.text
+    assert differing(folder, reference) == ["pool/round-000/test-sneaky.parquet"]
 
 
 def test_rounds_can_be_added_to_a_finished_game(tmp_path, game, reference):

@@ -1,11 +1,13 @@
 """What a prover phase does about a sneaky role that collapsed."""
 
+import pandas as pd
 import pytest
 import torch
 from game_runs import branch_off, differing, play_in_process
 from safetensors.torch import load_file
 
 from pvg_hf import load_recipe, play
+from pvg_hf.data.pool import load_pool, write_pool
 from pvg_hf.game.folder import RunFolder, read_json, read_json_lines
 
 # Collapse, at the second step, unless all sneaky solutions are answered and incorrect.
@@ -92,7 +94,28 @@ def test_killed_in_the_second_attempt_goes_on_to_the_same_bytes(recovery, tmp_pa
     ]
 
 
-def test_pool_without_an_incorrect_solution_is_told(play_phase, tmp_path, game, reference, monkeypatch):
-    monkeypatch.setattr("pvg_hf.game.recovery.load_pool", lambda files: [])
+def test_supervised_recovery_draws_no_more_solutions_than_it_reads(play_phase, monkeypatch):
+    """20 steps of one solution each; all are incorrect ones of the problems that the verifier is trained on."""
+    shown = []
+
+    def note_rows(model, tokenizer, rows, settings):
+        shown.extend(rows)
+
+    monkeypatch.setattr("pvg_hf.game.recovery.BATCH_SIZE", 1)
+    monkeypatch.setattr("pvg_hf.game.recovery.fine_tune", note_rows)
     folder = play_phase("prover", 0, **COLLAPSE, watchdogs__collapse_recovery="supervised")
+    pool = pd.read_parquet(folder.pool(-1) / "base.parquet")
+    wrong = pool[(pool["outcome"] == "PROOF_INVALID") & (pool["part"] == "verifier")]
+    assert len(wrong) > 40
+    expected = set(zip(wrong["problem"] + "\nsneaky solution:\n", wrong["solution"]))
+    assert len(shown) == 20
+    assert {(row["prompt"], row["completion"]) for row in shown} <= expected
+
+
+def test_pool_without_an_incorrect_solution_is_told(play_phase, tmp_path, reference):
+    folder = branch_off(reference, tmp_path, "round-000/prover")
+    path = folder.pool(-1) / "base.parquet"
+    pool = load_pool(path)
+    write_pool(path, [[row for row in pool if row["correct"] or row["outcome"] != "PROOF_INVALID"]], pool.features)
+    play_phase("prover", 0, **COLLAPSE, watchdogs__collapse_recovery="supervised")
     assert ("sneaky_collapse", "The pool holds no incorrect solution to recover with.") in alerts(folder)

@@ -1,12 +1,13 @@
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
-from game_runs import check_same_so_far, copy_until, differing, play_in_process
+from game_runs import branch_off, check_same_so_far, copy_until, differing, play_in_process
 
 from pvg_hf import load_recipe, play
-from pvg_hf.game.folder import RunFolder, read_json, read_json_lines
-from pvg_hf.game.resume import check_unchanged
+from pvg_hf.game.folder import RunFolder, read_json, read_json_lines, write_json
+from pvg_hf.game.resume import check_recipe_of, check_unchanged
 
 IN_THE_LAST_CHECKPOINT = {
     "event": "open",
@@ -24,9 +25,87 @@ def test_changed_recipe_is_refused_with_every_difference(tmp_path, game, referen
         "- `prover.beta`: 0.05 before, 0.5 now\n"
         "- `seed`: 0 before, 1 now\n"
         "- `task.options.num_train`: 60 before, 61 now\n"
-        "Continue it with the recipe in its folder, or give this one another `name`."
+        "Continue it with the recipe in its folder, or give this one another `name`. Rounds that have not begun, here "
+        "from 2 on, may be changed by overrides, such as `rounds.2.prover.beta=0.1`; a round has begun once a folder of "
+        "it stands, be it unfinished (`.round-NNN.partial`)."
     )
     assert folder.recipe.read_bytes() == before
+
+
+def test_overrides_of_rounds_to_come_may_change(tmp_path, game, reference):
+    """Round 0 has finished its verifier, and round 1 has not begun."""
+    copy_until(reference, tmp_path, "round-000/prover")
+    check = partial(check_recipe_of, RunFolder(tmp_path / "game"))
+    check(load_recipe(game(rounds={1: {"prover": {"beta": 0.5}}})))
+    with pytest.raises(
+        ValueError, match=r"- `rounds\.0\.prover\.beta`: None before, 0\.5 now\n.* here from 1 on, may be"
+    ):
+        check(load_recipe(game(rounds={0: {"prover": {"beta": 0.5}}})))
+
+
+def test_round_has_begun_with_an_unfinished_folder(tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-001/verifier")
+    begun = folder.root / "verifier" / ".round-001.partial"
+    begun.mkdir()
+    changed = load_recipe(game(rounds={1: {"verifier": {"max_steps": 99}}}))
+    with pytest.raises(ValueError, match=r"`rounds\.1\.verifier\.max_steps`: None before, 99 now"):
+        check_recipe_of(folder, changed)
+    begun.rmdir()
+    check_recipe_of(folder, changed)
+
+
+def test_verifier_that_was_refused_can_be_trained_otherwise(tmp_path, game, reference):
+    """As the error says: without its unfinished folder, by an override of the round."""
+    folder = branch_off(reference, tmp_path, "round-001/verifier")
+    strict = {"rounds": {1: {"watchdogs": {"min_pair_accuracy": 1.0}}}}
+    begun = folder.root / "verifier" / ".round-001.partial"
+    with pytest.raises(
+        ValueError, match=rf"delete {begun} and continue the run with .* `rounds\.1\.verifier\.max_steps=16`"
+    ):
+        play(load_recipe(game(**strict)), phase="verifier", round_index=1)
+    shutil.rmtree(begun)
+    play(load_recipe(game(rounds={1: {"verifier": {"max_steps": 3}}})), phase="verifier", round_index=1)
+    assert max(line["step"] or 0 for line in read_json_lines(folder.verifier(1) / "metrics.jsonl")) == 3
+
+
+@pytest.mark.parametrize("phase", ["verifier", "prover"])
+def test_training_does_not_go_on_by_another_number_of_processes(phase, tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, f"round-001/{phase}")
+    begun = folder.root / phase / ".round-001.partial"
+    begun.mkdir()
+    write_json(begun / "phase.json", {"num_processes": 2})
+    with pytest.raises(ValueError) as caught:
+        play(load_recipe(game()))
+    assert str(caught.value) == (
+        f"Phase `round-001/{phase}` was begun by 2 process(es) and cannot go on in 1: its batches and checkpoints are "
+        f"those of 2. Start it by `accelerate launch --num_processes 2`, or delete {begun} to play the phase from its "
+        "beginning."
+    )
+
+
+def test_minting_goes_on_by_any_number_of_processes(tmp_path, game, reference):
+    """It begins anew, and its bytes do not depend on it."""
+    folder = copy_until(reference, tmp_path, "round-001/mint")
+    begun = folder.root / "pool" / ".round-001.partial"
+    begun.mkdir()
+    write_json(begun / "phase.json", {"num_processes": 2})
+    play(load_recipe(game()))
+    assert differing(folder, reference) == []
+
+
+def test_other_processes_threads_or_versions_are_told_and_kept(tmp_path, game, reference, caplog):
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    environment = read_json(folder.environment)
+    assert environment["num_processes"] == 1
+    changed = {**environment, "num_processes": 2, "versions": {**environment["versions"], "torch": "1.0"}}
+    write_json(folder.environment, changed)
+    for _ in range(2):  # the second start is like the first
+        play(load_recipe(game()), phase="evaluate", round_index=1)
+    changes = [event["changes"] for event in read_json_lines(folder.events) if event["event"] == "environment_changed"]
+    torch = environment["versions"]["torch"]
+    assert changes == [{"num_processes": [2, 1], "versions.torch": ["1.0", torch]}]
+    assert f"num_processes 2 before, 1 now, versions.torch 1.0 before, {torch} now" in caplog.text
+    assert read_json(folder.environment) == environment
 
 
 def test_fewer_rounds_are_refused(tmp_path, game, reference):
@@ -40,44 +119,92 @@ def test_fewer_rounds_are_refused(tmp_path, game, reference):
     [{"num_rounds": 5}, {"logging__log_completions": True}, {"logging__progress": True}],
 )
 def test_more_rounds_and_other_logging_are_allowed(change, game):
-    check_unchanged(load_recipe(game()), load_recipe(game(**change)))
+    check_unchanged(load_recipe(game()), load_recipe(game(**change)), num_begun=2)
 
 
 def test_run_may_be_moved(tmp_path, game):
-    check_unchanged(load_recipe(game()), load_recipe({**game(), "output_dir": str(tmp_path / "elsewhere")}))
+    moved = load_recipe({**game(), "output_dir": str(tmp_path / "elsewhere")})
+    check_unchanged(load_recipe(game()), moved, num_begun=2)
 
 
 def test_sections_that_were_added_or_removed_are_differences(game):
     plain, adapted = load_recipe(game()), load_recipe(game(prover__lora={"r": 4}))
     with pytest.raises(ValueError, match=r"- `prover\.lora\.r`: None before, 4 now"):
-        check_unchanged(plain, adapted)
+        check_unchanged(plain, adapted, num_begun=0)
     with pytest.raises(ValueError, match=r"- `prover\.lora\.r`: 4 before, None now"):
-        check_unchanged(adapted, plain)
+        check_unchanged(adapted, plain, num_begun=0)
 
 
-# What a person or a disk may do to a finished run, and what the error must name.
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+# What a person or a disk may do to a run whose next phase is round 1's prover, and the folder that the error must name.
 DAMAGES = {
-    "truncated weights of a verifier": ("verifier/round-000/model.safetensors", "verifier/round-000"),
-    "truncated weights of a prover": ("prover/round-000/model.safetensors", "prover/round-000"),
-    "truncated calibration": ("verifier/round-000/calibration.json", "verifier/round-000"),
-    "truncated metrics of a phase": ("verifier/round-000/metrics.jsonl", "verifier/round-000"),
+    "truncated weights of a verifier": ("verifier/round-001/model.safetensors", truncate),
+    "truncated weights of a round that is over": ("verifier/round-000/model.safetensors", truncate),
+    "truncated weights of a prover": ("prover/round-000/model.safetensors", truncate),
+    "missing weights": ("verifier/round-001/model.safetensors", Path.unlink),
+    "truncated configuration": ("verifier/round-001/config.json", truncate),
+    "missing configuration": ("verifier/round-001/config.json", Path.unlink),
+    "truncated tokenizer": ("verifier/round-001/tokenizer.json", truncate),
+    "missing tokenizer": ("verifier/round-001/tokenizer_config.json", Path.unlink),
+    "truncated template": ("verifier/round-001/verifier_input.json", truncate),
+    "missing template": ("verifier/round-001/verifier_input.json", Path.unlink),
+    "truncated calibration": ("verifier/round-001/calibration.json", truncate),
+    "truncated scores": ("verifier/round-001/heldout.parquet", truncate),
+    "missing scores": ("verifier/round-001/heldout.parquet", Path.unlink),
+    "truncated metrics of a phase": ("verifier/round-000/metrics.jsonl", truncate),
+    "missing metrics of a phase": ("verifier/round-000/metrics.jsonl", Path.unlink),
+    "truncated solutions": ("pool/base/test-sneaky.parquet", truncate),
+    "missing solutions": ("pool/base/test-sneaky.parquet", Path.unlink),
 }
 
 
-@pytest.mark.parametrize(("file", "phase_folder"), DAMAGES.values(), ids=DAMAGES)
-def test_damaged_file_is_named_with_a_remedy_that_works(file, phase_folder, tmp_path, game, reference):
-    folder = copy_until(reference, tmp_path, "round-000/mint")
-    shutil.rmtree(folder.prover(0)) if "calibration" in file else None
-    damaged = folder.root / file
-    damaged.write_bytes(damaged.read_bytes()[: damaged.stat().st_size // 2])
-    with pytest.raises(ValueError) as caught:
-        play(load_recipe(game()), phase="prover", round_index=0)
-    assert str(damaged) in str(caught.value)
-    assert f"Delete the folder {folder.root / phase_folder} and continue" in str(caught.value)
+@pytest.fixture(scope="module")
+def before_a_prover(tmp_path_factory, reference) -> RunFolder:
+    return copy_until(reference, tmp_path_factory.mktemp("before-a-prover"), "round-001/prover")
 
-    shutil.rmtree(folder.root / phase_folder)
-    play_until(game(), "round-000/prover")
+
+@pytest.mark.parametrize(("file", "damage"), DAMAGES.values(), ids=DAMAGES)
+def test_damaged_file_is_named_with_its_phase(file, damage, tmp_path, game, before_a_prover):
+    folder = RunFolder(tmp_path / "game")
+    shutil.copytree(before_a_prover.root, folder.root)
+    damaged = folder.root / file
+    damage(damaged)
+    with pytest.raises(ValueError) as caught:
+        play(load_recipe(game()))
+    assert str(caught.value).startswith(f"{damaged} is ")
+    assert str(caught.value).endswith(
+        f"Delete the folder {damaged.parent} and continue the run: the phase that wrote it is played again, to the same "
+        "bytes."
+    )
+
+
+def test_playing_a_damaged_phase_again_mends_the_run(tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-000/prover")
+    truncate(folder.verifier(0) / "config.json")
+    with pytest.raises(ValueError, match=f"Delete the folder {folder.verifier(0)} and continue"):
+        play(load_recipe(game()), phase="verifier", round_index=0)
+    shutil.rmtree(folder.verifier(0))
+    play(load_recipe(game()), phase="verifier", round_index=0)
     check_same_so_far(folder, reference)
+
+
+def test_weights_of_a_round_that_is_over_may_be_deleted(tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    for weights in (*folder.verifier(0).rglob("*.safetensors"), *folder.prover(0).rglob("*.safetensors")):
+        weights.unlink()
+    play(load_recipe(game()))
+    assert folder.evaluation(1).exists()
+
+
+def test_weights_that_the_next_phase_starts_from_are_needed(tmp_path, game, reference):
+    folder = branch_off(reference, tmp_path, "round-001/verifier")
+    weights = folder.verifier(0) / "model.safetensors"
+    weights.unlink()
+    with pytest.raises(ValueError, match=rf"{weights} is missing\."):
+        play(load_recipe(game(verifier__init="warm")))
 
 
 @pytest.mark.parametrize("damage", ["truncated", "missing", "other bytes"])
@@ -85,10 +212,8 @@ def test_damaged_pool_is_named_with_a_remedy_that_works(damage, tmp_path, game, 
     folder = copy_until(reference, tmp_path, "round-001/verifier")
     file = folder.pool(0) / "sneaky.parquet"
     content = file.read_bytes()
-    middle = len(content) // 3
-    file.write_bytes(
-        content[:middle] if damage == "truncated" else content[:middle] + b"\0" * 64 + content[middle + 64 :]
-    )
+    garbled = content[:8] + b"\0" * 64 + content[72:]  # in the first column
+    file.write_bytes(content[: len(content) // 3] if damage == "truncated" else garbled)
     if damage == "missing":
         file.unlink()
     with pytest.raises(ValueError, match=rf"elete the folder {folder.pool(0)} and continue the run") as caught:
@@ -99,12 +224,6 @@ def test_damaged_pool_is_named_with_a_remedy_that_works(damage, tmp_path, game, 
     play(load_recipe(game()), phase="mint", round_index=0)
     play(load_recipe(game()), phase="verifier", round_index=1)
     check_same_so_far(folder, reference)
-
-
-def play_until(recipe: dict, phase: str) -> None:
-    """Play whatever is missing, up to and with a phase of round 0."""
-    for name, round_index in (("bootstrap", None), ("verifier", 0), ("prover", 0)):
-        play(load_recipe(recipe), phase=name, round_index=round_index)
 
 
 def test_damaged_lists_are_made_anew_from_the_phases(tmp_path, game, reference):
@@ -126,6 +245,15 @@ def test_torn_last_event_is_dropped(tmp_path, game, reference):
     assert len(read_json_lines(folder.events)) == num_events + 1
 
 
+def test_damaged_line_of_the_event_log_is_dropped(tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    first, *others = folder.events.read_bytes().splitlines(keepends=True)
+    folder.events.write_bytes(b"".join([first, b'{"time": 17\n', *others]))
+    play(load_recipe(game()))
+    assert [event["event"] for event in read_json_lines(folder.events)][-1] == "phase_finished"
+    assert folder.report.stat().st_mtime > (folder.evaluation(1) / "metrics.json").stat().st_mtime
+
+
 @pytest.mark.parametrize("text", ["name: [", "- a list", "prover: {learning_rat: 1}"])
 def test_damaged_recipe_of_a_run_is_named(text, tmp_path, game, reference):
     folder = copy_until(reference, tmp_path, "round-000/verifier")
@@ -143,10 +271,6 @@ def killed_late(tmp_path_factory, make_recipe, reference) -> RunFolder:
     order = {"recipe": make_recipe(output_dir), "signal": "SIGKILL", "moment": IN_THE_LAST_CHECKPOINT}
     assert play_in_process(order, output_dir / "log.txt") < 0
     return folder
-
-
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
 @pytest.mark.parametrize(

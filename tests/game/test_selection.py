@@ -1,5 +1,9 @@
+from functools import partial
+
 import pytest
 import torch
+from own_rules import scaled_score
+from recall_task import write_solution
 
 from pvg_hf import VerifierScorer, load_recipe
 from pvg_hf.game.folder import read_json_lines
@@ -11,34 +15,66 @@ from pvg_hf.sampling import Sampler
 from pvg_hf.seeding import derive_rng, derive_seed
 
 
-def heldout_solutions(folder, weights):
-    """What a prover writes for the first four of D_pi's held-out problems, by the seeds that a phase takes."""
+def heldout_solutions(folder, weights, max_new_tokens=8, num_samples=2):
+    """
+    Scores of what a prover writes for the first four of D_pi's held-out problems, by the seeds that a phase takes;
+    whether it is correct, and whether it states the right answer though it may be cut.
+    """
     recipe = load_recipe(folder.recipe)
     world = World.load(recipe)
     problems = world.parts["prover_heldout"].to_list()[:4]
     model, tokenizer = load_prover(weights)
     prompts = [world.prompt(problem, Role.HELPFUL, tokenizer) for problem in problems]
     seed = derive_seed(recipe.seed, "round-000", "prover", "heldout")
-    rngs = [[derive_rng(seed, problem["problem_id"], i) for i in range(2)] for problem in problems]
-    written = Sampler(model, tokenizer, max_new_tokens=8).sample(prompts, rngs)
-    rows = [(problem, sample.text) for problem, row in zip(problems, written, strict=True) for sample in row]
-    scores = VerifierScorer.from_pretrained(folder.verifier(0))([p["problem"] for p, _ in rows], [t for _, t in rows])
-    return torch.tensor(scores), torch.tensor([world.task.grade(p, text).correct for p, text in rows])
+    rngs = [[derive_rng(seed, problem["problem_id"], i) for i in range(num_samples)] for problem in problems]
+    written = Sampler(model, tokenizer, max_new_tokens=max_new_tokens).sample(prompts, rngs)
+    rows = [(problem, sample) for problem, row in zip(problems, written, strict=True) for sample in row]
+    score = VerifierScorer.from_pretrained(folder.verifier(0))
+    scores = score([problem["problem"] for problem, _ in rows], [sample.text for _, sample in rows])
+    is_stated = torch.tensor([world.task.grade(problem, sample.text).correct for problem, sample in rows])
+    is_cut = torch.tensor([sample.is_truncated for _, sample in rows])
+    return torch.tensor(scores), is_stated & ~is_cut, is_stated
 
 
 @pytest.mark.parametrize(
-    ("reward", "judge"), [("src", correctness_gated_convincingness), ("goodhart", goodhart)], ids=["src", "goodhart"]
+    ("reward", "options", "judge"),
+    [
+        ("src", {}, correctness_gated_convincingness),
+        ("goodhart", {}, goodhart),
+        ("cgc", {"floor": -9.0}, partial(correctness_gated_convincingness, floor=-9.0)),
+        ("own_rules:scaled_score", {"factor": 3.0}, partial(scaled_score, factor=3.0)),
+    ],
+    ids=["src", "goodhart", "cgc", "own"],
 )
-def test_prover_is_judged_by_its_heldout_solutions(reward, judge, play_phase):
-    """Under SRC by CGC, as a reward relative to the prover's own group says nothing of the group."""
-    folder = play_phase("prover", 0, prover__reward=reward)
+def test_prover_is_judged_by_its_heldout_solutions(reward, options, judge, play_phase):
+    """
+    By the reward that it is trained with and its options; under SRC by CGC, as a reward relative to the prover's own
+    group says nothing of the group.
+    """
+    folder = play_phase("prover", 0, prover__reward=reward, prover__reward_options=options)
     line = read_json_lines(folder.prover(0) / "metrics.jsonl")[-1]
     assert line["step"] == 6
-    scores, correct = heldout_solutions(folder, folder.prover(0))
+    scores, correct, _ = heldout_solutions(folder, folder.prover(0))
     rewards = judge(scores, correct, torch.zeros(8, dtype=torch.bool), group_size=2)
     assert line["prover/heldout/accuracy"] == pytest.approx(correct.float().mean().item())
     assert line["prover/heldout/score"] == pytest.approx(scores.mean().item(), abs=1e-5)
     assert line["prover/heldout/selection"] == pytest.approx(rewards.mean().item(), abs=1e-5)
+
+
+def test_cut_heldout_solutions_are_failed_ones(play_phase, tokenizer):
+    """As many tokens as a whole solution has, but none for its end: what states a right answer is cut there."""
+    length = len(tokenizer(write_solution(5))["input_ids"])
+    settings = {"max_completion_length": length, "max_steps": 2, "eval_samples": 8}
+    folder = play_phase(
+        "prover", 0, watchdogs__max_truncated=1.0, **{f"prover__{key}": value for key, value in settings.items()}
+    )
+    line = read_json_lines(folder.prover(0) / "metrics.jsonl")[-1]
+    scores, correct, is_stated = heldout_solutions(folder, folder.prover(0), length, num_samples=8)
+    assert (is_stated & ~correct).any()
+    assert line["prover/heldout/accuracy"] == pytest.approx(correct.float().mean().item())
+    assert line["prover/heldout/score_correct"] == pytest.approx(scores[correct].mean().item(), abs=1e-5)
+    by_cgc = torch.where(correct, scores, -2.0)
+    assert line["prover/heldout/selection"] == pytest.approx(by_cgc.mean().item(), abs=1e-5)
 
 
 def test_only_every_few_steps_and_the_last_are_judged(play_phase):
@@ -55,6 +91,6 @@ def test_best_checkpoint_is_the_one_that_was_judged_best(play_phase):
         if "prover/heldout/selection" in line
     ]
     assert len(set(figures)) > 1
-    scores, correct = heldout_solutions(folder, folder.prover(0) / "best-helpful")
+    scores, correct, _ = heldout_solutions(folder, folder.prover(0) / "best-helpful")
     rewards = torch.where(correct, scores, -2.0)  # CGC of the helpful role
     assert max(figures) == pytest.approx(rewards.mean().item(), abs=1e-5)

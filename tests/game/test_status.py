@@ -1,22 +1,27 @@
 """The status of a run, read from folders as the game leaves them, and from what crashes and other processes leave."""
 
 import json
-import os
+from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from pvg_hf import load_recipe
-from pvg_hf.game.folder import RunFolder
+from pvg_hf.game.damage import find_damage
+from pvg_hf.game.folder import RunFolder, write_json
 from pvg_hf.game.schedule import PhaseKey, schedule
-from pvg_hf.game.status import describe_status, phase_status, read_events
+from pvg_hf.game.status import describe_status, phase_status
 
-COMMAND = "python scripts/run_rounds.py recipe.yaml"
+SCRIPT_LINE = "scripts/run_rounds.py recipe.yaml"
 FILES = {
     "bootstrap": ["base.parquet", "test-helpful.parquet", "test-sneaky.parquet"],
-    "verifier": ["verifier_input.json", "calibration.json", "heldout.parquet"],
-    "prover": ["config.json"],
+    "verifier": [
+        *("verifier_input.json", "calibration.json", "heldout.parquet"),
+        *("config.json", "tokenizer_config.json", "model.safetensors"),
+    ],
+    "prover": ["config.json", "tokenizer_config.json", "model.safetensors"],
     "mint": ["helpful.parquet", "sneaky.parquet", "test-helpful.parquet", "test-sneaky.parquet"],
     "evaluate": ["metrics.json", "problems.parquet"],
 }
@@ -36,18 +41,30 @@ def folder(tmp_path, recipe) -> RunFolder:
     return folder
 
 
-def finish(folder: RunFolder, *names: str, seconds: float = 65.0) -> None:
+def finish(folder: RunFolder, *names: str, seconds: float = 65.0, summary: str | None = None) -> None:
     """Leave what these phases (`round-000/verifier`) leave."""
     for name in names:
-        *place, phase = name.split("/")
-        key = PhaseKey(phase, int(place[0].removeprefix("round-")) if place else None)
-        target = key.target(folder)
+        target = key_of(name).target(folder)
         target.mkdir(parents=True)
-        for file in [*FILES[phase], "metrics.jsonl"]:
-            (target / file).touch()
-        folder.log_event(
-            "phase_finished", phase=key.name, round=key.round_index, seconds=seconds, summary=f"Result of {name}."
-        )
+        for file in [*FILES[name.rpartition("/")[2]], "metrics.jsonl"]:
+            write_whole(target / file)
+        record = {"num_processes": 1, "seconds": seconds, "summary": summary or f"Result of {name}."}
+        write_json(target / "phase.json", record)
+
+
+def key_of(name: str) -> PhaseKey:
+    *place, phase = name.split("/")
+    return PhaseKey(phase, int(place[0].removeprefix("round-")) if place else None)
+
+
+def write_whole(path: Path) -> None:
+    """A file that can be read as what its name says."""
+    if path.suffix == ".parquet":
+        pd.DataFrame({"column": [1]}).to_parquet(path)
+    elif path.suffix == ".safetensors":
+        save_file({"weight": torch.ones(64)}, path)
+    else:
+        path.write_text("{}\n")
 
 
 def begin(folder: RunFolder, name: str, steps: list[int]) -> None:
@@ -66,14 +83,14 @@ def row(text: str, phase: str) -> list[str]:
 
 
 def test_a_run_that_was_never_begun(recipe):
-    text = describe_status(recipe, COMMAND)
+    text = describe_status(recipe, SCRIPT_LINE)
     assert "does not exist" in text
-    assert text.endswith(COMMAND)
+    assert text.endswith(f"  python {SCRIPT_LINE}")
 
 
 def test_an_empty_folder_has_everything_to_do(recipe, tmp_path):
     (tmp_path / "watched").mkdir()
-    text = describe_status(recipe, COMMAND)
+    text = describe_status(recipe, SCRIPT_LINE)
     assert [row(text, str(key))[1:] for key in schedule(recipe)] == [["to", "do"]] * 9
     assert "Next is bootstrap." in text
     assert "recipe.yaml is missing" in " ".join(text.split())
@@ -81,7 +98,7 @@ def test_an_empty_folder_has_everything_to_do(recipe, tmp_path):
 
 def test_finished_phases_show_their_time_and_summary(recipe, folder):
     finish(folder, "bootstrap", "round-000/verifier")
-    text = describe_status(recipe, COMMAND)
+    text = describe_status(recipe, SCRIPT_LINE)
     assert row(text, "bootstrap") == ["bootstrap", "finished", "65", "s", "Result", "of", "bootstrap."]
     assert row(text, "round-000/verifier")[1:4] == ["finished", "65", "s"]
     assert "2 of 9 phases, in 2.2 min" in text
@@ -89,16 +106,10 @@ def test_finished_phases_show_their_time_and_summary(recipe, folder):
     assert "Report      none yet" in text
 
 
-def test_a_phase_that_was_played_again_shows_its_last_summary(recipe, folder):
-    finish(folder, "bootstrap")
-    folder.log_event("phase_finished", phase="bootstrap", round=None, seconds=7.0, summary="Anew.")
-    assert row(describe_status(recipe, COMMAND), "bootstrap") == ["bootstrap", "finished", "7", "s", "Anew."]
-
-
 def test_a_phase_that_is_being_played_shows_its_newest_checkpoint(recipe, folder):
     finish(folder, "bootstrap", "round-000/verifier")
     begin(folder, "prover", steps=[20, 5, 40])
-    text = " ".join(describe_status(recipe, COMMAND).split())
+    text = " ".join(describe_status(recipe, SCRIPT_LINE).split())
     assert "round-000/prover begun checkpoint at step 40 of 60; last written" in text
 
 
@@ -106,26 +117,26 @@ def test_a_checkpoint_that_is_being_written_is_passed_over(recipe, folder):
     begin(folder, "prover", steps=[20, 40])
     newest = folder.root / "prover/.round-000.partial/checkpoints/checkpoint-40/trainer_state.json"
     newest.write_text('{"global_step": 4')
-    assert "checkpoint at step 20 of 60" in phase_status(folder, PhaseKey("prover", 0), []).text
+    assert "checkpoint at step 20 of 60" in phase_status(folder, PhaseKey("prover", 0)).text
 
 
 def test_a_phase_without_checkpoints_says_so(recipe, folder):
     begin(folder, "verifier", steps=[])
-    assert phase_status(folder, PhaseKey("verifier", 0), []).text == "no checkpoint within the phase"
+    assert phase_status(folder, PhaseKey("verifier", 0)).text == "no checkpoint within the phase"
 
 
 def test_a_phase_that_keeps_no_checkpoints_has_none_to_show(folder):
     partial = folder.root / "pool" / ".round-000.partial"
     partial.mkdir(parents=True)
     (partial / "helpful.parquet").touch()
-    assert phase_status(folder, PhaseKey("mint", 0), []).text.startswith("last written ")
+    assert phase_status(folder, PhaseKey("mint", 0)).text.startswith("last written ")
 
 
 def test_a_role_that_is_trained_by_itself_is_named(recipe, folder):
     checkpoint = folder.root / "prover/.round-000.partial/.sneaky.partial/checkpoints/checkpoint-3"
     checkpoint.mkdir(parents=True)
     (checkpoint / "trainer_state.json").write_text('{"global_step": 3, "max_steps": 9}')
-    text = phase_status(folder, PhaseKey("prover", 0), []).text
+    text = phase_status(folder, PhaseKey("prover", 0)).text
     assert text.startswith("sneaky: checkpoint at step 3 of 9")
 
 
@@ -134,7 +145,7 @@ def test_alerts_report_and_helpful_checkpoint_are_named(recipe, folder):
     (folder.prover(0) / "best-helpful").mkdir()
     folder.report.touch()
     folder.log_event("alert", phase="prover", round=0, kind="goodharting", message="Step 12: the gap closes.")
-    text = describe_status(recipe, COMMAND)
+    text = describe_status(recipe, SCRIPT_LINE)
     assert f"Report      {folder.report}" in text
     assert f"Helpful     {folder.prover(0) / 'best-helpful'}" in text
     assert "Alert in round-000/prover (goodharting): Step 12: the gap closes." in text
@@ -142,20 +153,26 @@ def test_alerts_report_and_helpful_checkpoint_are_named(recipe, folder):
 
 def test_a_finished_run_says_how_to_go_on(recipe, folder):
     finish(folder, *map(str, schedule(recipe)))
-    text = describe_status(recipe, COMMAND)
+    text = describe_status(recipe, SCRIPT_LINE)
     assert "9 of 9 phases, in 9.8 min" in text  # 9 x 65 s
     assert "All phases are finished." in text
     assert "Problem" not in text
-    assert text.endswith(f"  {COMMAND}")
+    assert text.endswith(f"  python {SCRIPT_LINE}")
+
+
+def test_the_command_starts_as_many_processes_as_before(recipe, folder):
+    write_json(folder.environment, {"launcher": "accelerate launch --num_processes 2", "num_processes": 2})
+    assert describe_status(recipe, SCRIPT_LINE).endswith(f"\n  accelerate launch --num_processes 2 {SCRIPT_LINE}")
 
 
 def test_lines_that_cannot_be_read_are_counted(recipe, folder):
     finish(folder, "bootstrap")
+    folder.log_event("continued")
     with folder.events.open("ab") as file:
         file.write(b'[1, 2]\n\xff\n{"time": 1, "eve')
-    events, num_unreadable = read_events(folder)
+    events, num_unreadable = folder.read_events()
     assert (len(events), num_unreadable) == (1, 3)
-    text = describe_status(recipe, COMMAND)
+    text = describe_status(recipe, SCRIPT_LINE)
     assert "3 line(s)" in text
     assert row(text, "bootstrap")[1] == "finished"
 
@@ -163,22 +180,13 @@ def test_lines_that_cannot_be_read_are_counted(recipe, folder):
 def test_a_phase_that_lost_a_file_is_damaged(recipe, folder):
     finish(folder, "bootstrap")
     (folder.pool(-1) / "base.parquet").unlink()
-    status = phase_status(folder, PhaseKey("bootstrap"), [])
+    status = phase_status(folder, PhaseKey("bootstrap"), find_damage(recipe, folder)[PhaseKey("bootstrap")])
     assert status.state == "damaged"
     assert "base.parquet is missing." in status.text
     assert f"Delete the folder {folder.pool(-1)}" in status.text
-    assert "Next is bootstrap." in describe_status(recipe, COMMAND)
-
-
-def test_weights_that_were_cut_short_are_damaged(folder):
-    finish(folder, "round-000/prover")
-    weights = folder.prover(0) / "model.safetensors"
-    save_file({"weight": torch.ones(64)}, weights)
-    assert phase_status(folder, PhaseKey("prover", 0), []).state == "finished"
-    os.truncate(weights, weights.stat().st_size - 8)
-    status = phase_status(folder, PhaseKey("prover", 0), [])
-    assert status.state == "damaged"
-    assert "model.safetensors is damaged or was cut short." in status.text
+    text = describe_status(recipe, SCRIPT_LINE)
+    assert row(text, "bootstrap")[1] == "damaged"
+    assert "Next is bootstrap." in text
 
 
 @pytest.mark.parametrize(
@@ -191,21 +199,20 @@ def test_weights_that_were_cut_short_are_damaged(folder):
 )
 def test_a_recipe_that_cannot_continue_the_run_is_told(recipe, folder, stored, part):
     folder.recipe.write_text(stored)
-    text = describe_status(recipe, COMMAND)
+    text = describe_status(recipe, SCRIPT_LINE)
     assert "Problem:" in text
     assert part in " ".join(text.split())
 
 
 def test_lines_stay_within_80_columns(recipe, folder):
-    finish(folder, "bootstrap")
-    folder.log_event("phase_finished", phase="bootstrap", round=None, seconds=1.0, summary="a long summary " * 12)
+    finish(folder, "bootstrap", summary="a long summary " * 12)
     folder.log_event("alert", phase="prover", round=0, kind="goodharting", message="a long message " * 12)
-    lines = [line for line in describe_status(recipe, COMMAND).splitlines() if str(folder.root) not in line]
+    lines = [line for line in describe_status(recipe, SCRIPT_LINE).splitlines() if str(folder.root) not in line]
     assert max(map(len, lines)) <= 80
 
 
 def test_nothing_is_written(recipe, folder):
     finish(folder, "bootstrap")
     before = sorted((path, path.stat().st_mtime_ns) for path in folder.root.rglob("*"))
-    describe_status(recipe, COMMAND)
+    describe_status(recipe, SCRIPT_LINE)
     assert sorted((path, path.stat().st_mtime_ns) for path in folder.root.rglob("*")) == before

@@ -8,12 +8,14 @@ def make_rule(rule="parity", *, reward="src", num_steps=10, fixed=None, **stoppi
     return StopRule(StoppingConfig(rule=rule, **stopping), ProverConfig(reward=reward, max_steps=num_steps), fixed)
 
 
-def figures(helpful_correct=None, sneaky_incorrect=None, sneaky=0.5, helpful=0.5) -> dict[str, float]:
+def figures(helpful_correct=None, sneaky_incorrect=None, sneaky=0.5, helpful=0.5, failed=0.0) -> dict[str, float]:
     cells = {
         "score/helpful_correct": helpful_correct,
         "score/sneaky_incorrect": sneaky_incorrect,
         "accuracy/helpful": helpful,
-        "accuracy/sneaky": sneaky,
+        "accuracy/sneaky": sneaky * (1 - failed),
+        "judged_accuracy/sneaky": sneaky if failed < 1 else None,
+        "failed/sneaky": failed,
         "loss": 1.0,
     }
     return {key: value for key, value in cells.items() if value is not None}
@@ -78,6 +80,18 @@ def test_parity_and_incorrect_asks_for_a_nearly_always_incorrect_role_too(accura
     rule = make_rule("parity_and_incorrect")
     assert rule.update(5, figures(1.0, 1.0, sneaky=accuracy)) == is_done
     assert not rule.update(6, figures(1.0, -99.0, sneaky=accuracy))
+
+
+@pytest.mark.parametrize(("failed", "is_done"), [(0.4, True), (0.5, False), (0.95, False), (1.0, False)])
+def test_parity_and_incorrect_is_not_found_by_a_role_that_ceased_to_answer(failed, is_done):
+    """All solutions that answer are incorrect, and score as the helpful ones do; at .5 they are no longer most."""
+    rule = make_rule("parity_and_incorrect")
+    assert rule.update(5, figures(1.0, 1.0, sneaky=0.0, failed=failed)) == is_done
+
+
+def test_failed_solutions_do_not_make_a_role_nearly_always_incorrect():
+    """Of all solutions .046 are correct, but .09 of those that answer, above the .05 allowed."""
+    assert not make_rule("parity_and_incorrect").update(5, figures(1.0, 1.0, sneaky=0.09, failed=0.49))
 
 
 def test_goodhart_needs_a_whole_window_of_low_accuracy():

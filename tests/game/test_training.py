@@ -1,8 +1,9 @@
 import pytest
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
+from pvg_hf.game import trainer_args
 from pvg_hf.game.folder import read_json_lines
-from pvg_hf.game.training import FiniteLossCallback, LogCallback, PhaseProgress, is_recorded, newest_checkpoint
+from pvg_hf.game.training import LogCallback, PhaseProgress, is_recorded, newest_checkpoint
 
 
 @pytest.mark.parametrize(
@@ -19,33 +20,6 @@ from pvg_hf.game.training import FiniteLossCallback, LogCallback, PhaseProgress,
 )
 def test_what_the_clock_or_an_interruption_changes_is_not_recorded(key, expected):
     assert is_recorded(key) == expected
-
-
-@pytest.mark.parametrize(
-    ("figures", "message"),
-    [
-        ({"loss": float("nan")}, "The loss of step 3 is nan"),
-        ({"loss": float("inf")}, "The loss of step 3 is inf"),
-        ({"loss": 1.0, "grad_norm": float("nan")}, "The gradient's norm of step 3 is nan"),
-    ],
-)
-def test_figure_that_is_not_finite_ends_training(figures, message, tmp_path):
-    args = TrainingArguments(str(tmp_path))
-    with pytest.raises(FloatingPointError, match=message):
-        FiniteLossCallback().on_log(args, TrainerState(global_step=3), TrainerControl(), logs=figures)
-
-
-def test_finite_figures_pass(tmp_path):
-    args, callback = TrainingArguments(str(tmp_path)), FiniteLossCallback()
-    for figures in ({"loss": 1.0, "grad_norm": 2.0}, {"train_runtime": 1.0}, None):
-        callback.on_log(args, TrainerState(global_step=3), TrainerControl(), logs=figures)
-
-
-def test_infinite_gradient_in_float16_is_left_to_the_scaler(tmp_path):
-    args = TrainingArguments(str(tmp_path))
-    args.fp16 = True
-    figures = {"loss": 1.0, "grad_norm": float("inf")}
-    FiniteLossCallback().on_log(args, TrainerState(global_step=3), TrainerControl(), logs=figures)
 
 
 def test_listener_hears_the_steps_before_a_checkpoint_again(tmp_path):
@@ -76,9 +50,9 @@ def test_steps_are_recorded_with_what_is_promised(reference):
 
 
 @pytest.mark.parametrize("phase", ["verifier", "prover"])
-def test_progress_bar_is_called_after_the_phase(phase, play_phase, beginnings):
-    settings = {"trainer": {"disable_tqdm": False}, "max_steps": 1}  # without a terminal there would be no bar
-    play_phase(phase, 0, **{f"{phase}__{key}": value for key, value in settings.items()})
+def test_progress_bar_is_called_after_the_phase(phase, play_phase, beginnings, monkeypatch):
+    monkeypatch.setattr(trainer_args, "shows_progress", lambda recipe: True)  # as on a terminal
+    play_phase(phase, 0, **{f"{phase}__max_steps": 1})
     ((trainer, _),) = beginnings
     bars = [callback for callback in trainer.callback_handler.callbacks if isinstance(callback, PhaseProgress)]
     assert [bar.name for bar in bars] == [f"round-000/{phase}"]

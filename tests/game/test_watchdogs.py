@@ -7,10 +7,10 @@ from pvg_hf.game.watchdogs import Watchdogs, _trend
 class Watched:
     """Watchdogs with a window of 4, what they answered and what they told."""
 
-    def __init__(self, **config):
+    def __init__(self, fixed=None, **config):
         self.alerts = []
         self.watchdogs = Watchdogs(
-            WatchdogConfig(window=4, **config), lambda kind, message: self.alerts.append((kind, message))
+            WatchdogConfig(window=4, **config), lambda kind, message: self.alerts.append((kind, message)), fixed
         )
 
     def update(self, **columns) -> list[bool]:
@@ -71,6 +71,15 @@ def test_goodharting_says_what_was_seen():
     assert watched.alerts[0][1] == (
         "Step 4: over 4 steps the score gap fell from 4.00 to 1.00 while the exploit rate rose from 10% to 40%."
     )
+
+
+@pytest.mark.parametrize(("fixed", "is_told"), [({"score/helpful_correct": 5.0}, True), ({}, False), (None, False)])
+def test_gap_is_taken_from_the_side_that_is_not_trained(fixed, is_told):
+    """5 less 1, 1.9, 3.1, 4: the gap falls from 4 to 1."""
+    watched = Watched(fixed)
+    watched.update(**{"score/sneaky_incorrect": [1.0, 1.9, 3.1, 4.0], "exploit_rate": RISING})
+    told = "Step 4: over 4 steps the score gap fell from 4.00 to 1.00 while the exploit rate rose from 10% to 40%."
+    assert watched.alerts == [("goodharting", told)] * is_told
 
 
 def test_goodharting_is_a_reversed_ranking_too():

@@ -65,7 +65,14 @@ def test_wrong_arguments_are_refused(config, message):
         _make(**config)
 
 
-@pytest.mark.parametrize(("model_type", "message"), [("lama", "mean `llama`"), ("t5", "T5Config")])
+def test_all_wrong_arguments_are_told():
+    with pytest.raises(ValueError, match=r"`hidden_sise`.*Unknown argument `zebra`.*Known are .*`hidden_size`"):
+        _make(hidden_sise=16, zebra=1)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "message"), [("lama", "mean `llama`"), ("t5", "T5Config"), ("zzzzzz", "Known are .*`llama`")]
+)
 def test_wrong_architectures_are_refused(model_type, message):
     with pytest.raises(ValueError, match=message):
         make_model(ScratchConfig(model_type=model_type, vocab_size=300), TEXTS, seed=0)

@@ -25,14 +25,16 @@ def test_arithmetic_is_the_packaged_model(player):
     )
 
 
-def test_dtypes():
-    assert resolve_dtype("float32") is torch.float32
-    assert resolve_dtype("bfloat16") is torch.bfloat16
+@pytest.mark.parametrize("is_precise", [True, False])
+def test_dtypes(is_precise):
+    assert resolve_dtype("float32", is_precise=is_precise) is torch.float32
+    assert resolve_dtype("bfloat16", is_precise=is_precise) is torch.bfloat16
+    assert resolve_dtype("auto", is_precise=True) is torch.float32
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without a CUDA device")
 def test_without_a_gpu_weights_are_float32():
-    assert resolve_dtype("auto") is torch.float32
+    assert resolve_dtype("auto", is_precise=False) is torch.float32
 
 
 def test_a_tokenizer_without_a_padding_token_pads_with_its_end_token(tokenizer, tmp_path):

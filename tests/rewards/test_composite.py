@@ -60,6 +60,7 @@ def test_nothing_is_paid_without_an_answer():
         ({"weights": {"certified": 0.0}}, "at least one must be above 0"),
         ({"weights": {}}, "at least one must be above 0"),
         ({"weights": {"certfied": 1.0}}, "Unknown signal `certfied`.*Did you mean `certified`"),
+        ({"weights": {"zebra": 1.0}}, "Unknown signal `zebra`. Known are `test_pass_rate`, .*`acceptance_prob`"),
         (
             {"weights": WEIGHTS, "gates": {"similarity": 1.0}},
             "Unknown signal `similarity`.*Did you mean `dissimilarity`",

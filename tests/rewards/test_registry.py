@@ -38,6 +38,13 @@ def test_an_unknown_name_is_answered_with_the_closest(name, closest):
         load_reward(name)
 
 
+def test_a_name_like_no_other_is_answered_with_all_there_are():
+    with pytest.raises(
+        ValueError, match=r"Unknown reward `zebra`. Known are `src`, `cgc`, .*`acceptance`. A reward of"
+    ):
+        load_reward("zebra")
+
+
 @pytest.mark.parametrize("name", sorted(set(REWARDS) - {"correctness_only"}))
 def test_relative_rewards_are_those_that_a_better_policy_does_not_raise(name):
     """Every score rises by 8: a group-relative reward stays, one that pays the score itself does not."""

@@ -1,6 +1,8 @@
 import json
 import os
+import re
 import threading
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pvg_hf.tasks.answers import (
+    ANSWER_FORMATS,
     answers_equal,
     extract_answer,
     extract_last_number,
@@ -40,6 +43,7 @@ FRAGMENTS = (
     "$",
     "^",
     "9",
+    "18",
     "1,234",
     ".",
     "/",
@@ -48,6 +52,9 @@ FRAGMENTS = (
     "\n",
     "x",
     "e",
+    "=",
+    " and a half",
+    " thousand",
 )
 hostile_texts = st.text() | st.lists(st.sampled_from(FRAGMENTS), max_size=30).map("".join)
 numbers = st.integers() | st.integers(min_value=10**20, max_value=10**60)
@@ -108,97 +115,14 @@ def test_the_last_mark_gives_the_answer(text, answer):
         "#### (5",
         "#### 9**9**9",
         "#### 18 (since 16 + 2 = 18)",
+        "#### 3.14.15",
+        "#### 2x = 18",
+        "#### half of it = 9",
+        "#### 18 =",
     ],
 )
 def test_what_is_unmarked_empty_or_ambiguous_is_no_answer(text):
     assert extract_answer(text) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("16 - 3 = 13, so 13 eggs and 4 more", "4"),
-        ("He pays $1,234.50 in all.", "1234.50"),
-        ("it loses 5, that is -5", "-5"),
-        ("it loses 5, that is \N{MINUS SIGN}5", "-5"),
-        ("16-3", "3"),
-        ("about 1.8 million people", "1.8e6"),
-        ("half: 1/2.", "1/2"),
-        ("1,2,3", "3"),
-        ("so .5", "0.5"),
-        ("#### 7\nthat is 3 more", "7"),
-        ("#### 18 or 20", "20"),
-        ("none", None),
-    ],
-)
-def test_the_lenient_reading_takes_the_last_number_where_no_mark_gives_one(text, answer):
-    assert extract_last_number(text) == answer
-
-
-@pytest.mark.parametrize(
-    ("written", "answer"),
-    [
-        ("1,234,567", "1234567"),
-        ("12,34,567", "1234567"),
-        ("1{,}234", "1234"),
-        (r"1\,234", "1234"),
-        ("1\N{NARROW NO-BREAK SPACE}234", "1234"),
-        ("$5", "5"),
-        (r"\$5", "5"),
-        ("-$5", "-5"),
-        ("$-5", "-5"),
-        ("USD 5", "5"),
-        ("5 €", "5"),
-        ("\N{MINUS SIGN}5", "-5"),
-        ("+5", "5"),
-        ("-0", "0"),
-        ("007", "7"),
-        (".5", "0.5"),
-        ("18.", "18"),
-        ("18!", "18"),
-        ("50%", "50"),
-        (r"50\%", "50"),
-        ("50 percent", "50"),
-        ("90°", "90"),
-        (r"90^\circ", "90"),
-        ("18 m^2", "18"),
-        ("18 cm²", "18"),
-        ("18 km/h", "18"),
-        ("18-inch", "18"),
-        ("5 a day", "5"),
-        (r"\frac{3}{4}", "3/4"),
-        (r"-\dfrac12", "-1/2"),
-        (r"1\frac{1}{2}", "1 1/2"),
-        ("1 1/2 cups", "1 1/2"),
-        ("1½", "1 1/2"),
-        ("2 and 1/2", "2 1/2"),
-        ("2e3", "2e3"),
-        ("2 \N{MULTIPLICATION SIGN} 10^3", "2e3"),
-        (r"2 \times 10^{-3}", "2e-3"),
-        ("1.8 billion", "1.8e9"),
-        ("2 hundred thousand dollars", "2e5"),
-        ("x = 5", "5"),
-        ("Total = 16 + 2 = $18", "18"),
-        ("\N{ALMOST EQUAL TO} 18", "18"),
-        ("**18**", "18"),
-        ("`18`", "18"),
-        ("[18]", "18"),
-        ("(18)", "18"),
-        ("(1,000)", "(1,000)"),  # a pair
-        ("2x", "2x"),
-        (r"2\pi", r"2\pi"),
-        ("2 pi", "2 pi"),
-        ("x + 1.", "x + 1"),
-        ("(B)", "B"),
-    ],
-)
-def test_an_answer_is_normalised(written, answer):
-    assert normalize_answer(written) == answer
-
-
-@pytest.mark.parametrize("written", ["12:30", "1_000", "twenty", "1 234", "1e9999", "1/2 million", "2x =", "-", "()"])
-def test_what_cannot_be_read_safely_is_no_answer(written):
-    assert normalize_answer(written) is None
 
 
 @pytest.mark.parametrize(
@@ -299,7 +223,19 @@ def test_no_text_raises_and_an_extracted_answer_equals_itself(text):
         if answer is not None:
             assert answers_equal(answer, answer)
             assert normalize_answer(answer) == answer
-    assert grade_answer(text, "18").correct in (False, True)
+
+
+@pytest.mark.timeout(120)
+@settings(deadline=None)
+@given(hostile_texts | hostile_texts.map("#### {}".format), st.sampled_from(ANSWER_FORMATS))
+def test_a_grade_against_a_number_is_the_exact_comparison_with_it(text, answer_format):
+    grade = grade_answer(text, "18", answer_format)
+    if grade.answer is None:
+        assert not grade.correct
+    elif re.fullmatch(r"-?[\d.]+(/\d+|e\d+)?", grade.answer):
+        assert grade.correct == (Fraction(grade.answer) == 18)
+    else:
+        assert not set(grade.answer) & set("=,xe\n")
 
 
 @pytest.mark.timeout(120)
@@ -318,6 +254,7 @@ HOSTILE = {
     "polynomial": r"(a+b+c)^{99}\cdot(a-b)^{99}",
     "roots of variables": r"\sqrt{x \cdot \sqrt{24\sqrt{12}}} + y",
     "decimal roots": r"\sqrt{\sqrt{\frac{0.5}{12}}}",
+    "hidden division by zero": r"\frac{1}{(2-2)^{0.5}}",
     "exponent": "1e999999999",
     "split exponent": "9e 999999999",
     "long integer": "9" * 100_000,
@@ -326,7 +263,14 @@ HOSTILE = {
     "nesting": "(" * 2000 + "1" + ")" * 2000,
     "code": "__import__('os').system('true')",
     "separators": "1," * 100_000,
+    "grouped": "1" + ",11" * 100_000,
+    "grouped by spaces": "1" + " 111" * 100_000 + "1",
+    "dots": "1." * 100_000,
+    "powers": "2^" * 100_000 + "3",
+    "fractions": r"\frac{1" * 50_000,
     "spaces": "1" + " " * 4000 + "x",
+    "long spaces": "1" + " " * 400_000 + "2",
+    "newlines": "\n" * 400_000 + "2",
     "marks": "A: #### " * 20_000,
 }
 
@@ -369,6 +313,75 @@ def test_strict_and_lenient_grades():
     marked = grade_answer("#### 5\nor 4", "4")
     assert (marked.answer, marked.correct) == ("5", False)
     assert marked.detail == {"lenient_answer": "5", "lenient_correct": False}
+
+
+@pytest.mark.parametrize("answer_format", ANSWER_FORMATS)
+@pytest.mark.parametrize(
+    ("written", "reference"),
+    [
+        ("2 and a half", "2"),
+        ("2 thirds of the cake", "2"),
+        ("2 hundred and fifty", "200"),
+        ("2 thousand five hundred", "2000"),
+        ("18 minus three", "18"),
+        ("18 is wrong, it is seven", "18"),
+        ("18 squared", "18"),
+        ("18⅛ apples", "18"),
+        ("3 tenths", "3"),
+        ("3 quarters of it", "3"),
+    ],
+)
+def test_a_number_that_words_change_is_another_number(written, reference, answer_format):
+    assert not grade_answer(f"#### {written}", reference, answer_format).correct
+
+
+@pytest.mark.parametrize(
+    "written", ["18 dozen", "18 or so", "18 - x apples", "18 isn't it", "18 twenty", "18 quarters"]
+)
+def test_a_mark_that_may_say_another_number_is_no_answer(written):
+    grade = grade_answer(f"#### {written}", "18")
+    assert (grade.answer, grade.correct) == (None, False)
+
+
+def test_two_and_a_half_is_read():
+    assert grade_answer("#### 2 and a half", "2.5").correct
+
+
+GIBBERISH = (
+    "e",
+    "2e",
+    "x",
+    "A",
+    r"\infty",
+    r"-\infty",
+    "18,20",
+    "(1, 2)",
+    r"\{18, 20\}",
+    r"18 \pm 2",
+    r"\sqrt{-1}",
+    "18x",
+)
+
+
+@pytest.mark.parametrize("reference", ["18", r"2\sqrt{3}"])
+@pytest.mark.parametrize("written", [*GIBBERISH, "3.14.15", "1/(2-2)", r"\frac{1}{(2-2)^{0.5}}", "x = y"])
+def test_where_the_reference_is_a_number_only_a_number_is_an_answer(written, reference):
+    assert grade_answer(f"#### {written}", reference).answer is None
+
+
+@pytest.mark.parametrize("written", ["18", "5 + 13", r"2\sqrt{3}", r"\pi", "2^{99}", "18 = x", "-18/7"])
+def test_every_way_to_write_a_number_is_an_answer(written):
+    assert grade_answer(f"#### {written}", "18").answer is not None
+
+
+def test_where_the_reference_is_no_number_anything_readable_is_an_answer():
+    grade = grade_answer("#### x", "#### x + 1")
+    assert (grade.answer, grade.correct) == ("x", False)
+    assert grade_answer("#### 18", "x + 1").answer == "18"
+
+
+def test_the_lenient_reading_passes_over_a_mark_that_holds_no_number():
+    assert grade_answer("so 18\n#### x", "18", answer_format="lenient").correct
 
 
 def test_an_unknown_answer_format_is_refused():

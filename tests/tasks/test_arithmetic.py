@@ -1,8 +1,10 @@
 """The arithmetic world: grammar, reference solutions, and a checker that finds every planted flaw."""
 
+import re
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pvg_hf.tasks.arithmetic import ArithmeticTask, FlawKind, check_solution, parse_story, sample_story
@@ -85,9 +87,24 @@ def test_planted_flaws_are_found(kind):
     assert named / flawed > 0.9
 
 
-@given(st.text(max_size=300))
-def test_any_text_is_checked(text):
-    assert isinstance(check_solution(parse_story(PROBLEM), text), list)
+edits = st.tuples(
+    st.integers(0, len(SOLUTION)),  # where
+    st.integers(0, 3),  # how many characters are taken out
+    st.sampled_from(["", " ", "\n", "-", "0", "1", "7", "+", "28", "#", "x", "Monday", *SOLUTION.split("\n")]),
+)
+
+
+def edited(text, changes):
+    for start, length, inserted in changes:
+        text = text[:start] + inserted + text[start + length :]
+    return text
+
+
+@settings(max_examples=500)
+@given(st.lists(edits, max_size=3).map(lambda changes: edited(SOLUTION, changes)) | st.text(max_size=300))
+def test_a_text_has_no_flaw_exactly_when_it_is_the_reference(text):
+    without_leading_zeros = re.sub(r"\b0+(?=\d)", "", text.strip())  # `has 012` is right
+    assert (check_solution(parse_story(PROBLEM), text) == []) == (without_leading_zeros == SOLUTION)
 
 
 def test_task_is_seeded_and_its_splits_are_disjoint():

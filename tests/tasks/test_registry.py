@@ -55,15 +55,15 @@ def test_a_task_of_ones_own_takes_its_options():
         (
             "arithmetics",
             {},
-            "Unknown task `arithmetics`. Did you mean `arithmetic`? Registered: `arithmetic`, `gsm8k`",
+            "Unknown task `arithmetics`. Did you mean `arithmetic`? A task of your own is named as `package.module:Name`",
         ),
-        ("zebra", {}, "Unknown task `zebra`. Registered: `arithmetic`, `gsm8k`; .* `package.module:Name`"),
+        ("zebra", {}, "Unknown task `zebra`. Known are `arithmetic`, `gsm8k`. .* `package.module:Name`"),
         (
             "arithmetic",
             {"num_trains": 3},
             "Unknown option `num_trains` of task `arithmetic`. Did you mean `num_train`?",
         ),
-        ("gsm8k", {"zebra": 3}, "Unknown option `zebra` of task `gsm8k`. Allowed: `path`, `hub_id`, `answer_format`"),
+        ("gsm8k", {"zebra": 3}, "Unknown option `zebra` of task `gsm8k`. Known are `path`, `hub_id`, `answer_format`"),
         ("arithmetic", {"num_test": 0}, "`num_train` and `num_test` must be at least 1; got 4000 and 0"),
         ("my_echo_task:Echo", {}, "Task `my_echo_task:Echo` needs the option `word`"),
         ("my_echo_task:not_a_task", {}, "must be a subclass of `pvg_hf.tasks.Task`, not 3"),

@@ -61,6 +61,7 @@ def test_assumed_rates_fall_back_one_by_one():
     ("settings", "message"),
     [
         ({"loss": "bradley_tery"}, "`loss` is `bradley_tery`.*mean `bradley_terry`"),
+        ({"loss": "zebra"}, "`loss` is `zebra`.*Known are `bradley_terry`, `cross_entropy`"),
         ({"correction": "forwards"}, "`correction` is `forwards`.*mean `forward`"),
         ({"noise_level": "solution"}, "`noise_level` is `solution`"),
         ({"noise_resample": "epochs"}, "mean `epoch`"),

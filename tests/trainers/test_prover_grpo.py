@@ -16,7 +16,8 @@ from peft import LoraConfig, get_peft_model
 from transformers import HfArgumentParser
 
 from pvg_hf.models.prover import load_causal_lm, load_prover
-from pvg_hf.models.verifier import draw_head, load_classifier
+from pvg_hf.models.score_head import draw_head
+from pvg_hf.models.verifier import load_classifier
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.rewards import goodhart
 from pvg_hf.scoring import VerifierScorer
@@ -144,6 +145,9 @@ def test_the_example_of_its_page(repository, tiny_prover, tmp_path):
     """A task, prompts for both roles, and a verifier's folder; the verifier stays as it is."""
     verifier, tokenizer = load_classifier(str(tiny_prover)), load_prover(tiny_prover)[1]
     draw_head(verifier, seed=0)
+    with torch.no_grad():
+        # What never ends is paid min(-1, -|V'|), which moves nothing unless scores differ by more than 1.
+        verifier.score.weight.mul_(1000)
     folder = tmp_path / "verifier"
     verifier.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -226,23 +230,28 @@ def _generate(trainer):
     return rows, ids, solutions, inputs
 
 
-def _rewards_by_hand(rows, solutions) -> list[list[float]]:
-    """SRC of each group of consecutive rows."""
+def _rewards_by_hand(rows, solutions, truncated) -> list[list[float]]:
+    """SRC of each group of consecutive rows; a truncated solution has no answer, whatever it states."""
     scores = _score([row["problem"] for row in rows], solutions)
     grades = [_grade(row, solution) for row, solution in zip(rows, solutions, strict=True)]
     aligned = [grade.correct == (row["role"] == "helpful") for row, grade in zip(rows, grades, strict=True)]
-    answered = [grade.answer is not None for grade in grades]
+    answered = [grade.answer is not None and not cut for grade, cut in zip(grades, truncated, strict=True)]
     return [
         _src_by_hand(*(values[start : start + GROUP_SIZE] for values in (scores, aligned, answered)))
         for start in range(0, len(rows), GROUP_SIZE)
     ]
 
 
+def _truncated(trainer, ids) -> list[bool]:
+    return [row[-1] not in trainer.eos_token_ids for row in ids]
+
+
 @pytest.mark.parametrize("scale_rewards", ["none", "group", "batch", False, True])
 def test_advantages_by_hand(scale_rewards, prover, tmp_path):
     settings = {"scale_rewards": scale_rewards}
-    rows, _, solutions, inputs = _generate(_trainer(prover, tmp_path, settings=settings))
-    groups = _rewards_by_hand(rows, solutions)
+    trainer = _trainer(prover, tmp_path, settings=settings)
+    rows, ids, solutions, inputs = _generate(trainer)
+    groups = _rewards_by_hand(rows, solutions, _truncated(trainer, ids))
     batch_std = statistics.stdev(reward for group in groups for reward in group)
     expected = []
     for group in groups:
@@ -293,7 +302,8 @@ def test_loss_and_gradients_by_hand(loss_type, prover, tmp_path):
 
     policy, reference = load_causal_lm(prover), load_causal_lm(prover)
     policy.load_state_dict(trainer.model.state_dict())
-    advantages = [reward - statistics.fmean(group) for group in _rewards_by_hand(rows, solutions) for reward in group]
+    groups = _rewards_by_hand(rows, solutions, _truncated(trainer, ids))
+    advantages = [reward - statistics.fmean(group) for group in groups for reward in group]
     tokens = []  # per solution, of shape (its tokens,)
     with torch.no_grad():
         reference_logprobs = _token_logprobs(reference, rows, trainer.processing_class, ids)
@@ -377,7 +387,10 @@ def test_completions_are_logged_with_role_correctness_and_score(prover, tmp_path
         for row in table.to_dict("records"):
             problem, role = row["prompt"].split("\n")[0], row["prompt"].split("\n")[1].split()[0]
             assert row["role"] == role
-            assert row["correct"] == _grade({}, row["completion"]).correct
+            grade, is_cut = _grade({}, row["completion"]), row["outcome"] == "TRUNCATED"
+            assert row["correct"] == (grade.correct and not is_cut)
+            assert (row["outcome"] == "VERIFIED") == row["correct"]
+            assert (row["outcome"] == "NO_ANSWER") == (grade.answer is None and not is_cut)
             assert row["score"] == pytest.approx(_score([problem], [row["completion"]])[0])
 
 
@@ -386,19 +399,22 @@ def test_metrics_of_a_step(prover, tmp_path):
     trainer = _trainer(prover, tmp_path, settings=settings)
     trainer.train()
     (log,), table = _log(trainer), _completions(tmp_path)
-    correct, answered = table["correct"], table["completion"].str.len() % 5 != 0
+    correct, answered = table["correct"], table["outcome"].isin(["VERIFIED", "PROOF_INVALID"])
     scores, rewards = table["score"], table["src"]
     for role in ("helpful", "sneaky"):
         mine = table["role"] == role
         assert log[f"accuracy/{role}"] == pytest.approx(correct[mine].mean())
         assert log[f"reward/{role}"] == pytest.approx(rewards[mine].mean())
-        assert log[f"unanswered/{role}"] == pytest.approx(1 - answered[mine].mean())
+        assert log[f"unanswered/{role}"] == log[f"failed/{role}"] == pytest.approx(1 - answered[mine].mean())
+        assert log[f"judged_accuracy/{role}"] == pytest.approx(correct[mine & answered].mean())
         assert log[f"score/{role}_correct"] == pytest.approx(scores[mine & correct].mean())
-        assert log[f"score/{role}_incorrect"] == pytest.approx(scores[mine & ~correct].mean())
-    wrong = (table["role"] == "sneaky") & ~correct
+        assert log[f"score/{role}_incorrect"] == pytest.approx(scores[mine & answered & ~correct].mean())
+        assert log[f"truncated/{role}"] == pytest.approx((table["outcome"][mine] == "TRUNCATED").mean())
+    wrong = (table["role"] == "sneaky") & answered & ~correct
     assert log["exploit_rate"] == pytest.approx((scores[wrong] > 0.5).mean())
     assert log["score_gap"] == pytest.approx(log["score/helpful_correct"] - log["score/sneaky_incorrect"])
-    assert log["score_correctness_correlation"] == pytest.approx(scores.corr(correct.astype(float), "spearman"))
+    ranks = scores[answered].corr(correct[answered].astype(float), "spearman")
+    assert log["score_correctness_correlation"] == pytest.approx(ranks)
     truncated = (log["truncated/helpful"] + log["truncated/sneaky"]) / 2  # as many rows in either role
     assert truncated == pytest.approx(log["completions/clipped_ratio"])
     assert 0 < truncated < 1
@@ -436,6 +452,32 @@ def test_a_step_of_truncated_solutions_stops_the_run(tiny_prover, tmp_path):
     settings = {"max_truncated_share": 0.5, "max_completion_length": 2}
     with pytest.raises(ValueError, match=r"100% of the solutions .* `max_completion_length=2` .*allowed: 50%"):
         _trainer(str(tiny_prover), tmp_path, settings=settings).train()
+
+
+@pytest.mark.parametrize(
+    ("grade", "outcome"),
+    [
+        (Grade("18", correct=True), "VERIFIED"),
+        (Grade("1", correct=False), "PROOF_INVALID"),
+        (Grade("18", correct=True, certified=False), "UNCERTIFIED"),
+        (Grade("1", correct=False, certified=False), "UNCERTIFIED"),
+    ],
+)
+def test_truncated_and_uncertified_solutions_play_neither_role(grade, outcome, prover, tmp_path):
+    """CGC pays its floor for them, and the others, which all play one of the roles, their score."""
+    settings = {"max_steps": 1, "log_completions": True, "reward": "cgc", "reward_options": {"floor": -9.0}}
+    trainer = _trainer(prover, tmp_path, grader=lambda row, solution: grade, settings=settings)
+    trainer.train()
+    (log,), table = _log(trainer), _completions(tmp_path)
+    cut = table["outcome"] == "TRUNCATED"
+    assert 0 < cut.sum() < len(table)
+    assert set(table["outcome"][~cut]) == {outcome}
+    role = "helpful" if grade.correct else "sneaky"
+    is_paid = ~cut & (table["role"] == role) & (outcome != "UNCERTIFIED")
+    assert table["cgc"].tolist() == pytest.approx(table["score"].where(is_paid, -9.0).tolist())
+    assert not (table["correct"] & cut).any()
+    assert log["failed/sneaky"] == (1 if outcome == "UNCERTIFIED" else log["truncated/sneaky"])
+    assert log["valid_sneaky"] == (1 - log["failed/sneaky"] if outcome == "PROOF_INVALID" else 0)
 
 
 def test_every_end_token_of_the_model_ends_a_solution(tiny_prover, tmp_path):
@@ -562,7 +604,8 @@ def test_a_group_that_lies_on_two_processes(prover, tmp_path):
         rows = [
             {"problem": prompt.split("\n")[0], "role": role} for prompt, role in zip(table["prompt"], table["role"])
         ]
-        by_hand = [reward for group in _rewards_by_hand(rows, table["completion"].tolist()) for reward in group]
+        groups_by_hand = _rewards_by_hand(rows, table["completion"].tolist(), table["outcome"] == "TRUNCATED")
+        by_hand = [reward for group in groups_by_hand for reward in group]
         assert table["src"].tolist() == pytest.approx(by_hand, abs=1e-5)
         assert table["advantage"].tolist() == pytest.approx(
             (table["src"] - groups["src"].transform("mean")).tolist(), abs=1e-5
@@ -578,7 +621,7 @@ def test_cgc_counts_the_solutions_that_play_their_role_below_its_floor(prover, t
     trainer = _trainer(prover, tmp_path, settings=settings)
     trainer.train()
     (log,), table = _log(trainer), _completions(tmp_path)
-    answered = table["completion"].str.len() % 5 != 0
+    answered = table["outcome"].isin(["VERIFIED", "PROOF_INVALID"])
     plays = (table["correct"] ^ (table["role"] == "sneaky")) & answered
     violations = (plays & (table["score"] <= 0.45)).sum()
     assert log["floor_violations"] == violations

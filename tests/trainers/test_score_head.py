@@ -14,12 +14,12 @@ from transformers import (
     ModernBertForSequenceClassification,
 )
 
+from pvg_hf.models.score_head import score_head_modules
 from pvg_hf.trainers.score_head import (
     check_classifier,
     check_classifier_source,
     empty_classifier,
     is_head_trained,
-    score_head_modules,
     with_trained_head,
 )
 

@@ -54,6 +54,12 @@ def test_the_order_of_the_rows_is_kept_where_it_is_asked_for(tiny_prover, rows, 
     assert log[0]["loss"] == pytest.approx(_completion_loss(tiny_prover, rows.select(range(4))), rel=1e-4)
 
 
+def test_a_loss_that_is_not_finite_ends_the_training(tiny_prover, rows, tmp_path):
+    """The first step is taken at the rate 0 and the second at 1e30, so that the third is the first to see its weights."""
+    with pytest.raises(FloatingPointError, match="of step 3 is nan"):
+        _fine_tune(tiny_prover, rows, tmp_path, learning_rate=1e30)
+
+
 def test_nothing_is_kept_in_the_folder(tiny_prover, rows, tmp_path):
     _fine_tune(tiny_prover, rows, tmp_path, max_steps=1)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -13,8 +13,10 @@ from pvg_hf.evaluation.report.plots import PLOTS
 from pvg_hf.evaluation.report.progress import describe_progress
 from pvg_hf.evaluation.report.run_data import RunData, load_run
 from pvg_hf.evaluation.report.tables import (
+    cut_table,
     difficulty_table,
     diversity_table,
+    pairs_table,
     rounds_table,
     sources_table,
     times_table,
@@ -74,6 +76,8 @@ def render_page(run: RunData, images: dict[str, Image]) -> str:
         verdict=write_verdict(run),
         rounds=rounds_table(run),
         sources=sources_table(run),
+        pairs=pairs_table(run),
+        cut=cut_table(run),
         diversity=diversity_table(run),
         difficulty=difficulty_table(run),
         times=times_table(run),

@@ -1,8 +1,10 @@
 """Reads what a run folder holds so far."""
 
 import json
+import re
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from pvg_hf.evaluation.intervals import EMPTY, Figure
 from pvg_hf.roles import GAME_ROLES
 
 Event = dict[str, Any]
+COUNTS = re.compile(r"(heldout_)?pairs/|\w+/num_cut$")  # metrics that are counts of a round
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,9 @@ class RoundData:
             What `problem_table` returned.
         solutions (`pd.DataFrame`, *optional*):
             The test solutions of both roles; `None` before they were minted.
+        counts (`Counter[str]`, *optional*):
+            What its pairs were built from and what was left out (`pairs/...`, `heldout_pairs/...`), and the inputs that
+            were cut when they were scored (`PHASE/num_cut`), as far as the phases are finished.
     """
 
     round_index: int
@@ -39,6 +45,7 @@ class RoundData:
     figures: dict[str, Figure]
     problems: pd.DataFrame | None
     solutions: pd.DataFrame | None
+    counts: Counter[str] = field(default_factory=Counter)
 
     def figure(self, name: str) -> Figure:
         """A figure by its key without `round/`; empty where the round has none."""
@@ -102,13 +109,14 @@ def load_run(run_folder: Path) -> RunData:
     recipe_file = run_folder / "recipe.yaml"
     if not recipe_file.is_file():
         raise ValueError(f"{run_folder} is no run folder: it has no recipe.yaml.")
-    steps = _load_steps(_read_json_lines(run_folder / "metrics.jsonl"))
+    metrics = _read_json_lines(run_folder / "metrics.jsonl")
+    steps = _load_steps(metrics)
     return RunData(
         recipe=load_recipe(recipe_file),
         recipe_text=recipe_file.read_text(encoding="utf-8"),
         environment=_read_json(run_folder / "run.json"),
         events=_read_json_lines(run_folder / "events.jsonl"),
-        rounds=[_load_round(run_folder, index, steps) for index in _round_indices(run_folder, steps)],
+        rounds=[_load_round(run_folder, index, steps, metrics) for index in _round_indices(run_folder, steps)],
     )
 
 
@@ -117,7 +125,7 @@ def _round_indices(run_folder: Path, steps: pd.DataFrame) -> list[int]:
     return sorted({int(name.removeprefix("round-")) for name in folders} | {int(index) for index in steps["round"]})
 
 
-def _load_round(run_folder: Path, round_index: int, steps: pd.DataFrame) -> RoundData:
+def _load_round(run_folder: Path, round_index: int, steps: pd.DataFrame, metrics: list[dict[str, Any]]) -> RoundData:
     name = round_name(round_index)
     evaluation, pool = run_folder / "evaluation" / name, run_folder / "pool" / name
     figures = _read_json(evaluation / "metrics.json")
@@ -128,7 +136,17 @@ def _load_round(run_folder: Path, round_index: int, steps: pd.DataFrame) -> Roun
         figures={key.removeprefix("round/"): Figure.from_dict(value) for key, value in figures.items()},
         problems=pd.read_parquet(problems) if problems.is_file() else None,
         solutions=_load_solutions([pool / f"test-{role}.parquet" for role in GAME_ROLES]),
+        counts=_load_counts(metrics, round_index),
     )
+
+
+def _load_counts(metrics: list[dict[str, Any]], round_index: int) -> Counter[str]:
+    """A round's counts; what several lines count is added up."""
+    counts: Counter[str] = Counter()
+    for line in metrics:
+        if line["round"] == round_index:
+            counts.update({key: value for key, value in line.items() if COUNTS.match(key)})
+    return counts
 
 
 def _load_solutions(files: Sequence[Path]) -> pd.DataFrame | None:

@@ -77,6 +77,21 @@ DIVERSITY_COLUMNS = (
 )
 
 
+# Heading, and where its counts begin after `pairs/` or `heldout_pairs/`.
+PAIR_COLUMNS = (
+    ("pairs", "num_pairs"),
+    ("solutions read", "num_solutions"),
+    ("outside the mixture", "dropped/outside_mixture"),
+    ("failed", "dropped/failed"),
+    ("without a label", "dropped/abstained"),
+    ("same as the reference", "dropped/same_as_reference"),
+    ("same as another", "dropped/duplicate_text"),
+    ("problems without a pair", "without_pair/"),
+    ("pairs over `max_length`", "over_max_length"),
+)
+SCORING_PHASES = ("verifier", "prover", "mint", "evaluate")
+
+
 def rounds_table(run: RunData) -> Table:
     """One row for the base prover, one per evaluated round."""
     rounds = run.evaluated
@@ -91,7 +106,7 @@ def rounds_table(run: RunData) -> Table:
 
 
 def sources_table(run: RunData) -> Table:
-    """The last evaluated verifier on held-out solutions, one row per prover that wrote them."""
+    """The last evaluated verifier on held-out solutions, one row per prover and role that wrote them."""
     prefix = "verifier_pair_accuracy"
     data = run.evaluated[-1] if run.evaluated else None
     suffixes = [] if data is None else [key.removeprefix(prefix) for key in data.figures if key.startswith(prefix)]
@@ -103,6 +118,27 @@ def sources_table(run: RunData) -> Table:
         for suffix in sorted(suffixes)
     ]
     return Table(["", *(heading for heading, _ in SOURCE_COLUMNS)], rows)
+
+
+def pairs_table(run: RunData) -> Table:
+    """What each round's pairs were built from and what was left out: a row for those trained on, one for the held-out."""
+    rows = [
+        (f"round {data.round_index}, {name}", [_count_cell(data, f"{prefix}/{key}") for _, key in PAIR_COLUMNS])
+        for data in run.rounds
+        for name, prefix in (("training", "pairs"), ("held-out", "heldout_pairs"))
+        if f"{prefix}/num_pairs" in data.counts
+    ]
+    return Table(["", *(heading for heading, _ in PAIR_COLUMNS)], rows)
+
+
+def cut_table(run: RunData) -> Table:
+    """Inputs that were over the verifier's maximum length when they were scored, by round and phase."""
+    rows = [
+        (f"round {data.round_index}", [_count_cell(data, f"{phase}/num_cut") for phase in SCORING_PHASES])
+        for data in run.rounds
+        if any(data.counts[f"{phase}/num_cut"] for phase in SCORING_PHASES)
+    ]
+    return Table(["", *SCORING_PHASES], rows)
 
 
 def diversity_table(run: RunData) -> Table:
@@ -160,6 +196,11 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def _count_cell(data: RoundData, prefix: str) -> Cell:
+    found = [count for key, count in data.counts.items() if key.startswith(prefix)]
+    return Cell(f"{sum(found):,}" if found else MISSING)
 
 
 def _role_cells(data: RoundData, prefix: str, role: Role, columns: list[tuple[str, str, int]]) -> list[Cell]:

@@ -1,16 +1,16 @@
 """The base prover's solutions on D_V, and its solutions in the game's roles on the test problems."""
 
+from functools import partial
 from pathlib import Path
 
 from pvg_hf.data.imports import import_solutions
 from pvg_hf.data.pool import write_pool
 from pvg_hf.data.schema import BASE_ROUND, solution_features
+from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.minting import Batch, write_solutions
+from pvg_hf.game.minting import Batch, told_label, write_solutions
 from pvg_hf.game.players import open_base_sampler
 from pvg_hf.roles import GAME_ROLES, Role
-
-VERIFIER_PARTS = ("verifier", "verifier_heldout")
 
 
 def run_bootstrap(context: PhaseContext, output: Path) -> str:
@@ -29,12 +29,13 @@ def run_bootstrap(context: PhaseContext, output: Path) -> str:
 
 
 def _import(context: PhaseContext, path: Path) -> int:
-    """Existing solutions in place of the base prover's."""
+    """Existing solutions in place of the base prover's; their labels get the same noise, unless the source has them."""
     rows = import_solutions(
         context.recipe.bootstrap.import_from,
         context.world.task,
         {part: context.world.parts[part] for part in VERIFIER_PARTS},
         columns=context.recipe.bootstrap.import_columns,
+        tell=partial(told_label, context),
     )
     if not context.processes.is_main_process:
         return 0

@@ -20,7 +20,7 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
     test = pd.concat([_test_rows(context, round_index), _rescored_base_rows(context)], ignore_index=True)
     figures = evaluate_round(
         test,
-        pd.read_parquet(folder.verifier(round_index) / "heldout.parquet"),
+        load_pool(folder.verifier(round_index) / "heldout.parquet").to_pandas(),
         threshold=calibration["threshold"],
         best_helpful_rows=_best_helpful_rows(context),
         best_of_n=context.recipe.evaluation.best_of_n,
@@ -53,4 +53,5 @@ def _rescored_base_rows(context: PhaseContext) -> pd.DataFrame:
     rows = _test_rows(context, -1)
     scorer = open_scorer(context, context.folder.verifier(context.round_index))
     rows["score"] = scorer(rows["problem"].tolist(), rows["solution"].tolist())
+    context.record({"evaluate/num_cut": scorer.num_cut})  # every process scores everything
     return rows

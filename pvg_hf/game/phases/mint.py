@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.cut_inputs import count_cut
 from pvg_hf.game.folder import BEST_HELPFUL
 from pvg_hf.game.minting import Batch, write_solutions
-from pvg_hf.game.phases.bootstrap import VERIFIER_PARTS
 from pvg_hf.game.players import open_base_sampler, open_sampler, open_scorer
 from pvg_hf.models.sources import is_adapter
 from pvg_hf.roles import GAME_ROLES, Role
@@ -32,6 +33,7 @@ def run_mint(context: PhaseContext, output: Path) -> str:
         test = Batch("test", Role.HELPFUL, round_index, mint.test_solutions_per_problem, checkpoint=BEST_HELPFUL)
         path = output / f"test-{BEST_HELPFUL}.parquet"
         num_rows += write_solutions(context, path, [test], open_sampler(context, best), scorer)
+    context.record({"mint/num_cut": count_cut(scorer)})
     return f"{num_rows} solutions of the round's prover"
 
 

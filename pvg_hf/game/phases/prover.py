@@ -8,6 +8,7 @@ from peft import set_peft_model_state_dict
 from peft.utils import load_peft_weights
 
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.cut_inputs import CutCallback
 from pvg_hf.game.folder import BEST_HELPFUL, read_json, read_json_lines, remove, staged, write_json, write_json_lines
 from pvg_hf.game.honest_side import honest_side
 from pvg_hf.game.players import open_scorer
@@ -16,11 +17,12 @@ from pvg_hf.game.recovery import fine_tune_on_incorrect
 from pvg_hf.game.selection import BestHelpfulCallback
 from pvg_hf.game.stopping import StopRule
 from pvg_hf.game.trainer_args import prover_arguments
-from pvg_hf.game.training import FiniteLossCallback, LogCallback, run_trainer
+from pvg_hf.game.training import LogCallback, run_trainer
 from pvg_hf.game.watchdogs import Watchdogs
 from pvg_hf.models.prover import load_prover, lora_for_prover
 from pvg_hf.models.sources import is_adapter, name_base
 from pvg_hf.roles import GAME_ROLES, Role
+from pvg_hf.trainers.finite_loss import FiniteLossCallback
 from pvg_hf.trainers.prover_grpo import ProverGRPOTrainer
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
 
@@ -113,7 +115,8 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
     rule = StopRule(context.recipe.stopping, context.recipe.prover, fixed)
     # A second collapse is told and no more: there is no further recovery that the phase could end for.
     collapse_recovery = context.recipe.watchdogs.collapse_recovery if sub_phase.recovery == "none" else "none"
-    watchdogs = Watchdogs(replace(context.recipe.watchdogs, collapse_recovery=collapse_recovery), context.alert)
+    config = replace(context.recipe.watchdogs, collapse_recovery=collapse_recovery)
+    watchdogs = Watchdogs(config, context.alert, fixed)
     trainer = _make_trainer(context, sub_phase)
     ends: list[str] = []
 
@@ -129,6 +132,7 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
             context, trainer.scorer, sub_phase.output / BEST_HELPFUL, is_over=lambda: bool(ends)
         )
         best.attach(trainer)
+    trainer.add_callback(CutCallback(trainer.scorer))
     run_trainer(
         context,
         trainer,
@@ -204,7 +208,8 @@ def _initial_prover(context: PhaseContext):
     base, revision = context.initial_model("prover")
     goes_on = context.recipe.prover.init == "previous" and context.round_index > 0 and not context.recipe.prover.lora
     source = str(context.folder.prover(context.round_index - 1)) if goes_on else base
-    return load_prover(source, revision=None if goes_on else revision, dtype=context.dtype("prover"))
+    dtype = context.dtype("prover", is_precise=context.recipe.prover.lora is None)
+    return load_prover(source, revision=None if goes_on else revision, dtype=dtype)
 
 
 def _continue_adapter(context: PhaseContext, sub_phase: SubPhase, trainer: ProverGRPOTrainer) -> None:

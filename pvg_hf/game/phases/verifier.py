@@ -10,12 +10,14 @@ from pvg_hf.data.mixture import mixture_weights
 from pvg_hf.data.pairs import PairReport, build_pairs
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.folder import remove, write_json
-from pvg_hf.game.heldout import score_heldout
+from pvg_hf.game.heldout import read_heldout, score_heldout
 from pvg_hf.game.trainer_args import verifier_arguments
-from pvg_hf.game.training import FiniteLossCallback, run_trainer
+from pvg_hf.game.training import run_trainer
+from pvg_hf.models.score_head import draw_head
 from pvg_hf.models.sources import load_tokenizer, name_base
-from pvg_hf.models.verifier import draw_head, load_classifier, load_verifier, lora_for_verifier
+from pvg_hf.models.verifier import load_classifier, load_verifier, lora_for_verifier
 from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.trainers.finite_loss import FiniteLossCallback
 from pvg_hf.trainers.noisy_reward import NoisyRewardTrainer
 
 
@@ -26,7 +28,8 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
     tokenizer = load_tokenizer(source, revision)
     verifier_input = VerifierInput(config.template, tokenizer.eos_token, config.max_length)
     pairs, report = _pairs(context, ("verifier",))
-    heldout = _heldout_pairs(context)
+    heldout_pairs, heldout_report = _heldout_pairs(context)
+    heldout = read_heldout(context, heldout_pairs)
     model = _initial_verifier(context, tokenizer.pad_token_id)
     trainer = NoisyRewardTrainer(
         model=model,
@@ -39,10 +42,16 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
     _draw_missing_head(context, trainer.model)
     run_trainer(context, trainer, prefix="verifier")
     trainer.save_model(str(output))
+    counts = {
+        **report.as_metrics(),
+        **heldout_report.as_metrics("heldout_pairs"),
+        "pairs/over_max_length": trainer.num_filtered_pairs["train"],
+    }
+    context.record(counts)
     if context.processes.is_main_process:
         tokenizer.save_pretrained(output)
         verifier_input.save(output)
-        write_json(output / "pairs.json", report.as_metrics())
+        write_json(output / "pairs.json", counts)
         remove(output / "checkpoints")
         name_base(trainer.model, output, player="verifier", run=context.folder.root)
         (output / "training_args.bin").unlink(missing_ok=True)
@@ -63,10 +72,10 @@ def _pairs(context: PhaseContext, parts: tuple[str, ...]) -> tuple[Dataset, Pair
     )
 
 
-def _heldout_pairs(context: PhaseContext) -> Dataset:
+def _heldout_pairs(context: PhaseContext) -> tuple[Dataset, PairReport]:
     """Made before the training, so that it is not in vain where there are none."""
     try:
-        return _pairs(context, ("verifier_heldout",))[0]
+        return _pairs(context, ("verifier_heldout",))
     except ValueError as err:
         raise ValueError(
             f"There is nothing to judge the verifier by on D_V's held-out part: {err} Use more problems, or raise "
@@ -89,7 +98,7 @@ def _tokenized(pairs: Dataset, tokenizer, verifier_input: VerifierInput) -> Data
 def _initial_verifier(context: PhaseContext, pad_token_id: int):
     """The weights that the round starts from: the initial ones (K24), or the last round's."""
     config = context.recipe.verifier
-    dtype = context.dtype("verifier")
+    dtype = context.dtype("verifier", is_precise=config.lora is None)
     if config.init == "full" or context.round_index == 0:
         source, revision = context.initial_model("verifier")
         model = load_classifier(source, revision=revision, dtype=dtype)
@@ -104,7 +113,7 @@ def _new_adapter(context: PhaseContext, model) -> LoraConfig | None:
     lora = context.recipe.verifier.lora
     if lora is None or isinstance(model, PeftModel):
         return None
-    return lora_for_verifier(lora, context.initial_model("verifier")[1])
+    return lora_for_verifier(lora, model, context.initial_model("verifier")[1])
 
 
 def _draw_missing_head(context: PhaseContext, model) -> None:

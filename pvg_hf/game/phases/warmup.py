@@ -33,7 +33,7 @@ def _make_player(context: PhaseContext, player: str, config: PlayerConfig, outpu
         model, tokenizer = make_model(config.scratch, _texts(context), context.seed(player, "weights"))
     else:
         source = resolve_model(config.model, player)
-        model, tokenizer = load_prover(source, revision=config.revision, dtype=context.dtype(player))
+        model, tokenizer = load_prover(source, revision=config.revision, dtype=context.dtype(player, is_precise=True))
     line = f"{player} of {model.num_parameters() / 1e6:.1f} M parameters"
     if config.warmup:
         line += f", {_fine_tune(context, player, config, model, tokenizer, first_step)}"

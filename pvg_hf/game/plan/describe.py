@@ -11,7 +11,7 @@ from pvg_hf.game.plan.checks import check_recipe, list_mistakes
 from pvg_hf.game.plan.lengths import TextLengths
 from pvg_hf.game.plan.players import PlayerSize
 from pvg_hf.game.plan.rounds import RoundPlan, plan_rounds
-from pvg_hf.game.resume import check_unchanged
+from pvg_hf.game.resume import check_recipe_of
 from pvg_hf.game.schedule import ROUND_PHASES, schedule
 from pvg_hf.game.units import show_bytes, show_count, show_seconds
 from pvg_hf.game.world import World
@@ -69,10 +69,8 @@ def _run_folder(recipe: Recipe) -> RunFolder:
 
 def _check_folder(recipe: Recipe) -> list[str]:
     """A run that stands in the folder must be this one."""
-    folder = _run_folder(recipe)
     try:
-        if folder.recipe.exists():
-            check_unchanged(folder.read_recipe(), recipe)
+        check_recipe_of(_run_folder(recipe), recipe)
     except ValueError as err:
         return [str(err)]
     return []

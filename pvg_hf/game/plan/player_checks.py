@@ -1,49 +1,38 @@
 """Whether a player can be loaded or made as the recipe says."""
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
 from huggingface_hub import constants
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
-from transformers import AutoConfig
 
 from pvg_hf.config.sections import PlayerConfig
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.plan.players import read_player_size
+from pvg_hf.game.plan.players import read_player_size, stored_config
 from pvg_hf.game.plan.refusals import refusals
+from pvg_hf.models.scratch import scratch_mistakes
 from pvg_hf.models.sources import is_adapter, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.trainers.score_head import has_other_head
 
 
 def check_player(context: PhaseContext, player: str) -> Iterator[str]:
     """The mistakes of a player's model, adapter and, for the verifier, input template."""
     recipe = context.recipe
     config: PlayerConfig = {"prover": recipe.prover, "verifier": recipe.verifier}[player]
-    mistakes = _check_scratch(config, player) if config.scratch else list(_check_source(config, player))
-    if not mistakes:
-        mistakes = refusals(f"`{player}`", partial(read_player_size, context, player))
-    yield from mistakes
+    mistakes = list(_check_scratch(config, player) if config.scratch else _check_source(config, player))
+    if player == "verifier" and not (mistakes or config.scratch):
+        mistakes = refusals(f"`verifier.model` is `{config.model}`", partial(_refuse_other_head, config))
+    yield from mistakes or refusals(f"`{player}`", partial(read_player_size, context, player))
     if player == "verifier":
         template, max_length = recipe.verifier.template, recipe.verifier.max_length
         yield from refusals("`verifier.template`", partial(VerifierInput, template, None, max_length))
 
 
-def _check_scratch(config: PlayerConfig, player: str) -> list[str]:
-    """transformers takes any argument of a configuration in silence; a misspelled one would make another model."""
-    where = f"`{player}.scratch`"
-    model_type, given = config.scratch.model_type, config.scratch.config
-    mistakes = refusals(where, partial(AutoConfig.for_model, model_type))
-    if mistakes:
-        return mistakes
-    known = AutoConfig.for_model(model_type).to_dict().keys() - {"vocab_size"}
-    for name in given.keys() - known:
-        closest = get_close_matches(name, known, n=1)
-        hint = f"did you mean `{closest[0]}`?" if closest else "see its class in transformers."
-        mistakes.append(f"{where}: `config` has `{name}`, which a `{model_type}` configuration does not take; {hint}")
-    return mistakes
+def _check_scratch(config: PlayerConfig, player: str) -> Iterator[str]:
+    return (f"`{player}.scratch`: {mistake}" for mistake in scratch_mistakes(config.scratch))
 
 
 def _check_source(config: PlayerConfig, player: str) -> Iterator[str]:
@@ -58,21 +47,24 @@ def _check_source(config: PlayerConfig, player: str) -> Iterator[str]:
         yield f"{where}, but this installation lacks the packaged model ({folder}); install the package again."
     elif not _is_hub_id(source):
         yield f"{where}, which is neither a folder on this machine nor the id of a model on the Hub (`org/name`)."
-    elif constants.HF_HUB_OFFLINE and not _is_cached(config, source):
+    elif constants.HF_HUB_OFFLINE and stored_config(config, player) is None:
         yield f"{where}, which is not in the local cache, and `HF_HUB_OFFLINE` forbids to download it."
+
+
+def _refuse_other_head(config: PlayerConfig) -> None:
+    """A checkpoint on this machine whose trained head a verifier could not take over."""
+    stored = stored_config(config, "verifier")
+    if stored is not None and has_other_head(stored):
+        raise ValueError(
+            f"A trained classifier with {stored.num_labels} labels, and a verifier has one logit. Name the language model "
+            "that it was made from, or give it a new head (`AutoModelForSequenceClassification.from_pretrained(..., "
+            "num_labels=1, ignore_mismatched_sizes=True)`), save that and name its folder."
+        )
 
 
 def _is_hub_id(source: str) -> bool:
     try:
         validate_repo_id(source)
     except HFValidationError:
-        return False
-    return True
-
-
-def _is_cached(config: PlayerConfig, source: str) -> bool:
-    try:
-        AutoConfig.from_pretrained(source, revision=config.revision, local_files_only=True)
-    except OSError:
         return False
     return True

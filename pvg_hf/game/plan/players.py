@@ -84,17 +84,16 @@ def read_player_size(context: PhaseContext, player: str) -> PlayerSize | None:
     """
     recipe = context.recipe
     config: PlayerConfig = {"prover": recipe.prover, "verifier": recipe.verifier}[player]
-    model_config = _scratch_config(config) if config.scratch else _stored_config(config, player)
+    model_config = _scratch_config(config) if config.scratch else stored_config(config, player)
     if model_config is None:
         return None
     is_prover = player == "prover"
     model = _empty_model(model_config, is_prover)
     if config.lora:
-        adapter = lora_for_prover(config.lora) if is_prover else lora_for_verifier(config.lora)
+        adapter = lora_for_prover(config.lora) if is_prover else lora_for_verifier(config.lora, model)
         model = get_peft_model(model, adapter, low_cpu_mem_usage=True)
-    return _measure(
-        model, model_config.get_text_config(), is_prover, context.dtype(player).itemsize, bool(config.lora)
-    )
+    dtype = context.dtype(player, is_precise=config.lora is None)
+    return _measure(model, model_config.get_text_config(), is_prover, dtype.itemsize, bool(config.lora))
 
 
 def _scratch_config(config: PlayerConfig) -> PretrainedConfig:
@@ -103,7 +102,8 @@ def _scratch_config(config: PlayerConfig) -> PretrainedConfig:
     return AutoConfig.for_model(config.scratch.model_type, **settings)
 
 
-def _stored_config(config: PlayerConfig, player: str) -> PretrainedConfig | None:
+def stored_config(config: PlayerConfig, player: str) -> PretrainedConfig | None:
+    """The configuration of a player's `model`, or `None` if it is not on this machine."""
     source = resolve_model(config.model, player)
     try:
         return AutoConfig.from_pretrained(

@@ -81,7 +81,7 @@ def _plan(recipe: Recipe, world: World, indices: list[int], machines: dict[tuple
 
 
 def _measure(context: PhaseContext, name: str, width: int, machines: dict[tuple[int, str], Machine]) -> Machine:
-    dtype = context.dtype(name)
+    dtype = context.dtype(name, is_precise=False)
     key = (width, str(dtype))
     if key not in machines:
         machines[key] = measure_machine(context.processes.device, dtype, width)

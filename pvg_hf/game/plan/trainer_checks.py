@@ -1,8 +1,7 @@
 """Whether the trainers will take the recipe's settings: the arithmetic of batches, and what TRL refuses."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import fields
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
@@ -11,17 +10,48 @@ from transformers import TrainingArguments
 from pvg_hf.config.sections import PlayerConfig, ProverConfig
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.plan.refusals import refusals
-from pvg_hf.game.trainer_args import prover_arguments, verifier_arguments
+from pvg_hf.game.trainer_args import prover_arguments, prover_settings, verifier_arguments, verifier_settings
+from pvg_hf.suggestions import suggest
 from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
 
 _ANYWHERE = Path("checkpoints")  # a config of TRL wants a folder; it makes none
 
+# Keys of a recipe that set an argument of another name.
+_KEYS_OF_BOTH = {
+    "activation_checkpointing": "{player}.gradient_checkpointing",
+    "disable_tqdm": "logging.progress",
+    "num_train_epochs": "{player}.max_steps",
+    "report_to": "logging.report_to",
+    "save_strategy": "{player}.save_steps",
+    "seed": "seed",
+    "use_cpu": "device",
+}
+_KEYS_OF_ONE = {
+    "verifier": {
+        "noise_level": "noise.level",
+        "noise_resample": "noise.resample",
+        "noise_rho0": "noise.rho0",
+        "noise_rho1": "noise.rho1",
+        "per_device_train_batch_size": "verifier.pairs_per_step",
+        "rho0": "noise.rho0",
+        "rho1": "noise.rho1",
+    },
+    "prover": {
+        "gradient_accumulation_steps": "prover.micro_batch_size",
+        "log_completions": "logging.log_completions",
+        "max_truncated_share": "watchdogs.max_truncated",
+        "model_init_kwargs": "prover.revision",
+        "per_device_train_batch_size": "prover.micro_batch_size",
+    },
+}
+
 
 def check_verifier_trainer(context: PhaseContext) -> Iterator[str]:
     """The mistakes of `verifier` and `noise` that its trainer would refuse."""
-    unknown = list(_unknown_fields("verifier", context.recipe.verifier, NoisyRewardConfig))
-    yield from unknown or refusals("`verifier`", partial(verifier_arguments, context, _ANYWHERE))
+    settings = verifier_settings(context, _ANYWHERE)
+    refused = list(_refused_fields("verifier", context.recipe.verifier, NoisyRewardConfig, settings))
+    yield from refused or refusals("`verifier`", partial(verifier_arguments, context, _ANYWHERE))
 
 
 def check_prover_trainer(context: PhaseContext) -> Iterator[str]:
@@ -62,20 +92,21 @@ def _divisors(number: int) -> str:
 
 
 def _check_prover_arguments(context: PhaseContext) -> Iterator[str]:
-    unknown = list(_unknown_fields("prover", context.recipe.prover, ProverGRPOConfig))
-    yield from unknown or refusals("`prover`", partial(_make_prover_arguments, context))
+    settings = prover_settings(context, _ANYWHERE)
+    refused = list(_refused_fields("prover", context.recipe.prover, ProverGRPOConfig, settings))
+    yield from refused or refusals("`prover`", partial(_make_prover_arguments, context))
 
 
 def _make_prover_arguments(context: PhaseContext) -> None:
     """The settings that TRL checks against each other, as the prover phase gives them."""
-    _check_save_steps(context.recipe.prover, prover_arguments(context, _ANYWHERE))
+    _check_save_steps(prover_arguments(context, _ANYWHERE))
 
 
-def _check_save_steps(config: ProverConfig, args: ProverGRPOConfig) -> None:
+def _check_save_steps(args: ProverGRPOConfig) -> None:
     steps_per_batch = args.steps_per_generation * args.num_iterations // args.gradient_accumulation_steps
-    if config.save_steps and config.save_steps % max(1, steps_per_batch):
+    if args.save_strategy != "no" and args.save_steps % max(1, steps_per_batch):
         raise ValueError(
-            f"`save_steps` is {config.save_steps}, and a generated batch is trained on for {steps_per_batch} steps: take a "
+            f"`save_steps` is {args.save_steps}, and a generated batch is trained on for {steps_per_batch} steps: take a "
             "multiple of them, or a run that goes on from a checkpoint differs from one that was not stopped."
         )
 
@@ -90,9 +121,24 @@ def _check_prompts(config: ProverConfig, num_problems: int) -> Iterator[str]:
         )
 
 
-def _unknown_fields(player: str, config: PlayerConfig, config_class: type[TrainingArguments]) -> Iterator[str]:
+def _refused_fields(
+    player: str, config: PlayerConfig, config_class: type[TrainingArguments], settings: Collection[str]
+) -> Iterator[str]:
+    """Of `trainer`: what no trainer knows, what a key of the recipe sets, and what the game relies on."""
     known = [field.name for field in fields(config_class) if field.init]
-    for name in config.trainer.keys() - set(known):
-        closest = get_close_matches(name, known, n=1)
-        hint = f"did you mean `{closest[0]}`?" if closest else "see TRL's documentation of its base class."
-        yield f"`{player}.trainer` has `{name}`, which is no field of `{config_class.__name__}`; {hint}"
+    keys = recipe_keys(player, config)
+    for name in config.trainer:
+        mistake = f"`{player}.trainer` has `{name}`, which"
+        if name in keys:
+            yield f"{mistake} the recipe sets by its key `{keys[name]}`: use that."
+        elif name in settings:
+            yield f"{mistake} the game sets itself and relies on: leave it out."
+        elif name not in known:
+            yield f"{mistake} is no field of `{config_class.__name__}`. {suggest(name, known)}"
+
+
+def recipe_keys(player: str, config: PlayerConfig) -> dict[str, str]:
+    """The key of a recipe by the argument that it sets."""
+    of_section = {field.name: f"{player}.{field.name}" for field in fields(config)}
+    of_both = {name: key.format(player=player) for name, key in _KEYS_OF_BOTH.items()}
+    return {**of_section, **of_both, **_KEYS_OF_ONE[player]}

@@ -56,6 +56,8 @@ def test_the_page_holds_everything_a_reader_looks_for(finished):
         "What the verifier's scores look like",
         "Which mistakes are made",
         "The last verifier, by who wrote the solutions",
+        "What the verifiers were trained on, and what was left out",
+        "Inputs cut when they were scored",
         "Solutions side by side",
         "Diversity and form, per role",
         "By difficulty, last round",

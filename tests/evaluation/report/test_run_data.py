@@ -44,6 +44,25 @@ def test_lines_of_one_step_are_merged_and_missing_values_stay_missing(make_run):
     assert "verifier/loss" not in steps
 
 
+def test_counts_of_a_round_are_added_up_over_its_lines(make_run):
+    folder = make_run(0)
+    verifier, prover = ({"phase": phase, "round": 0} for phase in ("verifier", "prover"))
+    write_metrics(
+        folder,
+        {**verifier, "step": None, "pairs/dropped/failed": 7, "heldout_pairs/num_pairs": 2, "verifier/threshold": 0.5},
+        {**verifier, "step": None, "verifier/num_cut": 1},
+        {**prover, "step": 1, "prover/num_cut": 2, "prover/accuracy/helpful": 0.5},
+        {**prover, "step": 3, "prover/num_cut": 3},
+        {**verifier, "round": 1, "step": None, "pairs/dropped/failed": 9},
+    )
+    assert load_run(folder).rounds[0].counts == {
+        "pairs/dropped/failed": 7,
+        "heldout_pairs/num_pairs": 2,
+        "verifier/num_cut": 1,
+        "prover/num_cut": 5,
+    }
+
+
 def test_a_line_that_is_being_written_is_left_out(make_run):
     folder = make_run(0)
     lines = [{"phase": "prover", "round": 0, "step": step, "prover/accuracy/helpful": 0.5} for step in (1, 2)]

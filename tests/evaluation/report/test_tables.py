@@ -9,9 +9,11 @@ from pvg_hf.evaluation.intervals import EMPTY, Figure
 from pvg_hf.evaluation.report.run_data import load_run
 from pvg_hf.evaluation.report.tables import (
     Cell,
+    cut_table,
     difficulty_table,
     diversity_table,
     duration,
+    pairs_table,
     rounds_table,
     sources_table,
     times_table,
@@ -48,11 +50,33 @@ def test_diversity_table_has_a_row_per_role_and_round(run):
 
 def test_sources_table_has_a_row_per_prover(run):
     table = sources_table(run)
-    assert [heading for heading, _ in table.rows] == ["all", "base", "round-000"]
+    assert [heading for heading, _ in table.rows] == ["all", "base", "round-000-helpful", "round-000-sneaky"]
     assert {len(cells) + 1 for _, cells in table.rows} == {len(table.headers)}
     tpr = run.evaluated[-1].figure("verifier_tpr/base")
     assert table.rows[1][1][3] == Cell(f"{tpr.value:.3f}", f"[{tpr.low:.3f}, {tpr.high:.3f}]", f"n={tpr.n:,}")
     assert sources_table(replace(run, rounds=[])).rows == []
+
+
+def test_pairs_table_tells_what_was_left_out_of_either_part(run):
+    table = pairs_table(run)
+    assert [heading for heading, _ in table.rows[:3]] == [
+        "round 0, training",
+        "round 0, held-out",
+        "round 1, training",
+    ]
+    training, heldout = (dict(zip(table.headers[1:], cells)) for _, cells in table.rows[2:4])
+    found = {heading: cell.value for heading, cell in training.items()}
+    assert (found["pairs"], found["solutions read"], found["failed"]) == ("1,001", "2,400", "30")
+    assert found["problems without a pair"] == "7"  # 4 without a correct solution, 3 without an incorrect one
+    assert found["pairs over `max_length`"] == "2"
+    assert found["same as another"] == "\N{EN DASH}"  # not counted in this run
+    assert (heldout["pairs"].value, heldout["failed"].value) == ("100", "\N{EN DASH}")
+
+
+def test_cut_table_has_the_rounds_in_which_an_input_was_cut(run):
+    table = cut_table(run)
+    assert table.headers == ["", "verifier", "prover", "mint", "evaluate"]
+    assert [(heading, cells[0].value) for heading, cells in table.rows] == [("round 1", "5"), ("round 2", "10")]
 
 
 def test_difficulty_table_averages_over_problems(run):

@@ -1,15 +1,18 @@
 import shutil
+from functools import partial
 
 import pandas as pd
 import pytest
 import torch
 from game_runs import branch_off, differing, play_in_process
 from huggingface_hub import constants
+from recall_task import write_solution
 from safetensors.torch import load_file
 
 from pvg_hf import VerifierScorer, load_recipe, load_task, play
-from pvg_hf.game.folder import read_json, read_json_lines
+from pvg_hf.game.folder import read_json, read_json_lines, write_json
 from pvg_hf.game.stopping import StopRule
+from pvg_hf.game.watchdogs import Watchdogs
 from pvg_hf.game.world import World
 from pvg_hf.models.prover import load_prover
 from pvg_hf.sampling import Sampler
@@ -137,14 +140,18 @@ def test_untrained_role_is_played_by_the_base_prover(roles, trained, play_phase,
 
 
 def test_sneaky_only_against_the_references(tmp_path, game, reference, monkeypatch):
-    """The helpful side is the task's reference solutions: nothing is minted for it, and parity is measured against it."""
+    """
+    The helpful side is the task's reference solutions: nothing is minted for it, and parity and the score gap are
+    measured against it.
+    """
     sides = []
 
-    def note_side(stopping, prover, fixed):
+    def note_side(made, first, second, fixed):
         sides.append(fixed)
-        return StopRule(stopping, prover, fixed)
+        return made(first, second, fixed)
 
-    monkeypatch.setattr("pvg_hf.game.phases.prover.StopRule", note_side)
+    for made in (StopRule, Watchdogs):
+        monkeypatch.setattr(f"pvg_hf.game.phases.prover.{made.__name__}", partial(note_side, made))
     folder = branch_off(reference, tmp_path, "round-001/verifier")
     for finished in (folder.prover(0), folder.pool(0)):
         shutil.rmtree(finished)
@@ -155,12 +162,49 @@ def test_sneaky_only_against_the_references(tmp_path, game, reference, monkeypat
     problems = World.load(recipe).parts["prover_heldout"].to_list()[:4]
     scorer = VerifierScorer.from_pretrained(folder.verifier(0))
     scores = scorer([problem["problem"] for problem in problems], [problem["reference"] for problem in problems])
-    assert sides == [{"score/helpful_correct": pytest.approx(sum(scores) / 4, abs=1e-5)}]
+    assert sides == 2 * [{"score/helpful_correct": pytest.approx(sum(scores) / 4, abs=1e-5)}]
 
     assert len(pd.read_parquet(folder.pool(0) / "helpful.parquet")) == 0
     assert len(pd.read_parquet(folder.pool(0) / "sneaky.parquet")) > 40
     pairs = read_json(folder.verifier(1) / "pairs.json")
-    assert {key for key, count in pairs.items() if "/correct/" in key and count} == {"pairs/correct/reference"}
+    assert {key for key, count in pairs.items() if "/correct/" in key and count} == {
+        "pairs/correct/reference",
+        "heldout_pairs/correct/reference",
+    }
+
+
+def test_fixed_side_that_only_wrote_cut_solutions_is_told(play_phase, tokenizer):
+    """As many tokens as a whole solution has, but none for its end: right answers that may be parts of others."""
+    length = len(tokenizer(write_solution(5))["input_ids"])
+    settings = {"roles": "sneaky_only", "max_completion_length": length, "max_steps": 1}
+    changes = {f"prover__{key}": value for key, value in settings.items()}
+    folder = play_phase("prover", 0, watchdogs__max_truncated=1.0, **changes)
+    kinds = [event["kind"] for event in read_json_lines(folder.events) if event["event"] == "alert"]
+    assert "no_honest_side" in kinds
+
+
+def test_inputs_that_the_verifier_does_not_see_whole_are_counted(play_phase, tmp_path, reference):
+    folder = branch_off(reference, tmp_path, "round-000/prover")
+    file = folder.verifier(0) / "verifier_input.json"
+    write_json(file, {**read_json(file), "max_length": 9})
+    for phase in ("prover", "mint", "evaluate"):
+        play_phase(phase, 0, prover__roles="sneaky_only", prover__max_steps=2, logging__log_completions=True)
+
+    def count(problems, solutions) -> int:
+        scorer = VerifierScorer.from_pretrained(folder.verifier(0))
+        scorer(problems.tolist(), solutions.tolist())
+        return scorer.num_cut
+
+    for step, line in prover_steps(folder).items():
+        rows = pd.read_parquet(folder.prover(0) / "completions" / f"completions_{step:05d}.parquet")
+        assert line["prover/num_cut"] == count(rows["prompt"].str.split("\n").str[0], rows["completion"]) > 0
+    minted = pd.concat([pd.read_parquet(file) for file in folder.pool(0).glob("*.parquet")])
+    base = pd.concat([pd.read_parquet(file) for file in folder.pool(-1).glob("test-*.parquet")])
+    for phase, rows in (("mint", minted), ("evaluate", base)):
+        found = {"mint": folder.pool(0), "evaluate": folder.evaluation(0)}[phase] / "metrics.jsonl"
+        counts = [line[f"{phase}/num_cut"] for line in read_json_lines(found) if f"{phase}/num_cut" in line]
+        assert counts == [count(rows["problem"], rows["solution"])]
+        assert counts[0] > 0
 
 
 def test_separate_adapters_are_trained_one_after_the_other(play_phase, beginnings, player):

@@ -136,6 +136,101 @@ def test_part_without_any_pair_is_told_before_the_training(is_correct, parts, tm
     assert beginnings == []
 
 
+def imported(folder, base: pd.DataFrame, *solutions) -> str:
+    """A file with solutions to every problem of the verifier: each `write(index, row) -> text`, or (text, label)."""
+    problems = base.drop_duplicates("problem_id")[["problem_id", "problem", "reference", "part"]].to_dict("records")
+    file = folder / "solutions.jsonl"
+    rows = []
+    for write in solutions:
+        for index, row in enumerate(problems):
+            text, label = write(index, row)
+            rows.append({"problem_id": row["problem_id"], "solution": text, "label": label})
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(file)
+
+
+def right(index, row):
+    return row["reference"], 1
+
+
+def wrong(index, row):
+    return "has 0\n#### 0", 0
+
+
+def wrong_and_long(index, row):
+    """Of every second problem longer than the others."""
+    return ("has 0\n" * (4 if index % 2 else 1)) + "#### 0", 0
+
+
+@pytest.fixture
+def base(reference) -> pd.DataFrame:
+    return pd.read_parquet(reference.pool(-1) / "base.parquet")
+
+
+@pytest.mark.parametrize("source", ["dataset", "both"])
+def test_references_are_the_correct_side_of_the_judging_where_they_are_that_of_the_pairs(source, tmp_path, game, base):
+    """The base prover solved nothing, as a small one does on real problems."""
+    recipe = load_recipe(game(bootstrap__import_from=imported(tmp_path, base, wrong), data__correct_source=source))
+    for phase, round_index in (("bootstrap", None), ("verifier", 0)):
+        folder = play(recipe, phase=phase, round_index=round_index)
+    rows = pd.read_parquet(folder.verifier(0) / "heldout.parquet")
+    heldout = base[base["part"] == "verifier_heldout"].drop_duplicates("problem_id").set_index("problem_id")
+    for environment, is_correct in (("base", False), ("reference", True)):
+        of_writer = rows[rows["environment"] == environment].set_index("problem_id")
+        assert sorted(of_writer.index) == sorted(heldout.index)
+        assert set(of_writer["correct"]) == {is_correct}
+        assert of_writer["score"].notna().all()
+    references = rows[rows["environment"] == "reference"].set_index("problem_id")["solution"]
+    assert references.to_dict() == heldout["reference"].to_dict()
+    assert read_json(folder.verifier(0) / "calibration.json")["pair_accuracy"]["n"] == len(heldout)
+
+
+def test_held_out_part_without_a_truly_correct_solution_is_told_before_the_training(tmp_path, game, base, beginnings):
+    """Its labels say otherwise, so that there are pairs."""
+
+    def called_correct(index, row):
+        return ("has 1\n#### 1" if row["part"] == "verifier_heldout" else row["reference"]), 1
+
+    recipe = game(bootstrap__import_from=imported(tmp_path, base, wrong, called_correct))
+    recipe["bootstrap"]["import_columns"] = {"label": "label"}
+    play(load_recipe(recipe), phase="bootstrap")
+    number = base[base["part"] == "verifier_heldout"]["problem_id"].nunique()
+    message = (
+        rf"of {2 * number} solutions {2 * number} did not fail, 0 of these are correct, and 0 of {number} pairs .*"
+        r"`data\.correct_source: dataset`"
+    )
+    with pytest.raises(ValueError, match=message):
+        play(load_recipe(recipe), phase="verifier", round_index=0)
+    assert beginnings == []
+
+
+def test_quality_is_told_by_round_and_role(reference):
+    figures = read_json(reference.evaluation(1) / "metrics.json")
+    prefix = "round/verifier_auc/"
+    found = {key.removeprefix(prefix) for key in figures if key.startswith(prefix)}
+    assert found == {"base", "round-000-helpful", "round-000-sneaky"}
+
+
+def test_what_was_left_out_is_recorded(tmp_path, game, base, tokenizer):
+    """Each problem gives one pair; those whose incorrect side is long are not trained on, and cut when scored."""
+    limit = len(tokenizer(base["problem"][0] + "\n" + base["reference"][0] + tokenizer.eos_token)["input_ids"])
+    file = imported(tmp_path, base, right, wrong_and_long)
+    recipe = load_recipe(game(bootstrap__import_from=file, verifier__max_length=limit))
+    for phase, round_index in (("bootstrap", None), ("verifier", 0)):
+        folder = play(recipe, phase=phase, round_index=round_index)
+    problems = base.drop_duplicates("problem_id").reset_index(drop=True)
+    is_long, is_heldout = problems.index % 2 == 1, problems["part"] == "verifier_heldout"
+    lines = read_json_lines(folder.verifier(0) / "metrics.jsonl")
+    counts = {key: value for line in lines for key, value in line.items()}
+    assert counts["pairs/num_pairs"] == (~is_heldout).sum()
+    assert counts["heldout_pairs/num_pairs"] == is_heldout.sum()
+    assert counts["pairs/over_max_length"] == (is_long & ~is_heldout).sum() > 0
+    assert counts["verifier/num_cut"] == 2 * (is_long & is_heldout).sum() > 0  # as a solution, and in its pair
+    pairs = read_json(folder.verifier(0) / "pairs.json")
+    assert pairs.items() <= counts.items()
+    assert {"pairs/over_max_length", "heldout_pairs/num_solutions"} <= pairs.keys()
+
+
 def test_loss_that_is_not_finite_ends_the_phase(play_phase, tmp_path):
     with pytest.raises(FloatingPointError, match=r"loss of step 1 is nan.*learning_rate"):
         play_phase("verifier", 0, verifier__learning_rate=1.0e30)

@@ -60,13 +60,23 @@ def test_killed_between_the_players_goes_on_to_the_same_bytes(warm, tmp_path, ma
     assert differing(folder, warm) == []
 
 
-def test_game_goes_on_with_the_players_that_were_made(tmp_path, make_recipe):
-    """The scratch model knows nothing, so its solutions have no pairs; references stand in for the correct side."""
-    recipe = load_recipe(make_recipe(tmp_path, **CHANGES))
-    folder = play(recipe, phase="warmup")
-    play(recipe, phase="bootstrap")
-    assert (folder.pool(-1) / "base.parquet").exists()
-    assert [path.name for path in folder.root.iterdir() if path.name.startswith(".")] == []
+@pytest.mark.parametrize("name", ["prover", "verifier"])
+def test_loss_that_is_not_finite_ends_the_phase(name, tmp_path, make_recipe):
+    changes = {f"{name}__warmup": {"max_steps": 4, "batch_size": 4, "learning_rate": 1.0e30}}
+    with pytest.raises(FloatingPointError, match="of step 3 is nan"):
+        play(load_recipe(make_recipe(tmp_path, **changes)), phase="warmup")
+    assert not (tmp_path / "game" / "models").exists()
+
+
+def test_game_goes_on_with_the_players_that_were_made(warm, tmp_path, make_recipe):
+    """What the made prover writes is what a game writes that is given that prover ready-made."""
+    shutil.copytree(warm.root, tmp_path / "made" / "game")
+    made = play(load_recipe(make_recipe(tmp_path / "made", **CHANGES)), phase="bootstrap")
+    given = make_recipe(tmp_path / "given", prover__model=str(warm.models / "prover"))
+    given = play(load_recipe(given), phase="bootstrap")
+    files = sorted(given.pool(-1).glob("*.parquet"))
+    assert [file.name for file in files] == ["base.parquet", "test-helpful.parquet", "test-sneaky.parquet"]
+    assert [file.name for file in files if file.read_bytes() != (made.pool(-1) / file.name).read_bytes()] == []
 
 
 def test_adapters_on_players_that_the_run_made_are_found_after_it_was_moved(tmp_path, make_recipe):

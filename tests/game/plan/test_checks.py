@@ -1,11 +1,18 @@
 """Mistakes of a recipe that are found before anything is played."""
 
+from pathlib import Path
+
 import pytest
+from transformers import AutoModelForSequenceClassification
 
 from pvg_hf import load_recipe, play
 from pvg_hf.config import RecipeError
+from pvg_hf.config.load import known_keys
 from pvg_hf.game.plan import check_recipe
-from pvg_hf.game.plan.trainer_checks import check_batch
+from pvg_hf.game.plan.checks import phase_context
+from pvg_hf.game.plan.trainer_checks import check_batch, recipe_keys
+from pvg_hf.game.schedule import PhaseKey
+from pvg_hf.game.trainer_args import prover_arguments, verifier_arguments
 from pvg_hf.game.world import World
 
 
@@ -32,9 +39,25 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["prover.prompts_per_step=200"], ["`prover.prompts_per_step` is 200", "D_pi has"]),
         (["prover.roles=separate"], ["`separate`", "prover.lora"]),
         (["prover.gradient_accumulation_steps=2"], ["micro_batch_size"]),
-        (["prover.trainer={num_iteration: 2}"], ["`num_iteration`", "did you mean `num_iterations`?"]),
+        (["prover.trainer={num_iteration: 2}"], ["`num_iteration`", "Did you mean `num_iterations`?"]),
         (["prover.trainer={auto_find_batch_size: true}"], ["`prover`: auto_find_batch_size is not supported by GRPO"]),
         (["prover.trainer={num_iterations: 2}", "prover.save_steps=3"], ["`save_steps` is 3", "2 steps"]),
+        (["prover.trainer={steps_per_generation: 3}", "prover.save_steps=4"], ["`save_steps` is 4", "3 steps"]),
+        (["prover.trainer={zebra: 2}"], ["`zebra`", "no field of `ProverGRPOConfig`. Known are `output_dir`"]),
+        (["prover.trainer={num_iterations: 2, save_steps: 3}"], ["`save_steps`", "its key `prover.save_steps`"]),
+        (["prover.trainer={output_dir: elsewhere}"], ["`output_dir`", "the game sets itself"]),
+        (["prover.trainer={max_steps: 3}"], ["`max_steps`", "its key `prover.max_steps`"]),
+        (["prover.trainer={logging_steps: 10}"], ["`logging_steps`", "the game sets itself"]),
+        (["prover.trainer={seed: 1}"], ["`seed`", "its key `seed`"]),
+        (["prover.trainer={per_device_train_batch_size: 8}"], ["its key `prover.micro_batch_size`"]),
+        (["prover.trainer={gradient_accumulation_steps: 4}"], ["its key `prover.micro_batch_size`"]),
+        (["prover.trainer={model: org/name}"], ["`model`", "its key `prover.model`"]),
+        (["verifier.trainer={gradient_accumulation_steps: 4}"], ["its key `verifier.gradient_accumulation_steps`"]),
+        (["verifier.trainer={per_device_train_batch_size: 8}"], ["its key `verifier.pairs_per_step`"]),
+        (["verifier.trainer={logging_nan_inf_filter: true}"], ["`logging_nan_inf_filter`", "the game sets itself"]),
+        (["verifier.trainer={save_strategy: epoch}"], ["its key `verifier.save_steps`"]),
+        (["verifier.trainer={noise_rho0: 0.1}"], ["its key `noise.rho0`"]),
+        (["rounds.1.verifier.trainer={seed: 1}"], ["In round 1: `verifier.trainer` has `seed`"]),
         (["prover.lr_scheduler_type=linaer"], ["`prover`", "linaer"]),
         (["prover.reward=srcc"], ["`prover.reward`", "Did you mean `src`?"]),
         (["prover.reward_options={floor: -2}"], ["`prover.reward`", "floor"]),
@@ -43,7 +66,8 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["prover.model=/no/such/folder"], ["`prover.model` is `/no/such/folder`", "neither a folder"]),
         (["prover.model=org/never-downloaded"], ["`prover.model`", "HF_HUB_OFFLINE"]),
         (["verifier.scratch={model_type: lama}"], ["`verifier.scratch`", "lama"]),
-        (["verifier.scratch={config: {hiden_size: 8}}"], ["`hiden_size`", "did you mean `hidden_size`?"]),
+        (["verifier.scratch={config: {eos_token_id: 1}}"], ["`verifier.scratch`", "the tokenizer's to set"]),
+        (["verifier.scratch={config: {hiden_size: 8}}"], ["`hiden_size`", "Did you mean `hidden_size`?"]),
         (
             ["verifier.scratch={config: {num_attention_heads: 5}}"],
             ["`verifier`", "multiple of the number of attention"],
@@ -69,6 +93,36 @@ def test_one_mistake_is_named(mistakes_of, overrides, parts):
     assert len(mistakes) == 1
     for part in parts:
         assert part in mistakes[0]
+
+
+def test_arguments_that_neither_the_recipe_nor_the_game_sets_are_taken(mistakes_of, values):
+    trainer = "{adam_beta2: 0.9, bf16: true}"  # on a CPU it would be false
+    overrides = [f"prover.trainer={trainer}", f"verifier.trainer={trainer}"]
+    assert mistakes_of(*overrides) == []
+    context = phase_context(load_recipe(values, overrides), PhaseKey("prover", 0), None)
+    for args in (prover_arguments(context, Path("prover")), verifier_arguments(context, Path("verifier"))):
+        assert (args.adam_beta2, args.bf16) == (0.9, True)
+
+
+def test_all_fields_that_are_set_elsewhere_are_told(mistakes_of):
+    mistakes = mistakes_of("prover.trainer={seed: 1, max_stepz: 1, beta: 0.1}", "verifier.trainer={seed: 1}")
+    assert len(mistakes) == 4
+
+
+@pytest.mark.parametrize("player", ["prover", "verifier"])
+def test_keys_to_use_instead_are_keys_of_a_recipe(player, values):
+    recipe = load_recipe(values)
+    config = {"prover": recipe.prover, "verifier": recipe.verifier}[player]
+    keys = recipe_keys(player, config).values()
+    assert len(keys) > 30
+    for key in keys:
+        *sections, name = key.split(".")
+        assert name in known_keys(sections), key
+
+
+def test_arguments_may_go_by_the_architectures_other_names(mistakes_of):
+    sizes = "{hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2}"
+    assert mistakes_of(f"verifier.scratch={{model_type: gpt2, config: {sizes}}}") == []
 
 
 def test_custom_weights_are_tried_for_every_round(mistakes_of):
@@ -115,3 +169,22 @@ def test_a_folder_that_holds_no_whole_model_is_refused(mistakes_of, tmp_path):
     (tmp_path / "adapter_config.json").write_text("{}")
     (mistake,) = mistakes_of(f"prover.model={tmp_path}")
     assert "an adapter; name the model that it belongs to" in mistake
+
+
+@pytest.mark.parametrize(("num_labels", "is_refused"), [(1, False), (2, True), (3, True)])
+def test_a_classifier_of_several_labels_is_refused_as_a_verifier(
+    num_labels, is_refused, mistakes_of, tiny_prover, tmp_path
+):
+    AutoModelForSequenceClassification.from_pretrained(tiny_prover, num_labels=num_labels).save_pretrained(tmp_path)
+    mistakes = mistakes_of(f"verifier.model={tmp_path}")
+    assert len(mistakes) == is_refused
+    if is_refused:
+        assert f"`verifier.model` is `{tmp_path}`: A trained classifier with {num_labels} labels" in mistakes[0]
+        assert "ignore_mismatched_sizes=True" in mistakes[0]
+
+
+def test_a_configuration_that_cannot_be_read_is_one_mistake(mistakes_of, tiny_prover, tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "zebra"}')
+    (mistake,) = mistakes_of(f"verifier.model={tmp_path}")
+    assert "`verifier.model`" in mistake
+    assert "zebra" in mistake

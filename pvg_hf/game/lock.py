@@ -1,0 +1,50 @@
+"""One process plays a run at a time."""
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+if sys.platform != "win32":
+    import fcntl
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def locked(root: Path, *, is_main: bool) -> Iterator[None]:
+    """
+    Hold a run's folder, which is made if need be, within the block; `.lock` in it names the process that does. The
+    system lets go of it when a process dies. Processes other than the main one hold nothing, and on Windows none does.
+
+    Raises:
+        ValueError: if another process holds it.
+    """
+    if not is_main or sys.platform == "win32":
+        yield
+        return
+    root.mkdir(parents=True, exist_ok=True)
+    with (root / ".lock").open("a+", encoding="utf-8") as file:
+        _take(file, root)
+        file.truncate(0)
+        file.write(f"{os.getpid()} on {os.uname().nodename}")
+        file.flush()
+        try:
+            yield
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)  # closing alone does not: a child of this process may have it open too
+
+
+def _take(file, root: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as err:
+        file.seek(0)
+        raise ValueError(
+            f"The run in {root} is being played by process {file.read() or 'unknown'}. Wait until it has ended, or stop "
+            "it (Ctrl-C, or `kill`); two processes would mix their results."
+        ) from err
+    except OSError as err:  # a network's file system may know no locks
+        logger.warning("%s cannot be locked (%s): see to it that no second process plays this run.", root, err)

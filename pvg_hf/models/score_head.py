@@ -1,0 +1,90 @@
+"""The head of a sequence classifier, which turns hidden states into one score."""
+
+import torch
+from peft import PeftModel
+from peft.utils import ModulesToSaveWrapper
+from torch import nn
+from torch.nn import functional
+from transformers import PreTrainedModel
+
+HEAD_STD = 0.02  # of a head drawn anew
+
+
+class PreciseLinear(nn.Linear):
+    """
+    A linear layer that computes in float32, also under autocast and on a body in half precision: bfloat16 keeps 8 bits
+    of a number, in which scores of one problem's solutions tie and most updates of a head are rounded away.
+    """
+
+    @classmethod
+    def of(cls, layer: nn.Linear) -> "PreciseLinear":
+        """`layer` with the same weights, in float32 where it had fewer bits."""
+        precise = cls(layer.in_features, layer.out_features, bias=layer.bias is not None, device="meta")
+        precise.weight, precise.bias = _lifted(layer.weight), _lifted(layer.bias)
+        return precise.train(layer.training)
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        with torch.autocast(hidden.device.type, enabled=False):
+            return functional.linear(hidden.to(self.weight.dtype), self.weight, self.bias)
+
+
+def _lifted(parameter: nn.Parameter | None) -> nn.Parameter | None:
+    if parameter is None or parameter.dtype.itemsize >= torch.float32.itemsize:
+        return parameter
+    return nn.Parameter(parameter.detach().float(), requires_grad=parameter.requires_grad)
+
+
+def score_head_modules(model: PreTrainedModel | PeftModel) -> list[str]:
+    """
+    Names of the modules with weights that a classifier adds to its backbone: `["score"]` for Llama or Qwen,
+    `["classifier"]` for BERT, `["head", "classifier"]` for ModernBERT; none for a bare backbone or a language model.
+    """
+    classifier = classifier_of(model)
+    children = dict(classifier.named_children())
+    if children.pop(classifier.base_model_prefix, None) is None:
+        return []
+    words = classifier.get_output_embeddings()
+    return [
+        name for name, module in children.items() if module is not words and any(True for _ in module.parameters())
+    ]
+
+
+def classifier_of(model: PreTrainedModel | PeftModel) -> PreTrainedModel:
+    """The model itself, or the one that an adapter is on."""
+    return model.get_base_model() if isinstance(model, PeftModel) else model
+
+
+def keep_head_precise(model: PreTrainedModel | PeftModel) -> None:
+    """Have every linear layer of the head compute in float32, with weights that are held in it."""
+    classifier = classifier_of(model)
+    for name in score_head_modules(model):
+        layers = classifier.get_submodule(name).named_modules(prefix=name)
+        for place, layer in list(layers):
+            if type(layer) is nn.Linear:
+                classifier.set_submodule(place, PreciseLinear.of(layer))
+
+
+def draw_head(model: PreTrainedModel | PeftModel, seed: int) -> None:
+    """
+    Draw the score head anew from normal(0, 0.02), seeded (K24); biases become 0.
+
+    Raises:
+        ValueError: if `model` has no head.
+    """
+    layers = [layer for name in score_head_modules(model) for layer in _drawn_layers(model, name)]
+    if not layers:
+        raise ValueError(f"`{type(model).__name__}` has no score head (`score` or `classifier`) that could be drawn.")
+    generator = torch.Generator().manual_seed(seed)
+    for layer in layers:
+        drawn = torch.normal(0.0, HEAD_STD, layer.weight.shape, generator=generator)
+        with torch.no_grad():
+            layer.weight.copy_(drawn)
+            if layer.bias is not None:
+                layer.bias.zero_()
+
+
+def _drawn_layers(model: PreTrainedModel | PeftModel, name: str) -> list[nn.Linear]:
+    """The linear layers of a head; of the trained copy, where PEFT keeps two."""
+    head = classifier_of(model).get_submodule(name)
+    head = head.modules_to_save[head.active_adapter] if isinstance(head, ModulesToSaveWrapper) else head
+    return [layer for layer in head.modules() if isinstance(layer, nn.Linear)]
