@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.models.prover import load_prover
+from pvg_hf.models.prover import load_prover, merge_adapter
 from pvg_hf.models.verifier import load_verifier
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.sampling import Sampler
@@ -13,7 +13,7 @@ from pvg_hf.scoring import VerifierScorer
 def open_sampler(context: PhaseContext, source: str | Path, *, revision: str | None = None) -> Sampler:
     """A sampler of the prover at `source`."""
     model, tokenizer = load_prover(source, revision=revision, dtype=context.dtype("prover", is_precise=False))
-    return make_sampler(context, model.to(context.processes.device), tokenizer)
+    return make_sampler(context, merge_adapter(model).to(context.processes.device), tokenizer)
 
 
 def make_sampler(context: PhaseContext, model, tokenizer) -> Sampler:

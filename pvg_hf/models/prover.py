@@ -24,6 +24,16 @@ def load_prover(
     return PeftModel.from_pretrained(base, source, config=adapter), tokenizer
 
 
+def merge_adapter(model: PreTrainedModel | PeftModel) -> PreTrainedModel | PeftModel:
+    """
+    A prover that only writes, its adapter added to the weights, which spares a third of the time on a CPU. In half
+    precision or 4 bits the sum would be rounded to another prover: such a one keeps its adapter.
+    """
+    if isinstance(model, PeftModel) and model.dtype == torch.float32:
+        return model.merge_and_unload()
+    return model
+
+
 def load_causal_lm(source: str, *, revision: str | None = None, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
     """A causal language model with full weights."""
     return AutoModelForCausalLM.from_pretrained(source, revision=revision, dtype=dtype, trust_remote_code=False)

@@ -4,7 +4,7 @@ from peft import AutoPeftModelForCausalLM, PeftModel, get_peft_model
 from transformers import LlamaForCausalLM
 
 from pvg_hf.config.sections import LoraConfig
-from pvg_hf.models.prover import load_prover, lora_for_prover
+from pvg_hf.models.prover import load_prover, lora_for_prover, merge_adapter
 
 TEXT = "Ana has 3 pens."
 
@@ -44,6 +44,22 @@ def test_an_adapter_on_the_base_that_it_names(tiny_prover, tmp_path):
     torch.testing.assert_close(_logits(loaded, loaded_tokenizer), expected, atol=1e-5, rtol=0)
     with loaded.disable_adapter():
         torch.testing.assert_close(_logits(loaded, loaded_tokenizer), plain, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_an_adapter_is_merged_where_nothing_is_rounded(dtype, tiny_prover):
+    base, tokenizer = load_prover(tiny_prover, dtype=dtype)
+    assert merge_adapter(base) is base
+    torch.manual_seed(0)
+    model = get_peft_model(base, lora_for_prover(LoraConfig(r=2)))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_()
+    expected = _logits(model, tokenizer)
+    merged = merge_adapter(model)
+    assert isinstance(merged, PeftModel) == (dtype is torch.bfloat16)
+    torch.testing.assert_close(_logits(merged, tokenizer), expected, atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize(("revision", "weight"), [(None, 1), ("v1", 2)])

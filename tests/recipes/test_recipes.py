@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from datasets import Dataset
 
@@ -48,12 +49,13 @@ def test_there_are_recipes():
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_a_recipe_opens_with_its_command_and_has_no_mistake(path, problems):
+def test_a_recipe_opens_with_its_command_and_has_no_mistake(path, problems, qwen):
     assert f"recipes/{path.relative_to(path.parents[1] / 'recipes')}" in path.read_text().splitlines()[0]
     recipe = load_recipe(path)
     assert recipe.name == path.stem
     if recipe.task.name == "gsm8k":
-        recipe = load_recipe(path, [f"task.path={problems}", "split.stratify_by=null"])
+        small = [f"task.path={problems}", "split.stratify_by=null"]
+        recipe = load_recipe(path, [*small, f"prover.model={qwen}", f"verifier.model={qwen}"])  # nothing is downloaded
         recipe.prover.prompts_per_step = 4  # as many as the few problems give
     assert check_recipe(recipe, World.load(recipe)) == []
 
@@ -74,16 +76,17 @@ def test_a_recipe_of_the_built_in_world_plays(name, tmp_path, repository):
 
 def test_the_recipe_for_small_machines_plays_on_text(tmp_path, repository, problems):
     small = [f"task.path={problems}", f"output_dir={tmp_path}", "split.max_train=null", "split.max_test=null"]
-    players = [
-        f"{player}.{setting}"
-        for player in ("prover", "verifier")
-        for setting in ("scratch.vocab_size=400", "scratch.config.hidden_size=32", "warmup.max_steps=30")
-    ]
+    sizes = ("scratch.vocab_size=400", "scratch.config.hidden_size=32", "scratch.config.num_hidden_layers=2")
+    players = [f"{player}.{setting}" for player in ("prover", "verifier") for setting in sizes]
+    players += ["prover.warmup.max_steps=150", "prover.warmup.learning_rate=5.0e-3", "verifier.warmup.max_steps=5"]
     recipe = load_recipe(repository / "recipes/gsm8k-small-cpu.yaml", [*SMALL_GAME, *small, *players])
     folder = play(recipe)
     _check_played(folder, num_phases=6)
-    assert {path.stem for path in folder.pool(0).glob("*.parquet")} >= {"sneaky"}
-    assert not list(folder.pool(0).glob("helpful*"))
+    judged = pd.read_parquet(folder.verifier(0) / "heldout.parquet")
+    references = judged[judged["environment"] == "reference"]
+    assert references["correct"].all()
+    assert len(references) > 0
+    assert not list(folder.prover(0).glob("best-helpful*"))  # the helpful role stays as it is
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +104,7 @@ def qwen(tmp_path_factory, problems) -> Path:
         for role in Role
     ]
     folder = tmp_path_factory.mktemp("qwen")
-    settings = FineTuning(60, 16, 5e-3, 512, seed=0, output_dir=str(folder), use_cpu=True, show_progress=False)
+    settings = FineTuning(150, 16, 5e-3, 512, seed=0, output_dir=str(folder), use_cpu=True, show_progress=False)
     fine_tune(model, tokenizer, Dataset.from_list(taught), settings)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
