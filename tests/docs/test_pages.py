@@ -144,7 +144,7 @@ def pair_files(folder) -> None:
 def runs(folder, tokenizer) -> None:
     """The runs that the page on players loads from: one with all weights, two with adapters."""
     prover, verifier = LlamaForCausalLM(_config(tokenizer)), LlamaForSequenceClassification(_config(tokenizer))
-    _save(prover, tokenizer, folder / "runs/quickstart/prover/round-001/best-helpful")
+    _save(prover, tokenizer, folder / "runs/arithmetic/prover/round-001/best-helpful")
     _save(verifier, tokenizer, folder / "runs/quickstart/verifier/round-001")
     TEMPLATE.save(folder / "runs/quickstart/verifier/round-001")
     prover = get_peft_model(prover, lora_for_prover(LoraConfig(r=2)))
