@@ -103,6 +103,12 @@ def _is_by_accelerate() -> bool:
     return "ACCELERATE_MIXED_PRECISION" in os.environ  # which `accelerate launch` sets in any case
 
 
+def has_default_threads() -> bool:
+    """Whether this is the only process of `accelerate launch`, with the one thread that it gives unless it is told more."""
+    is_alone = os.environ.get("WORLD_SIZE", "1") == "1"
+    return _is_by_accelerate() and is_alone and os.environ.get("OMP_NUM_THREADS") == "1"
+
+
 def launcher() -> str:
     """What starts such processes as this one, up to the script."""
     if _is_by_accelerate():

@@ -1,12 +1,14 @@
 """Plays for `scripts/run_rounds.py`: what a person is told at the end, and the exit status."""
 
 import logging
+import os
 from pathlib import Path
 
+import torch
 from accelerate import PartialState
 
 from pvg_hf.config import Recipe
-from pvg_hf.game.console import launcher, script_line
+from pvg_hf.game.console import has_default_threads, launcher, script_line
 from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.play import play
 
@@ -17,6 +19,8 @@ INTERRUPTED = 130  # the shell's exit status of a program that Ctrl-C ended
 
 def play_and_tell(recipe: Recipe, *, phase: str | None, round_index: int | None) -> int:
     """Play, and end by naming the report, or how to go on; returns the exit status."""
+    if has_default_threads() and not torch.cuda.is_available():  # all that computes is this process
+        torch.set_num_threads(os.cpu_count())
     logger.info("Playing %s into %s", recipe.name, Path(recipe.output_dir) / recipe.name)
     try:
         folder = play(recipe, phase=phase, round_index=round_index)

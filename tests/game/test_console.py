@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from pvg_hf import load_recipe
-from pvg_hf.game.console import _make_handler, launcher, launcher_for, script_line, shows_progress
+from pvg_hf.game.console import _make_handler, has_default_threads, launcher, launcher_for, script_line, shows_progress
 
 
 class Terminal(io.StringIO):
@@ -113,3 +113,20 @@ def test_launcher_is_known_by_what_it_sets(environment, named, monkeypatch):
 
 def test_several_processes_need_a_launcher():
     assert (launcher_for(1), launcher_for(3)) == ("python", "accelerate launch --num_processes 3")
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"ACCELERATE_MIXED_PRECISION": "no", "OMP_NUM_THREADS": "1"}, True),
+        ({"ACCELERATE_MIXED_PRECISION": "no", "OMP_NUM_THREADS": "2"}, False),
+        ({"ACCELERATE_MIXED_PRECISION": "no", "OMP_NUM_THREADS": "1", "WORLD_SIZE": "2"}, False),
+        ({"OMP_NUM_THREADS": "1"}, False),  # of the user's own will
+    ],
+)
+def test_the_one_thread_that_the_launcher_gives_is_known(environment, expected, monkeypatch):
+    for name in ("ACCELERATE_MIXED_PRECISION", "OMP_NUM_THREADS", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert has_default_threads() == expected

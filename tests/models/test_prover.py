@@ -14,6 +14,17 @@ def _logits(model, tokenizer) -> torch.Tensor:
     return model.eval()(**tokenizer(TEXT, return_tensors="pt")).logits
 
 
+def _with_adapter(base) -> PeftModel:
+    """An adapter that does something."""
+    torch.manual_seed(0)
+    model = get_peft_model(base, lora_for_prover(LoraConfig(r=2)))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_()
+    return model
+
+
 def test_full_weights(tiny_prover):
     model, tokenizer = load_prover(tiny_prover)
     assert isinstance(model, LlamaForCausalLM)
@@ -29,12 +40,7 @@ def test_dtype(tiny_prover):
 def test_an_adapter_on_the_base_that_it_names(tiny_prover, tmp_path):
     base, tokenizer = load_prover(tiny_prover)
     plain = _logits(base, tokenizer)
-    torch.manual_seed(0)
-    model = get_peft_model(base, lora_for_prover(LoraConfig(r=2)))
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if "lora_B" in name:
-                parameter.normal_()
+    model = _with_adapter(base)
     expected = _logits(model, tokenizer)
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
@@ -50,12 +56,7 @@ def test_an_adapter_on_the_base_that_it_names(tiny_prover, tmp_path):
 def test_an_adapter_is_merged_where_nothing_is_rounded(dtype, tiny_prover):
     base, tokenizer = load_prover(tiny_prover, dtype=dtype)
     assert merge_adapter(base) is base
-    torch.manual_seed(0)
-    model = get_peft_model(base, lora_for_prover(LoraConfig(r=2)))
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if "lora_B" in name:
-                parameter.normal_()
+    model = _with_adapter(base)
     expected = _logits(model, tokenizer)
     merged = merge_adapter(model)
     assert isinstance(merged, PeftModel) == (dtype is torch.bfloat16)
