@@ -59,7 +59,7 @@ class PlayerConfig:
         "auto",
         description="Type of the weights on a GPU. `auto` is float32 for weights that are trained whole and for the verifier "
         "when it scores, and bfloat16, where the GPU computes in it, for others (a base under adapters, a prover that "
-        "writes). In bfloat16 a score depends on its batch, by about 1e-2. A CPU takes float32.",
+        "writes). In bfloat16 a score depends on its batch too. A CPU takes float32.",
     )
     lora: LoraConfig | None = Field(
         None,
