@@ -136,7 +136,7 @@ class NoiseConfig:
     )
     resample: Literal["fixed", "epoch", "step"] = Field(
         "fixed",
-        description="`fixed` draws once. At `level: label` that is before pairs are built: they are of what the flipped labels "
+        description="`fixed` draws once for each text of a problem, in all rounds. At `level: label` that is before pairs are built: they are of what the flipped labels "
         "say, so that both sides may be correct, or incorrect. `epoch` and `step` draw anew in each of the verifier's "
         "training, on pairs of clean labels: one flip makes a tie, which Bradley-Terry leaves out (cross-entropy learns both "
         "labels), two turn the pair round.",

@@ -12,9 +12,10 @@ from pvg_hf.data.pool import write_pool
 from pvg_hf.data.schema import final_grade, make_solution, round_name, solution_features
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.noise.draws import label_draw, solution_key
 from pvg_hf.roles import Role
 from pvg_hf.sampling import Sample, Sampler
-from pvg_hf.seeding import derive_rng, derive_uniform
+from pvg_hf.seeding import derive_rng
 from pvg_hf.tasks.base import Grade, Task
 
 Row = dict[str, Any]
@@ -142,13 +143,13 @@ def cut_at_stop(sample: Sample, stop_strings: Sequence[str], tokenizer) -> Sampl
 
 
 def told_label(context: PhaseContext, problem_id: str, solution: str, is_correct: bool) -> int:
-    """What the verifier is told of a solution. Identical texts of a problem are told the same."""
+    """What the verifier is told of a solution. Identical texts of a problem are told the same, in all rounds."""
     noise = context.recipe.noise
     if noise.level == "pair" or noise.resample != "fixed":
         return int(is_correct)  # the verifier's trainer flips these
-    uniform = derive_uniform(context.recipe.seed, "label", problem_id, solution)
+    draw = label_draw(context.recipe.seed, solution_key(problem_id, solution))
     rate = noise.rho1 if is_correct else noise.rho0
-    return int(is_correct) ^ int(uniform < rate)
+    return int(is_correct) ^ int(draw < rate)
 
 
 def _score(rows: list[list[Row]], scorer: Scorer | None) -> None:

@@ -42,7 +42,8 @@ def verifier_settings(context: PhaseContext, output: Path) -> dict[str, Any]:
         "noise_rho1": noise.rho1 if in_trainer else 0.0,
         "rho0": noise.rho0,
         "rho1": noise.rho1,
-        "noise_seed": context.seed("noise"),
+        # What is drawn once is drawn alike in all rounds, and as the pool's labels are.
+        "noise_seed": context.recipe.seed if noise.resample == "fixed" else context.seed("noise"),
     }
 
 

@@ -64,8 +64,9 @@ class NoisyRewardTrainer(RewardTrainer):
         train_dataset ([`~datasets.Dataset`] or [`~datasets.IterableDataset`]):
             Whatever [`~trl.RewardTrainer`] takes: `chosen` and `rejected`, or `chosen_ids` and `rejected_ids` with the
             end token. Further columns that are read: `source` (text), `chosen_correct` and `rejected_correct` (clean
-            truths), `margin` (with the plain Bradley-Terry loss only) and `row_index` (int, unique: the identity of
-            the pair, by which noise is drawn; its position by default, so give one to a stream that is shuffled).
+            truths), `margin` (with the plain Bradley-Terry loss only), `chosen_key` and `rejected_key` (int, of 63 bits:
+            what a solution is known by where its noise is drawn; a hash of its tokens by default) and `row_index` (int,
+            unique: by which evaluation knows a pair; its position by default).
         eval_dataset ([`~datasets.Dataset`], [`~datasets.IterableDataset`] or `dict`, *optional*):
             The same. One dataset with the column `source` costs less than a dict.
         peft_config ([`~peft.PeftConfig`], *optional*):
@@ -155,7 +156,7 @@ class NoisyRewardTrainer(RewardTrainer):
         _, outputs = super().compute_loss(model, tokens, return_outputs=True)  # for TRL's metrics
         chosen, rejected = _split_scores(outputs.logits, num_pairs=len(inputs["row_index"]))
         if self.model.training:
-            labels = self._draw_labels(inputs["row_index"])
+            labels = self._draw_labels(inputs["keys"])
             correction = self.args.correction
         else:
             labels, correction = None, "none"
@@ -165,7 +166,7 @@ class NoisyRewardTrainer(RewardTrainer):
         self._check_finite(loss)
         return (loss, outputs) if return_outputs else loss
 
-    def _draw_labels(self, row_index: torch.Tensor) -> torch.Tensor | None:
+    def _draw_labels(self, keys: torch.Tensor) -> torch.Tensor | None:
         """Noisy labels of (chosen, rejected), of shape `(num_pairs, 2)`; `None` if no noise is injected."""
         args = self.args
         if not args.injects_noise:
@@ -176,11 +177,12 @@ class NoisyRewardTrainer(RewardTrainer):
             "step": ("step", self.state.global_step),
         }
         labels = noisy_labels(
-            row_index.tolist(),
+            keys,
             (args.noise_rho0, args.noise_rho1),
             args.noise_level,
-            path=(args.noise_seed, "pair-noise", *moment[args.noise_resample]),
-        ).to(row_index.device)
+            seed=args.noise_seed,
+            moment=moment[args.noise_resample],
+        ).to(keys.device)
         is_flipped = labels != clean_labels(len(labels)).to(labels)
         shares = torch.stack([is_flipped.float().mean(), (labels[:, 0] == labels[:, 1]).float().mean()])
         flipped, tied = self.accelerator.gather(shares[None]).mean(dim=0).tolist()

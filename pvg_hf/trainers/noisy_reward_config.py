@@ -42,7 +42,8 @@ class NoisyRewardConfig(RewardConfig):
         noise_rho1 (`float`, defaults to 0.0):
             Injected P(label 0 | truth 1); `noise_rho0 + noise_rho1 < 1`. At pair level it must equal `noise_rho0`.
         noise_resample (`str`, defaults to `"fixed"`):
-            `"fixed"` draws once per row, `"epoch"` anew in each epoch, `"step"` anew in each optimiser step.
+            `"fixed"` draws once per solution (at pair level per pair), `"epoch"` anew in each epoch, `"step"` anew in each
+            optimiser step.
         noise_seed (`int`, *optional*):
             Of the noise's draws; `seed` by default.
         rho0, rho1 (`float`, *optional*):

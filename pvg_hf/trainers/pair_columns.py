@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
+import numpy as np
 import torch
 from datasets import Dataset, IterableDataset
 from transformers import PreTrainedTokenizerBase
 
 CLEAN_COLUMNS = ("chosen_correct", "rejected_correct")
-PAIR_COLUMNS = ("row_index", "source", *CLEAN_COLUMNS)
-BATCH_KEYS = ("row_index", "source", "clean_order", "margin")  # what a batch holds that is not the model's
+KEY_COLUMNS = ("chosen_key", "rejected_key")
+PAIR_COLUMNS = ("row_index", "source", *CLEAN_COLUMNS, *KEY_COLUMNS)
+BATCH_KEYS = ("row_index", "keys", "source", "clean_order", "margin")  # what a batch holds that is not the model's
 
 
 @dataclass
@@ -18,7 +21,9 @@ class PairCollator:
     """
     Adds to a batch of pairs who they are: `row_index` (`torch.Tensor` of shape `(num_pairs,)`), `clean_order` (the
     same shape; 1 where the chosen solution alone is truly correct, -1 where the rejected one alone is, 0 where they
-    tie; 1 throughout in a dataset without clean truths) and, where there is one, `source` (list of texts).
+    tie; 1 throughout in a dataset without clean truths), `keys` (of shape `(num_pairs, 2)`: what the two solutions are
+    known by where noise is drawn, hashes of their tokens unless the dataset has keys) and, where there is one, `source`
+    (list of texts).
 
     Args:
         tokens (`Callable`):
@@ -31,6 +36,9 @@ class PairCollator:
         batch = dict(self.tokens(examples))
         batch["row_index"] = torch.tensor([example["row_index"] for example in examples])
         batch["clean_order"] = torch.tensor([_clean_order(example) for example in examples])
+        batch["keys"] = torch.tensor(
+            [[_key(example, side) for side in ("chosen", "rejected")] for example in examples]
+        )
         if "source" in examples[0]:
             batch["source"] = [str(example["source"]) for example in examples]
         return batch
@@ -44,11 +52,12 @@ def column_names(dataset: Dataset | IterableDataset) -> list[str]:
 def check_columns(columns: Sequence[str], *, takes_margin: bool) -> None:
     """
     Raises:
-        ValueError: if one of the two clean truths stands alone, or there is a margin and the loss takes none.
+        ValueError: if one of the two clean truths or keys stands alone, or there is a margin and the loss takes none.
     """
-    missing = [name for name in CLEAN_COLUMNS if name not in columns]
-    if len(missing) == 1:
-        raise ValueError(f"The clean truth of a pair takes the columns {CLEAN_COLUMNS}; `{missing[0]}` is missing.")
+    for what, names in (("The clean truth of a pair takes", CLEAN_COLUMNS), ("The keys of a pair are", KEY_COLUMNS)):
+        missing = [name for name in names if name not in columns]
+        if len(missing) == 1:
+            raise ValueError(f"{what} the columns {names}; `{missing[0]}` is missing.")
     if "margin" in columns and not takes_margin:
         raise ValueError(
             "The dataset has a column `margin`, which is subtracted inside the sigmoid of the plain Bradley-Terry loss; "
@@ -111,3 +120,10 @@ def _clean_order(example: Mapping[str, Any]) -> int:
     if CLEAN_COLUMNS[0] not in example:
         return 1
     return int(example["chosen_correct"]) - int(example["rejected_correct"])
+
+
+def _key(example: Mapping[str, Any], side: str) -> int:
+    if KEY_COLUMNS[0] in example:
+        return example[f"{side}_key"]
+    tokens = np.asarray(example[f"{side}_ids"], dtype="<i8").tobytes()
+    return int.from_bytes(blake2b(tokens, digest_size=8).digest(), "big") >> 1

@@ -1,11 +1,9 @@
-"""Label noise on pairs, drawn per row, so that it depends on neither batch order nor the number of processes."""
-
-from collections.abc import Iterable
+"""Label noise on pairs, drawn per solution, so that it depends on neither batch order nor the number of processes."""
 
 import torch
 
+from pvg_hf.noise.draws import label_draw, pair_draw
 from pvg_hf.noise.labels import flip_labels_by_uniforms
-from pvg_hf.seeding import derive_uniform
 
 CLEAN_LABELS = (1.0, 0.0)  # (chosen, rejected)
 
@@ -16,27 +14,32 @@ def clean_labels(num_pairs: int) -> torch.Tensor:
 
 
 def noisy_labels(
-    row_indices: Iterable[int], rates: tuple[float, float], level: str, *, path: tuple[object, ...]
+    keys: torch.Tensor, rates: tuple[float, float], level: str, *, seed: int, moment: tuple[object, ...] = ()
 ) -> torch.Tensor:
     """
     Flip the labels of pairs. A label flips where its draw is below its rate, so that a higher rate flips all that a
-    lower one does, and more.
+    lower one does, and a solution that stands in several pairs is told the same in all of them.
 
     Args:
-        row_indices (`Iterable[int]`):
-            The identity of each pair in its dataset.
+        keys (`torch.Tensor` of shape `(num_pairs, 2)`):
+            The identities of (chosen, rejected), see [`~pvg_hf.noise.draws.solution_key`].
         rates (`tuple[float, float]`):
             `(rho0, rho1)`: the chosen solution's label flips with probability rho1, the rejected one's with rho0.
         level (`str`):
-            `"label"`: one draw for each of the two labels; `"pair"`: one draw for both, which then flip together.
-        path (`tuple[object, ...]`):
-            Seed and names that the draws derive from, see [`~pvg_hf.seeding.derive_seed`].
+            `"label"`: one draw for each solution; `"pair"`: one draw for both labels, which then flip together.
+        seed (`int`):
+            Of the draws.
+        moment (`tuple[object, ...]`):
+            When they are drawn anew, see [`~pvg_hf.noise.draws.label_draw`].
 
     Returns:
         `torch.Tensor` of shape `(num_pairs, 2)`: labels of (chosen, rejected), 0. or 1. (0, 1) is a reversed pair, equal
         labels are a tie.
     """
-    num_draws = 1 if level == "pair" else 2
-    draws = [[derive_uniform(*path, row, side) for side in range(num_draws)] for row in row_indices]
-    uniforms = torch.tensor(draws, dtype=torch.float64).expand(-1, 2)
-    return flip_labels_by_uniforms(clean_labels(len(draws)), uniforms, rates)
+    pairs = [tuple(pair) for pair in keys.tolist()]
+    if level == "pair":
+        draws = [[pair_draw(seed, pair, *moment)] * 2 for pair in pairs]
+    else:
+        draws = [[label_draw(seed, key, *moment) for key in pair] for pair in pairs]
+    uniforms = torch.tensor(draws, dtype=torch.float64).reshape(-1, 2)
+    return flip_labels_by_uniforms(clean_labels(len(pairs)), uniforms, rates)

@@ -2,6 +2,7 @@ import shutil
 
 import pandas as pd
 import pytest
+import torch
 from game_runs import branch_off
 from recall_task import write_solution
 
@@ -12,15 +13,17 @@ from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.minting import cut_at_stop, told_label
 from pvg_hf.game.schedule import PhaseKey
 from pvg_hf.game.world import World
+from pvg_hf.noise.draws import solution_key
 from pvg_hf.sampling import Sample
+from pvg_hf.trainers.pair_noise import noisy_labels
 
 
 @pytest.fixture
 def label(tmp_path, game):
     """The label that a solution gets in a game with this noise."""
 
-    def make(**noise):
-        recipe = load_recipe(game(noise=noise))
+    def make(seed=0, **noise):
+        recipe = load_recipe(game(noise=noise, seed=seed))
         context = PhaseContext(recipe, RunFolder(tmp_path), PhaseKey("bootstrap"), World.load(recipe), StopRequest())
         return lambda problem_id, solution, is_correct: told_label(context, problem_id, solution, is_correct)
 
@@ -40,6 +43,16 @@ def test_equal_texts_of_a_problem_are_told_the_same(label):
     labels = [[told(f"problem-{i}", "has 3", True) for _ in range(3)] for i in range(50)]
     assert all(len(set(of_problem)) == 1 for of_problem in labels)
     assert {of_problem[0] for of_problem in labels} == {0, 1}
+
+
+def test_the_trainer_draws_as_the_pool_does(label):
+    """One draw per text: noise that the trainer injects tells of a solution what the pool would."""
+    told, texts = label(epsilon=0.4, seed=11), [(f"has {i}", f"#### {i}") for i in range(60)]
+    keys = torch.tensor([[solution_key("problem-1", text) for text in pair] for pair in texts])
+    labels = noisy_labels(keys, (0.4, 0.4), "label", seed=11)
+    in_pool = [[told("problem-1", chosen, True), told("problem-1", rejected, False)] for chosen, rejected in texts]
+    assert labels.tolist() == in_pool
+    assert 0 < labels[:, 1].mean() < 1
 
 
 @pytest.mark.parametrize("noise", [{"level": "pair"}, {"resample": "step"}, {"resample": "epoch"}])

@@ -26,6 +26,7 @@ from trl import RewardConfig
 
 from pvg_hf.trainers.noisy_reward import NoisyRewardTrainer
 from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
+from pvg_hf.trainers.pair_columns import PairCollator
 from pvg_hf.trainers.pair_noise import noisy_labels
 
 WORDS = ["[PAD]", "[UNK]", "[EOS]", "[CLS]", "[SEP]", "good", "bad", *(f"w{i}" for i in range(9))]
@@ -88,6 +89,11 @@ def _token_pairs(num_pairs: int, **columns) -> Dataset:
     return Dataset.from_list(
         [{**row, **{key: values[i] for key, values in columns.items()}} for i, row in enumerate(rows)]
     )
+
+
+def _keys(num_pairs: int) -> torch.Tensor:
+    """What the trainer knows the solutions of `_token_pairs` by."""
+    return PairCollator(lambda _: {})([{"row_index": 0, **row} for row in _token_pairs(num_pairs)])["keys"]
 
 
 def _trainer(
@@ -280,7 +286,7 @@ def test_loss_of_a_batch(tmp_path, words, loss, correction, noise_level):
     noise, labels = {}, [[1, 0]] * 6
     if noise_level is not None:
         noise = {"noise_level": noise_level, "noise_rho0": 0.4, "noise_rho1": 0.4, "noise_seed": 4}
-        labels = noisy_labels(range(6), (0.4, 0.4), noise_level, path=(4, "pair-noise")).tolist()
+        labels = noisy_labels(_keys(6), (0.4, 0.4), noise_level, seed=4).tolist()
         assert labels != [[1, 0]] * 6
     model = _llama()
     with torch.no_grad():
@@ -382,12 +388,12 @@ def _train_on_whole_epochs(tmp_path, words, resample, *, batch_size=32, epochs=2
     return _flips(trainer)
 
 
-def test_fixed_noise_is_that_of_the_rows(tmp_path, words):
-    labels = noisy_labels(range(32), (0.3, 0.3), "label", path=(5, "pair-noise"))
+def test_fixed_noise_is_that_of_the_solutions(tmp_path, words):
+    labels = noisy_labels(_keys(32), (0.3, 0.3), "label", seed=5)
     share = (labels != torch.tensor([1.0, 0.0])).float().mean().item()
     shares = _train_on_whole_epochs(tmp_path, words, "fixed", noise_seed=5, epochs=3)
     assert shares == pytest.approx([share] * 3)
-    # in another order and in smaller batches, the same rows are flipped
+    # in another order and in smaller batches, the same solutions are flipped
     shares = _train_on_whole_epochs(tmp_path, words, "fixed", noise_seed=5, seed=1, batch_size=8, epochs=1)
     assert sum(shares) / 4 == pytest.approx(share)
 
@@ -396,7 +402,7 @@ def test_fixed_noise_is_that_of_the_rows(tmp_path, words):
 def test_noise_is_drawn_anew(tmp_path, words, resample):
     shares = _train_on_whole_epochs(tmp_path, words, resample, noise_seed=5)
     for moment, share in enumerate(shares):
-        labels = noisy_labels(range(32), (0.3, 0.3), "label", path=(5, "pair-noise", resample, moment))
+        labels = noisy_labels(_keys(32), (0.3, 0.3), "label", seed=5, moment=(resample, moment))
         assert share == pytest.approx((labels != torch.tensor([1.0, 0.0])).float().mean().item())
     assert len(set(shares)) == 2
 
@@ -404,12 +410,12 @@ def test_noise_is_drawn_anew(tmp_path, words, resample):
 def test_epoch_noise_lasts_the_epoch(tmp_path, words):
     shares = _train_on_whole_epochs(tmp_path, words, "epoch", noise_seed=5, batch_size=8)
     for epoch in (0, 1):
-        labels = noisy_labels(range(32), (0.3, 0.3), "label", path=(5, "pair-noise", "epoch", epoch))
+        labels = noisy_labels(_keys(32), (0.3, 0.3), "label", seed=5, moment=("epoch", epoch))
         expected = (labels != torch.tensor([1.0, 0.0])).float().mean().item()
         assert sum(shares[4 * epoch : 4 * epoch + 4]) / 4 == pytest.approx(expected)
 
 
-def test_noise_keeps_to_its_row_when_others_are_filtered(tmp_path, words):
+def test_a_pair_keeps_its_number_when_others_are_filtered(tmp_path, words):
     dataset = _token_pairs(8).map(lambda row, i: {"chosen_ids": row["chosen_ids"] * (2 - i % 2)}, with_indices=True)
     trainer = _trainer(tmp_path, dataset, words, max_length=4)
     assert trainer.train_dataset["row_index"][:] == [1, 3, 5, 7]

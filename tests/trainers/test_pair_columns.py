@@ -8,7 +8,8 @@ ROWS = [{"chosen_ids": [1, 2], "rejected_ids": [3]}, {"chosen_ids": [4], "reject
 
 
 def _collate(rows):
-    return PairCollator(lambda examples: {"input_ids": torch.zeros(2 * len(examples), 2)})(rows)
+    collator = PairCollator(lambda examples: {"input_ids": torch.zeros(2 * len(examples), 2)})
+    return collator([{**ROWS[0], **row} for row in rows])
 
 
 def test_positions_are_numbered():
@@ -40,6 +41,7 @@ def test_a_stream_shared_by_workers_needs_numbers():
     ("columns", "takes_margin", "message"),
     [
         (["chosen", "rejected", "chosen_correct"], True, "`rejected_correct` is missing"),
+        (["chosen", "rejected", "rejected_key"], True, "`chosen_key` is missing"),
         (["chosen", "rejected", "margin"], False, "column `margin`"),
     ],
 )
@@ -66,3 +68,16 @@ def test_collator_without_truths_and_sources():
     batch = _collate([{"row_index": 0}, {"row_index": 1}])
     assert batch["clean_order"].tolist() == [1, 1]
     assert "source" not in batch
+
+
+def test_equal_tokens_have_one_key():
+    batch = _collate([{"row_index": 0}, {"row_index": 1}])
+    assert batch["keys"].shape == (2, 2)
+    assert (batch["keys"] >= 0).all()
+    assert batch["keys"][0].equal(batch["keys"][1])
+    assert batch["keys"][0, 0] != batch["keys"][0, 1]
+
+
+def test_keys_of_the_dataset_are_kept():
+    batch = _collate([{"row_index": 0, "chosen_key": 2**63 - 1, "rejected_key": 0}])
+    assert batch["keys"].tolist() == [[2**63 - 1, 0]]

@@ -17,6 +17,7 @@ from pvg_hf.models.score_head import draw_head
 from pvg_hf.models.sources import load_tokenizer, name_base
 from pvg_hf.models.verifier import load_classifier, load_verifier, lora_for_verifier
 from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.noise.draws import solution_key
 from pvg_hf.trainers.finite_loss import FiniteLossCallback
 from pvg_hf.trainers.noisy_reward import NoisyRewardTrainer
 
@@ -84,11 +85,12 @@ def _heldout_pairs(context: PhaseContext) -> tuple[Dataset, PairReport]:
 
 
 def _tokenized(pairs: Dataset, tokenizer, verifier_input: VerifierInput) -> Dataset:
-    def encode(rows: dict[str, list[Any]]) -> dict[str, list[list[int]]]:
-        return {
-            f"{side}_ids": verifier_input.encode(tokenizer, rows["problem"], rows[side])
-            for side in ("chosen", "rejected")
-        }
+    def encode(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        columns: dict[str, list[Any]] = {}
+        for side in ("chosen", "rejected"):
+            columns[f"{side}_ids"] = verifier_input.encode(tokenizer, rows["problem"], rows[side])
+            columns[f"{side}_key"] = [solution_key(*pair) for pair in zip(rows["problem_id"], rows[side], strict=True)]
+        return columns
 
     kept = ["source", "chosen_correct", "rejected_correct"]
     dropped = [column for column in pairs.column_names if column not in kept]
