@@ -1,5 +1,6 @@
 """What provers are paid, as pure functions of tensors over groups of consecutive rows."""
 
+from pvg_hf.rewards.audit import CorrectionAudit, audit_noise_correction
 from pvg_hf.rewards.baselines import acceptance, correctness_only, goodhart
 from pvg_hf.rewards.composite import composite, gated_multiplicative
 from pvg_hf.rewards.gated import correctness_gated_convincingness, count_floor_violations
@@ -10,8 +11,10 @@ from pvg_hf.rewards.relative import signed_relative_convincingness, standardized
 
 __all__ = [
     "RELATIVE_REWARDS",
+    "CorrectionAudit",
     "RewardFunction",
     "acceptance",
+    "audit_noise_correction",
     "composite",
     "correctness_gated_convincingness",
     "correctness_only",

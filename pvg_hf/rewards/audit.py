@@ -1,0 +1,145 @@
+"""Whether the correction of a reward for noisy labels changes what a prover learns."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+
+from pvg_hf.noise.rates import check_rates
+from pvg_hf.rewards.inputs import RewardFunction
+from pvg_hf.rewards.noise_corrected import noise_corrected
+
+RewardScaling = Literal["none", "group", "batch"]
+NUM_PROBLEMS = 64  # of the probe, each with a group in either role
+SCALING_EPS = 1e-4  # added to a standard deviation before dividing by it, as TRL does
+TOLERANCE = 1e-3  # the relative difference that `SCALING_EPS` may make
+
+
+@dataclass(frozen=True)
+class CorrectionAudit:
+    """
+    What the correction of a reward does to the advantages that a prover is trained with.
+
+    Args:
+        verdict (`str`):
+            `"real"`: the corrected advantages are no multiple of the uncorrected ones. `"rescaling"`: they are, so that
+            the correction is another balance of reward and KL. `"nothing"`: they are equal.
+        reason (`str`):
+            One sentence for a log.
+        factor (`float`, *optional*):
+            What the advantages are multiplied with; `None` where the correction is real.
+    """
+
+    verdict: Literal["real", "rescaling", "nothing"]
+    reason: str
+    factor: float | None
+
+
+def audit_noise_correction(
+    reward: RewardFunction, rho0: float, rho1: float, *, group_size: int = 8, scale_rewards: RewardScaling = "none"
+) -> CorrectionAudit:
+    """
+    Compare the advantages of a reward with those of its [`noise_corrected`] form on a seeded probe: groups of both roles
+    with normal scores and labels that are 1 as often as 0, all answered.
+
+    A reward that is affine in the label loses the correction to group centring, but for a factor 1 / (1 - rho0 - rho1),
+    and to the division by a standard deviation altogether (C25).
+
+    Args:
+        reward (`RewardFunction`):
+            With all its options bound but `group_size` and `answered`.
+        rho0 (`float`):
+            P(label 1 | truth 0), in [0, 1).
+        rho1 (`float`):
+            P(label 0 | truth 1), in [0, 1), `rho0 + rho1 < 1`.
+        group_size (`int`, defaults to 8):
+            Solutions of a problem in one role, at least 2.
+        scale_rewards (`str`, defaults to `"none"`):
+            What the group-centred rewards are divided by, as in `trl.GRPOConfig`: nothing, the standard deviation of
+            their `"group"` or of the `"batch"`.
+
+    Returns:
+        [`CorrectionAudit`].
+
+    Raises:
+        ValueError: for rates that cannot be corrected for, fewer than two solutions in a group, an unknown scaling, or a
+            reward that pays a solution by the labels of others, whose corrected form is not unbiased.
+    """
+    check_rates(rho0, rho1)
+    if group_size < 2:
+        raise ValueError(f"`group_size` is {group_size}; a group has at least 2 solutions.")
+    if scale_rewards not in get_args(RewardScaling):
+        raise ValueError(f"`scale_rewards` is {scale_rewards!r}; allowed are {list(get_args(RewardScaling))}.")
+    probe = _Probe.draw(group_size)
+    probe.check_independence(reward)
+    if rho0 == rho1 == 0:
+        return CorrectionAudit("nothing", "Both rates are 0.", 1.0)
+    if not probe.reads_labels(reward):
+        return CorrectionAudit("nothing", "The reward pays alike under either label.", 1.0)
+    plain = probe.advantages(reward, scale_rewards)
+    corrected = probe.advantages(noise_corrected(reward, rho0, rho1), scale_rewards)
+    factor = ((plain @ corrected) / (plain @ plain)).item()
+    if _differs(corrected, factor * plain):
+        return CorrectionAudit("real", "Corrected advantages are no multiple of the uncorrected ones.", None)
+    if abs(factor - 1) > TOLERANCE:
+        reason = (
+            f"Corrected advantages are the uncorrected ones times {factor:.3f}: the reward is affine in the label, so that "
+            "the correction is no more than another balance of reward and KL."
+        )
+        return CorrectionAudit("rescaling", reason, factor)
+    reason = (
+        "Corrected advantages equal the uncorrected ones: the reward is affine in the label, and dividing by the standard "
+        f"deviation of the {scale_rewards} removes the correction."
+    )
+    return CorrectionAudit("nothing", reason, 1.0)
+
+
+def _differs(values: torch.Tensor, others: torch.Tensor) -> bool:
+    return bool((values - others).norm() > TOLERANCE * others.norm())
+
+
+@dataclass(frozen=True)
+class _Probe:
+    """
+    Solutions that a reward is asked for; tensors of shape `(2 * NUM_PROBLEMS * group_size,)`, float64 scores and flags.
+    """
+
+    scores: torch.Tensor
+    labels: torch.Tensor
+    sneaky: torch.Tensor
+    group_size: int
+
+    @classmethod
+    def draw(cls, group_size: int) -> "_Probe":
+        generator = torch.Generator().manual_seed(0)
+        num_solutions = 2 * NUM_PROBLEMS * group_size
+        scores = torch.randn(num_solutions, generator=generator, dtype=torch.float64)
+        labels = torch.rand(num_solutions, generator=generator) < 0.5
+        sneaky = torch.arange(num_solutions) >= num_solutions // 2
+        return cls(scores, labels, sneaky, group_size)
+
+    def rewards(self, reward: RewardFunction, labels: torch.Tensor) -> torch.Tensor:
+        answered = torch.ones_like(labels)
+        return reward(self.scores, labels, self.sneaky, group_size=self.group_size, answered=answered)
+
+    def reads_labels(self, reward: RewardFunction) -> bool:
+        return not self.rewards(reward, self.labels).equal(self.rewards(reward, ~self.labels))
+
+    def check_independence(self, reward: RewardFunction) -> None:
+        """The first solution of each group turned round must leave what the others of the group are paid."""
+        is_first = torch.arange(len(self.labels)) % self.group_size == 0
+        moved = (self.rewards(reward, self.labels) - self.rewards(reward, self.labels ^ is_first)).abs() > TOLERANCE
+        if (moved & ~is_first).any():
+            raise ValueError(
+                "The reward pays a solution by the labels of others in its group; the correction for noisy labels is "
+                "defined where a solution is paid by its own label."
+            )
+
+    def advantages(self, reward: RewardFunction, scale_rewards: str) -> torch.Tensor:
+        rewards = self.rewards(reward, self.labels).view(-1, self.group_size)
+        centred = rewards - rewards.mean(dim=1, keepdim=True)
+        if scale_rewards == "group":
+            centred = centred / (rewards.std(dim=1, keepdim=True) + SCALING_EPS)
+        elif scale_rewards == "batch":
+            centred = centred / (rewards.std() + SCALING_EPS)
+        return centred.flatten()
