@@ -8,6 +8,7 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from pvg_hf.config.sections import LoraConfig
+from pvg_hf.models.adapters import lora_settings
 from pvg_hf.models.sources import is_adapter, load_tokenizer, read_adapter
 
 
@@ -41,11 +42,4 @@ def load_causal_lm(source: str, *, revision: str | None = None, dtype: torch.dty
 
 def lora_for_prover(config: LoraConfig, revision: str | None = None) -> PeftLoraConfig:
     """Adapters of a prover; they are saved with the Hub revision of their base."""
-    return PeftLoraConfig(
-        revision=revision,
-        r=config.r,
-        lora_alpha=config.alpha,
-        lora_dropout=config.dropout,
-        target_modules=config.target_modules,
-        task_type="CAUSAL_LM",
-    )
+    return lora_settings(config, "CAUSAL_LM", revision=revision)

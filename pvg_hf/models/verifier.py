@@ -9,6 +9,7 @@ from transformers import AutoModelForSequenceClassification, PreTrainedModel, Pr
 from trl.trainer.reward_trainer import suppress_seqcls_warning
 
 from pvg_hf.config.sections import LoraConfig
+from pvg_hf.models.adapters import lora_settings
 from pvg_hf.models.score_head import keep_head_precise, score_head_modules
 from pvg_hf.models.sources import is_adapter, load_tokenizer, read_adapter
 
@@ -44,14 +45,4 @@ def load_classifier(
 
 def lora_for_verifier(config: LoraConfig, model: PreTrainedModel, revision: str | None = None) -> PeftLoraConfig:
     """Adapters of a verifier; its head is trained and saved with them, and the Hub revision of their base."""
-    head = score_head_modules(model)
-    return PeftLoraConfig(
-        revision=revision,
-        r=config.r,
-        lora_alpha=config.alpha,
-        lora_dropout=config.dropout,
-        target_modules=config.target_modules,
-        exclude_modules=head,
-        modules_to_save=head,
-        task_type="SEQ_CLS",
-    )
+    return lora_settings(config, "SEQ_CLS", revision=revision, head=score_head_modules(model))

@@ -161,15 +161,9 @@ DAMAGES = {
 }
 
 
-@pytest.fixture(scope="module")
-def before_a_prover(tmp_path_factory, reference) -> RunFolder:
-    return copy_until(reference, tmp_path_factory.mktemp("before-a-prover"), "round-001/prover")
-
-
 @pytest.mark.parametrize(("file", "damage"), DAMAGES.values(), ids=DAMAGES)
-def test_damaged_file_is_named_with_its_phase(file, damage, tmp_path, game, before_a_prover):
-    folder = RunFolder(tmp_path / "game")
-    shutil.copytree(before_a_prover.root, folder.root)
+def test_damaged_file_is_named_with_its_phase(file, damage, tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-001/prover")
     damaged = folder.root / file
     damage(damaged)
     with pytest.raises(ValueError) as caught:

@@ -9,9 +9,7 @@ from pvg_hf import load_recipe, play
 from pvg_hf.config import RecipeError
 from pvg_hf.config.load import known_keys
 from pvg_hf.game.plan import check_recipe
-from pvg_hf.game.plan.checks import phase_context
 from pvg_hf.game.plan.trainer_checks import check_batch, recipe_keys
-from pvg_hf.game.schedule import PhaseKey
 from pvg_hf.game.trainer_args import prover_arguments, verifier_arguments
 from pvg_hf.game.world import World
 
@@ -95,11 +93,11 @@ def test_one_mistake_is_named(mistakes_of, overrides, parts):
         assert part in mistakes[0]
 
 
-def test_arguments_that_neither_the_recipe_nor_the_game_sets_are_taken(mistakes_of, values):
+def test_arguments_that_neither_the_recipe_nor_the_game_sets_are_taken(mistakes_of, context_of):
     trainer = "{adam_beta2: 0.9, bf16: true}"  # on a CPU it would be false
     overrides = [f"prover.trainer={trainer}", f"verifier.trainer={trainer}"]
     assert mistakes_of(*overrides) == []
-    context = phase_context(load_recipe(values, overrides), PhaseKey("prover", 0), None)
+    context = context_of(*overrides)
     for args in (prover_arguments(context, Path("prover")), verifier_arguments(context, Path("verifier"))):
         assert (args.adam_beta2, args.bf16) == (0.9, True)
 

@@ -1,0 +1,42 @@
+"""Settings of `ProverGRPOTrainer`: their defaults, their names, and what is refused."""
+
+import pytest
+from prover_training import prover_args
+from transformers import HfArgumentParser
+
+from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
+
+
+def test_defaults(tmp_path):
+    args = ProverGRPOConfig(str(tmp_path), use_cpu=True, report_to="none")
+    assert (args.beta, args.scale_rewards, args.reward, args.logging_steps) == (0.05, "none", "src", 1)
+    assert not args.bf16
+    assert not args.gradient_checkpointing
+    assert not args.activation_checkpointing
+
+
+@pytest.mark.parametrize("name", ["gradient_checkpointing", "activation_checkpointing"])
+@pytest.mark.parametrize("value", [True, False])
+def test_checkpointing_by_either_name(name, value, tmp_path):
+    args = prover_args(tmp_path, **{name: value})
+    assert args.gradient_checkpointing is args.activation_checkpointing is value
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"beta": None}, "`beta` must be at least 0.* got None"),
+        ({"beta": -0.1}, "`beta` must be at least 0.* got -0.1"),
+        ({"scale_rewards": "groups"}, "`scale_rewards` must be .* got 'groups'"),
+        ({"max_truncated_share": 1.5}, r"`max_truncated_share` must lie in \[0, 1\]; got 1.5"),
+    ],
+)
+def test_wrong_settings_are_refused(settings, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        prover_args(tmp_path, **settings)
+
+
+def test_command_line():
+    arguments = ["--output_dir", "out", "--report_to", "none", "--reward", "cgc", "--reward_options", '{"floor": -3}']
+    (args,) = HfArgumentParser(ProverGRPOConfig).parse_args_into_dataclasses(arguments)
+    assert (args.reward, args.reward_options, args.beta) == ("cgc", {"floor": -3}, 0.05)

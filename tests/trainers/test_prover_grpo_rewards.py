@@ -1,0 +1,58 @@
+"""Which reward pays the solutions."""
+
+import pytest
+import torch
+from prover_training import GROUP_SIZE, loss_lines, prover_trainer, read_completions
+
+from pvg_hf.rewards import goodhart
+
+
+@pytest.mark.parametrize(
+    ("setting", "function", "name"),
+    [
+        ("goodhart", None, "goodhart"),
+        ("pvg_hf.rewards:goodhart", None, "pvg_hf.rewards:goodhart"),
+        ("src", goodhart, "own_reward"),
+    ],
+)
+def test_a_reward_by_name_path_or_function(setting, function, name, prover, tmp_path):
+    settings = {"reward": setting, "max_steps": 1, "log_completions": True}
+    trainer = prover_trainer(prover, tmp_path, reward=function, settings=settings)
+    trainer.train()
+    table = read_completions(tmp_path)
+    assert table[name].tolist() == pytest.approx(table["score"].tolist(), abs=1e-5)
+    assert loss_lines(trainer)[0][f"rewards/{name}/mean"] == pytest.approx(table["score"].mean(), abs=1e-5)
+
+
+def _pay(scores, correct, sneaky, *, group_size, answered, amount):
+    return amount * torch.ones_like(scores)
+
+
+@pytest.mark.parametrize(
+    ("reward", "setting", "options", "lowest"),
+    [(None, "cgc", {"floor": -7.5}, -7.5), (_pay, "src", {"amount": -3.0}, -3.0)],
+)
+def test_options_reach_the_reward(reward, setting, options, lowest, prover, tmp_path):
+    settings = {"reward": setting, "reward_options": options, "max_steps": 1, "log_completions": True}
+    prover_trainer(prover, tmp_path, reward=reward, settings=settings).train()
+    assert read_completions(tmp_path)["cgc" if reward is None else "own_reward"].min() == pytest.approx(lowest)
+
+
+def test_further_reward_functions_are_added_with_their_weights(prover, tmp_path):
+    def brevity(completions, **columns):
+        return [-float(len(completion)) for completion in completions]
+
+    settings = {"reward_weights": [1.0, 0.5], "max_steps": 1, "log_completions": True}
+    trainer = prover_trainer(prover, tmp_path, reward_funcs=[brevity], settings=settings)
+    trainer.train()
+    table = read_completions(tmp_path)
+    assert table["brevity"].tolist() == [-len(completion) for completion in table["completion"]]
+    totals = table["src"] + 0.5 * table["brevity"]
+    means = totals.groupby(totals.index // GROUP_SIZE).transform("mean")
+    assert table["advantage"].tolist() == pytest.approx((totals - means).tolist(), abs=1e-4)
+    assert loss_lines(trainer)[0]["reward/helpful"] == pytest.approx(table["src"][table["role"] == "helpful"].mean())
+
+
+def test_an_unknown_reward_is_refused(prover, tmp_path):
+    with pytest.raises(ValueError, match=r"Unknown reward `scr`.* mean `src`"):
+        prover_trainer(prover, tmp_path, settings={"reward": "scr"})
