@@ -2,23 +2,28 @@
 
 import hashlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.scoring.budget import TokenBudget, choose_tokens
+from pvg_hf.scoring.reader import Reader
 
 logger = logging.getLogger(__name__)
+
+TEXTS_PER_CHUNK = 2048  # tokenised and held at a time
 
 
 class VerifierScorer:
     """
     Scores solutions with a frozen verifier. Higher is more convincing; scores are unbounded.
 
-    Inputs are sorted by length and batched by tokens, identical inputs are read once, and a score depends on its own
-    text only (up to rounding, below 1e-5).
+    Inputs are sorted by length and batched by tokens, identical texts are read once, a problem is read once for all of
+    its solutions where the architecture allows it (Llama's and Qwen's do), and a score depends on its own text only (up
+    to rounding, below 1e-5 in float32).
 
     Args:
         model ([`~transformers.PreTrainedModel`]):
@@ -27,8 +32,11 @@ class VerifierScorer:
             Its tokenizer.
         verifier_input ([`~models.verifier_input.VerifierInput`]):
             How a problem and a solution become an input.
-        tokens_per_batch (`int`, defaults to 4096):
-            Tokens of a forward, padding included.
+        tokens_per_batch (`int`, *optional*):
+            Tokens of a forward, padding included; by default chosen from the free memory of a GPU, 4096 on a CPU. It is
+            halved when memory runs out.
+        shares_beginnings (`bool`, defaults to `True`):
+            Whether to read what a problem's inputs have in common once.
         use_cache (`bool`, defaults to `False`):
             Remember the score of every text for the life of the scorer. The last bits of a score depend on the batch it
             was computed in, so a phase that must resume to the same bytes leaves this off.
@@ -47,7 +55,8 @@ class VerifierScorer:
         tokenizer: PreTrainedTokenizerBase,
         verifier_input: VerifierInput,
         *,
-        tokens_per_batch: int = 4096,
+        tokens_per_batch: int | None = None,
+        shares_beginnings: bool = True,
         use_cache: bool = False,
     ):
         if model.config.num_labels != 1:
@@ -55,9 +64,14 @@ class VerifierScorer:
         self.model = model.eval().requires_grad_(False)
         self.tokenizer = tokenizer
         self.verifier_input = verifier_input
-        self.tokens_per_batch = tokens_per_batch
         self.num_cut = 0  # inputs over the maximum length so far
+        self._budget = TokenBudget(tokens_per_batch or choose_tokens(model.config, model.device, model.dtype))
+        self._reader = Reader(self.model, tokenizer.pad_token_id, self._budget, shares_beginnings=shares_beginnings)
         self._cache: dict[bytes, float] | None = {} if use_cache else None
+
+    @property
+    def tokens_per_batch(self) -> int:
+        return self._budget.tokens
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, *, device: str = "cpu", **kwargs) -> "VerifierScorer":
@@ -79,15 +93,15 @@ class VerifierScorer:
         Raises:
             ValueError: if a problem alone fills the verifier's maximum length.
         """
-        encoded = self.verifier_input.encode(self.tokenizer, problems, solutions)
-        inputs = [self._cut(ids, problem) for ids, problem in zip(encoded, problems, strict=True)]
-        keys = [_key(ids) for ids in inputs]
-        unseen = {key: ids for key, ids in zip(keys, inputs, strict=True) if not self._cache or key not in self._cache}
-        scores = dict(zip(unseen, self._score(list(unseen.values())), strict=True))
-        if self._cache is not None:
-            self._cache.update(scores)
-            scores = self._cache
-        return [scores[key] for key in keys]
+        keys = [_key(problem, solution) for problem, solution in zip(problems, solutions, strict=True)]
+        known = {} if self._cache is None else self._cache
+        unseen = {
+            key: text
+            for key, text in zip(keys, zip(problems, solutions, strict=True), strict=True)
+            if key not in known
+        }
+        known |= zip(unseen, self._read(list(unseen.values())), strict=True)
+        return [known[key] for key in keys]
 
     def _cut(self, ids: list[int], problem: str) -> list[int]:
         """Inputs over the maximum length lose the end of their text, keep their end token, and are counted."""
@@ -117,33 +131,43 @@ class VerifierScorer:
                 f"{len(alone)} tokens with the template, of {limit}. Raise `verifier.max_length`, or leave it out."
             )
 
-    @torch.inference_mode()
-    def _score(self, inputs: list[list[int]]) -> list[float]:
-        scores = [0.0] * len(inputs)
-        for indices in batch_by_tokens([len(ids) for ids in inputs], self.tokens_per_batch):
-            batch = self.tokenizer.pad(
-                {"input_ids": [inputs[index] for index in indices]}, padding_side="right", return_tensors="pt"
-            ).to(self.model.device)
-            logits = self.model(**batch).logits[:, 0].float().tolist()  # (batch,)
-            for index, score in zip(indices, logits, strict=True):
-                scores[index] = score
+    def _read(self, texts: Sequence[tuple[str, str]]) -> list[float]:
+        """Scores of (problem, solution) texts; the next ones are tokenised while some are read."""
+        scores = [0.0] * len(texts)
+        chunks = _chunks(texts)
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            encoding = [pool.submit(self._encode, [texts[index] for index in chunk]) for chunk in chunks[:1]]
+            for number, chunk in enumerate(chunks):
+                inputs = encoding.pop().result()
+                if number + 1 < len(chunks):
+                    encoding.append(pool.submit(self._encode, [texts[index] for index in chunks[number + 1]]))
+                found = self._reader.read(inputs, [texts[index][0] for index in chunk])
+                for index, score in zip(chunk, found, strict=True):
+                    scores[index] = score
         return scores
 
+    def _encode(self, texts: list[tuple[str, str]]) -> list[list[int]]:
+        problems, solutions = zip(*texts, strict=True)
+        encoded = self.verifier_input.encode(self.tokenizer, list(problems), list(solutions))
+        return [self._cut(ids, problem) for ids, problem in zip(encoded, problems, strict=True)]
 
-def batch_by_tokens(lengths: list[int], tokens_per_batch: int) -> Iterator[list[int]]:
+
+def _chunks(texts: Sequence[tuple[str, str]]) -> list[list[int]]:
     """
-    Yield indices sorted by length, in batches whose padded size (rows x longest) stays within `tokens_per_batch`; a
-    single longer input is a batch of its own.
+    Indices of the texts, a problem's solutions together and problems of like length together, in chunks that are
+    tokenised and held at a time.
     """
-    batch: list[int] = []
-    for index in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
-        if batch and (len(batch) + 1) * lengths[index] > tokens_per_batch:
-            yield batch
-            batch = []
-        batch.append(index)
-    if batch:
-        yield batch
+    longest: dict[str, int] = {}
+    for problem, solution in texts:
+        longest[problem] = max(longest.get(problem, 0), len(solution))
+    order = sorted(range(len(texts)), key=lambda index: (longest[texts[index][0]], texts[index]))
+    chunks: list[list[int]] = [[]]
+    for index in order:
+        if len(chunks[-1]) >= TEXTS_PER_CHUNK and texts[index][0] != texts[chunks[-1][-1]][0]:
+            chunks.append([])
+        chunks[-1].append(index)
+    return chunks if order else []
 
 
-def _key(ids: list[int]) -> bytes:
-    return hashlib.blake2b(torch.tensor(ids, dtype=torch.int64).numpy().tobytes(), digest_size=16).digest()
+def _key(problem: str, solution: str) -> bytes:
+    return hashlib.blake2b(repr((problem, solution)).encode(), digest_size=16).digest()

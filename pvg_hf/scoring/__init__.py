@@ -1,0 +1,5 @@
+"""A frozen verifier as a fast scorer of solutions."""
+
+from pvg_hf.scoring.scorer import VerifierScorer
+
+__all__ = ["VerifierScorer"]

@@ -1,0 +1,99 @@
+"""How many tokens a forward takes, and what happens when they do not fit."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import torch
+from transformers import PreTrainedConfig
+
+logger = logging.getLogger(__name__)
+
+CPU_TOKENS = 4096  # more do not make a processor faster, and leave its cache
+MAX_TOKENS = 65_536  # nor a GPU
+SHARE_OF_FREE_MEMORY = 0.5
+
+Result = TypeVar("Result")
+
+
+class TokenBudget:
+    """
+    Runs a function over batches that stay within a number of tokens, which is halved when memory runs out.
+
+    Args:
+        tokens (`int`):
+            Rows times the longest row of a batch, at most.
+    """
+
+    def __init__(self, tokens: int):
+        self.tokens = tokens
+
+    def run(
+        self, lengths: Sequence[int], forward: Callable[[list[int]], Result]
+    ) -> Iterator[tuple[list[int], Result]]:
+        """
+        Args:
+            lengths (`Sequence[int]`):
+                Of the rows.
+            forward (`Callable[[list[int]], Result]`):
+                Takes the indices of a batch.
+
+        Yields:
+            `tuple[list[int], Result]`: each batch's indices, rows of like length together, and what `forward` returned.
+
+        Raises:
+            torch.OutOfMemoryError: if a single row does not fit.
+        """
+        order = sorted(range(len(lengths)), key=lambda index: (lengths[index], index))
+        ascending, start = [lengths[index] for index in order], 0
+        while start < len(order):
+            end = end_of_batch(ascending, start, self.tokens)
+            try:
+                result = forward(order[start:end])
+            except torch.OutOfMemoryError:
+                if end == start + 1:
+                    raise
+                result = None
+            if result is None:  # outside of the handler, whose traceback holds the tensors
+                self._halve((end - start) * ascending[end - 1])
+                continue
+            yield order[start:end], result
+            start = end
+
+    def _halve(self, tokens: int) -> None:
+        self.tokens = tokens // 2
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        logger.warning("A forward of %d tokens did not fit in memory; from here on it takes %d.", tokens, self.tokens)
+
+
+def choose_tokens(config: PreTrainedConfig, device: torch.device, dtype: torch.dtype) -> int:
+    """
+    A budget from the memory that is free: half of it over what a token takes while a layer is computed and its keys and
+    values of all layers are kept, rounded down to a power of two, so that it does not change with a few megabytes.
+    """
+    if device.type != "cuda":
+        return CPU_TOKENS
+    free, _ = torch.cuda.mem_get_info(device)
+    text = config.get_text_config()
+    widths = 6 * text.hidden_size + 3 * text.intermediate_size + 2 * text.num_hidden_layers * text.hidden_size
+    affordable = int(SHARE_OF_FREE_MEMORY * free / (widths * dtype.itemsize))
+    return min(MAX_TOKENS, 1 << max(affordable.bit_length() - 1, 10))
+
+
+def end_of_batch(lengths: Sequence[int], start: int, tokens_per_batch: int) -> int:
+    """
+    Where a batch that begins at `start` ends, so that its padded size (rows x longest) stays within `tokens_per_batch`.
+
+    Args:
+        lengths (`Sequence[int]`):
+            In ascending order.
+        start (`int`):
+            Index of the first row; a single row that is longer than the batch is a batch of its own.
+        tokens_per_batch (`int`):
+            Tokens of a batch.
+    """
+    end = start + 1
+    while end < len(lengths) and (end + 1 - start) * lengths[end] <= tokens_per_batch:
+        end += 1
+    return end

@@ -1,0 +1,138 @@
+"""Reads token ids with a classifier: what a problem's inputs have in common once, where the architecture allows it."""
+
+from collections.abc import Sequence
+
+import torch
+from peft import PeftModel
+from torch.nn.utils.rnn import pad_sequence
+from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
+
+from pvg_hf.scoring.budget import TokenBudget
+from pvg_hf.scoring.groups import Group, group_by_beginning
+
+# Decoders whose classifier goes on from given keys and values, and reads the last token that is no padding.
+SHARING = frozenset({"gemma", "llama", "mistral", "phi3", "qwen2", "qwen3", "smollm3"})
+
+
+class Reader:
+    """
+    Args:
+        model ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
+            A sequence classifier with one logit.
+        pad_token_id (`int`):
+            What rows are filled up with, on the right.
+        budget ([`TokenBudget`]):
+            Tokens of a forward.
+        shares_beginnings (`bool`, defaults to `True`):
+            Whether to compute what a problem's inputs have in common once, where the architecture allows it.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel | PeftModel,
+        pad_token_id: int,
+        budget: TokenBudget,
+        *,
+        shares_beginnings: bool = True,
+    ):
+        self.model = model
+        self.pad_token_id = pad_token_id
+        self.budget = budget
+        self.shares_beginnings = shares_beginnings and can_share(model)
+
+    @torch.inference_mode()
+    def read(self, inputs: Sequence[list[int]], problems: Sequence[str]) -> list[float]:
+        """
+        Args:
+            inputs (`Sequence[list[int]]`):
+                Token ids.
+            problems (`Sequence[str]`):
+                Of which problem each is a solution.
+
+        Returns:
+            `list[float]`: a score per input, in the same order.
+        """
+        everything = list(range(len(inputs)))
+        groups, alone = group_by_beginning(inputs, problems) if self.shares_beginnings else ([], everything)
+        scores: dict[int, float] = {}
+        for batch, found in self.budget.run(
+            [len(inputs[index]) for index in alone],
+            lambda batch: self._read_whole([inputs[alone[place]] for place in batch]),
+        ):
+            scores.update(zip([alone[place] for place in batch], found, strict=True))
+        for _, found in self.budget.run(
+            [group.num_shared for group in groups],
+            lambda batch: self._read_groups(inputs, [groups[place] for place in batch]),
+        ):
+            scores.update(found)
+        return [scores[index] for index in everything]
+
+    def _read_whole(self, inputs: list[list[int]]) -> list[float]:
+        ids, mask = self._pad(inputs)
+        return self.model(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, 0].float().tolist()
+
+    def _read_groups(self, inputs: Sequence[list[int]], groups: list[Group]) -> dict[int, float]:
+        """Scores of all members, by their indices."""
+        beginning = Beginnings(self, [inputs[group.members[0]][: group.num_shared] for group in groups])
+        members = [(place, index) for place, group in enumerate(groups) for index in group.members]
+        own = [inputs[index][groups[place].num_shared :] for place, index in members]
+        scores: dict[int, float] = {}
+        for batch, found in self.budget.run(
+            [beginning.width + len(ids) for ids in own],
+            lambda batch: beginning.go_on([members[row][0] for row in batch], [own[row] for row in batch]),
+        ):
+            scores.update(zip([members[row][1] for row in batch], found, strict=True))
+        return scores
+
+    def _pad(self, rows: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Token ids and mask, each of shape `(rows, longest)`, filled up on the right."""
+        tensors = [torch.tensor(row) for row in rows]
+        ids = pad_sequence(tensors, batch_first=True, padding_value=self.pad_token_id)
+        mask = pad_sequence([torch.ones_like(row) for row in tensors], batch_first=True)
+        return ids.to(self.model.device), mask.to(self.model.device)
+
+
+class Beginnings:
+    """
+    What several inputs begin with, read once.
+
+    Args:
+        reader ([`Reader`]):
+            Whose model reads.
+        rows (`list[list[int]]`):
+            Token ids of each beginning.
+    """
+
+    def __init__(self, reader: Reader, rows: list[list[int]]):
+        self._reader = reader
+        self._cache = DynamicCache(config=reader.model.config)
+        ids, self._mask = reader._pad(rows)
+        reader.model(input_ids=ids, attention_mask=self._mask, past_key_values=self._cache, use_cache=True)
+
+    @property
+    def width(self) -> int:
+        return self._mask.shape[1]
+
+    def go_on(self, places: list[int], rows: list[list[int]]) -> list[float]:
+        """Scores of inputs that go on from the beginnings at `places` with the token ids of `rows`."""
+        chosen = torch.tensor(places, device=self._mask.device)
+        begun = self._mask[chosen]  # (rows, width)
+        ids, mask = self._reader._pad(rows)
+        cache = DynamicCache([(layer.keys[chosen], layer.values[chosen]) for layer in self._cache.layers])
+        logits = self._reader.model(
+            input_ids=ids,
+            attention_mask=torch.cat([begun, mask], dim=1),
+            position_ids=begun.sum(-1, keepdim=True) + torch.arange(ids.shape[1], device=ids.device),
+            past_key_values=cache,
+            use_cache=True,
+        ).logits
+        return logits[:, 0].float().tolist()
+
+
+def can_share(model: PreTrainedModel | PeftModel) -> bool:
+    """Whether a classifier can go on from the keys and values of a beginning: a known decoder without sliding windows."""
+    config = model.config.get_text_config()
+    if config.model_type not in SHARING:
+        return False
+    return all(type(layer) is DynamicLayer for layer in DynamicCache(config=config).layers)
