@@ -9,8 +9,8 @@ from transformers import PreTrainedConfig
 
 logger = logging.getLogger(__name__)
 
-CPU_TOKENS = 4096  # more do not make a processor faster, and leave its cache
-MAX_TOKENS = 65_536  # nor a GPU
+CPU_TOKENS = 2048  # larger batches leave the processor's cache
+MAX_TOKENS = 65_536  # more do not make a GPU faster
 SHARE_OF_FREE_MEMORY = 0.5
 
 Result = TypeVar("Result")

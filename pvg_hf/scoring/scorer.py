@@ -33,7 +33,7 @@ class VerifierScorer:
         verifier_input ([`~models.verifier_input.VerifierInput`]):
             How a problem and a solution become an input.
         tokens_per_batch (`int`, *optional*):
-            Tokens of a forward, padding included; by default chosen from the free memory of a GPU, 4096 on a CPU. It is
+            Tokens of a forward, padding included; by default chosen from the free memory of a GPU, 2048 on a CPU. It is
             halved when memory runs out.
         shares_beginnings (`bool`, defaults to `True`):
             Whether to read what a problem's inputs have in common once.
