@@ -1,11 +1,14 @@
 """Samples solutions with a stream of random numbers per row, so that a draw does not depend on its company."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Sampler:
         temperature (`float`, defaults to 1.0):
             Above 0.
         prompts_per_batch (`int`, defaults to 32):
-            Prompts sampled together.
+            Prompts sampled together; fewer once memory has run out.
 
     Raises:
         ValueError: for a setting outside its range, or a prover without an end token.
@@ -65,6 +68,7 @@ class Sampler:
         self.max_new_tokens = max_new_tokens
         self.temperature = temperature
         self.prompts_per_batch = prompts_per_batch
+        self._prompts_at_once = prompts_per_batch  # fewer once memory has run out
         self._end_ids = torch.tensor(_end_token_ids(model, tokenizer), device=model.device)
 
     def batches(self, prompts: Sequence[str]) -> list[list[int]]:
@@ -98,11 +102,38 @@ class Sampler:
         was_training = self.model.training
         self.model.eval()
         try:
-            tokens = self._draw(prompts, len(rngs[0]), torch.from_numpy(uniforms))
+            tokens = self._draw_in_parts(prompts, len(rngs[0]), torch.from_numpy(uniforms))
         finally:
             self.model.train(was_training)
         samples = [self._read(row) for row in tokens]
         return [samples[start : start + len(rngs[0])] for start in range(0, len(samples), len(rngs[0]))]
+
+    def _draw_in_parts(self, prompts: Sequence[str], num_samples: int, uniforms: torch.Tensor) -> list[list[int]]:
+        """All at once, unless that does not fit in memory: then, from here on, as many prompts as do."""
+        tokens: list[list[int]] = []
+        start = 0
+        while start < len(prompts):
+            part = slice(start, min(start + self._prompts_at_once, len(prompts)))
+            try:
+                drawn = self._draw(prompts[part], num_samples, uniforms[start * num_samples : part.stop * num_samples])
+            except torch.OutOfMemoryError:
+                if part.stop == start + 1:
+                    raise
+                drawn = None
+            if drawn is None:  # outside of the handler, whose traceback holds the tensors
+                self._halve(part.stop - start)
+                continue
+            tokens += drawn
+            start = part.stop
+        return tokens
+
+    def _halve(self, num_prompts: int) -> None:
+        self._prompts_at_once = num_prompts // 2
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        logger.warning(
+            "%d prompts at once do not fit in memory; from here on it is %d.", num_prompts, self._prompts_at_once
+        )
 
     @torch.inference_mode()
     def _draw(self, prompts: Sequence[str], num_samples: int, uniforms: torch.Tensor) -> list[list[int]]:

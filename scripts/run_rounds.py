@@ -15,7 +15,7 @@ import sys
 
 from pvg_hf.config import load_recipe
 from pvg_hf.game.console import is_main_process, quiet_libraries, script_line, set_up_logging
-from pvg_hf.game.disk import DiskFullError
+from pvg_hf.game.errors import DiskFullError, OutOfMemory
 
 
 def main() -> int:
@@ -43,7 +43,7 @@ def main() -> int:
         from pvg_hf.game.faces import play_and_tell
 
         return play_and_tell(recipe, phase=arguments.phase, round_index=arguments.round_index)
-    except (ValueError, FloatingPointError, DiskFullError) as err:
+    except (ValueError, FloatingPointError, DiskFullError, OutOfMemory) as err:
         print(f"error: {err}", file=sys.stderr)
         return 2
 

@@ -63,3 +63,12 @@ def tiny_prover(tmp_path_factory, tokenizer) -> Path:
     make_tiny_llama(tokenizer).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def wider_prover(tmp_path_factory, tokenizer) -> Path:
+    """Wide enough for bitsandbytes, which quantises blocks of 64 weights."""
+    folder = tmp_path_factory.mktemp("wider") / "prover"
+    make_tiny_llama(tokenizer, hidden_size=64, intermediate_size=128).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder

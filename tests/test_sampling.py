@@ -1,3 +1,4 @@
+import logging
 import math
 
 import numpy as np
@@ -250,3 +251,30 @@ def test_rows_are_drawn_by_themselves():
 def test_a_token_of_probability_0_is_never_drawn(weights, uniform):
     token = draw_tokens(torch.tensor([weights]).log(), torch.tensor([uniform], dtype=torch.float64)).item()
     assert weights[token] > 0
+
+
+def test_prompts_that_do_not_fit_in_memory_together_are_sampled_in_parts(prover, caplog):
+    model, _ = prover
+    expected = _as_tuples(_sampler(prover).sample(PROMPTS, _rngs()))
+
+    def refuse(module, args, kwargs):
+        if len(kwargs["input_ids"]) > 2:
+            raise torch.OutOfMemoryError("no room for a third row")
+
+    hook = model.register_forward_pre_hook(refuse, with_kwargs=True)
+    sampler = _sampler(prover)
+    with caplog.at_level(logging.WARNING):
+        assert _as_tuples(sampler.sample(PROMPTS, _rngs())) == expected
+        assert _as_tuples(sampler.sample(PROMPTS, _rngs())) == expected
+    hook.remove()
+    assert caplog.text.count("do not fit in memory") == 1  # it is remembered
+
+
+def test_a_single_prompt_that_does_not_fit_is_an_error(prover):
+    def refuse(module, args, kwargs):
+        raise torch.OutOfMemoryError("no room at all")
+
+    hook = prover[0].register_forward_pre_hook(refuse, with_kwargs=True)
+    with pytest.raises(torch.OutOfMemoryError):
+        _sampler(prover).sample(PROMPTS, _rngs())
+    hook.remove()

@@ -61,6 +61,11 @@ class PlayerConfig:
         "when it scores, and bfloat16, where the GPU computes in it, for others (a base under adapters, a prover that "
         "writes). In bfloat16 a score depends on its batch too. A CPU takes float32.",
     )
+    quantization: Literal["none", "4bit"] = Field(
+        "none",
+        description="`4bit`: the base under the adapters in NF4 (QLoRA), a quarter of the memory of bfloat16; needs `lora` "
+        "and bitsandbytes. The score head stays in float32.",
+    )
     lora: LoraConfig | None = Field(
         None,
         description="Train adapters (`lora: {}` takes the defaults); without this section all weights are trained.",
@@ -129,7 +134,11 @@ class VerifierConfig(PlayerConfig):
         1024,
         description="Longest input in tokens; pairs over it are left out of training and counted, solutions are cut when scored.",
     )
-    tokens_per_batch: Count = Field(4096, description="Tokens of a batch when scoring, padding included.")
+    tokens_per_batch: Count | None = Field(
+        None,
+        description="Tokens of a batch when scoring, padding included; by default half of what the free memory of a GPU "
+        "holds, and 2,048 on a CPU.",
+    )
 
 
 @section

@@ -8,12 +8,10 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
+from pvg_hf.game.errors import DiskFullError
+
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _TOO_LITTLE = 2**20  # bytes; less is no room for anything
-
-
-class DiskFullError(OSError):
-    """There is no room for what a phase was about to write."""
 
 
 @contextmanager

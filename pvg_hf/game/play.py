@@ -15,6 +15,7 @@ from pvg_hf.game.disk import naming_full_disk
 from pvg_hf.game.folder import RunFolder, staged, write_json_lines
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.lock import locked
+from pvg_hf.game.memory import naming_knobs
 from pvg_hf.game.phase_record import recording
 from pvg_hf.game.phases.bootstrap import run_bootstrap
 from pvg_hf.game.phases.evaluate import run_evaluate
@@ -131,7 +132,8 @@ def _play_phase(
         recording(output, context.processes.num_processes, is_main=is_main) as record,
     ):
         context.processes.wait_for_everyone()
-        record.summary = PHASES[key.name](context, output)
+        with naming_knobs(round_recipe, key.name):
+            record.summary = PHASES[key.name](context, output)
         if is_main:
             write_json_lines(output / "metrics.jsonl", context.metrics)
     context.processes.wait_for_everyone()

@@ -10,9 +10,12 @@ from pvg_hf.sampling import Sampler
 from pvg_hf.scoring import VerifierScorer
 
 
-def open_sampler(context: PhaseContext, source: str | Path, *, revision: str | None = None) -> Sampler:
+def open_sampler(
+    context: PhaseContext, source: str | Path, *, revision: str | None = None, quantization: str = "none"
+) -> Sampler:
     """A sampler of the prover at `source`."""
-    model, tokenizer = load_prover(source, revision=revision, dtype=context.dtype("prover", is_precise=False))
+    dtype = context.dtype("prover", is_precise=False)
+    model, tokenizer = load_prover(source, revision=revision, dtype=dtype, quantization=quantization)
     return make_sampler(context, merge_adapter(model).to(context.processes.device), tokenizer)
 
 
@@ -30,7 +33,9 @@ def make_sampler(context: PhaseContext, model, tokenizer) -> Sampler:
 def open_base_sampler(context: PhaseContext) -> Sampler:
     """A sampler of the base prover."""
     source, revision = context.initial_model("prover")
-    return open_sampler(context, source, revision=revision)
+    return open_sampler(
+        context, source, revision=revision, quantization=context.recipe.prover.quantization
+    )
 
 
 def open_scorer(context: PhaseContext, folder: Path) -> VerifierScorer:

@@ -9,19 +9,33 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 
 from pvg_hf.config.sections import LoraConfig
 from pvg_hf.models.adapters import lora_settings
+from pvg_hf.models.quantization import is_quantized, mend_layers, quantization_arguments, saved_quantization
 from pvg_hf.models.sources import is_adapter, load_tokenizer, read_adapter
 
 
 def load_prover(
-    source: str | Path, *, revision: str | None = None, dtype: torch.dtype = torch.float32
+    source: str | Path,
+    *,
+    revision: str | None = None,
+    dtype: torch.dtype = torch.float32,
+    quantization: str = "none",
 ) -> tuple[PreTrainedModel | PeftModel, PreTrainedTokenizerBase]:
-    """A prover from the Hub or a folder: full weights, or an adapter on the base that it names."""
+    """
+    A prover from the Hub or a folder: full weights, or an adapter on the base that it names, which is held as it was when
+    the adapter was trained.
+    """
     tokenizer = load_tokenizer(source, revision)
     tokenizer.padding_side = "left"
     if not is_adapter(source):
-        return load_causal_lm(str(source), revision=revision, dtype=dtype), tokenizer
+        model = load_causal_lm(str(source), revision=revision, dtype=dtype, quantization=quantization)
+        return model, tokenizer
     adapter = read_adapter(source, "prover")
-    base = load_causal_lm(adapter.base_model_name_or_path, revision=adapter.revision, dtype=dtype)
+    base = load_causal_lm(
+        adapter.base_model_name_or_path,
+        revision=adapter.revision,
+        dtype=dtype,
+        quantization=saved_quantization(source),
+    )
     return PeftModel.from_pretrained(base, source, config=adapter), tokenizer
 
 
@@ -30,14 +44,24 @@ def merge_adapter(model: PreTrainedModel | PeftModel) -> PreTrainedModel | PeftM
     A prover that only writes, its adapter added to the weights, which spares two small products a layer. In half
     precision or 4 bits the sum would be rounded to another prover: such a one keeps its adapter.
     """
-    if isinstance(model, PeftModel) and model.dtype == torch.float32:
+    if isinstance(model, PeftModel) and model.dtype == torch.float32 and not is_quantized(model):
         return model.merge_and_unload()
     return model
 
 
-def load_causal_lm(source: str, *, revision: str | None = None, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
-    """A causal language model with full weights."""
-    return AutoModelForCausalLM.from_pretrained(source, revision=revision, dtype=dtype, trust_remote_code=False)
+def load_causal_lm(
+    source: str, *, revision: str | None = None, dtype: torch.dtype = torch.float32, quantization: str = "none"
+) -> PreTrainedModel:
+    """A causal language model without an adapter."""
+    model = AutoModelForCausalLM.from_pretrained(
+        source,
+        revision=revision,
+        dtype=dtype,
+        trust_remote_code=False,
+        **quantization_arguments(quantization, dtype),
+    )
+    mend_layers(model)
+    return model
 
 
 def lora_for_prover(config: LoraConfig, revision: str | None = None) -> PeftLoraConfig:

@@ -8,6 +8,8 @@ import torch
 from peft import PeftConfig, PeftModel
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
+from pvg_hf.models.quantization import save_quantization
+
 PACKAGED = {"prover": "arithmetic-prover", "verifier": "arithmetic-verifier"}
 
 
@@ -86,7 +88,8 @@ def read_adapter(folder: str | Path, player: str) -> PeftConfig:
 def name_base(model: PreTrainedModel | PeftModel, saved: Path, *, player: str, run: Path) -> None:
     """
     Name the base in the saved adapters of `model` so that [`read_adapter`] finds it wherever the run and the package
-    lie: one inside the run by its way from the adapter, the packaged one as `arithmetic`. Others keep their name.
+    lie: one inside the run by its way from the adapter, the packaged one as `arithmetic`. Others keep their name. Whether
+    it is held in 4 bits is noted beside.
 
     Args:
         model ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
@@ -105,6 +108,7 @@ def name_base(model: PreTrainedModel | PeftModel, saved: Path, *, player: str, r
         config = PeftConfig.from_pretrained(file.parent)
         config.base_model_name_or_path = _portable_name(base, file.parent, player, run)
         config.save_pretrained(file.parent)
+        save_quantization(model, file.parent)
 
 
 def _portable_name(base: str, adapter: Path, player: str, run: Path) -> str:

@@ -10,8 +10,11 @@ from trl.trainer.reward_trainer import suppress_seqcls_warning
 
 from pvg_hf.config.sections import LoraConfig
 from pvg_hf.models.adapters import lora_settings
+from pvg_hf.models.quantization import mend_layers, quantization_arguments, saved_quantization
 from pvg_hf.models.score_head import keep_head_precise, score_head_modules
 from pvg_hf.models.sources import is_adapter, load_tokenizer, read_adapter
+
+HEADS = ("score", "classifier")  # which no quantisation touches
 
 
 def load_verifier(
@@ -21,13 +24,18 @@ def load_verifier(
     if not is_adapter(folder):
         return load_classifier(str(folder), dtype=dtype), load_tokenizer(folder)
     adapter = read_adapter(folder, "verifier")
-    base = load_classifier(adapter.base_model_name_or_path, revision=adapter.revision, dtype=dtype)
+    base = load_classifier(
+        adapter.base_model_name_or_path,
+        revision=adapter.revision,
+        dtype=dtype,
+        quantization=saved_quantization(folder),
+    )
     model = PeftModel.from_pretrained(base, folder, config=adapter, is_trainable=is_trainable)
     return model, load_tokenizer(folder)
 
 
 def load_classifier(
-    source: str, *, revision: str | None = None, dtype: torch.dtype = torch.float32
+    source: str, *, revision: str | None = None, dtype: torch.dtype = torch.float32, quantization: str = "none"
 ) -> PreTrainedModel:
     """
     A classifier with one logit, whose head computes in float32; that of a language model's checkpoint is drawn from
@@ -35,8 +43,14 @@ def load_classifier(
     """
     with suppress_seqcls_warning():
         model = AutoModelForSequenceClassification.from_pretrained(
-            source, revision=revision, num_labels=1, dtype=dtype, trust_remote_code=False
+            source,
+            revision=revision,
+            num_labels=1,
+            dtype=dtype,
+            trust_remote_code=False,
+            **quantization_arguments(quantization, dtype, kept=HEADS),
         )
+    mend_layers(model)
     if model.config.get_text_config().pad_token_id is None:
         model.config.get_text_config().pad_token_id = load_tokenizer(source, revision).pad_token_id
     keep_head_precise(model)

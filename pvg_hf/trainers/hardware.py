@@ -1,9 +1,10 @@
-"""TRL's defaults for GPUs, resolved for the machine at hand."""
+"""What TRL sets for GPUs, resolved for the machine at hand."""
 
 import warnings
 
 import torch
-from transformers import TrainingArguments
+from peft import PeftModel
+from transformers import PreTrainedModel, TrainingArguments
 
 
 def turn_off_gpu_defaults(args: TrainingArguments) -> None:
@@ -19,6 +20,18 @@ def turn_off_gpu_defaults(args: TrainingArguments) -> None:
     if args.activation_checkpointing is None:
         is_set = args.gradient_checkpointing is not None
         args.activation_checkpointing = args.gradient_checkpointing if is_set else has_gpu
+
+
+def lift_adapter(model: PreTrainedModel | PeftModel) -> None:
+    """
+    What is trained beside a frozen base in float32, whatever the base is held in: TRL holds the adapters of a quantised
+    model in bfloat16, which keeps 8 bits of a number, so that at small learning rates most updates would be rounded away.
+    """
+    if not isinstance(model, PeftModel):
+        return
+    for parameter in model.parameters():
+        if parameter.requires_grad and parameter.dtype.itemsize < torch.float32.itemsize:
+            parameter.data = parameter.data.float()
 
 
 def silence_old_checkpointing_names() -> None:

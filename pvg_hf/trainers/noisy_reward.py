@@ -12,7 +12,9 @@ from transformers import PreTrainedModel
 from transformers.trainer_utils import EvalLoopOutput, TrainOutput
 from trl import RewardTrainer, is_conversational
 
+from pvg_hf.models.score_head import keep_head_precise
 from pvg_hf.trainers.distributed import forget_evaluation_mode
+from pvg_hf.trainers.hardware import lift_adapter
 from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
 from pvg_hf.trainers.pair_columns import (
     BATCH_KEYS,
@@ -31,7 +33,6 @@ from pvg_hf.trainers.score_head import (
     check_classifier_source,
     empty_classifier,
     is_head_trained,
-    lift_trained_weights,
     with_trained_head,
 )
 
@@ -119,7 +120,8 @@ class NoisyRewardTrainer(RewardTrainer):
         self._eval_pairs: list[ScoredPair] = []
         super().__init__(model, args, peft_config=peft_config and with_trained_head(peft_config, classifier), **kwargs)
         self.data_collator = PairCollator(self.data_collator)
-        lift_trained_weights(self.model)
+        keep_head_precise(self.model)
+        lift_adapter(self.model)
         if not is_head_trained(self.model):
             logger.warning("The verifier's head is frozen; add it to the adapter's `modules_to_save` to train it.")
 

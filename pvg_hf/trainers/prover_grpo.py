@@ -16,7 +16,7 @@ from pvg_hf.rewards import count_floor_violations, load_reward, role_aligned
 from pvg_hf.roles import GAME_ROLES, Role
 from pvg_hf.tasks.base import Grade
 from pvg_hf.trainers.distributed import forget_evaluation_mode
-from pvg_hf.trainers.hardware import silence_old_checkpointing_names
+from pvg_hf.trainers.hardware import lift_adapter, silence_old_checkpointing_names
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
 from pvg_hf.trainers.role_metrics import RoleSignals, role_metrics
 
@@ -112,6 +112,7 @@ class ProverGRPOTrainer(GRPOTrainer):
             peft_config=peft_config,
             **kwargs,
         )
+        lift_adapter(self.model)
         self.reward_func_names[0] = args.reward if reward is None else OWN_REWARD
 
     def _verifier_score(self, completions: list, problem: list[str], log_extra: Callable, **columns) -> list[float]:

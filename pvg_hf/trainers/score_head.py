@@ -6,7 +6,7 @@ import torch
 from peft import PeftConfig, PeftModel
 from transformers import AutoConfig, AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
 
-from pvg_hf.models.score_head import classifier_of, keep_head_precise, score_head_modules
+from pvg_hf.models.score_head import classifier_of, score_head_modules
 from pvg_hf.models.sources import is_adapter
 
 _REMEDY = (
@@ -96,16 +96,3 @@ def is_head_trained(model: PreTrainedModel | PeftModel) -> bool:
         for name in score_head_modules(model)
         for parameter in classifier.get_submodule(name).parameters()
     )
-
-
-def lift_trained_weights(model: PreTrainedModel | PeftModel) -> None:
-    """
-    Adapters and the head in float32, whatever the base is held in: TRL holds those of a quantised model in bfloat16,
-    which keeps 8 bits of a number, so that at small learning rates most updates would be rounded away.
-    """
-    keep_head_precise(model)
-    if not isinstance(model, PeftModel):
-        return
-    for parameter in model.parameters():
-        if parameter.requires_grad and parameter.dtype.itemsize < torch.float32.itemsize:
-            parameter.data = parameter.data.float()

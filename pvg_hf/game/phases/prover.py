@@ -209,7 +209,12 @@ def _initial_prover(context: PhaseContext):
     goes_on = context.recipe.prover.init == "previous" and context.round_index > 0 and not context.recipe.prover.lora
     source = str(context.folder.prover(context.round_index - 1)) if goes_on else base
     dtype = context.dtype("prover", is_precise=context.recipe.prover.lora is None)
-    return load_prover(source, revision=None if goes_on else revision, dtype=dtype)
+    return load_prover(
+        source,
+        revision=None if goes_on else revision,
+        dtype=dtype,
+        quantization=context.recipe.prover.quantization,
+    )
 
 
 def _continue_adapter(context: PhaseContext, sub_phase: SubPhase, trainer: ProverGRPOTrainer) -> None:

@@ -103,7 +103,7 @@ def _initial_verifier(context: PhaseContext, pad_token_id: int):
     dtype = context.dtype("verifier", is_precise=config.lora is None)
     if config.init == "full" or context.round_index == 0:
         source, revision = context.initial_model("verifier")
-        model = load_classifier(source, revision=revision, dtype=dtype)
+        model = load_classifier(source, revision=revision, dtype=dtype, quantization=config.quantization)
     else:
         model, _ = load_verifier(context.folder.verifier(context.round_index - 1), dtype=dtype, is_trainable=True)
     model.config.get_text_config().pad_token_id = pad_token_id

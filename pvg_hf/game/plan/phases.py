@@ -187,7 +187,7 @@ def _scoring(amounts: Amounts, verifier: Player, num_solutions: float) -> Work:
         verifier.machine,
         num_texts=num_solutions,
         text=amounts.lengths.verifier_input,
-        tokens_per_batch=amounts.recipe.verifier.tokens_per_batch,
+        tokens_per_batch=amounts.recipe.verifier.tokens_per_batch or CPU_TOKENS,
     )
 
 

@@ -12,6 +12,7 @@ from pvg_hf.config.sections import PlayerConfig
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.plan.players import read_player_size, stored_config
 from pvg_hf.game.plan.refusals import refusals
+from pvg_hf.models.quantization import check_quantization
 from pvg_hf.models.scratch import scratch_mistakes
 from pvg_hf.models.sources import is_adapter, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
@@ -26,9 +27,17 @@ def check_player(context: PhaseContext, player: str) -> Iterator[str]:
     if player == "verifier" and not (mistakes or config.scratch):
         mistakes = refusals(f"`verifier.model` is `{config.model}`", partial(_refuse_other_head, config))
     yield from mistakes or refusals(f"`{player}`", partial(read_player_size, context, player))
+    yield from _check_quantization(context, config, player)
     if player == "verifier":
         template, max_length = recipe.verifier.template, recipe.verifier.max_length
         yield from refusals("`verifier.template`", partial(VerifierInput, template, None, max_length))
+
+
+def _check_quantization(context: PhaseContext, config: PlayerConfig, player: str) -> Iterator[str]:
+    where = f"`{player}.quantization` is `{config.quantization}`"
+    if config.quantization != "none" and config.lora is None:
+        yield f"{where}: weights in 4 bits cannot be trained; add adapters (`{player}.lora: {{}}`)."
+    yield from refusals(where, partial(check_quantization, config.quantization, context.processes.device))
 
 
 def _check_scratch(config: PlayerConfig, player: str) -> Iterator[str]:

@@ -1,0 +1,80 @@
+"""A GPU that runs out of memory ends a phase with one clear error, which names what to turn."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+
+from pvg_hf.config import Recipe
+from pvg_hf.game.errors import OutOfMemory
+
+Knob = tuple[str, Callable[[Recipe], object], str]  # key, its value, what to make of it
+
+_SCORING: tuple[Knob, ...] = (
+    ("verifier.tokens_per_batch", lambda recipe: recipe.verifier.tokens_per_batch, "lower"),
+)
+_WRITING: tuple[Knob, ...] = (
+    ("mint.problems_per_batch", lambda recipe: recipe.mint.problems_per_batch, "lower"),
+    ("prover.max_completion_length", lambda recipe: recipe.prover.max_completion_length, "lower"),
+)
+# In order of effect for a phase that is typical of the GSM8K recipes.
+KNOBS: dict[str, tuple[Knob, ...]] = {
+    "warmup": (
+        ("prover.warmup.batch_size", lambda recipe: recipe.prover.warmup and recipe.prover.warmup.batch_size, "lower"),
+        (
+            "verifier.warmup.batch_size",
+            lambda recipe: recipe.verifier.warmup and recipe.verifier.warmup.batch_size,
+            "lower",
+        ),
+    ),
+    "bootstrap": _WRITING,
+    "verifier": (
+        ("verifier.pairs_per_step", lambda recipe: recipe.verifier.pairs_per_step, "halve"),
+        (
+            "verifier.gradient_accumulation_steps",
+            lambda recipe: recipe.verifier.gradient_accumulation_steps,
+            "and double",
+        ),
+        ("verifier.gradient_checkpointing", lambda recipe: recipe.verifier.gradient_checkpointing, "true"),
+        ("verifier.lora", lambda recipe: bool(recipe.verifier.lora), "add"),
+        ("verifier.quantization", lambda recipe: recipe.verifier.quantization, "4bit"),
+        ("verifier.max_length", lambda recipe: recipe.verifier.max_length, "lower"),
+    ),
+    "prover": (
+        ("prover.micro_batch_size", lambda recipe: recipe.prover.micro_batch_size, "lower"),
+        ("prover.gradient_checkpointing", lambda recipe: recipe.prover.gradient_checkpointing, "true"),
+        ("prover.lora", lambda recipe: bool(recipe.prover.lora), "add"),
+        ("prover.quantization", lambda recipe: recipe.prover.quantization, "4bit"),
+        ("prover.prompts_per_step", lambda recipe: recipe.prover.prompts_per_step, "lower"),
+        ("prover.max_completion_length", lambda recipe: recipe.prover.max_completion_length, "lower"),
+        *_SCORING,
+    ),
+    "mint": (*_WRITING, *_SCORING),
+    "evaluate": _SCORING,
+}
+
+
+@contextmanager
+def naming_knobs(recipe: Recipe, phase: str) -> Iterator[None]:
+    """
+    Args:
+        recipe ([`Recipe`]):
+            Of the round.
+        phase (`str`):
+            Name of the phase, such as `prover`.
+
+    Raises:
+        OutOfMemory: in place of torch's error, with the settings that lower the phase's peak, in order of effect.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError as err:
+        told = str(err).splitlines()[0]
+    else:
+        return
+    # Outside of the handler: the traceback of torch's error holds the tensors.
+    knobs = "; ".join(f"`{key}` ({wish}, now {value(recipe)})" for key, value, wish in KNOBS[phase])
+    raise OutOfMemory(
+        f"The {phase} phase does not fit in memory: {told} In order of effect: {knobs}. `--plan` estimates each phase's "
+        "peak. Everything that was finished is kept; a changed recipe needs a `name` of its own."
+    )

@@ -1,0 +1,84 @@
+"""Weights in 4 bits under adapters (QLoRA, Dettmers et al. 2023, arXiv 2305.14314), by bitsandbytes."""
+
+import json
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import PeftModel
+from transformers import BitsAndBytesConfig, PreTrainedModel
+
+DEVICES = frozenset({"cpu", "cuda", "xpu"})  # for which bitsandbytes has 4-bit layers
+_FILE = "quantization.json"
+
+
+def check_quantization(quantization: str, device: torch.device) -> None:
+    """
+    Raises:
+        ValueError: if weights in 4 bits are asked for and bitsandbytes is missing or does not know the device.
+    """
+    if quantization == "none":
+        return
+    if find_spec("bitsandbytes") is None:
+        raise ValueError("Weights in 4 bits need bitsandbytes: `pip install bitsandbytes`, or `quantization: none`.")
+    if device.type not in DEVICES:
+        raise ValueError(
+            f"bitsandbytes has no 4-bit weights for the device `{device.type}` (it has for {', '.join(sorted(DEVICES))}); "
+            "set `quantization: none`."
+        )
+
+
+def quantization_arguments(quantization: str, dtype: torch.dtype, *, kept: Sequence[str] = ()) -> dict[str, Any]:
+    """
+    What `from_pretrained` is told.
+
+    Args:
+        quantization (`str`):
+            `none`, or `4bit`: NF4 with quantised constants, about 4.1 bits a weight.
+        dtype (`torch.dtype`):
+            That a layer computes in.
+        kept (`Sequence[str]`):
+            Modules that are not quantised, such as a score head.
+    """
+    if quantization == "none":
+        return {}
+    config = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=dtype,
+        llm_int8_skip_modules=list(kept) or None,
+    )
+    return {"quantization_config": config}
+
+
+def is_quantized(model: PreTrainedModel | PeftModel) -> bool:
+    return "quantization_config" in model.config.to_dict()
+
+
+def mend_layers(model: PreTrainedModel) -> None:
+    """
+    On a processor with AVX512-BF16, bitsandbytes packs a layer's weights anew at its first forward without gradients,
+    and the gradients that are computed later are silently wrong. It packs none where a layer says that it cannot.
+    """
+    if not is_quantized(model) or model.device.type != "cpu":
+        return
+    from bitsandbytes.nn import Linear4bit
+
+    for module in model.modules():
+        if isinstance(module, Linear4bit):
+            module.support_avx512bf16_for_cpu = False
+
+
+def save_quantization(model: PreTrainedModel | PeftModel, folder: Path) -> None:
+    """Note beside an adapter that its base was held in 4 bits; on other weights it would be another model."""
+    if is_quantized(model):
+        (folder / _FILE).write_text(json.dumps({"quantization": "4bit"}) + "\n", encoding="utf-8")
+
+
+def saved_quantization(folder: str | Path) -> str:
+    """How the base of the adapter in `folder` is held: `none` or `4bit`."""
+    file = Path(folder) / _FILE
+    return json.loads(file.read_text(encoding="utf-8"))["quantization"] if file.exists() else "none"
