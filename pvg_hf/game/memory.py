@@ -10,9 +10,7 @@ from pvg_hf.game.errors import OutOfMemory
 
 Knob = tuple[str, Callable[[Recipe], object], str]  # key, its value, what to make of it
 
-_SCORING: tuple[Knob, ...] = (
-    ("verifier.tokens_per_batch", lambda recipe: recipe.verifier.tokens_per_batch, "lower"),
-)
+_SCORING: tuple[Knob, ...] = (("verifier.tokens_per_batch", lambda recipe: recipe.verifier.tokens_per_batch, "lower"),)
 _WRITING: tuple[Knob, ...] = (
     ("mint.problems_per_batch", lambda recipe: recipe.mint.problems_per_batch, "lower"),
     ("prover.max_completion_length", lambda recipe: recipe.prover.max_completion_length, "lower"),
@@ -69,12 +67,8 @@ def naming_knobs(recipe: Recipe, phase: str) -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError as err:
-        told = str(err).splitlines()[0]
-    else:
-        return
-    # Outside of the handler: the traceback of torch's error holds the tensors.
-    knobs = "; ".join(f"`{key}` ({wish}, now {value(recipe)})" for key, value, wish in KNOBS[phase])
-    raise OutOfMemory(
-        f"The {phase} phase does not fit in memory: {told} In order of effect: {knobs}. `--plan` estimates each phase's "
-        "peak. Everything that was finished is kept; a changed recipe needs a `name` of its own."
-    )
+        knobs = "; ".join(f"`{key}` ({wish}, now {value(recipe)})" for key, value, wish in KNOBS[phase])
+        raise OutOfMemory(
+            f"The {phase} phase does not fit in memory: {str(err).splitlines()[0]} In order of effect: {knobs}. `--plan` "
+            "estimates each phase's peak. Everything that was finished is kept; a changed recipe needs a `name` of its own."
+        ) from err

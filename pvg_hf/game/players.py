@@ -33,9 +33,7 @@ def make_sampler(context: PhaseContext, model, tokenizer) -> Sampler:
 def open_base_sampler(context: PhaseContext) -> Sampler:
     """A sampler of the base prover."""
     source, revision = context.initial_model("prover")
-    return open_sampler(
-        context, source, revision=revision, quantization=context.recipe.prover.quantization
-    )
+    return open_sampler(context, source, revision=revision, quantization=context.recipe.prover.quantization)
 
 
 def open_scorer(context: PhaseContext, folder: Path) -> VerifierScorer:

@@ -9,6 +9,7 @@ from pvg_hf.game.plan.lengths import Length
 from pvg_hf.game.plan.machine import Machine
 from pvg_hf.game.plan.players import PlayerSize
 from pvg_hf.roles import Role
+from pvg_hf.scoring.budget import CPU_TOKENS
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,10 @@ from pvg_hf.models.prover import lora_for_prover
 from pvg_hf.models.sources import resolve_model
 from pvg_hf.models.verifier import lora_for_verifier
 
-LORA_BYTES = 4  # PEFT keeps adapters in float32 whatever the base is in
+LORA_BYTES = 4  # adapters are kept in float32 whatever the base is in
+QUANTIZED_BYTES = (
+    4 + 8 / 64 + 32 / (64 * 256)
+) / 8  # NF4: a constant of 8 bits to 64 weights, one of 32 to 256 of those
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,9 @@ class PlayerSize:
         max_positions (`int`, *optional*):
             Longest input that the model was made for, in tokens, where its configuration says so.
         weight_bytes (`int`):
-            Bytes of a frozen weight, 2 or 4.
+            Bytes of a frozen weight that is not quantised, 2 or 4; layers compute in numbers of this size.
+        num_quantized (`int`):
+            Weights that are held in 4 bits.
         trained_bytes (`int`):
             Bytes of a trained weight.
     """
@@ -52,18 +57,19 @@ class PlayerSize:
     cache_width: int
     max_positions: int | None
     weight_bytes: int
+    num_quantized: int
     trained_bytes: int
 
     @property
-    def frozen_bytes(self) -> int:
+    def frozen_bytes(self) -> float:
         """Memory of the weights alone."""
-        return self.num_parameters * self.weight_bytes
+        whole = self.num_parameters - self.num_quantized
+        return whole * self.weight_bytes + self.num_quantized * QUANTIZED_BYTES
 
     @property
-    def training_bytes(self) -> int:
+    def training_bytes(self) -> float:
         """Memory of the weights, and of gradients and Adam's two averages of those that are trained."""
-        trained = self.num_trained * self.trained_bytes
-        return (self.num_parameters - self.num_trained) * self.weight_bytes + 4 * trained
+        return self.frozen_bytes + self.num_trained * (4 * self.trained_bytes - self.weight_bytes)
 
 
 def read_player_size(context: PhaseContext, player: str) -> PlayerSize | None:
@@ -93,7 +99,7 @@ def read_player_size(context: PhaseContext, player: str) -> PlayerSize | None:
         adapter = lora_for_prover(config.lora) if is_prover else lora_for_verifier(config.lora, model)
         model = get_peft_model(model, adapter, low_cpu_mem_usage=True)
     dtype = context.dtype(player, is_precise=config.lora is None)
-    return _measure(model, model_config.get_text_config(), is_prover, dtype.itemsize, bool(config.lora))
+    return _measure(model, model_config.get_text_config(), is_prover, dtype.itemsize, config)
 
 
 def _scratch_config(config: PlayerConfig) -> PretrainedConfig:
@@ -122,7 +128,7 @@ def _empty_model(config: PretrainedConfig, is_prover: bool) -> PreTrainedModel:
 
 
 def _measure(
-    model: torch.nn.Module, config: PretrainedConfig, is_prover: bool, weight_bytes: int, has_adapter: bool
+    model: torch.nn.Module, config: PretrainedConfig, is_prover: bool, weight_bytes: int, player: PlayerConfig
 ) -> PlayerSize:
     sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
     total = sum(number for number, _ in sizes)
@@ -137,7 +143,18 @@ def _measure(
         cache_width=_cache_width(config),
         max_positions=config.to_dict().get("max_position_embeddings"),
         weight_bytes=weight_bytes,
-        trained_bytes=LORA_BYTES if has_adapter else weight_bytes,
+        num_quantized=_num_linear(model) if player.quantization == "4bit" else 0,
+        trained_bytes=LORA_BYTES if player.lora else weight_bytes,
+    )
+
+
+def _num_linear(model: torch.nn.Module) -> int:
+    """Weights of the frozen matrices between embedding and head, which are those that bitsandbytes quantises."""
+    head = model.get_output_embeddings()
+    return sum(
+        module.weight.numel()
+        for module in model.modules()
+        if isinstance(module, torch.nn.Linear) and module is not head and not module.weight.requires_grad
     )
 
 

@@ -19,6 +19,7 @@ PLAYER = PlayerSize(
     cache_width=32,
     max_positions=None,
     weight_bytes=4,
+    num_quantized=0,
     trained_bytes=4,
 )
 COMPUTING = Machine(flops=1e6, bandwidth=1e12, latency=0.0)

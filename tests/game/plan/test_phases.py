@@ -19,6 +19,7 @@ SIZE = PlayerSize(
     cache_width=32,
     max_positions=None,
     weight_bytes=4,
+    num_quantized=0,
     trained_bytes=4,
 )
 PLAYERS = {name: Player(SIZE, Machine(flops=1e6, bandwidth=1e6, latency=1e-3)) for name in ("prover", "verifier")}
