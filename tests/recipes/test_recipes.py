@@ -13,6 +13,7 @@ from pvg_hf.game.folder import read_json
 from pvg_hf.game.plan import describe_plan
 from pvg_hf.game.plan.checks import check_recipe
 from pvg_hf.game.world import World
+from pvg_hf.models.quantization import saved_quantization
 from pvg_hf.models.scratch import make_model
 from pvg_hf.roles import Role
 from pvg_hf.tasks import PromptBuilder
@@ -45,7 +46,7 @@ SMALL_GAME = [
 
 def test_there_are_recipes():
     names = {path.stem for path in RECIPES}
-    assert {"quickstart", "arithmetic", "gsm8k", "gsm8k-small-cpu"} <= names
+    assert {"quickstart", "arithmetic", "gsm8k", "gsm8k-qlora", "gsm8k-8gb", "gsm8k-small-cpu"} <= names
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
@@ -95,8 +96,8 @@ def qwen(tmp_path_factory, problems) -> Path:
     task = load_task("gsm8k", path=str(problems))
     rows, prompts = task.problems("train").to_list(), PromptBuilder(task, few_shot=0)
     texts = [prompts.text(row, role) + row["reference"] for row in rows for role in Role]
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
-    model, tokenizer = make_model(ScratchConfig("qwen2", {**sizes, "intermediate_size": 64}, 600), texts, seed=0)
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    model, tokenizer = make_model(ScratchConfig("qwen2", {**sizes, "intermediate_size": 128}, 600), texts, seed=0)
     tokenizer.chat_template = CHAT_TEMPLATE
     taught = [
         {"prompt": prompts.render(prompts.text(row, role), tokenizer), "completion": row["reference"]}
@@ -111,15 +112,26 @@ def qwen(tmp_path_factory, problems) -> Path:
     return folder
 
 
-def test_a_round_of_gsm8k_with_a_small_model_of_its_architecture(tmp_path, repository, problems, qwen):
+@pytest.mark.parametrize(
+    ("name", "quantized", "settings"),
+    [
+        ("gsm8k", set(), ["prover.micro_batch_size=4"]),
+        ("gsm8k-qlora", {"prover", "verifier"}, ["verifier.quantization=4bit"]),
+        ("gsm8k-8gb", {"prover"}, []),
+    ],
+)
+def test_a_round_of_gsm8k_with_a_small_model_of_its_architecture(
+    name, quantized, settings, tmp_path, repository, problems, qwen
+):
     small = [f"task.path={problems}", f"output_dir={tmp_path}", f"prover.model={qwen}", f"verifier.model={qwen}"]
-    small += ["task.few_shot=0", "split.stratify_by=null", "prover.micro_batch_size=4"]
-    recipe = load_recipe(repository / "recipes/gsm8k.yaml", [*SMALL_GAME, *small])
+    small += ["task.few_shot=0", "split.stratify_by=null"]
+    recipe = load_recipe(repository / f"recipes/{name}.yaml", [*SMALL_GAME, *small, *settings])
     assert "qwen" in describe_plan(recipe)
     folder = play(recipe)
     _check_played(folder, num_phases=5)
-    assert (folder.prover(0) / "adapter_config.json").exists()
-    assert (folder.verifier(0) / "adapter_config.json").exists()
+    for player, its_folder in (("prover", folder.prover(0)), ("verifier", folder.verifier(0))):
+        assert (its_folder / "adapter_config.json").exists()
+        assert saved_quantization(its_folder) == ("4bit" if player in quantized else "none")
 
 
 @pytest.mark.skipif("PVG_GSM8K_DIR" not in os.environ, reason="set PVG_GSM8K_DIR to a folder with GSM8K's JSONL files")
