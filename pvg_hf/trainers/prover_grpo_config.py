@@ -6,6 +6,7 @@ from typing import Any
 from trl import GRPOConfig
 
 from pvg_hf.trainers.hardware import turn_off_gpu_defaults
+from pvg_hf.trainers.prover_generation import choose_engine
 
 
 @dataclass
@@ -28,6 +29,11 @@ class ProverGRPOConfig(GRPOConfig):
             `max_completion_length`, in [0, 1]. 1 never stops.
         acceptance_threshold (`float`, *optional*):
             Score above which the verifier accepts; with it, `exploit_rate` is logged.
+        generation (`str`, defaults to `"transformers"`):
+            What writes the solutions: `"transformers"`, the loop of [`~pvg_hf.sampling.Sampler`], or TRL's call of
+            `generate` where the settings ask for more than a temperature (`top_p`, `generation_kwargs`, ...) or the
+            weights are sharded; `"continuous"`, transformers' continuous batching; `"vllm_colocate"` or `"vllm_server"`.
+            It sets TRL's own switches, and follows them where they are set.
 
     Raises:
         ValueError: for a setting outside its range.
@@ -47,6 +53,10 @@ class ProverGRPOConfig(GRPOConfig):
     acceptance_threshold: float | None = field(
         default=None, metadata={"help": "Score that the verifier accepts above."}
     )
+    generation: str = field(
+        default="transformers",
+        metadata={"help": "`transformers`, `continuous`, `vllm_colocate` or `vllm_server` writes the solutions."},
+    )
 
     def __post_init__(self):
         if not 0 <= self.max_truncated_share <= 1:
@@ -54,6 +64,7 @@ class ProverGRPOConfig(GRPOConfig):
         if self.beta is None or not self.beta >= 0:
             raise ValueError(f"`beta` must be at least 0, and 0 leaves the KL divergence out; got {self.beta}.")
         turn_off_gpu_defaults(self)
+        self.generation = choose_engine(self, self.generation)
         super().__post_init__()
         if self.scale_rewards not in ("none", "group", "batch"):
             raise ValueError(f"`scale_rewards` must be `none`, `group` or `batch`; got {self.scale_rewards!r}.")

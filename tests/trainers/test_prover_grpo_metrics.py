@@ -20,7 +20,12 @@ def test_completions_are_logged_with_role_correctness_and_score(prover, tmp_path
 
 
 def test_metrics_of_a_step(prover, tmp_path):
-    settings = {"max_steps": 1, "log_completions": True, "acceptance_threshold": 0.5}
+    settings = {
+        "max_steps": 1,
+        "log_completions": True,
+        "acceptance_threshold": 0.5,
+        "per_device_train_batch_size": 32,
+    }
     trainer = prover_trainer(prover, tmp_path, settings=settings)
     trainer.train()
     (log,), table = loss_lines(trainer), read_completions(tmp_path)
@@ -71,12 +76,12 @@ def test_evaluation_has_keys_of_its_own(prover, tmp_path):
 
 
 def test_cgc_counts_the_solutions_that_play_their_role_below_its_floor(prover, tmp_path):
-    settings = {"max_steps": 1, "log_completions": True, "reward": "cgc", "reward_options": {"floor": 0.45}}
-    trainer = prover_trainer(prover, tmp_path, settings=settings)
+    settings = {"max_steps": 1, "log_completions": True, "reward": "cgc", "reward_options": {"floor": 2.5}}
+    trainer = prover_trainer(prover, tmp_path, settings={**settings, "per_device_train_batch_size": 32})
     trainer.train()
     (log,), table = loss_lines(trainer), read_completions(tmp_path)
     answered = table["outcome"].isin(["VERIFIED", "PROOF_INVALID"])
     plays = (table["correct"] ^ (table["role"] == "sneaky")) & answered
-    violations = (plays & (table["score"] <= 0.45)).sum()
+    violations = (plays & (table["score"] <= 2.5)).sum()
     assert log["floor_violations"] == violations
     assert 0 < violations < plays.sum()

@@ -1,4 +1,4 @@
-"""Samples solutions with a stream of random numbers per row, so that a draw does not depend on its company."""
+"""Samples solutions with uniform numbers of each row's own, so that a draw does not depend on its company."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from pvg_hf.sampling.drawing import draw_solutions
 
 logger = logging.getLogger(__name__)
 
@@ -73,11 +75,7 @@ class Sampler:
 
     def batches(self, prompts: Sequence[str]) -> list[list[int]]:
         """Indices of `prompts` in batches of like length; they depend on nothing but the prompts."""
-        lengths = [len(ids) for ids in self.tokenizer(list(prompts))["input_ids"]] if prompts else []
-        order = sorted(range(len(prompts)), key=lambda index: (lengths[index], index))
-        return [
-            order[start : start + self.prompts_per_batch] for start in range(0, len(order), self.prompts_per_batch)
-        ]
+        return _batches_of_like_length(self._encode(prompts), self.prompts_per_batch)
 
     def sample(self, prompts: Sequence[str], rngs: Sequence[Sequence[np.random.Generator]]) -> list[list[Sample]]:
         """
@@ -98,24 +96,52 @@ class Sampler:
                 f"{len(prompts)} prompts came with the numbers of generators {[len(row) for row in rngs]}; every prompt "
                 "needs the same number."
             )
-        uniforms = np.stack([rng.random(self.max_new_tokens) for row in rngs for rng in row])  # (rows, new tokens)
+        num_samples = len(rngs[0])
+        rows = [ids for ids in self._encode(prompts) for _ in range(num_samples)]
+        uniforms = np.stack([rng.random(self.max_new_tokens) for row in rngs for rng in row])
+        samples = [self._read(tokens) for tokens in self.sample_ids(rows, torch.from_numpy(uniforms))]
+        return [samples[start : start + num_samples] for start in range(0, len(samples), num_samples)]
+
+    def sample_ids(self, rows: Sequence[list[int]], uniforms: torch.Tensor) -> list[list[int]]:
+        """
+        Args:
+            rows (`Sequence[list[int]]`):
+                Token ids of each row's prompt; equal ones are computed once.
+            uniforms (`torch.Tensor` of shape `(rows, max_new_tokens)`):
+                In [0, 1).
+
+        Returns:
+            `list[list[int]]`: the tokens of each row, up to its end token or `max_new_tokens`.
+
+        Raises:
+            torch.OutOfMemoryError: if the rows of a single prompt do not fit.
+        """
+        rows_of: dict[tuple[int, ...], list[int]] = {}
+        for row, ids in enumerate(rows):
+            rows_of.setdefault(tuple(ids), []).append(row)
+        prompts = [list(ids) for ids in rows_of]
+        tokens: dict[int, list[int]] = {}
         was_training = self.model.training
         self.model.eval()
         try:
-            tokens = self._draw_in_parts(prompts, len(rngs[0]), torch.from_numpy(uniforms))
+            for batch in _batches_of_like_length(prompts, self.prompts_per_batch):
+                members = [rows_of[tuple(prompts[index])] for index in batch]
+                self._draw_in_parts([prompts[index] for index in batch], members, uniforms, tokens)
         finally:
             self.model.train(was_training)
-        samples = [self._read(row) for row in tokens]
-        return [samples[start : start + len(rngs[0])] for start in range(0, len(samples), len(rngs[0]))]
+        return [tokens[row] for row in range(len(rows))]
 
-    def _draw_in_parts(self, prompts: Sequence[str], num_samples: int, uniforms: torch.Tensor) -> list[list[int]]:
-        """All at once, unless that does not fit in memory: then, from here on, as many prompts as do."""
-        tokens: list[list[int]] = []
+    def _draw_in_parts(
+        self, prompts: list[list[int]], members: list[list[int]], uniforms: torch.Tensor, tokens: dict[int, list[int]]
+    ) -> None:
+        """Put the tokens of all `members` in `tokens`: all prompts at once, or as many as fit in memory."""
         start = 0
         while start < len(prompts):
             part = slice(start, min(start + self._prompts_at_once, len(prompts)))
+            rows = [row for rows in members[part] for row in rows]
+            owners = [place for place, rows in enumerate(members[part]) for _ in rows]
             try:
-                drawn = self._draw(prompts[part], num_samples, uniforms[start * num_samples : part.stop * num_samples])
+                drawn = self._draw(prompts[part], torch.tensor(owners), uniforms[rows])
             except torch.OutOfMemoryError:
                 if part.stop == start + 1:
                     raise
@@ -123,9 +149,13 @@ class Sampler:
             if drawn is None:  # outside of the handler, whose traceback holds the tensors
                 self._halve(part.stop - start)
                 continue
-            tokens += drawn
+            tokens.update(zip(rows, drawn, strict=True))
             start = part.stop
-        return tokens
+
+    def _draw(self, prompts: list[list[int]], owners: torch.Tensor, uniforms: torch.Tensor) -> list[list[int]]:
+        return draw_solutions(
+            self.model, prompts, owners, uniforms, temperature=self.temperature, end_ids=self._end_ids
+        )
 
     def _halve(self, num_prompts: int) -> None:
         self._prompts_at_once = num_prompts // 2
@@ -135,70 +165,17 @@ class Sampler:
             "%d prompts at once do not fit in memory; from here on it is %d.", num_prompts, self._prompts_at_once
         )
 
-    @torch.inference_mode()
-    def _draw(self, prompts: Sequence[str], num_samples: int, uniforms: torch.Tensor) -> list[list[int]]:
-        device = self.model.device
-        inputs = self.tokenizer(list(prompts), padding=True, padding_side="left", return_tensors="pt").to(device)
-        cache = DynamicCache(config=self.model.config)
-        mask = inputs["attention_mask"]
-        logits = self._forward(inputs["input_ids"], mask, (mask.cumsum(-1) - 1).clamp(min=0), cache)
-        cache.batch_repeat_interleave(num_samples)
-        logits, mask = (tensor.repeat_interleave(num_samples, dim=0) for tensor in (logits, mask))
-        alive = torch.arange(len(logits), device=device)  # rows of the batch that are still being written
-        tokens: list[list[int]] = [[] for _ in range(len(logits))]
-        for place in range(self.max_new_tokens):
-            drawn = draw_tokens(logits / self.temperature, uniforms[alive.cpu(), place].to(device))
-            for row, token in zip(alive.tolist(), drawn.tolist(), strict=True):
-                tokens[row].append(token)
-            going_on = ~torch.isin(drawn, self._end_ids)
-            if place + 1 == self.max_new_tokens or not going_on.any():
-                break
-            if not going_on.all():
-                kept = going_on.nonzero()[:, 0]
-                cache.batch_select_indices(kept)
-                alive, drawn, mask = alive[kept], drawn[kept], mask[kept]
-            mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
-            logits = self._forward(drawn[:, None], mask, mask.sum(-1, keepdim=True) - 1, cache)
-        return tokens
-
-    def _forward(
-        self, input_ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: DynamicCache
-    ) -> torch.Tensor:
-        """Logits of the next token, (rows, vocabulary), in float32."""
-        output = self.model(
-            input_ids=input_ids,
-            attention_mask=mask,
-            position_ids=positions,
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        return output.logits[:, -1].float()
+    def _encode(self, prompts: Sequence[str]) -> list[list[int]]:
+        return self.tokenizer(list(prompts))["input_ids"] if prompts else []
 
     def _read(self, tokens: list[int]) -> Sample:
         is_truncated = tokens[-1] not in self._end_ids.tolist()
         return Sample(self.tokenizer.decode(tokens, skip_special_tokens=True), len(tokens), is_truncated)
 
 
-def draw_tokens(logits: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
-    """
-    Invert the cumulative distribution.
-
-    Args:
-        logits (`torch.Tensor` of shape `(rows, vocabulary)`):
-            Unnormalised log-probabilities.
-        uniforms (`torch.Tensor` of shape `(rows,)`):
-            In [0, 1).
-
-    Returns:
-        `torch.Tensor` of shape `(rows,)`: the first token whose cumulative probability exceeds the uniform number; never
-        one of probability 0.
-    """
-    cumulative = logits.double().softmax(-1).cumsum(-1)  # in float32 a large vocabulary's sum would be off by 1e-3
-    total = cumulative[:, -1:].contiguous()  # 1, up to rounding
-    drawn = torch.searchsorted(cumulative, uniforms.to(cumulative.dtype)[:, None] * total, right=True)
-    # A number just below 1 can be rounded to 1, which nothing exceeds: the last token that adds to the total then.
-    return torch.minimum(drawn, torch.searchsorted(cumulative, total))[:, 0]
+def _batches_of_like_length(prompts: Sequence[list[int]], prompts_per_batch: int) -> list[list[int]]:
+    order = sorted(range(len(prompts)), key=lambda index: (len(prompts[index]), index))
+    return [order[start : start + prompts_per_batch] for start in range(0, len(order), prompts_per_batch)]
 
 
 def _end_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:

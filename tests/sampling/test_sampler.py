@@ -11,7 +11,8 @@ from scipy import stats
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from pvg_hf.models.prover import load_prover
-from pvg_hf.sampling import Sampler, draw_tokens, iterate_samples
+from pvg_hf.sampling import Sampler, iterate_samples
+from pvg_hf.sampling.drawing import draw_tokens
 from pvg_hf.seeding import derive_rng
 
 PROMPTS = [

@@ -1,0 +1,5 @@
+"""Draws solutions from a prover."""
+
+from pvg_hf.sampling.sampler import Sample, Sampler, iterate_samples
+
+__all__ = ["Sample", "Sampler", "iterate_samples"]

@@ -1,0 +1,113 @@
+"""Writes solutions token by token, each row at uniform numbers of its own."""
+
+from collections.abc import Sequence
+
+import torch
+from transformers import PreTrainedModel
+
+from pvg_hf.sampling.cache import RoomyCache
+
+# Rows that have ended are computed along until they are this share of the batch: leaving costs a copy of the others.
+ENDED_SHARE = 0.1
+NO_TOKEN = -1
+
+
+@torch.inference_mode()
+def draw_solutions(
+    model: PreTrainedModel,
+    prompts: Sequence[list[int]],
+    owners: torch.Tensor,
+    uniforms: torch.Tensor,
+    *,
+    temperature: float,
+    end_ids: torch.Tensor,
+) -> list[list[int]]:
+    """
+    Draw by inverting the cumulative distribution. The computation of a prompt is shared by its rows.
+
+    Args:
+        model ([`~transformers.PreTrainedModel`]):
+            In evaluation mode.
+        prompts (`Sequence[list[int]]`):
+            Token ids.
+        owners (`torch.Tensor` of shape `(rows,)`):
+            Index of each row's prompt.
+        uniforms (`torch.Tensor` of shape `(rows, max_new_tokens)`):
+            In [0, 1).
+        temperature (`float`):
+            Above 0.
+        end_ids (`torch.Tensor`):
+            Tokens that end a solution.
+
+    Returns:
+        `list[list[int]]`: the tokens of each row, up to its end token or `max_new_tokens`.
+    """
+    device, max_new_tokens = model.device, uniforms.shape[1]
+    owners, uniforms = owners.to(device), uniforms.to(device)
+    ids, mask = _pad_left(prompts, device)
+    cache = RoomyCache(model.config)
+    logits = _next_logits(model, ids, mask, (mask.cumsum(-1) - 1).clamp(min=0), cache)[owners]
+    cache.select(owners)
+    width, num_seen = mask.shape[1], mask[owners].sum(-1, keepdim=True)  # (rows, 1)
+    mask = torch.cat([mask[owners], mask.new_ones(len(owners), max_new_tokens)], dim=1)
+
+    tokens = torch.full(uniforms.shape, NO_TOKEN, device=device)
+    rows = torch.arange(len(owners), device=device)  # that are still in the batch
+    is_open = torch.ones_like(rows, dtype=torch.bool)  # that have not ended
+    for place in range(max_new_tokens):
+        drawn = draw_tokens(logits / temperature, uniforms[rows, place])
+        tokens[rows, place] = torch.where(is_open, drawn, NO_TOKEN)
+        is_open = is_open & ~torch.isin(drawn, end_ids)
+        num_open = int(is_open.sum())
+        if num_open == 0 or place + 1 == max_new_tokens:
+            break
+        if num_open <= (1 - ENDED_SHARE) * len(rows):
+            kept = is_open.nonzero()[:, 0]
+            cache.select(kept)
+            rows, drawn, mask, num_seen, is_open = (t[kept] for t in (rows, drawn, mask, num_seen, is_open))
+        logits = _next_logits(model, drawn[:, None], mask[:, : width + place + 1], num_seen + place, cache)
+    return [row[: row.index(NO_TOKEN)] if NO_TOKEN in row else row for row in tokens.tolist()]
+
+
+def _next_logits(
+    model: PreTrainedModel, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: RoomyCache
+) -> torch.Tensor:
+    """Logits of the next token, (rows, vocabulary), in float32."""
+    output = model(
+        input_ids=ids,
+        attention_mask=mask,
+        position_ids=positions,
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    )
+    return output.logits[:, -1].float()
+
+
+def _pad_left(prompts: Sequence[list[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids and mask, each of shape `(prompts, longest)`, filled up on the left with what the mask hides."""
+    width = max(map(len, prompts))
+    ids = [[ids[0]] * (width - len(ids)) + ids for ids in prompts]
+    mask = [[0] * (width - len(ids)) + [1] * len(ids) for ids in prompts]
+    return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+
+
+def draw_tokens(logits: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
+    """
+    Invert the cumulative distribution.
+
+    Args:
+        logits (`torch.Tensor` of shape `(rows, vocabulary)`):
+            Unnormalised log-probabilities.
+        uniforms (`torch.Tensor` of shape `(rows,)`):
+            In [0, 1).
+
+    Returns:
+        `torch.Tensor` of shape `(rows,)`: the first token whose cumulative probability exceeds the uniform number; never
+        one of probability 0.
+    """
+    cumulative = logits.double().softmax(-1).cumsum(-1)  # in float32 a large vocabulary's sum would be off by 1e-3
+    total = cumulative[:, -1:].contiguous()  # 1, up to rounding
+    drawn = torch.searchsorted(cumulative, uniforms.to(cumulative.dtype)[:, None] * total, right=True)
+    # A number just below 1 can be rounded to 1, which nothing exceeds: the last token that adds to the total then.
+    return torch.minimum(drawn, torch.searchsorted(cumulative, total))[:, 0]
