@@ -1,0 +1,117 @@
+"""
+A whole round of the quickstart: where its time goes, and its time against the same round glued together from TRL's trainers
+and `generate` (`glued_round.py`):
+
+    python benchmarks/quickstart_round.py
+
+Each is played in a process of its own, one after the other, and timed without its imports. Early stops are off in both, so
+that the work is the same. Prints one JSON object.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+
+RECIPE = Path(__file__).parents[1] / "recipes" / "quickstart.yaml"
+CHANGES = ["num_rounds=1", "stopping.rule=max_steps", "logging.progress=false"]
+
+
+class Stopwatch:
+    """Seconds by kind of work; what is nested in another kind counts for itself alone."""
+
+    def __init__(self):
+        self.seconds: dict[str, float] = {}
+        self._open: list[str] = []
+        self._since = 0.0
+
+    def watch(self, owner: type, name: str, kind: str) -> None:
+        """Time every call of a method."""
+        method = getattr(owner, name)
+
+        @wraps(method)
+        def timed(*args, **kwargs):
+            return self._timed(kind, lambda: method(*args, **kwargs))
+
+        setattr(owner, name, timed)
+
+    def _timed(self, kind: str, run: Callable[[], object]) -> object:
+        self._book()
+        self._open.append(kind)
+        try:
+            return run()
+        finally:
+            self._book()
+            self._open.pop()
+
+    def _book(self) -> None:
+        now = time.perf_counter()
+        if self._open:
+            self.seconds[self._open[-1]] = self.seconds.get(self._open[-1], 0.0) + now - self._since
+        self._since = now
+
+
+def play_ours(folder: Path) -> dict[str, float]:
+    from accelerate.optimizer import AcceleratedOptimizer
+    from transformers import Trainer
+
+    from pvg_hf import VerifierScorer, load_recipe, play
+    from pvg_hf.game import faces  # noqa: F401  the loop's imports, which are not timed
+    from pvg_hf.sampling import Sampler
+
+    watch = Stopwatch()
+    watch.watch(Sampler, "sample_ids", "generation")
+    watch.watch(VerifierScorer, "__call__", "scoring")
+    watch.watch(Trainer, "training_step", "training")
+    watch.watch(AcceleratedOptimizer, "step", "training")
+    recipe = load_recipe(RECIPE, [*CHANGES, f"output_dir={folder}"])
+    start = time.perf_counter()
+    play(recipe)
+    total = time.perf_counter() - start
+    return {"seconds": total, **watch.seconds, "else": total - sum(watch.seconds.values())}
+
+
+def play_glued(folder: Path) -> dict[str, float]:
+    from glued_round import play_round
+
+    start = time.perf_counter()
+    play_round(folder)
+    return {"seconds": time.perf_counter() - start}
+
+
+def in_a_process(name: str) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, __file__, "--play", name, "--folder", folder]
+        done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--play", choices=["ours", "glued"], help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.play:
+        result = {"ours": play_ours, "glued": play_glued}[arguments.play](arguments.folder)
+        print(json.dumps(result))
+        return
+    ours, glued = in_a_process("ours"), in_a_process("glued")
+    total = ours.pop("seconds")
+    result = {
+        "seconds_ours": round(total, 1),
+        "seconds_glued": round(glued["seconds"], 1),
+        "ours_over_glued": round(total / glued["seconds"], 3),
+        **{f"share_{kind}": round(seconds / total, 3) for kind, seconds in ours.items()},
+    }
+    print(json.dumps(result, indent=2))
+
+
+if __name__ == "__main__":
+    main()
