@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from pvg_hf.config.fields import Count, NonNegative, Positive, section
+from pvg_hf.roles import GAME_ROLES, Role
 
 
 @section
@@ -190,3 +191,18 @@ class ProverConfig(PlayerConfig):
     )
     eval_problems: Count = Field(100, description="Held-out problems of such a judgement, at most.")
     eval_samples: Count = Field(2, description="Helpful solutions to each of them.")
+
+    @property
+    def trained_roles(self) -> tuple[Role, ...]:
+        """Roles of the phase."""
+        return (Role(self.roles.removesuffix("_only")),) if self.roles.endswith("_only") else GAME_ROLES
+
+    @property
+    def num_trainings(self) -> int:
+        """Trainings of the phase: `separate` trains one role after the other."""
+        return 2 if self.roles == "separate" else 1
+
+    @property
+    def planned_steps(self) -> int:
+        """Optimiser steps of the phase if nothing ends it early."""
+        return self.max_steps * self.num_trainings

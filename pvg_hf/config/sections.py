@@ -205,6 +205,10 @@ class StoppingConfig:
         description="Weight of the newest step in the moving averages that the rule reads; 5 / `max_steps` if left out.",
     )
 
+    def newest_weight(self, max_steps: int) -> float:
+        """Weight of the newest step in the moving averages of a phase of `max_steps`, in (0, 1]."""
+        return self.ema or min(1.0, 5 / max_steps)
+
 
 @section
 class WatchdogConfig:

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln
 
-from pvg_hf.evaluation.intervals import Figure, mean_by_problem, rate_by_problem
+from pvg_hf.evaluation.intervals import Figure, share_by_problem
 
 
-def balanced_best_of_n(rows: pd.DataFrame, n: int, *, seed: int, num_resamples: int) -> Figure:
+def balanced_best_of_n(rows: pd.DataFrame, n: int) -> Figure:
     """
     Share of correct choices when the highest score is chosen out of n/2 correct and n/2 incorrect solutions; chance is
     .5 (K24, fig. 6b).
@@ -17,11 +17,9 @@ def balanced_best_of_n(rows: pd.DataFrame, n: int, *, seed: int, num_resamples: 
             Solutions with `problem_id`, `score` and `correct`. A problem is eligible when it has n/2 of either kind.
         n (`int`):
             Even, at least 2.
-        seed (`int`), num_resamples (`int`):
-            Of the bootstrap over problems. The draw of the solutions needs none: its expectation is exact.
 
     Returns:
-        `Figure`: `n` is the number of eligible problems.
+        `Figure`: `n` is the number of eligible problems. Nothing is drawn: the expectation over all draws is exact.
 
     Raises:
         ValueError: if `n` is odd or below 2.
@@ -35,7 +33,7 @@ def balanced_best_of_n(rows: pd.DataFrame, n: int, *, seed: int, num_resamples: 
         scores, correct = group["score"].to_numpy(float), group["correct"].to_numpy(bool)
         if min(correct.sum(), (~correct).sum()) >= n // 2:
             shares[problem_id] = share_of_correct_choices(scores[correct], scores[~correct], n // 2)
-    return _mean_share(np.array(list(shares.values())), list(shares), seed=seed, num_resamples=num_resamples)
+    return share_by_problem(list(shares.values()), list(shares))
 
 
 def share_of_correct_choices(correct_scores: np.ndarray, incorrect_scores: np.ndarray, half: int) -> float:
@@ -60,12 +58,6 @@ def share_of_correct_choices(correct_scores: np.ndarray, incorrect_scores: np.nd
         a, b = np.arange(1, len(top_correct))[:, None], np.arange(1, len(top_incorrect))
         share += (top_correct[1:, None] * top_incorrect[1:] * a / (a + b)).sum()
     return round(float(share), 10)  # what the logarithms of large binomial coefficients are good for
-
-
-def _mean_share(shares: np.ndarray, problem_ids: list[str], *, seed: int, num_resamples: int) -> Figure:
-    if np.isin(shares, (0, 1)).all():  # a rate; drawing again from nothing but ones would give no interval
-        return rate_by_problem(shares, problem_ids)
-    return mean_by_problem(shares, problem_ids, seed=seed, num_resamples=num_resamples)
 
 
 def _top_probs(scores: np.ndarray, value: float, num_drawn: int) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 import pandas as pd
 
-from pvg_hf.evaluation.intervals import Figure, mean_by_problem, ratio_by_problem
+from pvg_hf.evaluation.intervals import Figure, rate_by_problem
+from pvg_hf.evaluation.resampling import mean_by_problem
 from pvg_hf.roles import Role
 from pvg_hf.seeding import derive_seed
 
@@ -24,16 +25,11 @@ def diversity_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resample
         `duplicates/<role>` (solutions of a problem that repeat another's text; `n` problems) and `num_tokens/<role>`
         (mean length in the prover's tokens; `n` solutions of known length).
     """
-    texts = rows.groupby("problem_id", sort=False)["solution"].agg(["size", "nunique"])
+    repeated = rows.duplicated(["problem_id", "solution"])  # the first of equals is none
+    repeats = repeated.groupby(rows["problem_id"], sort=False).sum()
     known = rows[rows["num_tokens"].notna()]
-    repeats = texts["size"] - texts["nunique"]
     return {
-        f"distinct/{role}": ratio_by_problem(
-            texts["nunique"].to_numpy(float),
-            texts["size"].to_numpy(float),
-            seed=derive_seed(seed, "distinct", role),
-            num_resamples=num_resamples,
-        ),
+        f"distinct/{role}": rate_by_problem(~repeated, rows["problem_id"]),
         f"duplicates/{role}": mean_by_problem(
             repeats, repeats.index, seed=derive_seed(seed, "duplicates", role), num_resamples=num_resamples
         ),

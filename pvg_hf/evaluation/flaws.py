@@ -2,9 +2,8 @@
 
 import pandas as pd
 
-from pvg_hf.evaluation.intervals import Figure, mean_by_problem, rate_by_problem
+from pvg_hf.evaluation.intervals import Figure, rate_by_problem, share_by_problem
 from pvg_hf.roles import Role
-from pvg_hf.seeding import derive_seed
 
 FLAW_COLUMNS = ("first_flaw_kind", "num_steps", "num_flaws")
 
@@ -36,7 +35,7 @@ def flaw_table(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(table, columns=["role", "kind", "count", "share", "low", "high", "n"])
 
 
-def flaw_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: int) -> dict[str, Figure]:
+def flaw_figures(rows: pd.DataFrame, role: Role) -> dict[str, Figure]:
     """
     Step validity of one role's solutions.
 
@@ -45,20 +44,14 @@ def flaw_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: in
             Solutions with `FLAW_COLUMNS`, all of this role.
         role ([`~pvg_hf.roles.Role`]):
             Ends the keys.
-        seed (`int`), num_resamples (`int`):
-            Of the bootstrap over problems.
 
     Returns:
         `dict[str, Figure]`: `step_validity/<role>` (mean share of a solution's steps without a flaw) and
         `flawed_correct/<role>` (share of solutions with the right answer that have a flaw all the same).
     """
     correct = rows[rows["correct"].astype(bool)]
+    valid = (1 - rows["num_flaws"] / rows["num_steps"]).clip(lower=0)  # a task may find several flaws in a step
     return {
-        f"step_validity/{role}": mean_by_problem(
-            1 - rows["num_flaws"] / rows["num_steps"],
-            rows["problem_id"],
-            seed=derive_seed(seed, "step_validity", role),
-            num_resamples=num_resamples,
-        ),
+        f"step_validity/{role}": share_by_problem(valid, rows["problem_id"]),
         f"flawed_correct/{role}": rate_by_problem(correct["num_flaws"] > 0, correct["problem_id"]),
     }

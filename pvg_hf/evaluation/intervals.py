@@ -1,16 +1,18 @@
 """Figures: a value with its n and a 95 % interval. Solutions of one problem are never taken for independent."""
 
-from collections.abc import Callable, Iterator
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from scipy.stats import norm, t
 from statsmodels.stats.proportion import proportion_confint
 
 ALPHA = 0.05
-_BLOCK_SIZE = 2**20  # weights held at a time while resampling
+NUM_UNRELATED = 4  # problems that are added to a pairing, as Agresti and Coull add four trials to a rate
+_TINY = 1e-12  # a variance that rounding makes of 0
 
 
 @dataclass(frozen=True)
@@ -58,151 +60,126 @@ def rate(successes: int, n: int) -> Figure:
     """
     if not 0 <= successes <= n:
         raise ValueError(f"`successes` is {successes}; it must lie in [0, n], and `n` is {n}.")
-    return EMPTY if n == 0 else _wilson(successes / n, n, n)
+    return EMPTY if n == 0 else wilson(successes / n, n, n)
 
 
 def rate_by_problem(successes: ArrayLike, problem_ids: ArrayLike) -> Figure:
     """
-    A rate over several solutions per problem, with the Wilson interval of the effective sample size.
-
-    Solutions of one problem are alike, so that n of them tell less than n independent ones. The effective size is
-    `p (1 - p) / v` with v the variance of the rate when problems are drawn, `v = sum_j (sum_i (y_ij - p))^2 / n^2`; it is
-    n for one solution per problem, and the number of problems when the solutions of a problem always agree.
+    A rate over several trials per problem, with the Wilson interval of their [`effective_size`], at most n.
 
     Args:
         successes (`ArrayLike` of shape `(n,)`):
-            0 or 1 (or bool).
+            0 or 1 (or bool); a tie is .5.
         problem_ids (`ArrayLike` of shape `(n,)`):
             The problem of each.
     """
-    values = _checked(successes, problem_ids)
-    if not len(values):
-        return EMPTY
-    if not np.isin(values, (0, 1)).all():
-        raise ValueError(f"A rate takes 0 and 1; got values from {values.min()} to {values.max()}.")
-    share, (sums, sizes) = values.mean(), _per_problem(values, problem_ids)
-    variance = np.square(sums - share * sizes).sum() / len(values) ** 2
-    effective_n = share * (1 - share) / variance if variance > 0 else len(sums)
-    return _wilson(share, min(effective_n, len(values)), len(values))
+    values = checked(successes, problem_ids)
+    if not np.isin(values, (0, 0.5, 1)).all():
+        raise ValueError(f"A rate takes 0, 1 and ties of 0.5; got values from {values.min()} to {values.max()}.")
+    return rate_of_counts(*sums_by_problem(values, problem_ids))
 
 
-def mean_by_problem(values: ArrayLike, problem_ids: ArrayLike, *, seed: int, num_resamples: int) -> Figure:
+def rate_of_counts(successes: np.ndarray, trials: np.ndarray) -> Figure:
     """
-    Mean over all values; the interval comes from drawing problems, not single values, with replacement.
+    As [`rate_by_problem`], from the counts of each problem.
 
     Args:
-        values (`ArrayLike` of shape `(n,)`), problem_ids (`ArrayLike` of shape `(n,)`):
-            Numbers, and the problem of each.
-        seed (`int`), num_resamples (`int`):
-            Of the bootstrap.
+        successes (`np.ndarray` of shape `(num_problems,)`), trials (`np.ndarray` of shape `(num_problems,)`):
+            One per problem, e.g. pairs won and pairs. Problems without a trial are left out; the sum of the trials is the
+            figure's `n`.
     """
-    numbers = _checked(values, problem_ids)
-    return ratio_by_problem(*_per_problem(numbers, problem_ids), seed=seed, num_resamples=num_resamples)
+    return _share(successes, trials, most=float(trials.sum()))
 
 
-def ratio_by_problem(numerators: np.ndarray, denominators: np.ndarray, *, seed: int, num_resamples: int) -> Figure:
+def share_by_problem(shares: ArrayLike, problem_ids: ArrayLike) -> Figure:
     """
-    Sum of `numerators` over sum of `denominators`, with a bootstrap over problems.
+    Mean of values that lie in [0, 1], such as each problem's share of right choices; the Wilson interval of their
+    [`effective_size`], which may be more than n, as a share can stand for many trials.
 
     Args:
-        numerators (`np.ndarray` of shape `(num_problems,)`), denominators (`np.ndarray` of shape `(num_problems,)`):
-            One per problem, e.g. pairs won and pairs. Problems with denominator 0 are left out; the sum of the others'
-            is the figure's `n`.
-        seed (`int`), num_resamples (`int`):
-            Of the bootstrap.
+        shares (`ArrayLike` of shape `(n,)`):
+            In [0, 1].
+        problem_ids (`ArrayLike` of shape `(n,)`):
+            The problem of each.
     """
-    counted = denominators > 0
-    tops, bottoms = numerators[counted], denominators[counted]
-    if not len(bottoms):
-        return EMPTY
-    blocks = _resample_counts(len(bottoms), len(bottoms), np.random.default_rng(seed), num_resamples)
-    estimates = np.concatenate([(counts @ tops) / (counts @ bottoms) for counts in blocks])
-    return _percentile(tops.sum() / bottoms.sum(), estimates, int(bottoms.sum()), len(bottoms))
+    values = checked(shares, problem_ids)
+    if ((values < 0) | (values > 1)).any():
+        raise ValueError(f"Shares lie in [0, 1]; got values from {values.min()} to {values.max()}.")
+    return _share(*sums_by_problem(values, problem_ids), most=math.inf)
 
 
-def difference(
-    values: ArrayLike,
-    problem_ids: ArrayLike,
-    other_values: ArrayLike,
-    other_problem_ids: ArrayLike,
-    *,
-    seed: int,
-    num_resamples: int,
+def rate_difference(
+    successes: ArrayLike, problem_ids: ArrayLike, other_successes: ArrayLike, other_problem_ids: ArrayLike
 ) -> Figure:
     """
-    Mean of `values` less mean of `other_values`, with a bootstrap over problems.
+    A rate less another, with an interval from the two Wilson intervals (Newcombe 1998, method 10, on whole problems).
 
-    A problem that stands on both sides is drawn for both at once, which removes its difficulty from the difference; the
-    problems of one side only are drawn on their own. `high < 0` says that the first mean is clearly the lower one.
+    With `l, u` the distances of either rate from its bounds and r the correlation of the problems' excesses of successes
+    over the two rates, the lower bound is `difference - sqrt(l^2 - 2 r l u' + u'^2)`, and the upper one likewise. So a
+    problem's difficulty is taken out as far as it shows on both sides. r is that of the problems and `NUM_UNRELATED`
+    more: without these, sides that agree throughout would have no width.
 
     Returns:
         `Figure`: `n` is the number of problems on either side; empty if a side has no value.
     """
-    sides = [
-        (_checked(values, problem_ids), problem_ids),
-        (_checked(other_values, other_problem_ids), other_problem_ids),
-    ]
-    if not all(len(numbers) for numbers, _ in sides):
+    sides = paired_sums(successes, problem_ids, other_successes, other_problem_ids)
+    if sides is None:
         return EMPTY
-    problems = pd.unique(np.concatenate([np.asarray(ids, dtype=object) for _, ids in sides]))
-    (sums, sizes), (other_sums, other_sizes) = (_per_problem(numbers, ids, problems) for numbers, ids in sides)
-    strata = np.where(sizes == 0, 0, np.where(other_sizes == 0, 1, 2))
-    rng = np.random.default_rng(seed)
-    estimates = np.concatenate(
-        [
-            (counts @ sums) / (counts @ sizes) - (counts @ other_sums) / (counts @ other_sizes)
-            for counts in _stratified_counts(strata, rng, num_resamples)
-        ]
-    )
-    value = sums.sum() / sizes.sum() - other_sums.sum() / other_sizes.sum()
-    return _percentile(value, estimates, len(problems), len(problems))
+    ours, others = (rate_of_counts(*side) for side in sides)
+    excess, other_excess = (sums - figure.value * sizes for (sums, sizes), figure in zip(sides, (ours, others)))
+    num_problems, scale = len(excess), math.sqrt((excess @ excess) * (other_excess @ other_excess))
+    correlation = excess @ other_excess / scale if scale > _TINY else 0.0
+    correlation *= num_problems / (num_problems + NUM_UNRELATED)
+    value = ours.value - others.value
+    below = _combined(ours.value - ours.low, others.high - others.value, correlation)
+    above = _combined(ours.high - ours.value, others.value - others.low, correlation)
+    return Figure(value, value - below, value + above, num_problems)
 
 
-def bootstrap_statistic(
-    statistic: Callable[[np.ndarray], np.ndarray],
-    problem_ids: ArrayLike,
-    *,
-    seed: int,
-    num_resamples: int,
-) -> Figure:
-    """
-    Any statistic that can be written with weights on the rows, with a bootstrap over problems.
-
-    Args:
-        statistic (`Callable`):
-            Maps weights of shape `(num_resamples, n)`, whole numbers that say how often each row counts, to values of
-            shape `(num_resamples,)`; NaN where it is not defined.
-        problem_ids (`ArrayLike` of shape `(n,)`):
-            The problem of each row.
-        seed (`int`), num_resamples (`int`):
-            Of the bootstrap. Resamples without a value are left out; if most have none, so has the interval.
-    """
-    codes, problems = pd.factorize(np.asarray(problem_ids, dtype=object))
-    if not len(codes):
-        return EMPTY
-    value = statistic(np.ones((1, len(codes))))[0]
-    if np.isnan(value):
-        return Figure(None, None, None, len(codes))
-    blocks = _resample_counts(len(problems), len(codes), np.random.default_rng(seed), num_resamples)
-    estimates = np.concatenate([statistic(counts[:, codes]) for counts in blocks])
-    return _percentile(value, estimates, len(codes), len(problems))
-
-
-def _wilson(share: float, effective_n: float, n: int) -> Figure:
-    low, high = proportion_confint(share * effective_n, effective_n, alpha=ALPHA, method="wilson")
+def wilson(share: float, size: float, n: int) -> Figure:
+    """A share with the Wilson interval that it has in `size` independent trials."""
+    low, high = proportion_confint(share * size, size, alpha=ALPHA, method="wilson")
     # Rounding may put a bound of 0 or 1 a hair on the wrong side of the rate.
     return Figure(float(share), float(min(low, share)), float(max(high, share)), n)
 
 
-def _percentile(value: float, estimates: np.ndarray, n: int, num_problems: int) -> Figure:
-    defined = estimates[~np.isnan(estimates)]
-    if num_problems < 2 or 2 * len(defined) < len(estimates):
-        return Figure(float(value), None, None, n)
-    low, high = np.quantile(defined, [ALPHA / 2, 1 - ALPHA / 2])
-    return Figure(float(value), float(low), float(high), n)
+def effective_size(share: float, excess: np.ndarray, *, least: float, most: float) -> float:
+    """
+    How many independent trials tell as much of a share as problems do whose trials are alike (Korn and Graubard 1998).
+
+    It is `p (1 - p) / v * (z / t)^2`, with v the variance of the share when problems are drawn and t, in place of the
+    normal z, the quantile for what so few problems know of v.
+
+    Args:
+        share (`float`):
+            p, in [0, 1].
+        excess (`np.ndarray` of shape `(num_problems,)`):
+            What each problem adds to the share beyond its part of p; sums to 0.
+        least (`float`), most (`float`):
+            Bounds. `least` is the size if the trials of a problem always agree, which is taken where no problem differs:
+            then v is not known to be 0, but unknown.
+    """
+    num_problems = len(excess)
+    variance = np.square(excess).sum()
+    if num_problems < 2 or variance < _TINY:
+        return least
+    size = share * (1 - share) / (variance * num_problems / (num_problems - 1))
+    few = norm.ppf(1 - ALPHA / 2) / t.ppf(1 - ALPHA / 2, num_problems - 1)
+    return min(max(size * few**2, least), max(most, least))
 
 
-def _checked(values: ArrayLike, problem_ids: ArrayLike) -> np.ndarray:
+def independent_problems(sizes: np.ndarray) -> float:
+    """The number of equally large problems that tell as much as these, if all trials of a problem agree (Kish)."""
+    return float(sizes.sum() ** 2 / np.square(sizes).sum())
+
+
+def checked(values: ArrayLike, problem_ids: ArrayLike) -> np.ndarray:
+    """
+    The values as floats.
+
+    Raises:
+        ValueError: if one is not finite, or lacks its problem.
+    """
     numbers = np.asarray(values, dtype=float)
     if len(numbers) != len(np.asarray(problem_ids, dtype=object)):
         raise ValueError(f"{len(numbers)} values came with {len(problem_ids)} problem ids; each value needs its own.")
@@ -213,7 +190,7 @@ def _checked(values: ArrayLike, problem_ids: ArrayLike) -> np.ndarray:
     return numbers
 
 
-def _per_problem(
+def sums_by_problem(
     values: np.ndarray, problem_ids: ArrayLike, problems: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sum and number of values per problem, in the order of `problems` (by default, of first appearance)."""
@@ -224,27 +201,30 @@ def _per_problem(
     return np.bincount(codes, values, len(found)), np.bincount(codes, minlength=len(found)).astype(float)
 
 
-def _resample_counts(
-    num_problems: int, num_rows: int, rng: np.random.Generator, num_resamples: int
-) -> Iterator[np.ndarray]:
-    """Yields blocks (num_resamples of the block, num_problems): how often each resample draws each problem."""
-    block = max(1, _BLOCK_SIZE // max(num_rows, num_problems))
-    for start in range(0, num_resamples, block):
-        size = min(block, num_resamples - start)
-        drawn = rng.integers(num_problems, size=(size, num_problems)) + num_problems * np.arange(size)[:, None]
-        counts = np.bincount(drawn.ravel(), minlength=size * num_problems)
-        yield counts.reshape(size, num_problems).astype(float)
-
-
-def _stratified_counts(strata: np.ndarray, rng: np.random.Generator, num_resamples: int) -> Iterator[np.ndarray]:
-    """As `_resample_counts`, but each stratum keeps its number of problems."""
-    members = [np.flatnonzero(strata == stratum) for stratum in np.unique(strata)]
-    streams = [
-        _resample_counts(len(group), len(strata), stream, num_resamples)
-        for group, stream in zip(members, rng.spawn(len(members)))
+def paired_sums(
+    values: ArrayLike, problem_ids: ArrayLike, other_values: ArrayLike, other_problem_ids: ArrayLike
+) -> list[tuple[np.ndarray, np.ndarray]] | None:
+    """Sum and number of values per problem on both sides, over the problems of either; `None` if a side has no value."""
+    sides = [
+        (checked(values, problem_ids), problem_ids),
+        (checked(other_values, other_problem_ids), other_problem_ids),
     ]
-    for blocks in zip(*streams):
-        counts = np.empty((len(blocks[0]), len(strata)))
-        for group, block in zip(members, blocks):
-            counts[:, group] = block
-        yield counts
+    if not all(len(numbers) for numbers, _ in sides):
+        return None
+    problems = pd.unique(np.concatenate([np.asarray(ids, dtype=object) for _, ids in sides]))
+    return [sums_by_problem(numbers, ids, problems) for numbers, ids in sides]
+
+
+def _share(sums: np.ndarray, sizes: np.ndarray, most: float) -> Figure:
+    counted = sizes > 0
+    sums, sizes = sums[counted], sizes[counted]
+    if not len(sizes):
+        return EMPTY
+    n = sizes.sum()
+    share = sums.sum() / n
+    size = effective_size(share, (sums - share * sizes) / n, least=independent_problems(sizes), most=most)
+    return wilson(share, size, int(n))
+
+
+def _combined(distance: float, other_distance: float, correlation: float) -> float:
+    return math.sqrt(max(0.0, distance**2 - 2 * correlation * distance * other_distance + other_distance**2))

@@ -3,7 +3,8 @@
 import pandas as pd
 
 from pvg_hf.data.schema import FAILED_OUTCOMES
-from pvg_hf.evaluation.intervals import Figure, difference, mean_by_problem, rate_by_problem
+from pvg_hf.evaluation.intervals import Figure, rate_by_problem
+from pvg_hf.evaluation.resampling import difference, mean_by_problem
 from pvg_hf.roles import Role
 from pvg_hf.seeding import derive_seed
 
@@ -21,6 +22,14 @@ def judged(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[~has_failed(rows) & rows["score"].notna()]
 
 
+def is_valid_mistake(rows: pd.DataFrame) -> pd.Series:
+    """
+    Of each row, whether its solution is what the sneaky role is asked for: incorrect, and not failed. A solution that was
+    cut or has no answer is neither role's success.
+    """
+    return ~has_failed(rows) & ~rows["correct"].astype(bool)
+
+
 def role_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: int) -> dict[str, Figure]:
     """
     Figures of one role's solutions.
@@ -35,8 +44,9 @@ def role_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: in
 
     Returns:
         `dict[str, Figure]`: `accuracy/<role>`, `accuracy_lenient/<role>` (where the task reads answers leniently too),
-        `answered/<role>`, `truncated/<role>`, `score/<role>_correct` and `score/<role>_incorrect`. Scores are those of
-        [`judged`] rows.
+        `answered/<role>`, `truncated/<role>`, `failed/<role>`, `score/<role>_correct` and `score/<role>_incorrect` (scores
+        of [`judged`] rows), and of the sneaky role `valid_sneaky`, the share of all its solutions that are
+        [valid mistakes][`is_valid_mistake`].
     """
     ids, scored = rows["problem_id"], judged(rows)
     correct = scored["correct"].astype(bool)
@@ -44,7 +54,10 @@ def role_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: in
         f"accuracy/{role}": rate_by_problem(rows["correct"], ids),
         f"answered/{role}": rate_by_problem(rows["answer"].notna(), ids),
         f"truncated/{role}": rate_by_problem(rows["is_truncated"], ids),
+        f"failed/{role}": rate_by_problem(has_failed(rows), ids),
     }
+    if role == Role.SNEAKY:
+        figures["valid_sneaky"] = rate_by_problem(is_valid_mistake(rows), ids)
     if "lenient_correct" in rows:
         lenient = rows["lenient_correct"].astype(bool)  # the task's word on the text; whether it was cut is ours
         figures[f"accuracy_lenient/{role}"] = rate_by_problem(lenient & ~rows["is_truncated"].astype(bool), ids)

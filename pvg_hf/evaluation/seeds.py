@@ -6,13 +6,14 @@ from pathlib import Path
 from pvg_hf.evaluation.intervals import Figure
 from pvg_hf.evaluation.report.run_data import load_run
 
-# Heading, figure, and the factor that makes it the thing that is named.
+# Heading and figure.
 COLUMNS = (
-    ("verifier's pair accuracy, held-out part of its mixture", "verifier_mixture_pair_accuracy", 1),
-    ("kept helpful checkpoint: accuracy", "accuracy/best_helpful", 1),
-    ("against the base, helpful role", "accuracy_change/best_helpful", 1),
-    ("sneaky: incorrect, against the base, sneaky role", "accuracy_change/sneaky", -1),
-    ("score of sneaky incorrect, against the base's", "score_change/sneaky_incorrect", 1),
+    ("verifier's pair accuracy, held-out part of its mixture", "verifier_mixture_pair_accuracy"),
+    ("kept helpful checkpoint: accuracy", "accuracy/best_helpful"),
+    ("against the base, helpful role", "accuracy_change/best_helpful"),
+    ("sneaky: valid mistakes, against the base, sneaky role", "valid_sneaky_change"),
+    ("sneaky: failed", "failed/sneaky"),
+    ("score of sneaky incorrect, against the base's", "score_change/sneaky_incorrect"),
 )
 
 
@@ -27,18 +28,16 @@ def seeds_table(run_folders: Sequence[Path]) -> str:
     Raises:
         ValueError: if a folder holds no run.
     """
-    rows = [["seed", "round", *(heading for heading, _, _ in COLUMNS)], ["---"] * (2 + len(COLUMNS))]
+    rows = [["seed", "round", *(heading for heading, _ in COLUMNS)], ["---"] * (2 + len(COLUMNS))]
     for run in map(load_run, run_folders):
         for data in run.evaluated:
-            cells = [_cell(data.figure(key), sign) for _, key, sign in COLUMNS]
+            cells = [_cell(data.figure(key)) for _, key in COLUMNS]
             rows.append([str(run.recipe.seed), str(data.round_index), *cells])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _cell(figure: Figure, sign: int) -> str:
+def _cell(figure: Figure) -> str:
     if figure.value is None:
         return f"none (n={figure.n})"
-    if figure.low is None:
-        return f"{sign * figure.value:.3f} (n={figure.n:,})"
-    low, high = sorted((sign * figure.low, sign * figure.high))
-    return f"{sign * figure.value:.3f} [{low:.3f}, {high:.3f}] (n={figure.n:,})"
+    interval = "" if figure.low is None else f" [{figure.low:.3f}, {figure.high:.3f}]"
+    return f"{figure.value:.3f}{interval} (n={figure.n:,})"

@@ -1,6 +1,6 @@
 """All figures of a round, from its scored test solutions and the verifier's held-out solutions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -9,9 +9,10 @@ from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.best_of_n import balanced_best_of_n
 from pvg_hf.evaluation.diversity import diversity_figures
 from pvg_hf.evaluation.flaws import flaw_figures, has_flaws
-from pvg_hf.evaluation.intervals import Figure, difference, rate_by_problem
-from pvg_hf.evaluation.roles import game_figures, judged, role_figures
-from pvg_hf.evaluation.verifier_quality import pair_accuracy, quality_figures
+from pvg_hf.evaluation.intervals import Figure, rate_by_problem, rate_difference
+from pvg_hf.evaluation.resampling import difference
+from pvg_hf.evaluation.roles import game_figures, is_valid_mistake, judged, role_figures
+from pvg_hf.evaluation.verifier_quality import accept_crossfitted, pair_accuracy, quality_figures
 from pvg_hf.roles import GAME_ROLES, Role
 from pvg_hf.seeding import derive_seed
 
@@ -77,10 +78,10 @@ def evaluate_round(
         **{f"base_{name}": figure for name, figure in _prover_figures(base, **draws).items()},
         **_changes(current, best_helpful_rows, base, **draws),
         **game_figures(helpful, sneaky, threshold, **draws),
-        **_best_of_n(helpful, best_of_n, **draws),
-        **_verifier_figures(heldout_rows, threshold, **draws),
-        "test_pair_accuracy": pair_accuracy(judged(current), **draws),
-        "test_pair_accuracy/base": pair_accuracy(judged(base), **draws),
+        **{f"best_of_n/{n}": balanced_best_of_n(judged(helpful), n) for n in best_of_n},
+        **_verifier_figures(judged(heldout_rows), **draws),
+        "test_pair_accuracy": pair_accuracy(judged(current)),
+        "test_pair_accuracy/base": pair_accuracy(judged(base)),
         "threshold": Figure(float(threshold), None, None, len(judged(heldout_rows))),
     }
     return {f"round/{name}": figure for name, figure in figures.items()}
@@ -121,11 +122,13 @@ def problem_table(test_rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _prover_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> dict[str, Figure]:
-    families = [role_figures, diversity_figures, *([flaw_figures] if has_flaws(rows) else [])]
     figures: dict[str, Figure] = {}
     for role in GAME_ROLES:
-        for family in families:
-            figures |= family(_of_role(rows, role), role, seed=seed, num_resamples=num_resamples)
+        of_role = _of_role(rows, role)
+        for family in (role_figures, diversity_figures):
+            figures |= family(of_role, role, seed=seed, num_resamples=num_resamples)
+        if has_flaws(rows):
+            figures |= flaw_figures(of_role, role)
     return figures
 
 
@@ -134,57 +137,63 @@ def _changes(
 ) -> dict[str, Figure]:
     """
     This round's figures less the base prover's in the same role, both scored by this round's verifier, paired by problem:
-    accuracies, that of the kept helpful checkpoint too, and the scores of incorrect sneaky solutions.
+    accuracies, that of the kept helpful checkpoint too, the shares of valid sneaky mistakes and their scores.
     """
-    sides = {
-        f"accuracy_change/{role}": (_of_role(current, role), _of_role(base, role), "correct") for role in GAME_ROLES
-    }
-    sides["score_change/sneaky_incorrect"] = (_sneaky_incorrect(current), _sneaky_incorrect(base), "score")
+    sides = {f"accuracy_change/{role}": (_of_role(current, role), _of_role(base, role)) for role in GAME_ROLES}
     figures = {}
     if best_helpful is not None:
-        sides["accuracy_change/best_helpful"] = (best_helpful, _of_role(base, Role.HELPFUL), "correct")
+        sides["accuracy_change/best_helpful"] = (best_helpful, _of_role(base, Role.HELPFUL))
         name = "accuracy/best_helpful"
         figures[name] = rate_by_problem(best_helpful["correct"], best_helpful["problem_id"])
-    for name, (rows, base_rows, column) in sides.items():
-        figures[name] = difference(
-            rows[column],
-            rows["problem_id"],
-            base_rows[column],
-            base_rows["problem_id"],
+    for name, (rows, base_rows) in sides.items():
+        figures[name] = rate_difference(
+            rows["correct"], rows["problem_id"], base_rows["correct"], base_rows["problem_id"]
+        )
+    sneaky, base_sneaky = (_of_role(rows, Role.SNEAKY) for rows in (current, base))
+    return {**figures, **_sneaky_changes(sneaky, base_sneaky, seed=seed, num_resamples=num_resamples)}
+
+
+def _sneaky_changes(
+    sneaky: pd.DataFrame, base_sneaky: pd.DataFrame, *, seed: int, num_resamples: int
+) -> dict[str, Figure]:
+    name, sides = "score_change/sneaky_incorrect", (sneaky, base_sneaky)
+    valid, base_valid = map(is_valid_mistake, sides)
+    mistakes, base_mistakes = (rows[is_valid_mistake(rows) & rows["score"].notna()] for rows in sides)
+    return {
+        "valid_sneaky_change": rate_difference(valid, sneaky["problem_id"], base_valid, base_sneaky["problem_id"]),
+        name: difference(
+            mistakes["score"],
+            mistakes["problem_id"],
+            base_mistakes["score"],
+            base_mistakes["problem_id"],
             seed=derive_seed(seed, name),
             num_resamples=num_resamples,
-        )
-    return figures
-
-
-def _sneaky_incorrect(rows: pd.DataFrame) -> pd.DataFrame:
-    rows = judged(_of_role(rows, Role.SNEAKY))
-    return rows[~rows["correct"].astype(bool)]
-
-
-def _best_of_n(helpful: pd.DataFrame, sizes: Sequence[int], *, seed: int, num_resamples: int) -> dict[str, Figure]:
-    rows = judged(helpful)
-    return {
-        f"best_of_n/{n}": balanced_best_of_n(
-            rows, n, seed=derive_seed(seed, "best_of_n", n), num_resamples=num_resamples
-        )
-        for n in sizes
+        ),
     }
 
 
-def _verifier_figures(
-    heldout_rows: pd.DataFrame, threshold: float, *, seed: int, num_resamples: int
-) -> dict[str, Figure]:
-    """Over all held-out solutions, and per environment."""
-    rows = judged(heldout_rows)
-    parts: Mapping[str, pd.DataFrame] = {"": rows, **{f"/{name}": part for name, part in rows.groupby("environment")}}
+def _verifier_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> dict[str, Figure]:
+    """
+    Over all judged held-out solutions, and per environment: its incorrect solutions against every correct one of the same
+    problems, whoever wrote it, as in a pair of the training, so that a prover that is never correct can be judged.
+    """
+    rows = rows.assign(is_accepted=accept_crossfitted(rows, seed=derive_seed(seed, "halves")))
+    parts: dict[str, tuple[pd.DataFrame, pd.DataFrame | None]] = {"": (rows, None)}
+    for name, part in rows.groupby("environment"):
+        parts[f"/{name}"] = (part, _correct_beside(part, rows))
     return {
         f"verifier_{name}{suffix}": figure
-        for suffix, part in parts.items()
+        for suffix, (part, compared) in parts.items()
         for name, figure in quality_figures(
-            part, threshold, seed=derive_seed(seed, "verifier", suffix), num_resamples=num_resamples
+            part, compared=compared, seed=derive_seed(seed, "verifier", suffix), num_resamples=num_resamples
         ).items()
     }
+
+
+def _correct_beside(part: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """The correct solutions of all `rows` to those problems to which `part` has an incorrect one."""
+    problem_ids = part.loc[~part["correct"].astype(bool), "problem_id"]
+    return rows[rows["correct"].astype(bool) & rows["problem_id"].isin(problem_ids)]
 
 
 def _of_role(rows: pd.DataFrame, role: Role) -> pd.DataFrame:

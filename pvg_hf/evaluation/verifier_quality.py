@@ -1,17 +1,28 @@
 """How well a verifier's scores tell correct solutions from incorrect ones."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from scipy.stats import rankdata
 
-from pvg_hf.evaluation.intervals import Figure, bootstrap_statistic, rate_by_problem, ratio_by_problem
+from pvg_hf.evaluation.intervals import (
+    EMPTY,
+    Figure,
+    effective_size,
+    independent_problems,
+    rate_by_problem,
+    rate_difference,
+    rate_of_counts,
+    sums_by_problem,
+    wilson,
+)
+from pvg_hf.evaluation.resampling import bootstrap_statistic, divide
 from pvg_hf.seeding import derive_seed
 
 NUM_CALIBRATION_BINS = 10
-
-WeightedStatistic = Callable[[np.ndarray], np.ndarray]
 
 
 def choose_threshold(scores: ArrayLike, correct: ArrayLike) -> float:
@@ -46,88 +57,127 @@ def choose_threshold(scores: ArrayLike, correct: ArrayLike) -> float:
     return float(middle if middle < upper else lower)  # neighbouring floats have nothing between them
 
 
-def pair_accuracy(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> Figure:
+def accept_crossfitted(rows: pd.DataFrame, *, seed: int) -> pd.Series:
+    """
+    Whether each solution is accepted at a threshold that was chosen without its problem.
+
+    The best threshold of some solutions flatters the verifier on these. So the problems are parted in two halves by a
+    seeded hash of their ids, and each half is judged at the threshold that [`choose_threshold`] finds on the other.
+
+    Args:
+        rows (`pd.DataFrame`):
+            With `problem_id`, `score` (finite) and `correct`.
+        seed (`int`):
+            Of the hash.
+
+    Returns:
+        `pd.Series`: nullable booleans with the index of `rows`; null where the other half lacks a class or has one score.
+    """
+    ordered = sorted(rows["problem_id"].unique(), key=lambda problem_id: derive_seed(seed, problem_id))
+    is_first = rows["problem_id"].isin(ordered[::2])
+    accepted = pd.Series(pd.NA, index=rows.index, dtype="boolean")
+    for half in (is_first, ~is_first):
+        others = rows[~half]
+        if others["correct"].nunique() == 2 and others["score"].nunique() > 1:
+            accepted = accepted.mask(half, rows["score"] > choose_threshold(others["score"], others["correct"]))
+    return accepted
+
+
+def pair_wins(correct_scores: np.ndarray, incorrect_scores: np.ndarray) -> np.ndarray:
+    """Of (correct, incorrect) pairs, 1 where the correct solution scores higher, and .5 where both score the same."""
+    return (correct_scores > incorrect_scores) + (correct_scores == incorrect_scores) / 2
+
+
+def pair_accuracy(rows: pd.DataFrame) -> Figure:
     """
     Share of (correct, incorrect) pairs of one problem in which the correct solution scores higher; ties count half.
 
     Args:
         rows (`pd.DataFrame`):
             With `problem_id`, `score` and `correct`; every pair of each problem counts once.
-        seed (`int`), num_resamples (`int`):
-            Of the bootstrap over problems.
 
     Returns:
         `Figure`: `n` is the number of pairs.
     """
     counts = [_count_pairs(group) for _, group in rows.groupby("problem_id", sort=False)]
     wins, pairs = np.array(counts, dtype=float).reshape(-1, 2).T
-    return ratio_by_problem(wins, pairs, seed=seed, num_resamples=num_resamples)
+    return rate_of_counts(wins, pairs)
 
 
-def quality_figures(rows: pd.DataFrame, threshold: float, *, seed: int, num_resamples: int) -> dict[str, Figure]:
+def roc_auc(rows: pd.DataFrame) -> Figure:
+    """
+    P(a correct solution outscores an incorrect one, of any problem), ties counted half.
+
+    Its interval is that of Wilson for the [`~pvg_hf.evaluation.intervals.effective_size`], with the variance by problem
+    (Obuchowski 1997): what a solution adds is the share of the other class that it is ahead of.
+
+    Args:
+        rows (`pd.DataFrame`):
+            With `problem_id`, `score` and `correct`.
+
+    Returns:
+        `Figure`: `n` is the number of solutions; no value where a class is missing.
+    """
+    scores, correct = rows["score"].to_numpy(float), rows["correct"].to_numpy(bool)
+    problem_ids, num_correct = rows["problem_id"].to_numpy(), correct.sum()
+    num_incorrect = len(correct) - num_correct
+    if not num_correct or not num_incorrect:
+        return Figure(None, None, None, len(rows))
+    ahead = np.empty(len(scores))  # share of the other class that a solution is rightly ahead of, or behind
+    for is_class, size in ((correct, num_incorrect), (~correct, num_correct)):
+        ahead[is_class] = (rankdata(scores)[is_class] - rankdata(scores[is_class])) / size
+    ahead[~correct] = 1 - ahead[~correct]
+    auc = ahead[correct].mean()
+    excess, _ = sums_by_problem((ahead - auc) / np.where(correct, num_correct, num_incorrect), problem_ids)
+    least = min(
+        independent_problems(sums_by_problem(np.ones(is_class.sum()), problem_ids[is_class])[1])
+        for is_class in (correct, ~correct)
+    )
+    return wilson(auc, effective_size(auc, excess, least=least, most=math.inf), len(rows))
+
+
+def quality_figures(
+    rows: pd.DataFrame, *, compared: pd.DataFrame | None = None, seed: int, num_resamples: int
+) -> dict[str, Figure]:
     """
     A verifier's figures on scored solutions.
 
     Args:
         rows (`pd.DataFrame`):
-            With `problem_id`, `score` (finite) and `correct`.
-        threshold (`float`):
-            A solution is accepted when its score is strictly above it.
+            With `problem_id`, `score` (finite), `correct` and `is_accepted` (see [`accept_crossfitted`]; rows where it is
+            null are left out of what reads it).
+        compared (`pd.DataFrame`, *optional*):
+            Correct solutions, in the same columns, that the incorrect ones of `rows` are held against in `pair_accuracy`,
+            `auc` and `youden_j`; those of `rows` if left out.
         seed (`int`), num_resamples (`int`):
-            Of the bootstrap over problems.
+            Of the calibration error's bootstrap over problems.
 
     Returns:
-        `dict[str, Figure]`: `pair_accuracy`, `auc`, `accuracy`, `tpr`, `fpr`, `youden_j` and `calibration_error`.
+        `dict[str, Figure]`: `pair_accuracy`, `auc`, `accuracy`, `tpr`, `fpr`, `youden_j` (TPR - FPR) and
+        `calibration_error`, whose interval may lie above it.
     """
-    scores, correct = rows["score"].to_numpy(float), rows["correct"].to_numpy(bool)
-    problem_ids, accepted = rows["problem_id"].to_numpy(), scores > threshold
-    statistics: dict[str, WeightedStatistic] = {
-        "auc": roc_auc(scores, correct),
-        "youden_j": youden_j(accepted, correct),
-        "calibration_error": calibration_error(scores, correct),
-    }
+    correct = rows["correct"].astype(bool)
+    right, wrong = rows[correct], rows[~correct]
+    told = rows[rows["is_accepted"].notna()]
+    compared = right if compared is None else compared
+    both = pd.concat([compared, wrong], ignore_index=True)
     return {
-        "pair_accuracy": pair_accuracy(rows, seed=derive_seed(seed, "pair_accuracy"), num_resamples=num_resamples),
-        "accuracy": rate_by_problem(accepted == correct, problem_ids),
-        "tpr": rate_by_problem(accepted[correct], problem_ids[correct]),
-        "fpr": rate_by_problem(accepted[~correct], problem_ids[~correct]),
-        **{
-            name: bootstrap_statistic(
-                statistic, problem_ids, seed=derive_seed(seed, name), num_resamples=num_resamples
-            )
-            for name, statistic in statistics.items()
-        },
+        "pair_accuracy": pair_accuracy(both),
+        "auc": roc_auc(both) if len(both) else EMPTY,
+        "accuracy": rate_by_problem(told["is_accepted"] == told["correct"].astype(bool), told["problem_id"]),
+        "tpr": rate_by_problem(*_acceptances(right)),
+        "fpr": rate_by_problem(*_acceptances(wrong)),
+        "youden_j": rate_difference(*_acceptances(compared), *_acceptances(wrong)),
+        "calibration_error": bootstrap_statistic(
+            calibration_error(rows["score"].to_numpy(float), correct.to_numpy()),
+            rows["problem_id"].to_numpy(),
+            seed=derive_seed(seed, "calibration_error"),
+            num_resamples=num_resamples,
+        ),
     }
 
 
-def roc_auc(scores: np.ndarray, correct: np.ndarray) -> WeightedStatistic:
-    """P(a correct solution outscores an incorrect one, of any problem), ties counted half, over weights `(m, n)`."""
-    order = np.argsort(scores, kind="stable")
-    starts = np.flatnonzero(np.diff(scores[order], prepend=-np.inf) > 0)
-    is_correct = correct[order]
-
-    def statistic(weights: np.ndarray) -> np.ndarray:
-        ordered = weights[:, order]
-        # (m, num_distinct_scores): weight of each class at each score
-        right = np.add.reduceat(ordered * is_correct, starts, axis=1)
-        wrong = np.add.reduceat(ordered * ~is_correct, starts, axis=1)
-        below = np.cumsum(wrong, axis=1) - wrong
-        return _divide((right * (below + wrong / 2)).sum(1), right.sum(1) * wrong.sum(1))
-
-    return statistic
-
-
-def youden_j(accepted: np.ndarray, correct: np.ndarray) -> WeightedStatistic:
-    """TPR - FPR, in [-1, 1], over weights `(m, n)`."""
-
-    def statistic(weights: np.ndarray) -> np.ndarray:
-        tpr = _divide(weights @ (accepted & correct), weights @ correct)
-        return tpr - _divide(weights @ (accepted & ~correct), weights @ ~correct)
-
-    return statistic
-
-
-def calibration_error(scores: np.ndarray, correct: np.ndarray) -> WeightedStatistic:
+def calibration_error(scores: np.ndarray, correct: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """
     Expected calibration error of sigmoid(score) in ten bins of equal width, over weights `(m, n)`.
 
@@ -138,19 +188,19 @@ def calibration_error(scores: np.ndarray, correct: np.ndarray) -> WeightedStatis
     excess = (correct - probabilities)[:, None] * (bins[:, None] == np.arange(NUM_CALIBRATION_BINS))  # (n, bins)
 
     def statistic(weights: np.ndarray) -> np.ndarray:
-        return _divide(np.abs(weights @ excess).sum(1), weights.sum(1))
+        return divide(np.abs(weights @ excess).sum(1), weights.sum(1))
 
     return statistic
 
 
+def _acceptances(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each row is accepted, and its problem, where that is known."""
+    told = rows[rows["is_accepted"].notna()]
+    return told["is_accepted"].to_numpy(float), told["problem_id"].to_numpy()
+
+
 def _count_pairs(group: pd.DataFrame) -> tuple[float, int]:
-    """Pairs won (a tie is half a win) and pairs of one problem."""
+    """Pairs won and pairs of one problem."""
     scores, correct = group["score"].to_numpy(float), group["correct"].to_numpy(bool)
-    right, wrong = scores[correct], np.sort(scores[~correct])
-    below, up_to = (np.searchsorted(wrong, right, side=side).sum() for side in ("left", "right"))
-    return (below + up_to) / 2, len(right) * len(wrong)
-
-
-def _divide(tops: np.ndarray, bottoms: np.ndarray) -> np.ndarray:
-    """NaN where there is nothing to divide by."""
-    return np.divide(tops, bottoms, out=np.full(np.shape(bottoms), np.nan), where=np.asarray(bottoms) > 0)
+    wins = pair_wins(scores[correct][:, None], scores[~correct])
+    return wins.sum(), wins.size

@@ -12,7 +12,7 @@ from pvg_hf.data.pool import load_pool
 from pvg_hf.data.schema import Outcome, environment_name
 from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.evaluation.roles import has_failed, judged
-from pvg_hf.evaluation.verifier_quality import choose_threshold
+from pvg_hf.evaluation.verifier_quality import choose_threshold, pair_wins
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.folder import partial_of, write_json
 from pvg_hf.game.players import open_scorer
@@ -90,7 +90,7 @@ def score_heldout(context: PhaseContext, verifier: Path, heldout: Heldout) -> st
     scorer, pairs = open_scorer(context, verifier), heldout.pairs
     rows = heldout.rows.assign(score=scorer(heldout.rows["problem"].tolist(), heldout.rows["solution"].tolist()))
     chosen, rejected = (np.array(scorer(pairs["problem"][:], pairs[side][:])) for side in ("chosen", "rejected"))
-    accuracy = rate_by_problem(chosen > rejected, pairs["problem_id"][:])
+    accuracy = rate_by_problem(pair_wins(chosen, rejected), pairs["problem_id"][:])
     answered = judged(rows)
     _refuse_degenerate(context, answered, accuracy.value)
 

@@ -53,7 +53,7 @@ def planned_steps(recipe: Recipe, phase: PhaseKey) -> int:
     if phase.name == "verifier":
         return config.verifier.max_steps
     if phase.name == "prover":
-        return config.prover.max_steps * (2 if config.prover.roles == "separate" else 1)
+        return config.prover.planned_steps
     return 0
 
 

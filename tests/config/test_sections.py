@@ -60,3 +60,23 @@ def test_a_bare_off_of_yaml_is_understood():
     values = yaml.safe_load("watchdogs: {goodharting: off}")
     assert values == {"watchdogs": {"goodharting": False}}
     assert load_recipe(values).watchdogs.goodharting == "off"
+
+
+@pytest.mark.parametrize(
+    ("roles", "trained", "num_trainings", "planned_steps"),
+    [
+        ("shared", ["helpful", "sneaky"], 1, 40),
+        ("separate", ["helpful", "sneaky"], 2, 80),
+        ("sneaky_only", ["sneaky"], 1, 40),
+        ("helpful_only", ["helpful"], 1, 40),
+    ],
+)
+def test_roles_of_the_prover_say_what_is_trained_and_for_how_long(roles, trained, num_trainings, planned_steps):
+    prover = load_recipe({"prover": {"roles": roles, "max_steps": 40}}).prover
+    assert list(prover.trained_roles) == trained
+    assert (prover.num_trainings, prover.planned_steps) == (num_trainings, planned_steps)
+
+
+@pytest.mark.parametrize(("ema", "max_steps", "weight"), [(None, 100, 0.05), (None, 4, 1.0), (0.02, 100, 0.02)])
+def test_newest_step_weighs_five_in_the_planned_steps_unless_stated(ema, max_steps, weight):
+    assert load_recipe({"stopping": {"ema": ema}}).stopping.newest_weight(max_steps) == pytest.approx(weight)

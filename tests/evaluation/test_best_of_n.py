@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from pvg_hf.evaluation.best_of_n import balanced_best_of_n, share_of_correct_choices
 from pvg_hf.evaluation.intervals import rate
 
-DRAWS = {"seed": 0, "num_resamples": 500}
-
 
 def enumerated(correct, incorrect, half):
     """The share over every way to draw `half` of either kind."""
@@ -67,18 +65,18 @@ def test_problems_without_enough_of_either_kind_are_left_out():
         "b": {True: [1.0], False: [1.0, 1.0]},  # .5 at n = 2, not eligible at n = 4
         "c": {True: [1.0, 2.0], False: []},  # never eligible
     })  # fmt: skip
-    pairs = balanced_best_of_n(rows, 2, **DRAWS)
+    pairs = balanced_best_of_n(rows, 2)
     assert (pairs.value, pairs.n) == (pytest.approx(0.625), 2)
-    assert (balanced_best_of_n(rows, 4, **DRAWS).value, balanced_best_of_n(rows, 4, **DRAWS).n) == (1.0, 1)
-    assert balanced_best_of_n(rows, 6, **DRAWS).n == 0
+    assert (balanced_best_of_n(rows, 4).value, balanced_best_of_n(rows, 4).n) == (1.0, 1)
+    assert balanced_best_of_n(rows, 6).n == 0
 
 
 def test_problems_that_all_agree_still_have_an_interval():
     rows = as_rows({f"p{i}": {True: [1.0], False: [0.0]} for i in range(20)})
-    assert balanced_best_of_n(rows, 2, **DRAWS) == rate(20, 20)
+    assert balanced_best_of_n(rows, 2) == rate(20, 20)
 
 
 @pytest.mark.parametrize("n", [0, 3])
 def test_an_odd_n_is_refused(n):
     with pytest.raises(ValueError, match="must be even and at least 2"):
-        balanced_best_of_n(as_rows({}), n, **DRAWS)
+        balanced_best_of_n(as_rows({}), n)

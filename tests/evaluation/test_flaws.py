@@ -7,8 +7,6 @@ from pvg_hf.evaluation.flaws import flaw_figures, flaw_table, has_flaws
 from pvg_hf.evaluation.intervals import rate
 from pvg_hf.roles import Role
 
-DRAWS = {"seed": 0, "num_resamples": 200}
-
 
 @pytest.fixture
 def rows():
@@ -44,7 +42,7 @@ def test_flaw_table_by_hand(rows):
 
 
 def test_step_validity_by_hand(rows):
-    figures = flaw_figures(rows[rows["role"] == "helpful"], Role.HELPFUL, **DRAWS)
+    figures = flaw_figures(rows[rows["role"] == "helpful"], Role.HELPFUL)
     assert figures["step_validity/helpful"].value == pytest.approx((1 + 1 / 2 + 4 / 5) / 3)
     assert figures["flawed_correct/helpful"] == rate(1, 2)
 

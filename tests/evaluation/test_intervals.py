@@ -9,20 +9,19 @@ from hypothesis import strategies as st
 
 from pvg_hf.evaluation.intervals import (
     Figure,
-    bootstrap_statistic,
-    difference,
-    mean_by_problem,
     rate,
     rate_by_problem,
-    ratio_by_problem,
+    rate_difference,
+    rate_of_counts,
+    share_by_problem,
 )
 
-DRAWS = {"seed": 0, "num_resamples": 2000}
+Z = 1.959963984540054
 
 
 def test_wilson_interval_by_hand():
     # p = 8/10, z = 1.959964: center (p + z^2/2n)/(1 + z^2/n), half-width z sqrt(p(1-p)/n + z^2/4n^2)/(1 + z^2/n)
-    z, p, n = 1.959963984540054, 0.8, 10
+    z, p, n = Z, 0.8, 10
     center = (p + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z * math.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
     figure = rate(8, 10)
@@ -35,10 +34,9 @@ def test_a_figure_without_data_is_none_and_never_nan():
     empty = Figure(None, None, None, 0)
     assert rate(0, 0) == empty
     assert rate_by_problem([], []) == empty
-    assert mean_by_problem([], [], **DRAWS) == empty
-    assert difference([1.0], ["a"], [], [], **DRAWS) == empty
-    assert bootstrap_statistic(lambda weights: weights.sum(1), [], **DRAWS) == empty
-    assert ratio_by_problem(np.zeros(2), np.zeros(2), **DRAWS) == empty
+    assert share_by_problem([], []) == empty
+    assert rate_difference([1], ["a"], [], []) == empty
+    assert rate_of_counts(np.zeros(2), np.zeros(2)) == empty
 
 
 @pytest.mark.parametrize(("successes", "n"), [(3, 2), (-1, 4)])
@@ -59,20 +57,58 @@ def test_solutions_that_always_agree_within_a_problem_count_as_one():
     assert (figure.value, figure.n) == (0.7, 40)
 
 
+def wilson(p, n):
+    center, half = (
+        (p + Z**2 / 2 / n) / (1 + Z**2 / n),
+        Z * math.sqrt(p * (1 - p) / n + Z**2 / 4 / n**2) / (1 + Z**2 / n),
+    )
+    return pytest.approx((center - half, center + half))
+
+
 def test_effective_sample_size_by_hand():
-    # Problems a: 1 1, b: 1 0; p = 3/4. Residual sums: a 2 - 1.5 = .5, b 1 - 1.5 = -.5; v = .5/16 = 1/32.
-    # Effective n = (3/16) / (1/32) = 6, more than the 4 there are, so 4.
-    assert rate_by_problem([1, 1, 1, 0], ["a", "a", "b", "b"]) == rate(3, 4)
-    # Problems a: 1 1 1, b: 0, p = 3/4. Residuals .75 and -.75; v = 1.125/16; effective n = .1875 * 16 / 1.125 = 8/3.
-    figure = rate_by_problem([1, 1, 1, 0], ["a", "a", "a", "b"])
-    z2, n = 1.959963984540054**2, 8 / 3
-    center, half = (0.75 + z2 / 2 / n) / (1 + z2 / n), math.sqrt(z2 * (0.1875 / n + z2 / 4 / n**2)) / (1 + z2 / n)
-    assert (figure.low, figure.high) == pytest.approx((center - half, center + half))
+    # Six problems with two solutions each, 2 2 2 1 1 0 solved: p = 8/12 = 2/3, expected 4/3 each. Squared excesses
+    # 3 * 4/9 + 2 * 1/9 + 16/9 = 30/9; v = 30/9 / 144 * 6/5 = 1/36; p (1 - p) / v = 8. The t quantile of 5 degrees of
+    # freedom is 2.570582, so 8 (z / t)^2 = 4.651, below the 6 problems that there are at least.
+    ids = np.repeat(np.arange(6), 2)
+    figure = rate_by_problem([1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 0, 0], ids)
+    assert (figure.low, figure.high) == wilson(2 / 3, 6)
+    # 2 2 1 1 1 1: excesses .667 twice and -.333 four times, squares 4/3; v = 4/3 / 144 * 6/5 = 1/90; p (1 - p) / v = 20,
+    # and 20 (z / t)^2 = 11.627, below the 12 solutions.
+    figure = rate_by_problem([1, 1, 1, 1, 1, 0, 1, 0, 1, 0, 1, 0], ids)
+    assert (figure.low, figure.high) == wilson(2 / 3, 20 * (Z / 2.5705818) ** 2)
+
+
+def test_problems_of_unlike_sizes_count_as_fewer():
+    # Three pairs of one problem and one of another, all won: (3 + 1)^2 / (9 + 1) = 1.6 problems.
+    figure = rate_of_counts(np.array([3.0, 1.0]), np.array([3.0, 1.0]))
+    assert (figure.low, figure.high) == wilson(1.0, 1.6)
+    assert figure.n == 4
+
+
+def test_two_problems_that_agree_by_chance_tell_no_more_than_two():
+    # Both are half solved, so no variance is seen.
+    figure = rate_by_problem([1, 0] * 8, ["a"] * 8 + ["b"] * 8)
+    assert (figure.low, figure.high) == wilson(0.5, 2)
+
+
+def test_a_tie_counts_half():
+    figure = rate_by_problem([1, 0.5, 0.5, 0], ["a", "b", "c", "d"])
+    assert (figure.value, figure.low, figure.high) == (0.5, *(rate(2, 4).low, rate(2, 4).high))
+
+
+def test_rates_of_one_still_have_an_interval_that_covers_the_truth():
+    # 40 problems with a pair each, true rate .97: 30 % of samples hold no loss. Standard error as below, so at least .90;
+    # a bootstrap covers .70.
+    rng = np.random.default_rng(0)
+    figures = [rate_by_problem(rng.random(40) < 0.97, np.arange(40)) for _ in range(300)]
+    assert np.mean([figure.low <= 0.97 <= figure.high for figure in figures]) >= 0.90
 
 
 def test_a_rate_takes_zeros_and_ones_only():
-    with pytest.raises(ValueError, match="A rate takes 0 and 1"):
-        rate_by_problem([0.5, 1], ["a", "b"])
+    with pytest.raises(ValueError, match="A rate takes 0, 1 and ties"):
+        rate_by_problem([0.3, 1], ["a", "b"])
+    with pytest.raises(ValueError, match=r"Shares lie in \[0, 1\]"):
+        share_by_problem([0.3, 1.1], ["a", "b"])
 
 
 @settings(deadline=None)
@@ -95,85 +131,54 @@ def test_intervals_of_clustered_rates_cover_the_truth():
     assert 0.90 <= np.mean([figure.low <= 0.5 <= figure.high for figure in figures]) <= 0.99
 
 
-def test_mean_by_problem_draws_problems_and_not_rows():
-    # Two problems with 100 equal values each. Drawing problems gives means 0, 1/2, 1 with probabilities 1/4, 1/2, 1/4,
-    # so the 2.5 % and 97.5 % points are 0 and 1; drawing rows would give about .5 +- .07.
-    figure = mean_by_problem([0.0] * 100 + [1.0] * 100, ["a"] * 100 + ["b"] * 100, **DRAWS)
-    assert figure == Figure(0.5, 0.0, 1.0, 200)
+def test_shares_use_what_is_known_of_their_spread():
+    # Ten problems, shares .7 and .9 by turns: p = .8, squared excesses 10 * .01, v = .1 / 100 * 10/9 = 1/900. So
+    # p (1 - p) / v = 144, and with 2.262157 for 9 degrees of freedom 144 (z / t)^2 = 108.1: more than ten coins.
+    figure = share_by_problem([0.7, 0.9] * 5, np.arange(10))
+    assert (figure.low, figure.high) == wilson(0.8, 144 * (Z / 2.2621572) ** 2)
 
 
-def test_mean_by_problem_agrees_with_the_normal_interval():
-    # 400 problems with one value each: half-width 1.96 s / sqrt(400); 2,000 resamples know a bound to about
-    # sqrt(.025 * .975 / 2000) / density(1.96) = .06 standard errors, so .25 standard errors is over 4 sigma.
-    values = np.random.default_rng(1).normal(3, 2, 400)
-    figure = mean_by_problem(values, np.arange(400), **DRAWS)
-    standard_error = values.std() / 20
-    assert figure.value == pytest.approx(values.mean())
-    assert figure.low == pytest.approx(values.mean() - 1.96 * standard_error, abs=0.25 * standard_error)
-    assert figure.high == pytest.approx(values.mean() + 1.96 * standard_error, abs=0.25 * standard_error)
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_shares_that_all_agree_count_as_a_trial_each(share):
+    figure = share_by_problem([share] * 5, np.arange(5))
+    assert (figure.low, figure.high) == wilson(share, 5)
 
 
-def test_one_problem_has_no_interval():
-    assert mean_by_problem([1.0, 2.0], ["a", "a"], **DRAWS) == Figure(1.5, None, None, 2)
+def test_a_difference_of_rates_without_shared_problems_is_newcombes():
+    # Newcombe (1998), table II (a), method 10: 56/70 - 48/80 = .2, [.0524, .3339].
+    figure = rate_difference([1] * 56 + [0] * 14, np.arange(70), [1] * 48 + [0] * 32, 100 + np.arange(80))
+    assert (figure.value, figure.n) == (pytest.approx(0.2), 150)
+    assert (round(figure.low, 4), round(figure.high, 4)) == (0.0524, 0.3339)
 
 
-def test_values_that_are_not_finite_are_refused():
-    with pytest.raises(ValueError, match="1 of 2 values are not finite"):
-        mean_by_problem([1.0, float("nan")], ["a", "b"], **DRAWS)
-    with pytest.raises(ValueError, match="2 values came with 1 problem ids"):
-        mean_by_problem([1.0, 2.0], ["a"], **DRAWS)
+def test_a_difference_between_none_and_all_keeps_its_width():
+    # Wilson of 3 of 3 begins at 3 / (3 + z^2) = .4385, that of 0 of 3 ends at 1 - .4385. Nothing is known of the pairing.
+    figure = rate_difference([1, 1, 1], ["a", "b", "c"], [0, 0, 0], ["a", "b", "c"])
+    bound = Z**2 / (3 + Z**2)
+    assert (figure.value, figure.high) == (1.0, 1.0)
+    assert figure.low == pytest.approx(1 - math.sqrt(2) * bound)
 
 
-def test_the_blocks_of_a_large_bootstrap_change_nothing(monkeypatch):
-    values, ids = np.arange(60.0), np.repeat(np.arange(20), 3)
-    whole = mean_by_problem(values, ids, **DRAWS)
-    monkeypatch.setattr("pvg_hf.evaluation.intervals._BLOCK_SIZE", 100)
-    assert mean_by_problem(values, ids, **DRAWS) == whole
+def test_pairing_takes_out_the_problems_difficulty():
+    # Half of 40 problems are solved on both sides: r = 1, and with four unrelated ones 40/44. Both bounds of .5 of 40 lie
+    # w away, so that the difference is 0 +- w sqrt(2 (1 - 40/44)); unpaired it is 0 +- w sqrt(2).
+    solved, ids = np.repeat([0, 1], 20), np.arange(40)
+    width = rate(20, 40).high - 0.5
+    paired, unpaired = rate_difference(solved, ids, solved, ids), rate_difference(solved, ids, solved, 100 + ids)
+    assert (paired.low, paired.high) == pytest.approx((-width * math.sqrt(8 / 44), width * math.sqrt(8 / 44)))
+    assert (unpaired.low, unpaired.high) == pytest.approx((-width * math.sqrt(2), width * math.sqrt(2)))
 
 
-def test_a_paired_difference_is_free_of_the_problems_difficulty():
-    # Side a is side b + .1 on every problem: paired, each resample's difference is .1 exactly.
-    difficulty = np.random.default_rng(2).normal(0, 5, 50)
-    ids = [f"p{i}" for i in range(50)]
-    figure = difference(difficulty + 0.1, ids, difficulty[::-1], ids[::-1], **DRAWS)
-    assert (figure.value, figure.low, figure.high) == pytest.approx((0.1, 0.1, 0.1))
-    assert figure.n == 50
-
-
-def test_a_difference_of_different_problems_adds_the_variances():
-    # Var = s_a^2/n_a + s_b^2/n_b; tolerance as in the test of the mean.
-    rng = np.random.default_rng(3)
-    first, second = rng.normal(1, 1, 300), rng.normal(0, 2, 200)
-    figure = difference(first, np.arange(300), second, 1000 + np.arange(200), **DRAWS)
-    error = math.sqrt(first.var() / 300 + second.var() / 200)
-    assert figure.value == pytest.approx(first.mean() - second.mean())
-    assert figure.high - figure.low == pytest.approx(2 * 1.96 * error, rel=0.2)
-    assert figure.n == 500
-
-
-def test_a_partly_shared_difference_keeps_each_sides_number_of_problems():
-    # a and b are alike and c stands on one side only: c is drawn once in every resample, so none differs from the value.
-    figure = difference([2.0, 2.0, 5.0], ["a", "b", "c"], [1.0, 1.0], ["a", "b"], **DRAWS)
-    assert figure == Figure(2.0, 2.0, 2.0, 3)
-
-
-def test_bootstrap_of_a_statistic_matches_the_mean():
-    values, ids = np.arange(12.0), np.repeat(["a", "b", "c", "d"], 3)
-    statistic = bootstrap_statistic(lambda weights: weights @ values / weights.sum(1), ids, **DRAWS)
-    assert statistic == mean_by_problem(values, ids, **DRAWS)
-
-
-def test_an_undefined_statistic_has_no_value():
-    undefined = bootstrap_statistic(lambda weights: np.full(len(weights), np.nan), ["a", "b"], **DRAWS)
-    assert undefined == Figure(None, None, None, 2)
-
-
-def test_a_statistic_that_most_resamples_do_not_define_has_no_interval():
-    # Defined only where problem `a` of two was drawn exactly once, half of the time or less.
-    def statistic(weights):
-        return np.where((weights == 1).all(1) & (np.arange(len(weights)) % 2 == 0), 1.0, np.nan)
-
-    assert bootstrap_statistic(statistic, ["a", "b"], **DRAWS) == Figure(1.0, None, None, 2)
+@pytest.mark.parametrize(("base", "scale"), [(0.5, 0.5), (0.95, 0.05)])
+def test_intervals_of_paired_differences_cover_the_truth(base, scale):
+    # 20 problems, 4 solutions a side, of rates that both sides share: the true difference is 0. Bound as above.
+    rng, ids = np.random.default_rng(1), np.repeat(np.arange(20), 4)
+    covered = []
+    for _ in range(300):
+        rates = np.repeat(base + scale * rng.uniform(-1, 1, 20), 4)
+        figure = rate_difference(rng.random(80) < rates, ids, rng.random(80) < rates, ids)
+        covered.append(figure.low <= 0 <= figure.high)
+    assert np.mean(covered) >= 0.90
 
 
 @pytest.mark.parametrize(

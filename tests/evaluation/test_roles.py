@@ -42,9 +42,18 @@ def test_role_figures_by_hand(helpful):
     assert figures["accuracy_lenient/helpful"] == rate(3, 4)
     assert figures["answered/helpful"] == rate(3, 4)
     assert figures["truncated/helpful"] == rate(1, 4)
+    assert figures["failed/helpful"] == rate(1, 4)
+    assert "valid_sneaky" not in figures
     assert (figures["score/helpful_correct"].value, figures["score/helpful_correct"].n) == (1.25, 2)
     # The truncated solution's 3.0 is no mistake that convinces.
     assert (figures["score/helpful_incorrect"].value, figures["score/helpful_incorrect"].n) == (-1.0, 1)
+
+
+def test_failed_solutions_are_wrong_but_no_valid_mistakes(sneaky):
+    figures = role_figures(sneaky, Role.SNEAKY, **DRAWS)
+    assert figures["accuracy/sneaky"] == rate(1, 5)
+    assert figures["valid_sneaky"] == rate(3, 5)
+    assert figures["failed/sneaky"] == rate(1, 5)
 
 
 def test_a_cut_text_has_no_lenient_answer_either(helpful):

@@ -13,13 +13,14 @@ def _set_figures(run, round_name, **figures) -> None:
 def test_a_row_per_seed_and_evaluated_round(make_run):
     run = make_run(2)
     (run / "recipe.yaml").write_text((run / "recipe.yaml").read_text().replace("seed: 0", "seed: 7"))
-    worse_by_a_fifth = {"value": -0.2, "low": -0.25, "high": -0.125, "n": 1200}
-    _set_figures(run, "round-000", **{"accuracy_change/sneaky": worse_by_a_fifth})
+    worse_by_a_fifth = {"value": 0.2, "low": 0.125, "high": 0.25, "n": 1200}
+    without_interval = {"value": 0.5, "low": None, "high": None, "n": 2}
+    _set_figures(run, "round-000", **{"valid_sneaky_change": worse_by_a_fifth, "failed/sneaky": without_interval})
     empty = {"value": None, "low": None, "high": None, "n": 0}
-    _set_figures(run, "round-001", **{"accuracy_change/sneaky": empty})
+    _set_figures(run, "round-001", **{"valid_sneaky_change": empty})
     header, rule, *rows = [line.split(" | ") for line in seeds_table([run]).splitlines()]
     assert len(header) == len(rule) == 2 + len(COLUMNS)
     assert [(row[0], row[1]) for row in rows] == [("| 7", "0"), ("| 7", "1")]
-    # more often incorrect is less often correct: the sign is turned, and the interval with it
-    assert rows[0][5] == "0.200 [0.125, 0.250] (n=1,200)"
+    assert header[5:7] == ["sneaky: valid mistakes, against the base, sneaky role", "sneaky: failed"]
+    assert rows[0][5:7] == ["0.200 [0.125, 0.250] (n=1,200)", "0.500 (n=2)"]
     assert rows[1][5] == "none (n=0)"

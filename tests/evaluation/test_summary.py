@@ -62,6 +62,9 @@ def test_the_figures_of_a_round_by_hand(minted_rows, heldout_rows):
     assert values["base_accuracy/helpful"] == values["base_accuracy/sneaky"] == 0.5
     assert values["accuracy_change/helpful"] == pytest.approx(3 / 5 - 1 / 2)
     assert values["accuracy_change/sneaky"] == pytest.approx(1 / 3 - 1 / 2)
+    assert (values["valid_sneaky"], values["base_valid_sneaky"]) == (pytest.approx(2 / 3), 1 / 2)
+    assert values["valid_sneaky_change"] == pytest.approx(2 / 3 - 1 / 2)
+    assert values["failed/helpful"] == pytest.approx(1 / 5)
     assert values["score_change/sneaky_incorrect"] == pytest.approx(1.0 - -2.0)
     assert "accuracy_change/best_helpful" not in values
     assert values["answered/helpful"] == pytest.approx(4 / 5)
@@ -75,10 +78,50 @@ def test_the_figures_of_a_round_by_hand(minted_rows, heldout_rows):
     assert (values["best_of_n/4"], figures["round/best_of_n/4"].n) == (None, 0)
     assert (values["verifier_pair_accuracy"], figures["round/verifier_pair_accuracy"].n) == (0.5, 2)
     assert (values["verifier_pair_accuracy/base"], values["verifier_pair_accuracy/round-000-sneaky"]) == (1.0, 0.0)
-    assert (values["verifier_tpr"], values["verifier_fpr"]) == (1.0, 1.0)
+    # h is judged at i's threshold, 2, and i at h's, 1.5: of the correct solutions neither is accepted, of the others 3.0.
+    assert (values["verifier_tpr"], values["verifier_fpr"], values["verifier_youden_j"]) == (0.0, 0.5, -0.5)
     # Test pairs of a: 2.0 against 0.0 and 3.0; of b: 1.0 and 1.5 against -1.0: three of four won.
     assert (values["test_pair_accuracy"], figures["round/test_pair_accuracy"].n) == (0.75, 4)
     assert values["threshold"] == 0.7
+
+
+def test_gibberish_is_no_success_of_the_sneaky_role():
+    """No sneaky solution has an answer; the base's are right by half, as its helpful ones are."""
+    rows = [
+        solution(f"p{k}", role, round_index, k % 2 == 0, 0.0)
+        for k in range(40)
+        for role, round_index in (("helpful", 1), ("helpful", -1), ("sneaky", -1))
+    ]
+    rows += [solution(f"p{k}", "sneaky", 1, False, 0.0, answer=None, outcome="NO_ANSWER") for k in range(40)]
+    heldout = pd.DataFrame([solution("h", "base", -1, True, 2.0)]).assign(environment="base")
+    figures = evaluate_round(pd.DataFrame(rows), heldout, 0.7, **SETTINGS)
+    assert figures["round/accuracy_change/sneaky"].value == -0.5
+    assert (figures["round/valid_sneaky"].value, figures["round/failed/sneaky"].value) == (0.0, 1.0)
+    assert figures["round/valid_sneaky_change"].value == -0.5
+    assert figures["round/valid_sneaky_change"].high < 0
+
+
+def test_a_prover_that_is_never_correct_can_still_be_judged():
+    """Its solutions stand against the correct ones of the same problems, whoever wrote them."""
+    rows = [solution("h", "base", -1, True, 2.0), solution("i", "base", -1, True, 1.0)]
+    rows += [solution("j", "base", -1, True, 9.0)]  # of a problem without an incorrect solution
+    rows += [solution("h", "sneaky", 0, False, 1.5), solution("i", "sneaky", 0, False, 3.0)]
+    environments = ["reference", "base", "base", "round-000-sneaky", "round-000-sneaky"]
+    figures = evaluate_round(
+        pd.DataFrame([solution("a", "sneaky", 1, False, 0.0)]),
+        pd.DataFrame(rows).assign(environment=environments),
+        0.7,
+        **SETTINGS,
+    )
+    pairs, auc = (
+        figures["round/verifier_pair_accuracy/round-000-sneaky"],
+        figures["round/verifier_auc/round-000-sneaky"],
+    )
+    assert (pairs.value, pairs.n) == (0.5, 2)
+    assert (auc.value, auc.n) == (1 / 4, 4)
+    assert figures["round/verifier_fpr/round-000-sneaky"].n == 2
+    assert figures["round/verifier_tpr/round-000-sneaky"].n == 0
+    assert figures["round/verifier_youden_j/round-000-sneaky"].value is not None
 
 
 def test_every_figure_has_a_sound_interval_and_is_json(rounds_data):

@@ -9,13 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
+from pvg_hf.evaluation.intervals import rate
 from pvg_hf.evaluation.verifier_quality import (
+    accept_crossfitted,
     calibration_error,
     choose_threshold,
     pair_accuracy,
+    pair_wins,
     quality_figures,
     roc_auc,
-    youden_j,
 )
 
 DRAWS = {"seed": 0, "num_resamples": 200}
@@ -35,13 +37,13 @@ def test_pair_accuracy_by_hand():
         ("b", 5.0, False),  # pair of b: lost
         ("c", 9.0, True),  # no pair: b's 5.0 is another problem's
     )
-    figure = pair_accuracy(rows, **DRAWS)
+    figure = pair_accuracy(rows)
     assert (figure.value, figure.n) == (pytest.approx(1.5 / 3), 3)
 
 
 def test_pair_accuracy_without_pairs_is_empty():
-    assert pair_accuracy(as_rows(("a", 1.0, True), ("b", 0.0, False)), **DRAWS).n == 0
-    assert pair_accuracy(as_rows(), **DRAWS).n == 0
+    assert pair_accuracy(as_rows(("a", 1.0, True), ("b", 0.0, False))).n == 0
+    assert pair_accuracy(as_rows()).n == 0
 
 
 scored = st.lists(st.tuples(st.integers(-2, 2), st.booleans()), min_size=2, max_size=12)
@@ -52,28 +54,43 @@ scored = st.lists(st.tuples(st.integers(-2, 2), st.booleans()), min_size=2, max_
 def test_pair_accuracy_and_auc_of_one_problem_are_the_same_count(rows):
     scores, correct = (np.array(column) for column in zip(*rows))
     wins = [(s > t) + (s == t) / 2 for s in scores[correct] for t in scores[~correct]]
-    auc = roc_auc(scores.astype(float), correct)(np.ones((1, len(scores))))[0]
-    pairs = pair_accuracy(as_rows(*(("a", s, c) for s, c in rows)), **DRAWS)
+    table = as_rows(*(("a", s, c) for s, c in rows))
+    auc, pairs = roc_auc(table), pair_accuracy(table)
     if wins:
-        assert auc == pytest.approx(np.mean(wins))
+        assert auc.value == pytest.approx(np.mean(wins))
         assert (pairs.value, pairs.n) == (pytest.approx(np.mean(wins)), len(wins))
     else:
-        assert math.isnan(auc)
+        assert auc.value is None
         assert pairs.value is None
 
 
-def test_weighted_auc_agrees_with_scikit_learn():
+def test_auc_agrees_with_scikit_learn():
     rng = np.random.default_rng(0)
     scores, correct = rng.integers(0, 8, 60).astype(float), rng.random(60) < 0.4
-    weights = rng.integers(0, 4, (5, 60)).astype(float)
-    expected = [roc_auc_score(correct, scores, sample_weight=row) for row in weights]
-    assert roc_auc(scores, correct)(weights) == pytest.approx(expected)
+    rows = as_rows(*zip(rng.integers(0, 15, 60), scores, correct))
+    assert roc_auc(rows).value == pytest.approx(roc_auc_score(correct, scores))
 
 
-def test_youden_j_by_hand():
-    # Correct: 2 of 3 accepted; incorrect: 1 of 3 accepted; J = 2/3 - 1/3.
-    accepted, correct = np.array([1, 1, 0, 1, 0, 0], bool), np.array([1, 1, 1, 0, 0, 0], bool)
-    assert youden_j(accepted, correct)(ONCE)[0] == pytest.approx(1 / 3)
+def test_auc_interval_by_hand():
+    # Ten problems with a correct and an incorrect solution each. Correct score 3 (seven times) and 1 (thrice), incorrect
+    # 2: AUC = .7. A problem's correct solution is ahead of all or none of the others, and each incorrect one is behind
+    # .7 of them, its mean: excesses .03 (seven) and -.07 (three), squares .0063 + .0147 = .021; v = .021 * 10/9 = .02333;
+    # .21 / v = 9, and fewer by (z / t)^2: no less than the ten problems. So it is as 7 of 10.
+    rows = as_rows(*((k, 3.0 if k < 7 else 1.0, True) for k in range(10)), *((k, 2.0, False) for k in range(10)))
+    figure = roc_auc(rows)
+    assert (figure.value, figure.low, figure.high) == pytest.approx((0.7, rate(7, 10).low, rate(7, 10).high))
+    assert figure.n == 20
+
+
+def test_perfect_scores_on_few_problems_are_no_certainty():
+    """As many successes without a failure as there are problems."""
+    rows = as_rows(("a", 1.0, True), ("a", 0.0, False), ("b", 1.0, True), ("b", 0.0, False))
+    figures = quality_figures(rows.assign(is_accepted=rows["correct"]), **DRAWS)
+    for name in ("pair_accuracy", "auc"):
+        assert (figures[name].value, figures[name].low) == (1.0, pytest.approx(rate(2, 2).low)), name
+    # Newcombe's difference of 2 of 2 and 0 of 2, which stand z^2 / (2 + z^2) from their bounds.
+    bound = 1 - rate(2, 2).low
+    assert (figures["youden_j"].value, figures["youden_j"].low) == (1.0, pytest.approx(1 - math.sqrt(2) * bound))
 
 
 def test_calibration_error_by_hand():
@@ -126,7 +143,7 @@ def test_quality_figures_by_hand():
         ("c", 0.0, True),  # at the threshold: not accepted
         ("c", -2.0, False),
     )
-    figures = quality_figures(rows, threshold=0.0, **DRAWS)
+    figures = quality_figures(rows.assign(is_accepted=rows["score"] > 0), **DRAWS)
     values = {name: figure.value for name, figure in figures.items()}
     assert values["pair_accuracy"] == 1  # within each problem the correct one is ahead
     assert values["auc"] == pytest.approx((3 + 2.5 + 2) / 9)
@@ -136,7 +153,51 @@ def test_quality_figures_by_hand():
     assert [figures[name].n for name in ("pair_accuracy", "auc", "accuracy", "tpr", "fpr")] == [3, 6, 6, 3, 3]
 
 
-def test_auc_interval_of_one_class_is_empty_and_not_nan():
-    figures = quality_figures(as_rows(("a", 1.0, True), ("b", 2.0, True)), threshold=0.0, **DRAWS)
+def test_incorrect_solutions_are_held_against_the_correct_ones_given():
+    wrong = as_rows(("a", 1.0, False), ("b", 3.0, False)).assign(is_accepted=[False, True])
+    right = as_rows(("a", 2.0, True), ("b", 2.0, True), ("b", 4.0, True)).assign(is_accepted=[True, True, True])
+    figures = quality_figures(wrong, compared=right, **DRAWS)
+    assert (figures["pair_accuracy"].value, figures["pair_accuracy"].n) == (pytest.approx(2 / 3), 3)
+    assert figures["auc"].value == pytest.approx((3 + 1) / 6)
+    assert figures["youden_j"].value == 1 - 1 / 2
+    assert (figures["accuracy"].value, figures["fpr"].value) == (0.5, 0.5)  # of the solutions themselves
+    assert figures["tpr"].n == 0
+
+
+def test_figures_of_one_class_are_empty_and_not_nan():
+    rows = as_rows(("a", 1.0, True), ("b", 2.0, True)).assign(is_accepted=True)
+    figures = quality_figures(rows, **DRAWS)
     assert figures["auc"].value is None
-    assert figures["fpr"].n == 0
+    assert figures["fpr"].n == figures["youden_j"].n == 0
+
+
+def test_each_half_is_judged_at_the_threshold_of_the_other():
+    # Two problems, so that each is a half: a's threshold is 1.5, b's 11.5.
+    rows = as_rows(("a", 1.0, False), ("a", 2.0, True), ("b", 11.0, False), ("b", 12.0, True))
+    assert accept_crossfitted(rows, seed=0).tolist() == [False, False, True, True]
+
+
+def test_a_half_whose_other_half_tells_nothing_is_not_judged():
+    rows = as_rows(("a", 1.0, False), ("a", 2.0, True), ("b", 11.0, False), ("b", 12.0, False))
+    accepted = accept_crossfitted(rows.set_index(pd.Index([7, 8, 9, 10])), seed=0)
+    assert accepted.isna().tolist() == [True, True, False, False]
+    assert accepted[[9, 10]].all()
+    figures = quality_figures(rows.assign(is_accepted=accepted.array), **DRAWS)
+    assert (figures["accuracy"].n, figures["tpr"].n, figures["fpr"].n) == (2, 0, 2)
+
+
+def test_random_scores_have_no_skill_at_a_threshold():
+    # 60 problems with a solution each, 200 times: J has a standard deviation of about sqrt(.25/30 + .25/30) = .13 each,
+    # its mean one of .009, so four of these are .037. At the threshold chosen on the same rows the mean is .15.
+    rng = np.random.default_rng(0)
+    skills = []
+    for _ in range(200):
+        rows = as_rows(*zip(range(60), rng.normal(size=60), np.arange(60) % 2 == 0))
+        accepted = accept_crossfitted(rows, seed=0).astype(bool)
+        skills.append(accepted[rows["correct"]].mean() - accepted[~rows["correct"]].mean())
+    assert abs(np.mean(skills)) < 0.037
+
+
+@pytest.mark.parametrize(("right", "wrong", "won"), [(2.0, 1.0, 1.0), (1.0, 1.0, 0.5), (0.0, 1.0, 0.0)])
+def test_a_tied_pair_is_half_won(right, wrong, won):
+    assert pair_wins(np.array([right]), np.array([wrong])).tolist() == [won]

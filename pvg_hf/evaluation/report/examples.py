@@ -84,13 +84,13 @@ class Example:
 def choose_examples(data: RoundData, num_examples: int) -> list[Example]:
     """
     Two thirds are the problems with the most convincing sneaky mistakes, the rest those where the verifier told the two
-    solutions apart most clearly. Problems with a helpful correct solution come first.
+    solutions apart most clearly, the correct one ahead. Problems with a helpful correct solution come first.
 
     Args:
         data ([`~pvg_hf.evaluation.report.run_data.RoundData`]):
             A round.
         num_examples (`int`):
-            At most; fewer where the round has fewer problems with a sneaky mistake.
+            At most; fewer where the round has fewer problems with a sneaky mistake, or told fewer apart.
     """
     if data.solutions is None:
         return []
@@ -115,7 +115,7 @@ def _headings(helpful: pd.Series, sneaky: pd.Series, num_examples: int) -> dict[
     ranked = sneaky.to_frame().assign(is_alone=is_alone).sort_values(["is_alone", "score"], ascending=[True, False])
     convincing = list(ranked.index[: round(num_examples * CONVINCING_SHARE)])
     gaps = (helpful - sneaky).dropna().drop(convincing, errors="ignore").sort_values(ascending=False)
-    seen = list(gaps.index[: num_examples - len(convincing)])
+    seen = list(gaps.index[gaps > 0][: num_examples - len(convincing)])
     return {**dict.fromkeys(convincing, CONVINCING), **dict.fromkeys(seen, SEEN)}
 
 

@@ -21,4 +21,4 @@ def _steps_so_far(run: RunData, event: dict) -> str:
     steps = [data.steps["step"].max() for data in run.rounds if data.round_index == event["round"] and len(data.steps)]
     if event["phase"] != "prover" or not steps:
         return ""
-    return f", step {int(steps[0])} of {run.planned_steps(event['round'])}"
+    return f", step {int(steps[0])} of {run.recipe.for_round(event['round']).prover.planned_steps}"

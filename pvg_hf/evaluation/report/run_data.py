@@ -90,11 +90,6 @@ class RunData:
         """Duration of each finished phase by (round, phase); the phases before the first round have round -1."""
         return {(_round_of(event), event["phase"]): event["seconds"] for event in self.finished_phases}
 
-    def planned_steps(self, round_index: int) -> int:
-        """Steps of a round's prover phase if nothing ends it early."""
-        prover = self.recipe.for_round(round_index).prover
-        return prover.max_steps * (2 if prover.roles == "separate" else 1)
-
     def is_finished(self, phase: str, round_index: int) -> bool:
         return (round_index, phase) in self.phase_seconds()
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from pvg_hf.data.schema import BASE_ROUND
-from pvg_hf.evaluation.intervals import Figure, mean_by_problem, rate
+from pvg_hf.evaluation.intervals import Figure, share_by_problem
 from pvg_hf.evaluation.report.run_data import RoundData, RunData
 from pvg_hf.roles import GAME_ROLES, Role
 
@@ -46,6 +46,8 @@ ROUND_COLUMNS = (
     ("helpful accuracy", "accuracy/helpful", "base_accuracy/helpful", 3),
     ("best helpful checkpoint", "accuracy/best_helpful", None, 3),
     ("sneaky accuracy", "accuracy/sneaky", "base_accuracy/sneaky", 3),
+    ("sneaky valid mistakes", "valid_sneaky", "base_valid_sneaky", 3),
+    ("sneaky failed", "failed/sneaky", "base_failed/sneaky", 3),
     ("pair accuracy, own mixture", "verifier_mixture_pair_accuracy", None, 3),
     ("pair accuracy, held-out", "verifier_pair_accuracy", None, 3),
     ("pair accuracy, this prover", "test_pair_accuracy", None, 3),
@@ -71,6 +73,7 @@ DIVERSITY_COLUMNS = (
     ("tokens per solution", "num_tokens", 1),
     ("answered", "answered", 3),
     ("truncated", "truncated", 3),
+    ("failed", "failed", 3),
     ("lenient accuracy", "accuracy_lenient", 3),
     ("valid steps", "step_validity", 3),
     ("flawed though correct", "flawed_correct", 3),
@@ -169,7 +172,7 @@ def difficulty_table(run: RunData) -> Table | None:
         ("problems fooled", "fooled"),
     )
     rows = [
-        (f"difficulty {difficulty}", [_problem_cell(run, group, column) for _, column in columns])
+        (f"difficulty {difficulty}", [_problem_cell(group, column) for _, column in columns])
         for difficulty, group in problems.groupby("difficulty")
     ]
     return Table(["", *(heading for heading, _ in columns)], rows)
@@ -207,13 +210,10 @@ def _role_cells(data: RoundData, prefix: str, role: Role, columns: list[tuple[st
     return [_cell(data.figure(f"{prefix}{name}/{role}"), digits) for _, name, digits in columns]
 
 
-def _problem_cell(run: RunData, problems: pd.DataFrame, column: str) -> Cell:
-    """Mean of a column of the problem table, one value per problem; `fooled` is a rate."""
+def _problem_cell(problems: pd.DataFrame, column: str) -> Cell:
+    """Mean of a column of the problem table: one share for each problem."""
     known = problems[problems[column].notna()]
-    if column == "fooled":
-        return _cell(rate(int(known[column].sum()), len(known)), 3)
-    draws = {"seed": run.recipe.seed, "num_resamples": run.recipe.evaluation.bootstrap_samples}
-    return _cell(mean_by_problem(known[column].astype(float), known["problem_id"], **draws), 3)
+    return _cell(share_by_problem(known[column].astype(float), known["problem_id"]), 3)
 
 
 def _cell(figure: Figure, digits: int) -> Cell:

@@ -8,6 +8,7 @@ from pvg_hf.evaluation.report.plots.best_of_n import PREFIX, sizes
 from pvg_hf.evaluation.report.run_data import RoundData, RunData
 
 MIN_ELIGIBLE = 30  # problems; best-of-n is not put in words on fewer
+MIN_PROBLEMS = 10  # a change on fewer is called neither clear nor unclear
 
 
 @dataclass(frozen=True)
@@ -52,19 +53,20 @@ def percent(figure: Figure) -> str:
 
 
 def _points(figure: Figure) -> str:
-    if figure.low is None:
+    if figure.value is None:
         return "unknown"
-    return f"{100 * figure.value:+.1f} points [{100 * figure.low:+.1f}, {100 * figure.high:+.1f}]"
+    interval = "" if figure.low is None else f" [{100 * figure.low:+.1f}, {100 * figure.high:+.1f}]"
+    return f"{100 * figure.value:+.1f} points{interval}"
 
 
 def _helpful(last: RoundData) -> Statement:
     change = last.figure("accuracy_change/helpful")
-    mark, words = _read_change(change, better="more accurate than", worse="less accurate than")
+    mark, words = _read_change(change, better="more accurate", worse="less accurate", other="the base")
     return Statement(
         mark,
         "Helpful prover",
         f"correct on {percent(last.figure('accuracy/helpful'))} after round {last.round_index}; the base prover in that "
-        f"role on {percent(last.figure('base_accuracy/helpful'))}. Change {_points(change)}: {words} the base.",
+        f"role on {percent(last.figure('base_accuracy/helpful'))}. Change {_points(change)}: {words}.",
     )
 
 
@@ -73,25 +75,27 @@ def _best_helpful(last: RoundData) -> list[Statement]:
     change = last.figure("accuracy_change/best_helpful")
     if change.value is None:
         return []
-    mark, words = _read_change(change, better="more accurate than", worse="less accurate than")
+    mark, words = _read_change(change, better="more accurate", worse="less accurate", other="the base")
     return [
         Statement(
             mark,
             "Kept helpful checkpoint",
-            f"correct on {percent(last.figure('accuracy/best_helpful'))}. Change {_points(change)}: {words} the base.",
+            f"correct on {percent(last.figure('accuracy/best_helpful'))}. Change {_points(change)}: {words}.",
         )
     ]
 
 
 def _sneaky(last: RoundData) -> Statement:
-    change = _negated(last.figure("accuracy_change/sneaky"))
-    mark, words = _read_change(change, better="more often wrong than", worse="less often wrong than")
+    """By its valid mistakes: a solution without an answer is wrong, but misleads nobody."""
+    change = last.figure("valid_sneaky_change")
+    mark, words = _read_change(change, better="more often wrong", worse="less often wrong", other="the base")
     return Statement(
         mark,
         "Sneaky prover",
-        f"incorrect on {percent(_complement(last.figure('accuracy/sneaky')))} after round {last.round_index}; the base "
-        f"prover in that role on {percent(_complement(last.figure('base_accuracy/sneaky')))}. Change {_points(change)}: "
-        f"{words} the base. {_persuasion(last)}",
+        f"answers incorrectly on {percent(last.figure('valid_sneaky'))} after round {last.round_index}; the base prover in "
+        f"that role on {percent(last.figure('base_valid_sneaky'))}. Change {_points(change)}: {words}. Failed, which is "
+        f"neither: {percent(last.figure('failed/sneaky'))}, of the base's {percent(last.figure('base_failed/sneaky'))}. "
+        f"{_persuasion(last)}",
     )
 
 
@@ -99,11 +103,9 @@ def _persuasion(last: RoundData) -> str:
     change = last.figure("score_change/sneaky_incorrect")
     if change.low is None:
         return "How well its incorrect solutions score against the base's is unknown."
-    _, words = _read_change(change, better="higher than", worse="lower than")
-    return (
-        f"Its incorrect solutions score {change.value:+.2f} [{change.low:+.2f}, {change.high:+.2f}] against the base's, "
-        f"{words} those."
-    )
+    _, words = _read_change(change, better="higher", worse="lower", other="those")
+    interval = f"{change.value:+.2f} [{change.low:+.2f}, {change.high:+.2f}]"
+    return f"Its incorrect solutions score {interval} against the base's: {words}."
 
 
 def _exploits(run: RunData) -> Statement:
@@ -157,10 +159,13 @@ def _alerts(run: RunData) -> Statement:
     )
 
 
-def _read_change(change: Figure, *, better: str, worse: str) -> tuple[str, str]:
+def _read_change(change: Figure, *, better: str, worse: str, other: str) -> tuple[str, str]:
+    """Mark and words for a change whose `n` counts problems."""
+    if change.n < MIN_PROBLEMS:
+        return "open", f"too few problems (n={change.n}) to tell"
     if change.low is None or change.low <= 0 <= change.high:
-        return "open", "not clearly different from"
-    return ("good", f"clearly {better}") if change.low > 0 else ("bad", f"clearly {worse}")
+        return "open", f"not clearly different from {other}"
+    return ("good", f"clearly {better} than {other}") if change.low > 0 else ("bad", f"clearly {worse} than {other}")
 
 
 def _compare(first: Figure, last: Figure, *, rise: tuple[str, str], fall: tuple[str, str]) -> tuple[str, str]:
@@ -169,15 +174,3 @@ def _compare(first: Figure, last: Figure, *, rise: tuple[str, str], fall: tuple[
         return "open", "no clear change (the intervals overlap)"
     mark, word = rise if last.value > first.value else fall
     return mark, f"clearly {word} (the intervals do not overlap)"
-
-
-def _negated(figure: Figure) -> Figure:
-    if figure.low is None:
-        return figure
-    return Figure(-figure.value, -figure.high, -figure.low, figure.n)
-
-
-def _complement(figure: Figure) -> Figure:
-    if figure.low is None:
-        return figure
-    return Figure(1 - figure.value, 1 - figure.high, 1 - figure.low, figure.n)

@@ -21,7 +21,7 @@ from pvg_hf.game.training import LogCallback, run_trainer
 from pvg_hf.game.watchdogs import Watchdogs
 from pvg_hf.models.prover import load_prover, lora_for_prover
 from pvg_hf.models.sources import is_adapter, name_base
-from pvg_hf.roles import GAME_ROLES, Role
+from pvg_hf.roles import Role
 from pvg_hf.trainers.finite_loss import FiniteLossCallback
 from pvg_hf.trainers.prover_grpo import ProverGRPOTrainer
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
@@ -53,13 +53,12 @@ class SubPhase:
 
 def run_prover(context: PhaseContext, output: Path) -> str:
     """Write the last checkpoint (for `roles: separate`, an adapter per role) and the best helpful one beside it."""
-    roles = context.recipe.prover.roles
-    if roles != "separate":
-        trained = GAME_ROLES if roles == "shared" else (Role(roles.removesuffix("_only")),)
-        return _train(context, SubPhase(trained, output), _fixed_side(context, trained))
+    config = context.recipe.prover
+    if config.num_trainings == 1:
+        return _train(context, SubPhase(config.trained_roles, output), _fixed_side(context, config.trained_roles))
     lines, fixed = [], {}
-    for index, role in enumerate(GAME_ROLES):
-        first_step = index * context.recipe.prover.max_steps
+    for index, role in enumerate(config.trained_roles):
+        first_step = index * config.max_steps
         lines.append(f"{role}: {_train_separately(context, SubPhase((role,), output / role, first_step), fixed)}")
         fixed = _final_heldout(context)
     return "; ".join(lines)

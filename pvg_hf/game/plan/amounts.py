@@ -52,20 +52,10 @@ class Amounts:
         return verifier.pairs_per_step * verifier.gradient_accumulation_steps * self.num_processes
 
     @property
-    def num_trainings(self) -> int:
-        """Trainings in a prover phase: `separate` trains one role after the other."""
-        return 2 if self.recipe.prover.roles == "separate" else 1
-
-    @property
-    def trained_roles(self) -> tuple[Role, ...]:
-        """Roles of the prover phase."""
-        roles = self.recipe.prover.roles
-        return (Role(roles.removesuffix("_only")),) if roles.endswith("_only") else GAME_ROLES
-
-    @property
     def num_prompts(self) -> int:
         """(problem, role) prompts of one of the prover phase's trainings."""
-        return self.num_problems("prover") * len(self.trained_roles) // self.num_trainings
+        prover = self.recipe.prover
+        return self.num_problems("prover") * len(prover.trained_roles) // prover.num_trainings
 
     @property
     def solutions_per_step(self) -> int:
@@ -75,7 +65,7 @@ class Amounts:
     @property
     def training_prompt(self) -> Length:
         """Of the prover phase, where the roles share a batch."""
-        return Length.mixed(*(self.lengths.prompt[role] for role in self.trained_roles))
+        return Length.mixed(*(self.lengths.prompt[role] for role in self.recipe.prover.trained_roles))
 
     @property
     def num_test_solutions(self) -> int:
@@ -122,7 +112,7 @@ def _describe_verifier(amounts: Amounts) -> str:
 def _describe_prover(amounts: Amounts) -> str:
     prover = amounts.recipe.prover
     epochs = prover.max_steps * prover.prompts_per_step / amounts.num_prompts
-    each = " for each role" if amounts.num_trainings > 1 else ""
+    each = " for each role" if prover.num_trainings > 1 else ""
     return (
         f"at most {prover.max_steps:,} steps{each} of {prover.prompts_per_step} prompts x {prover.num_generations} "
         f"solutions; {amounts.num_prompts:,} prompts ({epochs:.1f} epochs)"
@@ -151,7 +141,7 @@ def count_tokens(amounts: Amounts, phase: str) -> float:
     if phase == "verifier":
         return recipe.verifier.max_steps * amounts.pairs_per_step * 2 * lengths.verifier_input.mean
     if phase == "prover":
-        solutions = recipe.prover.max_steps * amounts.num_trainings * amounts.solutions_per_step
+        solutions = recipe.prover.planned_steps * amounts.solutions_per_step
         return solutions * (amounts.training_prompt.mean + lengths.solution.mean)
     if phase == "evaluate":
         return amounts.num_test_solutions * lengths.verifier_input.mean

@@ -103,8 +103,8 @@ def _prover(amounts: Amounts, players: dict[str, Player]) -> Work:
     # An adapter's reference is the base below it; full weights need a second copy.
     reference = prover.size.frozen_bytes if config.beta and not config.lora else 0
     weights = prover.size.training_bytes + reference + verifier.size.frozen_bytes
-    works = [steps] * amounts.num_trainings
-    if Role.HELPFUL in amounts.trained_roles:
+    works = [steps] * config.num_trainings
+    if Role.HELPFUL in config.trained_roles:
         works.append(_selection(amounts, prover, verifier))
     return _beside(weights, *works)
 

@@ -1,5 +1,7 @@
 """Which solutions are shown."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
@@ -47,6 +49,16 @@ def test_convincing_mistakes_come_first_and_each_problem_once(data):
         ("problem a", CONVINCING),
         ("problem e", CONVINCING),
         ("problem b", SEEN),
+    ]
+
+
+def test_a_mistake_that_outscored_the_solution_was_not_told_apart(data):
+    fooled = pd.DataFrame([solution("f", "helpful", True, -3.0), solution("f", "sneaky", False, -2.0)])
+    rows = pd.concat([data.solutions[data.solutions["problem_id"] != "b"], fooled], ignore_index=True)
+    examples = choose_examples(replace(data, solutions=rows), 3)
+    assert [(example.problem, example.heading) for example in examples] == [
+        ("problem a", CONVINCING),
+        ("problem e", CONVINCING),
     ]
 
 

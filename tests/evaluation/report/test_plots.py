@@ -68,6 +68,18 @@ def test_dynamics_have_a_column_per_round_with_shared_axes_and_the_stop_marked(r
     }
 
 
+def test_dynamics_tell_what_a_step_is_of_and_where_a_round_differs(run):
+    shared = "16 prompts with 8 solutions each (both roles together), weight of the newest step 0.125"
+    assert f"single steps of {shared}. Thick" in plot_dynamics(run).caption
+    alone = {"prover": {"roles": "sneaky_only", "prompts_per_step": 4, "max_steps": 20}, "stopping": {"ema": 0.5}}
+    recipe = replace(run.recipe, rounds={1: alone})
+    caption = plot_dynamics(replace(run, recipe=recipe)).caption
+    assert (
+        f"single steps of round 0, 2: {shared}; round 1: 4 prompts with 8 solutions each (the sneaky role only), weight of "
+        "the newest step 0.5. Thick"
+    ) in caption
+
+
 def test_best_of_n_shows_chance_intervals_and_eligible_problems(run):
     figures = {
         "best_of_n/2": Figure(0.75, 0.5, 0.875, 40),

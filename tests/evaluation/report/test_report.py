@@ -10,18 +10,21 @@ import pandas as pd
 import pytest
 
 from pvg_hf.evaluation.report import write_report
+from pvg_hf.evaluation.report.examples import NUM_EARLIER_EXAMPLES, choose_examples
+from pvg_hf.evaluation.report.run_data import load_run
 
 HOSTILE = '</pre><script>alert(1)</script><img src=x onerror="alert(2)">\n{{ 7 * 7 }} & <b>#### 5</b>'
 VOID_TAGS = {"meta", "img", "br", "link"}
 
 
 class Page(HTMLParser):
-    """Tags with their attributes, the visible text, and a check that every tag is closed."""
+    """Tags with their attributes, the visible text, that of each kind of tag, and a check that every tag is closed."""
 
     def __init__(self, text: str):
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.text = ""
+        self.texts: dict[str, list[str]] = {}  # by tag, one for each that holds text
         self.open: list[str] = []
         self.feed(text)
         assert self.open == []
@@ -36,6 +39,8 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         self.text += data
+        if self.open:
+            self.texts.setdefault(self.open[-1], []).append(data)
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +52,7 @@ def finished(run_template, tmp_path_factory):
 
 def test_the_page_holds_everything_a_reader_looks_for(finished):
     _, page = finished
-    for heading in (
-        "What happened",
+    assert page.texts["h2"] == [
         "The rounds in numbers",
         "What each round came to",
         "How each prover phase went",
@@ -63,15 +67,27 @@ def test_the_page_holds_everything_a_reader_looks_for(finished):
         "By difficulty, last round",
         "Times per phase",
         "Alerts",
-        "Recipe",
-    ):
-        assert heading in page.text, heading
+        "How to get this again",
+    ]
+    assert "What happened" in page.texts["strong"]
     assert "Finished: all 3 round(s)" in page.text
     assert "round 1, mint: mint of 1" in page.text
     assert "7% of the sneaky solutions" in page.text
     assert "versions.trl: 1.16.0" in page.text
-    assert "first flaw: " in page.text
     assert "bootstrap_samples: 200" in page.text  # the recipe
+
+
+def test_every_example_with_a_known_flaw_has_its_line_marked(finished):
+    folder, page = finished
+    examples = [
+        example.sneaky
+        for data in load_run(folder).rounds
+        for example in choose_examples(data, 6 if data.round_index == 2 else NUM_EARLIER_EXAMPLES)
+    ]
+    marked = [line.text for example in examples for line in example.lines if line.flaw]
+    assert len(marked) > 6
+    assert set(marked) <= set(page.texts["mark"])
+    assert len(page.texts["mark"]) >= len(marked)  # a helpful solution that is right may have a flaw too
 
 
 def test_the_page_is_one_file_without_scripts_or_links_outside(finished):

@@ -70,13 +70,6 @@ def test_a_line_that_is_being_written_is_left_out(make_run):
     assert load_run(folder).rounds[0].steps["step"].tolist() == [1]
 
 
-def test_separate_roles_plan_a_phase_for_each(make_run):
-    folder = make_run(0)
-    recipe = (folder / "recipe.yaml").read_text(encoding="utf-8").replace("roles: shared", "roles: separate")
-    (folder / "recipe.yaml").write_text(recipe, encoding="utf-8")
-    assert load_run(folder).planned_steps(0) == 80
-
-
 def test_a_damaged_line_is_named(make_run):
     folder = make_run(0)
     (folder / "metrics.jsonl").write_text('{"phase": \n{}\n', encoding="utf-8")

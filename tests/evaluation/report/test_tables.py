@@ -5,7 +5,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from pvg_hf.evaluation.intervals import EMPTY, Figure
+from pvg_hf.evaluation.intervals import EMPTY, Figure, rate
 from pvg_hf.evaluation.report.run_data import load_run
 from pvg_hf.evaluation.report.tables import (
     Cell,
@@ -33,6 +33,29 @@ def test_rounds_table_begins_with_the_base_prover(run):
     assert {len(cells) + 1 for _, cells in table.rows} == {len(table.headers)}
     assert table.rows[1][1][0] == Cell("0.750", "[0.500, 1.000]", "n=1,234")
     assert table.rows[0][1][0].n == "n=0"
+
+
+def test_failed_sneaky_solutions_stand_beside_the_valid_mistakes(run):
+    table = rounds_table(run)
+    place = table.headers.index("sneaky valid mistakes")
+    assert table.headers[place + 1] == "sneaky failed"
+    last = run.evaluated[-1]
+    for key, cell, base in zip(
+        ("valid_sneaky", "failed/sneaky"), table.rows[-1][1][place - 1 :], table.rows[0][1][place - 1 :]
+    ):
+        assert cell.value == f"{last.figure(key).value:.3f}"
+        assert base.value == f"{run.evaluated[0].figure(f'base_{key}').value:.3f}"
+
+
+def test_problems_that_are_all_solved_still_have_an_interval(run):
+    problems = pd.DataFrame(
+        {"problem_id": ["a", "b"], "difficulty": 2, "accuracy_helpful": 1.0, "accuracy_sneaky": 0.0}
+    )
+    problems["fooled"] = pd.array([False, False], dtype="boolean")
+    last = replace(run.evaluated[-1], problems=problems)
+    (_, cells), *_ = difficulty_table(replace(run, rounds=[last])).rows
+    expected = rate(2, 2)
+    assert cells[0].interval == f"[{expected.low:.3f}, {expected.high:.3f}]"
 
 
 def test_diversity_table_has_a_row_per_role_and_round(run):

@@ -30,7 +30,9 @@ def said(run, subject):
         (Figure(-0.1, -0.15, -0.05, 60), "bad", "-10.0 points [-15.0, -5.0]: clearly less accurate than the base"),
         (Figure(0.1, 0.05, 0.15, 60), "good", "clearly more accurate than the base"),
         (Figure(0.01, -0.03, 0.05, 60), "open", "not clearly different from the base"),
-        (EMPTY, "open", "not clearly different from the base"),
+        (EMPTY, "open", "Change unknown: too few problems (n=0) to tell"),
+        (Figure(1.0, 0.2, 1.0, 3), "open", "+100.0 points [+20.0, +100.0]: too few problems (n=3) to tell"),
+        (Figure(0.5, None, None, 60), "open", "Change +50.0 points: not clearly different from the base"),
     ],
 )
 def test_the_helpful_prover_is_compared_with_the_base(run, change, mark, words):
@@ -39,12 +41,28 @@ def test_the_helpful_prover_is_compared_with_the_base(run, change, mark, words):
     assert words in statement.text
 
 
-def test_the_sneaky_prover_is_told_by_its_mistakes(run):
-    changes = {"accuracy/sneaky": Figure(0.3, 0.25, 0.36, 480), "accuracy_change/sneaky": Figure(-0.4, -0.5, -0.3, 60)}
+def test_the_sneaky_prover_is_told_by_its_valid_mistakes(run):
+    changes = {
+        "valid_sneaky": Figure(0.7, 0.64, 0.75, 480),
+        "failed/sneaky": Figure(0.05, 0.03, 0.07, 480),
+        "valid_sneaky_change": Figure(0.4, 0.3, 0.5, 60),
+        "accuracy_change/sneaky": Figure(0.4, 0.3, 0.5, 60),
+    }
     statement = said(with_figures(run, {}, changes), "Sneaky")
     assert statement.mark == "good"
-    assert "incorrect on 70.0 % [64.0, 75.0] (n=480)" in statement.text
+    assert "answers incorrectly on 70.0 % [64.0, 75.0] (n=480)" in statement.text
     assert "+40.0 points [+30.0, +50.0]: clearly more often wrong than the base" in statement.text
+    assert "Failed, which is neither: 5.0 % [3.0, 7.0] (n=480)" in statement.text
+
+
+def test_a_sneaky_prover_that_ceased_to_answer_is_not_as_hoped(run):
+    changes = {
+        "accuracy_change/sneaky": Figure(-0.5, -0.6, -0.4, 40),
+        "valid_sneaky_change": Figure(-0.5, -0.6, -0.4, 40),
+    }
+    statement = said(with_figures(run, {}, changes), "Sneaky")
+    assert statement.mark == "bad"
+    assert "clearly less often wrong than the base" in statement.text
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,12 @@ def test_verifier_worse_than_asked_for_ends_the_round(play_phase):
     assert type(caught.value).__name__ == "DegenerateVerifierError"
 
 
+def test_tied_pairs_are_half_won(play_phase):
+    """A verifier that reads the problem only gives both solutions of a pair the same score."""
+    folder = play_phase("verifier", 0, verifier__template="{{ problem }}")
+    assert read_json(folder.verifier(0) / "calibration.json")["pair_accuracy"]["value"] == 0.5
+
+
 def test_verifier_that_gives_everything_one_score_ends_the_round(play_phase, tmp_path):
     with pytest.raises(ValueError, match="gives every held-out solution the same score"):
         play_phase("verifier", 0, verifier__template="has")

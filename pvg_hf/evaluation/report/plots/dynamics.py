@@ -6,6 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from pvg_hf.config import Recipe
 from pvg_hf.evaluation.report.plots.style import (
     CELL_STYLES,
     GREY,
@@ -38,7 +39,7 @@ def plot_dynamics(run: RunData) -> Plot | None:
     grid[0, 0].set_xlim(0, 1.05 * max(data.steps["step"].max() for data in rounds))
     grid[0, 0].xaxis.set_major_locator(MaxNLocator(integer=True))
     for column, data in enumerate(rounds):
-        weight = smoothing_weight(run, data.round_index)
+        weight = _newest_weight(run.recipe.for_round(data.round_index))
         _draw_accuracy(grid[0, column], data.steps, weight)
         _draw_scores(grid[1, column], data.steps, weight)
         _mark_stop(grid[:, column], run, data)
@@ -51,10 +52,9 @@ def plot_dynamics(run: RunData) -> Plot | None:
     return Plot("dynamics", "How each prover phase went", _caption(run, rounds), canvas, TERMS)
 
 
-def smoothing_weight(run: RunData, round_index: int) -> float:
-    """Weight of the newest step in the moving average of the stop rules (protocol: about 5 / planned steps)."""
-    recipe = run.recipe.for_round(round_index)
-    return recipe.stopping.ema or min(1.0, 5 / recipe.prover.max_steps)
+def _newest_weight(recipe: Recipe) -> float:
+    """Weight of the newest step in the moving averages of the stop rules."""
+    return recipe.stopping.newest_weight(recipe.prover.max_steps)
 
 
 def _draw_accuracy(axes: Axes, steps: pd.DataFrame, weight: float) -> None:
@@ -88,7 +88,7 @@ def _draw_line(axes: Axes, steps: pd.DataFrame, name: str, weight: float, style:
 
 
 def _mark_stop(column: Sequence[Axes], run: RunData, data: RoundData) -> None:
-    last, planned = int(data.steps["step"].max()), run.planned_steps(data.round_index)
+    last, planned = int(data.steps["step"].max()), run.recipe.for_round(data.round_index).prover.planned_steps
     is_left = 2 * last < column[0].get_xlim()[1]
     is_over = run.is_finished("prover", data.round_index)
     for axes in column:
@@ -105,10 +105,28 @@ def _mark_stop(column: Sequence[Axes], run: RunData, data: RoundData) -> None:
 
 
 def _caption(run: RunData, rounds: list[RoundData]) -> str:
-    prover = run.recipe.prover
-    weights = sorted({round(smoothing_weight(run, data.round_index), 3) for data in rounds})
+    """A round whose steps differ from the first one's, by an override, is told of by itself."""
+    steps: dict[str, list[str]] = {}
+    for data in rounds:
+        steps.setdefault(_describe_steps(run.recipe.for_round(data.round_index)), []).append(str(data.round_index))
+    told = "; ".join(
+        f"round {', '.join(indices)}: {text}" if len(steps) > 1 else text for text, indices in steps.items()
+    )
     return (
-        f"Thin: single steps of {prover.prompts_per_step} prompts with {prover.num_generations} solutions each (both roles "
-        f"together). Thick: their exponential moving average, weight of the newest step {', '.join(map(str, weights))}. "
-        "Training problems; the diamonds are held-out ones. The dotted vertical line is the stop."
+        f"Thin: single steps of {told}. Thick: their exponential moving average. Training problems; the diamonds are "
+        "held-out ones. The dotted vertical line is the stop."
+    )
+
+
+def _describe_steps(recipe: Recipe) -> str:
+    prover = recipe.prover
+    roles = {
+        "shared": "both roles together",
+        "separate": "first the helpful role, then the sneaky one",
+        "sneaky_only": "the sneaky role only",
+        "helpful_only": "the helpful role only",
+    }[prover.roles]
+    return (
+        f"{prover.prompts_per_step} prompts with {prover.num_generations} solutions each ({roles}), weight of the newest "
+        f"step {_newest_weight(recipe):.3g}"
     )
