@@ -1,0 +1,141 @@
+"""
+What this package's trainers cost on top of TRL's, per step:
+
+    python benchmarks/trainer_overhead.py
+
+`NoisyRewardTrainer` over `RewardTrainer` on the same pairs, and `ProverGRPOTrainer` over `GRPOTrainer` with a trivial scorer,
+grader and reward, on the model of the quickstart. The prover is timed twice: writing by TRL's own call of `generate`, which
+isolates what is added to a step, and by the loop that is its default. The trainers take turns, so that a machine that warms up
+or is disturbed does so for all of them; a figure is the median over the steps of all turns, the first two steps of each left
+out. Prints one JSON object.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+
+import torch
+from datasets import Dataset
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainerCallback
+from trl import GRPOConfig, GRPOTrainer, RewardConfig, RewardTrainer
+
+from pvg_hf import NoisyRewardConfig, NoisyRewardTrainer, ProverGRPOConfig, ProverGRPOTrainer, load_task
+from pvg_hf.models.sources import resolve_model
+from pvg_hf.roles import GAME_ROLES, Role
+from pvg_hf.tasks import PromptBuilder
+from pvg_hf.tasks.base import Grade
+
+STEPS = 10
+NUM_LEFT_OUT = 2
+SETTINGS = {
+    "max_steps": STEPS,
+    "report_to": "none",
+    "disable_tqdm": True,
+    "save_strategy": "no",
+    "logging_steps": STEPS,
+    "bf16": False,
+    "gradient_checkpointing": False,
+    "use_cpu": True,
+}
+
+
+class StepTimes(TrainerCallback):
+    def __init__(self):
+        self.seconds: list[float] = []
+
+    def on_step_begin(self, args, state, control, **kwargs):
+        self._start = time.perf_counter()
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.seconds.append(time.perf_counter() - self._start)
+
+
+def verifier_runs(rows: list[dict]) -> dict[str, Callable[[str], Trainer]]:
+    source = resolve_model("arithmetic", "verifier")
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    pairs = Dataset.from_list(
+        [
+            {"chosen": f"{row['problem']}\n{row['reference']}", "rejected": f"{row['problem']}\n{row['reference']}0"}
+            for row in rows
+        ]
+    )
+
+    def trainer(kind: type, config: type, folder: str) -> Trainer:
+        torch.manual_seed(0)
+        model = AutoModelForSequenceClassification.from_pretrained(source, num_labels=1)
+        args = config(folder, per_device_train_batch_size=128, **SETTINGS)
+        return kind(model, args=args, train_dataset=pairs, processing_class=tokenizer)
+
+    return {
+        "RewardTrainer": lambda folder: trainer(RewardTrainer, RewardConfig, folder),
+        "NoisyRewardTrainer": lambda folder: trainer(NoisyRewardTrainer, NoisyRewardConfig, folder),
+    }
+
+
+def prover_runs(rows: list[dict]) -> dict[str, Callable[[str], Trainer]]:
+    source = resolve_model("arithmetic", "prover")
+    builder = PromptBuilder(load_task("arithmetic"))
+    prompts = Dataset.from_list(
+        [{**row, "role": role.value, "prompt": builder.text(row, role)} for row in rows for role in GAME_ROLES]
+    )
+    settings = {**SETTINGS, "per_device_train_batch_size": 64, "num_generations": 8, "max_completion_length": 72}
+    settings |= {"beta": 0.05, "scale_rewards": "none"}
+
+    def plain(folder: str) -> Trainer:
+        return GRPOTrainer(
+            source,
+            reward_funcs=[lambda completions, **_: [0.0] * len(completions)],
+            args=GRPOConfig(folder, **settings),
+            train_dataset=prompts,
+        )
+
+    def ours(folder: str, **more) -> Trainer:
+        return ProverGRPOTrainer(
+            source,
+            scorer=lambda problems, solutions: [0.0] * len(solutions),
+            grader=lambda row, solution: Grade(answer="0", correct=row["role"] == Role.HELPFUL),
+            args=ProverGRPOConfig(folder, reward="goodhart", **settings, **more),
+            train_dataset=prompts,
+        )
+
+    return {
+        "GRPOTrainer": plain,
+        "ProverGRPOTrainer, generate": lambda folder: ours(folder, generation_kwargs={"do_sample": True}),
+        "ProverGRPOTrainer": ours,
+    }
+
+
+def median_seconds(runs: dict[str, Callable[[str], Trainer]], turns: int) -> dict[str, float]:
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(turns):
+        for name, make in runs.items():
+            with tempfile.TemporaryDirectory() as folder:
+                times, trainer = StepTimes(), make(folder)
+                trainer.add_callback(times)
+                trainer.train()
+                seconds[name] += times.seconds[NUM_LEFT_OUT:]
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--turns", type=int, default=6)
+    turns = parser.parse_args().turns
+    rows = load_task("arithmetic", num_train=2000, num_test=1, max_difficulty=4).problems("train").to_list()
+    verifier, prover = median_seconds(verifier_runs(rows), turns), median_seconds(prover_runs(rows), turns)
+    plain = prover["GRPOTrainer"]
+    result = {
+        "threads": torch.get_num_threads(),
+        "milliseconds_a_step": {name: round(1000 * taken, 1) for name, taken in (verifier | prover).items()},
+        "noisy_reward_over_reward": round(verifier["NoisyRewardTrainer"] / verifier["RewardTrainer"], 4),
+        "prover_over_grpo_both_by_generate": round(prover["ProverGRPOTrainer, generate"] / plain, 4),
+        "prover_over_grpo": round(prover["ProverGRPOTrainer"] / plain, 4),
+    }
+    print(json.dumps(result, indent=2))
+
+
+if __name__ == "__main__":
+    main()
