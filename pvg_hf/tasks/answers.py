@@ -10,7 +10,8 @@ from pvg_hf.tasks.base import Grade
 ANSWER_FORMATS = ("strict", "lenient")
 
 _MARK = re.compile(
-    r"^[ \t>*_#-]{0,12}(?:A|Answer|answer|ANSWER)[ \t*_]{0,4}:|\#{4,}|(?P<box>\\boxed\s*\{)",
+    r"^[ \t>*_#-]{0,12}(?:A|(?:(?:[Ff]inal|FINAL) )?(?:[Aa]nswer|ANSWER))[ \t*_]{0,4}:"
+    r"|\#{4,}|(?P<box>\\boxed\s*\{)",
     re.MULTILINE,
 )
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
@@ -18,7 +19,7 @@ _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 
 def extract_answer(text: str) -> str | None:
     r"""
-    The final answer by its mark: `#### x`, a line `A: x` or `Answer: x`, or `\boxed{x}`.
+    The final answer by its mark: `#### x`, a line `A: x`, `Answer: x` or `Final Answer: x`, or `\boxed{x}`.
 
     The last mark counts, whatever follows it: where it holds no number and no short expression (`#### unknown`,
     `A: 18 or 20`, a box that is never closed), there is no answer.
