@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from datasets import Dataset, Value
 
@@ -11,6 +11,15 @@ from pvg_hf.roles import Role
 
 Problem = Mapping[str, Any]
 Split = Literal["train", "test"]
+
+
+def check_split(split: str) -> None:
+    """
+    Raises:
+        ValueError: if `split` is neither `train` nor `test`.
+    """
+    if split not in get_args(Split):
+        raise ValueError(f"Unknown split {split!r}; allowed: {', '.join(f'`{name}`' for name in get_args(Split))}.")
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,16 @@ def test_task_is_seeded_and_its_splits_are_disjoint():
     assert set(train["difficulty"]) == {2, 3, 4}
 
 
+def test_problems_of_other_settings_have_other_ids():
+    settings = ({}, {"max_difficulty": 6}, {"distractor_rate": 0.0}, {"seed": 1})
+    names = {
+        (row["problem_id"], row["problem"])
+        for options in settings
+        for row in ArithmeticTask(num_train=20, num_test=5, **options).problems("train").to_list()
+    }
+    assert len({problem_id for problem_id, _ in names}) == len(names) >= 70
+
+
 def test_more_training_problems_leave_the_others_alone():
     few, many = ArithmeticTask(num_train=50, num_test=20), ArithmeticTask(num_train=80, num_test=20)
     assert few.problems("test").to_list() == many.problems("test").to_list()
@@ -152,6 +162,13 @@ def test_grade():
 def test_settings_out_of_range(options):
     with pytest.raises(ValueError, match="must"):
         ArithmeticTask(**options)
+
+
+def test_an_unknown_answer_format_or_split_is_refused_at_once():
+    with pytest.raises(ValueError, match="Unknown `answer_format` 'loose'; allowed: `strict`, `lenient`"):
+        ArithmeticTask(answer_format="loose")
+    with pytest.raises(ValueError, match="Unknown split 'validation'; allowed: `train`, `test`"):
+        ArithmeticTask().problems("validation")
 
 
 def test_problem_of_another_world():

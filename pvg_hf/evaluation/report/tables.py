@@ -71,6 +71,7 @@ DIVERSITY_COLUMNS = (
     ("tokens per solution", "num_tokens", 1),
     ("answered", "answered", 3),
     ("truncated", "truncated", 3),
+    ("strict accuracy", "accuracy_strict", 3),
     ("lenient accuracy", "accuracy_lenient", 3),
     ("valid steps", "step_validity", 3),
     ("flawed though correct", "flawed_correct", 3),
