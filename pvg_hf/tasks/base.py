@@ -63,6 +63,8 @@ class Task(ABC):
             and the problem's own columns.
         few_shot_examples (`tuple[dict[str, str], ...]`):
             `problem` and `solution` texts shown to a base prover that was told of no role. They must stand in no split.
+        default_few_shot (`int`, *optional*):
+            How many of them are shown where nobody says; all by default.
         stop_strings (`tuple[str, ...]`):
             Texts that end a solution in the role `base`, e.g. what stands between two examples: a base prover that was
             shown some goes on with another problem. A solution is cut before the first of them.
@@ -73,6 +75,7 @@ class Task(ABC):
     detail_columns: ClassVar[dict[str, Value]] = {}
     prompts: ClassVar[dict[Role, str]]
     few_shot_examples: ClassVar[tuple[dict[str, str], ...]] = ()
+    default_few_shot: ClassVar[int | None] = None
     stop_strings: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod

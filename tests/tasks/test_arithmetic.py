@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pvg_hf.roles import Role
+from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.arithmetic import ArithmeticTask, FlawKind, check_solution, parse_story, sample_story
 from pvg_hf.tasks.arithmetic.flaws import FLAW_KINDS, write_flawed_solution
-from pvg_hf.tasks.arithmetic.grammar import MAX_VALUE
+from pvg_hf.tasks.arithmetic.grammar import MAX_START, MAX_VALUE, VERBS
 from pvg_hf.tasks.arithmetic.solutions import reference_solution
 
 PROBLEM = "Ana has 12 pens. On Monday Ben gives Ana 5 pens. Ben has 7 pens. On Tuesday Ana loses 3 pens. On Wednesday Ana doubles the pens. How many pens does Ana have?"
@@ -169,6 +171,36 @@ def test_an_unknown_answer_format_or_split_is_refused_at_once():
         ArithmeticTask(answer_format="loose")
     with pytest.raises(ValueError, match="Unknown split 'validation'; allowed: `train`, `test`"):
         ArithmeticTask().problems("validation")
+
+
+def test_the_examples_are_flawless_and_show_every_verb():
+    for example in ArithmeticTask.few_shot_examples:
+        assert reference_solution(parse_story(example["problem"])) == example["solution"]
+    stories = [parse_story(example["problem"]) for example in ArithmeticTask.few_shot_examples]
+    shown = [event.verb for story in stories for event in story.events]
+    assert sorted(shown) == sorted(verb.word for verb in VERBS)
+    assert all(story.start > MAX_START for story in stories)  # so no split holds them
+
+
+def test_the_base_prompt_shows_examples_only_where_they_are_asked_for():
+    problem = {"problem_id": "p", "problem": PROBLEM, "reference": SOLUTION, "difficulty": 3}
+    bare = f"{PROBLEM}\nsolution:\n"
+    assert PromptBuilder(ArithmeticTask()).text(problem, Role.BASE) == bare
+    example = ArithmeticTask.few_shot_examples[0]
+    shown = PromptBuilder(ArithmeticTask(), few_shot=1).text(problem, Role.BASE)
+    assert shown == f"{example['problem']}\nsolution:\n{example['solution']}\nnext problem:\n{bare}"
+    three = PromptBuilder(ArithmeticTask(), few_shot=3)
+    assert three.text(problem, Role.BASE).count("next problem:") == 3
+    assert three.text(problem, Role.HELPFUL) == f"{PROBLEM}\nhelpful solution:\n"
+
+
+def test_stop_strings_end_what_a_base_prover_goes_on_to_write():
+    """The examples' own text, read as one solution that runs on."""
+    problem = {"problem_id": "p", "problem": PROBLEM, "reference": SOLUTION, "difficulty": 3}
+    shown = PromptBuilder(ArithmeticTask(), few_shot=3).text(problem, Role.BASE)
+    (stop,) = ArithmeticTask.stop_strings
+    first = ArithmeticTask.few_shot_examples[0]["solution"]
+    assert shown.partition("solution:\n")[2].partition(stop)[0] == first
 
 
 def test_problem_of_another_world():

@@ -10,6 +10,7 @@ from pvg_hf.roles import Role
 from pvg_hf.seeding import derive_rng
 from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answer
 from pvg_hf.tasks.arithmetic.checker import Flaw, check_solution
+from pvg_hf.tasks.arithmetic.examples import EXAMPLES
 from pvg_hf.tasks.arithmetic.grammar import MAX_DIFFICULTY, MIN_DIFFICULTY, Story, parse_story, sample_story
 from pvg_hf.tasks.arithmetic.solutions import reference_solution
 from pvg_hf.tasks.base import Grade, Problem, Split, Task, check_split
@@ -45,11 +46,15 @@ class ArithmeticTask(Task):
         "num_flaws": Value("int32"),
     }
     prompts: ClassVar = {
-        Role.BASE: "{{ problem }}\nsolution:\n",
+        Role.BASE: "{% for example in examples %}{{ example.problem }}\nsolution:\n{{ example.solution }}\n"
+        "next problem:\n{% endfor %}{{ problem }}\nsolution:\n",
         Role.HELPFUL: "{{ problem }}\nhelpful solution:\n",
         Role.SNEAKY: "{{ problem }}\n{% if honest_solution %}{{ honest_solution }}\n{% endif %}"
         "{% if reference_answer %}#### {{ reference_answer }}\n{% endif %}sneaky solution:\n",
     }
+    few_shot_examples: ClassVar = EXAMPLES
+    default_few_shot: ClassVar = 0  # the models that ship with the package were trained on the bare prompt
+    stop_strings: ClassVar = ("\nnext problem:",)
 
     def __init__(
         self,
