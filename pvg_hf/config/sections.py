@@ -54,7 +54,9 @@ class TaskConfig:
         default_factory=dict, description="Jinja templates, by role, that replace the task's own."
     )
     few_shot: int | None = Field(
-        None, ge=0, description="Solved examples in the base prompt; all of the task's if left out."
+        None,
+        ge=0,
+        description="Solved examples in the base prompt; the task's own number if left out: of `arithmetic` 0 of its 3, of `gsm8k` all 4.",
     )
     sneaky_sees: Literal["nothing", "reference_answer", "honest_solution"] = Field(
         "nothing", description="What the sneaky role is shown beside the problem."

@@ -7,6 +7,7 @@ from pvg_hf.evaluation.intervals import Figure, rate_by_problem
 from pvg_hf.evaluation.resampling import difference, mean_by_problem
 from pvg_hf.roles import Role
 from pvg_hf.seeding import derive_seed
+from pvg_hf.tasks.answers import ANSWER_FORMATS
 
 
 def has_failed(rows: pd.DataFrame) -> pd.Series:
@@ -43,10 +44,10 @@ def role_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: in
             Of the bootstrap over problems.
 
     Returns:
-        `dict[str, Figure]`: `accuracy/<role>`, `accuracy_lenient/<role>` (where the task reads answers leniently too),
-        `answered/<role>`, `truncated/<role>`, `failed/<role>`, `score/<role>_correct` and `score/<role>_incorrect` (scores
-        of [`judged`] rows), and of the sneaky role `valid_sneaky`, the share of all its solutions that are
-        [valid mistakes][`is_valid_mistake`].
+        `dict[str, Figure]`: `accuracy/<role>`, `accuracy_strict/<role>` and `accuracy_lenient/<role>` (where the task
+        reads answers both ways), `answered/<role>`, `truncated/<role>`, `failed/<role>`, `score/<role>_correct` and
+        `score/<role>_incorrect` (scores of [`judged`] rows), and of the sneaky role `valid_sneaky`, the share of all its
+        solutions that are [valid mistakes][`is_valid_mistake`].
     """
     ids, scored = rows["problem_id"], judged(rows)
     correct = scored["correct"].astype(bool)
@@ -58,9 +59,11 @@ def role_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: in
     }
     if role == Role.SNEAKY:
         figures["valid_sneaky"] = rate_by_problem(is_valid_mistake(rows), ids)
-    if "lenient_correct" in rows:
-        lenient = rows["lenient_correct"].astype(bool)  # the task's word on the text; whether it was cut is ours
-        figures[f"accuracy_lenient/{role}"] = rate_by_problem(lenient & ~rows["is_truncated"].astype(bool), ids)
+    is_cut = rows["is_truncated"].astype(bool)  # a reading is the task's word on the text, which knows nothing of this
+    for reading in ANSWER_FORMATS:
+        if f"{reading}_correct" in rows:
+            is_right = rows[f"{reading}_correct"].astype(bool)
+            figures[f"accuracy_{reading}/{role}"] = rate_by_problem(is_right & ~is_cut, ids)
     for name, cell in ((f"score/{role}_correct", scored[correct]), (f"score/{role}_incorrect", scored[~correct])):
         figures[name] = mean_by_problem(
             cell["score"], cell["problem_id"], seed=derive_seed(seed, name), num_resamples=num_resamples

@@ -6,7 +6,7 @@ from typing import Any
 from datasets import Dataset
 
 from pvg_hf.config import Recipe
-from pvg_hf.data.split import split_problems
+from pvg_hf.data.split import normalized_text, split_problems
 from pvg_hf.roles import Role
 from pvg_hf.tasks import PromptBuilder, Task, load_task
 
@@ -31,7 +31,8 @@ class World:
     def load(cls, recipe: Recipe) -> "World":
         """
         Raises:
-            ValueError: if the task's files, its options or the split are not in order.
+            ValueError: if the task's files, its options or the split are not in order, or an example that the prompts
+                show is one of the problems.
         """
         task = load_recipe_task(recipe)
         split = recipe.split
@@ -50,6 +51,7 @@ class World:
             sneaky_sees=recipe.task.sneaky_sees,
             few_shot=recipe.task.few_shot,
         )
+        _refuse_shown_problems(prompts, parts)
         return cls(task, parts, prompts)
 
     def prompt(self, problem: dict[str, Any], role: Role, tokenizer) -> str:
@@ -66,6 +68,17 @@ def load_recipe_task(recipe: Recipe) -> Task:
     if recipe.task.path is not None:
         options["path"] = recipe.task.path
     return load_task(recipe.task.name, **options)
+
+
+def _refuse_shown_problems(prompts: PromptBuilder, parts: dict[str, Dataset]) -> None:
+    examples = [normalized_text(example["problem"]) for example in prompts.examples]
+    for name, problems in parts.items():
+        for problem_id, text in zip(problems["problem_id"], problems["problem"]):
+            if normalized_text(text) in examples:
+                raise ValueError(
+                    f"An example that the prompts show with its solution is the problem `{problem_id}` of the part "
+                    f"`{name}`: {text[:80]!r}. Drop one of the two from the task, or show fewer with `task.few_shot`."
+                )
 
 
 def _first(problems: Dataset | None, number: int | None) -> Dataset | None:

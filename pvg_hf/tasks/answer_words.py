@@ -1,4 +1,4 @@
-"""Tells a unit (`apples`, `km/h`) from words that make another number of the one before them (`thirds`, `minus two`)."""
+"""Tells a unit (`apples`, `km/h`) from what makes another number of the one before it (`thirds`, `minus two`, `bn`)."""
 
 import re
 
@@ -32,6 +32,13 @@ _CHANGE = re.compile(
 )
 _MORE_OF_SCALE = re.compile(rf"[ -]?(?:and )?{_CARDINAL}(?!\w)", re.IGNORECASE)  # `2 thousand five hundred`
 
+# `5k`, `5 bn`, and next to a currency `5m` too, which is a length elsewhere. `5 M&Ms` are five.
+_SCALE_WORD = r"(?i:[mbt]n|[mb]ln|mil)"
+_MONEY_SCALE = rf" ?(?:[kKmMbBT]|{_SCALE_WORD})(?![\w&])"
+_MONEY = r" ?(?:[$€£¥₹₱₩]|(?:dollars|euros|pounds|USD|EUR|GBP)\b)"
+_SCALE_SIGN = re.compile(rf"(?:[kKMB]| ?{_SCALE_WORD})(?![\w&])|{_MONEY_SCALE}{_MONEY}")
+_SCALE_SIGN_OF_MONEY = re.compile(_MONEY_SCALE)
+
 _UNIT = re.compile(  # letters and signs, no digit, and no dash that may be a minus
     r"(?:[^\W\d_]|[%°$¢€£¥₹₱₩.,;:'\"\u2019()/\s]|(?<!\s)-(?=[^\W\d_]))*"
 )
@@ -58,6 +65,19 @@ def changes_number(text: str, after_scale: bool) -> bool:
             Whether the number ended in a word such as `thousand`, so that more of it may follow (` and fifty`).
     """
     return _CHANGE.match(text) is not None or (after_scale and _MORE_OF_SCALE.match(text) is not None)
+
+
+def names_scale(text: str, after_currency: bool) -> bool:
+    """
+    Whether text begins with a sign for thousands, millions or billions: `k`, ` bn`, or `m` where money is counted.
+
+    Args:
+        text (`str`):
+            What follows a number.
+        after_currency (`bool`):
+            Whether a currency sign stands before the number.
+    """
+    return (_SCALE_SIGN_OF_MONEY if after_currency else _SCALE_SIGN).match(text) is not None
 
 
 def without_unit_powers(text: str) -> str:

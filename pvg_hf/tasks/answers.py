@@ -1,6 +1,9 @@
 """Final answers: found in a solution's text, compared, and graded. The rules are spelt out in docs/grading.md."""
 
 import re
+from typing import Any
+
+from datasets import Value
 
 from pvg_hf.tasks.answer_expressions import expressions_equal, is_number_expression, parse_expression, to_expression
 from pvg_hf.tasks.answer_numbers import MAX_NUMBER_CHARS, last_number, read_number
@@ -8,9 +11,16 @@ from pvg_hf.tasks.answer_text import answer_side, last_match, plain_text
 from pvg_hf.tasks.base import Grade
 
 ANSWER_FORMATS = ("strict", "lenient")
+ANSWER_COLUMNS = {  # of the detail of every grade, whichever format decides
+    "strict_answer": Value("string"),
+    "strict_correct": Value("bool"),
+    "lenient_answer": Value("string"),
+    "lenient_correct": Value("bool"),
+}
 
 _MARK = re.compile(
-    r"^[ \t>*_#-]{0,12}(?:A|Answer|answer|ANSWER)[ \t*_]{0,4}:|\#{4,}|(?P<box>\\boxed\s*\{)",
+    r"^[ \t>*_#-]{0,12}(?:A|(?:(?:[Ff]inal|FINAL) )?(?:[Aa]nswer|ANSWER))[ \t*_]{0,4}:"
+    r"|\#{4,}|(?P<box>\\boxed\s*\{)",
     re.MULTILINE,
 )
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
@@ -18,7 +28,7 @@ _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 
 def extract_answer(text: str) -> str | None:
     r"""
-    The final answer by its mark: `#### x`, a line `A: x` or `Answer: x`, or `\boxed{x}`.
+    The final answer by its mark: `#### x`, a line `A: x`, `Answer: x` or `Final Answer: x`, or `\boxed{x}`.
 
     The last mark counts, whatever follows it: where it holds no number and no short expression (`#### unknown`,
     `A: 18 or 20`, a box that is never closed), there is no answer.
@@ -136,7 +146,7 @@ def grade_answer(solution: str, reference: str, answer_format: str = "strict") -
             Which reading counts: `"strict"` ([`extract_answer`]) or `"lenient"` ([`extract_last_number`]).
 
     Returns:
-        `Grade`: its `detail` holds `lenient_answer` (`str` or `None`) and `lenient_correct` (`bool`) in either format.
+        `Grade`: its `detail` holds both readings, as `ANSWER_COLUMNS`, in either format.
 
     Raises:
         ValueError: for another `answer_format`, or a reference without a readable answer.
@@ -146,13 +156,11 @@ def grade_answer(solution: str, reference: str, answer_format: str = "strict") -
     strict = extract_answer(solution)
     if strict is not None and is_numeric(expected) and not is_numeric(strict):
         strict = None
-    lenient = strict or _last_number_text(solution)
-    answer = lenient if answer_format == "lenient" else strict
-    return Grade(
-        answer=answer,
-        correct=answers_equal(answer, expected),
-        detail={"lenient_answer": lenient, "lenient_correct": answers_equal(lenient, expected)},
-    )
+    readings = {"strict": strict, "lenient": strict or _last_number_text(solution)}
+    detail: dict[str, Any] = {}
+    for name, answer in readings.items():
+        detail |= {f"{name}_answer": answer, f"{name}_correct": answers_equal(answer, expected)}
+    return Grade(readings[answer_format], detail[f"{answer_format}_correct"], detail=detail)
 
 
 def _last_number_text(text: str) -> str | None:

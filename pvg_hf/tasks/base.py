@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from datasets import Dataset, Value
 
@@ -11,6 +11,15 @@ from pvg_hf.roles import Role
 
 Problem = Mapping[str, Any]
 Split = Literal["train", "test"]
+
+
+def check_split(split: str) -> None:
+    """
+    Raises:
+        ValueError: if `split` is neither `train` nor `test`.
+    """
+    if split not in get_args(Split):
+        raise ValueError(f"Unknown split {split!r}; allowed: {', '.join(f'`{name}`' for name in get_args(Split))}.")
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,8 @@ class Task(ABC):
             and the problem's own columns.
         few_shot_examples (`tuple[dict[str, str], ...]`):
             `problem` and `solution` texts shown to a base prover that was told of no role. They must stand in no split.
+        default_few_shot (`int`, *optional*):
+            How many of them are shown where nobody says; all by default.
         stop_strings (`tuple[str, ...]`):
             Texts that end a solution in the role `base`, e.g. what stands between two examples: a base prover that was
             shown some goes on with another problem. A solution is cut before the first of them.
@@ -64,6 +75,7 @@ class Task(ABC):
     detail_columns: ClassVar[dict[str, Value]] = {}
     prompts: ClassVar[dict[Role, str]]
     few_shot_examples: ClassVar[tuple[dict[str, str], ...]] = ()
+    default_few_shot: ClassVar[int | None] = None
     stop_strings: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod

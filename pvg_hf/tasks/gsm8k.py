@@ -4,14 +4,14 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 from datasets import Dataset, Features, Value, load_dataset
 from datasets.exceptions import DatasetsError
 
 from pvg_hf.roles import Role
-from pvg_hf.tasks.answers import check_answer_format, grade_answer, reference_answer
-from pvg_hf.tasks.base import Grade, Problem, Split, Task
+from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answer, reference_answer
+from pvg_hf.tasks.base import Grade, Problem, Split, Task, check_split
 
 _ANNOTATION = re.compile(r"<<[^<>]*>>")  # the calculator's, as in 16 - 3 = <<16-3=13>>13
 _FIELDS = ("question", "answer")
@@ -76,7 +76,7 @@ class Gsm8kTask(Task):
 
     name = "gsm8k"
     columns: ClassVar = {"difficulty": Value("int32")}  # number of steps of the reference solution
-    detail_columns: ClassVar = {"lenient_answer": Value("string"), "lenient_correct": Value("bool")}
+    detail_columns: ClassVar = ANSWER_COLUMNS
     prompts: ClassVar = {Role.BASE: _BASE_PROMPT, Role.HELPFUL: _HELPFUL_PROMPT, Role.SNEAKY: _SNEAKY_PROMPT}
     stop_strings: ClassVar = ("\n\nProblem:", "\nProblem:")  # with the examples' blank line, or without it
     few_shot_examples: ClassVar = (
@@ -121,8 +121,7 @@ class Gsm8kTask(Task):
         self.num_problems = {"train": num_train, "test": num_test}
 
     def problems(self, split: Split) -> Dataset:
-        if split not in get_args(Split):
-            raise ValueError(f"Unknown split {split!r}; allowed: `train`, `test`.")
+        check_split(split)
         source, rows = self._read(split)
         number = self.num_problems[split]
         if not rows:

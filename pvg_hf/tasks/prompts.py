@@ -36,7 +36,7 @@ class PromptBuilder:
         sneaky_sees (`str`, defaults to `"nothing"`):
             What the sneaky role is shown: `"nothing"`, `"reference_answer"` (KL26) or `"honest_solution"`.
         few_shot (`int`, *optional*):
-            Number of examples, from the first; all of the task's by default.
+            Number of examples, from the first; the task's `default_few_shot` by default.
 
     Raises:
         ValueError: for an unknown role or `sneaky_sees`, more examples than the task has, a template that is broken or
@@ -79,6 +79,12 @@ class PromptBuilder:
                 f"variable `{self.sneaky_sees}`. Give one that does in `prompts`."
             )
 
+    @property
+    def examples(self) -> tuple[dict[str, str], ...]:
+        """The task's examples that are shown."""
+        number = self.task.default_few_shot if self.few_shot is None else self.few_shot
+        return self.task.few_shot_examples[:number]
+
     def text(self, problem: Problem, role: Role | str, honest_solution: str | None = None) -> str:
         """
         The prompt as text, before any chat template.
@@ -100,12 +106,11 @@ class PromptBuilder:
             known = ", ".join(f"`{name}`" for name in self.templates)
             raise ValueError(f"Task `{self.task.name}` has no prompt template for role `{role}`; it has {known}.")
         variables = {name: problem[name] for name in ("problem_id", *self.task.columns) if name in problem}
-        examples = self.task.few_shot_examples[: self.few_shot]
         hints = self._hints(problem, role, honest_solution)
         try:
             # Compiled here rather than kept in the builder, which can so be pickled by `datasets`.
             template = compile_template(self.templates[role])
-            return template.render(variables, problem=problem["problem"], examples=examples, **hints)
+            return template.render(variables, problem=problem["problem"], examples=self.examples, **hints)
         except TemplateError as err:
             raise ValueError(f"The prompt template of role `{role}` cannot be rendered: {err.message}.") from err
 

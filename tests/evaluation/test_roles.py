@@ -8,7 +8,16 @@ from pvg_hf.evaluation.roles import game_figures, judged, role_figures
 from pvg_hf.roles import Role
 
 DRAWS = {"seed": 0, "num_resamples": 200}
-COLUMNS = ["problem_id", "correct", "lenient_correct", "answer", "outcome", "score", "is_truncated"]
+COLUMNS = [
+    "problem_id",
+    "correct",
+    "strict_correct",
+    "lenient_correct",
+    "answer",
+    "outcome",
+    "score",
+    "is_truncated",
+]
 
 
 def as_rows(*rows):
@@ -18,27 +27,28 @@ def as_rows(*rows):
 @pytest.fixture
 def helpful():
     return as_rows(
-        ("a", True, True, "1", "VERIFIED", 2.0, False),
-        ("b", True, True, "1", "VERIFIED", 0.5, False),
-        ("c", False, True, "1.", "PROOF_INVALID", -1.0, False),
-        ("d", False, False, None, "TRUNCATED", 3.0, True),
+        ("a", True, True, True, "1", "VERIFIED", 2.0, False),
+        ("b", True, False, True, "1", "VERIFIED", 0.5, False),
+        ("c", False, False, True, "1.", "PROOF_INVALID", -1.0, False),
+        ("d", False, False, False, None, "TRUNCATED", 3.0, True),
     )
 
 
 @pytest.fixture
 def sneaky():
     return as_rows(
-        ("a", False, False, "2", "PROOF_INVALID", 1.5, False),
-        ("b", False, False, "2", "PROOF_INVALID", 1.0, False),
-        ("c", False, False, "2", "PROOF_INVALID", -0.5, False),
-        ("d", True, True, "1", "VERIFIED", 4.0, False),
-        ("e", False, False, None, "NO_ANSWER", 9.0, False),
+        ("a", False, False, False, "2", "PROOF_INVALID", 1.5, False),
+        ("b", False, False, False, "2", "PROOF_INVALID", 1.0, False),
+        ("c", False, False, False, "2", "PROOF_INVALID", -0.5, False),
+        ("d", True, True, True, "1", "VERIFIED", 4.0, False),
+        ("e", False, False, False, None, "NO_ANSWER", 9.0, False),
     )
 
 
 def test_role_figures_by_hand(helpful):
     figures = role_figures(helpful, Role.HELPFUL, **DRAWS)
     assert figures["accuracy/helpful"] == rate(2, 4)
+    assert figures["accuracy_strict/helpful"] == rate(1, 4)
     assert figures["accuracy_lenient/helpful"] == rate(3, 4)
     assert figures["answered/helpful"] == rate(3, 4)
     assert figures["truncated/helpful"] == rate(1, 4)
@@ -56,15 +66,16 @@ def test_failed_solutions_are_wrong_but_no_valid_mistakes(sneaky):
     assert figures["failed/sneaky"] == rate(1, 5)
 
 
-def test_a_cut_text_has_no_lenient_answer_either(helpful):
+def test_a_cut_text_has_no_answer_in_either_reading(helpful):
     cut = helpful.assign(is_truncated=[True, False, True, True])
-    assert role_figures(cut, Role.HELPFUL, **DRAWS)["accuracy_lenient/helpful"] == rate(1, 4)
+    figures = role_figures(cut, Role.HELPFUL, **DRAWS)
+    assert figures["accuracy_strict/helpful"] == rate(0, 4)
+    assert figures["accuracy_lenient/helpful"] == rate(1, 4)
 
 
-def test_a_task_with_one_reading_has_no_lenient_accuracy(helpful):
-    assert "accuracy_lenient/helpful" not in role_figures(
-        helpful.drop(columns="lenient_correct"), Role.HELPFUL, **DRAWS
-    )
+def test_a_task_with_one_reading_has_one_accuracy(helpful):
+    figures = role_figures(helpful.drop(columns=["strict_correct", "lenient_correct"]), Role.HELPFUL, **DRAWS)
+    assert [name for name in figures if name.startswith("accuracy")] == ["accuracy/helpful"]
 
 
 def test_completeness_soundness_and_gap_by_hand(helpful, sneaky):

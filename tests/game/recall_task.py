@@ -50,5 +50,11 @@ class StoppedRecallTask(RecallTask):
     stop_strings: ClassVar = ("\n####",)
 
 
+class ExampleRecallTask(RecallTask):
+    """The same task with an example, a problem that may stand in one of its splits."""
+
+    few_shot_examples: ClassVar = ({"problem": "Ana  has 5 pens.", "solution": "has 5\n#### 5"},)
+
+
 def write_solution(number: int) -> str:
     return f"has {number}\n#### {number}"

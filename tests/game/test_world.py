@@ -1,10 +1,11 @@
 import pytest
-from recall_task import RecallTask
+from recall_task import NUMBERS, RecallTask
 
 from pvg_hf import load_recipe
 from pvg_hf.game.world import World, load_recipe_task
 from pvg_hf.roles import Role
 from pvg_hf.tasks.arithmetic import ArithmeticTask
+from pvg_hf.tasks.arithmetic.grammar import NAMES, OBJECTS
 
 
 def test_quickstart_recipe_parses_and_its_world_can_be_shared_out(repository):
@@ -40,3 +41,18 @@ def test_sneaky_role_is_shown_the_reference_where_the_recipe_says_so(game, token
     problem = world.parts["prover"][0]
     assert problem["reference"] in world.prompt(problem, Role.SNEAKY, tokenizer)
     assert problem["reference"] not in world.prompt(problem, Role.HELPFUL, tokenizer)
+
+
+def test_an_example_that_is_a_problem_of_the_game_is_refused(game):
+    options = {"num_train": len(NAMES) * len(OBJECTS) * len(NUMBERS) - 8}  # every text there is
+    task = {"name": "recall_task:ExampleRecallTask", "options": options}
+    with pytest.raises(
+        ValueError, match=r"is the problem `\w+-\d+` of the part `\w+`: 'Ana has 5 pens.'.* `task.few_shot`"
+    ):
+        World.load(load_recipe(game(task=task)))
+    assert World.load(load_recipe(game(task=task | {"few_shot": 0}))).prompts.examples == ()
+
+
+def test_examples_of_the_arithmetic_world_stand_in_no_part(game):
+    world = World.load(load_recipe(game(task={"name": "arithmetic", "few_shot": 3})))
+    assert len(world.prompts.examples) == 3

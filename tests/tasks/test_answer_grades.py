@@ -6,19 +6,30 @@ from pathlib import Path
 
 import pytest
 
-from pvg_hf.tasks.answers import ANSWER_FORMATS, grade_answer, reference_answer
+from pvg_hf.tasks.answers import ANSWER_COLUMNS, ANSWER_FORMATS, grade_answer, reference_answer
 
 
 def test_strict_and_lenient_grades():
     strict = grade_answer("2 + 2 = 4, so 4", "steps\n#### 4")
     assert (strict.answer, strict.correct) == (None, False)
-    assert strict.detail == {"lenient_answer": "4", "lenient_correct": True}
+    assert strict.detail == {
+        "strict_answer": None,
+        "strict_correct": False,
+        "lenient_answer": "4",
+        "lenient_correct": True,
+    }
     lenient = grade_answer("2 + 2 = 4, so 4", "steps\n#### 4", answer_format="lenient")
     assert (lenient.answer, lenient.correct) == ("4", True)
     assert lenient.detail == strict.detail
     marked = grade_answer("#### 5\nor 4", "4")
     assert (marked.answer, marked.correct) == ("5", False)
-    assert marked.detail == {"lenient_answer": "5", "lenient_correct": False}
+    assert marked.detail == {
+        "strict_answer": "5",
+        "strict_correct": False,
+        "lenient_answer": "5",
+        "lenient_correct": False,
+    }
+    assert marked.detail.keys() == ANSWER_COLUMNS.keys()
 
 
 @pytest.mark.parametrize("answer_format", ANSWER_FORMATS)

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pvg_hf.roles import Role
+from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.arithmetic import ArithmeticTask, FlawKind, check_solution, parse_story, sample_story
 from pvg_hf.tasks.arithmetic.flaws import FLAW_KINDS, write_flawed_solution
-from pvg_hf.tasks.arithmetic.grammar import MAX_VALUE
+from pvg_hf.tasks.arithmetic.grammar import MAX_START, MAX_VALUE, VERBS
 from pvg_hf.tasks.arithmetic.solutions import reference_solution
 
 PROBLEM = "Ana has 12 pens. On Monday Ben gives Ana 5 pens. Ben has 7 pens. On Tuesday Ana loses 3 pens. On Wednesday Ana doubles the pens. How many pens does Ana have?"
@@ -117,6 +119,16 @@ def test_task_is_seeded_and_its_splits_are_disjoint():
     assert set(train["difficulty"]) == {2, 3, 4}
 
 
+def test_problems_of_other_settings_have_other_ids():
+    settings = ({}, {"max_difficulty": 6}, {"distractor_rate": 0.0}, {"seed": 1})
+    names = {
+        (row["problem_id"], row["problem"])
+        for options in settings
+        for row in ArithmeticTask(num_train=20, num_test=5, **options).problems("train").to_list()
+    }
+    assert len({problem_id for problem_id, _ in names}) == len(names) >= 70
+
+
 def test_more_training_problems_leave_the_others_alone():
     few, many = ArithmeticTask(num_train=50, num_test=20), ArithmeticTask(num_train=80, num_test=20)
     assert few.problems("test").to_list() == many.problems("test").to_list()
@@ -152,6 +164,43 @@ def test_grade():
 def test_settings_out_of_range(options):
     with pytest.raises(ValueError, match="must"):
         ArithmeticTask(**options)
+
+
+def test_an_unknown_answer_format_or_split_is_refused_at_once():
+    with pytest.raises(ValueError, match="Unknown `answer_format` 'loose'; allowed: `strict`, `lenient`"):
+        ArithmeticTask(answer_format="loose")
+    with pytest.raises(ValueError, match="Unknown split 'validation'; allowed: `train`, `test`"):
+        ArithmeticTask().problems("validation")
+
+
+def test_the_examples_are_flawless_and_show_every_verb():
+    for example in ArithmeticTask.few_shot_examples:
+        assert reference_solution(parse_story(example["problem"])) == example["solution"]
+    stories = [parse_story(example["problem"]) for example in ArithmeticTask.few_shot_examples]
+    shown = [event.verb for story in stories for event in story.events]
+    assert sorted(shown) == sorted(verb.word for verb in VERBS)
+    assert all(story.start > MAX_START for story in stories)  # so no split holds them
+
+
+def test_the_base_prompt_shows_examples_only_where_they_are_asked_for():
+    problem = {"problem_id": "p", "problem": PROBLEM, "reference": SOLUTION, "difficulty": 3}
+    bare = f"{PROBLEM}\nsolution:\n"
+    assert PromptBuilder(ArithmeticTask()).text(problem, Role.BASE) == bare
+    example = ArithmeticTask.few_shot_examples[0]
+    shown = PromptBuilder(ArithmeticTask(), few_shot=1).text(problem, Role.BASE)
+    assert shown == f"{example['problem']}\nsolution:\n{example['solution']}\nnext problem:\n{bare}"
+    three = PromptBuilder(ArithmeticTask(), few_shot=3)
+    assert three.text(problem, Role.BASE).count("next problem:") == 3
+    assert three.text(problem, Role.HELPFUL) == f"{PROBLEM}\nhelpful solution:\n"
+
+
+def test_stop_strings_end_what_a_base_prover_goes_on_to_write():
+    """The examples' own text, read as one solution that runs on."""
+    problem = {"problem_id": "p", "problem": PROBLEM, "reference": SOLUTION, "difficulty": 3}
+    shown = PromptBuilder(ArithmeticTask(), few_shot=3).text(problem, Role.BASE)
+    (stop,) = ArithmeticTask.stop_strings
+    first = ArithmeticTask.few_shot_examples[0]["solution"]
+    assert shown.partition("solution:\n")[2].partition(stop)[0] == first
 
 
 def test_problem_of_another_world():

@@ -74,6 +74,7 @@ DIVERSITY_COLUMNS = (
     ("answered", "answered", 3),
     ("truncated", "truncated", 3),
     ("failed", "failed", 3),
+    ("strict accuracy", "accuracy_strict", 3),
     ("lenient accuracy", "accuracy_lenient", 3),
     ("valid steps", "step_validity", 3),
     ("flawed though correct", "flawed_correct", 3),

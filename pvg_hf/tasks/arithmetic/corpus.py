@@ -21,9 +21,10 @@ class CorpusConfig:
             Steps of a story: the lesser of two even draws, so that short stories are the more frequent.
         distractor_rate (`float`):
             Share of stories with a sentence about somebody else.
-        flaw_rate (`dict[Role, float]`):
-            Share of flawed solutions per role, in [0, 1]. The roles differ a little, as an instruction-tuned model's
-            answers do when it is told to be helpful or to mislead; the rest is the game's to teach.
+        flaw_rate (`tuple[tuple[Role, float], ...]`):
+            Each role with its share of flawed solutions, in [0, 1]; a text's role is an even draw among them. The roles
+            differ a little, as an instruction-tuned model's answers do when it is told to be helpful or to mislead; the
+            rest is the game's to teach.
     """
 
     min_difficulty: int = 2

@@ -1,17 +1,19 @@
 """The arithmetic world as a task."""
 
 from functools import lru_cache
+from hashlib import blake2b
 from typing import ClassVar
 
 from datasets import Dataset, Value
 
 from pvg_hf.roles import Role
 from pvg_hf.seeding import derive_rng
-from pvg_hf.tasks.answers import grade_answer
+from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answer
 from pvg_hf.tasks.arithmetic.checker import Flaw, check_solution
+from pvg_hf.tasks.arithmetic.examples import EXAMPLES
 from pvg_hf.tasks.arithmetic.grammar import MAX_DIFFICULTY, MIN_DIFFICULTY, Story, parse_story, sample_story
 from pvg_hf.tasks.arithmetic.solutions import reference_solution
-from pvg_hf.tasks.base import Grade, Problem, Split, Task
+from pvg_hf.tasks.base import Grade, Problem, Split, Task, check_split
 
 
 class ArithmeticTask(Task):
@@ -37,19 +39,22 @@ class ArithmeticTask(Task):
     name = "arithmetic"
     columns: ClassVar = {"difficulty": Value("int32")}
     detail_columns: ClassVar = {
-        "lenient_answer": Value("string"),
-        "lenient_correct": Value("bool"),
+        **ANSWER_COLUMNS,
         "first_flaw_step": Value("int32"),
         "first_flaw_kind": Value("string"),
         "num_steps": Value("int32"),
         "num_flaws": Value("int32"),
     }
     prompts: ClassVar = {
-        Role.BASE: "{{ problem }}\nsolution:\n",
+        Role.BASE: "{% for example in examples %}{{ example.problem }}\nsolution:\n{{ example.solution }}\n"
+        "next problem:\n{% endfor %}{{ problem }}\nsolution:\n",
         Role.HELPFUL: "{{ problem }}\nhelpful solution:\n",
         Role.SNEAKY: "{{ problem }}\n{% if honest_solution %}{{ honest_solution }}\n{% endif %}"
         "{% if reference_answer %}#### {{ reference_answer }}\n{% endif %}sneaky solution:\n",
     }
+    few_shot_examples: ClassVar = EXAMPLES
+    default_few_shot: ClassVar = 0  # the models that ship with the package were trained on the bare prompt
+    stop_strings: ClassVar = ("\nnext problem:",)
 
     def __init__(
         self,
@@ -68,6 +73,7 @@ class ArithmeticTask(Task):
             )
         if min(num_train, num_test) < 1:
             raise ValueError(f"`num_train` and `num_test` must be at least 1; got {num_train} and {num_test}.")
+        check_answer_format(answer_format)
         if not 0 <= distractor_rate <= 1:
             raise ValueError(f"`distractor_rate` must lie in [0, 1]; got {distractor_rate}.")
         self.num_problems = {"train": num_train, "test": num_test}
@@ -77,6 +83,7 @@ class ArithmeticTask(Task):
         self.answer_format = answer_format
 
     def problems(self, split: Split) -> Dataset:
+        check_split(split)
         # The test split is drawn first, so that it stays the same when more problems are trained on.
         test = self._draw("test", excluded=set())
         rows = test if split == "test" else self._draw("train", excluded={row["problem"] for row in test})
@@ -91,7 +98,7 @@ class ArithmeticTask(Task):
             story, text = sample_story(rng, difficulty, self.distractor_rate)
             if text not in excluded and text not in rows:
                 rows[text] = {
-                    "problem_id": f"{self.name}-{self.seed}-{split}-{len(rows):07d}",
+                    "problem_id": f"{self.name}-{self.seed}-{split}-{len(rows):07d}-{_digest(text)}",
                     "problem": text,
                     "reference": reference_solution(story),
                     "difficulty": difficulty,
@@ -117,6 +124,11 @@ class ArithmeticTask(Task):
 def find_flaws(problem: str, solution: str) -> list[Flaw]:
     """The flaws of `solution` as a solution of the problem text `problem` (see [`check_solution`])."""
     return check_solution(_story(problem), solution)
+
+
+def _digest(text: str) -> str:
+    """Part of a problem's id, so that the problems of other settings have other ids."""
+    return blake2b(text.encode(), digest_size=4).hexdigest()
 
 
 @lru_cache(maxsize=4096)
