@@ -172,13 +172,16 @@ def _pair_batches(
     """The pairs with their texts, in the order of `matches`."""
     rows, is_reference = candidates.rows["row"], matches.correct < 0
     used = np.concatenate([matches.correct[~is_reference], matches.incorrect])
-    solutions = RowTexts(pool_paths, "solution", rows[used])
     # A problem's own texts stand beside each of its solutions; one row of each problem will do.
     _, first_pair = np.unique(matches.problem, return_index=True)
     a_row = np.zeros(len(candidates.problem_ids), dtype=np.int64)
     a_row[matches.problem[first_pair]] = rows[matches.incorrect[first_pair]]
-    problems = RowTexts(pool_paths, "problem", a_row[matches.problem])
-    references = RowTexts(pool_paths, "reference", a_row[matches.problem[is_reference]])
+    wanted = {
+        "solution": rows[used],
+        "problem": a_row[matches.problem],
+        "reference": a_row[matches.problem[is_reference]],
+    }
+    texts = RowTexts(pool_paths, wanted)
     problem_ids = np.array(candidates.problem_ids, dtype=object)
 
     for start in range(0, len(matches.problem), PAIRS_PER_BATCH):
@@ -186,13 +189,13 @@ def _pair_batches(
         problem, by_reference = matches.problem[part], is_reference[part]
         correct, incorrect = candidates.rows[matches.correct[part]], candidates.rows[matches.incorrect[part]]
         chosen = np.empty(len(problem), dtype=object)
-        chosen[~by_reference] = solutions.take(correct["row"][~by_reference])
-        chosen[by_reference] = references.take(a_row[problem[by_reference]])
+        chosen[~by_reference] = texts.take("solution", correct["row"][~by_reference])
+        chosen[by_reference] = texts.take("reference", a_row[problem[by_reference]])
         columns = {
             "problem_id": problem_ids[problem],
-            "problem": problems.take(a_row[problem]),
+            "problem": texts.take("problem", a_row[problem]),
             "chosen": chosen,
-            "rejected": solutions.take(incorrect["row"]),
+            "rejected": texts.take("solution", incorrect["row"]),
             "chosen_role": np.where(by_reference, REFERENCE, ROLE_NAMES[correct["role"]]),
             "rejected_role": ROLE_NAMES[incorrect["role"]],
             "chosen_round": pa.array(correct["round_index"], mask=by_reference),

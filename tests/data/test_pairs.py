@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pvg_hf.data.mixture import mixture_weights
 from pvg_hf.data.pairs import PAIR_FEATURES, build_pairs
-from pvg_hf.data.pool import write_pool
+from pvg_hf.data.pool import iterate_pool, write_pool
 from pvg_hf.data.schema import SOLUTION_COLUMNS, environment_name, round_name
 
 FEATURES = Features(SOLUTION_COLUMNS)
@@ -162,6 +162,23 @@ def test_a_solution_is_never_paired_with_its_own_text_as_reference(build):
     pairs, report = build(rows, correct_source="dataset")
     assert pairs["rejected"][:] == ["wrong"]
     assert report.dropped["same_as_reference"] == 1
+
+
+def test_the_pool_is_streamed_twice(build, monkeypatch):
+    passes = []
+
+    def counted(paths, columns):
+        passes.append(columns)
+        return iterate_pool(paths, columns)
+
+    monkeypatch.setattr("pvg_hf.data.candidates.iterate_pool", counted)
+    monkeypatch.setattr("pvg_hf.data.texts.iterate_pool", counted)
+    rows = [solution("a", name, label, sample=label) for name, label in (("right", 1), ("wrong", 0), ("wronger", 0))]
+    build(rows, correct_source="both")
+    assert [set(columns) & {"problem", "reference", "solution"} for columns in passes] == [
+        {"reference", "solution"},  # to leave out solutions that equal the reference
+        {"problem", "reference", "solution"},
+    ]
 
 
 def random_rows(draw):
