@@ -3,6 +3,7 @@ The sections of a recipe. Each field says its unit and range; the key reference 
 from the players' sections.
 """
 
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_serializer, model_validator
@@ -90,12 +91,26 @@ class BootstrapConfig:
 
     solutions_per_problem: Count = Field(4, description="Solutions of the base prover to each problem of D_V.")
     import_from: str | None = Field(
-        None, description="A `.jsonl` or `.parquet` file, or a dataset on the Hub, of solutions to use in their place."
+        None,
+        description="A `.jsonl` or `.parquet` file, a folder, or a dataset on the Hub, of solutions to use in their place.",
+    )
+    import_config: str | None = Field(None, description="Config of that folder or dataset, if it has several.")
+    import_split: str | None = Field(None, description="Split of that folder or dataset; `train` if left out.")
+    import_revision: str | None = Field(
+        None, description="Branch, tag or commit of that dataset on the Hub; its latest state if left out."
     )
     import_columns: dict[str, str] = Field(
         default_factory=dict,
         description="What the source calls our columns, e.g. `{solution: response, problem: question}`.",
     )
+
+    @model_validator(mode="after")
+    def _check(self) -> "BootstrapConfig":
+        names = ("import_config", "import_split", "import_revision", "import_columns")
+        given = [name for name, value in asdict(self).items() if name in names and value]
+        if given and self.import_from is None:
+            raise ValueError(f"`{'`, `'.join(given)}` tells how to read `import_from`, which is not given")
+        return self
 
 
 @section

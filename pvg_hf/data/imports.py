@@ -1,16 +1,13 @@
 """Solutions that somebody else wrote, as rows of the pool: matched to the verifier's problems and graded anew."""
 
-import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-from datasets import Dataset, IterableDataset, load_dataset
-from datasets.exceptions import DatasetsError
+from datasets import Dataset
 
-from pvg_hf.data.pool import iterate_pool
+from pvg_hf.data.import_sources import read_rows
 from pvg_hf.data.schema import BASE_ROUND, make_solution
 from pvg_hf.data.split import VERIFIER_PARTS, normalized_text
 from pvg_hf.roles import Role
@@ -21,9 +18,6 @@ logger = logging.getLogger(__name__)
 IMPORT_COLUMNS = ("problem_id", "problem", "solution", "label", "prover")
 DEFAULT_COLUMNS = {name: name for name in ("problem_id", "problem", "solution")}
 
-NumberedRow = tuple[str, Mapping[str, Any]]
-"""Where a row stands (`file.jsonl, line 3`) and what it holds."""
-
 
 def import_solutions(
     source: str,
@@ -32,8 +26,9 @@ def import_solutions(
     *,
     columns: Mapping[str, str] | None = None,
     tell: Callable[[str, str, bool], int] = lambda problem_id, solution, is_correct: int(is_correct),
-    role: Role | str = Role.BASE,
-    split: str = "train",
+    config: str | None = None,
+    split: str | None = None,
+    revision: str | None = None,
 ) -> Iterator[dict[str, Any]]:
     """
     Read solutions from a file or a dataset and build a row of the pool for each that solves a problem of the verifier.
@@ -57,23 +52,25 @@ def import_solutions(
         tell (`Callable`, *optional*):
             `(problem_id, solution, is_correct) -> label`: what the verifier is told where `label` is not mapped, e.g.
             with noise; by default the grade.
-        role (`str`, defaults to `"base"`):
-            Role of all rows.
-        split (`str`, defaults to `"train"`):
-            Split of a dataset on the Hub; not used for files.
+        config (`str`, *optional*):
+            Configuration of a folder or dataset that has several.
+        split (`str`, *optional*):
+            Split of a folder or dataset; `train` if left out.
+        revision (`str`, *optional*):
+            Branch, tag or commit of a dataset on the Hub; its latest state if left out.
 
     Yields:
-        `dict[str, Any]`: rows with `round_index` -1, in the order of the source. The text's length in tokens is not
-        known (null), and no text counts as truncated.
+        `dict[str, Any]`: rows of the role `base` with `round_index` -1, in the order of the source. The text's length in
+        tokens is not known (null), and no text counts as truncated.
 
     Raises:
-        ValueError: if the source cannot be read, a row is broken (the message says where it stands), or no row at all
-            matches a problem of the verifier.
+        ValueError: if the source cannot be read, or has no such config, split or revision; if a row is broken (the message
+            says where it stands); or if no row at all matches a problem of the verifier.
     """
     names = {**DEFAULT_COLUMNS, **_checked_columns(columns or {})}
     finder = _ProblemFinder(problems)
     num_rows, sample_indices = 0, Counter()
-    for place, row in _read(source, split):
+    for place, row in read_rows(source, config=config, split=split, revision=revision):
         num_rows += 1
         found = finder.find(place, row, names)
         if found is None:
@@ -85,7 +82,7 @@ def import_solutions(
             task=task,
             problem=problem,
             part=part,
-            role=role,
+            role=Role.BASE,
             round_index=BASE_ROUND,
             prover=_text(place, row, names["prover"]) if "prover" in names else source,
             solution=solution,
@@ -139,50 +136,6 @@ class _ProblemFinder:
                 f"that problem's: {text[:80]!r}. Map only the column that tells the problem, and drop the other."
             )
         return part, problem
-
-
-def _read(source: str, split: str) -> Iterator[NumberedRow]:
-    path = Path(source)
-    if path.suffix in (".jsonl", ".parquet") and not path.is_file():
-        raise ValueError(
-            f"There is no file `{source}` to import solutions from. A source that ends in `.jsonl` or `.parquet` is read "
-            "as a file; others are a folder or the id of a dataset on the Hub."
-        )
-    if path.suffix == ".jsonl":
-        return _read_jsonl(path)
-    if path.suffix == ".parquet":
-        return _numbered(source, (row for batch in iterate_pool(path) for row in batch.to_pylist()))
-    return _numbered(f"{source}[{split}]", _open_dataset(source, split))
-
-
-def _open_dataset(source: str, split: str) -> IterableDataset:
-    try:
-        return load_dataset(source, split=split, streaming=True)
-    except (OSError, ValueError, DatasetsError) as err:  # offline, no such repository, folder or split
-        raise ValueError(
-            f"Cannot load split `{split}` of `{source}` to import solutions from it: {err} Allowed are a `.jsonl` or "
-            "`.parquet` file, a folder with data files, and the id of a dataset on the Hub."
-        ) from err
-
-
-def _numbered(name: str, rows: Iterator[Mapping[str, Any]]) -> Iterator[NumberedRow]:
-    for index, row in enumerate(rows):
-        yield f"{name}, row {index}", row
-
-
-def _read_jsonl(path: Path) -> Iterator[NumberedRow]:
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            place = f"{path}, line {number}"
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except ValueError as err:  # JSONDecodeError or UnicodeDecodeError
-                raise ValueError(f"{place}: not valid JSON ({err}).") from err
-            if not isinstance(row, dict):
-                raise ValueError(f"{place}: a line must hold one JSON object; got {line[:80]!r}.")
-            yield place, row
 
 
 def _checked_columns(columns: Mapping[str, str]) -> Mapping[str, str]:

@@ -1,7 +1,6 @@
 """Pairs of a correct and an incorrect solution of one problem, for the verifier."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -10,6 +9,7 @@ from datasets import Dataset, Features, Value
 
 from pvg_hf.data.candidates import ROLES, Candidates, read_candidates
 from pvg_hf.data.choice import SIDES, Choice, choose_solutions, count_by_source
+from pvg_hf.data.matches import Matches, match_solutions
 from pvg_hf.data.mixture import check_weights
 from pvg_hf.data.pool import PathLike
 from pvg_hf.data.report import PairReport
@@ -101,7 +101,7 @@ def build_pairs(
         round_index=round_index,
         num_references={"prover": 0, "both": 1, "dataset": solutions_per_problem}[correct_source],
     )
-    matches = _match(candidates, choice.chosen, solutions_per_problem // 2, has_reference=has_reference)
+    matches = match_solutions(candidates, choice.chosen, solutions_per_problem // 2, has_reference=has_reference)
     report = _report(candidates, choice, matches)
     if report.num_pairs == 0:
         raise ValueError(report.explain_failure())
@@ -110,75 +110,22 @@ def build_pairs(
     return spool_dataset(batches, PAIR_FEATURES.arrow_schema), report
 
 
-@dataclass(frozen=True)
-class _Matches:
-    """
-    Pairs as indices.
-
-    Args:
-        problem (`np.ndarray` of shape `(num_pairs,)`):
-            Index of the problem.
-        correct (`np.ndarray` of shape `(num_pairs,)`):
-            Index of the candidate labelled correct, -1 for the problem's reference.
-        incorrect (`np.ndarray` of shape `(num_pairs,)`):
-            Index of the candidate labelled incorrect.
-        without_pair (`dict[str, int]`):
-            Number of problems that lack a side, by the side they lack.
-    """
-
-    problem: np.ndarray
-    correct: np.ndarray
-    incorrect: np.ndarray
-    without_pair: dict[str, int]
-
-    def reordered(self, order: np.ndarray) -> "_Matches":
-        return replace(self, problem=self.problem[order], correct=self.correct[order], incorrect=self.incorrect[order])
-
-
-def _match(candidates: Candidates, chosen: np.ndarray, max_pairs: int, *, has_reference: bool) -> _Matches:
-    """
-    Match the chosen solutions of each problem, in turn. With m correct and n incorrect ones, turn t takes correct
-    t mod m and incorrect (t + t // lcm(m, n)) mod n: no pair comes twice before all m n have, and uses stay even.
-    """
-    num_problems = len(candidates.problem_ids)
-    rows = candidates.rows[chosen]
-    side = rows["problem"].astype(np.int64) * len(SIDES) + rows["label"]
-    num_found = np.bincount(side, minlength=num_problems * len(SIDES))
-    first = (np.cumsum(num_found) - num_found).reshape(-1, len(SIDES))  # where the problem's side starts in `chosen`
-    num_incorrect, num_correct = num_found.reshape(-1, len(SIDES)).T
-    num_correct = num_correct + has_reference
-
-    num_pairs = np.minimum(max_pairs, num_correct * num_incorrect)
-    problem = np.repeat(np.arange(num_problems), num_pairs)
-    turn = np.arange(len(problem)) - np.repeat(np.cumsum(num_pairs) - num_pairs, num_pairs)
-    lap = turn // np.lcm(num_correct, num_incorrect)[problem]
-    correct = turn % num_correct[problem] - has_reference  # the reference comes first, as -1
-    incorrect = (turn + lap) % num_incorrect[problem]
-    return _Matches(
-        problem=problem,
-        correct=np.where(correct < 0, -1, chosen[first[problem, 1] + correct]),
-        incorrect=chosen[first[problem, 0] + incorrect],
-        without_pair={
-            "no_solution": int(((num_correct == 0) & (num_incorrect == 0)).sum()),
-            "no_correct": int(((num_correct == 0) & (num_incorrect > 0)).sum()),
-            "no_incorrect": int(((num_correct > 0) & (num_incorrect == 0)).sum()),
-        },
-    )
-
-
 def _pair_batches(
-    pool_paths: PathLike | Sequence[PathLike], candidates: Candidates, matches: _Matches
+    pool_paths: PathLike | Sequence[PathLike], candidates: Candidates, matches: Matches
 ) -> Iterator[pa.RecordBatch]:
     """The pairs with their texts, in the order of `matches`."""
     rows, is_reference = candidates.rows["row"], matches.correct < 0
     used = np.concatenate([matches.correct[~is_reference], matches.incorrect])
-    solutions = RowTexts(pool_paths, "solution", rows[used])
     # A problem's own texts stand beside each of its solutions; one row of each problem will do.
     _, first_pair = np.unique(matches.problem, return_index=True)
     a_row = np.zeros(len(candidates.problem_ids), dtype=np.int64)
     a_row[matches.problem[first_pair]] = rows[matches.incorrect[first_pair]]
-    problems = RowTexts(pool_paths, "problem", a_row[matches.problem])
-    references = RowTexts(pool_paths, "reference", a_row[matches.problem[is_reference]])
+    wanted = {
+        "solution": rows[used],
+        "problem": a_row[matches.problem],
+        "reference": a_row[matches.problem[is_reference]],
+    }
+    texts = RowTexts(pool_paths, wanted)
     problem_ids = np.array(candidates.problem_ids, dtype=object)
 
     for start in range(0, len(matches.problem), PAIRS_PER_BATCH):
@@ -186,13 +133,13 @@ def _pair_batches(
         problem, by_reference = matches.problem[part], is_reference[part]
         correct, incorrect = candidates.rows[matches.correct[part]], candidates.rows[matches.incorrect[part]]
         chosen = np.empty(len(problem), dtype=object)
-        chosen[~by_reference] = solutions.take(correct["row"][~by_reference])
-        chosen[by_reference] = references.take(a_row[problem[by_reference]])
+        chosen[~by_reference] = texts.take("solution", correct["row"][~by_reference])
+        chosen[by_reference] = texts.take("reference", a_row[problem[by_reference]])
         columns = {
             "problem_id": problem_ids[problem],
-            "problem": problems.take(a_row[problem]),
+            "problem": texts.take("problem", a_row[problem]),
             "chosen": chosen,
-            "rejected": solutions.take(incorrect["row"]),
+            "rejected": texts.take("solution", incorrect["row"]),
             "chosen_role": np.where(by_reference, REFERENCE, ROLE_NAMES[correct["role"]]),
             "rejected_role": ROLE_NAMES[incorrect["role"]],
             "chosen_round": pa.array(correct["round_index"], mask=by_reference),
@@ -207,7 +154,7 @@ def _pair_batches(
         yield pa.RecordBatch.from_pydict(columns, schema=PAIR_FEATURES.arrow_schema)
 
 
-def _report(candidates: Candidates, choice: Choice, matches: _Matches) -> PairReport:
+def _report(candidates: Candidates, choice: Choice, matches: Matches) -> PairReport:
     rounds = candidates.rows["round_index"]
     references = np.unique(matches.problem[matches.correct < 0])
     correct = count_by_source(rounds[np.unique(matches.correct[matches.correct >= 0])])
@@ -219,11 +166,35 @@ def _report(candidates: Candidates, choice: Choice, matches: _Matches) -> PairRe
         failed=dict(candidates.failed),
         correct={**correct, REFERENCE: len(references)} if len(references) else dict(correct),
         incorrect=dict(count_by_source(rounds[np.unique(matches.incorrect)])),
+        unused=_count_unused(candidates.rows, matches),
         short=dict(choice.short),
         refilled=dict(choice.refilled),
         unfilled=choice.unfilled,
         without_pair=matches.without_pair,
     )
+
+
+def _count_unused(rows: np.ndarray, matches: Matches) -> dict[str, int]:
+    """The candidates that are in no pair, by reason, source and label."""
+    own = matches.correct >= 0
+    is_unused = np.ones(len(rows), dtype=bool)
+    is_unused[matches.correct[own]] = False
+    is_unused[matches.incorrect] = False
+    has_pair = np.isin(rows["problem"], matches.problem)
+    has_own = np.isin(rows["problem"], matches.problem[own])
+    reasons = {
+        "no_partner": ~has_pair,
+        "replaced_by_reference": has_pair & ~has_own & (rows["label"] == 1),
+        "not_chosen": has_pair & (has_own | (rows["label"] == 0)),
+    }
+    return {
+        f"{reason}/{source}/{side}": count
+        for reason, applies in reasons.items()
+        for label, side in enumerate(SIDES)
+        for source, count in count_by_source(
+            rows["round_index"][is_unused & applies & (rows["label"] == label)]
+        ).items()
+    }
 
 
 def _check_settings(

@@ -20,6 +20,22 @@ ROW_GROUP_SIZE = 8192
 PathLike = str | os.PathLike[str]
 
 
+class DamagedPoolError(ValueError):
+    """
+    A file whose bytes make no sense. What to do about it depends on who wrote it, which the reader's caller knows.
+
+    Args:
+        path (`Path`):
+            The file.
+        reason (`str`):
+            What the Parquet reader said.
+    """
+
+    def __init__(self, path: Path, reason: str):
+        super().__init__(f"`{path}` is not a readable Parquet file: {reason} It may be corrupt or cut short.")
+        self.path = path
+
+
 def write_pool(path: PathLike, batches: Iterable[Sequence[dict[str, Any]]], features: Features) -> int:
     """
     Write rows to a Parquet file, which appears under its name only once it is complete and on disk.
@@ -66,7 +82,8 @@ def iterate_pool(
 
     Raises:
         FileNotFoundError: if a file does not exist.
-        ValueError: if a file is corrupt or cut short, or lacks a column.
+        DamagedPoolError: if a file is corrupt or cut short.
+        ValueError: if a file lacks a column.
     """
     for path in _as_paths(paths):
         with _explaining(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
@@ -93,7 +110,8 @@ def load_pool(
 
     Raises:
         FileNotFoundError: if a file does not exist.
-        ValueError: as [`iterate_pool`], or if there is no file or the files' columns differ.
+        DamagedPoolError: if a file is corrupt or cut short.
+        ValueError: if a file lacks a column, if there is no file, or if the files' columns differ.
     """
     files = _as_paths(paths)
     schema = _common_schema(files, columns)
@@ -156,16 +174,13 @@ def _check_keys(rows: Sequence[dict[str, Any]], features: Features) -> None:
 
 @contextmanager
 def _explaining(path: Path) -> Iterator[None]:
-    """Name the file when its bytes make no sense, and say what to do."""
+    """Name the file when its bytes make no sense."""
     try:
         yield
     except (pa.ArrowException, OSError) as err:
         if isinstance(err, OSError) and err.errno is not None:  # the system's own: not found, no permission, ...
             raise
-        raise ValueError(
-            f"`{path}` is not a readable Parquet file: {str(err).strip()} It may be corrupt or cut short. If a run wrote "
-            f"it, delete the folder {path.parent} and continue the run: the phase that wrote it is played again."
-        ) from err
+        raise DamagedPoolError(path, str(err).strip()) from err
 
 
 def _check_columns(path: Path, schema: pa.Schema, columns: Sequence[str] | None) -> None:

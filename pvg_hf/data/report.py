@@ -22,6 +22,12 @@ class PairReport:
             Those dropped as `failed`, by outcome code.
         correct (`dict[str, int]`), incorrect (`dict[str, int]`):
             Distinct solutions in pairs, by source (`base`, `round-000`, ..., `reference`) and label.
+        unused (`dict[str, int]`):
+            Solutions that could be chosen but are in no pair, as `<reason>/<source>/correct` and
+            `<reason>/<source>/incorrect`. The first reason that applies counts: `no_partner` (its problem has no solution
+            of the other label), `replaced_by_reference` (its problem's correct sides are all the reference), `not_chosen`
+            (its problem has more than there are slots). With `dropped`, `correct` and `incorrect` (without references),
+            they sum to `num_solutions`.
         short (`dict[str, int]`):
             Slots that a source could not fill, as `<source>/too_few_correct` and `<source>/too_few_incorrect`.
         refilled (`dict[str, int]`):
@@ -39,6 +45,7 @@ class PairReport:
     failed: dict[str, int] = field(default_factory=dict)
     correct: dict[str, int] = field(default_factory=dict)
     incorrect: dict[str, int] = field(default_factory=dict)
+    unused: dict[str, int] = field(default_factory=dict)
     short: dict[str, int] = field(default_factory=dict)
     refilled: dict[str, int] = field(default_factory=dict)
     unfilled: int = 0

@@ -2,17 +2,19 @@
 
 import gc
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 from accelerate import PartialState
 
 from pvg_hf.config import Recipe, load_recipe
+from pvg_hf.data.pool import DamagedPoolError
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.disk import naming_full_disk
-from pvg_hf.game.folder import RunFolder, staged, write_json_lines
+from pvg_hf.game.folder import RunFolder, replay_advice, staged, write_json_lines
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.lock import locked
 from pvg_hf.game.memory import naming_knobs
@@ -132,7 +134,7 @@ def _play_phase(
         recording(output, context.processes.num_processes, is_main=is_main) as record,
     ):
         context.processes.wait_for_everyone()
-        with naming_knobs(round_recipe, key.name):
+        with _advising(folder), naming_knobs(round_recipe, key.name):
             record.summary = PHASES[key.name](context, output)
         if is_main:
             write_json_lines(output / "metrics.jsonl", context.metrics)
@@ -147,3 +149,14 @@ def _play_phase(
     gc.collect()  # one phase's models are gone before the next loads its own
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+@contextmanager
+def _advising(folder: RunFolder) -> Iterator[None]:
+    """Say what to do about a damaged pool file of the run; others are their owner's matter."""
+    try:
+        yield
+    except DamagedPoolError as err:
+        if not err.path.is_relative_to(folder.root):
+            raise
+        raise ValueError(f"{err} {replay_advice(err.path.parent)}") from err

@@ -1,5 +1,7 @@
 """What the sections make of what a recipe states."""
 
+from dataclasses import asdict
+
 import pytest
 import yaml
 
@@ -54,6 +56,19 @@ def test_rates_of_their_own_are_written_as_stated():
         "level": "label",
         "resample": "fixed",
     }
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("config", "base"), ("split", "sneaky"), ("revision", "round-000"), ("columns", {"label": "human"})],
+)
+def test_how_to_import_is_said_of_something(key, value):
+    with pytest.raises(
+        RecipeError, match=rf"`bootstrap`: `import_{key}` tells how to read `import_from`, which is not"
+    ):
+        load_recipe({"bootstrap": {f"import_{key}": value}})
+    bootstrap = load_recipe({"bootstrap": {"import_from": "org/solutions", f"import_{key}": value}}).bootstrap
+    assert asdict(bootstrap)[f"import_{key}"] == value
 
 
 def test_a_bare_off_of_yaml_is_understood():

@@ -52,8 +52,8 @@ def test_what_is_left_out_is_reported(task, split, write, caplog):
 def test_problems_are_found_by_their_text(task, split, write):
     source = write([{"question": " 1 +  1 =\n", "response": "2"}])
     columns = {"problem": "question", "solution": "response"}
-    [row] = import_solutions(source, task, split, columns=columns, role="helpful")
-    assert (row["problem_id"], row["problem"], row["correct"], row["role"]) == ("sum-1", "1 + 1 =", True, "helpful")
+    [row] = import_solutions(source, task, split, columns=columns)
+    assert (row["problem_id"], row["problem"], row["correct"]) == ("sum-1", "1 + 1 =", True)
 
 
 def test_an_unknown_id_falls_back_to_the_text(task, split, write):
@@ -142,11 +142,66 @@ def test_a_missing_file_is_named(task, split, tmp_path, name):
         list(import_solutions(str(tmp_path / name), task, split))
 
 
-def test_a_folder_or_dataset_that_cannot_be_loaded_is_named(task, split, write, tmp_path):
-    write(ROWS)
-    for source, part in ((tmp_path, "none"), (tmp_path / "none", "train"), ("organisation/none", "train")):
-        with pytest.raises(ValueError, match=rf"Cannot load split `{part}` of `{source}` .*Allowed are"):
-            list(import_solutions(str(source), task, split, split=part))
+@pytest.mark.parametrize("source", ["none", "organisation/none"])
+def test_a_folder_or_dataset_that_is_not_there_is_named(task, split, source):
+    with pytest.raises(ValueError, match=rf"(?s)Cannot import solutions from `{source}\[train\]`: .*A source is a"):
+        list(import_solutions(source, task, split))
+
+
+@pytest.fixture
+def rounds(tmp_path):
+    """A folder laid out as the solutions of a run on the Hub: a config per round, a split per role."""
+    folder, configs = tmp_path / "solutions", {"base": ["base"], "round-000": ["helpful", "sneaky"]}
+    card = ["---", "configs:"]
+    for config, names in configs.items():
+        card += [f"- config_name: {config}", "  data_files:"]
+        for number, name in enumerate(names):
+            card += [f"  - split: {name}", f"    path: {config}/{name}.parquet"]
+            path = folder / config / f"{name}.parquet"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(pa.Table.from_pylist([{**ROWS[0], "solution": f"{config} {number}"}]), path)
+    (folder / "README.md").write_text("\n".join([*card, "---", ""]))
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("config", "part", "text"),
+    [("base", "base", "base 0"), ("round-000", "helpful", "round-000 0"), ("round-000", "sneaky", "round-000 1")],
+)
+def test_a_config_and_a_split_are_chosen(task, split, rounds, config, part, text):
+    [row] = import_solutions(rounds, task, split, config=config, split=part)
+    assert row["solution"] == text
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({}, r"\['base', 'round-000'\].*`bootstrap.import_config`"),
+        ({"config": "round-001"}, r"round-001/train.*\['base', 'round-000'\]"),
+        ({"config": "round-000"}, r"round-000/train.*\['helpful', 'sneaky'\].*`bootstrap.import_split`"),
+        ({"config": "base", "split": "sneaky"}, r"base/sneaky.*\['base'\]"),
+        ({"config": "base", "split": "base", "revision": "v1"}, "has no revisions; leave out {'revision': 'v1'}"),
+    ],
+)
+def test_configs_and_splits_are_listed_where_there_is_none_such(task, split, rounds, choice, message):
+    with pytest.raises(ValueError, match=f"(?s){message}"):
+        list(import_solutions(rounds, task, split, **choice))
+
+
+def test_a_file_has_no_config_split_or_revision(task, split, write):
+    with pytest.raises(ValueError, match=r"as a file, all of it; leave out {'config': 'base', 'split': 'train'}"):
+        list(import_solutions(write(ROWS), task, split, config="base", split="train"))
+
+
+@pytest.mark.parametrize("name", ["train.parquet", ""])  # the file, and the folder that it is in
+def test_damaged_data_are_not_to_be_deleted(task, split, tmp_path, name):
+    path = tmp_path / "train.parquet"
+    pq.write_table(pa.Table.from_pylist(ROWS), path)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match="Cannot import solutions") as caught:
+        list(import_solutions(str(tmp_path / name), task, split))
+    assert "train.parquet" in str(caught.value) or not name
+    assert "elete" not in str(caught.value)
 
 
 def test_refuses_to_map_an_unknown_column(task, split, write):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pvg_hf.data.mixture import mixture_weights
 from pvg_hf.data.pairs import PAIR_FEATURES, build_pairs
-from pvg_hf.data.pool import write_pool
+from pvg_hf.data.pool import iterate_pool, write_pool
 from pvg_hf.data.schema import SOLUTION_COLUMNS, environment_name, round_name
 
 FEATURES = Features(SOLUTION_COLUMNS)
@@ -164,6 +164,56 @@ def test_a_solution_is_never_paired_with_its_own_text_as_reference(build):
     assert report.dropped["same_as_reference"] == 1
 
 
+def test_the_pool_is_streamed_twice(build, monkeypatch):
+    passes = []
+
+    def counted(paths, columns):
+        passes.append(columns)
+        return iterate_pool(paths, columns)
+
+    monkeypatch.setattr("pvg_hf.data.candidates.iterate_pool", counted)
+    monkeypatch.setattr("pvg_hf.data.texts.iterate_pool", counted)
+    rows = [solution("a", name, label, sample=label) for name, label in (("right", 1), ("wrong", 0), ("wronger", 0))]
+    build(rows, correct_source="both")
+    assert [set(columns) & {"problem", "reference", "solution"} for columns in passes] == [
+        {"reference", "solution"},  # to leave out solutions that equal the reference
+        {"problem", "reference", "solution"},
+    ]
+
+
+def check_every_solution_is_counted_once(report):
+    used = {**report.correct, "reference": 0}
+    counts = (report.dropped, report.unused, used, report.incorrect)
+    assert sum(sum(count.values()) for count in counts) == report.num_solutions
+    assert sum(report.failed.values()) == report.dropped["failed"]
+
+
+@pytest.mark.parametrize(
+    ("correct_source", "slots", "of_correct"),
+    [
+        ("prover", 4, {"not_chosen/base/correct": 8}),  # 2 of 10 have a slot
+        ("both", 4, {"not_chosen/base/correct": 9}),  # the reference takes one slot
+        ("both", 2, {"replaced_by_reference/base/correct": 10}),  # the only one
+        ("dataset", 4, {"replaced_by_reference/base/correct": 10}),
+    ],
+)
+def test_what_could_be_used_and_is_not_is_counted(build, correct_source, slots, of_correct):
+    rows = [
+        solution("a", f"{name} {sample}", label, sample=sample + 10 * label)
+        for name, label in (("right", 1), ("wrong", 0))
+        for sample in range(10)
+    ]
+    rows += [solution("b", "right", 1, round_index=0, role="sneaky"), solution("b", "right too", 1, sample=1)]
+    _, report = build(rows, round_index=1, solutions_per_problem=slots, correct_source=correct_source)
+    assert report.unused == {
+        **of_correct,
+        "not_chosen/base/incorrect": 10 - slots // 2,
+        "no_partner/base/correct": 1,
+        "no_partner/round-000/correct": 1,
+    }
+    check_every_solution_is_counted_once(report)
+
+
 def random_rows(draw):
     rounds = [(-1, "base"), (0, "helpful"), (0, "sneaky"), (1, "helpful"), (1, "sneaky")]
     return [
@@ -209,6 +259,7 @@ def test_pairs_hold_what_they_promise(rows, slots, correct_source, data):
         again, report_again = build_pairs(paths, **arguments)
     assert again.to_list() == pairs.to_list()
     assert report_again == report
+    check_every_solution_is_counted_once(report)
 
     known = {(row["problem_id"], row["solution"], row["round_index"], row["role"], row["label"]) for row in rows}
     for row in pairs:

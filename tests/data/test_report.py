@@ -9,6 +9,7 @@ def test_metrics_are_flat():
         dropped={"failed": 1, "abstained": 0},
         failed={"NO_ANSWER": 1},
         correct={"base": 2},
+        unused={"not_chosen/base/correct": 5},
         short={"base/too_few_correct": 4},
     )
     assert report.as_metrics() == {
@@ -19,6 +20,7 @@ def test_metrics_are_flat():
         "pairs/dropped/failed": 1,
         "pairs/failed/NO_ANSWER": 1,
         "pairs/correct/base": 2,
+        "pairs/unused/not_chosen/base/correct": 5,
         "pairs/short/base/too_few_correct": 4,
         "pairs/unfilled": 0,
     }

@@ -98,6 +98,15 @@ def test_imported_solutions_get_the_noise_unless_they_bring_labels(columns, is_n
     assert (others["label"] != others["correct"]).any()
 
 
+def test_the_split_of_a_folder_is_imported(tmp_path, game, reference):
+    rows = pd.read_parquet(reference.pool(-1) / "base.parquet")[["problem_id", "solution"]]
+    for name, part in {"train": rows[:1], "test": rows[1:]}.items():
+        part.to_json(tmp_path / f"{name}.jsonl", orient="records", lines=True)
+    bootstrap = {"import_from": str(tmp_path), "import_split": "test"}
+    folder = play(load_recipe(game(bootstrap=bootstrap)), phase="bootstrap")
+    assert pd.read_parquet(folder.pool(-1) / "base.parquet")["solution"].tolist() == rows["solution"].tolist()[1:]
+
+
 def test_cut_solution_is_a_failed_one_though_it_states_its_answer(tmp_path, game, tokenizer):
     """As many tokens as a whole solution has, but none for its end."""
     length = len(tokenizer(write_solution(5))["input_ids"])

@@ -9,12 +9,11 @@ from pathlib import Path
 import torch
 
 from pvg_hf.config import Recipe, RecipeError
-from pvg_hf.data.imports import import_solutions
 from pvg_hf.data.mixture import mixture_weights
-from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.interrupt import StopRequest
+from pvg_hf.game.phases.bootstrap import imported_rows
 from pvg_hf.game.plan.player_checks import check_player
 from pvg_hf.game.plan.refusals import refusals
 from pvg_hf.game.plan.trainer_checks import check_prover_trainer, check_verifier_trainer
@@ -116,14 +115,11 @@ def _check_overrides(recipe: Recipe) -> Iterator[str]:
 
 
 def _check_import(recipe: Recipe, world: World) -> list[str]:
-    """Of solutions in a file, its columns and its first row that is about a problem of the verifier."""
+    """Of solutions in a file or folder, its columns and its first row that is about a problem of the verifier."""
     source = recipe.bootstrap.import_from
-    if source is None or not source.endswith((".jsonl", ".parquet")):
+    if source is None or not (source.endswith((".jsonl", ".parquet")) or Path(source).is_dir()):
         return []
-    if not Path(source).is_file():
-        return [f"`bootstrap.import_from` is `{source}`: there is no such file."]
-    parts = {part: world.parts[part] for part in VERIFIER_PARTS}
-    rows = import_solutions(source, world.task, parts, columns=recipe.bootstrap.import_columns)
+    rows = imported_rows(recipe.bootstrap, world)
     return refusals("`bootstrap.import_from`", partial(next, rows, None))
 
 

@@ -92,6 +92,10 @@ def test_pairs_table_tells_what_was_left_out_of_either_part(run):
     assert (found["pairs"], found["solutions read"], found["failed"]) == ("1,001", "2,400", "30")
     assert found["problems without a pair"] == "7"  # 4 without a correct solution, 3 without an incorrect one
     assert found["pairs over `max_length`"] == "2"
+    assert (found["no partner"], found["more than the slots"]) == ("6", "120")
+    assert found["in pairs as correct, with references"] == "750"
+    slots = ("slots that a round could not fill", "of them, filled by another", "of them, left empty")
+    assert [found[heading] for heading in slots] == ["9", "5", "4"]
     assert found["same as another"] == "\N{EN DASH}"  # not counted in this run
     assert (heldout["pairs"].value, heldout["failed"].value) == ("100", "\N{EN DASH}")
 

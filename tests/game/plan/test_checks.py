@@ -79,6 +79,7 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["stopping.rule=party"], ["`stopping.rule`", "party"]),
         (["stopping.rule=no.such:rule"], ["`stopping.rule`", "no.such:rule"]),
         (["bootstrap.import_from=none.jsonl"], ["`bootstrap.import_from`", "none.jsonl"]),
+        (["bootstrap.import_from=own.jsonl", "bootstrap.import_split=train"], ["`bootstrap.import_from`", "'train'"]),
         (["logging.report_to=[tensorbord]"], ["`tensorbord`", "trackio, wandb, tensorboard"]),
         (["rounds.1.seed=3"], ["`rounds.1` overrides `seed`"]),
         (["rounds.1.prover.warmup={}"], ["`rounds.1` overrides `prover.warmup`"]),
@@ -91,6 +92,15 @@ def test_one_mistake_is_named(mistakes_of, overrides, parts):
     assert len(mistakes) == 1
     for part in parts:
         assert part in mistakes[0]
+
+
+def test_folder_of_solutions_is_looked_into(mistakes_of, tmp_path):
+    (tmp_path / "test.jsonl").write_text('{"problem": "none", "solution": "none"}\n')
+    (mistake,) = mistakes_of(f"bootstrap.import_from={tmp_path}")
+    assert mistake.startswith(f"`bootstrap.import_from`: Cannot import solutions from `{tmp_path}[train]`")
+    assert "['test']" in mistake
+    (mistake,) = mistakes_of(f"bootstrap.import_from={tmp_path}", "bootstrap.import_split=test")
+    assert "None of the 1 solutions" in mistake
 
 
 def test_arguments_that_neither_the_recipe_nor_the_game_sets_are_taken(mistakes_of, context_of):

@@ -1,0 +1,88 @@
+"""What solutions are imported from: files, folders and datasets on the Hub, row by row."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from datasets import load_dataset
+from datasets.exceptions import DatasetsError
+
+from pvg_hf.data.pool import DamagedPoolError, iterate_pool
+
+NumberedRow = tuple[str, Mapping[str, Any]]
+"""Where a row stands (`file.jsonl, line 3`) and what it holds."""
+
+
+def read_rows(
+    source: str, *, config: str | None = None, split: str | None = None, revision: str | None = None
+) -> Iterator[NumberedRow]:
+    """
+    Args:
+        source (`str`), config (`str`, *optional*), split (`str`, *optional*), revision (`str`, *optional*):
+            As [`~pvg_hf.data.imports.import_solutions`] takes them.
+
+    Raises:
+        ValueError: if the source cannot be read, or has no such config, split or revision.
+    """
+    path = Path(source)
+    if path.suffix not in (".jsonl", ".parquet"):
+        if path.is_dir():
+            _refuse(f"The folder `{source}` has no revisions", revision=revision)
+        return _read_dataset(source, config, split or "train", revision)
+    _refuse(f"`{source}` is read as a file, all of it", config=config, split=split, revision=revision)
+    if not path.is_file():
+        raise ValueError(
+            f"There is no file `{source}` to import solutions from. A source that ends in `.jsonl` or `.parquet` is read "
+            "as a file; others are a folder or the id of a dataset on the Hub."
+        )
+    return _read_jsonl(path) if path.suffix == ".jsonl" else _numbered(source, _read_parquet(path))
+
+
+def _refuse(reason: str, **choice: str | None) -> None:
+    given = {name: value for name, value in choice.items() if value is not None}
+    if given:
+        raise ValueError(f"{reason}; leave out {given}.")
+
+
+def _read_dataset(source: str, config: str | None, split: str, revision: str | None) -> Iterator[NumberedRow]:
+    chosen = split if config is None else f"{config}/{split}"
+    try:
+        rows = load_dataset(source, config, split=split, revision=revision, streaming=True)
+        yield from _numbered(f"{source}[{chosen}]", rows)
+    except (OSError, ValueError, DatasetsError, pa.ArrowException) as err:  # offline, no such repository, damaged, ...
+        raise ValueError(
+            f"Cannot import solutions from `{source}[{chosen}]`: {str(err).strip()}\nA source is a `.jsonl` or `.parquet` "
+            "file, a folder with data files, or the id of a dataset on the Hub. Of the latter two, name the config if there "
+            "are several, and the split if it is not `train`: `config` and `split`, in a recipe `bootstrap.import_config` "
+            "and `bootstrap.import_split`."
+        ) from err
+
+
+def _read_parquet(path: Path) -> Iterator[Mapping[str, Any]]:
+    try:
+        for batch in iterate_pool(path):
+            yield from batch.to_pylist()
+    except DamagedPoolError as err:
+        raise ValueError(f"Cannot import solutions: {err} Write it anew, or import another file.") from err
+
+
+def _numbered(name: str, rows: Iterable[Mapping[str, Any]]) -> Iterator[NumberedRow]:
+    for index, row in enumerate(rows):
+        yield f"{name}, row {index}", row
+
+
+def _read_jsonl(path: Path) -> Iterator[NumberedRow]:
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            place = f"{path}, line {number}"
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError as err:  # JSONDecodeError or UnicodeDecodeError
+                raise ValueError(f"{place}: not valid JSON ({err}).") from err
+            if not isinstance(row, dict):
+                raise ValueError(f"{place}: a line must hold one JSON object; got {line[:80]!r}.")
+            yield place, row
