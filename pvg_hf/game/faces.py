@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 from pathlib import Path
 
 import torch
@@ -20,7 +21,7 @@ INTERRUPTED = 130  # the shell's exit status of a program that Ctrl-C ended
 def play_and_tell(recipe: Recipe, *, phase: str | None, round_index: int | None) -> int:
     """Play, and end by naming the report, or how to go on; returns the exit status."""
     if has_default_threads() and not torch.cuda.is_available():  # all that computes is this process
-        torch.set_num_threads(os.cpu_count())
+        torch.set_num_threads(_num_cores())
     logger.info("Playing %s into %s", recipe.name, Path(recipe.output_dir) / recipe.name)
     try:
         folder = play(recipe, phase=phase, round_index=round_index)
@@ -32,3 +33,8 @@ def play_and_tell(recipe: Recipe, *, phase: str | None, round_index: int | None)
         report = folder.report
         logger.info("Report: %s", report if report.exists() else f"none yet; the run is in {folder.root}")
     return 0
+
+
+def _num_cores() -> int:
+    """Those that this process may use, where the system says."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()

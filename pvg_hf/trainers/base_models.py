@@ -159,7 +159,7 @@ def _correct_by_role(
 def _graded(sampler: Sampler, problems: list[Problem], role: Role) -> Iterator[bool]:
     task = ArithmeticTask()
     prompts = [PromptBuilder(task).text(problem, role) for problem in problems]
-    rngs = [[derive_rng(0, "accuracy", role, problem["problem_id"])] for problem in problems]
+    rngs = [[derive_rng(0, "accuracy", role, problem["problem"])] for problem in problems]
     for indices, samples in iterate_samples(sampler, prompts, rngs):
         for index, (sample,) in zip(indices, samples, strict=True):
             yield task.grade(problems[index], sample.text).correct

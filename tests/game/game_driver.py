@@ -31,6 +31,7 @@ def main(order: dict) -> None:
         limits = (order["max_file_size"], resource.RLIM_INFINITY)
         at_moment(order["moment"], lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits))
     if "script" in order:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # the script takes all cores that it may
         run_script(order["script"], order["arguments"])
     from pvg_hf import load_recipe, play
 
