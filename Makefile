@@ -1,7 +1,8 @@
 # Set-up, tests, and the shortest game. Everything goes into .venv; `make PYTHON=python3.12 install` takes another one.
 PYTHON ?= python3
 BIN := .venv/bin
-RUN ?= runs/quickstart
+BENCHMARKS := pairs_from_pool trainer_overhead quickstart_round
+GSM8K_BENCHMARKS := gsm8k_grading scorer
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-slow quality style benchmarks reference
@@ -38,5 +39,14 @@ style: install  ## Lint and formatting, mended where they can be
 reference: install  ## Write the generated part of docs/recipes.md and the JSON Schema
 	$(BIN)/python scripts/write_reference.py
 
-benchmarks: install  ## Ratios of two things timed in one run; JSON on the standard output
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+benchmarks: install  ## Ratios of two things timed in one run, as JSON; two of them with PVG_GSM8K_DIR only
+	@mkdir -p build/benchmarks
+	@for name in $(BENCHMARKS); do \
+	  echo "== benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py > build/benchmarks/$$name.json || exit 1; \
+	  cat build/benchmarks/$$name.json; \
+	done
+	@for name in $(if $(PVG_GSM8K_DIR),$(GSM8K_BENCHMARKS)); do \
+	  echo "== benchmarks/$$name.py"; \
+	  $(BIN)/python benchmarks/$$name.py "$(PVG_GSM8K_DIR)" > build/benchmarks/$$name.json || exit 1; \
+	  cat build/benchmarks/$$name.json; \
+	done

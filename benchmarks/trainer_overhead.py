@@ -20,6 +20,7 @@ from collections.abc import Callable
 import torch
 from datasets import Dataset
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainerCallback
+from transformers.trainer_callback import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer, RewardConfig, RewardTrainer
 
 from pvg_hf import NoisyRewardConfig, NoisyRewardTrainer, ProverGRPOConfig, ProverGRPOTrainer, load_task
@@ -115,6 +116,7 @@ def median_seconds(runs: dict[str, Callable[[str], Trainer]], turns: int) -> dic
             with tempfile.TemporaryDirectory() as folder:
                 times, trainer = StepTimes(), make(folder)
                 trainer.add_callback(times)
+                trainer.remove_callback(PrinterCallback)
                 trainer.train()
                 seconds[name] += times.seconds[NUM_LEFT_OUT:]
     return {name: statistics.median(values) for name, values in seconds.items()}
