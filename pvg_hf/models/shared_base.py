@@ -8,8 +8,6 @@ from transformers import PreTrainedModel
 
 from pvg_hf.models.score_head import classifier_of
 
-Place = tuple[nn.Module, str]  # a module, and the name of its parameter
-
 
 def share_base(player: PeftModel, other: PreTrainedModel | PeftModel) -> int:
     """
@@ -29,34 +27,32 @@ def share_base(player: PeftModel, other: PreTrainedModel | PeftModel) -> int:
         ValueError: if the bases have no weight in common, or one of the same name and another shape, type or value.
     """
     kept = _weights_of_base(other)
-    num_shared = 0
-    for name, (module, attribute) in _weights_of_base(player).items():
-        if name not in kept:
-            continue
-        source_module, source_attribute = kept[name]
-        mine, theirs = module._parameters[attribute], source_module._parameters[source_attribute]
-        _check_equal(name, mine, theirs)
-        module._parameters[attribute] = theirs
-        num_shared += theirs.numel()
-    if num_shared == 0:
+    shared: dict[int, nn.Parameter] = {}  # by the identity of what is given up
+    for name, mine in _weights_of_base(player).items():
+        if name in kept:
+            _check_equal(name, mine, kept[name])
+            shared[id(mine)] = kept[name]
+    if not shared:
         raise ValueError("The two players have no weight of their bases in common; they are not on the same model.")
-    return num_shared
+    for module in player.modules():  # an output layer that is tied to the embedding lies outside of the backbone
+        for attribute, parameter in module._parameters.items():
+            module._parameters[attribute] = shared.get(id(parameter), parameter)
+    return sum(weight.numel() for weight in shared.values())
 
 
-def _weights_of_base(model: PreTrainedModel | PeftModel) -> dict[str, Place]:
+def _weights_of_base(model: PreTrainedModel | PeftModel) -> dict[str, nn.Parameter]:
     """The backbone's weights by their names in it; adapters and what they train are not among them."""
     backbone = classifier_of(model).base_model
     adapters = {
         id(child) for module in backbone.modules() if isinstance(module, BaseTunerLayer) for child in _own(module)
     }
-    places: dict[str, Place] = {}
-    for path, module in backbone.named_modules():
-        if id(module) in adapters:
-            continue
-        for attribute in module._parameters:
-            if module._parameters[attribute] is not None:
-                places[f"{path}.{attribute}".replace(".base_layer", "")] = (module, attribute)
-    return places
+    return {
+        f"{path}.{attribute}".replace(".base_layer", ""): parameter
+        for path, module in backbone.named_modules()
+        if id(module) not in adapters
+        for attribute, parameter in module._parameters.items()
+        if parameter is not None
+    }
 
 
 def _own(layer: BaseTunerLayer) -> list[nn.Module]:

@@ -1,10 +1,12 @@
 """What a phase held is gone before the next one loads its own."""
 
 import gc
+import json
 
 import psutil
 import pytest
 import torch
+from recall_task import RecallTask, write_solution
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pvg_hf import load_recipe, play
@@ -61,6 +63,14 @@ def test_resident_memory_comes_back(tmp_path, make_recipe, tokenizer):
         for player in ("prover", "verifier")
         for key, value in (("model", str(tmp_path / "model")), ("max_steps", 2), ("save_steps", None))
     }
+    # New weights write nothing that ends: what the verifiers learn from is imported.
+    rows = [
+        {"problem_id": problem["problem_id"], "solution": write_solution(problem["difficulty"] + wrong)}
+        for problem in RecallTask(num_train=60).problems("train")
+        for wrong in (0, 1)
+    ]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    changes["bootstrap__import_from"] = str(tmp_path / "rows.jsonl")
     levels = Levels(lambda: process.memory_info().rss)
     play(load_recipe(make_recipe(tmp_path, num_rounds=2, watchdogs__max_truncated=1.0, **changes)), callbacks=[levels])
     # The first round brings in what a library loads once; the second must find all as the first left it.
