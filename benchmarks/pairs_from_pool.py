@@ -4,7 +4,8 @@ How long and how much memory pairing takes, on a synthetic pool of a million sol
     python benchmarks/pairs_from_pool.py
 
 Prints one JSON object: seconds and peak extra resident memory for the verifier of round 9, which draws on all ten
-files, and its seconds relative to those for the verifier of round 1, which draws on two of them.
+files, and its seconds relative to those for the verifier of round 1, which draws on two of them: for the pairs alone, and
+for all that comes before training, the tokens included.
 """
 
 import argparse
@@ -24,6 +25,9 @@ from pvg_hf.data.mixture import mixture_weights
 from pvg_hf.data.pairs import build_pairs
 from pvg_hf.data.pool import write_pool
 from pvg_hf.data.schema import SOLUTION_COLUMNS, round_name
+from pvg_hf.game.verifier_data import tokenize_pairs
+from pvg_hf.models.scratch import train_tokenizer
+from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.seeding import derive_rng
 
 
@@ -53,12 +57,18 @@ def write_round(round_index: int, folder: str, num_problems: int, num_samples: i
     return path
 
 
-def measure(paths: list[Path], round_index: int) -> dict[str, float]:
+def measure(paths: list[Path], round_index: int, tokenizer) -> dict[str, float]:
     start = time.perf_counter()
     weights = mixture_weights("equal_per_round", round_index)
-    _, report = build_pairs(paths, seed=0, round_index=round_index, weights=weights, solutions_per_problem=8)
-    seconds = time.perf_counter() - start
-    return {"num_solutions": report.num_solutions, "num_pairs": report.num_pairs, "seconds": round(seconds, 2)}
+    pairs, report = build_pairs(paths, seed=0, round_index=round_index, weights=weights, solutions_per_problem=8)
+    paired = time.perf_counter() - start
+    tokenize_pairs(pairs, tokenizer, VerifierInput("{{ problem }}\n{{ solution }}", tokenizer.eos_token, 1024))
+    return {
+        "num_solutions": report.num_solutions,
+        "num_pairs": report.num_pairs,
+        "seconds_pairs": round(paired, 2),
+        "seconds": round(time.perf_counter() - start, 2),
+    }
 
 
 def main() -> None:
@@ -68,11 +78,15 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(2) as executor:
         paths = list(executor.map(partial(write_round, folder=folder, **vars(args)), range(-1, 9)))
+        texts = [row["solution"] for rows in synthetic_rows(-1, 200, 1) for row in rows]
+        tokenizer = train_tokenizer(texts, 4096)
         rss_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        round_1, round_9 = measure(paths[:2], 1), measure(paths, 9)
+        round_1, round_9 = measure(paths[:2], 1, tokenizer), measure(paths, 9, tokenizer)
         extra_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - rss_before  # KiB on Linux
-    ratio = round(round_9["seconds"] / round_1["seconds"], 2)
-    print(json.dumps({**round_9, "peak_extra_rss_mb": extra_rss // 1024, "round_9_over_round_1": ratio}))
+    ratios = {
+        f"round_9_over_round_1_{key}": round(round_9[key] / round_1[key], 2) for key in ("seconds_pairs", "seconds")
+    }
+    print(json.dumps({**round_9, "peak_extra_rss_mb": extra_rss // 1024, **ratios}, indent=2))
 
 
 if __name__ == "__main__":

@@ -112,6 +112,12 @@ class VerifierConfig(PlayerConfig):
         description="What each round starts from: `full`, the initial weights and a new head (K24); `head_only`, the last "
         "round's body and a new head; `warm`, the last round's verifier.",
     )
+    shares_base: bool = Field(
+        False,
+        description="The verifier is an adapter and a head on the prover's base, which is in memory once where both are needed. "
+        "Needs `lora` for both, and the same `model`, `dtype` and `quantization`. For memory and for ablations: a verifier as "
+        "large as its prover gained no robustness (K24).",
+    )
     loss: Literal["bradley_terry", "cross_entropy"] = Field(
         "bradley_terry", description="On pairs, or on single solutions."
     )
@@ -178,6 +184,11 @@ class ProverConfig(PlayerConfig):
         description="Weight of the KL divergence from the base prover; 0 saves the reference's forward pass and memory.",
     )
     temperature: Positive = Field(1.0, description="Temperature of sampling, in training and in minting.")
+    generation: Literal["transformers", "continuous", "vllm_colocate", "vllm_server"] = Field(
+        "transformers",
+        description="What writes solutions, in training and in minting: this package's loop over transformers, continuous "
+        "batching (on a GPU), or vLLM in the same process or as a server; see docs/prover-trainer.md.",
+    )
     max_completion_length: Count = Field(
         128, description="Longest solution, in tokens; one that does not end is a failed one."
     )

@@ -20,6 +20,7 @@ from pvg_hf.roles import GAME_ROLES, Role
 
 logger = logging.getLogger(__name__)
 
+ADAPTER = "adapter_config.json"
 BEST_HELPFUL = "best-helpful"  # a folder beside a prover's last checkpoint
 
 
@@ -74,6 +75,37 @@ class RunFolder:
     def best_helpful(self, round_index: int) -> Path | None:
         """The best helpful checkpoint of a round; `None` where the helpful role was not trained."""
         return next(self.prover(round_index).glob(f"**/{BEST_HELPFUL}"), None)
+
+    def player(self, name: str, round_index: int | None = None, checkpoint: str = "last") -> Path:
+        """
+        Folder of a trained player.
+
+        Args:
+            name (`str`):
+                `prover` or `verifier`.
+            round_index (`int`, *optional*):
+                The last round that trained one by default.
+            checkpoint (`str`, defaults to `"last"`):
+                Of the prover: `last`, `best-helpful`, or a role that has an adapter of its own.
+
+        Raises:
+            ValueError: if there is no such player; the message lists those that there are.
+        """
+        trained = sorted((self.root / name).glob("round-*"))
+        rounds = {int(place.name.removeprefix("round-")): place for place in trained}
+        if round_index is None:
+            round_index = max(rounds, default=0)
+        if round_index not in rounds:
+            raise ValueError(f"{self.root} holds no {name} of round {round_index}; it has those of {sorted(rounds)}.")
+        place = rounds[round_index]
+        if checkpoint == "last" and not (place / "config.json").exists() and not (place / ADAPTER).exists():
+            raise ValueError(f"The roles of {place} have adapters of their own; name one as the checkpoint.")
+        if checkpoint == "last":
+            return place
+        found = next((path for path in place.glob(f"**/{checkpoint}") if path.is_dir()), None)
+        if found is None:
+            raise ValueError(f"{place} has no checkpoint `{checkpoint}`.")
+        return found
 
     def pool(self, round_index: int) -> Path:
         """The solutions of one round; -1 holds those of the base prover."""

@@ -26,7 +26,7 @@ from pvg_hf.game.phases.prover import run_prover
 from pvg_hf.game.phases.verifier import run_verifier
 from pvg_hf.game.phases.warmup import run_warmup
 from pvg_hf.game.plan import refuse_mistakes
-from pvg_hf.game.schedule import PhaseKey, game_steps, schedule
+from pvg_hf.game.schedule import PhaseKey, game_steps, schedule, unfinished
 from pvg_hf.game.tracking import GameTracker, open_tracker
 from pvg_hf.game.units import show_seconds
 from pvg_hf.game.upkeep import bring_up_to_date, open_run, refresh_report
@@ -83,7 +83,7 @@ def play(
             open_run(recipe, folder, processes)
         processes.wait_for_everyone()
         with stop.listening(), open_tracker(recipe, folder) as tracker:
-            for key in _unfinished(recipe, folder, phases):
+            for key in still_wanted(recipe, phases):
                 stop.check()
                 _play_phase(recipe, folder, key, world, stop, tracker, callbacks)
     return folder
@@ -105,13 +105,18 @@ def _wanted(recipe: Recipe, name: str | None, round_index: int | None) -> list[P
     return [wanted]
 
 
-def _unfinished(recipe: Recipe, folder: RunFolder, wanted: list[PhaseKey]) -> list[PhaseKey]:
+def still_wanted(recipe: Recipe, wanted: list[PhaseKey]) -> list[PhaseKey]:
     """What of the wanted phases is to be played now; all before them must be finished."""
-    todo = [key for key in schedule(recipe) if not key.target(folder).exists()]
+    todo = unfinished(recipe)
     chosen = [key for key in todo if key in wanted]
     missing = [str(key) for key in todo[: todo.index(chosen[0])]] if chosen else []
     if missing:
         raise ValueError(f"Phase `{chosen[0]}` comes after {', '.join(missing)}, not finished yet.")
+    if len(chosen) > 1 and recipe.prover.generation == "vllm_colocate":
+        raise ValueError(
+            "`prover.generation` is `vllm_colocate`, and vLLM does not give its memory back before its process ends. Play each "
+            "phase in a process of its own: `python scripts/run_phases.py RECIPE`."
+        )
     return chosen
 
 

@@ -1,44 +1,104 @@
 """Loads the players that a phase needs, on its device."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accelerate import Accelerator
+from transformers import PreTrainedModel
 
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.trainer_args import prover_arguments
 from pvg_hf.models.prover import load_prover, merge_adapter
+from pvg_hf.models.shared_base import share_base
 from pvg_hf.models.verifier import load_verifier
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.sampling import Sampler
+from pvg_hf.sampling.engines import ContinuousSampler, VllmSampler
 from pvg_hf.scoring import VerifierScorer
+
+if TYPE_CHECKING:
+    from trl.generation.vllm_generation import VLLMGeneration
 
 
 def open_sampler(
-    context: PhaseContext, source: str | Path, *, revision: str | None = None, quantization: str = "none"
+    context: PhaseContext,
+    source: str | Path,
+    *,
+    revision: str | None = None,
+    quantization: str = "none",
+    beside: VerifierScorer | None = None,
 ) -> Sampler:
-    """A sampler of the prover at `source`."""
+    """A sampler of the prover at `source`, on the base of the scorer `beside` where the recipe lets the players share it."""
     dtype = context.dtype("prover", is_precise=False)
     model, tokenizer = load_prover(source, revision=revision, dtype=dtype, quantization=quantization)
-    return make_sampler(context, merge_adapter(model).to(context.processes.device), tokenizer)
+    if beside is None or not context.recipe.verifier.shares_base:
+        model = merge_adapter(model)
+    else:
+        share_base(model, beside.model)
+    return make_sampler(context, model.to(context.processes.device), tokenizer)
 
 
-def make_sampler(context: PhaseContext, model, tokenizer) -> Sampler:
-    """A sampler of a loaded prover, with the recipe's settings."""
-    return Sampler(
+def make_sampler(context: PhaseContext, model, tokenizer, *, engine: "VLLMGeneration | None" = None) -> Sampler:
+    """
+    A sampler of a loaded prover, with the recipe's settings.
+
+    Args:
+        context ([`PhaseContext`]):
+            The phase.
+        model, tokenizer:
+            The prover's.
+        engine ([`~trl.generation.vllm_generation.VLLMGeneration`], *optional*):
+            The one that the prover is trained with; where the recipe wants vLLM and there is none, one is started.
+    """
+    config = context.recipe.prover
+    settings = {
+        "max_new_tokens": config.max_completion_length,
+        "temperature": config.temperature,
+        "prompts_per_batch": context.recipe.mint.problems_per_batch,
+    }
+    if config.generation == "continuous":
+        return ContinuousSampler(model, tokenizer, **settings)
+    if config.generation.startswith("vllm_"):
+        return VllmSampler(model, tokenizer, engine=engine or _start_vllm(context, model, tokenizer), **settings)
+    return Sampler(model, tokenizer, **settings)
+
+
+def _start_vllm(context: PhaseContext, model, tokenizer) -> "VLLMGeneration":
+    """With the settings that the trainer starts its own with."""
+    from trl.generation.vllm_generation import VLLMGeneration
+
+    args = prover_arguments(context, context.folder.root)
+    return VLLMGeneration(
         model,
+        Accelerator(),
         tokenizer,
-        max_new_tokens=context.recipe.prover.max_completion_length,
-        temperature=context.recipe.prover.temperature,
-        prompts_per_batch=context.recipe.mint.problems_per_batch,
+        mode=args.vllm_mode,
+        server_base_url=args.vllm_server_base_url,
+        server_host=args.vllm_server_host,
+        server_port=args.vllm_server_port,
+        group_port=args.vllm_group_port,
+        server_timeout=args.vllm_server_timeout,
+        tensor_parallel_size=args.vllm_tensor_parallel_size,
+        gpu_memory_utilization=args.vllm_gpu_memory_utilization,
+        max_model_length=args.vllm_max_model_length,
+        model_impl=args.vllm_model_impl,
+        temperature=args.temperature,
+        max_completion_length=args.max_completion_length,
     )
 
 
-def open_base_sampler(context: PhaseContext) -> Sampler:
+def open_base_sampler(context: PhaseContext, *, beside: VerifierScorer | None = None) -> Sampler:
     """A sampler of the base prover."""
     source, revision = context.initial_model("prover")
-    return open_sampler(context, source, revision=revision, quantization=context.recipe.prover.quantization)
+    quantization = context.recipe.prover.quantization
+    return open_sampler(context, source, revision=revision, quantization=quantization, beside=beside)
 
 
-def open_scorer(context: PhaseContext, folder: Path) -> VerifierScorer:
-    """The verifier of a round as a scorer."""
+def open_scorer(context: PhaseContext, folder: Path, *, beside: PreTrainedModel | None = None) -> VerifierScorer:
+    """The verifier of a round as a scorer, on the base of the prover `beside` where the recipe lets the players share it."""
     model, tokenizer = load_verifier(folder, dtype=context.dtype("verifier", is_precise=True))
+    if beside is not None and context.recipe.verifier.shares_base:
+        share_base(model, beside)
     return VerifierScorer(
         model.to(context.processes.device),
         tokenizer,

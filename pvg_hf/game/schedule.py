@@ -45,6 +45,12 @@ def schedule(recipe: Recipe) -> list[PhaseKey]:
     return phases + [PhaseKey(name, k) for k in range(recipe.num_rounds) for name in ROUND_PHASES]
 
 
+def unfinished(recipe: Recipe) -> list[PhaseKey]:
+    """What is left of the game, in order."""
+    folder = RunFolder(Path(recipe.output_dir) / recipe.name)
+    return [phase for phase in schedule(recipe) if not phase.target(folder).exists()]
+
+
 def planned_steps(recipe: Recipe, phase: PhaseKey) -> int:
     """Optimiser steps of a phase if nothing ends it early."""
     if phase.name == "warmup":

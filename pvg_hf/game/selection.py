@@ -71,7 +71,8 @@ class BestHelpfulCallback(TrainerCallback):
         problems = self.context.world.parts["prover_heldout"]
         problems = problems.select(range(min(config.eval_problems, len(problems)))).to_list()
         model = self.trainer.accelerator.unwrap_model(self.trainer.model)
-        sampler = make_sampler(self.context, model, self.trainer.processing_class)
+        engine = self.trainer.vllm_generation if self.trainer.use_vllm else None
+        sampler = make_sampler(self.context, model, self.trainer.processing_class, engine=engine)
         prompts = [self.context.world.prompt(problem, Role.HELPFUL, sampler.tokenizer) for problem in problems]
         found: list[tuple[int, list[Sample]]] = []
         for number, indices in enumerate(sampler.batches(prompts)):

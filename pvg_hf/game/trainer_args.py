@@ -74,7 +74,10 @@ def prover_arguments(
     settings["acceptance_threshold"] = threshold
     if temperature is not None:
         settings["temperature"] = temperature
-    added = {"num_completions_to_print": 0, **_of_the_machine(context), **context.recipe.prover.trainer}
+    machine = _of_the_machine(context)
+    if context.recipe.prover.generation == "continuous":
+        machine["bf16"] = False  # TRL would round all weights to it, adapters too
+    added = {"num_completions_to_print": 0, **machine, **context.recipe.prover.trainer}
     return ProverGRPOConfig(**added, **settings)
 
 
@@ -91,6 +94,10 @@ def prover_settings(context: PhaseContext, output: Path, *seed_path: str) -> dic
         "num_generations": config.num_generations,
         "max_completion_length": config.max_completion_length,
         "temperature": config.temperature,
+        "generation": config.generation,
+        "use_vllm": config.generation.startswith("vllm_"),
+        "vllm_mode": config.generation.removeprefix("vllm_") if "vllm" in config.generation else "colocate",
+        "use_transformers_continuous_batching": config.generation == "continuous",
         "beta": config.beta,
         "scale_rewards": config.scale_rewards,
         "shuffle_dataset": False,

@@ -71,7 +71,7 @@ class Sampler:
         self.temperature = temperature
         self.prompts_per_batch = prompts_per_batch
         self._prompts_at_once = prompts_per_batch  # fewer once memory has run out
-        self._end_ids = torch.tensor(_end_token_ids(model, tokenizer), device=model.device)
+        self.end_ids = _end_token_ids(model, tokenizer)
 
     def batches(self, prompts: Sequence[str]) -> list[list[int]]:
         """Indices of `prompts` in batches of like length; they depend on nothing but the prompts."""
@@ -153,9 +153,8 @@ class Sampler:
             start = part.stop
 
     def _draw(self, prompts: list[list[int]], owners: torch.Tensor, uniforms: torch.Tensor) -> list[list[int]]:
-        return draw_solutions(
-            self.model, prompts, owners, uniforms, temperature=self.temperature, end_ids=self._end_ids
-        )
+        end_ids = torch.tensor(self.end_ids, device=self.model.device)
+        return draw_solutions(self.model, prompts, owners, uniforms, temperature=self.temperature, end_ids=end_ids)
 
     def _halve(self, num_prompts: int) -> None:
         self._prompts_at_once = num_prompts // 2
@@ -169,7 +168,7 @@ class Sampler:
         return self.tokenizer(list(prompts))["input_ids"] if prompts else []
 
     def _read(self, tokens: list[int]) -> Sample:
-        is_truncated = tokens[-1] not in self._end_ids.tolist()
+        is_truncated = tokens[-1] not in self.end_ids
         return Sample(self.tokenizer.decode(tokens, skip_special_tokens=True), len(tokens), is_truncated)
 
 

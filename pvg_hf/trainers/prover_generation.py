@@ -41,13 +41,12 @@ def choose_engine(args: GRPOConfig, generation: str) -> str:
 
 def samples_plainly(args: GRPOConfig) -> bool:
     """
-    Whether solutions are drawn from the model's own distribution at a temperature, by transformers on weights that every
-    process holds whole: what [`~pvg_hf.sampling.Sampler`] does.
+    Whether solutions are drawn by transformers from the model's own distribution at a temperature, and no more is asked: what
+    [`~pvg_hf.sampling.Sampler`] does.
     """
-    is_sharded = bool(args.fsdp) or args.deepspeed is not None
     is_cut = args.top_p != 1.0 or args.top_k not in (0, None) or args.min_p not in (0, None)
     has_more = args.repetition_penalty != 1.0 or args.generation_kwargs or args.cache_implementation
-    return args.generation == "transformers" and args.temperature > 0 and not (is_sharded or is_cut or has_more)
+    return args.generation == "transformers" and args.temperature > 0 and not (is_cut or has_more)
 
 
 def _switched_on(args: GRPOConfig) -> str | None:

@@ -116,7 +116,8 @@ class ProverGRPOTrainer(GRPOTrainer):
         )
         lift_adapter(self.model)
         self.reward_func_names[0] = args.reward if reward is None else OWN_REWARD
-        self._sampler = self._make_sampler() if samples_plainly(args) else None
+        is_sharded = self.is_fsdp_enabled or self.is_deepspeed_enabled  # no process holds the weights whole
+        self._sampler = self._make_sampler() if samples_plainly(args) and not is_sharded else None
 
     def _make_sampler(self) -> Sampler:
         return Sampler(

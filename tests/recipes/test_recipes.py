@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from accelerate.commands.config.config_args import load_config_from_file
 from datasets import Dataset
 
 from pvg_hf import load_recipe, load_task, play
@@ -19,7 +20,9 @@ from pvg_hf.roles import Role
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.trainers.supervised import FineTuning, fine_tune
 
-RECIPES = sorted((Path(__file__).parents[2] / "recipes").rglob("*.yaml"))
+FOLDER = Path(__file__).parents[2] / "recipes"
+LAUNCHERS = sorted((FOLDER / "accelerate").glob("*.yaml"))
+RECIPES = [path for path in sorted(FOLDER.rglob("*.yaml")) if path not in LAUNCHERS]
 CHAT_TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -47,6 +50,15 @@ SMALL_GAME = [
 def test_there_are_recipes():
     names = {path.stem for path in RECIPES}
     assert {"quickstart", "arithmetic", "gsm8k", "gsm8k-qlora", "gsm8k-8gb", "gsm8k-small-cpu"} <= names
+
+
+@pytest.mark.parametrize("path", LAUNCHERS, ids=lambda path: path.stem)
+def test_a_launchers_configuration_opens_with_its_command_and_is_read(path):
+    assert f"--config_file recipes/accelerate/{path.name}" in path.read_text().splitlines()[0]
+    config = load_config_from_file(str(path))
+    kinds = {"one_gpu": "NO", "multi_gpu": "MULTI_GPU", "fsdp": "FSDP", "zero3": "DEEPSPEED"}
+    assert str(config.distributed_type.value) == kinds.pop(path.stem)
+    assert kinds.keys() == {other.stem for other in LAUNCHERS} - {path.stem}
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

@@ -11,6 +11,7 @@ from pvg_hf.game.players import open_base_sampler, open_sampler, open_scorer
 from pvg_hf.models.sources import is_adapter
 from pvg_hf.roles import GAME_ROLES, Role
 from pvg_hf.sampling import Sampler
+from pvg_hf.scoring import VerifierScorer
 
 
 def run_mint(context: PhaseContext, output: Path) -> str:
@@ -22,7 +23,7 @@ def run_mint(context: PhaseContext, output: Path) -> str:
     scorer = open_scorer(context, context.folder.verifier(round_index))
     num_rows = 0
     for role in GAME_ROLES:
-        sampler = _sampler_of(context, role)
+        sampler = _sampler_of(context, role, scorer)
         parts = VERIFIER_PARTS if _is_learned_from(context, role) else ()
         batches = [Batch(part, role, round_index, mint.solutions_per_problem) for part in parts]
         num_rows += write_solutions(context, output / f"{role}.parquet", batches, sampler, scorer)
@@ -32,7 +33,7 @@ def run_mint(context: PhaseContext, output: Path) -> str:
     if best is not None:
         test = Batch("test", Role.HELPFUL, round_index, mint.test_solutions_per_problem, checkpoint=BEST_HELPFUL)
         path = output / f"test-{BEST_HELPFUL}.parquet"
-        num_rows += write_solutions(context, path, [test], open_sampler(context, best), scorer)
+        num_rows += write_solutions(context, path, [test], open_sampler(context, best, beside=scorer), scorer)
     context.record({"mint/num_cut": count_cut(scorer)})
     return f"{num_rows} solutions of the round's prover"
 
@@ -43,12 +44,12 @@ def _is_learned_from(context: PhaseContext, role: Role) -> bool:
     return not (fixed and context.recipe.data.correct_source == "dataset")
 
 
-def _sampler_of(context: PhaseContext, role: Role) -> Sampler:
+def _sampler_of(context: PhaseContext, role: Role, scorer: VerifierScorer) -> Sampler:
     """The prover that plays `role` this round; the base prover where the role is not trained."""
     roles, folder = context.recipe.prover.roles, context.folder.prover(context.round_index)
     if roles == f"{role}_only" or roles == "shared":
-        return open_sampler(context, folder)
+        return open_sampler(context, folder, beside=scorer)
     if roles == "separate":
         assert is_adapter(folder / role)
-        return open_sampler(context, folder / role)
-    return open_base_sampler(context)
+        return open_sampler(context, folder / role, beside=scorer)
+    return open_base_sampler(context, beside=scorer)

@@ -185,7 +185,7 @@ def _make_trainer(context: PhaseContext, sub_phase: SubPhase) -> ProverGRPOTrain
     model.config._name_or_path = base  # TRL loads the KL reference from here
     trainer = ProverGRPOTrainer(
         model,
-        scorer=open_scorer(context, context.folder.verifier(round_index)),
+        scorer=open_scorer(context, context.folder.verifier(round_index), beside=model),
         grader=context.world.task.grade,
         args=_arguments(context, sub_phase),
         train_dataset=prover_prompts(

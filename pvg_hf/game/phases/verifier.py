@@ -1,7 +1,6 @@
 """Trains the round's verifier on a mixture of everything written so far."""
 
 from pathlib import Path
-from typing import Any
 
 from datasets import Dataset
 from peft import LoraConfig, PeftModel
@@ -13,11 +12,11 @@ from pvg_hf.game.folder import remove, write_json
 from pvg_hf.game.heldout import read_heldout, score_heldout
 from pvg_hf.game.trainer_args import verifier_arguments
 from pvg_hf.game.training import run_trainer
+from pvg_hf.game.verifier_data import tokenize_pairs
 from pvg_hf.models.score_head import draw_head
 from pvg_hf.models.sources import load_tokenizer, name_base
 from pvg_hf.models.verifier import load_classifier, load_verifier, lora_for_verifier
 from pvg_hf.models.verifier_input import VerifierInput
-from pvg_hf.noise.draws import solution_key
 from pvg_hf.trainers.finite_loss import FiniteLossCallback
 from pvg_hf.trainers.noisy_reward import NoisyRewardTrainer
 
@@ -35,7 +34,7 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
     trainer = NoisyRewardTrainer(
         model=model,
         args=verifier_arguments(context, output / "checkpoints"),
-        train_dataset=_tokenized(pairs, tokenizer, verifier_input),
+        train_dataset=tokenize_pairs(pairs, tokenizer, verifier_input),
         processing_class=tokenizer,
         peft_config=_new_adapter(context, model),
         callbacks=[FiniteLossCallback()],
@@ -82,19 +81,6 @@ def _heldout_pairs(context: PhaseContext) -> tuple[Dataset, PairReport]:
             f"There is nothing to judge the verifier by on D_V's held-out part: {err} Use more problems, or raise "
             "`split.heldout_share`."
         ) from err
-
-
-def _tokenized(pairs: Dataset, tokenizer, verifier_input: VerifierInput) -> Dataset:
-    def encode(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        columns: dict[str, list[Any]] = {}
-        for side in ("chosen", "rejected"):
-            columns[f"{side}_ids"] = verifier_input.encode(tokenizer, rows["problem"], rows[side])
-            columns[f"{side}_key"] = [solution_key(*pair) for pair in zip(rows["problem_id"], rows[side], strict=True)]
-        return columns
-
-    kept = ["source", "chosen_correct", "rejected_correct"]
-    dropped = [column for column in pairs.column_names if column not in kept]
-    return pairs.map(encode, batched=True, remove_columns=dropped, keep_in_memory=True)
 
 
 def _initial_verifier(context: PhaseContext, pad_token_id: int):

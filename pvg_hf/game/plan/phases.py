@@ -102,7 +102,7 @@ def _prover(amounts: Amounts, players: dict[str, Player]) -> Work:
     steps = _prover_step(amounts, prover, verifier) * config.max_steps
     # An adapter's reference is the base below it; full weights need a second copy.
     reference = prover.size.frozen_bytes if config.beta and not config.lora else 0
-    weights = prover.size.training_bytes + reference + verifier.size.frozen_bytes
+    weights = prover.size.training_bytes + reference + _bytes_beside(amounts, verifier)
     works = [steps] * config.num_trainings
     if Role.HELPFUL in config.trained_roles:
         works.append(_selection(amounts, prover, verifier))
@@ -160,7 +160,7 @@ def _mint(amounts: Amounts, players: dict[str, Player]) -> Work:
     number = sum(writing.num_problems * writing.num_samples for writing in written)
     works = [_writing(amounts, prover, writing) for writing in written]
     works.append(_scoring(amounts, verifier, number / amounts.num_processes))
-    return _beside(prover.size.frozen_bytes + verifier.size.frozen_bytes, *works)
+    return _beside(prover.size.frozen_bytes + _bytes_beside(amounts, verifier), *works)
 
 
 def _evaluate(amounts: Amounts, players: dict[str, Player]) -> Work:
@@ -190,6 +190,12 @@ def _scoring(amounts: Amounts, verifier: Player, num_solutions: float) -> Work:
         text=amounts.lengths.verifier_input,
         tokens_per_batch=amounts.recipe.verifier.tokens_per_batch or CPU_TOKENS,
     )
+
+
+def _bytes_beside(amounts: Amounts, verifier: Player) -> float:
+    """Of the verifier's weights beside a prover's: all, or what it has of its own on the prover's base."""
+    size = verifier.size
+    return size.num_trained * size.trained_bytes if amounts.recipe.verifier.shares_base else size.frozen_bytes
 
 
 def _beside(weights: float, *works: Work) -> Work:

@@ -40,6 +40,26 @@ def _check_quantization(context: PhaseContext, config: PlayerConfig, player: str
     yield from refusals(where, partial(check_quantization, config.quantization, context.processes.device))
 
 
+def check_shared_base(context: PhaseContext) -> Iterator[str]:
+    """The mistakes of `verifier.shares_base`."""
+    prover, verifier = context.recipe.prover, context.recipe.verifier
+    if not verifier.shares_base:
+        return
+    where = "`verifier.shares_base` is true"
+    if prover.lora is None or verifier.lora is None:
+        yield f"{where}: both players need adapters (`prover.lora`, `verifier.lora`)."
+    for player, config in (("prover", prover), ("verifier", verifier)):
+        if config.scratch or config.warmup:
+            yield f"{where}, and `{player}` has weights of its own (`scratch` or `warmup`); leave those out."
+    for key in ("model", "revision", "quantization"):
+        mine, others = vars(verifier)[key], vars(prover)[key]
+        if mine != others:
+            yield f"{where}: `verifier.{key}` is `{mine}`, and `prover.{key}` is `{others}`; they must be the same."
+    dtypes = [context.dtype("prover", is_precise=False), context.dtype("verifier", is_precise=True)]
+    if dtypes[0] != dtypes[1]:
+        yield f"{where}: the prover is held in {dtypes[0]} and the verifier scores in {dtypes[1]}; set `dtype` of both."
+
+
 def _check_scratch(config: PlayerConfig, player: str) -> Iterator[str]:
     return (f"`{player}.scratch`: {mistake}" for mistake in scratch_mistakes(config.scratch))
 

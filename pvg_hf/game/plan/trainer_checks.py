@@ -43,6 +43,9 @@ _KEYS_OF_ONE = {
         "max_truncated_share": "watchdogs.max_truncated",
         "model_init_kwargs": "prover.revision",
         "per_device_train_batch_size": "prover.micro_batch_size",
+        "use_transformers_continuous_batching": "prover.generation",
+        "use_vllm": "prover.generation",
+        "vllm_mode": "prover.generation",
     },
 }
 

@@ -335,3 +335,17 @@ def test_goodharting_ends_the_phase_where_the_recipe_says_so(play_phase, referen
     ]
     assert told["message"].startswith(f"Step {first}: ")
     assert (told["phase"], told["round"]) == ("prover", 0)
+
+
+def test_a_shared_base_changes_nothing_but_the_memory(tmp_path, make_recipe):
+    adapters = {"prover__lora": {"r": 2}, "verifier__lora": {"r": 2}, "prover__max_steps": 2, "verifier__max_steps": 2}
+    runs = [
+        play(load_recipe(make_recipe(tmp_path / str(shares), num_rounds=1, verifier__shares_base=shares, **adapters)))
+        for shares in (False, True)
+    ]
+    weights = [(run.prover(0) / "adapter_model.safetensors").read_bytes() for run in runs]
+    assert weights[0] == weights[1]
+    # Minting adds an adapter to weights of its own, and leaves it beside shared ones: the same up to rounding.
+    pools = [pd.read_parquet(run.pool(0) / "sneaky.parquet") for run in runs]
+    assert pools[0]["solution"].equals(pools[1]["solution"])
+    assert pools[1]["score"].tolist() == pytest.approx(pools[0]["score"].tolist(), abs=1e-5)

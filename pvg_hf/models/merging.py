@@ -1,0 +1,57 @@
+"""A trained player as one checkpoint of full weights, for servers that take no adapters."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from peft import PeftModel
+from transformers import PreTrainedModel
+
+from pvg_hf.models.prover import load_causal_lm
+from pvg_hf.models.quantization import is_quantized, saved_quantization
+from pvg_hf.models.sources import is_adapter, load_tokenizer, read_adapter
+from pvg_hf.models.verifier import load_classifier
+
+LOADERS: dict[str, Callable[..., PreTrainedModel]] = {"prover": load_causal_lm, "verifier": load_classifier}
+BESIDE = ("verifier_input.json", "calibration.json")  # what a verifier is read with
+
+
+def export_merged(source: Path, output: Path, *, player: str, dtype: torch.dtype = torch.bfloat16) -> None:
+    """
+    Write a player with its adapter added to the weights. The sum is made in float32 and rounded once. Weights that were
+    in 4 bits are taken as those 4 bits say, since the adapter was trained on top of them: the result is the player that
+    was judged, up to that rounding, and four times as large as its base was in memory.
+
+    Args:
+        source (`Path`):
+            Folder of a round's prover or verifier: full weights, or an adapter.
+        output (`Path`):
+            Is made; a verifier's input template and calibration are copied along.
+        player (`str`):
+            `prover` or `verifier`.
+        dtype (`torch.dtype`, defaults to `torch.bfloat16`):
+            Of the weights that are written.
+
+    Raises:
+        ValueError: if `output` exists and is not empty.
+    """
+    if output.exists() and any(output.iterdir()):
+        raise ValueError(f"`{output}` is not empty; name a folder that is new, so that nothing is overwritten.")
+    _merged(source, player).to(dtype).save_pretrained(output)
+    load_tokenizer(source).save_pretrained(output)
+    for name in BESIDE:
+        if (source / name).exists():
+            shutil.copy(source / name, output / name)
+
+
+def _merged(source: Path, player: str) -> PreTrainedModel:
+    """In float32."""
+    load = LOADERS[player]
+    if not is_adapter(source):
+        return load(str(source))
+    adapter = read_adapter(source, player)
+    base = load(adapter.base_model_name_or_path, revision=adapter.revision, quantization=saved_quantization(source))
+    if is_quantized(base):
+        base = base.dequantize()
+    return PeftModel.from_pretrained(base, source, config=adapter).merge_and_unload()

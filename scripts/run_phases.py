@@ -1,0 +1,45 @@
+"""
+Play a game phase by phase, each in processes of its own, as vLLM in the same process and sharded weights want it:
+
+    python scripts/run_phases.py recipes/gsm8k.yaml prover.generation=vllm_colocate
+    python scripts/run_phases.py recipes/gsm8k.yaml --launcher "accelerate launch --config_file recipes/accelerate/fsdp.yaml"
+
+What is finished is not played again; a phase that fails ends it, with that phase's exit status.
+"""
+
+import argparse
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from pvg_hf.config import load_recipe
+from pvg_hf.game.schedule import unfinished
+
+SCRIPT = Path(__file__).with_name("run_rounds.py")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipe", help="a YAML file")
+    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings in place of the recipe's")
+    parser.add_argument("--launcher", default="accelerate launch", help="what starts each phase's processes")
+    arguments = parser.parse_intermixed_args()
+
+    try:
+        phases = unfinished(load_recipe(arguments.recipe, arguments.overrides))
+    except ValueError as err:
+        print(f"error: {err}", file=sys.stderr)
+        return 2
+    for phase in phases:
+        command = [*shlex.split(arguments.launcher), str(SCRIPT), arguments.recipe, *arguments.overrides]
+        command += ["--phase", phase.name]
+        command += [] if phase.round_index is None else ["--round", str(phase.round_index)]
+        status = subprocess.run(command).returncode
+        if status:
+            return status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
