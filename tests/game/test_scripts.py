@@ -1,0 +1,58 @@
+"""The scripts beside `run_rounds.py`, as commands."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from game_runs import bytes_of
+from transformers import AutoModelForCausalLM
+
+from pvg_hf.game.folder import RunFolder
+
+
+def _run(repository, script: str, *arguments: str, cwd=None) -> subprocess.CompletedProcess:
+    paths = {"PYTHONPATH": os.pathsep.join([str(repository), str(repository / "tests" / "game")])}
+    command = [sys.executable, str(repository / "scripts" / script), *arguments]
+    environment = {**os.environ, **paths, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, timeout=500)
+
+
+def test_export_writes_weights_that_load_by_themselves(reference, repository, tmp_path):
+    output = tmp_path / "exported"
+    done = _run(repository, "export_player.py", str(reference.root), "--output", str(output), "--dtype", "float32")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == f"{reference.prover(1)} -> {output}"
+    assert AutoModelForCausalLM.from_pretrained(output).num_parameters() > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--round", "7"], r"holds no prover of round 7; it has those of [0, 1]"),
+        (["--checkpoint", "sneaky"], "has no checkpoint `sneaky`"),
+    ],
+)
+def test_what_was_not_trained_cannot_be_exported(arguments, message, reference, repository, tmp_path):
+    done = _run(repository, "export_player.py", str(reference.root), "--output", str(tmp_path / "out"), *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_paths_of_players(reference):
+    assert reference.player("verifier", 0) == reference.verifier(0)
+    assert reference.player("prover") == reference.prover(1)
+    assert reference.player("prover", 0, "best-helpful") == reference.best_helpful(0)
+
+
+@pytest.mark.slow
+def test_a_game_phase_by_phase_is_the_same_game(reference, repository, make_recipe, tmp_path):
+    recipe = tmp_path / "recipe.json"
+    recipe.write_text(json.dumps(make_recipe(tmp_path)))
+    done = _run(repository, "run_phases.py", str(recipe), "--launcher", sys.executable)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert bytes_of(RunFolder(tmp_path / "game")) == bytes_of(reference)
+    again = _run(repository, "run_phases.py", str(recipe), "--launcher", "false")
+    assert again.returncode == 0  # nothing is left to be played
