@@ -1,8 +1,8 @@
 """
-Play a game phase by phase, each in processes of its own, as vLLM in the same process and sharded weights want it:
+Play a game phase by phase, each in processes of its own, as vLLM in the same process wants it:
 
     python scripts/run_phases.py recipes/gsm8k.yaml prover.generation=vllm_colocate
-    python scripts/run_phases.py recipes/gsm8k.yaml --launcher "accelerate launch --config_file recipes/accelerate/fsdp.yaml"
+    python scripts/run_phases.py recipes/gsm8k.yaml --launcher "accelerate launch --config_file recipes/accelerate/multi_gpu.yaml"
 
 What is finished is not played again; a phase that fails ends it, with that phase's exit status.
 """

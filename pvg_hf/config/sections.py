@@ -57,7 +57,8 @@ class TaskConfig:
     few_shot: int | None = Field(
         None,
         ge=0,
-        description="Solved examples in the base prompt; the task's own number if left out: of `arithmetic` 0 of its 3, of `gsm8k` all 4.",
+        description="Solved examples in the base prompt; the task's own number if left out: of `arithmetic` 0 of its 3, of "
+        "`gsm8k` all 4.",
     )
     sneaky_sees: Literal["nothing", "reference_answer", "honest_solution"] = Field(
         "nothing", description="What the sneaky role is shown beside the problem."
@@ -153,8 +154,8 @@ class NoiseConfig:
     )
     resample: Literal["fixed", "epoch", "step"] = Field(
         "fixed",
-        description="`fixed` draws once for each text of a problem, in all rounds. At `level: label` that is before pairs are built: they are of what the flipped labels "
-        "say, so that both sides may be correct, or incorrect. `epoch` and `step` draw anew in each of the verifier's "
+        description="`fixed` draws once for each text of a problem, in all rounds. At `level: label` that is before pairs are "
+        "built: they are of what the flipped labels say, so that both sides may be correct, or incorrect. `epoch` and `step` draw anew in each of the verifier's "
         "training, on pairs of clean labels: one flip makes a tie, which Bradley-Terry leaves out (cross-entropy learns both "
         "labels), two turn the pair round.",
     )

@@ -56,7 +56,7 @@ def test_there_are_recipes():
 def test_a_launchers_configuration_opens_with_its_command_and_is_read(path):
     assert f"--config_file recipes/accelerate/{path.name}" in path.read_text().splitlines()[0]
     config = load_config_from_file(str(path))
-    kinds = {"one_gpu": "NO", "multi_gpu": "MULTI_GPU", "fsdp": "FSDP", "zero3": "DEEPSPEED"}
+    kinds = {"one_gpu": "NO", "multi_gpu": "MULTI_GPU"}
     assert str(config.distributed_type.value) == kinds.pop(path.stem)
     assert kinds.keys() == {other.stem for other in LAUNCHERS} - {path.stem}
 
