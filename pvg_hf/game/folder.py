@@ -16,11 +16,11 @@ from safetensors import SafetensorError, safe_open
 
 from pvg_hf.config import Recipe, RecipeError, load_recipe
 from pvg_hf.data.schema import round_name
+from pvg_hf.models.sources import is_adapter
 from pvg_hf.roles import GAME_ROLES, Role
 
 logger = logging.getLogger(__name__)
 
-ADAPTER = "adapter_config.json"
 BEST_HELPFUL = "best-helpful"  # a folder beside a prover's last checkpoint
 
 
@@ -98,14 +98,14 @@ class RunFolder:
         if round_index not in rounds:
             raise ValueError(f"{self.root} holds no {name} of round {round_index}; it has those of {sorted(rounds)}.")
         place = rounds[round_index]
-        if checkpoint == "last" and not (place / "config.json").exists() and not (place / ADAPTER).exists():
-            raise ValueError(f"The roles of {place} have adapters of their own; name one as the checkpoint.")
-        if checkpoint == "last":
-            return place
-        found = next((path for path in place.glob(f"**/{checkpoint}") if path.is_dir()), None)
-        if found is None:
-            raise ValueError(f"{place} has no checkpoint `{checkpoint}`.")
-        return found
+        checkpoints = {
+            path.name: path for path in place.glob("**/") if is_adapter(path) or (path / "config.json").exists()
+        }
+        checkpoints["last"] = checkpoints.pop(place.name, None)  # none where each role has an adapter of its own
+        if checkpoints.get(checkpoint) is None:
+            there = sorted(name for name, path in checkpoints.items() if path is not None)
+            raise ValueError(f"{place} has no checkpoint `{checkpoint}`; it has {there}.")
+        return checkpoints[checkpoint]
 
     def pool(self, round_index: int) -> Path:
         """The solutions of one round; -1 holds those of the base prover."""

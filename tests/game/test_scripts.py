@@ -31,7 +31,7 @@ def test_export_writes_weights_that_load_by_themselves(reference, repository, tm
     ("arguments", "message"),
     [
         (["--round", "7"], r"holds no prover of round 7; it has those of [0, 1]"),
-        (["--checkpoint", "sneaky"], "has no checkpoint `sneaky`"),
+        (["--checkpoint", "sneaky"], "has no checkpoint `sneaky`; it has ['best-helpful', 'last']."),
     ],
 )
 def test_what_was_not_trained_cannot_be_exported(arguments, message, reference, repository, tmp_path):
