@@ -6,22 +6,26 @@ How fast a verifier is read, against TRL's way of reading a reward model:
 2,048 texts of GSM8K's lengths: test problems with 8 solutions each, the reference with its numbers changed. A Qwen2 of
 hidden size 512 and 8 layers with random weights. TRL 1.16's path is `GRPOTrainer`'s for a reward model: a local batch of
 texts, padded to its longest, in one forward. It meets the texts as a trainer's batch holds them (a problem's solutions in a
-row) and shuffled, as the solutions of a pool may lie; this package's order is its own either way. Prints one JSON object;
-`times_trl_32` is a ratio of texts per second, and `ceiling_` what the number of tokens alone would allow.
+row) and shuffled, as the solutions of a pool may lie; this package's order is its own either way. Prints one JSON object:
+`times_trl_32` is a ratio of texts per second, `tokens_trl_32` that of the tokens that are computed, and `peak_extra_mb_N` what
+scoring N texts adds to the resident memory of a process.
 """
 
 import argparse
 import json
 import re
 import resource
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
-from transformers import Qwen2Config, Qwen2ForSequenceClassification
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForSequenceClassification
 
 from pvg_hf.models.scratch import train_tokenizer
 from pvg_hf.models.verifier_input import VerifierInput
@@ -30,6 +34,7 @@ from pvg_hf.scoring.groups import group_by_beginning
 from pvg_hf.seeding import derive_rng
 
 SOLUTIONS_PER_PROBLEM = 8
+BATCH_SIZES = (32, 256)
 MAX_DIFFERENCE = 1e-4  # of a text's scores
 _NUMBER = re.compile(r"\d+")
 _CALCULATOR = re.compile(r"<<.*?>>")
@@ -89,92 +94,132 @@ def matrix_rate(device: str) -> float:
     return repeats * 4096 * 512 * 2048 / (time.perf_counter() - start)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="holds GSM8K's train.jsonl and test.jsonl")
-    parser.add_argument("--texts", type=int, default=2048)
-    parser.add_argument("--repeats", type=int, default=2, help="the fastest of so many is taken of each")
-    arguments = parser.parse_args()
+@dataclass(frozen=True)
+class Setting:
+    """A model, and what it is to read."""
 
-    train = (arguments.folder / "train.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in train]
-    tokenizer = train_tokenizer([row["question"] + "\n" + _CALCULATOR.sub("", row["answer"]) for row in rows], 16384)
-    problems, solutions = make_texts(arguments.folder, arguments.texts)
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=len(tokenizer),
-        hidden_size=512,
-        num_hidden_layers=8,
-        num_attention_heads=8,
-        num_key_value_heads=2,
-        intermediate_size=1408,
-        num_labels=1,
-        pad_token_id=tokenizer.pad_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        bos_token_id=None,
-    )
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = Qwen2ForSequenceClassification(config).eval().to(device)
-    verifier_input = VerifierInput("{{ problem }}\n{{ solution }}", tokenizer.eos_token, 1024)
-    texts = [f"{problem}\n{solution}{tokenizer.eos_token}" for problem, solution in zip(problems, solutions)]
+    model: Qwen2ForSequenceClassification
+    tokenizer: PreTrainedTokenizerFast
+    verifier_input: VerifierInput
+    problems: list[str]
+    solutions: list[str]
 
-    def ours(limit: int | None = None, **settings) -> list[float]:
-        return VerifierScorer(model, tokenizer, verifier_input, **settings)(problems[:limit], solutions[:limit])
+    @classmethod
+    def prepare(cls, folder: Path, num_texts: int) -> "Setting":
+        train = (folder / "train.jsonl").read_text(encoding="utf-8").splitlines()
+        rows = [json.loads(line) for line in train]
+        texts = [row["question"] + "\n" + _CALCULATOR.sub("", row["answer"]) for row in rows]
+        tokenizer = train_tokenizer(texts, 16384)
+        torch.manual_seed(0)
+        config = Qwen2Config(
+            vocab_size=len(tokenizer),
+            hidden_size=512,
+            num_hidden_layers=8,
+            num_attention_heads=8,
+            num_key_value_heads=2,
+            intermediate_size=1408,
+            num_labels=1,
+            pad_token_id=tokenizer.pad_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            bos_token_id=None,
+        )
+        model = Qwen2ForSequenceClassification(config).eval().to("cuda" if torch.cuda.is_available() else "cpu")
+        verifier_input = VerifierInput("{{ problem }}\n{{ solution }}", tokenizer.eos_token, 1024)
+        return cls(model, tokenizer, verifier_input, *make_texts(folder, num_texts))
 
-    shuffled = derive_rng(0, "order").permutation(len(texts)).tolist()
+    def score(self, limit: int | None = None, **settings) -> list[float]:
+        scorer = VerifierScorer(self.model, self.tokenizer, self.verifier_input, **settings)
+        return scorer(self.problems[:limit], self.solutions[:limit])
 
-    def like_trl(batch_size: int, order: Sequence[int]) -> list[float]:
-        scores = score_like_trl(model, tokenizer, [texts[index] for index in order], batch_size)
+    def score_like_trl(self, batch_size: int, order: Sequence[int]) -> list[float]:
+        end = self.tokenizer.eos_token
+        texts = [f"{self.problems[index]}\n{self.solutions[index]}{end}" for index in order]
+        scores = score_like_trl(self.model, self.tokenizer, texts, batch_size)
         return [score for _, score in sorted(zip(order, scores, strict=True))]
 
-    in_a_row = range(len(texts))
+
+def time_all(setting: Setting, orders: dict[str, Sequence[int]], repeats: int) -> dict[str, float]:
+    """The fastest of `repeats` seconds of each way; every way must give the same scores."""
     runs = {
-        "trl_32": lambda: like_trl(32, in_a_row),
-        "trl_256": lambda: like_trl(256, in_a_row),
-        "trl_32_shuffled": lambda: like_trl(32, shuffled),
-        "trl_256_shuffled": lambda: like_trl(256, shuffled),
-        "sorted": lambda: ours(shares_beginnings=False),
-        "shared": ours,
+        f"trl_{batch_size}{suffix}": partial(setting.score_like_trl, batch_size, order)
+        for suffix, order in orders.items()
+        for batch_size in BATCH_SIZES
     }
-    ours(64)  # the first forwards of a process are slower
+    runs |= {"sorted": partial(setting.score, shares_beginnings=False), "shared": setting.score}
+    setting.score(64)  # the first forwards of a process are slower
     best: dict[str, float] = {}
-    for _ in range(arguments.repeats):
+    expected: list[float] | None = None
+    for _ in range(repeats):
         for name, run in runs.items():
             taken, scores = seconds(run)
             print(f"{name}: {taken:.1f} s", file=sys.stderr)
             best[name] = min(best.get(name, taken), taken)
-            if name == "trl_32":
-                expected = scores
+            expected = expected or scores
             difference = max(abs(a - b) for a, b in zip(scores, expected))
             if difference > MAX_DIFFERENCE:
                 raise RuntimeError(f"{name} scores a text {difference} apart from {next(iter(runs))}.")
+    return best
 
-    inputs = verifier_input.encode(tokenizer, problems, solutions)
-    weights = sum(parameter.numel() for name, parameter in model.named_parameters() if "embed" not in name)
-    groups, _ = group_by_beginning(inputs, problems)
-    distinct = sum(map(len, inputs)) - sum(group.num_shared * (len(group.members) - 1) for group in groups)
-    floor = weights * distinct / matrix_rate(device)
 
-    def ceiling(batch_size: int, order: Sequence[int]) -> float:
-        batches = [
-            [len(inputs[index]) for index in order[start : start + batch_size]]
-            for start in range(0, len(order), batch_size)
-        ]
-        return round(sum(max(batch) * len(batch) for batch in batches) / distinct, 2)
+def padded_tokens(lengths: list[int], order: Sequence[int], batch_size: int) -> int:
+    """Of all batches, rows times the longest."""
+    batches = [
+        [lengths[index] for index in order[start : start + batch_size]] for start in range(0, len(order), batch_size)
+    ]
+    return sum(max(batch) * len(batch) for batch in batches)
 
+
+def peak_mb(folder: Path, num_texts: int) -> float:
+    """Resident memory that scoring adds to a process of its own, in megabytes."""
+    command = [sys.executable, __file__, folder, "--texts", str(num_texts), "--peak"]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def print_peak(setting: Setting) -> None:
+    setting.score(64)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    setting.score()
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)  # KiB on Linux
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="holds GSM8K's train.jsonl and test.jsonl")
+    parser.add_argument("--texts", type=int, default=2048)
+    parser.add_argument("--repeats", type=int, default=1, help="the fastest of so many is taken of each")
+    parser.add_argument("--peak", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    setting = Setting.prepare(arguments.folder, arguments.texts)
+    if arguments.peak:
+        print_peak(setting)
+        return
+
+    numbers = range(len(setting.problems))
+    orders = {"": numbers, "_shuffled": derive_rng(0, "order").permutation(len(numbers)).tolist()}
+    best = time_all(setting, orders, arguments.repeats)
+    inputs = setting.verifier_input.encode(setting.tokenizer, setting.problems, setting.solutions)
+    lengths = [len(ids) for ids in inputs]
+    weights = sum(values.numel() for name, values in setting.model.named_parameters() if "embed" not in name)
+    groups, _ = group_by_beginning(inputs, setting.problems)
+    distinct = sum(lengths) - sum(group.num_shared * (len(group.members) - 1) for group in groups)
+    device = setting.model.device.type
     result = {
         "device": torch.cuda.get_device_name() if device == "cuda" else f"cpu, {torch.get_num_threads()} threads",
-        "num_texts": len(texts),
-        "mean_tokens": round(sum(map(len, inputs)) / len(inputs), 1),
-        "share_of_distinct_tokens": round(distinct / sum(map(len, inputs)), 3),
-        **{f"texts_per_second_{name}": round(len(texts) / taken, 1) for name, taken in best.items()},
-        **{f"times_{name}": round(best[name] / best["shared"], 2) for name in runs if name != "shared"},
-        "ceiling_trl_32": ceiling(32, in_a_row),
-        "ceiling_trl_256": ceiling(256, in_a_row),
-        "ceiling_trl_32_shuffled": ceiling(32, shuffled),
-        "ceiling_trl_256_shuffled": ceiling(256, shuffled),
-        "times_floor": round(best["shared"] / floor, 2),
-        "peak_resident_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "num_texts": len(lengths),
+        "mean_tokens": round(sum(lengths) / len(lengths), 1),
+        "share_of_distinct_tokens": round(distinct / sum(lengths), 3),
+        **{f"texts_per_second_{name}": round(len(lengths) / taken, 1) for name, taken in best.items()},
+        **{f"times_{name}": round(taken / best["shared"], 2) for name, taken in best.items() if name != "shared"},
+        **{
+            f"tokens_trl_{batch_size}{suffix}": round(padded_tokens(lengths, order, batch_size) / distinct, 2)
+            for suffix, order in orders.items()
+            for batch_size in BATCH_SIZES
+        },
+        "times_floor": round(best["shared"] / (weights * distinct / matrix_rate(device)), 2),
+        **{
+            f"peak_extra_mb_{number}": round(peak_mb(arguments.folder, number), 1)
+            for number in (arguments.texts // 4, arguments.texts)
+        },
     }
     print(json.dumps(result, indent=2))
 

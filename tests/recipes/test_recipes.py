@@ -56,7 +56,7 @@ def test_there_are_recipes():
 def test_a_launchers_configuration_opens_with_its_command_and_is_read(path):
     assert f"--config_file recipes/accelerate/{path.name}" in path.read_text().splitlines()[0]
     config = load_config_from_file(str(path))
-    kinds = {"one_gpu": "NO", "multi_gpu": "MULTI_GPU"}
+    kinds = {"one_gpu": "NO", "multi_gpu": "MULTI_GPU", "fsdp": "FSDP", "zero3": "DEEPSPEED"}
     assert str(config.distributed_type.value) == kinds.pop(path.stem)
     assert kinds.keys() == {other.stem for other in LAUNCHERS} - {path.stem}
 
@@ -87,12 +87,22 @@ def test_a_recipe_of_the_built_in_world_plays(name, tmp_path, repository):
     _check_played(play(recipe), num_phases=5)
 
 
+SIZES = ("scratch.vocab_size=400", "scratch.config.hidden_size=32", "scratch.config.num_hidden_layers=2")
+SMALL_PLAYERS = [f"{player}.{setting}" for player in ("prover", "verifier") for setting in SIZES]
+SMALL_PLAYERS += ["prover.warmup.max_steps=150", "prover.warmup.learning_rate=5.0e-3", "verifier.warmup.max_steps=5"]
+
+
+def test_the_recipe_that_makes_its_players_for_a_gpu_plays(tmp_path, repository):
+    small = ["task.options.num_train=160", "task.options.num_test=12", f"output_dir={tmp_path}"]
+    small += ["task.options.min_difficulty=2", "task.options.max_difficulty=2", "task.options.distractor_rate=0.0"]
+    small += ["prover.warmup.batch_size=16", "verifier.warmup.batch_size=16"]
+    recipe = load_recipe(repository / "recipes/arithmetic-gpu.yaml", [*SMALL_GAME, *small, *SMALL_PLAYERS])
+    _check_played(play(recipe), num_phases=6)
+
+
 def test_the_recipe_for_small_machines_plays_on_text(tmp_path, repository, problems):
     small = [f"task.path={problems}", f"output_dir={tmp_path}", "split.max_train=null", "split.max_test=null"]
-    sizes = ("scratch.vocab_size=400", "scratch.config.hidden_size=32", "scratch.config.num_hidden_layers=2")
-    players = [f"{player}.{setting}" for player in ("prover", "verifier") for setting in sizes]
-    players += ["prover.warmup.max_steps=150", "prover.warmup.learning_rate=5.0e-3", "verifier.warmup.max_steps=5"]
-    recipe = load_recipe(repository / "recipes/gsm8k-small-cpu.yaml", [*SMALL_GAME, *small, *players])
+    recipe = load_recipe(repository / "recipes/gsm8k-small-cpu.yaml", [*SMALL_GAME, *small, *SMALL_PLAYERS])
     folder = play(recipe)
     _check_played(folder, num_phases=6)
     judged = pd.read_parquet(folder.verifier(0) / "heldout.parquet")

@@ -117,8 +117,8 @@ def _prover_step(amounts: Amounts, prover: Player, verifier: Player) -> Work:
     writing = sampling(
         prover.size,
         prover.machine,
-        num_prompts=share,  # TRL reads the prompt again for each of a group's solutions
-        num_samples=1,
+        num_prompts=share / config.num_generations,
+        num_samples=config.num_generations,
         prompts_per_batch=share,
         prompt=prompt,
         solution=solution,
