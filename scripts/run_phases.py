@@ -1,5 +1,5 @@
 """
-Play a game phase by phase, each in processes of its own, as vLLM in the same process wants it:
+Play a game phase by phase, each in processes of its own, as vLLM in the same process wants it, and DeepSpeed:
 
     python scripts/run_phases.py recipes/gsm8k.yaml prover.generation=vllm_colocate
     python scripts/run_phases.py recipes/gsm8k.yaml --launcher "accelerate launch --config_file recipes/accelerate/multi_gpu.yaml"

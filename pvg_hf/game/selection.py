@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate.utils import gather_object
+from accelerate.utils import broadcast_object_list, gather_object
 from transformers import TrainerCallback
 
 from pvg_hf.data.schema import FAILED_OUTCOMES, outcome_of
@@ -17,6 +17,7 @@ from pvg_hf.roles import Role
 from pvg_hf.sampling import Sample
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.seeding import derive_rng
+from pvg_hf.trainers.distributed import whole_weights
 from pvg_hf.trainers.prover_grpo import ProverGRPOTrainer
 
 
@@ -75,14 +76,16 @@ class BestHelpfulCallback(TrainerCallback):
         sampler = make_sampler(self.context, model, self.trainer.processing_class, engine=engine)
         prompts = [self.context.world.prompt(problem, Role.HELPFUL, sampler.tokenizer) for problem in problems]
         found: list[tuple[int, list[Sample]]] = []
-        for number, indices in enumerate(sampler.batches(prompts)):
-            if number % processes.num_processes == processes.process_index:
-                rngs = [self._rngs(problems[i]["problem_id"]) for i in indices]
-                samples = sampler.sample([prompts[i] for i in indices], rngs)
-                found += zip(indices, samples, strict=True)
+        with whole_weights(self.trainer):
+            for number, indices in enumerate(sampler.batches(prompts)):
+                if number % processes.num_processes == processes.process_index:
+                    rngs = [self._rngs(problems[i]["problem_id"]) for i in indices]
+                    samples = sampler.sample([prompts[i] for i in indices], rngs)
+                    found += zip(indices, samples, strict=True)
         written = sorted(gather_object(found), key=lambda of_problem: of_problem[0])
         rows = [(problems[i], sample) for i, samples in written for sample in samples]
-        return self._figures(rows)
+        figures = [self._figures(rows)] if processes.is_main_process else [None]
+        return broadcast_object_list(figures)[0]  # so that all of them save, or none
 
     def _rngs(self, problem_id: str) -> list:
         path = (self.context.seed("heldout"), problem_id)  # the same draws at every step: a paired comparison

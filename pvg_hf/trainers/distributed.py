@@ -1,6 +1,11 @@
-"""Training on several processes after an evaluation."""
+"""What several processes need beyond what a trainer does for them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch.distributed.fsdp import FSDPModule
 from transformers import Trainer
+from trl.models import unwrap_model_for_generation
 
 
 def forget_evaluation_mode(trainer: Trainer) -> None:
@@ -19,3 +24,30 @@ def forget_evaluation_mode(trainer: Trainer) -> None:
     if trainer.model_wrapped is model and model in accelerator._models:
         accelerator._models.remove(model)
         model._is_accelerate_prepared = False
+
+
+@contextmanager
+def whole_weights(trainer: Trainer) -> Iterator[None]:
+    """
+    All weights of a trainer's model on every process, so that each generates by itself, in as many forward passes as its
+    own solutions take. Sharded weights (FSDP2, ZeRO-3) are gathered once and let go of at the end; without sharding
+    nothing happens. Every process must enter.
+
+    Args:
+        trainer ([`~transformers.Trainer`]):
+            In training, so that its model is sharded where it is to be.
+    """
+    if trainer.is_deepspeed_enabled:
+        with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator):
+            yield
+        return
+    shards = [module for module in trainer.model.modules() if isinstance(module, FSDPModule)]
+    for shard in shards:
+        shard.set_reshard_after_forward(False, recurse=False)
+        shard.unshard()
+    try:
+        yield
+    finally:
+        for shard in shards:
+            shard.set_reshard_after_forward(shard is not trainer.model, recurse=False)  # torch's own default
+            shard.reshard()

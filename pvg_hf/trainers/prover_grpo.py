@@ -15,8 +15,8 @@ from pvg_hf.data.schema import FAILED_OUTCOMES, final_grade, outcome_of
 from pvg_hf.rewards import count_floor_violations, load_reward, role_aligned
 from pvg_hf.roles import GAME_ROLES, Role
 from pvg_hf.sampling import Sampler
-from pvg_hf.tasks.base import Grade
-from pvg_hf.trainers.distributed import forget_evaluation_mode
+from pvg_hf.tasks.grade import Grade
+from pvg_hf.trainers.distributed import forget_evaluation_mode, whole_weights
 from pvg_hf.trainers.hardware import lift_adapter, silence_old_checkpointing_names
 from pvg_hf.trainers.prover_generation import samples_plainly
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
@@ -116,8 +116,7 @@ class ProverGRPOTrainer(GRPOTrainer):
         )
         lift_adapter(self.model)
         self.reward_func_names[0] = args.reward if reward is None else OWN_REWARD
-        is_sharded = self.is_fsdp_enabled or self.is_deepspeed_enabled  # no process holds the weights whole
-        self._sampler = self._make_sampler() if samples_plainly(args) and not is_sharded else None
+        self._sampler = self._make_sampler() if samples_plainly(args) else None
 
     def _make_sampler(self) -> Sampler:
         return Sampler(
@@ -134,7 +133,8 @@ class ProverGRPOTrainer(GRPOTrainer):
             )
         # From the generator that TRL's own sampling draws from: seeded by the trainer, kept in its checkpoints.
         uniforms = torch.rand(len(prompt_ids), self.max_completion_length, dtype=torch.float64)
-        return self._sampler.sample_ids(prompt_ids, uniforms), None  # no log-probabilities, as with `generate`
+        with whole_weights(self):
+            return self._sampler.sample_ids(prompt_ids, uniforms), None  # no log-probabilities, as with `generate`
 
     def _verifier_score(self, completions: list, problem: list[str], log_extra: Callable, **columns) -> list[float]:
         """TRL's reward function on this process's rows; `_calculate_rewards` turns the gathered scores to rewards."""

@@ -23,6 +23,8 @@ def main(order: dict) -> None:
     import torch
 
     torch.set_num_threads(1)
+    if "launcher" in order:
+        shard_on_cpu(Path(order["launcher"]))
     if "signal" in order and int(os.environ.get("RANK", "0")) == order.get("rank", 0):
         number = getattr(signal, order["signal"])
         target = {"launcher": os.getppid(), "group": -os.getpgrp(), "self": os.getpid()}[order.get("to", "self")]
@@ -40,6 +42,29 @@ def main(order: dict) -> None:
             play(load_recipe(part["recipe"]), phase=part.get("phase"), round_index=part.get("round_index"))
     finally:  # room for the log
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+def shard_on_cpu(launcher: Path) -> None:
+    """
+    Play under an FSDP configuration of accelerate, as its launcher hands it on. accelerate 1.15 takes FSDP up on
+    accelerators only; what it does with it then works on a CPU too, where torch shards by gloo.
+    """
+    from accelerate.commands.config.config_args import load_config_from_file
+    from accelerate.state import AcceleratorState, PartialState
+    from accelerate.utils import DistributedType
+
+    settings = load_config_from_file(str(launcher)).fsdp_config
+    os.environ["ACCELERATE_USE_FSDP"] = "true"
+    os.environ |= {name.upper(): str(value) for name, value in settings.items()}
+    as_it_is = AcceleratorState.__init__
+
+    def with_fsdp(self, *args, fsdp_plugin=None, **kwargs) -> None:
+        as_it_is(self, *args, fsdp_plugin=fsdp_plugin, **kwargs)
+        if self.distributed_type == DistributedType.MULTI_CPU:
+            self.distributed_type, self.fsdp_plugin = DistributedType.FSDP, fsdp_plugin
+            PartialState._shared_state["distributed_type"] = DistributedType.FSDP
+
+    AcceleratorState.__init__ = with_fsdp
 
 
 def redirect_output(log: Path) -> None:

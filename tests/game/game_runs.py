@@ -1,8 +1,12 @@
 """What tests do with runs: copy them as they were at some time, play them in other processes, compare their bytes."""
 
+import json
 import multiprocessing
+import os
 import runpy
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +33,15 @@ def play_in_process(order: dict[str, Any], log: Path) -> int:
     process.join(timeout=120)
     assert process.exitcode is not None, f"still running after two minutes:\n{log.read_text()}"
     return process.exitcode
+
+
+def start_two(order: dict[str, Any], log: Path) -> subprocess.Popen:
+    """Two processes that carry out an order of `game_driver.py`, on a port that is free."""
+    file = log.with_suffix(".json")
+    file.write_text(json.dumps(order))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", DRIVER, file]
+    paths = {"PYTHONPATH": str(DRIVER.parent), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, env={**os.environ, **paths}, stdout=log.open("w"), stderr=subprocess.STDOUT)
 
 
 def copy_until(finished: RunFolder, output_dir: Path, phase: str) -> RunFolder:

@@ -1,15 +1,9 @@
 """Two processes, started by torchrun as on two GPUs, play as one does."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pandas as pd
 import pytest
 import torch
-from game_runs import DRIVER, branch_off, check_same_so_far, differing
+from game_runs import branch_off, check_same_so_far, differing, start_two
 
 from pvg_hf import VerifierScorer
 from pvg_hf.game.folder import RunFolder, read_json, read_json_lines
@@ -20,15 +14,6 @@ CHANGES = {
     # 3 prompts of 4 solutions give either process 6 solutions: the middle group straddles them.
     "prover": {"prover__prompts_per_step": 3, "logging__log_completions": True},
 }
-
-
-def start_two(order: dict, log: Path) -> subprocess.Popen:
-    """Two processes that carry out an order of `game_driver.py`, on a port that is free."""
-    file = log.with_suffix(".json")
-    file.write_text(json.dumps(order))
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", DRIVER, file]
-    paths = {"PYTHONPATH": str(DRIVER.parent), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, env={**os.environ, **paths}, stdout=log.open("w"), stderr=subprocess.STDOUT)
 
 
 @pytest.fixture(scope="module")

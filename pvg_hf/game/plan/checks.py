@@ -17,6 +17,7 @@ from pvg_hf.game.phases.bootstrap import imported_rows
 from pvg_hf.game.plan.generation_checks import check_generation
 from pvg_hf.game.plan.player_checks import check_player, check_shared_base
 from pvg_hf.game.plan.refusals import refusals
+from pvg_hf.game.plan.sharding_checks import check_sharding
 from pvg_hf.game.plan.trainer_checks import check_prover_trainer, check_verifier_trainer
 from pvg_hf.game.schedule import PhaseKey
 from pvg_hf.game.stopping import StopRule
@@ -79,6 +80,7 @@ def _check_settings(recipe: Recipe, round_index: int, world: World | None) -> It
     yield from check_player(context, "verifier")
     yield from check_shared_base(context)
     yield from check_generation(context)
+    yield from check_sharding(context)
     yield from refusals("`prover.reward`", partial(_try_reward, of_round))
     yield from refusals("`stopping.rule`", partial(StopRule, of_round.stopping, of_round.prover))
     yield from check_prover_trainer(context)
