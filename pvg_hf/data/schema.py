@@ -8,7 +8,8 @@ from typing import Any
 from datasets import Features, Value
 
 from pvg_hf.roles import Role
-from pvg_hf.tasks.base import Grade, Problem, Task
+from pvg_hf.tasks.base import Problem, Task
+from pvg_hf.tasks.grade import Grade
 
 BASE_ROUND = -1
 """`round_index` of the base prover's and of imported solutions."""
@@ -61,7 +62,7 @@ def outcome_of(grade: Grade, is_truncated: bool) -> Outcome:
     How a graded solution ended; the first rule that applies decides.
 
     Args:
-        grade ([`~pvg_hf.tasks.base.Grade`]):
+        grade ([`~pvg_hf.tasks.grade.Grade`]):
             What the task says of the text.
         is_truncated (`bool`):
             Whether the text was cut at the prover's length limit.
@@ -120,7 +121,7 @@ def make_solution(
             The part of the split in which the problem stands.
         role ([`~pvg_hf.roles.Role`]), round_index (`int`), prover (`str`):
             Who wrote the solution: in which role, in which round (-1 = before the first) and under which name.
-        solution (`str`), grade ([`~pvg_hf.tasks.base.Grade`]):
+        solution (`str`), grade ([`~pvg_hf.tasks.grade.Grade`]):
             The text and its clean grade; of a cut text, the row holds its [`final_grade`].
         label (`int`, *optional*):
             What the verifier is told: 1 correct, 0 incorrect, `None` if the checker abstained.

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from pvg_hf.data.schema import BASE_ROUND
+from pvg_hf.evaluation.answering import answer_figures
 from pvg_hf.evaluation.best_of_n import balanced_best_of_n
 from pvg_hf.evaluation.diversity import diversity_figures
 from pvg_hf.evaluation.flaws import flaw_figures, has_flaws
@@ -20,6 +21,7 @@ TEST_COLUMNS = (
     "problem_id",
     "role",
     "round_index",
+    "sample_index",
     "solution",
     "answer",
     "correct",
@@ -79,6 +81,9 @@ def evaluate_round(
         **_changes(current, best_helpful_rows, base, **draws),
         **game_figures(helpful, sneaky, threshold, **draws),
         **{f"best_of_n/{n}": balanced_best_of_n(judged(helpful), n) for n in best_of_n},
+        **answer_figures(
+            helpful if best_helpful_rows is None else best_helpful_rows, seed=derive_seed(seed, "answers")
+        ),
         **_verifier_figures(judged(heldout_rows), **draws),
         "test_pair_accuracy": pair_accuracy(judged(current)),
         "test_pair_accuracy/base": pair_accuracy(judged(base)),

@@ -8,6 +8,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
+from pvg_hf.evaluation.halves import first_half
 from pvg_hf.evaluation.intervals import (
     EMPTY,
     Figure,
@@ -61,20 +62,19 @@ def accept_crossfitted(rows: pd.DataFrame, *, seed: int) -> pd.Series:
     """
     Whether each solution is accepted at a threshold that was chosen without its problem.
 
-    The best threshold of some solutions flatters the verifier on these. So the problems are parted in two halves by a
-    seeded hash of their ids, and each half is judged at the threshold that [`choose_threshold`] finds on the other.
+    The best threshold of some solutions flatters the verifier on these. So the problems are parted in two halves, and
+    each is judged at the threshold that [`choose_threshold`] finds on the other.
 
     Args:
         rows (`pd.DataFrame`):
             With `problem_id`, `score` (finite) and `correct`.
         seed (`int`):
-            Of the hash.
+            Of the halves.
 
     Returns:
         `pd.Series`: nullable booleans with the index of `rows`; null where the other half lacks a class or has one score.
     """
-    ordered = sorted(rows["problem_id"].unique(), key=lambda problem_id: derive_seed(seed, problem_id))
-    is_first = rows["problem_id"].isin(ordered[::2])
+    is_first = first_half(rows["problem_id"], seed=seed)
     accepted = pd.Series(pd.NA, index=rows.index, dtype="boolean")
     for half in (is_first, ~is_first):
         others = rows[~half]

@@ -16,7 +16,8 @@ from pvg_hf.noise.draws import label_draw, solution_key
 from pvg_hf.roles import Role
 from pvg_hf.sampling import Sample, Sampler
 from pvg_hf.seeding import derive_rng
-from pvg_hf.tasks.base import Grade, Task
+from pvg_hf.tasks.base import Task
+from pvg_hf.tasks.grade import Grade
 
 Row = dict[str, Any]
 Scorer = Callable[[list[str], list[str]], list[float]]

@@ -10,8 +10,10 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.trainer_args import prover_arguments
 from pvg_hf.models.prover import load_prover, merge_adapter
 from pvg_hf.models.shared_base import share_base
+from pvg_hf.models.sources import is_adapter
 from pvg_hf.models.verifier import load_verifier
 from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.roles import Role
 from pvg_hf.sampling import Sampler
 from pvg_hf.sampling.engines import ContinuousSampler, VllmSampler
 from pvg_hf.scoring import VerifierScorer
@@ -92,6 +94,17 @@ def open_base_sampler(context: PhaseContext, *, beside: VerifierScorer | None = 
     source, revision = context.initial_model("prover")
     quantization = context.recipe.prover.quantization
     return open_sampler(context, source, revision=revision, quantization=quantization, beside=beside)
+
+
+def open_role_sampler(context: PhaseContext, role: Role, *, beside: VerifierScorer | None = None) -> Sampler:
+    """A sampler of the prover that plays `role` in the context's round; of the base prover where the role is not trained."""
+    roles, folder = context.recipe.prover.roles, context.folder.prover(context.round_index)
+    if roles == f"{role}_only" or roles == "shared":
+        return open_sampler(context, folder, beside=beside)
+    if roles == "separate":
+        assert is_adapter(folder / role)
+        return open_sampler(context, folder / role, beside=beside)
+    return open_base_sampler(context, beside=beside)
 
 
 def open_scorer(context: PhaseContext, folder: Path, *, beside: PreTrainedModel | None = None) -> VerifierScorer:

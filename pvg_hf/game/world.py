@@ -45,12 +45,7 @@ class World:
             test_share=split.test_share,
             stratify_by=split.stratify_by,
         )
-        prompts = PromptBuilder(
-            task,
-            overrides=recipe.task.prompts,
-            sneaky_sees=recipe.task.sneaky_sees,
-            few_shot=recipe.task.few_shot,
-        )
+        prompts = recipe_prompts(recipe, task)
         _refuse_shown_problems(prompts, parts)
         return cls(task, parts, prompts)
 
@@ -68,6 +63,16 @@ def load_recipe_task(recipe: Recipe) -> Task:
     if recipe.task.path is not None:
         options["path"] = recipe.task.path
     return load_task(recipe.task.name, **options)
+
+
+def recipe_prompts(recipe: Recipe, task: Task) -> PromptBuilder:
+    """The prompts of the recipe's roles."""
+    return PromptBuilder(
+        task,
+        overrides=recipe.task.prompts,
+        sneaky_sees=recipe.task.sneaky_sees,
+        few_shot=recipe.task.few_shot,
+    )
 
 
 def _refuse_shown_problems(prompts: PromptBuilder, parts: dict[str, Dataset]) -> None:

@@ -8,7 +8,7 @@ from datasets import Value
 from pvg_hf.tasks.answer_expressions import expressions_equal, is_number_expression, parse_expression, to_expression
 from pvg_hf.tasks.answer_numbers import MAX_NUMBER_CHARS, last_number, read_number
 from pvg_hf.tasks.answer_text import answer_side, last_match, plain_text
-from pvg_hf.tasks.base import Grade
+from pvg_hf.tasks.grade import Grade
 
 ANSWER_FORMATS = ("strict", "lenient")
 ANSWER_COLUMNS = {  # of the detail of every grade, whichever format decides
@@ -50,6 +50,11 @@ def extract_answer(text: str) -> str | None:
 def extract_last_number(text: str) -> str | None:
     """The final answer by its mark (see [`extract_answer`]), or else the last number that stands in `text`."""
     return extract_answer(text) or _last_number_text(text)
+
+
+def read_answer(text: str, answer_format: str = "strict") -> str | None:
+    """The final answer in one of the `ANSWER_FORMATS`: [`extract_answer`] or [`extract_last_number`]."""
+    return {"strict": extract_answer, "lenient": extract_last_number}[answer_format](text)
 
 
 def normalize_answer(text: str) -> str | None:

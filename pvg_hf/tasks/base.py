@@ -2,12 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
 from datasets import Dataset, Value
 
 from pvg_hf.roles import Role
+from pvg_hf.tasks.answers import extract_answer
+from pvg_hf.tasks.grade import Grade
 
 Problem = Mapping[str, Any]
 Split = Literal["train", "test"]
@@ -20,31 +21,6 @@ def check_split(split: str) -> None:
     """
     if split not in get_args(Split):
         raise ValueError(f"Unknown split {split!r}; allowed: {', '.join(f'`{name}`' for name in get_args(Split))}.")
-
-
-@dataclass(frozen=True)
-class Grade:
-    """
-    What a task says of one solution text.
-
-    Args:
-        answer (`str`, *optional*):
-            The final answer that was read; `None` when there is none or it cannot be parsed.
-        correct (`bool`):
-            Clean correctness. Never True without an answer.
-        certified (`bool`, *optional*):
-            Whether the task's certificate (a proof checker, a test suite) holds; `None` where the task has none.
-        test_pass_rate (`float`, *optional*):
-            Share of tests passed, in [0, 1]; `None` where the task has no tests.
-        detail (`dict[str, Any]`):
-            A value for each of the task's `detail_columns`.
-    """
-
-    answer: str | None
-    correct: bool
-    certified: bool | None = None
-    test_pass_rate: float | None = None
-    detail: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Task(ABC):
@@ -94,3 +70,10 @@ class Task(ABC):
     @abstractmethod
     def grade(self, problem: Problem, solution: str) -> Grade:
         """Grade a solution text. A bad solution is data, never an exception."""
+
+    def read_answer(self, solution: str) -> str | None:
+        """
+        The final answer of a solution to a problem whose reference nobody knows; `None` where it has none. By default the
+        one by its mark (see [`~pvg_hf.tasks.answers.extract_answer`]).
+        """
+        return extract_answer(solution)

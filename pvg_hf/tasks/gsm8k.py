@@ -10,8 +10,9 @@ from datasets import Dataset, Features, Value, load_dataset
 from datasets.exceptions import DatasetsError
 
 from pvg_hf.roles import Role
-from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answer, reference_answer
-from pvg_hf.tasks.base import Grade, Problem, Split, Task, check_split
+from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answer, read_answer, reference_answer
+from pvg_hf.tasks.base import Problem, Split, Task, check_split
+from pvg_hf.tasks.grade import Grade
 
 _ANNOTATION = re.compile(r"<<[^<>]*>>")  # the calculator's, as in 16 - 3 = <<16-3=13>>13
 _FIELDS = ("question", "answer")
@@ -138,6 +139,9 @@ class Gsm8kTask(Task):
             file = Path(self.path) / f"{split}.jsonl"
             return f"`{file}`", list(_read_json_lines(file))
         return f"split `{split}` of `{self.hub_id}`", _read_hub(self.hub_id, split)
+
+    def read_answer(self, solution: str) -> str | None:
+        return read_answer(solution, self.answer_format)
 
     def grade(self, problem: Problem, solution: str) -> Grade:
         return grade_answer(solution, problem["reference"], self.answer_format)

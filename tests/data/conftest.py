@@ -4,7 +4,8 @@ import pytest
 from datasets import Dataset, Value
 
 from pvg_hf.roles import Role
-from pvg_hf.tasks.base import Grade, Task
+from pvg_hf.tasks.base import Task
+from pvg_hf.tasks.grade import Grade
 
 
 class SumTask(Task):

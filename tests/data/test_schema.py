@@ -14,7 +14,7 @@ from pvg_hf.data.schema import (
     solution_features,
 )
 from pvg_hf.roles import Role
-from pvg_hf.tasks.base import Grade
+from pvg_hf.tasks.grade import Grade
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ def solution(problem_id, role, round_index, correct, score, **changes):
         "problem_id": problem_id,
         "role": role,
         "round_index": round_index,
+        "sample_index": 0,
         "solution": f"{role} {correct}",
         "answer": "1",
         "correct": correct,
@@ -73,6 +74,8 @@ def test_the_figures_of_a_round_by_hand(minted_rows, heldout_rows):
     assert values["base_score/sneaky_incorrect"] == -2.0
     assert (values["completeness"], values["soundness"], values["exploit_rate"]) == (1.0, 0.5, 0.5)
     assert values["score_gap"] == pytest.approx(0.5)
+    # The verifier chooses a correct solution to a and b; c has none with an answer.
+    assert (values["answers/first"], values["answers/best"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
     # Only problem a has a helpful solution of either kind, and none has two.
     assert (values["best_of_n/2"], figures["round/best_of_n/2"].n) == (1.0, 1)
     assert (values["best_of_n/4"], figures["round/best_of_n/4"].n) == (None, 0)

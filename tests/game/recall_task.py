@@ -8,7 +8,8 @@ from pvg_hf.roles import Role
 from pvg_hf.seeding import derive_rng
 from pvg_hf.tasks.answers import grade_answer
 from pvg_hf.tasks.arithmetic.grammar import NAMES, OBJECTS
-from pvg_hf.tasks.base import Grade, Problem, Split, Task
+from pvg_hf.tasks.base import Problem, Split, Task
+from pvg_hf.tasks.grade import Grade
 
 NUMBERS = range(3, 9)
 

@@ -4,7 +4,7 @@ import pytest
 from prover_training import loss_lines, prover_trainer, read_completions
 
 from pvg_hf.models.prover import load_prover
-from pvg_hf.tasks.base import Grade
+from pvg_hf.tasks.grade import Grade
 
 
 def test_a_step_of_truncated_solutions_stops_the_run(tiny_prover, tmp_path):

@@ -8,6 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from pvg_hf.evaluation.report.answers import answers_table
 from pvg_hf.evaluation.report.examples import NUM_EARLIER_EXAMPLES, Example, choose_examples
 from pvg_hf.evaluation.report.plots import PLOTS
 from pvg_hf.evaluation.report.progress import describe_progress
@@ -75,6 +76,7 @@ def render_page(run: RunData, images: dict[str, Image]) -> str:
         progress=describe_progress(run),
         verdict=write_verdict(run),
         rounds=rounds_table(run),
+        answers=answers_table(run),
         sources=sources_table(run),
         pairs=pairs_table(run),
         cut=cut_table(run),

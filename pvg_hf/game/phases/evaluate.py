@@ -5,24 +5,26 @@ from pathlib import Path
 import pandas as pd
 
 from pvg_hf.data.pool import load_pool
+from pvg_hf.evaluation.answering import Calibration, choose, fit_calibration
 from pvg_hf.evaluation.intervals import Figure
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.folder import BEST_HELPFUL, read_json, write_json
 from pvg_hf.game.players import open_scorer
-from pvg_hf.roles import GAME_ROLES
+from pvg_hf.roles import GAME_ROLES, Role
 
 
 def run_evaluate(context: PhaseContext, output: Path) -> str:
-    """Write `metrics.json` (figures with n and interval) and `problems.parquet`."""
+    """Write `metrics.json` (figures with n and interval), `problems.parquet` and `answering.json` (its calibration)."""
     folder, round_index = context.folder, context.round_index
     calibration = read_json(folder.verifier(round_index) / "calibration.json")
     test = pd.concat([_test_rows(context, round_index), _rescored_base_rows(context)], ignore_index=True)
+    best_helpful = _best_helpful_rows(context)
     figures = evaluate_round(
         test,
         load_pool(folder.verifier(round_index) / "heldout.parquet").to_pandas(),
         threshold=calibration["threshold"],
-        best_helpful_rows=_best_helpful_rows(context),
+        best_helpful_rows=best_helpful,
         best_of_n=context.recipe.evaluation.best_of_n,
         seed=context.seed("resample"),
         num_resamples=context.recipe.evaluation.bootstrap_samples,
@@ -31,6 +33,8 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
     if context.processes.is_main_process:
         write_json(output / "metrics.json", {key: figure.to_dict() for key, figure in figures.items()})
         problem_table(test).to_parquet(output / "problems.parquet")
+        answering = _calibrate_answers(context, best_helpful)
+        write_json(output / "answering.json", None if answering is None else answering.to_dict())
     context.record({key: figure.value for key, figure in figures.items()})
     return (
         f"helpful accuracy {figures['round/accuracy/helpful']}, sneaky accuracy {figures['round/accuracy/sneaky']}, "
@@ -46,6 +50,17 @@ def _test_rows(context: PhaseContext, round_index: int) -> pd.DataFrame:
 def _best_helpful_rows(context: PhaseContext) -> pd.DataFrame | None:
     file = context.folder.pool(context.round_index) / f"test-{BEST_HELPFUL}.parquet"
     return load_pool([file]).to_pandas() if file.exists() else None
+
+
+def _calibrate_answers(context: PhaseContext, best_helpful: pd.DataFrame | None) -> Calibration | None:
+    """By all test problems; nothing where no solution came to an answer."""
+    rows = best_helpful
+    if rows is None:
+        rows = load_pool([context.folder.pool(context.round_index) / f"test-{Role.HELPFUL}.parquet"]).to_pandas()
+    choices = choose(rows)
+    if choices["score"].isna().all():
+        return None
+    return fit_calibration(choices, context.recipe.mint.test_solutions_per_problem)
 
 
 def _rescored_base_rows(context: PhaseContext) -> pd.DataFrame:

@@ -7,11 +7,8 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.cut_inputs import count_cut
 from pvg_hf.game.folder import BEST_HELPFUL
 from pvg_hf.game.minting import Batch, write_solutions
-from pvg_hf.game.players import open_base_sampler, open_sampler, open_scorer
-from pvg_hf.models.sources import is_adapter
+from pvg_hf.game.players import open_role_sampler, open_sampler, open_scorer
 from pvg_hf.roles import GAME_ROLES, Role
-from pvg_hf.sampling import Sampler
-from pvg_hf.scoring import VerifierScorer
 
 
 def run_mint(context: PhaseContext, output: Path) -> str:
@@ -23,7 +20,7 @@ def run_mint(context: PhaseContext, output: Path) -> str:
     scorer = open_scorer(context, context.folder.verifier(round_index))
     num_rows = 0
     for role in GAME_ROLES:
-        sampler = _sampler_of(context, role, scorer)
+        sampler = open_role_sampler(context, role, beside=scorer)
         parts = VERIFIER_PARTS if _is_learned_from(context, role) else ()
         batches = [Batch(part, role, round_index, mint.solutions_per_problem) for part in parts]
         num_rows += write_solutions(context, output / f"{role}.parquet", batches, sampler, scorer)
@@ -42,14 +39,3 @@ def _is_learned_from(context: PhaseContext, role: Role) -> bool:
     """Of a prover that was not trained no helpful solution is written where references stand in for them."""
     fixed = role == Role.HELPFUL and context.recipe.prover.roles == "sneaky_only"
     return not (fixed and context.recipe.data.correct_source == "dataset")
-
-
-def _sampler_of(context: PhaseContext, role: Role, scorer: VerifierScorer) -> Sampler:
-    """The prover that plays `role` this round; the base prover where the role is not trained."""
-    roles, folder = context.recipe.prover.roles, context.folder.prover(context.round_index)
-    if roles == f"{role}_only" or roles == "shared":
-        return open_sampler(context, folder, beside=scorer)
-    if roles == "separate":
-        assert is_adapter(folder / role)
-        return open_sampler(context, folder / role, beside=scorer)
-    return open_base_sampler(context, beside=scorer)

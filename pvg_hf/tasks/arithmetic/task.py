@@ -8,12 +8,13 @@ from datasets import Dataset, Value
 
 from pvg_hf.roles import Role
 from pvg_hf.seeding import derive_rng
-from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answer
+from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answer, read_answer
 from pvg_hf.tasks.arithmetic.checker import Flaw, check_solution
 from pvg_hf.tasks.arithmetic.examples import EXAMPLES
 from pvg_hf.tasks.arithmetic.grammar import MAX_DIFFICULTY, MIN_DIFFICULTY, Story, parse_story, sample_story
 from pvg_hf.tasks.arithmetic.solutions import reference_solution
-from pvg_hf.tasks.base import Grade, Problem, Split, Task, check_split
+from pvg_hf.tasks.base import Problem, Split, Task, check_split
+from pvg_hf.tasks.grade import Grade
 
 
 class ArithmeticTask(Task):
@@ -104,6 +105,9 @@ class ArithmeticTask(Task):
                     "difficulty": difficulty,
                 }
         return list(rows.values())
+
+    def read_answer(self, solution: str) -> str | None:
+        return read_answer(solution, self.answer_format)
 
     def grade(self, problem: Problem, solution: str) -> Grade:
         grade = grade_answer(solution, problem["reference"], self.answer_format)

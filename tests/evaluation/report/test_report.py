@@ -59,6 +59,7 @@ def test_the_page_holds_everything_a_reader_looks_for(finished):
         "Can the verifier be trusted to choose?",
         "What the verifier's scores look like",
         "Which mistakes are made",
+        "Answers to test problems",
         "The last verifier, by who wrote the solutions",
         "What the verifiers were trained on, and what was left out",
         "Inputs cut when they were scored",
