@@ -6,8 +6,8 @@ What this package's trainers cost on top of TRL's, per step:
 `NoisyRewardTrainer` over `RewardTrainer` on the same pairs, and `ProverGRPOTrainer` over `GRPOTrainer` with a trivial scorer,
 grader and reward, on the model of the quickstart. The prover is timed twice: writing by TRL's own call of `generate`, which
 isolates what is added to a step, and by the loop that is its default. The trainers take turns, so that a machine that warms up
-or is disturbed does so for all of them; a figure is the median over the steps of all turns, the first two steps of each left
-out. Prints one JSON object.
+or is disturbed does so for all of them. A figure is the median over the turns, and its range, of a turn's ratio: that of the
+median steps, the first two of each trainer left out. Prints one JSON object.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from pvg_hf.roles import GAME_ROLES, Role
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.grade import Grade
 
-STEPS = 10
+STEPS = 8
 NUM_LEFT_OUT = 2
 SETTINGS = {
     "max_steps": STEPS,
@@ -109,32 +109,41 @@ def prover_runs(rows: list[dict]) -> dict[str, Callable[[str], Trainer]]:
     }
 
 
-def median_seconds(runs: dict[str, Callable[[str], Trainer]], turns: int) -> dict[str, float]:
+def median_seconds(runs: dict[str, Callable[[str], Trainer]], turns: int) -> dict[str, list[float]]:
+    """Of each trainer and turn, the median step."""
     seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(turns):
-        for name, make in runs.items():
+    for turn in range(turns):
+        # Every other turn backwards, so that none always comes after the same other.
+        for name, make in list(runs.items())[:: 1 if turn % 2 == 0 else -1]:
             with tempfile.TemporaryDirectory() as folder:
                 times, trainer = StepTimes(), make(folder)
                 trainer.add_callback(times)
                 trainer.remove_callback(PrinterCallback)
                 trainer.train()
-                seconds[name] += times.seconds[NUM_LEFT_OUT:]
-    return {name: statistics.median(values) for name, values in seconds.items()}
+                seconds[name].append(statistics.median(times.seconds[NUM_LEFT_OUT:]))
+    return seconds
+
+
+def ratio(ours: list[float], theirs: list[float]) -> dict[str, float]:
+    ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
+    return {"median": round(statistics.median(ratios), 3), "low": round(min(ratios), 3), "high": round(max(ratios), 3)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--turns", type=int, default=6)
+    parser.add_argument("--turns", type=int, default=10)
     turns = parser.parse_args().turns
     rows = load_task("arithmetic", num_train=2000, num_test=1, max_difficulty=4).problems("train").to_list()
     verifier, prover = median_seconds(verifier_runs(rows), turns), median_seconds(prover_runs(rows), turns)
     plain = prover["GRPOTrainer"]
+    milliseconds = {name: round(1000 * statistics.median(taken), 1) for name, taken in (verifier | prover).items()}
     result = {
         "threads": torch.get_num_threads(),
-        "milliseconds_a_step": {name: round(1000 * taken, 1) for name, taken in (verifier | prover).items()},
-        "noisy_reward_over_reward": round(verifier["NoisyRewardTrainer"] / verifier["RewardTrainer"], 4),
-        "prover_over_grpo_both_by_generate": round(prover["ProverGRPOTrainer, generate"] / plain, 4),
-        "prover_over_grpo": round(prover["ProverGRPOTrainer"] / plain, 4),
+        "turns": turns,
+        "milliseconds_a_step": milliseconds,
+        "noisy_reward_over_reward": ratio(verifier["NoisyRewardTrainer"], verifier["RewardTrainer"]),
+        "prover_over_grpo_both_by_generate": ratio(prover["ProverGRPOTrainer, generate"], plain),
+        "prover_over_grpo": ratio(prover["ProverGRPOTrainer"], plain),
     }
     print(json.dumps(result, indent=2))
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from datasets import Dataset
+from datasets import Dataset, Features, List, Value
 
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.noise.draws import solution_key
@@ -31,4 +31,7 @@ def tokenize_pairs(pairs: Dataset, tokenizer, verifier_input: VerifierInput) -> 
 
     kept = ["source", "chosen_correct", "rejected_correct"]
     dropped = [column for column in pairs.column_names if column not in kept]
-    return pairs.map(encode, batched=True, remove_columns=dropped, keep_in_memory=True)
+    features = {name: pairs.features[name] for name in kept}
+    for side in ("chosen", "rejected"):
+        features |= {f"{side}_ids": List(Value("int32")), f"{side}_key": Value("int64")}
+    return pairs.map(encode, batched=True, remove_columns=dropped, features=Features(features), keep_in_memory=True)
