@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 from accelerate import PartialState
+from accelerate.utils import parse_flag_from_env
 
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.data.pool import DamagedPoolError
@@ -112,12 +113,21 @@ def still_wanted(recipe: Recipe, wanted: list[PhaseKey]) -> list[PhaseKey]:
     missing = [str(key) for key in todo[: todo.index(chosen[0])]] if chosen else []
     if missing:
         raise ValueError(f"Phase `{chosen[0]}` comes after {', '.join(missing)}, not finished yet.")
-    if len(chosen) > 1 and recipe.prover.generation == "vllm_colocate":
-        raise ValueError(
-            "`prover.generation` is `vllm_colocate`, and vLLM does not give its memory back before its process ends. Play each "
-            "phase in a process of its own: `python scripts/run_phases.py RECIPE`."
-        )
+    reason = _lasting(recipe) if len(chosen) > 1 else None
+    if reason:
+        raise ValueError(f"{reason} Play each phase in a process of its own: `python scripts/run_phases.py RECIPE`.")
     return chosen
+
+
+def _lasting(recipe: Recipe) -> str | None:
+    """What of one phase would still be there in the next, and in its way."""
+    if recipe.prover.generation == "vllm_colocate":
+        return (
+            "`prover.generation` is `vllm_colocate`, and vLLM does not give its memory back before its process ends."
+        )
+    if parse_flag_from_env("ACCELERATE_USE_DEEPSPEED"):
+        return "The launcher starts DeepSpeed, which shards every model that is loaded after its first training."
+    return None
 
 
 def _play_phase(

@@ -29,6 +29,15 @@ def test_vllm_in_the_same_process_plays_a_phase_at_a_time(values):
     assert still_wanted(recipe, phases[:1]) == phases[:1]
 
 
+def test_deepspeed_plays_a_phase_at_a_time(values, monkeypatch):
+    monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
+    recipe = load_recipe(values)
+    phases = schedule(recipe)
+    with pytest.raises(ValueError, match=r"The launcher starts DeepSpeed.*`python scripts/run_phases.py RECIPE`"):
+        still_wanted(recipe, phases)
+    assert still_wanted(recipe, phases[:1]) == phases[:1]
+
+
 def test_continuous_batching_leaves_the_weights_in_their_type(context_of, tmp_path):
     assert prover_arguments(context_of("prover.generation=continuous"), tmp_path).bf16 is False
 
