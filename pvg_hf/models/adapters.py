@@ -1,8 +1,15 @@
-"""Adapters, as a recipe's section `lora` describes them."""
+"""Adapters, as a recipe's section `lora` describes them, and on the base that they were trained on."""
+
+from pathlib import Path
 
 from peft import LoraConfig as PeftLoraConfig
+from peft import PeftConfig, PeftModel, get_peft_model_state_dict
+from safetensors import safe_open
+from transformers import PreTrainedModel
 
 from pvg_hf.config.sections import LoraConfig
+
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
 
 
 def lora_settings(
@@ -31,3 +38,37 @@ def lora_settings(
         modules_to_save=head,
         task_type=task_type,
     )
+
+
+def attach_adapter(
+    base: PreTrainedModel, folder: str | Path, adapter: PeftConfig, *, is_trainable: bool = False
+) -> PeftModel:
+    """
+    A base with the adapter that lies in `folder`.
+
+    Args:
+        base ([`~transformers.PreTrainedModel`]):
+            What `adapter` names as its base.
+        folder (`str` or `Path`):
+            Of the adapter.
+        adapter ([`~peft.PeftConfig`]):
+            As [`~pvg_hf.models.sources.read_adapter`] gives it.
+        is_trainable (`bool`, defaults to `False`):
+            Whether it goes on being trained.
+
+    Raises:
+        ValueError: if it was trained on another model: a layer is missing, is one too many, or has another shape. (PEFT
+            takes an adapter with other layers for none at all there, with a warning.)
+    """
+    misfit = f"The adapter in `{folder}` does not fit its base `{adapter.base_model_name_or_path}`"
+    remedy = "Name the model that it was trained on in `base_model_name_or_path` of its `adapter_config.json`."
+    try:
+        model = PeftModel.from_pretrained(base, folder, config=adapter, is_trainable=is_trainable)
+    except (RuntimeError, ValueError) as err:  # of shapes, and of modules that are not there
+        *_, last = str(err).strip().splitlines()
+        raise ValueError(f"{misfit}: {last.strip()} {remedy}") from err
+    with safe_open(Path(folder) / ADAPTER_WEIGHTS, framework="pt") as file:
+        others = set(file.keys()) ^ set(get_peft_model_state_dict(model, save_embedding_layers=False))
+    if others:
+        raise ValueError(f"{misfit}: only one of the two has `{min(others)}` ({len(others)} in all). {remedy}")
+    return model

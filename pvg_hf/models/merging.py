@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from peft import PeftModel
 from transformers import PreTrainedModel
 
+from pvg_hf.models.adapters import attach_adapter
 from pvg_hf.models.prover import load_causal_lm
 from pvg_hf.models.quantization import is_quantized, saved_quantization
 from pvg_hf.models.sources import is_adapter, load_tokenizer, read_adapter
@@ -54,4 +54,4 @@ def _merged(source: Path, player: str) -> PreTrainedModel:
     base = load(adapter.base_model_name_or_path, revision=adapter.revision, quantization=saved_quantization(source))
     if is_quantized(base):
         base = base.dequantize()
-    return PeftModel.from_pretrained(base, source, config=adapter).merge_and_unload()
+    return attach_adapter(base, source, adapter).merge_and_unload()

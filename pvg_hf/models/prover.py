@@ -8,7 +8,7 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from pvg_hf.config.sections import LoraConfig
-from pvg_hf.models.adapters import lora_settings
+from pvg_hf.models.adapters import attach_adapter, lora_settings
 from pvg_hf.models.quantization import is_quantized, mend_layers, quantization_arguments, saved_quantization
 from pvg_hf.models.sources import is_adapter, load_tokenizer, read_adapter
 
@@ -36,7 +36,7 @@ def load_prover(
         dtype=dtype,
         quantization=saved_quantization(source),
     )
-    return PeftModel.from_pretrained(base, source, config=adapter), tokenizer
+    return attach_adapter(base, source, adapter), tokenizer
 
 
 def merge_adapter(model: PreTrainedModel | PeftModel) -> PreTrainedModel | PeftModel:

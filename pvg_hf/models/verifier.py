@@ -9,7 +9,7 @@ from transformers import AutoModelForSequenceClassification, PreTrainedModel, Pr
 from trl.trainer.reward_trainer import suppress_seqcls_warning
 
 from pvg_hf.config.sections import LoraConfig
-from pvg_hf.models.adapters import lora_settings
+from pvg_hf.models.adapters import attach_adapter, lora_settings
 from pvg_hf.models.quantization import mend_layers, quantization_arguments, saved_quantization
 from pvg_hf.models.score_head import keep_head_precise, score_head_modules
 from pvg_hf.models.sources import is_adapter, load_tokenizer, read_adapter
@@ -30,8 +30,7 @@ def load_verifier(
         dtype=dtype,
         quantization=saved_quantization(folder),
     )
-    model = PeftModel.from_pretrained(base, folder, config=adapter, is_trainable=is_trainable)
-    return model, load_tokenizer(folder)
+    return attach_adapter(base, folder, adapter, is_trainable=is_trainable), load_tokenizer(folder)
 
 
 def load_classifier(

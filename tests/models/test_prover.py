@@ -1,10 +1,13 @@
+import json
+
 import pytest
 import torch
 from peft import AutoPeftModelForCausalLM, PeftModel, get_peft_model
-from transformers import LlamaForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, LlamaForCausalLM
 
 from pvg_hf.config.sections import LoraConfig
 from pvg_hf.models.prover import load_prover, lora_for_prover, merge_adapter
+from pvg_hf.models.sources import load_tokenizer
 
 TEXT = "Ana has 3 pens."
 
@@ -50,6 +53,35 @@ def test_an_adapter_on_the_base_that_it_names(tiny_prover, tmp_path):
     torch.testing.assert_close(_logits(loaded, loaded_tokenizer), expected, atol=1e-5, rtol=0)
     with loaded.disable_adapter():
         torch.testing.assert_close(_logits(loaded, loaded_tokenizer), plain, atol=1e-5, rtol=0)
+
+
+def other_base(folder, source, **changes) -> None:
+    """A model of the kind of `source` with other sizes and new weights."""
+    config = AutoConfig.from_pretrained(source)
+    for name, value in changes.items():
+        setattr(config, name, value)
+    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"hidden_size": 64, "head_dim": 16}, "size mismatch"),
+        ({"num_hidden_layers": 3}, "only one of the two has `base_model.model.model.layers.2"),
+        ({"num_hidden_layers": 1}, "only one of the two has `base_model.model.model.layers.1"),
+    ],
+)
+def test_an_adapter_of_another_model_is_refused(changes, part, tiny_prover, tmp_path):
+    other_base(tmp_path / "base", tiny_prover, **changes)
+    model, _ = load_prover(tiny_prover)
+    lora = lora_for_prover(LoraConfig(r=2, target_modules=["q_proj", "v_proj"]))
+    get_peft_model(model, lora).save_pretrained(tmp_path / "adapter")
+    load_tokenizer(tiny_prover).save_pretrained(tmp_path / "adapter")
+    settings = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
+    settings["base_model_name_or_path"] = str(tmp_path / "base")
+    (tmp_path / "adapter" / "adapter_config.json").write_text(json.dumps(settings))
+    with pytest.raises(ValueError, match=f"does not fit its base `.*base`: .*{part}"):
+        load_prover(tmp_path / "adapter")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
