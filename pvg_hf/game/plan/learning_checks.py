@@ -37,8 +37,9 @@ def check_corrections(recipe: Recipe) -> Iterator[str]:
 
 def check_environments(context: PhaseContext) -> list[str]:
     """The mistakes of `verifier.invariance` in a round, whose mixture tells the environments."""
-    if context.recipe.verifier.invariance.method == "none":
-        return []
+    method = context.recipe.verifier.invariance.method
+    if method == "none" or refusals(method, partial(read_method, method)):
+        return []  # an unknown one is refused with the trainer's arguments
     return refusals("`verifier.invariance`", partial(_try_batch, context))
 
 
