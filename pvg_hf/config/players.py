@@ -127,7 +127,9 @@ class VerifierConfig(PlayerConfig):
         description="Correction of the loss for label noise at the rates of `rates`; `smoothing` and `exact` are for "
         "`bradley_terry` only, and `exact` needs `data.pairs: all` where the pool's labels are noisy.",
     )
-    invariance: InvarianceConfig = Field(default_factory=InvarianceConfig)
+    invariance: InvarianceConfig = Field(
+        default_factory=InvarianceConfig, description="Invariance over rounds and roles, see its own section."
+    )
     center: NonNegative = Field(
         0.005,
         description="Weight lambda of the mean squared score of single solutions, which centres the scores (K24). Not TRL's "

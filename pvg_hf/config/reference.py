@@ -125,7 +125,7 @@ def _table(part: Part) -> Iterator[str]:
 
 def _is_plain_section(node: Mapping[str, Any]) -> bool:
     """A section that is always there has a table, and no line in the table above it."""
-    return "description" not in node
+    return "$ref" in node
 
 
 def _describe_value(node: Mapping[str, Any]) -> str:

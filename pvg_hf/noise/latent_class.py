@@ -112,9 +112,9 @@ def _fit(table: _Table, fixed: int | None = None, value: float = 0.0, start: _Fi
 
 def _climb(table: _Table, point: tuple[float, float, float], fixed: int | None, value: float) -> _Fit:
     parameters, likelihood = np.array(point), -np.inf
+    if fixed is not None:
+        parameters = _unmirrored(parameters, fixed, value, accepted=1 - point[1])
     for _ in range(MAX_STEPS):
-        if fixed is not None:
-            parameters[fixed] = value
         parameters = parameters.clip(_EDGE, 1 - _EDGE)
         joint = _joint(table, parameters)
         total = joint.sum(axis=0)
@@ -125,10 +125,21 @@ def _climb(table: _Table, point: tuple[float, float, float], fixed: int | None, 
         answers = (weights * table.asked).sum(axis=1)
         yes = (weights * table.accepted).sum(axis=1)
         parameters = np.array([yes[0] / answers[0], 1 - yes[1] / answers[1], weights[1].sum() / table.num_items])
+        if fixed is not None:
+            parameters = _unmirrored(parameters, fixed, value, accepted=yes.sum() / answers.sum())
     rho0, rho1, prevalence = parameters.tolist()
     if fixed is None and rho0 + rho1 > 1:  # the mirrored solution, of the same likelihood
         rho0, rho1, prevalence = 1 - rho0, 1 - rho1, 1 - prevalence
     return _Fit((rho0, rho1, prevalence), likelihood)
+
+
+def _unmirrored(parameters: np.ndarray, fixed: int, value: float, accepted: float) -> np.ndarray:
+    """One parameter at its value, and the others at their best for `rho0 + rho1 <= 1`, on whose edge all items are alike."""
+    parameters[fixed] = value
+    if parameters[0] + parameters[1] > 1:
+        accepted = {0: value, 1: 1 - value, 2: accepted}[fixed]
+        parameters[:2] = accepted, 1 - accepted
+    return parameters
 
 
 def _joint(table: _Table, parameters: np.ndarray) -> np.ndarray:

@@ -30,7 +30,7 @@ def check_batch(num_environments: int, batch_size: int, *, is_balanced: bool, cr
     """
     num_held = environments_per_batch(num_environments, batch_size) if is_balanced else batch_size
     where = f"A batch of {batch_size} pairs, over all processes,"
-    if num_held == 1 < num_environments:
+    if is_balanced and num_held == 1 < num_environments:
         raise ValueError(
             f"{where} cannot hold as many pairs of one of {num_environments} environments as of another: take an even "
             "batch size."

@@ -221,7 +221,7 @@ class NoisyRewardTrainer(RewardTrainer):
 
     def _told_labels(self, inputs: dict[str, Any]) -> torch.Tensor | None:
         """Labels of (chosen, rejected), of shape `(num_pairs, 2)`; `None` where they are (1, 0) throughout."""
-        keys, given = inputs["keys"], inputs.get("labels")
+        keys, given = inputs["keys"], inputs.get("told_labels")
         if not self.args.injects_noise:
             return given
         given = clean_labels(len(keys)).to(keys.device) if given is None else given

@@ -15,7 +15,7 @@ KEY_COLUMNS = ("chosen_key", "rejected_key")
 LABEL_COLUMNS = ("chosen_label", "rejected_label")
 PAIR_COLUMNS = ("row_index", "source", *CLEAN_COLUMNS, *KEY_COLUMNS, *LABEL_COLUMNS)
 # what a batch holds that is not the model's
-BATCH_KEYS = ("row_index", "keys", "labels", "source", "environments", "clean_order", "margin")
+BATCH_KEYS = ("row_index", "keys", "told_labels", "source", "environments", "clean_order", "margin")
 
 
 @dataclass
@@ -25,7 +25,7 @@ class PairCollator:
     same shape; 1 where the chosen solution alone is truly correct, -1 where the rejected one alone is, 0 where they
     tie; 1 throughout in a dataset without clean truths), `keys` (of shape `(num_pairs, 2)`: what the two solutions are
     known by where noise is drawn, hashes of their tokens unless the dataset has keys) and, where the dataset has them,
-    `labels` (of shape `(num_pairs, 2)`) and `source` (list of texts).
+    `told_labels` (of shape `(num_pairs, 2)`) and `source` (list of texts).
 
     Args:
         tokens (`Callable`):
@@ -49,7 +49,7 @@ class PairCollator:
         )
         if LABEL_COLUMNS[0] in examples[0]:
             labels = [[example[name] for name in LABEL_COLUMNS] for example in examples]
-            batch["labels"] = torch.tensor(labels, dtype=torch.float32)
+            batch["told_labels"] = torch.tensor(labels, dtype=torch.float32)
         if "source" in examples[0]:
             batch["source"] = [str(example["source"]) for example in examples]
         if self.environment_column in examples[0]:

@@ -86,7 +86,7 @@ def test_irm_v1_is_that_of_double_backward(penalty, reference):
         (gradient,) = torch.autograd.grad(value, margins)
         gradients.append((value.detach(), gradient))
     torch.testing.assert_close(gradients[0], gradients[1])
-    assert gradients[0][1].abs().min() > 1e-4
+    assert gradients[0][1].abs().max() > 1e-2
 
 
 @pytest.mark.parametrize("penalty", [v_rex, irm_v1, irm_v1_two_halves], ids=names)
@@ -134,7 +134,8 @@ def no_scalar(margins, environments):
 
 
 def test_a_penalty_of_ones_own():
-    assert load_regulariser("test_invariance:own_penalty") is own_penalty
+    own = load_regulariser("test_invariance:own_penalty")
+    assert own(MARGINS, ENVIRONMENTS).equal(MARGINS.square().mean())
     with pytest.raises(ValueError, match="must be a scalar tensor"):
         invariant_risk(MARGINS, ENVIRONMENTS, no_scalar, 1.0)
     with pytest.raises(ValueError, match="is a float; it must be a function"):
@@ -168,29 +169,32 @@ COUNTS = {0: [27, 3, 9, 1], 1: [24, 6, 8, 2]}  # 40 * (.75 * .9, .75 * .1, .25 *
 INVARIANT = LN3 / 2  # the best weight of the invariant feature alone: sigmoid(2 w) = 3/4
 
 
-def learn(penalty, weight, *, num_steps=2000, warmup=200):
-    """The two features' weights in a linear verifier that is trained on the whole world, with the penalty after a warm-up."""
+def learn(penalty, weight):
+    """The two features' weights in a linear verifier: trained on the whole world, and then on with the penalty."""
     features = torch.cat([AGREEMENTS.repeat_interleave(torch.tensor(counts), dim=0) for counts in COUNTS.values()])
     environments = torch.tensor([0] * 40 + [1] * 40)
     weights = torch.zeros(2, dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.Adam([weights], lr=0.01)
-    for step in range(num_steps):
-        now = weight if step >= warmup else 0.0
-        loss = invariant_risk(2 * features @ weights, environments, penalty, now).loss / max(now, 1.0)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    for now in (0.0, weight):
+        optimizer = torch.optim.LBFGS([weights], max_iter=300, tolerance_change=1e-12, line_search_fn="strong_wolfe")
+
+        def loss(now=now, optimizer=optimizer):
+            optimizer.zero_grad()
+            value = invariant_risk(2 * features @ weights, environments, penalty, now).loss
+            value.backward()
+            return value
+
+        optimizer.step(loss)
     return weights.tolist()
 
 
 def test_plain_training_takes_the_spurious_feature():
     invariant, spurious = learn(v_rex, 0.0)
-    assert spurious == pytest.approx(math.log(0.85 / 0.15) / 2, abs=0.01)  # .85 of all pairs agree with it
+    assert spurious == pytest.approx(math.log(0.85 / 0.15) / 2, abs=1e-4)  # .85 of all pairs agree with it
     assert spurious > invariant > 0  # so that it decides wherever the two disagree
 
 
 @pytest.mark.parametrize(("penalty", "weight"), [(v_rex, 1e4), (irm_v1, 1e4)], ids=["v_rex", "irm_v1"])
 def test_penalties_find_the_invariant_feature(penalty, weight):
     invariant, spurious = learn(penalty, weight)
-    assert invariant == pytest.approx(INVARIANT, abs=0.05)
-    assert abs(spurious) < 0.05
+    assert invariant == pytest.approx(INVARIANT, abs=0.02)
+    assert abs(spurious) < 0.01
