@@ -49,7 +49,8 @@ class NoisyRewardTrainer(RewardTrainer):
     Evaluation injects and corrects nothing. It counts every pair once, however many processes share the work, and adds
     `eval_clean_accuracy` (pairs judged by the clean truth, over those whose truths differ) and, for each value of the
     column `source`, `eval_accuracy/SOURCE`, `eval_clean_accuracy/SOURCE`, `eval_num_pairs/SOURCE`. Training adds
-    `flipped`, the share of labels that the noise flipped, and `tied`, the share of pairs that it tied.
+    `flipped`, the share of labels that the noise flipped, and `tied`, the share of pairs that are ties then; and with
+    `invariance` the figures of [`~pvg_hf.trainers.environments.Objective`].
 
     A loss is the mean over the pairs of a micro-batch and process (the ties left out), and these means are averaged,
     as in TRL: equal to one large batch as long as all hold the same number of pairs and none is tied.
@@ -63,8 +64,9 @@ class NoisyRewardTrainer(RewardTrainer):
             Whatever [`~trl.RewardTrainer`] takes: `chosen` and `rejected`, or `chosen_ids` and `rejected_ids` with the
             end token. Further columns that are read: `source` (text), `chosen_correct` and `rejected_correct` (clean
             truths), `margin` (with the plain Bradley-Terry loss only), `chosen_key` and `rejected_key` (int, of 63 bits:
-            what a solution is known by where its noise is drawn; a hash of its tokens by default) and `row_index` (int,
-            unique: by which evaluation knows a pair; its position by default).
+            what a solution is known by where its noise is drawn; a hash of its tokens by default), `chosen_label` and
+            `rejected_label` (0 or 1, where a pair is not (1, 0): for training), the column of environments, and
+            `row_index` (int, unique: by which evaluation knows a pair; its position by default).
         eval_dataset ([`~datasets.Dataset`], [`~datasets.IterableDataset`] or `dict`, *optional*):
             The same. One dataset with the column `source` costs less than a dict.
         peft_config ([`~peft.PeftConfig`], *optional*):

@@ -132,7 +132,12 @@ class NoisyRewardConfig(InvarianceArguments, RewardConfig):
             )
 
     def _check_penalty(self) -> None:
-        """An environment's risk is the plain loss of pairs, over a whole batch."""
+        """An environment's risk is the plain loss of pairs, over a whole batch; and balance is an order of the pairs."""
+        if self.invariance_method.is_balanced and self.train_sampling_strategy != "random":
+            raise ValueError(
+                f"`invariance` is `{self.invariance}`, which orders the pairs itself; `train_sampling_strategy` is "
+                f"`{self.train_sampling_strategy}`. Leave it at `random`."
+            )
         if self.invariance_method.penalty is None:
             return
         where = f"`invariance` is `{self.invariance}`, whose risks are means of the plain Bradley-Terry loss"

@@ -149,6 +149,10 @@ def test_balanced_training_goes_on_from_a_checkpoint_as_if_uninterrupted(tmp_pat
         ({"correction": "forward"}, "`correction` `forward`. Leave both at their defaults"),
         ({"loss": "cross_entropy"}, "`loss` is `cross_entropy`"),
         ({"gradient_accumulation_steps": 2}, "`gradient_accumulation_steps` is 2. Set it to 1"),
+        (
+            {"invariance": "balanced", "train_sampling_strategy": "group_by_length"},
+            "`train_sampling_strategy` is `group_by_length`. Leave it at `random`",
+        ),
         ({"invariance_weight": -1.0}, "`invariance_weight` is -1.0; it must be at least 0"),
         ({"irm_form": "halves"}, "`irm_form` is `halves`"),
         ({"invariance": "irm"}, "Unknown invariance `irm`"),
