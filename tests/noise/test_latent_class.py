@@ -29,16 +29,16 @@ def test_rates_of_expected_counts_are_found_to_the_last_digit():
     [(0.1, 0.2, 0.6, 3), (0.3, 0.05, 0.5, 4), (0.02, 0.4, 0.8, 5)],
 )
 def test_intervals_hold_the_true_values(rho0, rho1, prevalence, num_calls):
-    # 20 seeds of three 95 % intervals each: of 60, 57 are expected to hold; the
-    # chance that fewer than 50 do is below 1 in 1,000 even where the three of a seed miss together.
+    # 10 seeds of three 95 % intervals each. Even if the three of a seed always missed together, more than two such seeds of
+    # ten would come with probability .012; the seeds are fixed.
     held = 0
-    for seed in range(20):
+    for seed in range(10):
         calls = draw_calls(rho0, rho1, prevalence, num_calls=num_calls, num_items=800, seed=seed)
         estimate = rates_from_calls(calls)
         for rate, truth in ((estimate.rho0, rho0), (estimate.rho1, rho1), (estimate.prevalence, prevalence)):
             assert rate.low <= rate.value <= rate.high
             held += rate.low <= truth <= rate.high
-    assert held >= 50
+    assert held >= 24
 
 
 def test_abstentions_are_no_answers():
