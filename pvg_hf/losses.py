@@ -12,6 +12,7 @@ from pvg_hf.suggestions import suggest
 
 PairCorrection = Literal["none", "smoothing", "forward", "backward"]
 LabelCorrection = Literal["none", "forward", "backward"]
+UNBOUNDED_CORRECTIONS = frozenset({"backward", "exact"})  # below, so that they need centring
 
 
 def bradley_terry(
@@ -120,6 +121,52 @@ def pointwise_cross_entropy(
     return losses.mean() + center * scores.square().mean()
 
 
+def exact_pairwise(
+    first: torch.Tensor, second: torch.Tensor, labels: torch.Tensor, *, rho0: float, rho1: float, center: float
+) -> torch.Tensor:
+    """
+    The exact correction of Bradley-Terry for independent label noise: with u = (y - rho0) / (1 - rho0 - rho1), whose
+    mean over the noise is the clean label, the loss of an unordered pair is
+
+        u_i (1 - u_j) sp(-(V_i - V_j)) + u_j (1 - u_i) sp(V_i - V_j)
+
+    Its mean over the noise is sp(-d) for a pair whose truths differ, d being the correct solution's score minus the
+    other's, and 0 for a tie. This holds where pairs are chosen without regard to the noisy labels, so that a batch holds
+    pairs with equal labels too, and the two labels of a pair flip independently of each other and of the scores. Single
+    terms are negative and unbounded.
+
+    Args:
+        first, second (`torch.Tensor` of shape `(num_pairs,)`):
+            Scores V_i and V_j of two solutions of a problem, unbounded. Half precision is lifted to float32.
+        labels (`torch.Tensor` of shape `(num_pairs, 2)`):
+            Noisy labels y of (first, second) in [0, 1].
+        rho0 (`float`):
+            P(label 1 | truth 0), in [0, 1).
+        rho1 (`float`):
+            P(label 0 | truth 1), in [0, 1), `rho0 + rho1 < 1`.
+        center (`float`):
+            lambda > 0 of the centring term, lambda times the mean of V^2 over the 2 * num_pairs single solutions.
+
+    Returns:
+        `torch.Tensor`: scalar, the mean over all pairs, ties included.
+
+    Raises:
+        ValueError: if there is no pair, the shapes differ, a label or a setting lies outside its range, or there is no
+            centring.
+    """
+    _check_center(center, "exact")
+    check_rates(rho0, rho1)
+    _check_shapes(first=first, second=second)
+    if labels.shape != (len(first), 2):
+        raise ValueError(f"`labels` has shape {tuple(labels.shape)}; for {len(first)} pairs it is {(len(first), 2)}.")
+    _check_unit_interval(labels=labels)
+    first, second = _at_least_float32(first), _at_least_float32(second)
+    u_first, u_second = ((labels.to(first) - rho0) / (1 - rho0 - rho1)).unbind(dim=1)
+    margins = first - second
+    losses = u_first * (1 - u_second) * F.softplus(-margins) + u_second * (1 - u_first) * F.softplus(margins)
+    return losses.mean() + center * torch.cat([first, second]).square().mean()
+
+
 def _pair_losses(margins: torch.Tensor, flip_rate: float, correction: PairCorrection) -> torch.Tensor:
     if correction == "forward":
         return -_log_mixture(margins, 1 - flip_rate, flip_rate)
@@ -172,10 +219,10 @@ def _check_choice(correction: str, known: Collection[str]) -> None:
 def _check_center(center: float, correction: str) -> None:
     if not center >= 0:
         raise ValueError(f"`center` is {center}; it must be at least 0.")
-    if correction == "backward" and center == 0:
+    if correction in UNBOUNDED_CORRECTIONS and center == 0:
         raise ValueError(
-            "The backward correction is unbounded below, so that without centring scores grow for ever, and `center` is "
-            "0. Set `center` above 0 (e.g. 0.005), or choose `forward`."
+            f"The {correction} correction is unbounded below, so that without centring scores grow for ever, and `center` "
+            "is 0. Set `center` above 0 (e.g. 0.005), or choose `forward`."
         )
 
 

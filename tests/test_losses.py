@@ -1,9 +1,10 @@
+import itertools
 import math
 
 import pytest
 import torch
 
-from pvg_hf.losses import bradley_terry, pointwise_cross_entropy
+from pvg_hf.losses import bradley_terry, exact_pairwise, pointwise_cross_entropy
 
 LN4 = math.log(4)  # sigmoid(ln 4) = 4/5, so softplus(-ln 4) = ln 5/4 and softplus(ln 4) = ln 5
 LN5_4, LN5 = math.log(5 / 4), math.log(5)
@@ -272,3 +273,70 @@ def test_cross_entropy_refuses(settings, message):
 def test_cross_entropy_refuses_labels_outside_the_unit_interval(label):
     with pytest.raises(ValueError, match="`labels` must lie in"):
         pointwise_cross_entropy(torch.zeros(2), torch.tensor([0.0, label]))
+
+
+def exact_loss(first, second, labels, *, rho0=0.1, rho1=0.2, center=TINY_CENTER):
+    return exact_pairwise(double(*first), double(*second), double(*labels), rho0=rho0, rho1=rho1, center=center).item()
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        # u = (y - .1) / .7 is 9/7 for a 1 and -1/7 for a 0; V_i - V_j = ln 4
+        ([1, 0], (9 * 8 * LN5_4 + 1 * 2 * LN5) / 49),
+        ([0, 1], (1 * 2 * LN5_4 + 9 * 8 * LN5) / 49),
+        ([1, 1], (-9 * 2 * LN5_4 - 9 * 2 * LN5) / 49),
+        ([0, 0], (-1 * 8 * LN5_4 - 1 * 8 * LN5) / 49),
+    ],
+)
+def test_exact_loss_of_a_pair_at_margin_ln4(labels, expected):
+    assert exact_loss([LN4], [0.0], [labels]) == pytest.approx(expected, abs=1e-14)
+
+
+@pytest.mark.parametrize("rates", [(0.0, 0.0), (0.1, 0.2), (0.45, 0.45), (0.0, 0.7)])
+@pytest.mark.parametrize(("truths", "clean"), [([1, 0], LN5_4), ([0, 1], LN5), ([1, 1], 0.0), ([0, 0], 0.0)])
+def test_exact_loss_is_unbiased_when_labels_flip_independently(truths, clean, rates):
+    mean = 0.0
+    for labels in itertools.product((0, 1), repeat=2):
+        prob = math.prod(
+            rates[1 - label] if label != truth else 1 - rates[truth] for label, truth in zip(labels, truths)
+        )
+        mean += prob * exact_loss([LN4], [0.0], [labels], rho0=rates[0], rho1=rates[1])
+    assert mean == pytest.approx(clean, abs=1e-12)
+
+
+def test_exact_loss_is_biased_when_the_labels_of_a_pair_flip_together():
+    together = 0.8 * exact_loss([LN4], [0.0], [[1, 0]], rho0=0.2, rho1=0.2)
+    together += 0.2 * exact_loss([LN4], [0.0], [[0, 1]], rho0=0.2, rho1=0.2)
+    assert abs(together - LN5_4) > 0.05
+
+
+def test_exact_loss_without_noise_is_bradley_terry_over_all_pairs():
+    first, second, labels = [LN4, -1.0, 2.0], [0.0, 1.0, 5.0], [[1, 0], [0, 1], [1, 1]]
+    strict = bradley_terry(double(LN4, 1.0), double(0.0, -1.0)).item()
+    centring = 0.1 * (LN4**2 + 1 + 4 + 0 + 1 + 25) / 6
+    loss = exact_loss(first, second, labels, rho0=0.0, rho1=0.0, center=0.1)
+    assert loss == pytest.approx(2 / 3 * strict + centring)
+
+
+def test_gradient_of_the_exact_loss():
+    scores = double(0.3, -1.2, 4.0).requires_grad_(), double(1.0, -1.0, 0.0).requires_grad_()
+    labels = double([1, 0], [0, 0], [1, 1])
+    assert torch.autograd.gradcheck(
+        lambda first, second: exact_pairwise(first, second, labels, rho0=0.1, rho1=0.3, center=0.01), scores
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"center": 0.0}, "The exact correction is unbounded below"),
+        ({"rho0": 0.5, "rho1": 0.5}, r"0.5 \+ 0.5 = 1.0; it must be below 1"),
+        ({"rho0": -0.1}, "`rho0` is -0.1"),
+        ({"labels": [1, 0]}, r"`labels` has shape \(2,\); for 1 pairs it is \(1, 2\)"),
+        ({"labels": [[1, 2]]}, r"`labels` must lie in \[0, 1\]; 1 do not, e.g. 2.0"),
+    ],
+)
+def test_exact_loss_refuses(settings, message):
+    with pytest.raises(ValueError, match=message):
+        exact_loss([1.0], [0.0], **{"labels": [[1, 0]], **settings})

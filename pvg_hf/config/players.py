@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from pvg_hf.config.fields import Count, NonNegative, Positive, section
+from pvg_hf.config.learning import InvarianceConfig
 from pvg_hf.roles import GAME_ROLES, Role
 
 
@@ -121,9 +122,13 @@ class VerifierConfig(PlayerConfig):
     loss: Literal["bradley_terry", "cross_entropy"] = Field(
         "bradley_terry", description="On pairs, or on single solutions."
     )
-    correction: Literal["none", "smoothing", "forward", "backward"] = Field(
+    correction: Literal["none", "smoothing", "forward", "backward", "exact"] = Field(
         "none",
-        description="Correction of the loss for label noise at the rates of `noise`; `smoothing` is for `bradley_terry` only.",
+        description="Correction of the loss for label noise at the rates of `rates`; `smoothing` and `exact` are for "
+        "`bradley_terry` only, and `exact` needs `data.pairs: all` where the pool's labels are noisy.",
+    )
+    invariance: InvarianceConfig = Field(
+        default_factory=InvarianceConfig, description="Invariance over rounds and roles, see its own section."
     )
     center: NonNegative = Field(
         0.005,
@@ -167,6 +172,11 @@ class ProverConfig(PlayerConfig):
     )
     reward_options: dict[str, Any] = Field(
         default_factory=dict, description="Further arguments of the reward, e.g. `{floor: -2.0}` for `cgc`."
+    )
+    reward_correction: Literal["none", "backward"] = Field(
+        "none",
+        description="`backward`: the reward that is right in the mean where the prover's solutions are graded with errors, at the "
+        "rates of `rates`. The phase says whether that changes what is learned.",
     )
     max_steps: Count = Field(
         60,

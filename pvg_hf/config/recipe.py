@@ -27,6 +27,7 @@ class Recipe:
     bootstrap: s.BootstrapConfig = Field(default_factory=s.BootstrapConfig)
     data: s.DataConfig = Field(default_factory=s.DataConfig)
     noise: s.NoiseConfig = Field(default_factory=s.NoiseConfig)
+    rates: s.RatesConfig = Field(default_factory=s.RatesConfig)
     verifier: s.VerifierConfig = Field(default_factory=s.VerifierConfig)
     prover: s.ProverConfig = Field(default_factory=s.ProverConfig)
     stopping: s.StoppingConfig = Field(default_factory=s.StoppingConfig)

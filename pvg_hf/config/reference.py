@@ -97,6 +97,9 @@ def _parts() -> Iterator[Part]:
             for inner, inner_config in _sections(PlayerConfig):
                 yield Part(f"`verifier.{inner}` and `prover.{inner}`", inner_config)
         yield Part(f"`{name}`: keys of its own", config, of_players)
+        for inner, inner_config in _sections(config):
+            if inner not in of_players:
+                yield Part(f"`{name}.{inner}`", inner_config)
 
 
 def _sections(config: type) -> Iterator[tuple[str, type]]:
@@ -122,7 +125,7 @@ def _table(part: Part) -> Iterator[str]:
 
 def _is_plain_section(node: Mapping[str, Any]) -> bool:
     """A section that is always there has a table, and no line in the table above it."""
-    return "description" not in node
+    return "$ref" in node
 
 
 def _describe_value(node: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_serializer, model_validator
 
 from pvg_hf.config.fields import Count, FlipRate, NonNegative, ProperShare, Share, section
+from pvg_hf.config.learning import InvarianceConfig, RatesConfig
 from pvg_hf.config.players import LoraConfig, PlayerConfig, ProverConfig, ScratchConfig, VerifierConfig, WarmupConfig
 from pvg_hf.roles import Role
 
@@ -16,12 +17,14 @@ __all__ = [
     "BootstrapConfig",
     "DataConfig",
     "EvaluationConfig",
+    "InvarianceConfig",
     "LoggingConfig",
     "LoraConfig",
     "MintConfig",
     "NoiseConfig",
     "PlayerConfig",
     "ProverConfig",
+    "RatesConfig",
     "ScratchConfig",
     "SplitConfig",
     "StoppingConfig",
@@ -135,6 +138,14 @@ class DataConfig:
     correct_source: Literal["prover", "dataset", "both"] = Field(
         "prover",
         description="Where the correct side of a pair comes from: what provers wrote, the task's reference solutions, or both.",
+    )
+    pairs: Literal["labelled", "all"] = Field(
+        "labelled",
+        description="`labelled`: pairs of a solution labelled correct and one labelled incorrect. `all`: `solutions_per_problem` "
+        "solutions whatever their labels, and all pairs of them, ties included, which `verifier.correction: exact` needs.",
+    )
+    pair_share: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0, description="For `pairs: all`: share of those pairs that is kept, at random whatever their labels."
     )
 
 

@@ -21,9 +21,10 @@ class Choice:
 
     Args:
         chosen (`np.ndarray` of shape `(num_chosen,)`):
-            Indices of candidates, sorted by problem, then label, then at random.
+            Indices of candidates, sorted by problem, then (where labels were regarded) label, then at random.
         short (`Counter[str]`):
-            Slots that a source could not fill, as `<source>/too_few_correct` and `<source>/too_few_incorrect`.
+            Slots that a source could not fill, as `<source>/too_few_correct` and `<source>/too_few_incorrect`, or
+            `<source>/too_few_solutions` where labels were not regarded.
         refilled (`Counter[str]`):
             How many of those each source filled in another's place.
         unfilled (`int`):
@@ -44,10 +45,11 @@ def choose_solutions(
     seed: int,
     round_index: int,
     num_references: int = 0,
+    by_label: bool = True,
 ) -> Choice:
     """
     Choose `solutions_per_problem` of every problem's candidates, half labelled correct and half labelled incorrect, and
-    each source's own choice half and half likewise.
+    each source's own choice half and half likewise; or, not `by_label`, whatever their labels are.
 
     A source's number of slots is its share rounded up or down by a draw of the problem's own, so that the expected
     share is the weight. Where a source has too few, others of the same problem and label take the slot.
@@ -63,16 +65,23 @@ def choose_solutions(
             The recipe's seed and the verifier's round, from which every draw is derived, problem by problem.
         num_references (`int`, defaults to 0):
             Number of slots for correct solutions that are not to be filled, because references will.
+        by_label (`bool`, defaults to `True`):
+            Whether labels are regarded. A choice by noisy labels changes how often the chosen labels are wrong.
     """
     rows = candidates.rows
     sources = [source for source in sorted(weights) if weights[source] > 0]
     draws = _draw(candidates, len(sources), seed, round_index)
-    num_incorrect = solutions_per_problem // 2 + (draws.coin < 0.5) * (solutions_per_problem % 2)
-    num_correct = np.maximum(solutions_per_problem - num_incorrect - num_references, 0)
+    if by_label:
+        sides, label = SIDES, rows["label"]
+        num_incorrect = solutions_per_problem // 2 + (draws.coin < 0.5) * (solutions_per_problem % 2)
+        nums = (num_incorrect, np.maximum(solutions_per_problem - num_incorrect - num_references, 0))
+    else:
+        sides, label = ("solutions",), np.zeros_like(rows["label"])
+        nums = (np.full(len(candidates.problem_ids), solutions_per_problem),)
     shares = np.array([weights[source] for source in sources])
-    # (num_problems, labels, num_sources); one offset for both labels, so that a source is half and half
-    slots = np.stack([_allot(shares, num, draws.offset, draws.order) for num in (num_incorrect, num_correct)], axis=1)
-    side = rows["problem"].astype(np.int64) * len(SIDES) + rows["label"]
+    # (num_problems, num_sides, num_sources); one offset for both labels, so that a source is half and half
+    slots = np.stack([_allot(shares, num, draws.offset, draws.order) for num in nums], axis=1)
+    side = rows["problem"].astype(np.int64) * len(sides) + label
     cell = side * len(sources) + np.searchsorted(sources, rows["round_index"])
     is_chosen = _rank_within(cell, draws.priority) < slots.ravel()[cell]
     missing = np.maximum(slots - np.bincount(cell, minlength=slots.size).reshape(slots.shape), 0)
@@ -83,7 +92,7 @@ def choose_solutions(
     chosen = np.flatnonzero(is_chosen)
     return Choice(
         chosen=chosen[np.lexsort((draws.priority[chosen], side[chosen]))],
-        short=_count_missing(missing, sources),
+        short=_count_missing(missing, sources, sides),
         refilled=count_by_source(rows["round_index"][refill]),
         unfilled=int(missing.sum()) - len(refill),
     )
@@ -164,12 +173,12 @@ def _rank_within(group: np.ndarray, priority: np.ndarray) -> np.ndarray:
     return rank
 
 
-def _count_missing(missing: np.ndarray, sources: Sequence[int]) -> Counter[str]:
+def _count_missing(missing: np.ndarray, sources: Sequence[int], sides: Sequence[str]) -> Counter[str]:
     counts = missing.sum(axis=0)
     return Counter(
         {
             f"{round_name(source)}/too_few_{name}": int(counts[side, index])
-            for side, name in enumerate(SIDES)
+            for side, name in enumerate(sides)
             for index, source in enumerate(sources)
             if counts[side, index]
         }

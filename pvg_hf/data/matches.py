@@ -6,6 +6,8 @@ import numpy as np
 
 from pvg_hf.data.candidates import Candidates
 from pvg_hf.data.choice import SIDES
+from pvg_hf.data.schema import round_name
+from pvg_hf.seeding import derive_rng
 
 
 @dataclass(frozen=True)
@@ -17,11 +19,11 @@ class Matches:
         problem (`np.ndarray` of shape `(num_pairs,)`):
             Index of the problem.
         correct (`np.ndarray` of shape `(num_pairs,)`):
-            Index of the candidate labelled correct, -1 for the problem's reference.
+            Index of the candidate labelled correct, -1 for the problem's reference; of a tie, the earlier candidate.
         incorrect (`np.ndarray` of shape `(num_pairs,)`):
-            Index of the candidate labelled incorrect.
+            Index of the candidate labelled incorrect; of a tie, the later candidate.
         without_pair (`dict[str, int]`):
-            Number of problems that lack a side, by the side they lack.
+            Number of problems without a pair, by what they lack.
     """
 
     problem: np.ndarray
@@ -72,3 +74,47 @@ def match_solutions(candidates: Candidates, chosen: np.ndarray, max_pairs: int, 
             "no_incorrect": int(((num_correct > 0) & (num_incorrect == 0)).sum()),
         },
     )
+
+
+def match_all(candidates: Candidates, chosen: np.ndarray, *, share: float, seed: int, round_index: int) -> Matches:
+    """
+    All unordered pairs of each problem's chosen solutions, or a share of them that is drawn without regard to labels:
+    every pair is kept with the same probability, so that a mean over the kept ones is unbiased for that over all.
+
+    Args:
+        candidates ([`~pvg_hf.data.candidates.Candidates`]):
+            All that could be chosen.
+        chosen (`np.ndarray` of shape `(num_chosen,)`):
+            Indices of candidates.
+        share (`float`):
+            Probability with which a pair is kept, in (0, 1].
+        seed (`int`), round_index (`int`):
+            The recipe's seed and the verifier's round, from which the draws are derived.
+    """
+    chosen = np.sort(chosen)  # by problem, then round, role and sample
+    problems, sizes = np.unique(candidates.rows["problem"][chosen], return_counts=True)
+    first, second = _index_pairs(sizes)
+    is_kept = derive_rng(seed, round_name(round_index), "pairs", "share").random(len(first)) < share
+    first, second = chosen[first[is_kept]], chosen[second[is_kept]]
+    label = candidates.rows["label"]
+    is_turned = label[first] < label[second]
+    return Matches(
+        problem=candidates.rows["problem"][first].astype(np.int64),
+        correct=np.where(is_turned, second, first),
+        incorrect=np.where(is_turned, first, second),
+        without_pair={
+            "no_solution": len(candidates.problem_ids) - len(problems),
+            "one_solution": int((sizes == 1).sum()),
+        },
+    )
+
+
+def _index_pairs(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Positions of both members of every pair within groups of consecutive elements, of these sizes, in order: of the sizes
+    3 and 2 the pairs are (0, 1), (0, 2), (1, 2) and (3, 4).
+    """
+    num_later = np.concatenate([np.arange(size - 1, -1, -1) for size in sizes]) if len(sizes) else sizes
+    first = np.repeat(np.arange(len(num_later)), num_later)
+    rank = np.arange(len(first)) - np.repeat(np.cumsum(num_later) - num_later, num_later)
+    return first, first + 1 + rank

@@ -1,4 +1,4 @@
-"""Pairs of a correct and an incorrect solution of one problem, for the verifier."""
+"""Pairs of solutions of one problem, one labelled correct and one incorrect or of any labels, for the verifier."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, get_args
@@ -9,7 +9,7 @@ from datasets import Dataset, Features, Value
 
 from pvg_hf.data.candidates import ROLES, Candidates, read_candidates
 from pvg_hf.data.choice import SIDES, Choice, choose_solutions, count_by_source
-from pvg_hf.data.matches import Matches, match_solutions
+from pvg_hf.data.matches import Matches, match_all, match_solutions
 from pvg_hf.data.mixture import check_weights
 from pvg_hf.data.pool import PathLike
 from pvg_hf.data.report import PairReport
@@ -20,6 +20,7 @@ from pvg_hf.data.texts import RowTexts
 from pvg_hf.seeding import derive_rng
 
 CorrectSource = Literal["prover", "dataset", "both"]
+PairChoice = Literal["labelled", "all"]
 REFERENCE = "reference"
 """Role of a chosen text that is the problem's own reference, and the name of its source."""
 
@@ -39,6 +40,9 @@ PAIR_FEATURES = Features(
         "rejected_correct": Value("bool"),
     }
 )
+LABELLED_PAIR_FEATURES = Features({**PAIR_FEATURES, "chosen_label": Value("int8"), "rejected_label": Value("int8")})
+"""Of pairs of any labels."""
+
 PAIRS_PER_BATCH = 8192
 ROLE_NAMES = np.array([role.value for role in ROLES], dtype=object)
 
@@ -51,6 +55,8 @@ def build_pairs(
     weights: Mapping[int, float],
     solutions_per_problem: int,
     correct_source: CorrectSource = "prover",
+    pairs: PairChoice = "labelled",
+    pair_share: float = 1.0,
     parts: Sequence[str] = ("verifier",),
 ) -> tuple[Dataset, PairReport]:
     """
@@ -74,18 +80,27 @@ def build_pairs(
         correct_source (`str`, defaults to `"prover"`):
             Where the correct sides come from: `"prover"` (the pool), `"dataset"` (the problem's reference, always) or
             `"both"` (the reference takes one of the correct slots).
+        pairs (`str`, defaults to `"labelled"`):
+            `"labelled"`: pairs of a solution labelled correct and one labelled incorrect. `"all"`: `solutions_per_problem`
+            solutions whatever their labels, and all unordered pairs of them, n (n - 1) / 2 of a problem, ties included:
+            what a correction for label noise needs to be unbiased. Needs `correct_source="prover"`.
+        pair_share (`float`, defaults to 1.0):
+            Of `"all"`: the probability with which a pair is kept, in (0, 1].
         parts (`Sequence[str]`, defaults to `("verifier",)`):
             Parts of the split whose problems are used.
 
     Returns:
-        `tuple[Dataset, PairReport]`: shuffled pairs with the columns `PAIR_FEATURES`, and the counts. Roles and rounds
-        are those of the writer; `environment` and `source` are the incorrect solution's; `chosen_correct` and
-        `rejected_correct` are clean, for evaluation only. A reference has the role `reference` and no round.
+        `tuple[Dataset, PairReport]`: shuffled pairs with the columns `PAIR_FEATURES` (for `"all"`,
+        `LABELLED_PAIR_FEATURES`), and the counts. Roles and rounds are those of the writer; `environment` and `source` are
+        the incorrect solution's; `chosen_correct` and `rejected_correct` are clean, for evaluation only. A reference has
+        the role `reference` and no round. Of a pair with equal labels, the later solution (by round, role and sample)
+        stands for the incorrect one.
 
     Raises:
         ValueError: for a setting out of its range, or if not a single pair can be built (the message counts why).
     """
     _check_settings(weights, solutions_per_problem, correct_source, parts)
+    check_pair_choice(pairs, pair_share, correct_source)
     has_reference = correct_source != "prover"
     candidates = read_candidates(
         pool_paths,
@@ -100,20 +115,24 @@ def build_pairs(
         seed=seed,
         round_index=round_index,
         num_references={"prover": 0, "both": 1, "dataset": solutions_per_problem}[correct_source],
+        by_label=pairs == "labelled",
     )
-    matches = match_solutions(candidates, choice.chosen, solutions_per_problem // 2, has_reference=has_reference)
+    if pairs == "all":
+        matches = match_all(candidates, choice.chosen, share=pair_share, seed=seed, round_index=round_index)
+    else:
+        matches = match_solutions(candidates, choice.chosen, solutions_per_problem // 2, has_reference=has_reference)
     report = _report(candidates, choice, matches)
     if report.num_pairs == 0:
         raise ValueError(report.explain_failure())
     order = derive_rng(seed, round_name(round_index), "pairs", "shuffle").permutation(report.num_pairs)
-    batches = _pair_batches(pool_paths, candidates, matches.reordered(order))
-    return spool_dataset(batches, PAIR_FEATURES.arrow_schema), report
+    schema = (LABELLED_PAIR_FEATURES if pairs == "all" else PAIR_FEATURES).arrow_schema
+    return spool_dataset(_pair_batches(pool_paths, candidates, matches.reordered(order), schema), schema), report
 
 
 def _pair_batches(
-    pool_paths: PathLike | Sequence[PathLike], candidates: Candidates, matches: Matches
+    pool_paths: PathLike | Sequence[PathLike], candidates: Candidates, matches: Matches, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """The pairs with their texts, in the order of `matches`."""
+    """The columns `schema` of the pairs, in the order of `matches`."""
     rows, is_reference = candidates.rows["row"], matches.correct < 0
     used = np.concatenate([matches.correct[~is_reference], matches.incorrect])
     # A problem's own texts stand beside each of its solutions; one row of each problem will do.
@@ -150,14 +169,16 @@ def _pair_batches(
             "source": [round_name(k) for k in incorrect["round_index"].tolist()],
             "chosen_correct": correct["correct"] | by_reference,
             "rejected_correct": incorrect["correct"],
+            "chosen_label": np.where(by_reference, 1, correct["label"]),
+            "rejected_label": incorrect["label"],
         }
-        yield pa.RecordBatch.from_pydict(columns, schema=PAIR_FEATURES.arrow_schema)
+        yield pa.RecordBatch.from_pydict({name: columns[name] for name in schema.names}, schema=schema)
 
 
 def _report(candidates: Candidates, choice: Choice, matches: Matches) -> PairReport:
-    rounds = candidates.rows["round_index"]
     references = np.unique(matches.problem[matches.correct < 0])
-    correct = count_by_source(rounds[np.unique(matches.correct[matches.correct >= 0])])
+    used = candidates.rows[np.unique(np.concatenate([matches.correct[matches.correct >= 0], matches.incorrect]))]
+    incorrect, correct = (count_by_source(used["round_index"][used["label"] == label]) for label in (0, 1))
     return PairReport(
         num_pairs=len(matches.problem),
         num_problems=len(np.unique(matches.problem)),
@@ -165,7 +186,7 @@ def _report(candidates: Candidates, choice: Choice, matches: Matches) -> PairRep
         dropped=dict(candidates.dropped),
         failed=dict(candidates.failed),
         correct={**correct, REFERENCE: len(references)} if len(references) else dict(correct),
-        incorrect=dict(count_by_source(rounds[np.unique(matches.incorrect)])),
+        incorrect=dict(incorrect),
         unused=_count_unused(candidates.rows, matches),
         short=dict(choice.short),
         refilled=dict(choice.refilled),
@@ -209,3 +230,23 @@ def _check_settings(
         raise ValueError(f"Unknown `correct_source` `{correct_source}`; allowed are {list(get_args(CorrectSource))}.")
     if isinstance(parts, str) or not parts or not set(parts) <= set(PARTS):
         raise ValueError(f"`parts` must be a sequence of some of {list(PARTS)}; got {parts!r}.")
+
+
+def check_pair_choice(pairs: str, pair_share: float, correct_source: str) -> None:
+    """
+    Raises:
+        ValueError: for settings of [`build_pairs`] that are out of their range or contradict each other.
+    """
+    if pairs not in get_args(PairChoice):
+        raise ValueError(f"Unknown `pairs` `{pairs}`; allowed are {list(get_args(PairChoice))}.")
+    if not 0 < pair_share <= 1:
+        raise ValueError(f"`pair_share` is {pair_share}; the probability with which a pair is kept lies in (0, 1].")
+    if pairs == "all" and correct_source != "prover":
+        raise ValueError(
+            f"`correct_source` is `{correct_source}`, but `pairs` is `all`, which pairs what provers wrote: a reference has no "
+            "noisy label. Take `prover`."
+        )
+    if pairs == "labelled" and pair_share < 1:
+        raise ValueError(
+            f"`pair_share` is {pair_share}, which goes with `pairs` `all` only; lower `solutions_per_problem` instead."
+        )

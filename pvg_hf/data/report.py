@@ -24,18 +24,19 @@ class PairReport:
             Distinct solutions in pairs, by source (`base`, `round-000`, ..., `reference`) and label.
         unused (`dict[str, int]`):
             Solutions that could be chosen but are in no pair, as `<reason>/<source>/correct` and
-            `<reason>/<source>/incorrect`. The first reason that applies counts: `no_partner` (its problem has no solution
-            of the other label), `replaced_by_reference` (its problem's correct sides are all the reference), `not_chosen`
+            `<reason>/<source>/incorrect`. The first reason that applies counts: `no_partner` (its problem has no pair), `replaced_by_reference` (its problem's correct sides are all the reference), `not_chosen`
             (its problem has more than there are slots). With `dropped`, `correct` and `incorrect` (without references),
             they sum to `num_solutions`.
         short (`dict[str, int]`):
-            Slots that a source could not fill, as `<source>/too_few_correct` and `<source>/too_few_incorrect`.
+            Slots that a source could not fill, as `<source>/too_few_correct` and `<source>/too_few_incorrect`, or, where
+            solutions are chosen whatever their labels, `<source>/too_few_solutions`.
         refilled (`dict[str, int]`):
             How many of those each source filled in another's place.
         unfilled (`int`):
             Slots that stayed empty.
         without_pair (`dict[str, int]`):
-            Problems that the pool holds but no pair does: `no_correct`, `no_incorrect`, or neither (`no_solution`).
+            Problems that the pool holds but no pair does: `no_correct`, `no_incorrect`, or neither (`no_solution`); for
+            pairs of any labels, `one_solution` or `no_solution`.
     """
 
     num_pairs: int
@@ -67,7 +68,7 @@ class PairReport:
             f"No pair could be built from {self.num_solutions} solutions: {self.dropped.get('failed', 0)} failed "
             f"({_listed(self.failed)}), dropped in all were {_listed(self.dropped)}, and of the problems "
             f"{_listed(self.without_pair)} were left. A pair needs a solution labelled correct and one labelled "
-            "incorrect of one problem."
+            "incorrect of one problem, or, where labels are not regarded, two solutions of one problem."
         )
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from pvg_hf.config.sections import PlayerConfig
+from pvg_hf.config.sections import InvarianceConfig, PlayerConfig
+from pvg_hf.game.assumed_rates import stated_rates
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
@@ -18,15 +19,20 @@ from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
 MAX_SEED = 2**31  # transformers seeds NumPy's old generator, which takes 32 bits
 
 
-def verifier_arguments(context: PhaseContext, output: Path) -> NoisyRewardConfig:
-    """The verifier's; `output` keeps its checkpoints."""
-    added = {**_of_the_machine(context), **context.recipe.verifier.trainer}
-    return NoisyRewardConfig(**added, **verifier_settings(context, output))
+def verifier_arguments(
+    context: PhaseContext, output: Path, rates: tuple[float, float] | None = None
+) -> NoisyRewardConfig:
+    """The verifier's; `output` keeps its checkpoints, and `rates` are those that its correction assumes."""
+    settings = verifier_settings(context, output)
+    if rates is not None:
+        settings["rho0"], settings["rho1"] = rates
+    return NoisyRewardConfig(**{**_of_the_machine(context), **context.recipe.verifier.trainer}, **settings)
 
 
 def verifier_settings(context: PhaseContext, output: Path) -> dict[str, Any]:
-    """Those of the verifier's arguments that `verifier.trainer` must not have."""
+    """Those of the verifier's arguments that `verifier.trainer` must not have, with the rates that the recipe states."""
     config, noise = context.recipe.verifier, context.recipe.noise
+    rho0, rho1 = stated_rates(context.recipe, "verifier")
     in_trainer = noise.level == "pair" or noise.resample != "fixed"
     return {
         **_shared_settings(context, config, output),
@@ -40,10 +46,22 @@ def verifier_settings(context: PhaseContext, output: Path) -> dict[str, Any]:
         "noise_resample": noise.resample,
         "noise_rho0": noise.rho0 if in_trainer else 0.0,
         "noise_rho1": noise.rho1 if in_trainer else 0.0,
-        "rho0": noise.rho0,
-        "rho1": noise.rho1,
+        "rho0": rho0,
+        "rho1": rho1,
+        **_invariance_settings(config.invariance),
         # What is drawn once is drawn alike in all rounds, and as the pool's labels are.
         "noise_seed": context.recipe.seed if noise.resample == "fixed" else context.seed("noise"),
+    }
+
+
+def _invariance_settings(config: InvarianceConfig) -> dict[str, Any]:
+    return {
+        "invariance": config.method,
+        "environment_column": {"round": "source", "round_role": "environment"}[config.environments],
+        "invariance_weight": config.weight,
+        "invariance_warmup_steps": config.warmup_steps,
+        "irm_form": config.irm_form,
+        "crowded_environments": config.crowded,
     }
 
 
@@ -87,6 +105,7 @@ def prover_settings(context: PhaseContext, output: Path, *seed_path: str) -> dic
     per_process = config.prompts_per_step * config.num_generations // context.processes.num_processes
     micro_batch = min(config.micro_batch_size or per_process, per_process)
     _, revision = context.initial_model("prover")
+    rho0, rho1 = stated_rates(context.recipe, "prover")
     return {
         **_shared_settings(context, config, output, *seed_path),
         "per_device_train_batch_size": micro_batch,
@@ -104,6 +123,9 @@ def prover_settings(context: PhaseContext, output: Path, *seed_path: str) -> dic
         "model_init_kwargs": {"revision": revision} if revision else None,  # of the KL reference
         "reward": config.reward,
         "reward_options": config.reward_options,
+        "reward_correction": config.reward_correction,
+        "rho0": rho0,
+        "rho1": rho1,
         "max_truncated_share": context.recipe.watchdogs.max_truncated,
         "acceptance_threshold": None,
         "log_completions": context.recipe.logging.log_completions,

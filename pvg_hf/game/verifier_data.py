@@ -19,7 +19,8 @@ def tokenize_pairs(pairs: Dataset, tokenizer, verifier_input: VerifierInput) -> 
             How a problem and a solution become an input.
 
     Returns:
-        [`~datasets.Dataset`]: the token ids of both sides, what their labels are drawn by, their source and clean truths.
+        [`~datasets.Dataset`]: the token ids of both sides, what their labels are drawn by, their source and environment,
+        clean truths and, where the pairs have them, noisy labels.
     """
 
     def encode(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -29,7 +30,7 @@ def tokenize_pairs(pairs: Dataset, tokenizer, verifier_input: VerifierInput) -> 
             columns[f"{side}_key"] = [solution_key(*pair) for pair in zip(rows["problem_id"], rows[side], strict=True)]
         return columns
 
-    kept = ["source", "chosen_correct", "rejected_correct"]
+    kept = ["source", "environment", "chosen_correct", "rejected_correct", "chosen_label", "rejected_label"]
     dropped = [column for column in pairs.column_names if column not in kept]
     features = {name: pairs.features[name] for name in kept}
     for side in ("chosen", "rejected"):

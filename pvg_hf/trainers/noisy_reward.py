@@ -13,7 +13,9 @@ from transformers.trainer_utils import EvalLoopOutput, TrainOutput
 from trl import RewardTrainer, is_conversational
 
 from pvg_hf.models.score_head import keep_head_precise
+from pvg_hf.trainers.balanced_sampler import BalancedSampler, check_batch
 from pvg_hf.trainers.distributed import forget_evaluation_mode
+from pvg_hf.trainers.environments import EnvironmentBatch, Invariance, ResetMomentsCallback
 from pvg_hf.trainers.hardware import lift_adapter
 from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
 from pvg_hf.trainers.pair_columns import (
@@ -21,20 +23,15 @@ from pvg_hf.trainers.pair_columns import (
     PAIR_COLUMNS,
     PairCollator,
     check_columns,
+    check_environments,
     column_names,
     with_row_index,
     with_token_ids,
 )
-from pvg_hf.trainers.pair_loss import pair_loss
+from pvg_hf.trainers.pair_loss import centring, in_order, pair_loss
 from pvg_hf.trainers.pair_metrics import ScoredPair, pair_metrics, scored_pairs, unique_pairs
-from pvg_hf.trainers.pair_noise import clean_labels, noisy_labels
-from pvg_hf.trainers.score_head import (
-    check_classifier,
-    check_classifier_source,
-    empty_classifier,
-    is_head_trained,
-    with_trained_head,
-)
+from pvg_hf.trainers.pair_noise import clean_labels, injected_labels
+from pvg_hf.trainers.score_head import checked_classifier, is_head_trained, with_trained_head
 
 logger = get_logger(__name__)
 
@@ -52,7 +49,8 @@ class NoisyRewardTrainer(RewardTrainer):
     Evaluation injects and corrects nothing. It counts every pair once, however many processes share the work, and adds
     `eval_clean_accuracy` (pairs judged by the clean truth, over those whose truths differ) and, for each value of the
     column `source`, `eval_accuracy/SOURCE`, `eval_clean_accuracy/SOURCE`, `eval_num_pairs/SOURCE`. Training adds
-    `flipped`, the share of labels that the noise flipped, and `tied`, the share of pairs that it tied.
+    `flipped`, the share of labels that the noise flipped, and `tied`, the share of pairs that are ties then; and with
+    `invariance` the figures of [`~pvg_hf.trainers.environments.Objective`].
 
     A loss is the mean over the pairs of a micro-batch and process (the ties left out), and these means are averaged,
     as in TRL: equal to one large batch as long as all hold the same number of pairs and none is tied.
@@ -66,8 +64,9 @@ class NoisyRewardTrainer(RewardTrainer):
             Whatever [`~trl.RewardTrainer`] takes: `chosen` and `rejected`, or `chosen_ids` and `rejected_ids` with the
             end token. Further columns that are read: `source` (text), `chosen_correct` and `rejected_correct` (clean
             truths), `margin` (with the plain Bradley-Terry loss only), `chosen_key` and `rejected_key` (int, of 63 bits:
-            what a solution is known by where its noise is drawn; a hash of its tokens by default) and `row_index` (int,
-            unique: by which evaluation knows a pair; its position by default).
+            what a solution is known by where its noise is drawn; a hash of its tokens by default), `chosen_label` and
+            `rejected_label` (0 or 1, where a pair is not (1, 0): for training), the column of environments, and
+            `row_index` (int, unique: by which evaluation knows a pair; its position by default).
         eval_dataset ([`~datasets.Dataset`], [`~datasets.IterableDataset`] or `dict`, *optional*):
             The same. One dataset with the column `source` costs less than a dict.
         peft_config ([`~peft.PeftConfig`], *optional*):
@@ -115,15 +114,39 @@ class NoisyRewardTrainer(RewardTrainer):
         args = args or _default_arguments(model)
         if not isinstance(args, NoisyRewardConfig):
             raise ValueError(f"`args` is a `{type(args).__name__}`; this trainer takes a `NoisyRewardConfig`.")
-        classifier = _checked_classifier(model, args)
+        classifier = checked_classifier(model, args)
         self.num_filtered_pairs: dict[str, int] = {}
         self._eval_pairs: list[ScoredPair] = []
         super().__init__(model, args, peft_config=peft_config and with_trained_head(peft_config, classifier), **kwargs)
-        self.data_collator = PairCollator(self.data_collator)
+        self._set_up_environments()
         keep_head_precise(self.model)
         lift_adapter(self.model)
         if not is_head_trained(self.model):
             logger.warning("The verifier's head is frozen; add it to the adapter's `modules_to_save` to train it.")
+
+    def _set_up_environments(self) -> None:
+        args, column = self.args, self.args.environment_column
+        names = sorted(self.train_dataset.unique(column)) if args.invariance != "none" else []
+        self.invariance = Invariance.of(args, names)
+        numbers = {name: number for number, name in enumerate(names)}
+        self.data_collator = PairCollator(self.data_collator, column if self.invariance else None, numbers)
+        if self.invariance is None:
+            return
+        is_balanced = args.invariance_method.is_balanced
+        check_batch(len(names), self._global_batch_size, is_balanced=is_balanced, crowded=args.crowded_environments)
+        if self.invariance.regulariser is not None:
+            self.add_callback(ResetMomentsCallback(args))
+
+    @property
+    def _global_batch_size(self) -> int:
+        """Pairs of a batch over all processes."""
+        return self.args.train_batch_size * self.args.world_size
+
+    def _get_train_sampler(self, train_dataset=None):
+        if self.invariance is None or not self.args.invariance_method.is_balanced:
+            return super()._get_train_sampler(train_dataset)
+        environments = self.train_dataset[self.args.environment_column][:]
+        return BalancedSampler(environments, self._global_batch_size, seed=self.args.seed)
 
     def train(self, *args, **kwargs) -> TrainOutput:
         forget_evaluation_mode(self)
@@ -131,7 +154,15 @@ class NoisyRewardTrainer(RewardTrainer):
 
     def _prepare_dataset(self, dataset, processing_class, args, dataset_name):
         has_plain_loss = (args.loss, args.correction) == ("bradley_terry", "none")
-        check_columns(column_names(dataset), takes_margin=has_plain_loss)
+        has_penalty = args.invariance_method.penalty is not None
+        is_exact = args.correction == "exact" and dataset_name == "train" and not args.injects_noise
+        check_columns(
+            column_names(dataset),
+            takes_margin=has_plain_loss and not has_penalty,
+            needs_labels=is_exact and any(args.assumed_rates),
+        )
+        if dataset_name == "train" and args.invariance != "none":
+            check_environments(dataset, args.environment_column)
         dataset = with_row_index(dataset, args.dataloader_num_workers)
         if processing_class.eos_token is None and _is_plain_text(dataset):
             dataset = with_token_ids(dataset, processing_class)
@@ -151,43 +182,55 @@ class NoisyRewardTrainer(RewardTrainer):
     def _set_signature_columns_if_needed(self):
         if self._signature_columns is None:
             super()._set_signature_columns_if_needed()
-            self._signature_columns += PAIR_COLUMNS
+            self._signature_columns += dict.fromkeys([*PAIR_COLUMNS, self.args.environment_column])
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         tokens = {key: value for key, value in inputs.items() if key not in BATCH_KEYS}
         _, outputs = super().compute_loss(model, tokens, return_outputs=True)  # for TRL's metrics
         chosen, rejected = _split_scores(outputs.logits, num_pairs=len(inputs["row_index"]))
         if self.model.training:
-            labels = self._draw_labels(inputs["keys"])
-            correction = self.args.correction
+            loss = self._training_loss(chosen, rejected, inputs)
         else:
-            labels, correction = None, "none"
             self._eval_pairs += scored_pairs(chosen, rejected, inputs)
-        margin = inputs.get("margin")
-        loss = pair_loss(chosen, rejected, self.args, labels=labels, margin=margin, correction=correction)
+            loss = pair_loss(chosen, rejected, self.args, margin=inputs.get("margin"))
         self._check_finite(loss)
         return (loss, outputs) if return_outputs else loss
 
-    def _draw_labels(self, keys: torch.Tensor) -> torch.Tensor | None:
-        """Noisy labels of (chosen, rejected), of shape `(num_pairs, 2)`; `None` if no noise is injected."""
-        args = self.args
-        if not args.injects_noise:
-            return None
-        moment = {
-            "fixed": (),
-            "epoch": ("epoch", int(self.state.epoch or 0)),
-            "step": ("step", self.state.global_step),
-        }
-        labels = noisy_labels(
-            keys,
-            (args.noise_rho0, args.noise_rho1),
-            args.noise_level,
-            seed=args.noise_seed,
-            moment=moment[args.noise_resample],
-        ).to(keys.device)
-        is_flipped = labels != clean_labels(len(labels)).to(labels)
-        shares = torch.stack([is_flipped.float().mean(), (labels[:, 0] == labels[:, 1]).float().mean()])
-        flipped, tied = self.accelerator.gather(shares[None]).mean(dim=0).tolist()
+    def _training_loss(self, chosen: torch.Tensor, rejected: torch.Tensor, inputs: dict[str, Any]) -> torch.Tensor:
+        args, labels = self.args, self._told_labels(inputs)
+        if self.invariance is not None:
+            invariant_loss = self._invariant_loss(chosen, rejected, labels, inputs["environments"])
+            if self.invariance.regulariser is not None:
+                return invariant_loss
+        margin = inputs.get("margin")
+        return pair_loss(chosen, rejected, args, labels=labels, margin=margin, correction=args.correction)
+
+    def _invariant_loss(
+        self, chosen: torch.Tensor, rejected: torch.Tensor, labels: torch.Tensor | None, environments: torch.Tensor
+    ) -> torch.Tensor:
+        """The loss over environments, whose figures are logged also where batches are balanced and no more."""
+        preferred, other, weights = in_order(chosen, rejected, labels)
+        batch = EnvironmentBatch.gather(self.accelerator, preferred - other, environments, weights)
+        loss, figures = self.invariance.objective(
+            batch,
+            centring(chosen, rejected, self.args),
+            is_on=self.state.global_step >= self.args.penalty_start(self.state.max_steps),
+            num_processes=self.accelerator.num_processes,
+        )
+        for key, value in figures.items():
+            self._metrics["train"][key].append(value)
+        return loss
+
+    def _told_labels(self, inputs: dict[str, Any]) -> torch.Tensor | None:
+        """Labels of (chosen, rejected), of shape `(num_pairs, 2)`; `None` where they are (1, 0) throughout."""
+        keys, given = inputs["keys"], inputs.get("told_labels")
+        if not self.args.injects_noise:
+            return given
+        given = clean_labels(len(keys)).to(keys.device) if given is None else given
+        labels = injected_labels(keys, given, self.args, epoch=int(self.state.epoch or 0), step=self.state.global_step)
+        shares = [labels != given, labels[:, 0] == labels[:, 1]]
+        local = torch.stack([share.float().mean() for share in shares])
+        flipped, tied = self.accelerator.gather(local[None]).mean(dim=0).tolist()
         self._metrics["train"]["flipped"].append(flipped)
         self._metrics["train"]["tied"].append(tied)
         return labels
@@ -225,18 +268,6 @@ class NoisyRewardTrainer(RewardTrainer):
 def _default_arguments(model: str | PreTrainedModel | PeftModel) -> NoisyRewardConfig:
     source = model if isinstance(model, str) else model.config.name_or_path
     return NoisyRewardConfig(f"{Path(source).name}-NoisyReward")
-
-
-def _checked_classifier(model: str | PreTrainedModel | PeftModel, args: NoisyRewardConfig) -> PreTrainedModel:
-    """The classifier to train, without its weights where TRL is to load them."""
-    if not isinstance(model, str):
-        check_classifier(model)
-        return model
-    settings: dict[str, Any] = {"trust_remote_code": args.trust_remote_code, **(args.model_init_kwargs or {})}
-    origin = {key: settings[key] for key in ("revision", "trust_remote_code") if key in settings}
-    if not settings.get("ignore_mismatched_sizes", False):
-        check_classifier_source(model, **origin)
-    return empty_classifier(model, **origin)
 
 
 def _is_plain_text(dataset: Dataset | IterableDataset) -> bool:

@@ -5,33 +5,35 @@ from typing import get_args
 
 from trl import RewardConfig
 
-from pvg_hf.losses import LabelCorrection, PairCorrection
+from pvg_hf.losses import UNBOUNDED_CORRECTIONS, LabelCorrection, PairCorrection
 from pvg_hf.noise.rates import check_rates, pair_flip_rate
 from pvg_hf.suggestions import suggest
 from pvg_hf.trainers.hardware import turn_off_gpu_defaults
+from pvg_hf.trainers.invariance_args import InvarianceArguments
 
 _CHOICES = {
     "loss": ("bradley_terry", "cross_entropy"),
-    "correction": get_args(PairCorrection),
+    "correction": (*get_args(PairCorrection), "exact"),
     "noise_level": ("pair", "label"),
     "noise_resample": ("fixed", "epoch", "step"),
 }
 
 
 @dataclass
-class NoisyRewardConfig(RewardConfig):
+class NoisyRewardConfig(InvarianceArguments, RewardConfig):
     """
-    Arguments of [`NoisyRewardTrainer`]: those of [`~trl.RewardConfig`], and the following. On a machine without a GPU,
-    `bf16` and `gradient_checkpointing` are off. `center_rewards_coefficient` is refused, see `center`.
+    Arguments of [`NoisyRewardTrainer`]: those of [`~trl.RewardConfig`], those of
+    [`~pvg_hf.trainers.invariance_args.InvarianceArguments`], and the following. On a machine without a GPU, `bf16` and
+    `gradient_checkpointing` are off. `center_rewards_coefficient` is refused, see `center`.
 
     Args:
         loss (`str`, defaults to `"bradley_terry"`):
             `"bradley_terry"` on pairs, or `"cross_entropy"` on single solutions with the labels 1 (chosen) and 0
             (rejected).
         correction (`str`, defaults to `"none"`):
-            Correction for label noise: `"none"`, `"smoothing"` (Bradley-Terry only), `"forward"` or `"backward"` (which
-            needs `center` above 0), see [`~pvg_hf.losses.bradley_terry`] and
-            [`~pvg_hf.losses.pointwise_cross_entropy`].
+            Correction for label noise: `"none"`, `"smoothing"` (Bradley-Terry only), `"forward"`, `"backward"` or
+            `"exact"` (Bradley-Terry only; both need `center` above 0), see [`~pvg_hf.losses.bradley_terry`],
+            [`~pvg_hf.losses.pointwise_cross_entropy`] and [`~pvg_hf.losses.exact_pairwise`].
         center (`float`, defaults to 0.005):
             lambda >= 0, the weight of the mean squared score of SINGLE solutions (K24; the value is KL26's).
         noise_level (`str`, defaults to `"label"`):
@@ -63,7 +65,7 @@ class NoisyRewardConfig(RewardConfig):
     )
     loss: str = field(default="bradley_terry", metadata={"help": "`bradley_terry` or `cross_entropy`."})
     correction: str = field(
-        default="none", metadata={"help": "For label noise: `none`, `smoothing`, `forward` or `backward`."}
+        default="none", metadata={"help": "For label noise: `none`, `smoothing`, `forward`, `backward` or `exact`."}
     )
     center: float = field(default=0.005, metadata={"help": "Weight of the mean squared score of single solutions."})
     noise_level: str = field(default="label", metadata={"help": "Injected noise flips each `label`, or each `pair`."})
@@ -82,6 +84,8 @@ class NoisyRewardConfig(RewardConfig):
             _check_choice(name, vars(self)[name], known)
         self._check_loss()
         self._check_noise()
+        self.check_invariance()
+        self._check_penalty()
         turn_off_gpu_defaults(self)
         super().__post_init__()
         if self.noise_seed is None:
@@ -121,10 +125,32 @@ class NoisyRewardConfig(RewardConfig):
             )
         if not self.center >= 0:
             raise ValueError(f"`center` is {self.center}; it must be at least 0.")
-        if self.correction == "backward" and self.center == 0:
+        if self.correction in UNBOUNDED_CORRECTIONS and self.center == 0:
             raise ValueError(
-                "`correction=backward` is unbounded below, and `center` is 0; set `center` above 0 (e.g. 0.005), or "
-                "`correction=forward`."
+                f"`correction={self.correction}` is unbounded below, and `center` is 0; set `center` above 0 (e.g. 0.005), "
+                "or `correction=forward`."
+            )
+
+    def _check_penalty(self) -> None:
+        """An environment's risk is the plain loss of pairs, over a whole batch; and balance is an order of the pairs."""
+        if self.invariance_method.is_balanced and self.train_sampling_strategy != "random":
+            raise ValueError(
+                f"`invariance` is `{self.invariance}`, which orders the pairs itself; `train_sampling_strategy` is "
+                f"`{self.train_sampling_strategy}`. Leave it at `random`."
+            )
+        if self.invariance_method.penalty is None:
+            return
+        where = f"`invariance` is `{self.invariance}`, whose risks are means of the plain Bradley-Terry loss"
+        if (self.loss, self.correction) != ("bradley_terry", "none"):
+            raise ValueError(
+                f"{where}; `loss` is `{self.loss}` and `correction` `{self.correction}`. Leave both at their defaults, or "
+                "take `invariance=balanced`, which goes with any."
+            )
+        if self.gradient_accumulation_steps > 1:
+            raise ValueError(
+                f"{where} over a batch, and no mean of micro-batches; `gradient_accumulation_steps` is "
+                f"{self.gradient_accumulation_steps}. Set it to 1 and raise `per_device_train_batch_size`; "
+                "`gradient_checkpointing` saves the memory."
             )
 
     def _check_noise(self) -> None:
@@ -139,6 +165,11 @@ class NoisyRewardConfig(RewardConfig):
                     f"{what} has the rates {rates}; with `noise_level=pair` there is one rate, P(a pair's order is "
                     "reversed), so that both must be equal."
                 )
+        if self.correction == "exact" and self.noise_level == "pair":
+            raise ValueError(
+                "`correction=exact` is for labels that flip by themselves, and `noise_level` is `pair`; take "
+                "`correction=backward`, which is exact for pairs that are turned round."
+            )
         if self.flip_rate is not None and not 0 <= self.flip_rate < 0.5:
             raise ValueError(f"`flip_rate` is {self.flip_rate}; it must lie in [0, 0.5).")
 

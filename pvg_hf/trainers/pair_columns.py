@@ -1,7 +1,7 @@
 """The columns that a pair brings to its trainer beside its tokens."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
@@ -12,8 +12,10 @@ from transformers import PreTrainedTokenizerBase
 
 CLEAN_COLUMNS = ("chosen_correct", "rejected_correct")
 KEY_COLUMNS = ("chosen_key", "rejected_key")
-PAIR_COLUMNS = ("row_index", "source", *CLEAN_COLUMNS, *KEY_COLUMNS)
-BATCH_KEYS = ("row_index", "keys", "source", "clean_order", "margin")  # what a batch holds that is not the model's
+LABEL_COLUMNS = ("chosen_label", "rejected_label")
+PAIR_COLUMNS = ("row_index", "source", *CLEAN_COLUMNS, *KEY_COLUMNS, *LABEL_COLUMNS)
+# what a batch holds that is not the model's
+BATCH_KEYS = ("row_index", "keys", "told_labels", "source", "environments", "clean_order", "margin")
 
 
 @dataclass
@@ -22,15 +24,21 @@ class PairCollator:
     Adds to a batch of pairs who they are: `row_index` (`torch.Tensor` of shape `(num_pairs,)`), `clean_order` (the
     same shape; 1 where the chosen solution alone is truly correct, -1 where the rejected one alone is, 0 where they
     tie; 1 throughout in a dataset without clean truths), `keys` (of shape `(num_pairs, 2)`: what the two solutions are
-    known by where noise is drawn, hashes of their tokens unless the dataset has keys) and, where there is one, `source`
-    (list of texts).
+    known by where noise is drawn, hashes of their tokens unless the dataset has keys) and, where the dataset has them,
+    `told_labels` (of shape `(num_pairs, 2)`) and `source` (list of texts).
 
     Args:
         tokens (`Callable`):
             The collator of the tokens, such as TRL's `DataCollatorForPreference`.
+        environment_column (`str`, *optional*):
+            The column of the environments, which are wanted as numbers: `environments`, of shape `(num_pairs,)`.
+        environment_numbers (`Mapping[str, int]`):
+            The number of each.
     """
 
     tokens: Callable[[list[dict[str, Any]]], dict[str, Any]]
+    environment_column: str | None = None
+    environment_numbers: Mapping[str, int] = field(default_factory=dict)
 
     def __call__(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
         batch = dict(self.tokens(examples))
@@ -39,8 +47,14 @@ class PairCollator:
         batch["keys"] = torch.tensor(
             [[_key(example, side) for side in ("chosen", "rejected")] for example in examples]
         )
+        if LABEL_COLUMNS[0] in examples[0]:
+            labels = [[example[name] for name in LABEL_COLUMNS] for example in examples]
+            batch["told_labels"] = torch.tensor(labels, dtype=torch.float32)
         if "source" in examples[0]:
             batch["source"] = [str(example["source"]) for example in examples]
+        if self.environment_column in examples[0]:
+            numbers = [self.environment_numbers.get(example[self.environment_column], -1) for example in examples]
+            batch["environments"] = torch.tensor(numbers)
         return batch
 
 
@@ -49,20 +63,48 @@ def column_names(dataset: Dataset | IterableDataset) -> list[str]:
     return dataset.column_names or list(next(iter(dataset)))
 
 
-def check_columns(columns: Sequence[str], *, takes_margin: bool) -> None:
+def check_columns(columns: Sequence[str], *, takes_margin: bool, needs_labels: bool = False) -> None:
     """
     Raises:
-        ValueError: if one of the two clean truths or keys stands alone, or there is a margin and the loss takes none.
+        ValueError: if one of the two clean truths, keys or labels stands alone, there is a margin and the loss takes none,
+            or there are no labels and the loss needs them.
     """
-    for what, names in (("The clean truth of a pair takes", CLEAN_COLUMNS), ("The keys of a pair are", KEY_COLUMNS)):
+    for what, names in (
+        ("The clean truth of a pair takes", CLEAN_COLUMNS),
+        ("The keys of a pair are", KEY_COLUMNS),
+        ("The labels of a pair are", LABEL_COLUMNS),
+    ):
         missing = [name for name in names if name not in columns]
         if len(missing) == 1:
             raise ValueError(f"{what} the columns {names}; `{missing[0]}` is missing.")
+    if needs_labels and LABEL_COLUMNS[0] not in columns:
+        raise ValueError(
+            f"`correction=exact` needs pairs that were chosen without regard to their noisy labels, ties included, with the "
+            f"columns {LABEL_COLUMNS}; the training set has {list(columns)}. Build them by `build_pairs(..., "
+            "pairs='all')`, or take `correction=forward`."
+        )
     if "margin" in columns and not takes_margin:
         raise ValueError(
             "The dataset has a column `margin`, which is subtracted inside the sigmoid of the plain Bradley-Terry loss; "
             "other losses and corrections take none. Remove the column, or set `loss=bradley_terry` and "
             "`correction=none`."
+        )
+
+
+def check_environments(dataset: Dataset | IterableDataset, column: str) -> None:
+    """
+    Raises:
+        ValueError: if the environments of a training set cannot be told beforehand.
+    """
+    if not isinstance(dataset, Dataset):
+        raise ValueError(
+            "Invariance must know all environments beforehand, and the training set is a stream. Load it whole "
+            "(`streaming=False`), or set `invariance=none`."
+        )
+    if column not in dataset.column_names:
+        raise ValueError(
+            f"Invariance takes a pair's environment from the column `{column}`, which the training set lacks; it has "
+            f"{dataset.column_names}. Name the column in `environment_column`."
         )
 
 

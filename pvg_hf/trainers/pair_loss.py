@@ -2,7 +2,7 @@
 
 import torch
 
-from pvg_hf.losses import bradley_terry, pointwise_cross_entropy
+from pvg_hf.losses import bradley_terry, exact_pairwise, pointwise_cross_entropy
 from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
 from pvg_hf.trainers.pair_noise import clean_labels
 
@@ -24,18 +24,22 @@ def pair_loss(
             The kind of loss, the assumed rates and the centring.
         labels (`torch.Tensor` of shape `(num_pairs, 2)`, *optional*):
             Noisy labels of (chosen, rejected), 0 or 1; (1, 0) throughout by default. Bradley-Terry turns a pair with
-            (0, 1) round and leaves a tie out.
+            (0, 1) round and leaves a tie out, but for the correction `"exact"`, which takes all pairs.
         margin (`torch.Tensor` of shape `(num_pairs,)`, *optional*):
             By how much the preferred score must win; for the plain Bradley-Terry loss.
         correction (`str`, defaults to `"none"`):
-            See [`~pvg_hf.losses.bradley_terry`] and [`~pvg_hf.losses.pointwise_cross_entropy`].
+            See [`~pvg_hf.losses.bradley_terry`], [`~pvg_hf.losses.pointwise_cross_entropy`] and, for `"exact"`,
+            [`~pvg_hf.losses.exact_pairwise`].
 
     Returns:
         `torch.Tensor`: scalar.
     """
-    if args.loss == "cross_entropy":
+    rho0, rho1 = args.assumed_rates
+    if args.loss == "cross_entropy" or correction == "exact":
         labels = clean_labels(len(chosen)).to(chosen.device) if labels is None else labels
-        rho0, rho1 = args.assumed_rates
+    if correction == "exact":
+        return exact_pairwise(chosen, rejected, labels, rho0=rho0, rho1=rho1, center=args.center)
+    if args.loss == "cross_entropy":
         return pointwise_cross_entropy(
             torch.cat([chosen, rejected]),
             labels.T.flatten(),
@@ -44,10 +48,9 @@ def pair_loss(
             correction=correction,
             center=args.center,
         )
-    preferred, other, weights = _in_order(chosen, rejected, labels)
+    preferred, other, weights = in_order(chosen, rejected, labels)
     if margin is not None:  # it moves the pair's loss, and leaves the centring of the scores alone
-        centring = args.center * torch.cat([chosen, rejected]).float().square().mean()
-        return bradley_terry(preferred - margin, other, weights=weights) + centring
+        return bradley_terry(preferred - margin, other, weights=weights) + centring(chosen, rejected, args)
     return bradley_terry(
         preferred,
         other,
@@ -58,10 +61,15 @@ def pair_loss(
     )
 
 
-def _in_order(
+def centring(chosen: torch.Tensor, rejected: torch.Tensor, args: NoisyRewardConfig) -> torch.Tensor:
+    """`args.center` times the mean square of single scores (K24): a scalar."""
+    return args.center * torch.cat([chosen, rejected]).float().square().mean()
+
+
+def in_order(
     chosen: torch.Tensor, rejected: torch.Tensor, labels: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """`(preferred, other, weights)` by the noisy labels."""
+    """`(preferred, other, weights)` by the noisy labels; the weight of a tie is 0, `None` where there are none."""
     if labels is None:
         return chosen, rejected, None
     is_reversed = labels[:, 0] < labels[:, 1]

@@ -4,6 +4,7 @@ import torch
 
 from pvg_hf.noise.draws import label_draw, pair_draw
 from pvg_hf.noise.labels import flip_labels_by_uniforms
+from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
 
 CLEAN_LABELS = (1.0, 0.0)  # (chosen, rejected)
 
@@ -14,7 +15,13 @@ def clean_labels(num_pairs: int) -> torch.Tensor:
 
 
 def noisy_labels(
-    keys: torch.Tensor, rates: tuple[float, float], level: str, *, seed: int, moment: tuple[object, ...] = ()
+    keys: torch.Tensor,
+    rates: tuple[float, float],
+    level: str,
+    *,
+    seed: int,
+    moment: tuple[object, ...] = (),
+    labels: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """
     Flip the labels of pairs. A label flips where its draw is below its rate, so that a higher rate flips all that a
@@ -24,13 +31,15 @@ def noisy_labels(
         keys (`torch.Tensor` of shape `(num_pairs, 2)`):
             The identities of (chosen, rejected), see [`~pvg_hf.noise.draws.solution_key`].
         rates (`tuple[float, float]`):
-            `(rho0, rho1)`: the chosen solution's label flips with probability rho1, the rejected one's with rho0.
+            `(rho0, rho1)`: a label 1 flips with probability rho1, a label 0 with rho0.
         level (`str`):
             `"label"`: one draw for each solution; `"pair"`: one draw for both labels, which then flip together.
         seed (`int`):
             Of the draws.
         moment (`tuple[object, ...]`):
             When they are drawn anew, see [`~pvg_hf.noise.draws.label_draw`].
+        labels (`torch.Tensor` of shape `(num_pairs, 2)`, *optional*):
+            Labels of (chosen, rejected) that are flipped; (1, 0) throughout by default.
 
     Returns:
         `torch.Tensor` of shape `(num_pairs, 2)`: labels of (chosen, rejected), 0. or 1. (0, 1) is a reversed pair, equal
@@ -42,4 +51,27 @@ def noisy_labels(
     else:
         draws = [[label_draw(seed, key, *moment) for key in pair] for pair in pairs]
     uniforms = torch.tensor(draws, dtype=torch.float64).reshape(-1, 2)
-    return flip_labels_by_uniforms(clean_labels(len(pairs)), uniforms, rates)
+    labels = clean_labels(len(pairs)) if labels is None else labels.cpu()
+    return flip_labels_by_uniforms(labels, uniforms, rates)
+
+
+def injected_labels(
+    keys: torch.Tensor, given: torch.Tensor, args: NoisyRewardConfig, *, epoch: int, step: int
+) -> torch.Tensor:
+    """
+    The labels of a batch under the noise that a trainer's arguments ask for.
+
+    Args:
+        keys, given (`torch.Tensor` of shape `(num_pairs, 2)`):
+            Identities and labels of (chosen, rejected).
+        args ([`NoisyRewardConfig`]):
+            The noise.
+        epoch (`int`), step (`int`):
+            Of the training.
+
+    Returns:
+        `torch.Tensor` of shape `(num_pairs, 2)`: as [`noisy_labels`], on the device of `given`.
+    """
+    moment = {"fixed": (), "epoch": ("epoch", epoch), "step": ("step", step)}[args.noise_resample]
+    rates = (args.noise_rho0, args.noise_rho1)
+    return noisy_labels(keys, rates, args.noise_level, seed=args.noise_seed, moment=moment, labels=given).to(given)

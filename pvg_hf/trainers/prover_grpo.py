@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from trl import GRPOTrainer
 
 from pvg_hf.data.schema import FAILED_OUTCOMES, final_grade, outcome_of
-from pvg_hf.rewards import count_floor_violations, load_reward, role_aligned
+from pvg_hf.rewards import count_floor_violations, load_reward, noise_corrected, role_aligned
 from pvg_hf.roles import GAME_ROLES, Role
 from pvg_hf.sampling import Sampler
 from pvg_hf.tasks.grade import Grade
@@ -41,7 +41,8 @@ class ProverGRPOTrainer(GRPOTrainer):
         scorer (`Callable`):
             `(problems, solutions) -> scores`; a [`VerifierScorer`], or any function.
         grader (`Callable`):
-            `(row, solution) -> Grade`, such as a task's `grade`; it sees the row's columns and clean truth.
+            `(row, solution) -> Grade`, such as a task's `grade`; it sees the row's columns and clean truth. Of one that
+            errs at known rates, `args.reward_correction` makes the rewards right in the mean.
         args ([`ProverGRPOConfig`]):
             Its arguments.
         train_dataset ([`~datasets.Dataset`]):
@@ -103,7 +104,7 @@ class ProverGRPOTrainer(GRPOTrainer):
             _check_reference(model)
         self.scorer = scorer
         self.grader = grader
-        self.role_reward = partial(reward or load_reward(args.reward), **(args.reward_options or {}))
+        self.role_reward = _role_reward(reward or load_reward(args.reward), args)
         silence_old_checkpointing_names()
         super().__init__(
             model,
@@ -209,6 +210,12 @@ class ProverGRPOTrainer(GRPOTrainer):
 def completion_text(completion: str | list[Mapping[str, Any]]) -> str:
     """The text of a completion, conversational or not."""
     return completion if isinstance(completion, str) else completion[-1]["content"]
+
+
+def _role_reward(reward: RoleReward, args: ProverGRPOConfig) -> RoleReward:
+    """With the options bound, and corrected for the grader's noise where that is asked for."""
+    reward = partial(reward, **(args.reward_options or {}))
+    return reward if args.reward_correction == "none" else noise_corrected(reward, args.rho0, args.rho1)
 
 
 def _check_dataset(dataset: Dataset) -> None:

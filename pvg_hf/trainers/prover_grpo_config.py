@@ -5,8 +5,12 @@ from typing import Any
 
 from trl import GRPOConfig
 
+from pvg_hf.noise.rates import check_rates
+from pvg_hf.suggestions import suggest
 from pvg_hf.trainers.hardware import turn_off_gpu_defaults
 from pvg_hf.trainers.prover_generation import choose_engine
+
+REWARD_CORRECTIONS = ("none", "backward")
 
 
 @dataclass
@@ -24,6 +28,10 @@ class ProverGRPOConfig(GRPOConfig):
             `"package.module:Name"` of a function with the same signature.
         reward_options (`dict[str, Any]`, *optional*):
             Further arguments of the reward, such as `{"floor": -2.0}` for CGC.
+        reward_correction (`str`, defaults to `"none"`):
+            `"backward"`: the reward's unbiased form under a noisy grader, see [`~pvg_hf.rewards.noise_corrected`].
+        rho0, rho1 (`float`, defaults to 0.0):
+            The rates that it assumes: P(graded correct | incorrect) and P(graded incorrect | correct), of a sum below 1.
         max_truncated_share (`float`, defaults to 1.0):
             The run stops with an error when more than this share of a generation batch reached
             `max_completion_length`, in [0, 1]. 1 never stops.
@@ -49,6 +57,11 @@ class ProverGRPOConfig(GRPOConfig):
     )
     reward: str = field(default="src", metadata={"help": "Name of the role reward, or `package.module:Name`."})
     reward_options: dict[str, Any] | str | None = field(default=None, metadata={"help": "Arguments of the reward."})
+    reward_correction: str = field(
+        default="none", metadata={"help": "For a noisy grader: `none`, or `backward`, the unbiased reward."}
+    )
+    rho0: float = field(default=0.0, metadata={"help": "Assumed P(graded correct | incorrect)."})
+    rho1: float = field(default=0.0, metadata={"help": "Assumed P(graded incorrect | correct)."})
     max_truncated_share: float = field(default=1.0, metadata={"help": "Stop above this share of truncation."})
     acceptance_threshold: float | None = field(
         default=None, metadata={"help": "Score that the verifier accepts above."}
@@ -63,6 +76,10 @@ class ProverGRPOConfig(GRPOConfig):
             raise ValueError(f"`max_truncated_share` must lie in [0, 1]; got {self.max_truncated_share}.")
         if self.beta is None or not self.beta >= 0:
             raise ValueError(f"`beta` must be at least 0, and 0 leaves the KL divergence out; got {self.beta}.")
+        if self.reward_correction not in REWARD_CORRECTIONS:
+            known = suggest(str(self.reward_correction), REWARD_CORRECTIONS)
+            raise ValueError(f"`reward_correction` is `{self.reward_correction}`. {known}")
+        check_rates(self.rho0, self.rho1)
         turn_off_gpu_defaults(self)
         self.generation = choose_engine(self, self.generation)
         super().__post_init__()

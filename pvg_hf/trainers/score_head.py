@@ -1,10 +1,12 @@
 """What a trainer asks of a classifier and its head."""
 
 import copy
+from typing import Any
 
 import torch
 from peft import PeftConfig, PeftModel
 from transformers import AutoConfig, AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
+from trl import RewardConfig
 
 from pvg_hf.models.score_head import classifier_of, score_head_modules
 from pvg_hf.models.sources import is_adapter
@@ -96,3 +98,15 @@ def is_head_trained(model: PreTrainedModel | PeftModel) -> bool:
         for name in score_head_modules(model)
         for parameter in classifier.get_submodule(name).parameters()
     )
+
+
+def checked_classifier(model: str | PreTrainedModel | PeftModel, args: RewardConfig) -> PreTrainedModel:
+    """The classifier to train, without its weights where TRL is to load them."""
+    if not isinstance(model, str):
+        check_classifier(model)
+        return model
+    settings: dict[str, Any] = {"trust_remote_code": args.trust_remote_code, **(args.model_init_kwargs or {})}
+    origin = {key: settings[key] for key in ("revision", "trust_remote_code") if key in settings}
+    if not settings.get("ignore_mismatched_sizes", False):
+        check_classifier_source(model, **origin)
+    return empty_classifier(model, **origin)

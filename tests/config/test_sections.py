@@ -95,3 +95,17 @@ def test_roles_of_the_prover_say_what_is_trained_and_for_how_long(roles, trained
 @pytest.mark.parametrize(("ema", "max_steps", "weight"), [(None, 100, 0.05), (None, 4, 1.0), (0.02, 100, 0.02)])
 def test_newest_step_weighs_five_in_the_planned_steps_unless_stated(ema, max_steps, weight):
     assert load_recipe({"stopping": {"ema": ema}}).stopping.newest_weight(max_steps) == pytest.approx(weight)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"source": "given", "rho0": 0.6, "rho1": 0.4}, "`rho0 \\+ rho1` must be below 1; got 1.0"),
+        ({"rho0": 0.1}, "are of `source: given`, and `source` is `noise`"),
+        ({"source": "trusted", "rho1": 0.1}, "`source` is `trusted`"),
+        ({"source": "trusted", "trusted_share": 0}, "greater than 0"),
+    ],
+)
+def test_rates_that_cannot_be_are_refused(values, message):
+    with pytest.raises(RecipeError, match=message):
+        load_recipe({"rates": values})

@@ -19,11 +19,13 @@ from pvg_hf import VerifierScorer, load_recipe, load_task
 from pvg_hf.config import Recipe
 from pvg_hf.config.sections import LoraConfig
 from pvg_hf.data.schema import solution_features
+from pvg_hf.game.assumed_rates import audit_prover_correction
 from pvg_hf.game.plan.checks import check_recipe
 from pvg_hf.game.world import World
 from pvg_hf.models.prover import lora_for_prover
 from pvg_hf.models.verifier import lora_for_verifier
 from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.trainers.invariance import load_regulariser
 
 DOCS = Path(__file__).parents[2] / "docs"
 README = "../README.md"
@@ -181,6 +183,18 @@ def test_verifier_trainer_page(folder, tiny_models, pair_files):
     assert len(names["scores"]) == 2
     told = set(re.findall(r"`(eval_[a-z_]+)`", (DOCS / "verifier-trainer.md").read_text(encoding="utf-8")))
     assert told - names["trainer"].evaluate().keys() == set()
+    trusted, invariant = _recipes("verifier-trainer.md")
+    assert (trusted.rates.source, trusted.data.pairs, trusted.verifier.correction) == ("trusted", "all", "exact")
+    assert invariant.verifier.invariance.method == "balanced+irmv1"
+    penalty = load_regulariser("own_penalty:worst_risk")
+    margins, environments = torch.tensor([0.0, 2.0, -2.0]), torch.tensor([0, 0, 1])
+    assert penalty(margins, environments).item() == pytest.approx(2.1269, abs=1e-4)  # log(1 + e^2)
+
+
+def test_recipe_of_the_prover_trainer_page():
+    (recipe,) = _recipes("prover-trainer.md")
+    assert (recipe.prover.reward_correction, recipe.rates.rho1) == ("backward", 0.1)
+    assert audit_prover_correction(recipe).verdict == "real"
 
 
 def test_players_page(folder, tiny_models, runs):

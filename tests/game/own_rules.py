@@ -11,3 +11,8 @@ def below_own_threshold(means, config) -> bool:
 
 def scaled_score(scores, correct, sneaky, *, group_size, answered=None, factor):
     return factor * scores
+
+
+def pays_by_the_others(scores, correct, sneaky, *, group_size, answered=None):
+    of_group = correct.to(scores).view(-1, group_size)
+    return (of_group - of_group.mean(dim=1, keepdim=True)).flatten()

@@ -4,30 +4,53 @@ import json
 
 import pytest
 import torch
+from datasets import Dataset
 from transformers import LlamaForSequenceClassification
 from two_processes import run_on_two_processes
-from verifier_step import NUM_EVAL_PAIRS, STEP
-from verifier_training import flips, llama, token_pairs, verifier_trainer
+from verifier_step import NUM_EVAL_PAIRS, SETTINGS, STEP
+from verifier_training import llama, make_tokenizer, token_pairs, verifier_trainer
 from weights import weights_of
 
+TIMED = ("runtime", "per_second", "preparation_time")
 
-def test_two_processes_count_every_pair_once_and_take_the_step_of_one(tmp_path, words):
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A verifier, its pairs, and what two processes made of them."""
+    folder = tmp_path_factory.mktemp("processes")
     model = llama()
-    model.save_pretrained(tmp_path / "base")
-    words.save_pretrained(tmp_path / "base")
+    with torch.no_grad():
+        model.score.weight *= 50  # scores that differ
+    model.save_pretrained(folder / "base")
     rows = token_pairs(8, source=["base", "base", "sneaky", "sneaky", "sneaky"] + ["base"] * 3)
-    (tmp_path / "rows.json").write_text(json.dumps(rows.to_list()))
-    run_on_two_processes("verifier_step.py", tmp_path)
-    result = json.loads((tmp_path / "result.json").read_text())
-    assert result["num_processes"] == 2
+    (folder / "rows.json").write_text(json.dumps(rows.to_list()))
+    return folder
 
-    trainer = verifier_trainer(tmp_path, rows, words, model, eval_dataset=rows.select(range(NUM_EVAL_PAIRS)), **STEP)
-    timed = ("runtime", "per_second", "preparation_time")
-    expected = {key: value for key, value in trainer.evaluate().items() if not key.endswith(timed)}
+
+@pytest.fixture(scope="module")
+def results(folder):
+    words = make_tokenizer(eos_token="[EOS]")
+    words.save_pretrained(folder / "base")
+    run_on_two_processes("verifier_step.py", folder)
+    return json.loads((folder / "results.json").read_text())
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_two_processes_count_every_pair_once_and_take_the_step_of_one(name, folder, results, words, tmp_path):
+    result = results[name]
+    assert result["num_processes"] == 2
+    rows = Dataset.from_list(json.loads((folder / "rows.json").read_text()))
+    model = LlamaForSequenceClassification.from_pretrained(folder / "base")
+    eval_rows = rows.select(range(NUM_EVAL_PAIRS))
+    trainer = verifier_trainer(tmp_path, rows, words, model, eval_dataset=eval_rows, **STEP, **SETTINGS[name])
+
+    expected = {key: value for key, value in trainer.evaluate().items() if not key.endswith(TIMED)}
     assert expected["eval_num_pairs"] == NUM_EVAL_PAIRS
-    assert {key: result["before"][key] for key in expected} == pytest.approx(expected, abs=1e-6)
+    assert {key: result["before"][key] for key in expected} == pytest.approx(expected, abs=1e-5)
     trainer.train()
-    assert result["log"][0]["flipped"] == pytest.approx(flips(trainer)[0])
-    trained = LlamaForSequenceClassification.from_pretrained(tmp_path / "trained")
-    for name, weight in weights_of(trainer.model).items():
-        torch.testing.assert_close(trained.get_parameter(name), weight, atol=1e-6, rtol=0)
+    step = trainer.state.log_history[0]
+    assert "loss" in step
+    assert {key: result["log"][0][key] for key in step} == pytest.approx(step, abs=1e-5)
+    trained = LlamaForSequenceClassification.from_pretrained(folder / name)
+    for key, weight in weights_of(trainer.model).items():
+        torch.testing.assert_close(trained.get_parameter(key), weight, atol=1e-6, rtol=1e-5)

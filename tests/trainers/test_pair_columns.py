@@ -2,7 +2,7 @@ import pytest
 import torch
 from datasets import Dataset
 
-from pvg_hf.trainers.pair_columns import PairCollator, check_columns, column_names, with_row_index
+from pvg_hf.trainers.pair_columns import BATCH_KEYS, PairCollator, check_columns, column_names, with_row_index
 
 ROWS = [{"chosen_ids": [1, 2], "rejected_ids": [3]}, {"chosen_ids": [4], "rejected_ids": [5]}]
 
@@ -81,3 +81,15 @@ def test_equal_tokens_have_one_key():
 def test_keys_of_the_dataset_are_kept():
     batch = _collate([{"row_index": 0, "chosen_key": 2**63 - 1, "rejected_key": 0}])
     assert batch["keys"].tolist() == [[2**63 - 1, 0]]
+
+
+def test_labels_and_environments_become_tensors():
+    rows = [{**ROWS[0], "row_index": i, "chosen_label": 1, "rejected_label": i, "writer": "ab"[i]} for i in (0, 1)]
+    collator = PairCollator(lambda examples: {}, "writer", {"a": 4, "b": 2})
+    batch = collator(rows)
+    assert batch["told_labels"].tolist() == [[1.0, 0.0], [1.0, 1.0]]
+    assert batch["environments"].tolist() == [4, 2]
+    assert {"told_labels", "environments"} <= set(BATCH_KEYS)
+    assert (
+        not {"told_labels", "environments"} & PairCollator(lambda examples: {})([{**ROWS[0], "row_index": 0}]).keys()
+    )

@@ -4,7 +4,7 @@ import pytest
 import torch
 from prover_training import GROUP_SIZE, loss_lines, prover_trainer, read_completions
 
-from pvg_hf.rewards import goodhart
+from pvg_hf.rewards import correctness_gated_convincingness, goodhart, noise_corrected
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,33 @@ def test_further_reward_functions_are_added_with_their_weights(prover, tmp_path)
 def test_an_unknown_reward_is_refused(prover, tmp_path):
     with pytest.raises(ValueError, match=r"Unknown reward `scr`.* mean `src`"):
         prover_trainer(prover, tmp_path, settings={"reward": "scr"})
+
+
+def test_a_corrected_reward_is_that_of_the_rates(prover, tmp_path):
+    correction = {"reward_correction": "backward", "rho0": 0.1, "rho1": 0.2}
+    settings = {"reward": "cgc", "reward_options": {"floor": -3.0}, "max_steps": 1, "log_completions": True}
+    prover_trainer(prover, tmp_path, settings={**settings, **correction}).train()
+    table = read_completions(tmp_path)
+    expected = noise_corrected(correctness_gated_convincingness, 0.1, 0.2)(
+        torch.tensor(table["score"]),
+        torch.tensor(table["correct"]),
+        torch.tensor(table["role"] == "sneaky"),
+        group_size=GROUP_SIZE,
+        answered=torch.tensor(table["outcome"].isin(["VERIFIED", "PROOF_INVALID"])),
+        floor=-3.0,
+    )
+    assert table["cgc"].tolist() == pytest.approx(expected.tolist(), abs=1e-4)
+    assert table["outcome"].isin(["VERIFIED", "PROOF_INVALID"]).any()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"reward_correction": "backwards"}, r"`reward_correction` is `backwards`.* mean `backward`"),
+        ({"reward_correction": "backward", "rho0": 0.6, "rho1": 0.4}, "must be below 1"),
+        ({"rho1": 1.0}, "`rho1` is 1.0"),
+    ],
+)
+def test_wrong_corrections_are_refused(settings, message, prover, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        prover_trainer(prover, tmp_path, settings=settings)

@@ -4,6 +4,7 @@ import inspect
 
 import pytest
 from accelerate import Accelerator
+from accelerate.data_loader import DataLoaderShard
 from accelerate.utils import gather_object
 from peft import LoraConfig
 from transformers import LlamaForSequenceClassification, Trainer, TrainerState
@@ -19,6 +20,7 @@ from trl.trainer.reward_trainer import DataCollatorForPreference
         (RewardTrainer.compute_loss, ["self", "model", "inputs", "return_outputs", "num_items_in_batch"]),
         (RewardTrainer.evaluate, ["self", "eval_dataset", "ignore_keys", "metric_key_prefix"]),
         (RewardTrainer.log, ["self", "logs", "start_time"]),
+        (Trainer._get_train_sampler, ["self", "train_dataset"]),
         (
             Trainer.evaluation_loop,
             ["self", "dataloader", "description", "prediction_loss_only", "ignore_keys", "metric_key_prefix"],
@@ -77,6 +79,13 @@ def test_an_evaluated_model_is_marked_as_prepared():
     assert "model._is_accelerate_prepared = True" in source
     assert "self._models.append(model)" in source
     assert "self.model_wrapped = model" in inspect.getsource(Trainer._prepare_for_training)
+
+
+def test_a_sampler_is_told_its_epoch():
+    """See `pvg_hf.trainers.balanced_sampler`; whether it is told so on two processes too."""
+    source = inspect.getsource(DataLoaderShard.set_epoch)
+    assert "self.batch_sampler.sampler.set_epoch(epoch)" in source
+    assert "self.batch_sampler.batch_sampler.sampler.set_epoch(epoch)" in source
 
 
 def test_state_knows_its_moment():

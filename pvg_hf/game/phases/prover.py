@@ -7,6 +7,7 @@ from accelerate.utils import set_seed
 from peft import set_peft_model_state_dict
 from peft.utils import load_peft_weights
 
+from pvg_hf.game.assumed_rates import tell_prover_correction
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.cut_inputs import CutCallback
 from pvg_hf.game.folder import BEST_HELPFUL, read_json, read_json_lines, remove, staged, write_json, write_json_lines
@@ -53,15 +54,16 @@ class SubPhase:
 
 def run_prover(context: PhaseContext, output: Path) -> str:
     """Write the last checkpoint (for `roles: separate`, an adapter per role) and the best helpful one beside it."""
-    config = context.recipe.prover
+    config, correction = context.recipe.prover, tell_prover_correction(context)
     if config.num_trainings == 1:
-        return _train(context, SubPhase(config.trained_roles, output), _fixed_side(context, config.trained_roles))
+        fixed = _fixed_side(context, config.trained_roles)
+        return correction + _train(context, SubPhase(config.trained_roles, output), fixed)
     lines, fixed = [], {}
     for index, role in enumerate(config.trained_roles):
         first_step = index * config.max_steps
         lines.append(f"{role}: {_train_separately(context, SubPhase((role,), output / role, first_step), fixed)}")
         fixed = _final_heldout(context)
-    return "; ".join(lines)
+    return correction + "; ".join(lines)
 
 
 def _train_separately(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) -> str:

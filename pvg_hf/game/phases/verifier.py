@@ -1,12 +1,14 @@
 """Trains the round's verifier on a mixture of everything written so far."""
 
 from pathlib import Path
+from typing import Any
 
 from datasets import Dataset
 from peft import LoraConfig, PeftModel
 
 from pvg_hf.data.mixture import mixture_weights
 from pvg_hf.data.pairs import PairReport, build_pairs
+from pvg_hf.game.assumed_rates import verifier_rates
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.folder import remove, write_json
 from pvg_hf.game.heldout import read_heldout, score_heldout
@@ -27,13 +29,14 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
     source, revision = context.initial_model("verifier")
     tokenizer = load_tokenizer(source, revision)
     verifier_input = VerifierInput(config.template, tokenizer.eos_token, config.max_length)
-    pairs, report = _pairs(context, ("verifier",))
+    pairs, report = _training_pairs(context)
     heldout_pairs, heldout_report = _heldout_pairs(context)
     heldout = read_heldout(context, heldout_pairs)
+    assumed = verifier_rates(context)
     model = _initial_verifier(context, tokenizer.pad_token_id)
     trainer = NoisyRewardTrainer(
         model=model,
-        args=verifier_arguments(context, output / "checkpoints"),
+        args=verifier_arguments(context, output / "checkpoints", assumed.rates),
         train_dataset=tokenize_pairs(pairs, tokenizer, verifier_input),
         processing_class=tokenizer,
         peft_config=_new_adapter(context, model),
@@ -47,7 +50,7 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
         **heldout_report.as_metrics("heldout_pairs"),
         "pairs/over_max_length": trainer.num_filtered_pairs["train"],
     }
-    context.record(counts)
+    context.record({**counts, **assumed.figures})
     if context.processes.is_main_process:
         tokenizer.save_pretrained(output)
         verifier_input.save(output)
@@ -56,10 +59,15 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
         name_base(trainer.model, output, player="verifier", run=context.folder.root)
         (output / "training_args.bin").unlink(missing_ok=True)
     context.processes.wait_for_everyone()
-    return f"{report.num_pairs} pairs, " + score_heldout(context, output, heldout)
+    return f"{assumed.line}{report.num_pairs} pairs, " + score_heldout(context, output, heldout)
 
 
-def _pairs(context: PhaseContext, parts: tuple[str, ...]) -> tuple[Dataset, PairReport]:
+def _training_pairs(context: PhaseContext) -> tuple[Dataset, PairReport]:
+    data = context.recipe.data
+    return _pairs(context, ("verifier",), pairs=data.pairs, pair_share=data.pair_share)
+
+
+def _pairs(context: PhaseContext, parts: tuple[str, ...], **choice: Any) -> tuple[Dataset, PairReport]:
     data = context.recipe.data
     return build_pairs(
         context.folder.training_pools(context.round_index),
@@ -69,11 +77,12 @@ def _pairs(context: PhaseContext, parts: tuple[str, ...]) -> tuple[Dataset, Pair
         solutions_per_problem=data.solutions_per_problem,
         correct_source=data.correct_source,
         parts=parts,
+        **choice,
     )
 
 
 def _heldout_pairs(context: PhaseContext) -> tuple[Dataset, PairReport]:
-    """Made before the training, so that it is not in vain where there are none."""
+    """In the order of their labels; made before the training, so that it is not in vain where there are none."""
     try:
         return _pairs(context, ("verifier_heldout",))
     except ValueError as err:

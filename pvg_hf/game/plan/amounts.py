@@ -43,7 +43,9 @@ class Amounts:
     @property
     def max_pairs(self) -> int:
         """Pairs of the verifier if no problem lacks correct or incorrect solutions."""
-        return self.num_problems("verifier") * (self.recipe.data.solutions_per_problem // 2)
+        data, slots = self.recipe.data, self.recipe.data.solutions_per_problem
+        of_problem = data.pair_share * slots * (slots - 1) / 2 if data.pairs == "all" else slots // 2
+        return round(self.num_problems("verifier") * of_problem)
 
     @property
     def pairs_per_step(self) -> int:

@@ -15,6 +15,7 @@ from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.phases.bootstrap import imported_rows
 from pvg_hf.game.plan.generation_checks import check_generation
+from pvg_hf.game.plan.learning_checks import check_corrections, check_environments
 from pvg_hf.game.plan.player_checks import check_player, check_shared_base
 from pvg_hf.game.plan.refusals import refusals
 from pvg_hf.game.plan.sharding_checks import check_sharding
@@ -83,6 +84,7 @@ def _check_settings(recipe: Recipe, round_index: int, world: World | None) -> It
     yield from check_sharding(context)
     yield from refusals("`prover.reward`", partial(_try_reward, of_round))
     yield from refusals("`stopping.rule`", partial(StopRule, of_round.stopping, of_round.prover))
+    yield from check_corrections(of_round)
     yield from check_prover_trainer(context)
     yield from check_verifier_trainer(replace(context, phase=PhaseKey("verifier", round_index)))
 
@@ -146,7 +148,10 @@ def _check_sequence(recipe: Recipe, round_index: int) -> Iterator[str]:
     """What depends on the round's place in the game: its mixture of earlier rounds, and weights that it goes on from."""
     data = recipe.for_round(round_index).data
     weigh = partial(mixture_weights, data.mixture, round_index, window=data.window, custom=data.weights)
-    yield from refusals("`data.mixture`", weigh)
+    unweighable = refusals("`data.mixture`", weigh)
+    yield from unweighable or check_environments(
+        phase_context(recipe.for_round(round_index), PhaseKey("verifier", round_index), None)
+    )
     now = recipe.for_round(round_index).prover
     if now.init != "previous" or round_index == 0:
         return

@@ -29,13 +29,19 @@ _KEYS_OF_BOTH = {
 }
 _KEYS_OF_ONE = {
     "verifier": {
+        "crowded_environments": "verifier.invariance.crowded",
+        "environment_column": "verifier.invariance.environments",
+        "invariance": "verifier.invariance.method",
+        "invariance_warmup_steps": "verifier.invariance.warmup_steps",
+        "invariance_weight": "verifier.invariance.weight",
+        "irm_form": "verifier.invariance.irm_form",
         "noise_level": "noise.level",
         "noise_resample": "noise.resample",
         "noise_rho0": "noise.rho0",
         "noise_rho1": "noise.rho1",
         "per_device_train_batch_size": "verifier.pairs_per_step",
-        "rho0": "noise.rho0",
-        "rho1": "noise.rho1",
+        "rho0": "rates.rho0",
+        "rho1": "rates.rho1",
     },
     "prover": {
         "gradient_accumulation_steps": "prover.micro_batch_size",
@@ -43,6 +49,8 @@ _KEYS_OF_ONE = {
         "max_truncated_share": "watchdogs.max_truncated",
         "model_init_kwargs": "prover.revision",
         "per_device_train_batch_size": "prover.micro_batch_size",
+        "rho0": "rates.rho0",
+        "rho1": "rates.rho1",
         "use_transformers_continuous_batching": "prover.generation",
         "use_vllm": "prover.generation",
         "vllm_mode": "prover.generation",

@@ -7,6 +7,7 @@ from pvg_hf.roles import Role
 def test_amounts_of_a_shared_prover(amounts_of):
     amounts = amounts_of("mint.test_solutions_per_problem=2", "mint.solutions_per_problem=3")
     assert amounts.max_pairs == 20 * 2  # half of `data.solutions_per_problem` = 4
+    assert amounts_of("data.pairs=all", "data.pair_share=0.5").max_pairs == 20 * 3  # half of the six pairs of four
     assert amounts.num_prompts == 12 * 2  # both roles
     assert amounts.solutions_per_step == 16
     assert amounts.num_test_solutions == 3 * 2 * 2

@@ -1,0 +1,98 @@
+"""The rates of wrong labels that a player's correction assumes, and what the prover's correction comes to."""
+
+import logging
+from functools import partial
+from typing import NamedTuple
+
+from pvg_hf.config import Recipe
+from pvg_hf.data.candidates import read_candidates
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.noise.estimation import NoiseEstimate, rates_from_trusted
+from pvg_hf.rewards import CorrectionAudit, audit_noise_correction, load_reward
+from pvg_hf.seeding import derive_uniform
+
+logger = logging.getLogger(__name__)
+
+
+def stated_rates(recipe: Recipe, player: str) -> tuple[float, float]:
+    """
+    `(rho0, rho1)` as far as a recipe states them. Its noise flips what the verifier is told; the prover's solutions are
+    graded by the task itself.
+    """
+    if recipe.rates.source == "given":
+        return recipe.rates.rho0, recipe.rates.rho1
+    return (recipe.noise.rho0, recipe.noise.rho1) if player == "verifier" else (0.0, 0.0)
+
+
+class AssumedRates(NamedTuple):
+    """
+    Args:
+        rates (`tuple[float, float]`):
+            `(rho0, rho1)`.
+        figures (`dict[str, float]`):
+            For the metrics: an estimate with its intervals; empty where the recipe states the rates.
+        line (`str`):
+            A few words for the phase's line, likewise.
+    """
+
+    rates: tuple[float, float]
+    figures: dict[str, float]
+    line: str
+
+
+def verifier_rates(context: PhaseContext) -> AssumedRates:
+    """What the verifier's correction assumes; an estimate is told as an event."""
+    if context.recipe.rates.source != "trusted" or context.recipe.verifier.correction == "none":
+        return AssumedRates(stated_rates(context.recipe, "verifier"), {}, "")
+    estimate = _estimate(context)
+    named = {"rho0": estimate.rho0, "rho1": estimate.rho1}
+    figures = {f"{name}/{key}": value for name, rate in named.items() for key, value in rate._asdict().items()}
+    context.event("rates_estimated", source="trusted", **figures)
+    line = ", ".join(f"{name} {rate}" for name, rate in named.items())
+    logger.info("%s: estimated rates of wrong labels: %s", context.phase, line)
+    figures = {f"verifier/rates/{key}": value for key, value in figures.items()}
+    return AssumedRates(estimate.rates, figures, f"estimated {line}; ")
+
+
+def _estimate(context: PhaseContext) -> NoiseEstimate:
+    """From the solutions of the trusted problems, each text once, failed and unlabelled ones left out as in pairs."""
+    candidates = read_candidates(
+        context.folder.training_pools(context.round_index), parts=("verifier",), rounds=range(-1, context.round_index)
+    )
+    share = context.recipe.rates.trusted_share
+    trusted = [derive_uniform(context.recipe.seed, "trusted", name) < share for name in candidates.problem_ids]
+    rows = [row for row in candidates.rows if trusted[row["problem"]]]
+    try:
+        return rates_from_trusted([row["label"] for row in rows], [row["correct"] for row in rows])
+    except ValueError as err:
+        raise ValueError(
+            f"The rates of wrong labels cannot be estimated from {sum(trusted)} trusted problems: {err} Raise "
+            "`rates.trusted_share`, or state them (`rates.source: given`)."
+        ) from err
+
+
+def audit_prover_correction(recipe: Recipe) -> CorrectionAudit:
+    """What `prover.reward_correction` does to what the prover learns, see [`audit_noise_correction`]."""
+    prover = recipe.prover
+    return audit_noise_correction(
+        partial(load_reward(prover.reward), **prover.reward_options),
+        *stated_rates(recipe, "prover"),
+        group_size=prover.num_generations,
+        scale_rewards=prover.scale_rewards,
+    )
+
+
+def tell_prover_correction(context: PhaseContext) -> str:
+    """Tell the audit of the phase's reward as an event; a few words on it for the phase's line, none without correction."""
+    recipe = context.recipe
+    if recipe.prover.reward_correction == "none":
+        return ""
+    audit, (rho0, rho1) = audit_prover_correction(recipe), stated_rates(recipe, "prover")
+    figures = {"verdict": audit.verdict, "reason": audit.reason, "factor": audit.factor, "rho0": rho0, "rho1": rho1}
+    context.event("reward_correction", reward=recipe.prover.reward, **figures)
+    logger.info("%s: the reward's correction is %s. %s", context.phase, _shown(audit), audit.reason)
+    return f"reward correction: {_shown(audit)}; "
+
+
+def _shown(audit: CorrectionAudit) -> str:
+    return {"real": "real", "rescaling": "a mere rescaling", "nothing": "nothing"}[audit.verdict]

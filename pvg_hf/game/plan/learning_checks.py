@@ -1,0 +1,53 @@
+"""Whether a recipe's corrections and its invariance can be what they say, as far as the recipe tells."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from pvg_hf.config import Recipe
+from pvg_hf.data.mixture import mixture_weights
+from pvg_hf.data.pairs import check_pair_choice
+from pvg_hf.data.schema import BASE_ROUND
+from pvg_hf.game.assumed_rates import audit_prover_correction, stated_rates
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.plan.refusals import refusals
+from pvg_hf.roles import GAME_ROLES
+from pvg_hf.trainers.balanced_sampler import check_batch
+from pvg_hf.trainers.invariance import read_method
+
+
+def check_corrections(recipe: Recipe) -> Iterator[str]:
+    """The mistakes of `data.pairs`, `rates` and the players' corrections."""
+    data, noise = recipe.data, recipe.noise
+    yield from refusals("`data`", partial(check_pair_choice, data.pairs, data.pair_share, data.correct_source))
+    is_pool_clean = noise.level == "pair" or noise.resample != "fixed"
+    if recipe.rates.source == "trusted" and is_pool_clean:
+        yield (
+            f"`rates.source` is `trusted`, but with `noise.level: {noise.level}` and `noise.resample: {noise.resample}` the "
+            "pool's labels are clean and flipped in training only, where no estimate sees them: take `source: noise`."
+        )
+    is_noisy = any(stated_rates(recipe, "verifier")) or recipe.rates.source == "trusted"
+    if recipe.verifier.correction == "exact" and data.pairs != "all" and is_noisy and not is_pool_clean:
+        yield (
+            "`verifier.correction` is `exact`, which needs pairs that are chosen without regard to their noisy labels: set "
+            "`data.pairs` to `all`, or take `forward`."
+        )
+    if recipe.prover.reward_correction != "none":
+        yield from refusals("`prover.reward_correction`", partial(audit_prover_correction, recipe))
+
+
+def check_environments(context: PhaseContext) -> list[str]:
+    """The mistakes of `verifier.invariance` in a round, whose mixture tells the environments."""
+    method = context.recipe.verifier.invariance.method
+    if method == "none" or refusals(method, partial(read_method, method)):
+        return []  # an unknown one is refused with the trainer's arguments
+    return refusals("`verifier.invariance`", partial(_try_batch, context))
+
+
+def _try_batch(context: PhaseContext) -> None:
+    config, data = context.recipe.verifier.invariance, context.recipe.data
+    weights = mixture_weights(data.mixture, context.round_index, window=data.window, custom=data.weights)
+    roles = len(GAME_ROLES) if config.environments == "round_role" else 1
+    number = sum(1 if source == BASE_ROUND else roles for source, weight in weights.items() if weight > 0)
+    batch_size = context.recipe.verifier.pairs_per_step * context.processes.num_processes
+    is_balanced = read_method(config.method).is_balanced
+    check_batch(number, batch_size, is_balanced=is_balanced, crowded=config.crowded)
