@@ -32,7 +32,7 @@ def tokenize_pairs(pairs: Dataset, tokenizer, verifier_input: VerifierInput) -> 
 
     kept = ["source", "environment", "chosen_correct", "rejected_correct", "chosen_label", "rejected_label"]
     dropped = [column for column in pairs.column_names if column not in kept]
-    features = {name: pairs.features[name] for name in kept}
+    features = {name: feature for name, feature in pairs.features.items() if name in kept}
     for side in ("chosen", "rejected"):
         features |= {f"{side}_ids": List(Value("int32")), f"{side}_key": Value("int64")}
     return pairs.map(encode, batched=True, remove_columns=dropped, features=Features(features), keep_in_memory=True)
