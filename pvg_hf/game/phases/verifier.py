@@ -5,8 +5,8 @@ from pathlib import Path
 from datasets import Dataset
 from peft import LoraConfig, PeftModel
 
-from pvg_hf.data.mixture import mixture_weights
-from pvg_hf.data.pairs import PairReport, build_pairs
+from pvg_hf.data.pairs import PairReport
+from pvg_hf.data.rounds import round_pairs
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.folder import remove, write_json
 from pvg_hf.game.heldout import read_heldout, score_heldout
@@ -60,16 +60,8 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
 
 
 def _pairs(context: PhaseContext, parts: tuple[str, ...]) -> tuple[Dataset, PairReport]:
-    data = context.recipe.data
-    return build_pairs(
-        context.folder.training_pools(context.round_index),
-        seed=context.recipe.seed,
-        round_index=context.round_index,
-        weights=mixture_weights(data.mixture, context.round_index, window=data.window, custom=data.weights),
-        solutions_per_problem=data.solutions_per_problem,
-        correct_source=data.correct_source,
-        parts=parts,
-    )
+    files = context.folder.training_pools(context.round_index)
+    return round_pairs(context.recipe, files, context.round_index, parts)
 
 
 def _heldout_pairs(context: PhaseContext) -> tuple[Dataset, PairReport]:

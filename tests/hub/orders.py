@@ -1,0 +1,85 @@
+"""What the client's process does when it is told to; the arguments and results are plain values."""
+
+import io
+import logging
+import re
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pvg_hf import load_recipe, play, pull_round, push_round
+from pvg_hf.config.sections import HubConfig
+from pvg_hf.game.plan.hub_checks import check_hub
+from pvg_hf.hub.retry import RetryPolicy
+
+torch.set_num_threads(1)
+QUICK = RetryPolicy(num_attempts=3, first_wait=0.01, max_wait=0.02)
+
+
+@contextmanager
+def log_into(text: io.StringIO):
+    handler = logging.StreamHandler(text)
+    logging.getLogger().addHandler(handler)
+    logging.getLogger().setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+
+def push(folder: str, round_index: int, **hub: Any) -> str:
+    """Returns what was logged."""
+    said = io.StringIO()
+    with log_into(said):
+        push_round(folder, round_index, hub=HubConfig(**hub), retry=QUICK)
+    return said.getvalue()
+
+
+def pull(run: str, round_index: Any, output_dir: str, **options: Any) -> str:
+    return str(pull_round(run, round_index, output_dir=output_dir, retry=QUICK, **options))
+
+
+def play_recipe(recipe: dict[str, Any], **options: Any) -> str:
+    """Returns what was logged."""
+    said = io.StringIO()
+    with log_into(said):
+        play(load_recipe(recipe), **options)
+    return said.getvalue()
+
+
+def mistakes(recipe: dict[str, Any]) -> list[str]:
+    return list(check_hub(load_recipe(recipe)))
+
+
+def run_card(card: str, probe: str, **replacements: str) -> Any:
+    """Run the Python blocks of a card, and then look at a name that they leave."""
+    names: dict[str, Any] = {}
+    blocks = re.findall(r"^```python\n(.*?)^```$", card, re.DOTALL | re.MULTILINE)
+    assert blocks
+    for block in blocks:
+        for text, replacement in replacements.items():
+            block = block.replace(text, replacement)
+        exec(compile(block, "card", "exec"), names)
+    return eval(probe, names)
+
+
+def load_rows(repo: str, config: str, split: str, revision: str | None = None) -> list[dict[str, Any]]:
+    from datasets import load_dataset
+
+    return load_dataset(repo, config, split=split, revision=revision).to_list()
+
+
+def card_of(repo: str, revision: str) -> str:
+    from huggingface_hub import hf_hub_download
+
+    return Path(hf_hub_download(repo, "README.md", revision=revision)).read_text(encoding="utf-8")
+
+
+def model_index(repo: str, revision: str) -> list[tuple[str, float]]:
+    """Names and values of the results that the Hub reads from a model card."""
+    from huggingface_hub import ModelCard
+
+    results = ModelCard(card_of(repo, revision)).data.eval_results
+    return [(result.metric_name, result.metric_value) for result in results]
