@@ -42,8 +42,8 @@ _RECORDS_OF_ROUND = tuple(
     )
 )
 _PAIRS = re.compile(rf"pairs/{ROUND}/(train|heldout)\.parquet")
-# Written anew whenever a round is published: they may differ with the package's version and with what a recipe may change.
-_DERIVED = re.compile(r"README\.md|recipe\.yaml|run\.json|pairs/.*")
+# What may differ between two publications of one round: by the package's version, by what a recipe may change, by the clock.
+_DERIVED = re.compile(r"README\.md|recipe\.yaml|run\.json|pairs/.*|(.*/)?phase\.json")
 
 
 def is_record(path: str, round_index: int) -> bool:

@@ -1,8 +1,10 @@
 """Gets a published round back as a run's folder that can be played on."""
 
-import logging
 import os
+import re
 import shutil
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -12,14 +14,13 @@ from pvg_hf.config import Recipe
 from pvg_hf.data.schema import round_name
 from pvg_hf.hub.download import download
 from pvg_hf.hub.layout import RECIPE, place_of_player, place_of_record
-from pvg_hf.hub.names import PLAYERS, RunRepos
+from pvg_hf.hub.names import RunRepos
 from pvg_hf.hub.publication import read_recipe
 from pvg_hf.hub.repository import Repository
 from pvg_hf.hub.retry import RetryPolicy
 
-logger = logging.getLogger(__name__)
-
 STAGING = ".pull"  # in the run's folder, until everything is there
+TAG = re.compile(r"round-\d{3,}")
 UNRELATED = {STAGING, ".lock"}  # what may stand in a run's folder before there is a run
 
 
@@ -54,16 +55,17 @@ def pull_round(
         HubError: if the Hub cannot be reached or refuses.
         ValueError: if there is no such round, or a folder of the run's name is there already.
     """
-    retry = retry or RetryPolicy()
-    repos = RunRepos.parse(run)
+    source = _Source.find(run, round_index, retry or RetryPolicy())
     output = Path(output_dir)
-    staging = output / f".{repos.run}{STAGING}"
-    folder = fetch(repos, round_index, staging, with_earlier_players=with_earlier_players, retry=retry)
-    target = output / read_recipe(folder).name
+    workspace = output / f".{source.repos.run}{STAGING}"
+    staging = workspace / source.commit
+    recipe = source.fetch_records(staging)
+    target = output / recipe.name
     if target.exists():
         raise ValueError(f"{target} is there already. Move it away, or give another `output_dir`.")
-    os.replace(folder, target)
-    shutil.rmtree(staging)
+    source.fetch_players(recipe, staging, with_earlier=with_earlier_players)
+    os.replace(staging / "run", target)
+    shutil.rmtree(workspace)
     return target
 
 
@@ -90,58 +92,50 @@ def pull_into(root: Path, run: str, *, retry: RetryPolicy | None = None) -> int:
             f"{root} holds {', '.join(others)} but no {RECIPE}: it is no run that can be gone on with, and nothing is pulled "
             "over it. Delete it, or give the run another `output_dir`."
         )
-    folder = fetch(RunRepos.parse(run), "latest", root / STAGING, retry=retry or RetryPolicy())
-    last = max(int(path.name.removeprefix("round-")) for path in (folder / "evaluation").iterdir())
+    source = _Source.find(run, "latest", retry or RetryPolicy())
+    staging = root / STAGING / source.commit
+    source.fetch_players(source.fetch_records(staging), staging)
     # The recipe comes last: without it there is no run.
-    for path in sorted(folder.iterdir(), key=lambda path: path.name == RECIPE):
+    for path in sorted((staging / "run").iterdir(), key=lambda path: path.name == RECIPE):
         os.replace(path, root / path.name)
     shutil.rmtree(root / STAGING)
-    return last
+    return source.round_index
 
 
-def fetch(
-    repos: RunRepos,
-    round_index: int | Literal["latest"],
-    staging: Path,
-    *,
-    with_earlier_players: bool = False,
-    retry: RetryPolicy,
-) -> Path:
-    """
-    Download a round into a folder within `staging`, which keeps what has come where that fails; returns the folder.
+@dataclass(frozen=True)
+class _Source:
+    """A published round, and how it is fetched into the folder `run` of another, which keeps what has come if that fails."""
 
-    Raises:
-        HubError, ValueError: as of [`pull_round`].
-    """
-    api = HfApi(library_name="pvg_hf")
-    last = _find_round(repos, round_index, api, retry)
-    folder = staging / "run"
-    solutions = Repository(api, repos.solutions, "dataset", retry)
-    download(solutions, round_name(last), folder, lambda path: place_of_record(path, last), staging / "solutions")
-    recipe = read_recipe(folder)
-    for player in PLAYERS:
-        repository = Repository(api, repos.player(player), "model", retry)
-        for k in range(last + 1) if with_earlier_players else (last,):
+    repos: RunRepos
+    round_index: int
+    commit: str  # of the solutions: what has come of another one is not mixed in
+    api: HfApi
+    retry: RetryPolicy
 
-            def place(path: str, player: str = player, k: int = k) -> str | None:
-                return place_of_player(player, path, k, has_own_base=_has_own_base(recipe, player))
+    @classmethod
+    def find(cls, run: str, round_index: int | Literal["latest"], retry: RetryPolicy) -> "_Source":
+        repos, api = RunRepos.parse(run), HfApi(library_name="pvg_hf")
+        tags = Repository(api, repos.solutions, "dataset", retry).tags()
+        rounds = sorted(int(name.removeprefix("round-")) for name in tags if TAG.fullmatch(name))
+        if not rounds:
+            raise ValueError(f"No round of {repos} is published yet: {repos.solutions} has no tag `round-000`.")
+        if round_index != "latest" and round_index not in rounds:
+            raise ValueError(f"Round {round_index} of {repos} is not published; there are {rounds}.")
+        found = rounds[-1] if round_index == "latest" else round_index
+        return cls(repos, found, tags[round_name(found)], api, retry)
 
-            download(repository, round_name(k), folder, place, staging / player)
-    return folder
+    def fetch_records(self, staging: Path) -> Recipe:
+        """Solutions, figures and records of all rounds so far; returns the recipe."""
+        repository = Repository(self.api, self.repos.solutions, "dataset", self.retry)
+        place = partial(place_of_record, round_index=self.round_index)
+        download(repository, round_name(self.round_index), staging / "run", place, staging / "solutions")
+        return read_recipe(staging / "run")
 
-
-def _find_round(repos: RunRepos, round_index: int | Literal["latest"], api: HfApi, retry: RetryPolicy) -> int:
-    tags = Repository(api, repos.solutions, "dataset", retry).tags()
-    rounds = sorted(int(name.removeprefix("round-")) for name in tags if name.startswith("round-"))
-    if not rounds:
-        raise ValueError(f"No round of {repos} is published yet: {repos.solutions} has no tag `round-000`.")
-    if round_index == "latest":
-        return rounds[-1]
-    if round_index not in rounds:
-        raise ValueError(f"Round {round_index} of {repos} is not published; there are {rounds}.")
-    return round_index
-
-
-def _has_own_base(recipe: Recipe, player: str) -> bool:
-    config = {"prover": recipe.prover, "verifier": recipe.verifier}[player]
-    return bool(config.scratch or config.warmup)
+    def fetch_players(self, recipe: Recipe, staging: Path, *, with_earlier: bool = False) -> None:
+        """The players of the round, or of all rounds so far."""
+        for player, config in (("prover", recipe.prover), ("verifier", recipe.verifier)):
+            repository = Repository(self.api, self.repos.player(player), "model", self.retry)
+            has_own_base = bool(config.scratch or config.warmup)
+            for k in range(0 if with_earlier else self.round_index, self.round_index + 1):
+                place = partial(place_of_player, player, round_index=k, has_own_base=has_own_base)
+                download(repository, round_name(k), staging / "run", place, staging / player)

@@ -3,7 +3,9 @@
 import io
 import logging
 import re
-from contextlib import contextmanager
+import runpy
+import sys
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -83,3 +85,18 @@ def model_index(repo: str, revision: str) -> list[tuple[str, float]]:
 
     results = ModelCard(card_of(repo, revision)).data.eval_results
     return [(result.metric_name, result.metric_value) for result in results]
+
+
+def run_script(script: str, *arguments: str) -> tuple[int, str, str]:
+    """Returns the exit status and what the script wrote on both outputs."""
+    out, err = io.StringIO(), io.StringIO()
+    before = sys.argv
+    sys.argv = [script, *arguments]
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            runpy.run_path(script, run_name="__main__")
+    except SystemExit as end:
+        return end.code, out.getvalue(), err.getvalue()
+    finally:
+        sys.argv = before
+    raise AssertionError(f"{script} ended without an exit status")
