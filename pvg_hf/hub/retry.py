@@ -95,14 +95,15 @@ _ADVICE = {
 }
 
 
-# The last of them says only that something else went wrong, if it does not come of one of the others.
-_OF_THE_HUB = (HTTPError, DamagedDownload, OfflineModeIsEnabled, LocalEntryNotFoundError)
+# What tells most comes first: the client's errors have those of its HTTP library as their causes, or wrap them.
+_OF_THE_HUB = (HfHubHTTPError, HTTPError, DamagedDownload, OfflineModeIsEnabled, LocalEntryNotFoundError)
 
 
 def _hub_error(err: BaseException) -> BaseException | None:
-    """The error of the Hub or the network that `err` is or comes of; the client wraps some."""
-    found = [cause for cause in _causes(err) if isinstance(cause, _OF_THE_HUB) or _is_short(cause)]
-    return found[-1] if found else None
+    """The error of the Hub or the network that `err` is or comes of."""
+    causes = list(_causes(err))
+    found = [cause for kind in _OF_THE_HUB for cause in causes if isinstance(cause, kind)]
+    return next(iter([*found, *filter(_is_short, causes)]), None)
 
 
 def _causes(err: BaseException | None) -> Iterator[BaseException]:
