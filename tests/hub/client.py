@@ -24,6 +24,7 @@ class ClientError(Exception):
         super().__init__(message)
         self.kinds = kinds
         self.trace = trace
+        self.add_note(trace)
 
 
 class Client:
@@ -47,6 +48,7 @@ class Client:
             "HF_TOKEN": TOKEN,
             "HF_HOME": str(self.home),
             "HF_HUB_DISABLE_XET": "1",
+            "HF_HUB_DISABLE_PROGRESS_BARS": "1",
             "HF_HUB_OFFLINE": "0",
             "OMP_NUM_THREADS": "1",
         }

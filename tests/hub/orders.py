@@ -13,7 +13,9 @@ import torch
 
 from pvg_hf import load_recipe, play, pull_round, push_round
 from pvg_hf.config.sections import HubConfig
+from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.plan.hub_checks import check_hub
+from pvg_hf.game.publishing import publish_rounds
 from pvg_hf.hub.retry import RetryPolicy
 
 torch.set_num_threads(1)
@@ -49,6 +51,12 @@ def play_recipe(recipe: dict[str, Any], **options: Any) -> str:
     with log_into(said):
         play(load_recipe(recipe), **options)
     return said.getvalue()
+
+
+def publish(recipe: dict[str, Any]) -> None:
+    """What a game does after each evaluation."""
+    recipe = load_recipe(recipe)
+    publish_rounds(recipe, RunFolder(Path(recipe.output_dir) / recipe.name))
 
 
 def mistakes(recipe: dict[str, Any]) -> list[str]:

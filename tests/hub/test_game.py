@@ -11,11 +11,14 @@ from pvg_hf import load_recipe
 from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.resume import check_recipe_of
 
+TAGS = {"round-000", "round-001"}
+
 
 @pytest.fixture
-def before_the_end(tmp_path, reference):
-    """The reference run with the evaluation of its last round still to be played."""
-    return copy_until(reference, tmp_path, "round-001/evaluate")
+def finished(tmp_path, reference) -> RunFolder:
+    """A copy of the reference run."""
+    shutil.copytree(reference.root, tmp_path / "game")
+    return RunFolder(tmp_path / "game")
 
 
 @pytest.fixture
@@ -27,42 +30,64 @@ def _alerts(folder: RunFolder) -> list[dict]:
     return [event for event in folder.read_events()[0] if event["event"] == "alert" and event["kind"] == "hub"]
 
 
-def test_every_evaluated_round_is_published_and_noted(hub, client, before_the_end, recipe, reference):
+def test_every_evaluated_round_is_published_and_noted(hub, client, recipe, reference, tmp_path):
     """Also one that was evaluated before `hub.push` was set, which may change in a run that was begun."""
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
     client("play_recipe", recipe())
     for name in ("game-prover", "game-verifier", "game-solutions"):
-        assert hub.repo(name).tags.keys() == {"round-000", "round-001"}
-    noted = [event for event in before_the_end.read_events()[0] if event["event"] == "published"]
+        assert hub.repo(name).tags.keys() == TAGS
+    noted = [event for event in folder.read_events()[0] if event["event"] == "published"]
     assert [(event["round"], event["run"]) for event in noted] == [(0, f"{OWNER}/game"), (1, f"{OWNER}/game")]
-    assert differing(before_the_end, reference) == []
+    assert differing(folder, reference) == []
+    hub.requests.clear()
+    client("publish", recipe())
+    assert hub.requests == []  # both are noted
 
 
-def test_a_hub_that_fails_is_an_alert_and_the_game_ends_as_ever(hub, client, before_the_end, recipe, reference):
+def test_a_hub_that_fails_is_an_alert_and_the_game_ends_as_ever(hub, client, recipe, reference, tmp_path):
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
     hub.tokens = {"another"}
     said = client("play_recipe", recipe())
-    assert differing(before_the_end, reference) == []
-    (alert,) = _alerts(before_the_end)
+    assert differing(folder, reference) == []
+    (alert,) = _alerts(folder)
     assert alert["round"] == 0
     assert "401" in alert["message"]
-    assert f"python scripts/push_run.py {before_the_end.root}" in alert["message"]
+    assert f"python scripts/push_run.py {folder.root}" in alert["message"]
     assert "could not be published" in said
     assert hub.repos == {}
 
 
-def test_a_refused_round_is_an_alert_too(hub, client, before_the_end, recipe, reference, tmp_path):
+def test_what_failed_is_made_up_for_next_time(hub, client, finished, recipe):
+    hub.faults.append(Fault("POST .*/commit/", 403))
+    client("publish", recipe())
+    client("publish", recipe())
+    assert hub.repo("game-solutions").tags.keys() == TAGS
+    (alert,) = _alerts(finished)
+    assert "403" in alert["message"]
+
+
+def test_a_refused_round_is_an_alert_too(hub, client, finished, recipe, tmp_path):
     other = tmp_path / "other"
-    shutil.copytree(reference.root, other)
+    shutil.copytree(finished.root, other)
     shutil.copy(other / "pool/round-000/helpful.parquet", other / "pool/round-000/sneaky.parquet")
     client("push", str(other), 0)
-    client("play_recipe", recipe())
-    (alert,) = _alerts(before_the_end)
+    client("publish", recipe())
+    (alert,) = _alerts(finished)
     assert "other content of pool/round-000/sneaky.parquet" in alert["message"]
     assert hub.repo("game-solutions").tags.keys() == {"round-000"}
 
 
+def test_rounds_whose_weights_were_deleted_are_passed_over(hub, client, finished, recipe):
+    (finished.prover(0) / "model.safetensors").unlink()
+    (finished.prover(0) / "best-helpful" / "model.safetensors").unlink()
+    client("publish", recipe())
+    assert hub.repo("game-solutions").tags.keys() == {"round-001"}
+    assert _alerts(finished) == []
+
+
 def test_a_game_goes_on_elsewhere_to_the_same_bytes(hub, client, make_recipe, reference, tmp_path):
     """Round 0 is published from one folder; round 1 is played in another that had nothing."""
-    client("push", str(branch_off_after_round_0(reference, tmp_path / "here").root), 0)
+    client("push", str(copy_until(reference, tmp_path / "here", "round-001/verifier").root), 0)
     elsewhere = make_recipe(tmp_path / "elsewhere", resume_from_hub=f"{OWNER}/game", hub__push=True)
     said = client("play_recipe", elsewhere)
     folder = RunFolder(tmp_path / "elsewhere" / "game")
@@ -70,21 +95,15 @@ def test_a_game_goes_on_elsewhere_to_the_same_bytes(hub, client, make_recipe, re
     missing = {path for path in bytes_of(reference) if "/round-000/" in path and path.endswith(".safetensors")}
     assert set(differing(folder, reference)) <= missing  # all of round 0's players came with it
     check_same_so_far(folder, reference)
-    assert hub.repo("game-prover").tags.keys() == {"round-000", "round-001"}
+    assert hub.repo("game-prover").tags.keys() == TAGS
     assert _alerts(folder) == []
     assert not (folder.root / ".pull").exists()
 
 
-def branch_off_after_round_0(reference, output_dir) -> RunFolder:
-    folder = copy_until(reference, output_dir, "round-001/verifier")
-    assert sorted(path.name for path in folder.root.glob("evaluation/*")) == ["round-000"]
-    return folder
-
-
-def test_a_run_that_is_there_is_not_pulled_again(hub, client, before_the_end, make_recipe, tmp_path, reference):
+def test_a_run_that_is_there_is_not_pulled_again(hub, client, finished, make_recipe, tmp_path, reference):
     client("play_recipe", make_recipe(tmp_path, resume_from_hub=f"{OWNER}/game"))
     assert hub.requests == []
-    assert differing(before_the_end, reference) == []
+    assert differing(finished, reference) == []
 
 
 def test_nothing_to_go_on_from_is_an_error_and_makes_no_run(hub, client, make_recipe, tmp_path):
@@ -133,13 +152,3 @@ def test_a_missing_token_and_an_offline_client_are_mistakes(make_recipe, tmp_pat
         (False, True),
     ]
     assert list(check_hub(load_recipe(make_recipe(tmp_path)))) == []
-
-
-def test_a_fault_that_passes_is_made_up_for_by_the_next_round(hub, client, before_the_end, recipe):
-    hub.faults.append(Fault("POST .*/commit/", 403))
-    client("play_recipe", recipe())
-    assert len(_alerts(before_the_end)) == 1
-    shutil.rmtree(before_the_end.evaluation(1))
-    client("play_recipe", recipe())
-    assert hub.repo("game-solutions").tags.keys() == {"round-000", "round-001"}
-    assert len(_alerts(before_the_end)) == 1
