@@ -6,7 +6,6 @@ first imported, so that the tests' own process cannot be told of another one.
 import importlib
 import multiprocessing
 import os
-import signal
 import sys
 import traceback
 from pathlib import Path
@@ -37,16 +36,12 @@ class Client:
     """
 
     def __init__(self, endpoint: str, home: Path):
-        self.endpoint = endpoint
         self.home = home
-        self._start()
-
-    def _start(self) -> None:
         here, there = multiprocessing.Pipe()
         settings = {
-            "HF_ENDPOINT": self.endpoint,
+            "HF_ENDPOINT": endpoint,
             "HF_TOKEN": TOKEN,
-            "HF_HOME": str(self.home),
+            "HF_HOME": str(home),
             "HF_HUB_DISABLE_XET": "1",
             "HF_HUB_DISABLE_PROGRESS_BARS": "1",
             "HF_HUB_OFFLINE": "0",
@@ -69,22 +64,12 @@ class Client:
 
         Raises:
             ClientError: if it raised something.
-            EOFError: if the process died; the next order gets a new one.
         """
         self.pipe.send((order, args, kwargs))
-        try:
-            outcome, value = self.pipe.recv()
-        except EOFError:
-            self.process.join()
-            self._start()
-            raise
+        outcome, value = self.pipe.recv()
         if outcome == "raised":
             raise ClientError(*value)
         return value
-
-    def kill(self) -> None:
-        """End the process at once, whatever it is doing."""
-        os.kill(self.process.pid, signal.SIGKILL)
 
     def close(self) -> None:
         self.pipe.close()

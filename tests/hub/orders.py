@@ -2,6 +2,7 @@
 
 import io
 import logging
+import os
 import re
 import runpy
 import sys
@@ -39,6 +40,16 @@ def push(folder: str, round_index: int, **hub: Any) -> str:
     with log_into(said):
         push_round(folder, round_index, hub=HubConfig(**hub), retry=QUICK)
     return said.getvalue()
+
+
+def push_in_child(folder: str, round_index: int, pid_file: str) -> int:
+    """Push in a process of its own; returns how it ended, the negative number of the signal that killed it."""
+    pid = os.fork()
+    if pid == 0:
+        Path(pid_file).write_text(str(os.getpid()))
+        push(folder, round_index)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def pull(run: str, round_index: Any, output_dir: str, **options: Any) -> str:

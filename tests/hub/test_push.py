@@ -1,6 +1,8 @@
 """What is published of a round, and that a publication which went wrong ends as one that went well."""
 
+import os
 import shutil
+import signal
 from dataclasses import replace
 
 import pytest
@@ -145,10 +147,11 @@ def test_a_run_that_stopped_between_upload_and_tag_goes_on(skip, hub, client, re
     assert hub.state() == published[0]
 
 
-def test_a_process_that_was_killed_before_its_tag_goes_on(hub, client, reference, published):
-    hub.faults.append(Fault("POST .*/tag/", 500, act=client.kill))
-    with pytest.raises(EOFError):
-        client("push", str(reference.root), 0)
+def test_a_process_that_was_killed_before_its_tag_goes_on(hub, client, reference, published, tmp_path):
+    pid = tmp_path / "pid"
+    hub.faults.append(Fault("POST .*/tag/", 500, act=lambda: os.kill(int(pid.read_text()), signal.SIGKILL)))
+    assert client("push_in_child", str(reference.root), 0, str(pid)) == -signal.SIGKILL
+    assert hub.repo("game-prover").tags == {}
     for k in range(2):
         client("push", str(reference.root), k)
     assert hub.state() == published[0]
