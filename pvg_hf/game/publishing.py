@@ -10,6 +10,7 @@ from accelerate.utils import broadcast_object_list
 
 from pvg_hf.config import Recipe
 from pvg_hf.game.folder import RunFolder
+from pvg_hf.game.upkeep import refresh_report
 from pvg_hf.hub.publication import publishable_rounds
 from pvg_hf.hub.pull import pull_into
 from pvg_hf.hub.push import push_round
@@ -46,6 +47,7 @@ def _tell_failure(folder: RunFolder, round_index: int, err: Exception) -> None:
     alert = {"phase": "publish", "round": round_index, "kind": "hub", "message": message}
     if not folder.has_event("alert", **alert):
         folder.log_event("alert", **alert)
+        refresh_report(folder)
 
 
 def begin_from_hub(recipe: Recipe, folder: RunFolder) -> None:

@@ -1,5 +1,6 @@
 """What a run's repositories are called."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -7,6 +8,7 @@ from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
 
 PLAYERS = ("prover", "verifier")
+TAG = re.compile(r"round-\d{3,}")  # of a published round
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Gets a published round back as a run's folder that can be played on."""
 
 import os
-import re
 import shutil
 from dataclasses import dataclass
 from functools import partial
@@ -14,13 +13,12 @@ from pvg_hf.config import Recipe
 from pvg_hf.data.schema import round_name
 from pvg_hf.hub.download import download
 from pvg_hf.hub.layout import RECIPE, place_of_player, place_of_record
-from pvg_hf.hub.names import RunRepos
+from pvg_hf.hub.names import TAG, RunRepos
 from pvg_hf.hub.publication import read_recipe
 from pvg_hf.hub.repository import Repository
 from pvg_hf.hub.retry import RetryPolicy
 
 STAGING = ".pull"  # in the run's folder, until everything is there
-TAG = re.compile(r"round-\d{3,}")
 UNRELATED = {STAGING, ".lock"}  # what may stand in a run's folder before there is a run
 
 

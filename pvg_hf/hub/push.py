@@ -9,7 +9,7 @@ from huggingface_hub import HfApi
 from pvg_hf.config import Recipe
 from pvg_hf.config.sections import HubConfig
 from pvg_hf.hub.layout import is_ours, is_result
-from pvg_hf.hub.names import PLAYERS, RunRepos
+from pvg_hf.hub.names import PLAYERS, TAG, RunRepos
 from pvg_hf.hub.publication import Publication, open_publication, read_recipe
 from pvg_hf.hub.repository import Repository, is_same
 from pvg_hf.hub.retry import RetryPolicy
@@ -53,10 +53,7 @@ def push_round(
     repositories = {kind: Repository(api, *place, retry) for kind, place in zip(KINDS, repos, strict=True)}
     for repository in repositories.values():
         repository.ensure(is_private=hub.private)
-    stale = _stale_tags(publication, repositories, overwrite=hub.overwrite)
-    for repository, names in stale:
-        for name in names:
-            repository.remove_tag(name)
+    _clear_the_way(publication, repositories, overwrite=hub.overwrite)
     _publish(publication, repositories)
     return repos
 
@@ -87,36 +84,45 @@ def _publish(publication: Publication, repositories: dict[str, Repository]) -> N
         logger.info("Published %s, %s", repositories[kind].repo_id, tag)
 
 
-def _stale_tags(
-    publication: Publication, repositories: dict[str, Repository], *, overwrite: bool
-) -> list[tuple[Repository, list[str]]]:
+def _clear_the_way(publication: Publication, repositories: dict[str, Repository], *, overwrite: bool) -> None:
     """
-    Tags that are in the way: that of the round where it holds other content, and then those of later rounds, which came
-    of that content.
+    Take away the tag of the round where it holds other content, and those of later rounds, which came of that content.
 
     Raises:
         ValueError: if there are any and they may not be overwritten.
     """
-    stale, told = [], []
-    for kind, repository in repositories.items():
-        tags = repository.tags()
-        others = _differing(publication, kind, repository) if publication.tag in tags else []
-        later = [name for name in tags if name.startswith("round-") and name > publication.tag]
-        if publication.tag in tags and not others:
-            continue
-        names = [*later, *([publication.tag] if others else [])]
-        if names:
-            stale.append((repository, names))
-            what = f"other content of {_some(others)}" if others else f"later rounds ({', '.join(later)}) without it"
-            told.append(f"- {repository.repo_id} has {what}")
-    if told and not overwrite:
+    tags = {kind: repository.tags() for kind, repository in repositories.items()}
+    later = {kind: [name for name in tags[kind] if _round_of(name) > publication.round_index] for kind in KINDS}
+    others = {
+        kind: _differing(publication, kind, repositories[kind]) for kind in KINDS if publication.tag in tags[kind]
+    }
+    told = [
+        f"- {repositories[kind].repo_id} has other content of {_some(paths)}"
+        for kind, paths in others.items()
+        if paths
+    ]
+    told += [
+        f"- {repositories[kind].repo_id} has later rounds without it: {', '.join(later[kind])}"
+        for kind in KINDS
+        if later[kind] and kind not in others
+    ]
+    if not told:
+        return
+    if not overwrite:
         raise ValueError(
             f"{publication.tag} of {publication.repos} cannot be published:\n"
             + "\n".join(told)
             + "\nGive the run another "
             "`hub.run_name`, or set `hub.overwrite: true` to replace the round and take back those after it."
         )
-    return stale
+    for kind in reversed(KINDS):  # without the tag of the solutions a round is not there
+        for name in [*later[kind], *([publication.tag] if others.get(kind) else [])]:
+            repositories[kind].remove_tag(name)
+
+
+def _round_of(tag: str) -> int:
+    """-1 for a tag that is no round's."""
+    return int(tag.removeprefix("round-")) if TAG.fullmatch(tag) else -1
 
 
 def _differing(publication: Publication, kind: str, repository: Repository) -> list[str]:

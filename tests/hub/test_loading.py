@@ -160,3 +160,9 @@ def test_adapters_load_on_the_base_that_is_published_beside(hub, client, adapter
 def test_a_round_loads_at_its_own_revision_only(cards, client):
     with pytest.raises(ClientError, match="round-007"):
         client("load_rows", f"{OWNER}/game-solutions", "round-000", "sneaky", revision="round-007")
+
+
+def test_examples_of_the_documentation_run(cards, client, repository, tmp_path):
+    page = (repository / "docs" / "hub.md").read_text(encoding="utf-8").replace("ana/quickstart", f"{OWNER}/game")
+    page = page.replace('pull_round("ana/game", 1)', f'pull_round("ana/game", 1, output_dir={str(tmp_path)!r})')
+    assert client("run_card", page, "(len(sneaky) > 0, str(folder))") == (True, str(tmp_path / "game"))

@@ -199,12 +199,21 @@ def test_overwriting_takes_back_the_rounds_after_it(hub, client, reference, othe
         client("push", str(reference.root), k)
     client("push", str(other_run), 0, overwrite=True)
     solutions = hub.repo("game-solutions")
-    assert solutions.tags.keys() == {"round-000"}
+    assert [hub.repo(name).tags.keys() for name in RUNS] == [{"round-000"}] * 3
     sneaky = (other_run / "pool/round-000/sneaky.parquet").read_bytes()
     assert solutions.files("round-000")["pool/round-000/sneaky.parquet"] == sneaky
     assert solutions.files("main") == solutions.files("round-000")
     client("push", str(other_run), 1)
     assert solutions.tags.keys() == {"round-000", "round-001"}
+
+
+def test_a_round_before_published_ones_is_refused(hub, client, reference):
+    """What is published of it would not be what those came of."""
+    client("push", str(reference.root), 1)
+    with pytest.raises(ClientError, match=r"- ana/game-prover has later rounds without it: round-001"):
+        client("push", str(reference.root), 0)
+    client("push", str(reference.root), 0, overwrite=True)
+    assert [hub.repo(name).tags.keys() for name in RUNS] == [{"round-000"}] * 3
 
 
 @pytest.mark.parametrize(
