@@ -73,7 +73,8 @@ class Client:
 
     def close(self) -> None:
         self.pipe.close()
-        self.process.join(timeout=20)
+        self.process.kill()
+        self.process.join()
 
 
 def serve(pipe, folders: list[str]) -> None:

@@ -1,6 +1,8 @@
 """A loopback Hub, a process with the real client, and a game of two rounds to publish."""
 
+import copy
 import importlib.util
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,3 +42,23 @@ def client(_served, tmp_path_factory) -> Iterator[Client]:
     client = Client(_served[1], tmp_path_factory.mktemp("home"))
     yield client
     client.close()
+
+
+@pytest.fixture(scope="session")
+def _both_rounds(_served, client, reference) -> tuple[LoopbackHub, str]:
+    """A Hub as it is once both rounds were published without trouble, and what was logged."""
+    hub = _served[0]
+    hub.reset()
+    said = [client("push", str(reference.root), k) for k in range(2)]
+    kept = LoopbackHub()
+    kept.repos, kept.large = copy.deepcopy(hub.repos), dict(hub.large)
+    return kept, "".join(said)
+
+
+@pytest.fixture
+def published(hub, client, _both_rounds) -> LoopbackHub:
+    """A Hub with both rounds."""
+    kept, _ = _both_rounds
+    hub.repos, hub.large = copy.deepcopy(kept.repos), dict(kept.large)
+    shutil.rmtree(client.home / "hub", ignore_errors=True)  # the client would take files from its cache
+    return hub

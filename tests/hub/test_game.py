@@ -30,20 +30,6 @@ def _alerts(folder: RunFolder) -> list[dict]:
     return [event for event in folder.read_events()[0] if event["event"] == "alert" and event["kind"] == "hub"]
 
 
-def test_every_evaluated_round_is_published_and_noted(hub, client, recipe, reference, tmp_path):
-    """Also one that was evaluated before `hub.push` was set, which may change in a run that was begun."""
-    folder = copy_until(reference, tmp_path, "round-001/evaluate")
-    client("play_recipe", recipe())
-    for name in ("game-prover", "game-verifier", "game-solutions"):
-        assert hub.repo(name).tags.keys() == TAGS
-    noted = [event for event in folder.read_events()[0] if event["event"] == "published"]
-    assert [(event["round"], event["run"]) for event in noted] == [(0, f"{OWNER}/game"), (1, f"{OWNER}/game")]
-    assert differing(folder, reference) == []
-    hub.requests.clear()
-    client("publish", recipe())
-    assert hub.requests == []  # both are noted
-
-
 def test_a_hub_that_fails_is_an_alert_and_the_game_ends_as_ever(hub, client, recipe, reference, tmp_path):
     folder = copy_until(reference, tmp_path, "round-001/evaluate")
     hub.tokens = {"another"}
@@ -56,6 +42,19 @@ def test_a_hub_that_fails_is_an_alert_and_the_game_ends_as_ever(hub, client, rec
     assert "could not be published" in said
     assert "could not be published" in folder.report.read_text()
     assert hub.repos == {}
+
+
+def test_every_evaluated_round_is_published_and_noted(hub, client, finished, recipe, reference):
+    """Also those that were evaluated before `hub.push` was set, which may change in a run that was begun."""
+    client("publish", recipe())
+    for name in ("game-prover", "game-verifier", "game-solutions"):
+        assert hub.repo(name).tags.keys() == TAGS
+    noted = [event for event in finished.read_events()[0] if event["event"] == "published"]
+    assert [(event["round"], event["run"]) for event in noted] == [(0, f"{OWNER}/game"), (1, f"{OWNER}/game")]
+    assert differing(finished, reference) == []
+    hub.requests.clear()
+    client("publish", recipe())
+    assert hub.requests == []
 
 
 def test_what_failed_is_made_up_for_next_time(hub, client, finished, recipe):

@@ -19,21 +19,11 @@ from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.scoring import VerifierScorer
 
 
-@pytest.fixture(scope="module")
-def _published(_served, client, reference):
-    hub = _served[0]
-    hub.reset()
-    for k in range(2):
-        client("push", str(reference.root), k)
-    return dict(hub.repos), dict(hub.large)
-
-
 @pytest.fixture
-def cards(hub, _published):
-    """The cards of round 1, by repository, with both rounds on the Hub."""
-    hub.repos, hub.large = dict(_published[0]), dict(_published[1])
+def cards(published):
+    """The cards of round 1, by repository."""
     names = ("game-prover", "game-verifier", "game-solutions")
-    return {name: hub.repo(name).files("round-001")["README.md"].decode() for name in names}
+    return {name: published.repo(name).files("round-001")["README.md"].decode() for name in names}
 
 
 def test_prover_card_loads_the_prover(cards, client, reference):

@@ -1,7 +1,6 @@
 """A published round becomes a run's folder again, byte for byte, whatever happens on the way."""
 
 import os
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,15 +14,6 @@ from pvg_hf.game.damage import find_damage
 from pvg_hf.game.folder import RunFolder
 
 RUN = f"{OWNER}/game"
-
-
-@pytest.fixture
-def published(hub, client, reference):
-    for k in range(2):
-        client("push", str(reference.root), k)
-    hub.requests.clear()
-    shutil.rmtree(client.home / "hub", ignore_errors=True)  # the client would take files from its cache
-    return hub
 
 
 def _differing(pulled: str, reference: RunFolder, *, without: str = "nothing") -> list[str]:

@@ -12,26 +12,23 @@ from loopback_hub import OWNER, TOKEN, Blob, Fault
 RUNS = ("game-prover", "game-verifier", "game-solutions")
 
 
-@pytest.fixture(scope="module")
-def published(_served, client, reference):
+@pytest.fixture
+def expected(_both_rounds):
     """What the Hub holds once both rounds were published without trouble."""
-    hub = _served[0]
-    hub.reset()
-    said = [client("push", str(reference.root), k) for k in range(2)]
-    return hub.state(), "".join(said)
+    return _both_rounds[0].state()
 
 
-def test_every_repository_has_both_rounds(published):
-    state, _ = published
+def test_every_repository_has_both_rounds(expected):
+    state = expected
     assert sorted(state) == sorted(f"{OWNER}/{name}" for name in RUNS)
     for revisions in state.values():
         assert sorted(revisions) == ["main", "round-000", "round-001"]
         assert revisions["main"] == revisions["round-001"]
 
 
-def test_players_lie_at_the_root_with_the_best_helpful_one_beside(published, reference):
-    prover = published[0][f"{OWNER}/game-prover"]["round-000"]
-    verifier = published[0][f"{OWNER}/game-verifier"]["round-000"]
+def test_players_lie_at_the_root_with_the_best_helpful_one_beside(expected, reference):
+    prover = expected[f"{OWNER}/game-prover"]["round-000"]
+    verifier = expected[f"{OWNER}/game-verifier"]["round-000"]
     for file in ("model.safetensors", "best-helpful/model.safetensors", "config.json", "tokenizer.json"):
         assert prover[file] == (reference.prover(0) / file).read_bytes()
     for file in ("model.safetensors", "tokenizer.json", "verifier_input.json", "calibration.json"):
@@ -39,9 +36,9 @@ def test_players_lie_at_the_root_with_the_best_helpful_one_beside(published, ref
     assert prover["recipe.yaml"] == reference.recipe.read_bytes()
 
 
-def test_pool_is_published_as_it_is(published, reference):
+def test_pool_is_published_as_it_is(expected, reference):
     for k, name in enumerate(["round-000", "round-001"]):
-        solutions = published[0][f"{OWNER}/game-solutions"][name]
+        solutions = expected[f"{OWNER}/game-solutions"][name]
         pool = {path: path.relative_to(reference.root).as_posix() for path in reference.root.glob("pool/*/*.parquet")}
         wanted = {place: path.read_bytes() for path, place in pool.items() if k == 1 or "round-001" not in place}
         assert {
@@ -51,8 +48,8 @@ def test_pool_is_published_as_it_is(published, reference):
         } == wanted
 
 
-def test_no_pickle_and_no_token_is_published(published):
-    state, said = published
+def test_no_pickle_and_no_token_is_published(_both_rounds):
+    state, said = _both_rounds[0].state(), _both_rounds[1]
     contents = {
         path: content
         for revisions in state.values()
@@ -65,7 +62,7 @@ def test_no_pickle_and_no_token_is_published(published):
     assert TOKEN not in said
 
 
-def test_files_of_unknown_names_stay_at_home(hub, client, reference, tmp_path, published):
+def test_files_of_unknown_names_stay_at_home(hub, client, reference, tmp_path, expected):
     folder = tmp_path / "game"
     shutil.copytree(reference.root, folder)
     for name in ("training_args.bin", "optimizer.pt", "modeling_evil.py", "notes.txt", ".env"):
@@ -73,7 +70,7 @@ def test_files_of_unknown_names_stay_at_home(hub, client, reference, tmp_path, p
         (folder / name).write_bytes(b"x")
     for k in range(2):
         client("push", str(folder), k)
-    assert hub.state() == published[0]
+    assert hub.state() == expected
 
 
 def test_everything_is_private_unless_the_recipe_says_otherwise(hub, client, reference):
@@ -90,10 +87,10 @@ def test_a_public_repository_is_refused_for_a_private_run(hub, client, reference
     assert hub.repo("game-prover").tags.keys() == {"round-000"}
 
 
-def test_publishing_again_sends_nothing(hub, client, reference, published):
+def test_publishing_again_sends_nothing(hub, client, reference, expected):
     for k in (0, 1, 0, 1):
         client("push", str(reference.root), k)
-    assert hub.state() == published[0]
+    assert hub.state() == expected
     assert sum("/commit/" in request for request in hub.requests) == 6
     assert sum("PUT" in request for request in hub.requests) == len(hub.large)
 
@@ -112,16 +109,16 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_passing_fault_changes_nothing(name, hub, client, reference, published):
+def test_a_passing_fault_changes_nothing(name, hub, client, reference, expected):
     fault = replace(FAULTS[name])
     hub.faults.append(fault)
     for k in range(2):
         client("push", str(reference.root), k)
     assert fault.count == 0
-    assert hub.state() == published[0]
+    assert hub.state() == expected
 
 
-def test_a_commit_of_somebody_else_is_kept(hub, client, reference, published):
+def test_a_commit_of_somebody_else_is_kept(hub, client, reference, expected):
     """It comes between the look at the repository and our commit, whose parent is then stale (412)."""
     client("push", str(reference.root), 0)
     repo = hub.repo("game-prover")
@@ -132,11 +129,11 @@ def test_a_commit_of_somebody_else_is_kept(hub, client, reference, published):
     hub.faults.append(Fault("POST .*game-prover/commit/", act=commit_notes))
     client("push", str(reference.root), 1)
     assert hub.faults[0].count == 0
-    assert repo.files("round-001") == {**published[0][f"{OWNER}/game-prover"]["round-001"], "NOTES.md": b"mine"}
+    assert repo.files("round-001") == {**expected[f"{OWNER}/game-prover"]["round-001"], "NOTES.md": b"mine"}
 
 
 @pytest.mark.parametrize("skip", range(3))
-def test_a_run_that_stopped_between_upload_and_tag_goes_on(skip, hub, client, reference, published):
+def test_a_run_that_stopped_between_upload_and_tag_goes_on(skip, hub, client, reference, expected):
     hub.faults.append(Fault("POST .*/tag/", 500, count=3, skip=skip))
     with pytest.raises(ClientError, match="is tagged round-000: the Hub answered 500") as caught:
         client("push", str(reference.root), 0)
@@ -144,17 +141,17 @@ def test_a_run_that_stopped_between_upload_and_tag_goes_on(skip, hub, client, re
     assert "round-000" not in hub.repo("game-solutions").tags  # which would say that all is there
     for k in range(2):
         client("push", str(reference.root), k)
-    assert hub.state() == published[0]
+    assert hub.state() == expected
 
 
-def test_a_process_that_was_killed_before_its_tag_goes_on(hub, client, reference, published, tmp_path):
+def test_a_process_that_was_killed_before_its_tag_goes_on(hub, client, reference, expected, tmp_path):
     pid = tmp_path / "pid"
     hub.faults.append(Fault("POST .*/tag/", 500, act=lambda: os.kill(int(pid.read_text()), signal.SIGKILL)))
     assert client("push_in_child", str(reference.root), 0, str(pid)) == -signal.SIGKILL
     assert hub.repo("game-prover").tags == {}
     for k in range(2):
         client("push", str(reference.root), k)
-    assert hub.state() == published[0]
+    assert hub.state() == expected
 
 
 def test_an_expired_token_is_named_and_not_tried_again(hub, client, reference):
@@ -183,7 +180,7 @@ def other_run(reference, tmp_path):
     return folder
 
 
-def test_a_round_with_other_content_is_refused(hub, client, reference, other_run, published):
+def test_a_round_with_other_content_is_refused(hub, client, reference, other_run, expected):
     for k in range(2):
         client("push", str(reference.root), k)
     with pytest.raises(ClientError) as caught:
@@ -191,7 +188,7 @@ def test_a_round_with_other_content_is_refused(hub, client, reference, other_run
     assert "game-solutions has other content of pool/round-000/sneaky.parquet" in str(caught.value)
     assert "hub.overwrite: true" in str(caught.value)
     assert "ValueError" in caught.value.kinds
-    assert hub.state() == published[0]
+    assert hub.state() == expected
 
 
 def test_overwriting_takes_back_the_rounds_after_it(hub, client, reference, other_run):
