@@ -45,7 +45,7 @@ def client(_served, tmp_path_factory) -> Iterator[Client]:
 
 
 @pytest.fixture(scope="session")
-def _both_rounds(_served, client, reference) -> tuple[LoopbackHub, str]:
+def both_rounds(_served, client, reference) -> tuple[LoopbackHub, str]:
     """A Hub as it is once both rounds were published without trouble, and what was logged."""
     hub = _served[0]
     hub.reset()
@@ -56,9 +56,9 @@ def _both_rounds(_served, client, reference) -> tuple[LoopbackHub, str]:
 
 
 @pytest.fixture
-def published(hub, client, _both_rounds) -> LoopbackHub:
+def published(hub, client, both_rounds) -> LoopbackHub:
     """A Hub with both rounds."""
-    kept, _ = _both_rounds
+    kept, _ = both_rounds
     hub.repos, hub.large = copy.deepcopy(kept.repos), dict(kept.large)
     shutil.rmtree(client.home / "hub", ignore_errors=True)  # the client would take files from its cache
     return hub

@@ -13,12 +13,12 @@ RUNS = ("game-prover", "game-verifier", "game-solutions")
 
 
 @pytest.fixture
-def expected(_both_rounds):
+def expected(both_rounds):
     """What the Hub holds once both rounds were published without trouble."""
-    return _both_rounds[0].state()
+    return both_rounds[0].state()
 
 
-def test_every_repository_has_both_rounds(expected):
+def test_every_repository_hasboth_rounds(expected):
     state = expected
     assert sorted(state) == sorted(f"{OWNER}/{name}" for name in RUNS)
     for revisions in state.values():
@@ -48,8 +48,8 @@ def test_pool_is_published_as_it_is(expected, reference):
         } == wanted
 
 
-def test_no_pickle_and_no_token_is_published(_both_rounds):
-    state, said = _both_rounds[0].state(), _both_rounds[1]
+def test_no_pickle_and_no_token_is_published(both_rounds):
+    state, said = both_rounds[0].state(), both_rounds[1]
     contents = {
         path: content
         for revisions in state.values()
