@@ -28,6 +28,6 @@ class HubConfig:
     license: str | None = Field(
         None,
         pattern=r"^[\w.-]+$",
-        description="Licence of the cards, by the Hub's name of it, e.g. `apache-2.0`. If left out, that of the built-in players "
-        "where both are such; otherwise the cards name none.",
+        description="Licence of the cards, by the Hub's name of it, e.g. `apache-2.0`. If left out, Apache-2.0 where players and task are "
+        "built in; otherwise the cards name none.",
     )
