@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pvg_hf.config import load_recipe
     from pvg_hf.game.play import play
+    from pvg_hf.hub.pull import pull_round
+    from pvg_hf.hub.push import push_round
     from pvg_hf.scoring import VerifierScorer
     from pvg_hf.tasks import load_task
     from pvg_hf.trainers.noisy_reward import NoisyRewardTrainer
@@ -23,6 +25,8 @@ _MODULES = {
     "load_recipe": "pvg_hf.config",
     "load_task": "pvg_hf.tasks",
     "play": "pvg_hf.game.play",
+    "pull_round": "pvg_hf.hub.pull",
+    "push_round": "pvg_hf.hub.push",
 }
 
 __all__ = [
@@ -34,6 +38,8 @@ __all__ = [
     "load_recipe",
     "load_task",
     "play",
+    "pull_round",
+    "push_round",
 ]
 
 

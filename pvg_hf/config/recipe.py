@@ -22,6 +22,10 @@ class Recipe:
     device: str = Field(
         "auto", pattern=r"^(auto|cpu|cuda)$", description="`cpu`, `cuda`, or `auto`: a GPU where there is one."
     )
+    resume_from_hub: str | None = Field(
+        None,
+        description="`NAMESPACE/RUN`: where the run's folder is not there yet, begin with the last round that was published.",
+    )
     task: s.TaskConfig = Field(default_factory=s.TaskConfig)
     split: s.SplitConfig = Field(default_factory=s.SplitConfig)
     bootstrap: s.BootstrapConfig = Field(default_factory=s.BootstrapConfig)
@@ -35,6 +39,7 @@ class Recipe:
     mint: s.MintConfig = Field(default_factory=s.MintConfig)
     evaluation: s.EvaluationConfig = Field(default_factory=s.EvaluationConfig)
     logging: s.LoggingConfig = Field(default_factory=s.LoggingConfig)
+    hub: s.HubConfig = Field(default_factory=s.HubConfig)
     rounds: dict[Annotated[int, Field(ge=0)], dict[str, Any]] = Field(
         default_factory=dict,
         description="Sections to override in single rounds, by round index from 0, e.g. `{1: {prover: {beta: 0.1}}}`.",

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_serializer, model_validator
 
 from pvg_hf.config.fields import Count, FlipRate, NonNegative, ProperShare, Share, section
+from pvg_hf.config.hub import HubConfig
 from pvg_hf.config.learning import InvarianceConfig, RatesConfig
 from pvg_hf.config.players import LoraConfig, PlayerConfig, ProverConfig, ScratchConfig, VerifierConfig, WarmupConfig
 from pvg_hf.roles import Role
@@ -17,6 +18,7 @@ __all__ = [
     "BootstrapConfig",
     "DataConfig",
     "EvaluationConfig",
+    "HubConfig",
     "InvarianceConfig",
     "LoggingConfig",
     "LoraConfig",

@@ -129,6 +129,14 @@ def build_pairs(
     return spool_dataset(_pair_batches(pool_paths, candidates, matches.reordered(order), schema), schema), report
 
 
+def with_labels(pairs: Dataset) -> Dataset:
+    """Pairs with the labels of both sides, also where these go without saying."""
+    for name, label in (("chosen_label", 1), ("rejected_label", 0)):
+        if name not in pairs.column_names:
+            pairs = pairs.add_column(name, [label] * len(pairs), feature=LABELLED_PAIR_FEATURES[name])
+    return pairs
+
+
 def _pair_batches(
     pool_paths: PathLike | Sequence[PathLike], candidates: Candidates, matches: Matches, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:

@@ -15,9 +15,9 @@ import yaml
 from safetensors import SafetensorError, safe_open
 
 from pvg_hf.config import Recipe, RecipeError, load_recipe
+from pvg_hf.data.rounds import training_files
 from pvg_hf.data.schema import round_name
 from pvg_hf.models.sources import is_adapter
-from pvg_hf.roles import GAME_ROLES, Role
 
 logger = logging.getLogger(__name__)
 
@@ -121,8 +121,7 @@ class RunFolder:
         Raises:
             ValueError: if one of them is missing.
         """
-        files = [self.pool(-1) / f"{Role.BASE}.parquet"]
-        files += [self.pool(k) / f"{role}.parquet" for k in range(round_index) for role in GAME_ROLES]
+        files = training_files(self.root / "pool", round_index)
         missing = [file for file in files if not file.exists()]
         if missing:
             raise ValueError(f"{missing[0]} is missing. {replay_advice(missing[0].parent)}")

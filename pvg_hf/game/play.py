@@ -4,6 +4,7 @@ import gc
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -27,6 +28,7 @@ from pvg_hf.game.phases.prover import run_prover
 from pvg_hf.game.phases.verifier import run_verifier
 from pvg_hf.game.phases.warmup import run_warmup
 from pvg_hf.game.plan import refuse_mistakes
+from pvg_hf.game.publishing import begin_from_hub, on_main_process, publish_rounds
 from pvg_hf.game.schedule import PhaseKey, game_steps, schedule, unfinished
 from pvg_hf.game.tracking import GameTracker, open_tracker
 from pvg_hf.game.units import show_seconds
@@ -80,6 +82,7 @@ def play(
     world = World.load(recipe)
     refuse_mistakes(recipe, world)
     with naming_full_disk(folder.root), locked(folder.root, is_main=processes.is_main_process):
+        on_main_process(processes, partial(begin_from_hub, recipe, folder))
         if processes.is_main_process:
             open_run(recipe, folder, processes)
         processes.wait_for_everyone()
@@ -159,6 +162,8 @@ def _play_phase(
         if key.name == "evaluate":
             refresh_report(folder)
     logger.info("%s: %s (%s)", key, record.summary, show_seconds(record.seconds))
+    if key.name == "evaluate" and recipe.hub.push:
+        on_main_process(context.processes, partial(publish_rounds, recipe, folder))
     for callback in callbacks:
         callback.on_phase_end(context)
     gc.collect()  # one phase's models are gone before the next loads its own

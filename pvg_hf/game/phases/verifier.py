@@ -1,13 +1,12 @@
 """Trains the round's verifier on a mixture of everything written so far."""
 
 from pathlib import Path
-from typing import Any
 
 from datasets import Dataset
 from peft import LoraConfig, PeftModel
 
-from pvg_hf.data.mixture import mixture_weights
-from pvg_hf.data.pairs import PairReport, build_pairs
+from pvg_hf.data.pairs import PairReport
+from pvg_hf.data.rounds import round_pairs
 from pvg_hf.game.assumed_rates import verifier_rates
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.folder import remove, write_json
@@ -29,7 +28,7 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
     source, revision = context.initial_model("verifier")
     tokenizer = load_tokenizer(source, revision)
     verifier_input = VerifierInput(config.template, tokenizer.eos_token, config.max_length)
-    pairs, report = _training_pairs(context)
+    pairs, report = _pairs(context, "verifier")
     heldout_pairs, heldout_report = _heldout_pairs(context)
     heldout = read_heldout(context, heldout_pairs)
     assumed = verifier_rates(context)
@@ -62,29 +61,15 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
     return f"{assumed.line}{report.num_pairs} pairs, " + score_heldout(context, output, heldout)
 
 
-def _training_pairs(context: PhaseContext) -> tuple[Dataset, PairReport]:
-    data = context.recipe.data
-    return _pairs(context, ("verifier",), pairs=data.pairs, pair_share=data.pair_share)
-
-
-def _pairs(context: PhaseContext, parts: tuple[str, ...], **choice: Any) -> tuple[Dataset, PairReport]:
-    data = context.recipe.data
-    return build_pairs(
-        context.folder.training_pools(context.round_index),
-        seed=context.recipe.seed,
-        round_index=context.round_index,
-        weights=mixture_weights(data.mixture, context.round_index, window=data.window, custom=data.weights),
-        solutions_per_problem=data.solutions_per_problem,
-        correct_source=data.correct_source,
-        parts=parts,
-        **choice,
-    )
+def _pairs(context: PhaseContext, part: str) -> tuple[Dataset, PairReport]:
+    files = context.folder.training_pools(context.round_index)
+    return round_pairs(context.recipe, files, context.round_index, part)
 
 
 def _heldout_pairs(context: PhaseContext) -> tuple[Dataset, PairReport]:
     """In the order of their labels; made before the training, so that it is not in vain where there are none."""
     try:
-        return _pairs(context, ("verifier_heldout",))
+        return _pairs(context, "verifier_heldout")
     except ValueError as err:
         raise ValueError(
             f"There is nothing to judge the verifier by on D_V's held-out part: {err} Use more problems, or raise "

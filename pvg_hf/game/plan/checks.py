@@ -15,6 +15,7 @@ from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.phases.bootstrap import imported_rows
 from pvg_hf.game.plan.generation_checks import check_generation
+from pvg_hf.game.plan.hub_checks import check_hub
 from pvg_hf.game.plan.learning_checks import check_corrections, check_environments
 from pvg_hf.game.plan.player_checks import check_player, check_shared_base
 from pvg_hf.game.plan.refusals import refusals
@@ -27,7 +28,19 @@ from pvg_hf.game.world import World
 from pvg_hf.rewards import load_reward
 
 # What is settled before the first round, so that a single round cannot change it.
-WHOLE_GAME = ("name", "seed", "num_rounds", "output_dir", "device", "task", "split", "bootstrap", "rounds")
+WHOLE_GAME = (
+    "name",
+    "seed",
+    "num_rounds",
+    "output_dir",
+    "device",
+    "resume_from_hub",
+    "task",
+    "split",
+    "bootstrap",
+    "hub",
+    "rounds",
+)
 WHOLE_GAME_OF_PLAYERS = ("scratch", "warmup")
 
 
@@ -60,7 +73,8 @@ def check_recipe(recipe: Recipe, world: World | None) -> list[str]:
     Returns:
         `list[str]`: the mistakes, all of them; empty where none was found.
     """
-    mistakes = [*_check_machine(recipe), *_check_trackers(recipe), *_check_overrides(recipe)]
+    mistakes = [*_check_machine(recipe), *_check_trackers(recipe), *check_hub(recipe)]
+    mistakes += _check_overrides(recipe)
     mistakes += _check_import(recipe, world) if world is not None else []
     known: set[str] = set()
     for round_index in range(recipe.num_rounds):

@@ -1,0 +1,1 @@
+"""Rounds on the Hub: publishing them, and getting them back."""

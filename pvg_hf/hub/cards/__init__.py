@@ -1,0 +1,1 @@
+"""Model and dataset cards of a published round."""

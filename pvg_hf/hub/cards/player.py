@@ -1,0 +1,55 @@
+"""The model card of a round's prover or verifier."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from huggingface_hub import ModelCard, ModelCardData
+
+from pvg_hf.hub.cards.facts import describe_base, eval_results, hub_base, license_of, rounds_table
+
+if TYPE_CHECKING:
+    from pvg_hf.hub.publication import Publication
+
+PIPELINES = {"prover": "text-generation", "verifier": "text-classification"}
+
+
+def player_card(publication: "Publication", player: str, *, has_base: bool) -> str:
+    """
+    Args:
+        publication ([`Publication`]):
+            The round.
+        player (`str`):
+            `prover` or `verifier`.
+        has_base (`bool`):
+            Whether the weights that it starts from are published beside it.
+    """
+    recipe, repos = publication.recipe.for_round(publication.round_index), publication.repos
+    config, figures = publication.player(player), publication.figures()
+    data = ModelCardData(
+        model_name=f"{repos.run}-{player}",
+        license=license_of(recipe, publication.license),
+        library_name="peft" if config.lora else "transformers",
+        base_model=hub_base(config),
+        datasets=[repos.solutions],
+        pipeline_tag=PIPELINES[player],
+        tags=["pvg_hf", "prover-verifier-game", player],
+        eval_results=eval_results(figures, player, task=recipe.task.name, dataset=repos.solutions),
+    )
+    card = ModelCard.from_template(
+        data,
+        template_path=str(Path(__file__).with_name(f"{player}.md.jinja")),
+        repos=repos,
+        repo=repos.player(player),
+        tag=publication.tag,
+        recipe=recipe,
+        config=config,
+        base=describe_base(config),
+        base_id=hub_base(config),
+        has_base=has_base,
+        license=license_of(recipe, publication.license),
+        roles=[role.value for role in recipe.prover.trained_roles],
+        is_separate=recipe.prover.roles == "separate",
+        has_best_helpful=any("best-helpful/" in path for path in publication.results(player)),
+        table=rounds_table(figures, player),
+    )
+    return str(card)

@@ -1,0 +1,121 @@
+"""
+Which files of a run's folder lie where on the Hub. What no pattern here names is neither published nor pulled: optimiser
+states, `training_args.bin` and whatever else may hold a pickle or a program.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from pvg_hf.data.schema import round_name
+from pvg_hf.hub.names import PLAYERS
+
+ROUND = r"(?P<round>round-\d{3,})"
+SIDE = "(helpful|sneaky)"
+BASE_FOLDER = "base"  # of a player's repository: the weights under an adapter, or those that each round starts from
+CARD = "README.md"
+RECIPE = "recipe.yaml"
+_MODEL_FILE = (
+    r"(model(-\d{5}-of-\d{5})?\.safetensors|adapter_model\.safetensors|model\.safetensors\.index\.json"
+    r"|(config|generation_config|adapter_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab)\.json"
+    r"|(chat_template|quantization|verifier_input|calibration)\.json|chat_template\.jinja|merges\.txt|vocab\.txt"
+    r"|tokenizer\.model|spiece\.model)"
+)
+_PLACES = {"prover": rf"(best-helpful/|{SIDE}/(best-helpful/)?|{BASE_FOLDER}/)?", "verifier": rf"({BASE_FOLDER}/)?"}
+_MODELS = {player: re.compile(place + _MODEL_FILE) for player, place in _PLACES.items()}
+# The solutions' repository has the run's own paths.
+_RECORDS = re.compile(
+    "|".join(
+        (
+            r"recipe\.yaml|run\.json",
+            r"models/(metrics\.jsonl|phase\.json)",
+            rf"pool/(base|{ROUND})/((base|(test-)?{SIDE}|test-best-helpful)\.parquet|metrics\.jsonl|phase\.json)",
+        )
+    )
+)
+_RECORDS_OF_ROUND = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"verifier/{ROUND}/((metrics\.jsonl|(phase|pairs|calibration)\.json)|heldout\.parquet)",
+        rf"prover/{ROUND}/(metrics\.jsonl|(phase|recovery)\.json|{SIDE}/(steps\.jsonl|recovery\.json))",
+        rf"evaluation/{ROUND}/(metrics\.jsonl?|(phase|answering)\.json|problems\.parquet)",
+    )
+)
+_PAIRS = re.compile(rf"pairs/{ROUND}/(train|heldout)\.parquet")
+# What may differ between two publications of one round: by the package's version, by what a recipe may change, by the clock.
+_DERIVED = re.compile(r"README\.md|recipe\.yaml|run\.json|pairs/.*|(.*/)?phase\.json")
+
+
+def is_record(path: str, round_index: int) -> bool:
+    """Whether a path of a run's folder is published with the solutions of a round, or of an earlier one."""
+    found = next((match for pattern in (_RECORDS, *_RECORDS_OF_ROUND) if (match := pattern.fullmatch(path))), None)
+    return found is not None and _is_in(found["round"], round_index)
+
+
+def is_ours(kind: str, path: str) -> bool:
+    """Whether a path of a repository is one that publishing writes; others are left alone."""
+    if path in (CARD, RECIPE):
+        return True
+    if kind in PLAYERS:
+        return _MODELS[kind].fullmatch(path) is not None
+    return _PAIRS.fullmatch(path) is not None or any(p.fullmatch(path) for p in (_RECORDS, *_RECORDS_OF_ROUND))
+
+
+def is_result(path: str) -> bool:
+    """Whether a published file tells what was played, rather than being derived from that."""
+    return _DERIVED.fullmatch(path) is None
+
+
+def record_files(run_folder: Path, round_index: int) -> dict[str, Path]:
+    """The files of a run that are published with the solutions of a round, by their path in the repository."""
+    return {path: file for path, file in _files(run_folder) if is_record(path, round_index)}
+
+
+def player_files(folder: Path, player: str) -> dict[str, Path]:
+    """The files of a trained player's folder that are published, by their path in its repository."""
+    return {path: file for path, file in _files(folder) if _MODELS[player].fullmatch(path)}
+
+
+def base_files(folder: Path) -> dict[str, Path]:
+    """The same for the weights that a player starts from."""
+    return {f"{BASE_FOLDER}/{path}": file for path, file in _files(folder) if re.fullmatch(_MODEL_FILE, path)}
+
+
+def place_of_record(path: str, round_index: int) -> str | None:
+    """Where a file of the solutions' repository lies in the run's folder; `None` if it is not pulled."""
+    return path if is_record(path, round_index) else None
+
+
+def place_of_player(player: str, path: str, round_index: int, *, has_own_base: bool) -> str | None:
+    """
+    Where a file of a player's repository lies in the run's folder.
+
+    Args:
+        player (`str`):
+            `prover` or `verifier`.
+        path (`str`):
+            In the repository.
+        round_index (`int`):
+            That is pulled.
+        has_own_base (`bool`):
+            Whether the run made the player's first weights itself.
+
+    Returns:
+        `str` or `None`: a path; `None` if the file is not pulled.
+    """
+    if not _MODELS[player].fullmatch(path):
+        return None
+    folder, _, rest = path.partition("/")
+    if folder != BASE_FOLDER:
+        return f"{player}/{round_name(round_index)}/{path}"
+    return f"models/{player}/{rest}" if has_own_base else None
+
+
+def _is_in(name: str | None, round_index: int) -> bool:
+    return name is None or int(name.removeprefix("round-")) <= round_index
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            yield file.relative_to(folder).as_posix(), file

@@ -1,0 +1,139 @@
+"""Gets a published round back as a run's folder that can be played on."""
+
+import os
+import shutil
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from huggingface_hub import HfApi
+
+from pvg_hf.config import Recipe
+from pvg_hf.data.schema import round_name
+from pvg_hf.hub.download import download
+from pvg_hf.hub.layout import RECIPE, place_of_player, place_of_record
+from pvg_hf.hub.names import TAG, RunRepos
+from pvg_hf.hub.publication import read_recipe
+from pvg_hf.hub.repository import Repository
+from pvg_hf.hub.retry import RetryPolicy
+
+STAGING = ".pull"  # in the run's folder, until everything is there
+UNRELATED = {STAGING, ".lock"}  # what may stand in a run's folder before there is a run
+
+
+def pull_round(
+    run: str,
+    round_index: int | Literal["latest"] = "latest",
+    *,
+    output_dir: str | Path = "runs",
+    with_earlier_players: bool = False,
+    retry: RetryPolicy | None = None,
+) -> Path:
+    """
+    Get a published round: all solutions, figures and records up to it, and its players. The game can be played on from
+    there.
+
+    Args:
+        run (`str`):
+            `NAMESPACE/RUN`, as in `hub.namespace` and `hub.run_name`.
+        round_index (`int` or `"latest"`, defaults to `"latest"`):
+            Which round.
+        output_dir (`str` or `Path`, defaults to `"runs"`):
+            Where the run's folder is made, under the `name` of its recipe.
+        with_earlier_players (`bool`, defaults to `False`):
+            Get the players of the rounds before it too; a game goes on without them.
+        retry ([`RetryPolicy`], *optional*):
+            How often and when something is tried again.
+
+    Returns:
+        `Path`: the run's folder. Files of no known name, pickles among them, are left where they are.
+
+    Raises:
+        HubError: if the Hub cannot be reached or refuses.
+        ValueError: if there is no such round, or a folder of the run's name is there already.
+    """
+    source = _Source.find(run, round_index, retry or RetryPolicy())
+    output = Path(output_dir)
+    workspace = output / f".{source.repos.run}{STAGING}"
+    staging = workspace / source.commit
+    recipe = source.fetch_records(staging)
+    target = output / recipe.name
+    if target.exists():
+        raise ValueError(f"{target} is there already. Move it away, or give another `output_dir`.")
+    source.fetch_players(recipe, staging, with_earlier=with_earlier_players)
+    os.replace(staging / "run", target)
+    shutil.rmtree(workspace)
+    return target
+
+
+def pull_into(root: Path, run: str, *, retry: RetryPolicy | None = None) -> int:
+    """
+    Begin a run's folder with the last round that was published.
+
+    Args:
+        root (`Path`):
+            The run's folder. Nothing is done if a run stands in it.
+        run (`str`), retry ([`RetryPolicy`], *optional*):
+            As of [`pull_round`].
+
+    Returns:
+        `int`: the round.
+
+    Raises:
+        HubError: if the Hub cannot be reached or refuses.
+        ValueError: if no round is published, or other files are in the way.
+    """
+    others = sorted({path.name for path in root.iterdir()} - UNRELATED) if root.exists() else []
+    if others:
+        raise ValueError(
+            f"{root} holds {', '.join(others)} but no {RECIPE}: it is no run that can be gone on with, and nothing is pulled "
+            "over it. Delete it, or give the run another `output_dir`."
+        )
+    source = _Source.find(run, "latest", retry or RetryPolicy())
+    staging = root / STAGING / source.commit
+    source.fetch_players(source.fetch_records(staging), staging)
+    # The recipe comes last: without it there is no run.
+    for path in sorted((staging / "run").iterdir(), key=lambda path: path.name == RECIPE):
+        os.replace(path, root / path.name)
+    shutil.rmtree(root / STAGING)
+    return source.round_index
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A published round, and how it is fetched into the folder `run` of another, which keeps what has come if that fails."""
+
+    repos: RunRepos
+    round_index: int
+    commit: str  # of the solutions: what has come of another one is not mixed in
+    api: HfApi
+    retry: RetryPolicy
+
+    @classmethod
+    def find(cls, run: str, round_index: int | Literal["latest"], retry: RetryPolicy) -> "_Source":
+        repos, api = RunRepos.parse(run), HfApi(library_name="pvg_hf")
+        tags = Repository(api, repos.solutions, "dataset", retry).tags()
+        rounds = sorted(int(name.removeprefix("round-")) for name in tags if TAG.fullmatch(name))
+        if not rounds:
+            raise ValueError(f"No round of {repos} is published yet: {repos.solutions} has no tag `round-000`.")
+        if round_index != "latest" and round_index not in rounds:
+            raise ValueError(f"Round {round_index} of {repos} is not published; there are {rounds}.")
+        found = rounds[-1] if round_index == "latest" else round_index
+        return cls(repos, found, tags[round_name(found)], api, retry)
+
+    def fetch_records(self, staging: Path) -> Recipe:
+        """Solutions, figures and records of all rounds so far; returns the recipe."""
+        repository = Repository(self.api, self.repos.solutions, "dataset", self.retry)
+        place = partial(place_of_record, round_index=self.round_index)
+        download(repository, round_name(self.round_index), staging / "run", place, staging / "solutions")
+        return read_recipe(staging / "run")
+
+    def fetch_players(self, recipe: Recipe, staging: Path, *, with_earlier: bool = False) -> None:
+        """The players of the round, or of all rounds so far."""
+        for player, config in (("prover", recipe.prover), ("verifier", recipe.verifier)):
+            repository = Repository(self.api, self.repos.player(player), "model", self.retry)
+            has_own_base = bool(config.scratch or config.warmup)
+            for k in range(0 if with_earlier else self.round_index, self.round_index + 1):
+                place = partial(place_of_player, player, round_index=k, has_own_base=has_own_base)
+                download(repository, round_name(k), staging / "run", place, staging / player)

@@ -1,0 +1,138 @@
+"""Publishes rounds: uploads what is not there yet, then tags it. The tag is what says that a round is published."""
+
+import logging
+import tempfile
+from pathlib import Path
+
+from huggingface_hub import HfApi
+
+from pvg_hf.config import Recipe
+from pvg_hf.config.sections import HubConfig
+from pvg_hf.hub.layout import is_ours, is_result
+from pvg_hf.hub.names import PLAYERS, TAG, RunRepos
+from pvg_hf.hub.publication import Publication, open_publication, read_recipe
+from pvg_hf.hub.repository import Repository, is_same
+from pvg_hf.hub.retry import RetryPolicy
+
+logger = logging.getLogger(__name__)
+
+KINDS = (*PLAYERS, "solutions")
+
+
+def push_round(
+    run_folder: str | Path, round_index: int, *, hub: HubConfig | None = None, retry: RetryPolicy | None = None
+) -> RunRepos:
+    """
+    Publish a round of a run: its players, all solutions up to it, and a tag on each of the three repositories. What is
+    there already is not sent again, so that a call that failed is repeated.
+
+    Args:
+        run_folder (`str` or `Path`):
+            `runs/NAME`.
+        round_index (`int`):
+            Which round; it must be evaluated.
+        hub ([`~pvg_hf.config.sections.HubConfig`], *optional*):
+            Where to and how; the section of the run's recipe by default. `push` is not read.
+        retry ([`RetryPolicy`], *optional*):
+            How often and when something is tried again.
+
+    Returns:
+        [`RunRepos`]: the repositories.
+
+    Raises:
+        HubError: if the Hub cannot be reached or refuses; nothing that is local is touched.
+        ValueError: if the round is not finished, the repositories' names are not sound, one that shall be private is
+            public, or the round is published with other content.
+    """
+    root, retry = Path(run_folder), retry or RetryPolicy()
+    recipe = read_recipe(root)
+    hub = hub or recipe.hub
+    api = HfApi(library_name="pvg_hf")
+    repos = find_repos(recipe, hub, api, retry)
+    publication = open_publication(root, round_index, repos, license=hub.license)
+    repositories = {kind: Repository(api, *place, retry) for kind, place in zip(KINDS, repos, strict=True)}
+    for repository in repositories.values():
+        repository.ensure(is_private=hub.private)
+    _clear_the_way(publication, repositories, overwrite=hub.overwrite)
+    _publish(publication, repositories)
+    return repos
+
+
+def find_repos(recipe: Recipe, hub: HubConfig, api: HfApi, retry: RetryPolicy) -> RunRepos:
+    """
+    The repositories that a recipe names.
+
+    Raises:
+        HubError: if the token's owner is to be asked for and cannot be.
+        ValueError: if the names are not sound.
+    """
+    namespace = hub.namespace or retry.run("The token's owner is asked for", api.whoami)["name"]
+    return RunRepos(namespace, hub.run_name or recipe.name)
+
+
+def _publish(publication: Publication, repositories: dict[str, Repository]) -> None:
+    """Upload what lacks its tag, and tag it; the solutions come last, so that their tag says that all is there."""
+    tag, message = publication.tag, f"{publication.tag} of {publication.recipe.name}"
+    todo = {kind: repository for kind, repository in repositories.items() if tag not in repository.tags()}
+    with tempfile.TemporaryDirectory() as workspace:
+        commits = {}
+        for kind, repository in todo.items():
+            files = {**publication.results(kind), **publication.derived(kind, Path(workspace))}
+            commits[kind] = repository.upload(files, lambda path, kind=kind: is_ours(kind, path), message)
+    for kind, commit in commits.items():
+        repositories[kind].set_tag(tag, commit)
+        logger.info("Published %s, %s", repositories[kind].repo_id, tag)
+
+
+def _clear_the_way(publication: Publication, repositories: dict[str, Repository], *, overwrite: bool) -> None:
+    """
+    Take away the tag of the round where it holds other content, and those of later rounds, which came of that content.
+
+    Raises:
+        ValueError: if there are any and they may not be overwritten.
+    """
+    tags = {kind: repository.tags() for kind, repository in repositories.items()}
+    later = {kind: [name for name in tags[kind] if _round_of(name) > publication.round_index] for kind in KINDS}
+    others = {
+        kind: _differing(publication, kind, repositories[kind]) for kind in KINDS if publication.tag in tags[kind]
+    }
+    told = [
+        f"- {repositories[kind].repo_id} has other content of {_some(paths)}"
+        for kind, paths in others.items()
+        if paths
+    ]
+    told += [
+        f"- {repositories[kind].repo_id} has later rounds without it: {', '.join(later[kind])}"
+        for kind in KINDS
+        if later[kind] and kind not in others
+    ]
+    if not told:
+        return
+    if not overwrite:
+        raise ValueError(
+            f"{publication.tag} of {publication.repos} cannot be published:\n"
+            + "\n".join(told)
+            + "\nGive the run another "
+            "`hub.run_name`, or set `hub.overwrite: true` to replace the round and take back those after it."
+        )
+    for kind in reversed(KINDS):  # without the tag of the solutions a round is not there
+        for name in [*later[kind], *([publication.tag] if others.get(kind) else [])]:
+            repositories[kind].remove_tag(name)
+
+
+def _round_of(tag: str) -> int:
+    """-1 for a tag that is no round's."""
+    return int(tag.removeprefix("round-")) if TAG.fullmatch(tag) else -1
+
+
+def _differing(publication: Publication, kind: str, repository: Repository) -> list[str]:
+    """Paths of results that the tag has otherwise, not at all, or too many."""
+    tree, files = repository.tree(publication.tag), publication.results(kind)
+    there = {path for path in tree if is_ours(kind, path)}
+    wanted = {path for path in {*files, *there} if is_result(path)}
+    return sorted(path for path in wanted if path not in files or not is_same(files[path], tree.get(path)))
+
+
+def _some(paths: list[str], number: int = 3) -> str:
+    shown = ", ".join(paths[:number])
+    return shown if len(paths) <= number else f"{shown} and {len(paths) - number} more"

@@ -1,0 +1,139 @@
+"""One repository of a run: what it holds, and bringing it to hold something else."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from io import BytesIO
+from pathlib import Path
+from typing import TypeVar
+
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, RepoFile
+from huggingface_hub.utils.sha import git_hash, sha_fileobj
+
+from pvg_hf.hub.retry import RetryPolicy
+
+Result = TypeVar("Result")
+Source = Path | bytes
+Tree = dict[str, RepoFile]
+
+
+@dataclass(frozen=True)
+class Repository:
+    """
+    Args:
+        api ([`~huggingface_hub.HfApi`]):
+            The client; it finds the token by itself.
+        repo_id (`str`), repo_type (`str`):
+            Which repository; `model` or `dataset`.
+        retry ([`RetryPolicy`]):
+            How often and when something is tried again.
+    """
+
+    api: HfApi
+    repo_id: str
+    repo_type: str
+    retry: RetryPolicy
+
+    @property
+    def _place(self) -> dict[str, str]:
+        return {"repo_id": self.repo_id, "repo_type": self.repo_type}
+
+    def ensure(self, *, is_private: bool) -> None:
+        """
+        Make the repository if it is not there.
+
+        Raises:
+            ValueError: if it is public though it shall be private.
+        """
+        self._run("is made", lambda: self.api.create_repo(**self._place, private=is_private, exist_ok=True))
+        info = self._run("is read", lambda: self.api.repo_info(**self._place))
+        if is_private and not info.private:
+            raise ValueError(
+                f"The repository {self.repo_id} is public, and the recipe wants it private (`hub.private`). Make it private "
+                "on the Hub, set `hub.private: false`, or give the run another `hub.run_name`."
+            )
+
+    def tags(self) -> dict[str, str]:
+        """The commit of each tag."""
+        refs = self._run("is read", lambda: self.api.list_repo_refs(**self._place))
+        return {tag.name: tag.target_commit for tag in refs.tags}
+
+    def tree(self, revision: str) -> Tree:
+        """Every file of a revision by its path."""
+
+        return self._run(f"is listed at {revision}", lambda: self._list(revision))
+
+    def upload(self, files: Mapping[str, Source], is_ours: Callable[[str], bool], message: str) -> str:
+        """
+        Bring `main` to hold `files`, in one commit; of what is there already nothing is sent again.
+
+        Args:
+            files (`Mapping[str, Path | bytes]`):
+                By path in the repository.
+            is_ours (`Callable`):
+                Which other files of the repository are removed.
+            message (`str`):
+                Of the commit.
+
+        Returns:
+            `str`: the commit that holds them.
+        """
+
+        def commit() -> str:
+            head = self.api.repo_info(**self._place, revision="main").sha
+            tree = self._list(head)
+            changed = [path for path, source in files.items() if not is_same(source, tree.get(path))]
+            gone = [path for path in tree if path not in files and is_ours(path)]
+            if not changed and not gone:
+                return head
+            operations = [CommitOperationAdd(path, files[path]) for path in changed]
+            operations += [CommitOperationDelete(path) for path in gone]
+            # A parent that somebody else's commit has overtaken is refused, and the difference is taken anew.
+            return self.api.create_commit(
+                **self._place, operations=operations, commit_message=message, parent_commit=head
+            ).oid
+
+        return self._run("is written", commit)
+
+    def set_tag(self, name: str, commit: str) -> None:
+        """Tag a commit; a tag of this name must not be there for another one."""
+
+        create = self.api.create_tag
+        self._run(f"is tagged {name}", lambda: create(**self._place, tag=name, revision=commit, exist_ok=True))
+
+    def remove_tag(self, name: str) -> None:
+        """Take a tag away."""
+        self._run(f"loses its tag {name}", lambda: self.api.delete_tag(**self._place, tag=name))
+
+    def _list(self, revision: str) -> Tree:
+        entries = self.api.list_repo_tree(**self._place, revision=revision, recursive=True)
+        return {entry.path: entry for entry in entries if isinstance(entry, RepoFile)}
+
+    def _run(self, what: str, action: Callable[[], Result]) -> Result:
+        return self.retry.run(f"{self.repo_id} {what}", action)
+
+
+def is_same(source: Source, remote: RepoFile | None) -> bool:
+    """Whether a file of the Hub has the bytes of `source`."""
+    if remote is None or remote.size != _size(source):
+        return False
+    if remote.lfs is not None:
+        return remote.lfs.sha256 == _sha256(source)
+    return remote.blob_id == git_hash(source if isinstance(source, bytes) else source.read_bytes())
+
+
+def _size(source: Source) -> int:
+    return len(source) if isinstance(source, bytes) else source.stat().st_size
+
+
+def _sha256(source: Source) -> str:
+    if isinstance(source, bytes):
+        return sha_fileobj(BytesIO(source)).hex()
+    return _sha256_of_file(source, source.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=4096)
+def _sha256_of_file(path: Path, mtime_ns: int) -> str:
+    """Weights are large, and compared before an upload and after it."""
+    with path.open("rb") as file:
+        return sha_fileobj(file).hex()

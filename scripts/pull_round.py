@@ -1,0 +1,42 @@
+"""
+Get a published round as a run's folder, to look at or to play on:
+
+    python scripts/pull_round.py ana/quickstart             # the last one
+    python scripts/pull_round.py ana/quickstart 2 --output-dir runs --with-earlier-players
+"""
+
+import argparse
+import sys
+
+from pvg_hf.game.console import quiet_libraries, set_up_logging
+
+
+def read_round(text: str) -> int | str:
+    return text if text == "latest" else int(text)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", help="NAMESPACE/RUN, as the repositories' names begin")
+    parser.add_argument(
+        "round_index", nargs="?", default="latest", type=read_round, metavar="round", help="a number, or `latest`"
+    )
+    parser.add_argument("--output-dir", default="runs", help="where the run's folder is made")
+    parser.add_argument("--with-earlier-players", action="store_true", help="the weights of the rounds before it too")
+    arguments = parser.parse_args()
+
+    set_up_logging()
+    quiet_libraries()
+    from pvg_hf import pull_round
+    from pvg_hf.hub.retry import HubError
+
+    try:
+        print(pull_round(**vars(arguments)))
+    except (ValueError, HubError) as err:
+        print(f"error: {err}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""
+Publish the rounds of a run on the Hub, those that are there already aside:
+
+    python scripts/push_run.py runs/quickstart
+    python scripts/push_run.py runs/quickstart hub.namespace=ana hub.private=false --round 1
+
+Settings follow as in a recipe; those of the run's own stand in its folder. The token is that of `hf auth login`, or HF_TOKEN.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from pvg_hf.config import load_recipe
+from pvg_hf.game.console import quiet_libraries, set_up_logging
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, help="folder of a run")
+    parser.add_argument("overrides", nargs="*", metavar="hub.key=value", help="settings in place of the recipe's")
+    parser.add_argument("--round", type=int, dest="round_index", metavar="K", help="this one alone; all by default")
+    arguments = parser.parse_intermixed_args()
+
+    set_up_logging()
+    quiet_libraries()
+    from pvg_hf.hub.publication import publishable_rounds
+    from pvg_hf.hub.push import push_round
+    from pvg_hf.hub.retry import HubError
+
+    try:
+        hub = load_recipe(arguments.run / "recipe.yaml", arguments.overrides).hub
+        rounds = publishable_rounds(arguments.run) if arguments.round_index is None else [arguments.round_index]
+        for round_index in rounds:
+            print(f"round {round_index}: {push_round(arguments.run, round_index, hub=hub)}")
+    except (ValueError, HubError) as err:
+        print(f"error: {err}", file=sys.stderr)
+        return 2
+    if not rounds:
+        print(f"error: {arguments.run} has no round that is evaluated and has its weights.", file=sys.stderr)
+    return 0 if rounds else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

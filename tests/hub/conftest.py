@@ -1,0 +1,64 @@
+"""A loopback Hub, a process with the real client, and a game of two rounds to publish."""
+
+import copy
+import importlib.util
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "game"))  # for the modules beside the game's tests,
+sys.path.insert(0, str(Path(__file__).parent))  # and those beside this file
+
+from client import Client
+from loopback_hub import LoopbackHub, serving
+
+_SPEC = importlib.util.spec_from_file_location("game_conftest", Path(__file__).parents[1] / "game" / "conftest.py")
+_GAME = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(_GAME)
+player, make_recipe, reference = _GAME.player, _GAME.make_recipe, _GAME.reference
+_one_thread = _GAME._one_thread
+
+
+@pytest.fixture(scope="session")
+def _served() -> Iterator[tuple[LoopbackHub, str]]:
+    hub = LoopbackHub()
+    with serving(hub) as endpoint:
+        yield hub, endpoint
+
+
+@pytest.fixture
+def hub(_served) -> LoopbackHub:
+    """An empty Hub."""
+    _served[0].reset()
+    return _served[0]
+
+
+@pytest.fixture(scope="session")
+def client(_served, tmp_path_factory) -> Iterator[Client]:
+    """Carries out the functions of `orders.py` in a process that talks to the Hub."""
+    client = Client(_served[1], tmp_path_factory.mktemp("home"))
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="session")
+def both_rounds(_served, client, reference) -> tuple[LoopbackHub, str]:
+    """A Hub as it is once both rounds were published without trouble, and what was logged."""
+    hub = _served[0]
+    hub.reset()
+    said = [client("push", str(reference.root), k) for k in range(2)]
+    kept = LoopbackHub()
+    kept.repos, kept.large = copy.deepcopy(hub.repos), dict(hub.large)
+    return kept, "".join(said)
+
+
+@pytest.fixture
+def published(hub, client, both_rounds) -> LoopbackHub:
+    """A Hub with both rounds."""
+    kept, _ = both_rounds
+    hub.repos, hub.large = copy.deepcopy(kept.repos), dict(kept.large)
+    shutil.rmtree(client.home / "hub", ignore_errors=True)  # the client would take files from its cache
+    return hub

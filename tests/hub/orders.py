@@ -1,0 +1,121 @@
+"""What the client's process does when it is told to; the arguments and results are plain values."""
+
+import io
+import logging
+import os
+import re
+import runpy
+import sys
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pvg_hf import load_recipe, play, pull_round, push_round
+from pvg_hf.config.sections import HubConfig
+from pvg_hf.game.folder import RunFolder
+from pvg_hf.game.plan.hub_checks import check_hub
+from pvg_hf.game.publishing import publish_rounds
+from pvg_hf.hub.retry import RetryPolicy
+
+torch.set_num_threads(1)
+QUICK = RetryPolicy(num_attempts=3, first_wait=0.01, max_wait=0.02)
+
+
+@contextmanager
+def log_into(text: io.StringIO):
+    handler = logging.StreamHandler(text)
+    logging.getLogger().addHandler(handler)
+    logging.getLogger().setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+
+def push(folder: str, round_index: int, **hub: Any) -> str:
+    """Returns what was logged."""
+    said = io.StringIO()
+    with log_into(said):
+        push_round(folder, round_index, hub=HubConfig(**hub), retry=QUICK)
+    return said.getvalue()
+
+
+def push_in_child(folder: str, round_index: int, pid_file: str) -> int:
+    """Push in a process of its own; returns how it ended, the negative number of the signal that killed it."""
+    pid = os.fork()
+    if pid == 0:
+        Path(pid_file).write_text(str(os.getpid()))
+        push(folder, round_index)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def pull(run: str, round_index: Any, output_dir: str, **options: Any) -> str:
+    return str(pull_round(run, round_index, output_dir=output_dir, retry=QUICK, **options))
+
+
+def play_recipe(recipe: dict[str, Any], **options: Any) -> str:
+    """Returns what was logged."""
+    said = io.StringIO()
+    with log_into(said):
+        play(load_recipe(recipe), **options)
+    return said.getvalue()
+
+
+def publish(recipe: dict[str, Any]) -> None:
+    """What a game does after each evaluation."""
+    recipe = load_recipe(recipe)
+    publish_rounds(recipe, RunFolder(Path(recipe.output_dir) / recipe.name))
+
+
+def mistakes(recipe: dict[str, Any]) -> list[str]:
+    return list(check_hub(load_recipe(recipe)))
+
+
+def run_card(card: str, probe: str, **replacements: str) -> Any:
+    """Run the Python blocks of a card, and then look at a name that they leave."""
+    names: dict[str, Any] = {}
+    blocks = re.findall(r"^```python\n(.*?)^```$", card, re.DOTALL | re.MULTILINE)
+    assert blocks
+    for block in blocks:
+        for text, replacement in replacements.items():
+            block = block.replace(text, replacement)
+        exec(compile(block, "card", "exec"), names)
+    return eval(probe, names)
+
+
+def load_rows(repo: str, config: str, split: str, revision: str | None = None) -> list[dict[str, Any]]:
+    from datasets import load_dataset
+
+    return load_dataset(repo, config, split=split, revision=revision).to_list()
+
+
+def card_of(repo: str, revision: str) -> str:
+    from huggingface_hub import hf_hub_download
+
+    return Path(hf_hub_download(repo, "README.md", revision=revision)).read_text(encoding="utf-8")
+
+
+def model_index(repo: str, revision: str) -> list[tuple[str, float]]:
+    """Names and values of the results that the Hub reads from a model card."""
+    from huggingface_hub import ModelCard
+
+    results = ModelCard(card_of(repo, revision)).data.eval_results
+    return [(result.metric_name, result.metric_value) for result in results]
+
+
+def run_script(script: str, *arguments: str) -> tuple[int, str, str]:
+    """Returns the exit status and what the script wrote on both outputs."""
+    out, err = io.StringIO(), io.StringIO()
+    before = sys.argv
+    sys.argv = [script, *arguments]
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            runpy.run_path(script, run_name="__main__")
+    except SystemExit as end:
+        return end.code, out.getvalue(), err.getvalue()
+    finally:
+        sys.argv = before
+    raise AssertionError(f"{script} ended without an exit status")

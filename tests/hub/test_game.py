@@ -1,0 +1,152 @@
+"""A game publishes its rounds as it goes, is not harmed where it cannot, and goes on elsewhere from what is published."""
+
+import shutil
+
+import pytest
+from client import ClientError
+from game_runs import copy_until, differing
+from loopback_hub import OWNER, Fault
+
+from pvg_hf import load_recipe
+from pvg_hf.game.folder import RunFolder
+from pvg_hf.game.resume import check_recipe_of
+
+TAGS = {"round-000", "round-001"}
+
+
+@pytest.fixture
+def finished(tmp_path, reference) -> RunFolder:
+    """A copy of the reference run."""
+    shutil.copytree(reference.root, tmp_path / "game")
+    return RunFolder(tmp_path / "game")
+
+
+@pytest.fixture
+def recipe(tmp_path, make_recipe):
+    return lambda **changes: make_recipe(tmp_path, hub__push=True, **changes)
+
+
+def _alerts(folder: RunFolder) -> list[dict]:
+    return [event for event in folder.read_events()[0] if event["event"] == "alert" and event["kind"] == "hub"]
+
+
+def test_a_hub_that_fails_is_an_alert_and_the_game_ends_as_ever(hub, client, recipe, reference, tmp_path):
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    hub.tokens = {"another"}
+    said = client("play_recipe", recipe())
+    assert differing(folder, reference) == []
+    (alert,) = _alerts(folder)
+    assert alert["round"] == 0
+    assert "401" in alert["message"]
+    assert f"python scripts/push_run.py {folder.root}" in alert["message"]
+    assert "could not be published" in said
+    assert "could not be published" in folder.report.read_text()
+    assert hub.repos == {}
+
+
+def test_every_evaluated_round_is_published_and_noted(hub, client, finished, recipe, reference):
+    """Also those that were evaluated before `hub.push` was set, which may change in a run that was begun."""
+    client("publish", recipe())
+    for name in ("game-prover", "game-verifier", "game-solutions"):
+        assert hub.repo(name).tags.keys() == TAGS
+    noted = [event for event in finished.read_events()[0] if event["event"] == "published"]
+    assert [(event["round"], event["run"]) for event in noted] == [(0, f"{OWNER}/game"), (1, f"{OWNER}/game")]
+    assert differing(finished, reference) == []
+    hub.requests.clear()
+    client("publish", recipe())
+    assert hub.requests == []
+
+
+def test_what_failed_is_made_up_for_next_time(hub, client, finished, recipe):
+    hub.faults.append(Fault("POST .*/commit/", 403))
+    client("publish", recipe())
+    client("publish", recipe())
+    assert hub.repo("game-solutions").tags.keys() == TAGS
+    (alert,) = _alerts(finished)
+    assert "403" in alert["message"]
+
+
+def test_a_refused_round_is_an_alert_too(hub, client, finished, recipe, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(finished.root, other)
+    shutil.copy(other / "pool/round-000/helpful.parquet", other / "pool/round-000/sneaky.parquet")
+    client("push", str(other), 0)
+    client("publish", recipe())
+    (alert,) = _alerts(finished)
+    assert "other content of pool/round-000/sneaky.parquet" in alert["message"]
+    assert hub.repo("game-solutions").tags.keys() == {"round-000"}
+
+
+def test_rounds_whose_weights_were_deleted_are_passed_over(hub, client, finished, recipe):
+    (finished.prover(0) / "model.safetensors").unlink()
+    (finished.prover(0) / "best-helpful" / "model.safetensors").unlink()
+    client("publish", recipe())
+    assert hub.repo("game-solutions").tags.keys() == {"round-001"}
+    assert _alerts(finished) == []
+
+
+def test_a_game_goes_on_elsewhere_to_the_same_bytes(hub, client, make_recipe, reference, tmp_path):
+    """Round 0 is published from one folder; round 1 is played in another that had nothing."""
+    client("push", str(copy_until(reference, tmp_path / "here", "round-001/verifier").root), 0)
+    elsewhere = make_recipe(tmp_path / "elsewhere", resume_from_hub=f"{OWNER}/game", hub__push=True)
+    said = client("play_recipe", elsewhere)
+    folder = RunFolder(tmp_path / "elsewhere" / "game")
+    assert "Going on after round 0 of ana/game" in said
+    assert differing(folder, reference) == []
+    assert hub.repo("game-prover").tags.keys() == TAGS
+    assert _alerts(folder) == []
+    assert not (folder.root / ".pull").exists()
+
+
+def test_a_run_that_is_there_is_not_pulled_again(hub, client, finished, make_recipe, tmp_path, reference):
+    client("play_recipe", make_recipe(tmp_path, resume_from_hub=f"{OWNER}/game"))
+    assert hub.requests == []
+    assert differing(finished, reference) == []
+
+
+def test_nothing_to_go_on_from_is_an_error_and_makes_no_run(hub, client, make_recipe, tmp_path):
+    with pytest.raises(ClientError, match=r"`resume_from_hub`: .*404"):
+        client("play_recipe", make_recipe(tmp_path, resume_from_hub=f"{OWNER}/nothing"))
+    assert not (tmp_path / "game" / "recipe.yaml").exists()
+    (tmp_path / "game" / "notes.txt").write_text("mine")
+    with pytest.raises(ClientError, match=r"holds notes.txt but no recipe.yaml"):
+        client("play_recipe", make_recipe(tmp_path, resume_from_hub=f"{OWNER}/nothing"))
+
+
+def test_another_recipe_than_the_published_one_is_refused(hub, client, make_recipe, reference, tmp_path):
+    client("push", str(reference.root), 0)
+    with pytest.raises(ClientError, match=r"- `prover.beta`: 0.05 before, 0.5 now"):
+        client("play_recipe", make_recipe(tmp_path, resume_from_hub=f"{OWNER}/game", prover__beta=0.5))
+
+
+@pytest.mark.parametrize("change", [{"hub__push": True}, {"hub__namespace": "bob"}, {"resume_from_hub": "ana/game"}])
+def test_settings_of_the_hub_may_change_in_a_run(change, reference, make_recipe, tmp_path):
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    check_recipe_of(folder, load_recipe(make_recipe(tmp_path, **change)))
+
+
+def test_a_single_round_has_no_hub_of_its_own(reference, make_recipe, tmp_path):
+    from pvg_hf.game.plan.checks import check_recipe
+
+    found = check_recipe(load_recipe(make_recipe(tmp_path, rounds={1: {"hub": {"push": True}}})), None)
+    assert found == ["`rounds.1` overrides `hub`, which is one for the whole game; set it at the top."]
+
+
+def test_what_is_wrong_is_known_before_anything_is_played(client, make_recipe, tmp_path):
+    assert client("mistakes", make_recipe(tmp_path, hub__push=True)) == []
+    found = client("mistakes", make_recipe(tmp_path, hub__push=True, hub__run_name="a--b", resume_from_hub="game"))
+    assert [mistake.split(":")[0] for mistake in found] == ["`resume_from_hub`", "`hub.run_name`"]
+
+
+def test_a_missing_token_and_an_offline_client_are_mistakes(make_recipe, tmp_path, monkeypatch):
+    """This process, unlike the client's, is offline."""
+    from pvg_hf.game.plan.hub_checks import check_hub
+
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "none"))
+    found = list(check_hub(load_recipe(make_recipe(tmp_path, hub__push=True))))
+    assert [("HF_TOKEN" in mistake, "HF_HUB_OFFLINE" in mistake) for mistake in found] == [
+        (True, False),
+        (False, True),
+    ]
+    assert list(check_hub(load_recipe(make_recipe(tmp_path)))) == []

@@ -1,0 +1,99 @@
+"""Which names may be published and pulled."""
+
+import pytest
+
+from pvg_hf.hub.layout import is_ours, is_record, place_of_player, place_of_record
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("model.safetensors", "prover/round-002/model.safetensors"),
+        (
+            "best-helpful/model-00001-of-00002.safetensors",
+            "prover/round-002/best-helpful/model-00001-of-00002.safetensors",
+        ),
+        ("sneaky/adapter_model.safetensors", "prover/round-002/sneaky/adapter_model.safetensors"),
+        ("helpful/best-helpful/adapter_config.json", "prover/round-002/helpful/best-helpful/adapter_config.json"),
+        ("base/config.json", "models/prover/config.json"),
+    ],
+)
+def test_players_files_have_a_place(path, place):
+    assert is_ours("prover", path)
+    assert place_of_player("prover", path, 2, has_own_base=True) == place
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "training_args.bin",
+        "pytorch_model.bin",
+        "optimizer.pt",
+        "rng_state.pth",
+        "scheduler.pt",
+        "adapter_model.bin",
+        "model.safetensors.pkl",
+        "x/model.safetensors",
+        "../model.safetensors",
+        "/model.safetensors",
+        "base/../model.safetensors",
+        "best-helpful/../../config.json",
+        "modeling_llama.py",
+        "model.safetensors\n",
+        "checkpoint-2/model.safetensors",
+        "README.md",
+        "recipe.yaml",
+    ],
+)
+@pytest.mark.parametrize("player", ["prover", "verifier"])
+def test_other_files_have_none(player, path):
+    assert place_of_player(player, path, 2, has_own_base=True) is None
+
+
+def test_a_base_that_the_run_did_not_make_is_not_pulled():
+    assert place_of_player("verifier", "base/model.safetensors", 0, has_own_base=False) is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "recipe.yaml",
+        "run.json",
+        "models/phase.json",
+        "pool/base/base.parquet",
+        "pool/base/test-sneaky.parquet",
+        "pool/round-002/test-best-helpful.parquet",
+        "verifier/round-001/heldout.parquet",
+        "prover/round-002/sneaky/steps.jsonl",
+        "evaluation/round-000/metrics.json",
+        "evaluation/round-000/metrics.jsonl",
+    ],
+)
+def test_records_lie_where_they_lay(path):
+    assert place_of_record(path, 2) == path
+    assert is_ours("solutions", path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "pool/round-003/helpful.parquet",
+        "pool/round-002/../x.parquet",
+        "pool/.round-002.partial/helpful.parquet",
+        "prover/round-002/model.safetensors",
+        "prover/round-002/training_args.bin",
+        "pairs/round-000/train.parquet",
+        "state.json",
+        "events.jsonl",
+        "tracking.json",
+        "evaluation/round-000/x.json",
+    ],
+)
+def test_other_files_of_a_run_are_no_records(path):
+    assert not is_record(path, 2)
+    assert place_of_record(path, 2) is None
+
+
+def test_rounds_beyond_the_thousandth_have_names_too():
+    assert is_record("pool/round-1000/helpful.parquet", 1000)
+    assert not is_record("pool/round-1001/helpful.parquet", 1000)

@@ -1,0 +1,126 @@
+"""A published round becomes a run's folder again, byte for byte, whatever happens on the way."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from client import ClientError
+from game_runs import bytes_of
+from loopback_hub import OWNER, Blob, Fault
+
+from pvg_hf import load_recipe
+from pvg_hf.game.damage import find_damage
+from pvg_hf.game.folder import RunFolder
+
+RUN = f"{OWNER}/game"
+
+
+def _differing(pulled: str, reference: RunFolder, *, without: str = "nothing") -> list[str]:
+    mine, others = bytes_of(RunFolder(Path(pulled))), bytes_of(reference)
+    expected = {path for path in others if path != "metrics.jsonl" and without not in path}
+    assert mine.keys() == expected
+    return [path for path in mine if mine[path] != others[path]]
+
+
+def test_last_round_has_everything_that_the_game_goes_on_from(published, client, reference, tmp_path):
+    folder = client("pull", RUN, "latest", str(tmp_path))
+    assert folder == str(tmp_path / "game")
+    earlier = [path for path in bytes_of(reference) if "round-000" in path and path.endswith(".safetensors")]
+    mine = bytes_of(RunFolder(Path(folder)))
+    assert bytes_of(reference).keys() - mine.keys() == {*earlier, "metrics.jsonl"}
+    assert [path for path in mine if mine[path] != bytes_of(reference)[path]] == []
+    assert find_damage(load_recipe(reference.recipe), RunFolder(Path(folder))) == {}
+    assert [path.name for path in tmp_path.iterdir()] == ["game"]
+
+
+def test_earlier_players_come_when_they_are_asked_for(published, client, reference, tmp_path):
+    folder = client("pull", RUN, "latest", str(tmp_path), with_earlier_players=True)
+    assert _differing(folder, reference) == []
+
+
+def test_an_earlier_round_comes_without_what_followed(published, client, reference, tmp_path):
+    folder = client("pull", RUN, 0, str(tmp_path))
+    assert _differing(folder, reference, without="round-001") == []
+
+
+def test_nothing_but_known_files_is_pulled(published, client, tmp_path):
+    for name in ("game-prover", "game-verifier", "game-solutions"):
+        repo = published.repo(name)
+        evil = ["training_args.bin", "optimizer.pt", "modeling.py", "../../escaped.json", "pool/round-001/x.pkl"]
+        evil += ["prover/round-001/optimizer.pt", "prover/round-001/../../../../escaped.json", "/etc/escaped.json"]
+        sha = repo.commit({**repo.commits[repo.tags["round-001"]], **{path: Blob(b"x", False) for path in evil}})
+        repo.tags["round-001"] = sha
+    folder = Path(client("pull", RUN, "latest", str(tmp_path / "runs")))
+    names = [path.name for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(names) > 20
+    assert [name for name in names if name.endswith((".bin", ".pt", ".py", ".pkl")) or "escaped" in name] == []
+    assert [request for request in published.requests if "optimizer" in request or "escaped" in request] == []
+    assert (folder / "recipe.yaml").is_file()
+
+
+FAULTS = {
+    "cut short": Fault("GET /blobs/", change=lambda body: body[: len(body) // 2], count=2),
+    "of the right length, with other bytes": Fault("GET /blobs/", change=lambda body: body[:-1] + b"?"),
+    "503": Fault("GET /.*/resolve/", 503, count=3),
+    "no answer": Fault("GET /api/.*/refs", drops=True),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_download_that_went_wrong_is_made_again(name, published, client, reference, tmp_path):
+    fault = replace(FAULTS[name])
+    published.faults.append(fault)
+    folder = client("pull", RUN, "latest", str(tmp_path), with_earlier_players=True)
+    assert fault.count == 0
+    assert _differing(folder, reference) == []
+
+
+def test_damage_that_stays_is_an_error_and_leaves_no_run(published, client, reference, tmp_path):
+    """And what has come is not asked for again."""
+    published.faults.append(Fault("GET /blobs/", change=lambda body: b"?" * len(body), count=99, skip=5))
+    with pytest.raises(ClientError, match="came with other bytes than the Hub announced") as caught:
+        client("pull", RUN, "latest", str(tmp_path))
+    assert "HubError" in caught.value.kinds
+    assert not (tmp_path / "game").exists()
+    published.faults.clear()
+    before = len(published.requests)
+    folder = client("pull", RUN, "latest", str(tmp_path))
+    assert len(published.requests) - before < before
+    assert _is_same_where_it_is(folder, reference)
+
+
+def _is_same_where_it_is(folder: str, reference: RunFolder) -> bool:
+    mine, others = bytes_of(RunFolder(Path(folder))), bytes_of(reference)
+    return len(mine) > 20 and all(others[path] == content for path, content in mine.items())
+
+
+@pytest.mark.parametrize(
+    ("run", "round_index", "message"),
+    [
+        (RUN, 7, r"Round 7 of ana/game is not published; there are \[0, 1\]"),
+        (f"{OWNER}/nobody", "latest", "404.*There is no such repository or revision, or the token may not see it"),
+        ("game", 0, r"is named `NAMESPACE/RUN`, e.g. `ana/quickstart`; got 'game'"),
+        ("a/b/c", 0, "is named `NAMESPACE/RUN`"),
+        ("ana/../etc", 0, "is named `NAMESPACE/RUN`"),
+        ("ana/..", 0, "is no name that the Hub takes"),
+    ],
+)
+def test_what_is_not_there_cannot_be_pulled(run, round_index, message, published, client, tmp_path):
+    with pytest.raises(ClientError, match=message):
+        client("pull", run, round_index, str(tmp_path))
+    assert not (tmp_path / "game").exists()
+
+
+def test_nothing_is_written_over_a_run(published, client, tmp_path):
+    (tmp_path / "game").mkdir()
+    with pytest.raises(ClientError, match=r"game is there already"):
+        client("pull", RUN, 0, str(tmp_path))
+    assert os.listdir(tmp_path / "game") == []
+
+
+def test_a_round_whose_tags_are_not_all_set_is_not_there_yet(published, client, tmp_path):
+    """The tag of the solutions is set last."""
+    del published.repo("game-solutions").tags["round-001"]
+    folder = Path(client("pull", RUN, "latest", str(tmp_path)))
+    assert not (folder / "evaluation" / "round-001").exists()
