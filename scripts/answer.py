@@ -26,6 +26,7 @@ def main() -> int:
     set_up_logging()
     quiet_libraries()
     from pvg_hf.game.answering import Answerer
+    from pvg_hf.hub.retry import HubError
 
     problem = sys.stdin.read() if arguments.problem == "-" else arguments.problem
     try:
@@ -36,7 +37,7 @@ def main() -> int:
             abstain_below=arguments.abstain_below,
             seed=arguments.seed,
         )
-    except ValueError as err:
+    except (ValueError, HubError) as err:
         print(f"error: {err}", file=sys.stderr)
         return 2
     for candidate in reply.candidates if arguments.all else reply.candidates[:1]:

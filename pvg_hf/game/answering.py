@@ -10,6 +10,7 @@ from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.players import open_role_sampler, open_sampler, open_scorer
 from pvg_hf.game.schedule import PhaseKey
 from pvg_hf.game.world import World, load_recipe_task, recipe_prompts
+from pvg_hf.hub.locate import locate_run
 from pvg_hf.roles import Role
 from pvg_hf.sampling import Sampler
 from pvg_hf.scoring import VerifierScorer
@@ -98,16 +99,17 @@ class Answerer:
         """
         Args:
             run (`str` or `Path`):
-                Folder of a run.
+                Folder of a run, or `NAMESPACE/RUN`: the last round that was published.
             round_index (`int`, *optional*):
                 The round whose players answer; the last one that was evaluated by default.
             device (`str`, defaults to `"auto"`):
                 `auto`, `cpu` or `cuda`.
 
         Raises:
+            HubError: if the Hub cannot be reached or refuses.
             ValueError: if the folder holds no such round that was evaluated.
         """
-        folder = RunFolder(Path(run))
+        folder = RunFolder(locate_run(run))
         round_index = _evaluated_round(folder, round_index)
         calibration = read_json(folder.evaluation(round_index) / "answering.json")
         if calibration is None:

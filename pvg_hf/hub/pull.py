@@ -67,6 +67,16 @@ def pull_round(
     return target
 
 
+def published_commit(run: str, round_index: int | Literal["latest"] = "latest", *, retry: RetryPolicy) -> str:
+    """
+    The commit of the solutions that a published round stands at.
+
+    Raises:
+        HubError, ValueError: as [`pull_round`].
+    """
+    return _Source.find(run, round_index, retry).commit
+
+
 def pull_into(root: Path, run: str, *, retry: RetryPolicy | None = None) -> int:
     """
     Begin a run's folder with the last round that was published.

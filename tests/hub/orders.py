@@ -14,9 +14,11 @@ import torch
 
 from pvg_hf import load_recipe, play, pull_round, push_round
 from pvg_hf.config.sections import HubConfig
+from pvg_hf.game.answering import Answerer
 from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.plan.hub_checks import check_hub
 from pvg_hf.game.publishing import publish_rounds
+from pvg_hf.hub.locate import locate_run
 from pvg_hf.hub.retry import RetryPolicy
 
 torch.set_num_threads(1)
@@ -54,6 +56,16 @@ def push_in_child(folder: str, round_index: int, pid_file: str) -> int:
 
 def pull(run: str, round_index: Any, output_dir: str, **options: Any) -> str:
     return str(pull_round(run, round_index, output_dir=output_dir, retry=QUICK, **options))
+
+
+def locate(source: str) -> str:
+    return str(locate_run(source, retry=QUICK))
+
+
+def answer(run: str, problem: str) -> tuple[float | None, list[float]]:
+    """Probability and scores of four solutions."""
+    reply = Answerer.from_run(run, device="cpu")(problem, num_samples=4)
+    return reply.probability, [candidate.score for candidate in reply.candidates]
 
 
 def play_recipe(recipe: dict[str, Any], **options: Any) -> str:

@@ -1,0 +1,39 @@
+"""A run by its folder or by its name on the Hub."""
+
+import re
+from pathlib import Path
+
+from huggingface_hub import constants
+
+from pvg_hf.hub.pull import published_commit, pull_round
+from pvg_hf.hub.retry import RetryPolicy
+
+_PUBLISHED = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+def locate_run(source: str | Path, *, cache: Path | None = None, retry: RetryPolicy | None = None) -> Path:
+    """
+    Args:
+        source (`str` or `Path`):
+            A run's folder, or `NAMESPACE/RUN`: its last published round is fetched once and kept in the cache of the
+            Hugging Face libraries.
+        cache (`Path`, *optional*):
+            Another place to keep it.
+        retry ([`~pvg_hf.hub.retry.RetryPolicy`], *optional*):
+            How often and when something is tried again.
+
+    Returns:
+        `Path`: the folder, which may not be there if it was named by its path.
+
+    Raises:
+        HubError: if the Hub cannot be reached or refuses.
+        ValueError: if no such run is published.
+    """
+    folder = Path(source)
+    if folder.exists() or not _PUBLISHED.fullmatch(str(source)) or folder.parent.is_dir():
+        return folder
+    retry = retry or RetryPolicy()
+    commit = published_commit(str(source), retry=retry)
+    place = (cache or Path(constants.HF_HOME)) / "pvg_hf" / str(source).replace("/", "--") / commit
+    kept = next(place.glob("*/recipe.yaml"), None)
+    return kept.parent if kept else pull_round(str(source), output_dir=place, retry=retry)

@@ -1,0 +1,27 @@
+"""A run is opened by its folder or by its name on the Hub."""
+
+from pathlib import Path
+
+from loopback_hub import OWNER
+
+from pvg_hf.game.folder import RunFolder
+
+RUN = f"{OWNER}/game"
+
+
+def test_a_published_run_answers_as_the_one_that_was_played(published, client, reference):
+    problem = "What did Ana write down?"
+    assert client("answer", RUN, problem) == client("answer", str(reference.root), problem)
+
+
+def test_it_is_fetched_once(published, client):
+    folder = client("locate", RUN)
+    assert RunFolder(Path(folder)).read_recipe().name == "game"
+    published.requests.clear()
+    assert client("locate", RUN) == folder
+    assert [request for request in published.requests if "resolve" in request] == []
+
+
+def test_a_folder_is_itself(client, reference, tmp_path):
+    assert client("locate", str(reference.root)) == str(reference.root)
+    assert client("locate", str(tmp_path / "nothing")) == str(tmp_path / "nothing")
