@@ -12,6 +12,7 @@ import torch
 from pvg_hf.config.sections import PlayerConfig
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.label_rates import label_rates
 from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
 
@@ -27,7 +28,8 @@ def verifier_arguments(context: PhaseContext, output: Path) -> NoisyRewardConfig
 def verifier_settings(context: PhaseContext, output: Path) -> dict[str, Any]:
     """Those of the verifier's arguments that `verifier.trainer` must not have."""
     config, noise = context.recipe.verifier, context.recipe.noise
-    in_trainer = noise.level == "pair" or noise.resample != "fixed"
+    rho0, rho1 = label_rates(context)
+    in_trainer = noise.is_for_verifier and noise.flips_in_training
     return {
         **_shared_settings(context, config, output),
         "per_device_train_batch_size": config.pairs_per_step,
@@ -38,13 +40,21 @@ def verifier_settings(context: PhaseContext, output: Path) -> dict[str, Any]:
         "center": config.center,
         "noise_level": noise.level,
         "noise_resample": noise.resample,
-        "noise_rho0": noise.rho0 if in_trainer else 0.0,
-        "noise_rho1": noise.rho1 if in_trainer else 0.0,
-        "rho0": noise.rho0,
-        "rho1": noise.rho1,
+        "noise_rho0": rho0 if in_trainer else 0.0,
+        "noise_rho1": rho1 if in_trainer else 0.0,
+        "rho0": rho0,
+        "rho1": rho1,
         # What is drawn once is drawn alike in all rounds, and as the pool's labels are.
         "noise_seed": context.recipe.seed if noise.resample == "fixed" else context.seed("noise"),
+        **(_soft_labels(config.loss) if noise.soft_labels else {}),
     }
+
+
+def _soft_labels(loss: str) -> dict[str, Any]:
+    """The mean of noisy labels, as the loss takes it: of a pair, the share of strict pairs in either order."""
+    if loss == "bradley_terry":
+        return {"correction": "smoothing", "noise_rho0": 0.0, "noise_rho1": 0.0}
+    return {"noise_resample": "mean"}
 
 
 def prover_arguments(

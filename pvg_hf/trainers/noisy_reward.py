@@ -27,7 +27,7 @@ from pvg_hf.trainers.pair_columns import (
 )
 from pvg_hf.trainers.pair_loss import pair_loss
 from pvg_hf.trainers.pair_metrics import ScoredPair, pair_metrics, scored_pairs, unique_pairs
-from pvg_hf.trainers.pair_noise import clean_labels, noisy_labels
+from pvg_hf.trainers.pair_noise import clean_labels, mean_labels, noisy_labels
 from pvg_hf.trainers.score_head import (
     check_classifier,
     check_classifier_source,
@@ -173,6 +173,8 @@ class NoisyRewardTrainer(RewardTrainer):
         args = self.args
         if not args.injects_noise:
             return None
+        if args.noise_resample == "mean":
+            return mean_labels(len(keys), (args.noise_rho0, args.noise_rho1)).to(keys.device)
         moment = {
             "fixed": (),
             "epoch": ("epoch", int(self.state.epoch or 0)),

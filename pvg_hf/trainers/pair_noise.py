@@ -13,6 +13,12 @@ def clean_labels(num_pairs: int) -> torch.Tensor:
     return torch.tensor(CLEAN_LABELS).repeat(num_pairs, 1)
 
 
+def mean_labels(num_pairs: int, rates: tuple[float, float]) -> torch.Tensor:
+    """The means of noisy labels of (chosen, rejected), soft ones: `torch.Tensor` of shape `(num_pairs, 2)`."""
+    rho0, rho1 = rates
+    return torch.tensor((1 - rho1, rho0)).repeat(num_pairs, 1)
+
+
 def noisy_labels(
     keys: torch.Tensor, rates: tuple[float, float], level: str, *, seed: int, moment: tuple[object, ...] = ()
 ) -> torch.Tensor:

@@ -10,6 +10,7 @@ from pvg_hf.data.pairs import PairReport, build_pairs
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.folder import remove, write_json
 from pvg_hf.game.heldout import read_heldout, score_heldout
+from pvg_hf.game.label_rates import NoiseScheduleCallback
 from pvg_hf.game.trainer_args import verifier_arguments
 from pvg_hf.game.training import run_trainer
 from pvg_hf.game.verifier_data import tokenize_pairs
@@ -37,7 +38,7 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
         train_dataset=tokenize_pairs(pairs, tokenizer, verifier_input),
         processing_class=tokenizer,
         peft_config=_new_adapter(context, model),
-        callbacks=[FiniteLossCallback()],
+        callbacks=[FiniteLossCallback(), *_noise_callbacks(context)],
     )
     _draw_missing_head(context, trainer.model)
     run_trainer(context, trainer, prefix="verifier")
@@ -57,6 +58,12 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
         (output / "training_args.bin").unlink(missing_ok=True)
     context.processes.wait_for_everyone()
     return f"{report.num_pairs} pairs, " + score_heldout(context, output, heldout)
+
+
+def _noise_callbacks(context: PhaseContext) -> list[NoiseScheduleCallback]:
+    noise = context.recipe.noise
+    is_by_step = noise.is_for_verifier and noise.schedule is not None and noise.schedule.over == "steps"
+    return [NoiseScheduleCallback(noise)] if is_by_step else []
 
 
 def _pairs(context: PhaseContext, parts: tuple[str, ...]) -> tuple[Dataset, PairReport]:

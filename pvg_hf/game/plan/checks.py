@@ -15,6 +15,7 @@ from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.phases.bootstrap import imported_rows
 from pvg_hf.game.plan.generation_checks import check_generation
+from pvg_hf.game.plan.noise_checks import check_noise
 from pvg_hf.game.plan.player_checks import check_player, check_shared_base
 from pvg_hf.game.plan.refusals import refusals
 from pvg_hf.game.plan.trainer_checks import check_prover_trainer, check_verifier_trainer
@@ -82,7 +83,9 @@ def _check_settings(recipe: Recipe, round_index: int, world: World | None) -> It
     yield from refusals("`prover.reward`", partial(_try_reward, of_round))
     yield from refusals("`stopping.rule`", partial(StopRule, of_round.stopping, of_round.prover))
     yield from check_prover_trainer(context)
-    yield from check_verifier_trainer(replace(context, phase=PhaseKey("verifier", round_index)))
+    of_verifier = replace(context, phase=PhaseKey("verifier", round_index))
+    noise = list(check_noise(of_verifier))
+    yield from noise or check_verifier_trainer(of_verifier)
 
 
 def phase_context(recipe: Recipe, phase: PhaseKey, world: World | None) -> PhaseContext:
