@@ -11,7 +11,7 @@ from pvg_hf.game.check_log import CHECKS, EVENTS
 from pvg_hf.game.checking import make_routes
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.folder import write_json
-from pvg_hf.noise.routed_channel import routed_channel
+from pvg_hf.noise.channel import routed_channel
 from pvg_hf.noise.routes import Routes
 from pvg_hf.noise.telemetry import CheckCounts, count_checks, read_events
 from pvg_hf.noise.tiers import Tier

@@ -7,7 +7,7 @@ from pvg_hf.config.noise import NoiseConfig, ScheduleConfig
 from pvg_hf.data.mixture import mixture_weights
 from pvg_hf.game.checking import make_routes
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.noise.routed_channel import routed_channel
+from pvg_hf.noise.channel import routed_channel
 from pvg_hf.noise.schedules import RateSchedule
 
 Rates = tuple[float, float]

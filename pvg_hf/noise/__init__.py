@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pvg_hf.noise.channel import RoutedChannel, routed_channel
     from pvg_hf.noise.checker import CheckOutcome, ImperfectChecker
     from pvg_hf.noise.clock import RealClock, VirtualClock
     from pvg_hf.noise.command import CommandChecker
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from pvg_hf.noise.labels import effective_label, flip_labels, flip_labels_by_uniforms
     from pvg_hf.noise.ledger import Ledger
     from pvg_hf.noise.rates import PairOutcomeRates, pair_flip_rate, pair_outcome_rates
-    from pvg_hf.noise.routed_channel import RoutedChannel, routed_channel
     from pvg_hf.noise.routes import Routes
     from pvg_hf.noise.routing import Routing
     from pvg_hf.noise.schedules import RateSchedule
@@ -32,7 +32,7 @@ _MODULES = {
     "PairOutcomeRates": "rates",
     "RateSchedule": "schedules",
     "RealClock": "clock",
-    "RoutedChannel": "routed_channel",
+    "RoutedChannel": "channel",
     "Routes": "routes",
     "Routing": "routing",
     "Tier": "tiers",
@@ -43,7 +43,7 @@ _MODULES = {
     "flip_labels_by_uniforms": "labels",
     "pair_flip_rate": "rates",
     "pair_outcome_rates": "rates",
-    "routed_channel": "routed_channel",
+    "routed_channel": "channel",
 }
 
 __all__ = [
