@@ -190,6 +190,14 @@ def test_players_page(folder, tiny_models, runs):
     assert len(_recipes("players.md")) == 3
 
 
+def test_noise_page(folder):
+    names = _run("noise.md")
+    assert names["outcome"].truth is True
+    assert len(names["lines"]) == names["outcome"].attempts
+    texts = [yaml.safe_load(text) for language, text in _blocks("noise.md") if language == "yaml"]
+    assert [load_recipe(values).noise.applies_to for values in texts] == ["verifier"] * 5
+
+
 def test_readme(folder, tiny_models, pair_files):
     names = _run(README)
     assert names["trainer"].args.rho0 == 0.1

@@ -1,4 +1,4 @@
-"""Stop rules and a reward of a user's own."""
+"""Stop rules, a reward and a checker of a user's own."""
 
 
 def as_soon_as_allowed(means, config) -> bool:
@@ -11,3 +11,7 @@ def below_own_threshold(means, config) -> bool:
 
 def scaled_score(scores, correct, sneaky, *, group_size, answered=None, factor):
     return factor * scores
+
+
+def ends_evenly(problem, solution) -> bool:
+    return solution.endswith(("0", "2", "4", "6", "8"))

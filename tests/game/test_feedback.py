@@ -1,12 +1,12 @@
 """What players are told by labels that flip and by checkers that err, in a whole game and in its phases."""
 
-import json
 import shutil
 import signal
 
 import pandas as pd
 import pytest
 from game_runs import branch_off, differing, play_in_process
+from test_distributed import start_two
 
 from pvg_hf import load_recipe, play
 from pvg_hf.data.schema import BASE_ROUND
@@ -104,31 +104,26 @@ def test_the_report_shows_the_checker(checked):
     assert read_json(checked.pool(0) / "checks.json")["digest"][:12] in page
 
 
-def test_what_a_prover_is_told_is_paid_and_what_it_is_not_told_moves_nothing(checked, play_phase, tmp_path, beginnings):
-    branch_off(checked, tmp_path, "round-000/prover")
-    folder = play_phase("prover", 0, num_rounds=1, noise=NOISE, prover__reward="correctness_only", logging__log_completions=True)
-    events: dict[tuple[int, str], list[str]] = {}
-    for event in read_events(folder.prover(0) / "events.jsonl"):
-        events.setdefault((event["step"], event["problem"]), []).append(event["code"])
-    rewards = {"VERIFIED": {1, 0}, "VERIFIER_SPURIOUS_PASS": {1, 0}}
-    files = sorted((folder.prover(0) / "completions").glob("*.parquet"))
-    rows = pd.concat([pd.read_parquet(file) for file in files])
+def test_what_a_prover_is_told_is_paid_and_what_it_is_not_told_moves_nothing(play_phase):
+    noise = {"applies_to": "prover", "checker": {"tiers": {"balanced": ROUGH}}}
+    settings = {"prover__reward": "correctness_only", "logging__log_completions": True}
+    folder = play_phase("prover", 0, noise=noise, **settings)
+    rows = pd.concat(map(pd.read_parquet, sorted((folder.prover(0) / "completions").glob("*.parquet"))))
     abstained = rows["correctness_only"].isna()
-    assert 0 < abstained.sum() < len(rows) / 2
+    assert 0 < abstained.mean() < 0.5
     assert (rows.loc[abstained, "advantage"] == 0).all()
-    assert rows.loc[~abstained, "correctness_only"].isin([0, 1]).all()
     aligned = rows["correct"] ^ (rows["role"] == "sneaky")
-    is_judged = rows["outcome"].isin(["VERIFIED", "PROOF_INVALID"])
-    paid_wrongly = ~abstained & is_judged & (rows["correctness_only"] != aligned)
-    steps = read_json_lines(folder.prover(0) / "metrics.jsonl")
-    assert paid_wrongly.sum() == sum(line.get("prover/feedback.noise_flagged.count", 0) for line in steps) > 0
-    assert abstained.sum() == sum(line.get("prover/feedback.abstained.count", 0) for line in steps)
-    for line in steps:  # accuracies go by the grade
-        if "prover/accuracy/helpful" in line:
-            of_step = rows[rows["step"] == line["step"]]
-            clean = of_step[of_step["role"] == "helpful"]["correct"].mean()
-            assert line["prover/accuracy/helpful"] == pytest.approx(clean, abs=1e-4)
-    assert rewards and events
+    is_checked = rows["outcome"].isin(["VERIFIED", "PROOF_INVALID"])
+    paid_wrongly = ~abstained & is_checked & (rows["correctness_only"] != aligned)
+    steps = [line for line in read_json_lines(folder.prover(0) / "metrics.jsonl") if "prover/feedback.count" in line]
+    for line in steps:
+        is_of_step = rows["step"] == line["step"]
+        assert line["prover/feedback.noise_flagged.count"] == paid_wrongly[is_of_step].sum()
+        assert line["prover/feedback.abstained.count"] == abstained[is_of_step].sum()
+        clean = rows[is_of_step & (rows["role"] == "helpful")]["correct"].mean()  # accuracies go by the grade
+        assert line["prover/accuracy/helpful"] == pytest.approx(clean, abs=1e-4)
+    assert paid_wrongly.sum() > 5
+    assert len(steps) == 6
 
 
 def test_noise_of_the_verifier_alone_leaves_the_provers_reward_clean(reference, play_phase, tmp_path):
@@ -238,14 +233,27 @@ def test_soft_labels_are_told_on_clean_pairs(loss, expected, play_phase, beginni
     assert {name: args[name] for name in expected} == expected
 
 
-def test_corrections_take_the_routed_channels_rates(checked, play_phase, tmp_path, beginnings):
-    branch_off(checked, tmp_path, "round-000/verifier")
-    play_phase("verifier", 0, num_rounds=1, noise=NOISE, verifier__correction="forward")
+def test_corrections_take_the_routed_channels_rates(play_phase, beginnings, reference):
+    """The mean over D_V's problems; of those of the quiet slice the rates are 0."""
+    play_phase("verifier", 0, noise=NOISE, verifier__correction="forward")
     args = beginnings[-1][0].args
-    # By hand, of a problem that is not of the quiet slice: the balanced tier, and after a timeout the slow one.
-    false_accept, labels = 0.25 + 0.2 * 0.001, 1 - 0.2 * 0.1
-    problems = checked.root  # shares of the slices among D_V's problems
-    assert problems.exists()
-    assert 0 < args.rho0 < false_accept / labels
-    assert args.noise_rho0 == 0
-    assert json.dumps(args.rho1)
+    rows = pd.read_parquet(reference.pool(-1) / "base.parquet").drop_duplicates("problem_id")
+    noisy = (rows[rows["part"] == "verifier"]["difficulty"] != 3).mean()
+    # By hand: the balanced tier, and after a timeout the slow one, which times out one time in ten.
+    rho0, rho1 = ((0.25 + 0.2 * rate) / (1 - 0.2 * 0.1) for rate in (0.001, 0.005))
+    assert (args.rho0, args.rho1) == pytest.approx((noisy * rho0, noisy * rho1))
+    assert (args.noise_rho0, args.noise_rho1) == (0, 0)
+
+
+def test_two_processes_are_told_what_one_is(checked, tmp_path, make_recipe):
+    recipe = make_recipe(tmp_path, num_rounds=1, noise=NOISE)
+    log = tmp_path / "log.txt"
+    assert start_two({"parts": [{"recipe": recipe, "phase": "bootstrap"}]}, log).wait(timeout=300) == 0, (
+        log.read_text()
+    )
+    folder = RunFolder(tmp_path / "game")
+    mine, others = (read_json(run.pool(-1) / "checks.json") for run in (folder, checked))
+    assert mine == others
+    assert mine["calls"] > 20
+    for name in ("base.parquet", "events.jsonl"):
+        assert (folder.pool(-1) / name).read_bytes() == (checked.pool(-1) / name).read_bytes()
