@@ -108,10 +108,14 @@ class Feedback:
         return [label_of(code) for code in self(rows, step)]
 
     def tell(self, rows: Sequence[Row]) -> None:
-        """Write into rows of the pool what is said of them, if it is not the truth throughout."""
+        """
+        Write into rows of the pool what is said of them. Only those that verifiers are trained on are asked about: held-out
+        and test problems are there to judge by.
+        """
         if self.noise is None:
             return
-        for row, code in zip(rows, self(rows), strict=True):
+        learned_from = [row for row in rows if row["part"] == "verifier"]
+        for row, code in zip(learned_from, self(learned_from), strict=True):
             if code != row["outcome"]:
                 row["label"], row["feedback"], row["is_noise_flagged"] = label_of(code), code.value, code in SPURIOUS
 

@@ -10,7 +10,6 @@ from tqdm.auto import tqdm
 
 from pvg_hf.data.pool import write_pool
 from pvg_hf.data.schema import final_grade, make_solution, round_name, solution_features
-from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.feedback import Feedback
@@ -59,7 +58,7 @@ def write_solutions(
 ) -> int:
     """
     Write the solutions of `batches` to one Parquet file; every process takes its share of the work, the main process
-    writes. The labels of those that a verifier will learn from are what `feedback` tells, by default the truth.
+    writes. What verifiers are told of them is what `feedback` tells, by default the truth.
 
     Returns:
         `int`: number of rows.
@@ -82,7 +81,7 @@ def _chunks(
                 context.stop.check()
                 chunk = problems.select(range(start, min(start + PROBLEMS_PER_CHUNK, len(problems))))
                 rows = _write_chunk(context, batch, chunk, sampler, scorer)
-                if feedback is not None and batch.part in VERIFIER_PARTS:
+                if feedback is not None:
                     feedback.tell(rows)
                 yield rows
                 bar.update(len(chunk))

@@ -1,5 +1,7 @@
 """Stop rules, a reward and a checker of a user's own."""
 
+from pvg_hf.tasks.answers import extract_answer
+
 
 def as_soon_as_allowed(means, config) -> bool:
     return True
@@ -14,4 +16,4 @@ def scaled_score(scores, correct, sneaky, *, group_size, answered=None, factor):
 
 
 def ends_evenly(problem, solution) -> bool:
-    return solution.endswith(("0", "2", "4", "6", "8"))
+    return int(extract_answer(solution)) % 2 == 0

@@ -38,6 +38,7 @@ def checked(tmp_path_factory, make_recipe) -> RunFolder:
 @pytest.mark.parametrize("round_index", [BASE_ROUND, 0])
 def test_labels_of_the_pool_are_the_checkers_words(round_index, checked):
     rows = read_pool(checked, round_index)
+    rows = rows[rows["part"] == "verifier"]
     assert (rows["feedback"] == "VERIFIER_TIMEOUT").any()
     expected = {"VERIFIED": 1, "PROOF_INVALID": 0, "VERIFIER_SPURIOUS_FAIL": 0, "VERIFIER_SPURIOUS_PASS": 1}
     for row in rows.itertuples():
@@ -55,8 +56,10 @@ def test_labels_of_the_pool_are_the_checkers_words(round_index, checked):
 
 def test_judging_sees_clean_labels_only(checked):
     """The columns that are judged by are the grader's, and nobody checks what is judged."""
-    for name in ("test-helpful", "test-sneaky"):
+    for name in ("test-helpful", "test-sneaky", "helpful", "sneaky"):
         rows = pd.read_parquet(checked.pool(0) / f"{name}.parquet")
+        rows = rows[rows["part"] != "verifier"]
+        assert len(rows) > 0
         assert (rows["label"] == rows["correct"]).all()
         assert (rows["feedback"] == rows["outcome"]).all()
     rows = read_pool(checked, 0)
@@ -84,6 +87,7 @@ def test_the_pool_is_what_the_events_say(checked):
         folder = checked.pool(round_index)
         last = {(event["problem"], event["solution"]): event["code"] for event in read_events(folder / "events.jsonl")}
         rows = read_pool(checked, round_index)
+        rows = rows[rows["part"] == "verifier"]
         asked = rows[rows["outcome"].isin(["VERIFIED", "PROOF_INVALID"])].drop_duplicates(["problem_id", "solution"])
         assert sorted(last.values()) == sorted(asked["feedback"])
         metrics = {key: value for line in read_json_lines(folder / "metrics.jsonl") for key, value in line.items()}
@@ -146,7 +150,7 @@ DEATHS = {
     "prover": ("open", r"prover/\.round-000\.partial/checkpoints/checkpoint-4/trainer_state"),
     "mint": ("os.rename", r"pool/\.round-000\.partial/sneaky\.parquet'"),
 }
-BUDGETS = {"per_round": 500, "total": 800}  # the mint of round 0 runs out of them
+BUDGETS = {"per_round": 200, "total": 380}  # the mint of round 0 runs out of them
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +193,7 @@ def test_a_checker_of_the_users_own_is_asked(tmp_path, game, monkeypatch):
     checker = {"base": "own_rules:ends_evenly", "tiers": {"balanced": dict.fromkeys(ROUGH, 0)}}
     folder = play(load_recipe(game(noise={"checker": checker})), phase="bootstrap")
     rows = read_pool(folder, BASE_ROUND)
-    rows = rows[rows["outcome"].isin(["VERIFIED", "PROOF_INVALID"])]
+    rows = rows[rows["outcome"].isin(["VERIFIED", "PROOF_INVALID"]) & (rows["part"] == "verifier")]
     assert rows["label"].tolist() == [int(answer) % 2 == 0 for answer in rows["answer"]]
     assert (rows["label"] != rows["correct"]).any()
     assert not rows["is_noise_flagged"].any()
@@ -205,6 +209,7 @@ def test_a_schedule_over_rounds_moves_the_rates_of_the_labels(tmp_path, game, re
     assert not read_pool(folder, BASE_ROUND)["is_noise_flagged"].any()
     play(load_recipe(recipe), phase="mint", round_index=0)
     rows = read_pool(folder, 0)
+    rows = rows[rows["part"] == "verifier"]
     assert 0.2 < rows["is_noise_flagged"].mean() < 0.6
     play(load_recipe(recipe), phase="evaluate", round_index=0)
     play(load_recipe(recipe), phase="verifier", round_index=1)

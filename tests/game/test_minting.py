@@ -29,6 +29,7 @@ def label(tmp_path, game):
 
         def told(problem_id, solution, is_correct):
             row = {"problem_id": problem_id, "solution": solution, "correct": is_correct, "label": int(is_correct)}
+            row["part"] = "verifier"
             row["outcome"] = "VERIFIED" if is_correct else "PROOF_INVALID"
             with Feedback.for_pool(context, tmp_path) as feedback:
                 feedback.tell([row])
