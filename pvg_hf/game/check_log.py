@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pvg_hf.config.noise import BudgetConfig
+from pvg_hf.config.checker import BudgetConfig
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.folder import partial_of, read_json
 from pvg_hf.noise.ledger import Ledger
@@ -74,7 +74,7 @@ def open_ledger(context: PhaseContext, budget: BudgetConfig, own: Path, kept: It
     Args:
         context ([`PhaseContext`]):
             The phase.
-        budget ([`~pvg_hf.config.noise.BudgetConfig`]):
+        budget ([`~pvg_hf.config.checker.BudgetConfig`]):
             Of the recipe.
         own (`Path`):
             The log that is being written.

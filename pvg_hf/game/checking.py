@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, replace
 
-from pvg_hf.config.noise import CheckerConfig, SliceConfig, TierConfig, TiersConfig
+from pvg_hf.config.checker import CheckerConfig, SliceConfig, TierConfig, TiersConfig
 from pvg_hf.noise.clock import RealClock, VirtualClock
 from pvg_hf.noise.command import CommandChecker
 from pvg_hf.noise.durations import Duration

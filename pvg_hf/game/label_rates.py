@@ -1,4 +1,4 @@
-"""How often the labels that a verifier learns from are wrong: what corrections are given."""
+"""How often the labels that a player is told are wrong: what corrections are given."""
 
 import numpy as np
 from transformers import TrainerCallback
@@ -13,21 +13,34 @@ from pvg_hf.noise.schedules import RateSchedule
 Rates = tuple[float, float]
 
 
-def label_rates(context: PhaseContext) -> Rates:
+def label_rates(context: PhaseContext, player: str = "verifier") -> Rates:
     """
-    `(rho0, rho1)` of the labels of a round's verifier, abstentions left out. Of a checker, those of its channel from end to
-    end, as the mean over D_V's problems; under a schedule over rounds, the mean over the rounds in the verifier's mixture;
-    under one over steps, the rates at its factor 1.
+    `(rho0, rho1)` of the labels that a player is told in a round, abstentions left out.
+
+    Args:
+        context ([`PhaseContext`]):
+            A phase of the round.
+        player (`str`):
+            `verifier`, or `prover`, whose reward reads labels.
+
+    Returns:
+        `tuple[float, float]`: of a checker, those of its channel from end to end, as the mean over the player's problems;
+        under a schedule over rounds, those of the round, and for the verifier the mean over the rounds in its mixture; under
+        one over steps, the rates at its factor 1.
 
     Raises:
         ValueError: if the labels do not point to the truth.
     """
     noise = context.recipe.noise
-    if not noise.is_for_verifier:
+    if not {"verifier": noise.is_for_verifier, "prover": noise.is_for_prover}[player]:
         return 0.0, 0.0
     if noise.checker is not None:
-        return _checker_rates(context)
-    factor = _mean_factor(context) if noise.schedule is not None and noise.schedule.over == "rounds" else 1.0
+        return _checker_rates(context, player)
+    if noise.schedule is None or noise.schedule.over == "steps":
+        return noise.rho0, noise.rho1
+    if player == "prover":
+        return rates_at(noise, round_index=context.round_index)
+    factor = _mean_factor(context)
     return factor * noise.rho0, factor * noise.rho1
 
 
@@ -52,13 +65,13 @@ def _mean_factor(context: PhaseContext) -> float:
     return sum(weight * schedule.factor(source + 1) for source, weight in weights.items())
 
 
-def _checker_rates(context: PhaseContext) -> Rates:
+def _checker_rates(context: PhaseContext, player: str) -> Rates:
     routes = make_routes(context.recipe.noise.checker)
     if context.world is None:
         return routed_channel(routes.routing).label_rates
     known: dict[int, Rates] = {}
     rates = []
-    for problem in context.world.parts["verifier"]:
+    for problem in context.world.parts[player]:
         routing, _ = routes.of(problem)
         if id(routing) not in known:
             known[id(routing)] = routed_channel(routing).label_rates

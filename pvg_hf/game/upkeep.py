@@ -49,16 +49,19 @@ def bring_up_to_date(recipe: Recipe, folder: RunFolder) -> None:
         fields = {"phase": key.name, "round": key.round_index, "seconds": record.seconds, "summary": record.summary}
         if not folder.has_event("phase_finished", **fields):
             folder.log_event("phase_finished", **fields)
-            _log_checks(folder, key)
+        _log_checks(folder, key)
 
 
 def _log_checks(folder: RunFolder, key: PhaseKey) -> None:
     """What the checks of a phase came to; each of them is a line of the phase's own `events.jsonl`."""
     file = key.target(folder) / CHECKS
-    if file.exists():
-        told = read_json(file)
-        fields = {name: told[name] for name in ("calls", "flagged", "abstained", "cost", "digest")}
-        folder.log_event("checks", phase=key.name, round=key.round_index, **fields)
+    if not file.exists():
+        return
+    told = read_json(file)
+    counts = {name: told[name] for name in ("calls", "flagged", "abstained", "cost", "digest")}
+    fields = {"phase": key.name, "round": key.round_index, **counts}
+    if not folder.has_event("checks", **fields):
+        folder.log_event("checks", **fields)
 
 
 def refresh_report(folder: RunFolder) -> None:

@@ -53,7 +53,7 @@ def event_line(asked: Asked, call: Call, verdict: Verdict, attempt: int, seed_pa
     if call.code == Outcome.VERIFIER_INTERNAL_ERROR:
         more += f', "detail": {_quoted(verdict.error)}'
     return (
-        f'{{"event": "{EVENT}", "round": {asked.round_index}, "problem": {_quoted(asked.problem_id)}, '
+        f'{{"event": "{EVENT}", "round": {asked.round_index}, "problem": {_quoted(str(asked.problem_id))}, '
         f'"solution": "{asked.solution:016x}", "slice": {_quoted(asked.slice_name)}, "attempt": {attempt}, '
         f'"tier": "{call.tier}", "noise": {noise}, "code": "{call.code}", "truth": {_JSON[verdict.passed]}, '
         f'"duration_ms": {call.duration_ms!r}, "cost": {call.cost!r}, "seed_path": "{seed_path}"{more}}}\n'

@@ -11,6 +11,9 @@ from test_distributed import start_two
 from pvg_hf import load_recipe, play
 from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.game.folder import RunFolder, read_json, read_json_lines
+from pvg_hf.game.label_rates import label_rates
+from pvg_hf.game.plan.checks import phase_context
+from pvg_hf.game.schedule import PhaseKey
 from pvg_hf.noise.telemetry import count_checks, read_events
 
 ROUGH = {"timeout": 0.2, "spurious_fail": 0.25, "spurious_pass": 0.25}
@@ -248,6 +251,15 @@ def test_corrections_take_the_routed_channels_rates(play_phase, beginnings, refe
     rho0, rho1 = ((0.25 + 0.2 * rate) / (1 - 0.2 * 0.1) for rate in (0.001, 0.005))
     assert (args.rho0, args.rho1) == pytest.approx((noisy * rho0, noisy * rho1))
     assert (args.noise_rho0, args.noise_rho1) == (0, 0)
+
+
+def test_rates_that_the_provers_reward_is_told_at(game):
+    """Those of its round, and none where the noise is the verifier's alone."""
+    noise = {"epsilon": 0.4, "applies_to": "both", "schedule": {"kind": "linear", "length": 2}}
+    for applies_to, expected in (("both", 0.2), ("prover", 0.2), ("verifier", 0.0)):
+        recipe = load_recipe(game(noise={**noise, "applies_to": applies_to}))
+        context = phase_context(recipe, PhaseKey("prover", 0), None)
+        assert label_rates(context, "prover") == pytest.approx((expected, expected))
 
 
 def test_two_processes_are_told_what_one_is(checked, tmp_path, make_recipe):

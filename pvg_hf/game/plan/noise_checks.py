@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
-from pvg_hf.config.noise import CheckerConfig
+from pvg_hf.config.checker import CheckerConfig
 from pvg_hf.game.checking import make_base, make_routes
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.label_rates import label_rates
@@ -21,13 +21,18 @@ def check_noise(context: PhaseContext) -> Iterator[str]:
             "the noise and leave nothing to correct: set one of the two."
         )
     if noise.checker is None:
-        yield from refusals("`noise`", partial(label_rates, context))
+        yield from refusals("`noise`", partial(_label_rates, context))
         return
     mistakes = refusals("`noise.checker`", partial(make_routes, noise.checker))
     if not mistakes:
         mistakes = [*_check_columns(context, make_routes(noise.checker))]
-    yield from mistakes or refusals("`noise.checker`", partial(label_rates, context))
+    yield from mistakes or refusals("`noise.checker`", partial(_label_rates, context))
     yield from [] if mistakes else _check_base(context, noise.checker)
+
+
+def _label_rates(context: PhaseContext) -> None:
+    for player in ("verifier", "prover"):
+        label_rates(context, player)
 
 
 def _check_columns(context: PhaseContext, routes: Routes) -> Iterator[str]:
