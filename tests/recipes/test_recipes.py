@@ -73,7 +73,7 @@ def test_a_launchers_configuration_opens_with_its_command_and_is_read(path):
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_opens_with_its_command_and_has_no_mistake(path, problems, qwen):
-    assert f"recipes/{path.relative_to(path.parents[1] / 'recipes')}" in path.read_text().splitlines()[0]
+    assert f"recipes/{path.relative_to(FOLDER)}" in path.read_text().splitlines()[0]
     recipe = load_recipe(path)
     assert recipe.name == path.stem
     if recipe.task.name == "gsm8k":
