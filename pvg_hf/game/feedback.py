@@ -151,10 +151,10 @@ class Feedback:
         if checker.base is None:
             return [_VERDICTS[bool(row["correct"])] for row in rows]
         processes = self.context.processes
+        asked = [index for index, row in enumerate(rows) if row["outcome"] in CHECKED and checker.can_begin(row)]
         mine = [
-            (index, checker.verdict(row, row["solution"]))
-            for index, row in enumerate(rows)
-            if index % processes.num_processes == processes.process_index and row["outcome"] in CHECKED
+            (index, checker.verdict(rows[index], rows[index]["solution"]))
+            for index in asked[processes.process_index :: processes.num_processes]
         ]
         verdicts: list[Verdict | None] = [None] * len(rows)
         for index, verdict in gather_object(mine):

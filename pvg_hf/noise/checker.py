@@ -13,6 +13,8 @@ from pvg_hf.noise.tiers import Tier
 from pvg_hf.noise.verdicts import BaseChecker, FunctionChecker, Problem, Verdict
 from pvg_hf.outcomes import ACCEPTING, SPURIOUS, Outcome, label_of
 
+_NOT_ASKED = Verdict(None)
+
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
@@ -165,12 +167,21 @@ class ImperfectChecker:
         known = self._known.get((round_index, key))
         if known is not None:
             return known
-        verdict = self.verdict(problem, solution) if verdict is None else verdict
+        self.ledger.enter(round_index)
         routing, slice_name = self.routes.of(problem)
-        outcome = self._check(Asked(problem["problem_id"], key, slice_name, round_index, step), routing, verdict)
+        if verdict is None and self.can_begin(problem):
+            verdict = self.verdict(problem, solution)
+        asked = Asked(problem["problem_id"], key, slice_name, round_index, step)
+        outcome = self._check(asked, routing, verdict or _NOT_ASKED)
         if self.ledger.is_limited:  # or a text that was paid for could be refused the next time
             self._known[round_index, key] = outcome
         return outcome
+
+    def can_begin(self, problem: Problem) -> bool:
+        """Whether the first call can be paid for; if not, there is no need of the base checker's verdict."""
+        routing, _ = self.routes.of(problem)
+        first = routing.path[0]
+        return can_pay(first, 0.0, routing.budget) and self.ledger.can_pay(first.cost)
 
     def remember(self, known: Mapping[tuple[int, int], CheckOutcome]) -> None:
         """Outcomes by round and solution, of checks that are not to be paid for again."""
@@ -182,7 +193,6 @@ class ImperfectChecker:
             self.base.close()
 
     def _check(self, asked: Asked, routing: Routing, verdict: Verdict) -> CheckOutcome:
-        self.ledger.enter(asked.round_index)
         calls: list[Call] = []
         cost = 0.0
         for attempt, tier in enumerate(routing.path):

@@ -185,6 +185,19 @@ def test_budgets_of_a_round_and_in_all():
     assert checker.check(problem(0), "right", round_index=0).code == ok  # which was paid for
 
 
+def test_a_base_checker_is_not_asked_what_cannot_be_paid_for():
+    asked = []
+
+    def note(problem, solution):
+        asked.append(problem["problem_id"])
+        return True
+
+    checker = ImperfectChecker(note, Tier("lean", cost=2), ledger=Ledger(total=5))
+    outcomes = check_many(checker, "right", 4)
+    assert asked == ["p0", "p1"]
+    assert [outcome.truth for outcome in outcomes] == [True, True, None, None]
+
+
 @pytest.mark.parametrize("values", [{"per_round": 0}, {"total": -1}])
 def test_a_budget_of_nothing_is_refused(values):
     with pytest.raises(ValueError, match="must be above 0"):
