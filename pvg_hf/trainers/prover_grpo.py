@@ -204,7 +204,8 @@ class ProverGRPOTrainer(GRPOTrainer):
         for key, value in role_metrics(signals, rewards, self.args.acceptance_threshold).items():
             metrics[key].append(value)
         if self.reward_func_names[0] == "cgc":
-            aligned = role_aligned(told == 1, signals.sneaky.bool(), ~signals.failed.bool())
+            is_paid = ~signals.failed.bool() & ~told.isnan()
+            aligned = role_aligned(told == 1, signals.sneaky.bool(), is_paid)
             options = self.args.reward_options or {}
             metrics["floor_violations"].append(count_floor_violations(signals.scores, aligned, **options))
         truncated = signals.truncated.float().mean().item()
