@@ -129,9 +129,15 @@ def known_keys(sections: list[str]) -> list[str]:
     schema = RECIPE_ADAPTER.json_schema()
     node: Mapping[str, Any] = schema
     for name in sections:
-        node = node.get("properties", {}).get(name, {})
+        node = _named(node, name)
         options = [node, *node.get("anyOf", [])]
         reference = next((option["$ref"] for option in options if "$ref" in option), None)
         if reference is not None:
             node = schema["$defs"][reference.rsplit("/", 1)[-1]]
     return list(node.get("properties", {}))
+
+
+def _named(node: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """What stands under a name in a section, or in a mapping of sections."""
+    of_mapping = node.get("additionalProperties")
+    return node.get("properties", {}).get(name, of_mapping if isinstance(of_mapping, dict) else {})

@@ -90,7 +90,7 @@ def _parts() -> Iterator[Part]:
     of_players = frozenset(field.name for field in fields(PlayerConfig))
     for name, config in _sections(Recipe):
         if not issubclass(config, PlayerConfig):
-            yield Part(f"`{name}`", config)
+            yield from _with_inner([name], config, set())
             continue
         if name == "verifier":
             yield Part("`verifier` and `prover`: keys of both", PlayerConfig)
@@ -102,11 +102,23 @@ def _parts() -> Iterator[Part]:
                 yield Part(f"`{name}.{inner}`", inner_config)
 
 
+def _with_inner(paths: list[str], config: type, told: set[type]) -> Iterator[Part]:
+    """A section, which may stand in several places, and those within it; each has its table at its first place."""
+    told.add(config)
+    yield Part(", ".join(f"`{path}`" for path in paths), config)
+    places: dict[type, list[str]] = {}
+    for name, inner in _sections(config):
+        places.setdefault(inner, []).append(f"{paths[0]}.{name}")
+    for inner, inner_paths in places.items():
+        if inner not in told:
+            yield from _with_inner(inner_paths, inner, told)
+
+
 def _sections(config: type) -> Iterator[tuple[str, type]]:
     """The fields of a dataclass that are dataclasses themselves, optional ones included."""
     for field in fields(config):
         options = [field.type, *get_args(field.type)]
-        found = [option for option in options if is_dataclass(option)]
+        found = [option for option in options if isinstance(option, type) and is_dataclass(option)]
         if found:
             yield field.name, found[0]
 
@@ -147,6 +159,8 @@ def _describe_default(default: object) -> str:
     """As YAML takes it, in one line."""
     if default is None:
         return "none"
+    if is_dataclass(default):
+        return "`{}`"
     if isinstance(default, str) and "\n" in default:
         return f"`{json.dumps(default)}`"
     return f"`{yaml.safe_dump(default, default_flow_style=True).splitlines()[0]}`"

@@ -6,11 +6,12 @@ from the players' sections.
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_serializer, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from pvg_hf.config.fields import Count, FlipRate, NonNegative, ProperShare, Share, section
+from pvg_hf.config.fields import Count, NonNegative, ProperShare, Share, section
 from pvg_hf.config.hub import HubConfig
 from pvg_hf.config.learning import InvarianceConfig, RatesConfig
+from pvg_hf.config.noise import NoiseConfig, restate_rates
 from pvg_hf.config.players import LoraConfig, PlayerConfig, ProverConfig, ScratchConfig, VerifierConfig, WarmupConfig
 from pvg_hf.roles import Role
 
@@ -149,55 +150,6 @@ class DataConfig:
     pair_share: Annotated[float, Field(gt=0, le=1)] = Field(
         1.0, description="For `pairs: all`: share of those pairs that is kept, at random whatever their labels."
     )
-
-
-@section
-class NoiseConfig:
-    """Flips of the labels that the verifier is told. Judging takes clean labels."""
-
-    epsilon: Annotated[float, Field(ge=0, lt=0.5)] | None = Field(
-        None, description="One rate for both: `rho0 = rho1 = epsilon`."
-    )
-    rho0: FlipRate = Field(0.0, description="P(label 1 | truth 0): how often an incorrect solution is called correct.")
-    rho1: FlipRate = Field(0.0, description="P(label 0 | truth 1); `rho0 + rho1` must stay below 1.")
-    level: Literal["label", "pair"] = Field(
-        "label",
-        description="`label` flips the label of each solution by itself. `pair` leaves labels alone and turns pairs round, at "
-        "one rate (`rho0` = `rho1`), in the verifier's training.",
-    )
-    resample: Literal["fixed", "epoch", "step"] = Field(
-        "fixed",
-        description="`fixed` draws once for each text of a problem, in all rounds. At `level: label` that is before pairs are "
-        "built: they are of what the flipped labels say, so that both sides may be correct, or incorrect. `epoch` and `step` draw anew in each of the verifier's "
-        "training, on pairs of clean labels: one flip makes a tie, which Bradley-Terry leaves out (cross-entropy learns both "
-        "labels), two turn the pair round.",
-    )
-
-    @model_validator(mode="after")
-    def _check(self) -> "NoiseConfig":
-        if self.epsilon is not None:
-            if self.rho0 or self.rho1:
-                raise ValueError("give either `epsilon` or `rho0` and `rho1`, not both")
-            self.rho0 = self.rho1 = self.epsilon
-        if self.rho0 + self.rho1 >= 1:
-            raise ValueError(f"`rho0 + rho1` must be below 1; got {self.rho0 + self.rho1}")
-        return self
-
-    @field_serializer("rho0", "rho1")
-    def _as_stated(self, rate: float) -> float:
-        """What follows from `epsilon` is not stated beside it, so that the written recipe can be read back."""
-        return rate if self.epsilon is None else 0.0
-
-
-def restate_rates(stated: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
-    """Values of `noise` in the terms in which `override` states its rates, so that it can be put over them."""
-    has_rates = "rho0" in override or "rho1" in override
-    if override.get("epsilon") is not None and not has_rates:
-        return {key: value for key, value in stated.items() if key not in ("rho0", "rho1")}
-    epsilon = stated.get("epsilon")
-    if has_rates and "epsilon" not in override and epsilon is not None:
-        return {**stated, "epsilon": None, "rho0": epsilon, "rho1": epsilon}
-    return stated
 
 
 @section

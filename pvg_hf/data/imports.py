@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from datasets import Dataset
@@ -25,7 +25,6 @@ def import_solutions(
     problems: Mapping[str, Dataset],
     *,
     columns: Mapping[str, str] | None = None,
-    tell: Callable[[str, str, bool], int] = lambda problem_id, solution, is_correct: int(is_correct),
     config: str | None = None,
     split: str | None = None,
     revision: str | None = None,
@@ -47,11 +46,8 @@ def import_solutions(
             What the source calls our columns, e.g. `{"solution": "response", "problem": "question"}`. `problem_id` or
             `problem` tells the problem, by its id or by its text up to white space, and `solution` is the text;
             unmapped, they are looked for under these names. `label` (0, 1 or null) is read only if it is mapped, and
-            becomes what the verifier is told. `prover` (who wrote the text) is read only if it is mapped, and is
+            becomes what the verifier is told, in place of the grade. `prover` (who wrote the text) is read only if it is mapped, and is
             otherwise `source`.
-        tell (`Callable`, *optional*):
-            `(problem_id, solution, is_correct) -> label`: what the verifier is told where `label` is not mapped, e.g.
-            with noise; by default the grade.
         config (`str`, *optional*):
             Configuration of a folder or dataset that has several.
         split (`str`, *optional*):
@@ -87,11 +83,7 @@ def import_solutions(
             prover=_text(place, row, names["prover"]) if "prover" in names else source,
             solution=solution,
             grade=grade,
-            label=(
-                _label(place, row, names["label"])
-                if "label" in names
-                else tell(problem["problem_id"], solution, grade.correct)
-            ),
+            label=_label(place, row, names["label"]) if "label" in names else int(grade.correct),
             sample_index=sample_indices[problem["problem_id"]],
             num_tokens=None,
             is_truncated=False,

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from enum import StrEnum
 from typing import Any
 
 from datasets import Features, Value
 
+from pvg_hf.outcomes import Outcome
 from pvg_hf.roles import Role
 from pvg_hf.tasks.base import Problem, Task
 from pvg_hf.tasks.grade import Grade
@@ -27,22 +27,14 @@ SOLUTION_COLUMNS: dict[str, Value] = {
     "correct": Value("bool"),
     "label": Value("int8"),
     "outcome": Value("string"),
+    "feedback": Value("string"),
+    "is_noise_flagged": Value("bool"),
     "score": Value("float64"),
     "sample_index": Value("int32"),
     "num_tokens": Value("int32"),
     "is_truncated": Value("bool"),
 }
 """The columns that every pool has, whatever its task."""
-
-
-class Outcome(StrEnum):
-    """How a solution ended. The codes are stable: pools, reports and the Hub hold them."""
-
-    VERIFIED = "VERIFIED"
-    PROOF_INVALID = "PROOF_INVALID"
-    NO_ANSWER = "NO_ANSWER"
-    TRUNCATED = "TRUNCATED"
-    UNCERTIFIED = "UNCERTIFIED"
 
 
 FAILED_OUTCOMES = frozenset({Outcome.NO_ANSWER, Outcome.TRUNCATED, Outcome.UNCERTIFIED})
@@ -153,6 +145,8 @@ def make_solution(
         "correct": grade.correct,
         "label": label,
         "outcome": outcome_of(grade, is_truncated).value,
+        "feedback": outcome_of(grade, is_truncated).value,
+        "is_noise_flagged": False,
         "score": score,
         "sample_index": sample_index,
         "num_tokens": num_tokens,

@@ -4,9 +4,9 @@ import logging
 from functools import partial
 from typing import NamedTuple
 
-from pvg_hf.config import Recipe
 from pvg_hf.data.candidates import read_candidates
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.label_rates import label_rates
 from pvg_hf.noise.estimation import NoiseEstimate, rates_from_trusted
 from pvg_hf.rewards import CorrectionAudit, audit_noise_correction, load_reward
 from pvg_hf.seeding import derive_uniform
@@ -14,14 +14,10 @@ from pvg_hf.seeding import derive_uniform
 logger = logging.getLogger(__name__)
 
 
-def stated_rates(recipe: Recipe, player: str) -> tuple[float, float]:
-    """
-    `(rho0, rho1)` as far as a recipe states them. Its noise flips what the verifier is told; the prover's solutions are
-    graded by the task itself.
-    """
-    if recipe.rates.source == "given":
-        return recipe.rates.rho0, recipe.rates.rho1
-    return (recipe.noise.rho0, recipe.noise.rho1) if player == "verifier" else (0.0, 0.0)
+def stated_rates(context: PhaseContext, player: str) -> tuple[float, float]:
+    """`(rho0, rho1)` as a recipe states them for a round, by `rates` or by its noise (see [`label_rates`])."""
+    rates = context.recipe.rates
+    return (rates.rho0, rates.rho1) if rates.source == "given" else label_rates(context, player)
 
 
 class AssumedRates(NamedTuple):
@@ -43,7 +39,7 @@ class AssumedRates(NamedTuple):
 def verifier_rates(context: PhaseContext) -> AssumedRates:
     """What the verifier's correction assumes; an estimate is told as an event."""
     if context.recipe.rates.source != "trusted" or context.recipe.verifier.correction == "none":
-        return AssumedRates(stated_rates(context.recipe, "verifier"), {}, "")
+        return AssumedRates(stated_rates(context, "verifier"), {}, "")
     estimate = _estimate(context)
     named = {"rho0": estimate.rho0, "rho1": estimate.rho1}
     figures = {f"{name}/{key}": value for name, rate in named.items() for key, value in rate._asdict().items()}
@@ -71,12 +67,12 @@ def _estimate(context: PhaseContext) -> NoiseEstimate:
         ) from err
 
 
-def audit_prover_correction(recipe: Recipe) -> CorrectionAudit:
+def audit_prover_correction(context: PhaseContext) -> CorrectionAudit:
     """What `prover.reward_correction` does to what the prover learns, see [`audit_noise_correction`]."""
-    prover = recipe.prover
+    prover = context.recipe.prover
     return audit_noise_correction(
         partial(load_reward(prover.reward), **prover.reward_options),
-        *stated_rates(recipe, "prover"),
+        *stated_rates(context, "prover"),
         group_size=prover.num_generations,
         scale_rewards=prover.scale_rewards,
     )
@@ -87,7 +83,7 @@ def tell_prover_correction(context: PhaseContext) -> str:
     recipe = context.recipe
     if recipe.prover.reward_correction == "none":
         return ""
-    audit, (rho0, rho1) = audit_prover_correction(recipe), stated_rates(recipe, "prover")
+    audit, (rho0, rho1) = audit_prover_correction(context), stated_rates(context, "prover")
     figures = {"verdict": audit.verdict, "reason": audit.reason, "factor": audit.factor, "rho0": rho0, "rho1": rho1}
     context.event("reward_correction", reward=recipe.prover.reward, **figures)
     logger.info("%s: the reward's correction is %s. %s", context.phase, _shown(audit), audit.reason)

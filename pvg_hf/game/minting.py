@@ -1,4 +1,4 @@
-"""A prover writes solutions, the task grades them, labels get their noise and the verifier scores them."""
+"""A prover writes solutions, the task grades them, the verifier scores them, and labels get their noise."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from pvg_hf.data.pool import write_pool
 from pvg_hf.data.schema import final_grade, make_solution, round_name, solution_features
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.noise.draws import label_draw, solution_key
+from pvg_hf.game.feedback import Feedback
 from pvg_hf.roles import Role
 from pvg_hf.sampling import Sample, Sampler
 from pvg_hf.seeding import derive_rng
@@ -50,23 +50,28 @@ class Batch:
 
 
 def write_solutions(
-    context: PhaseContext, path, batches: list[Batch], sampler: Sampler, scorer: Scorer | None = None
+    context: PhaseContext,
+    path,
+    batches: list[Batch],
+    sampler: Sampler,
+    scorer: Scorer | None = None,
+    feedback: Feedback | None = None,
 ) -> int:
     """
     Write the solutions of `batches` to one Parquet file; every process takes its share of the work, the main process
-    writes.
+    writes. What verifiers are told of them is what `feedback` tells, by default the truth.
 
     Returns:
         `int`: number of rows.
     """
-    rows = _chunks(context, batches, sampler, scorer)
+    rows = _chunks(context, batches, sampler, scorer, feedback)
     if context.processes.is_main_process:
         return write_pool(path, rows, solution_features(context.world.task))
     return sum(len(chunk) for chunk in rows)
 
 
 def _chunks(
-    context: PhaseContext, batches: list[Batch], sampler: Sampler, scorer: Scorer | None
+    context: PhaseContext, batches: list[Batch], sampler: Sampler, scorer: Scorer | None, feedback: Feedback | None
 ) -> Iterator[list[Row]]:
     total = sum(len(context.world.parts[batch.part]) for batch in batches)
     is_silent = not (context.processes.is_main_process and shows_progress(context.recipe))
@@ -76,7 +81,10 @@ def _chunks(
             for start in range(0, len(problems), PROBLEMS_PER_CHUNK):
                 context.stop.check()
                 chunk = problems.select(range(start, min(start + PROBLEMS_PER_CHUNK, len(problems))))
-                yield _write_chunk(context, batch, chunk, sampler, scorer)
+                rows = _write_chunk(context, batch, chunk, sampler, scorer)
+                if feedback is not None:
+                    feedback.tell(rows)
+                yield rows
                 bar.update(len(chunk))
 
 
@@ -120,7 +128,7 @@ def _rows(context: PhaseContext, batch: Batch, problem: Row, samples: list[Sampl
                 prover="/".join(filter(None, (context.recipe.name, round_name(batch.round_index), batch.checkpoint))),
                 solution=sample.text,
                 grade=grade,
-                label=told_label(context, problem["problem_id"], sample.text, grade.correct),
+                label=int(grade.correct),
                 sample_index=index,
                 num_tokens=sample.num_tokens,
                 is_truncated=sample.is_truncated,
@@ -141,16 +149,6 @@ def cut_at_stop(sample: Sample, stop_strings: Sequence[str], tokenizer) -> Sampl
         return sample
     text = sample.text[: min(places)]
     return Sample(text, len(tokenizer(text, add_special_tokens=False)["input_ids"]), is_truncated=False)
-
-
-def told_label(context: PhaseContext, problem_id: str, solution: str, is_correct: bool) -> int:
-    """What the verifier is told of a solution. Identical texts of a problem are told the same, in all rounds."""
-    noise = context.recipe.noise
-    if noise.level == "pair" or noise.resample != "fixed":
-        return int(is_correct)  # the verifier's trainer flips these
-    draw = label_draw(context.recipe.seed, solution_key(problem_id, solution))
-    rate = noise.rho1 if is_correct else noise.rho0
-    return int(is_correct) ^ int(draw < rate)
 
 
 def _score(rows: list[list[Row]], scorer: Scorer | None) -> None:

@@ -14,6 +14,7 @@ from accelerate.utils import parse_flag_from_env
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.data.pool import DamagedPoolError
 from pvg_hf.game.callbacks import GameCallback
+from pvg_hf.game.check_summary import summarize_checks
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.disk import naming_full_disk
 from pvg_hf.game.folder import RunFolder, replay_advice, staged, write_json_lines
@@ -154,6 +155,7 @@ def _play_phase(
         context.processes.wait_for_everyone()
         with _advising(folder), naming_knobs(round_recipe, key.name):
             record.summary = PHASES[key.name](context, output)
+            summarize_checks(context, output)
         if is_main:
             write_json_lines(output / "metrics.jsonl", context.metrics)
     context.processes.wait_for_everyone()

@@ -13,6 +13,7 @@ from pvg_hf.config.sections import InvarianceConfig, PlayerConfig
 from pvg_hf.game.assumed_rates import stated_rates
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.label_rates import label_rates
 from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
 
@@ -32,8 +33,8 @@ def verifier_arguments(
 def verifier_settings(context: PhaseContext, output: Path) -> dict[str, Any]:
     """Those of the verifier's arguments that `verifier.trainer` must not have, with the rates that the recipe states."""
     config, noise = context.recipe.verifier, context.recipe.noise
-    rho0, rho1 = stated_rates(context.recipe, "verifier")
-    in_trainer = noise.level == "pair" or noise.resample != "fixed"
+    (rho0, rho1), (noise_rho0, noise_rho1) = stated_rates(context, "verifier"), label_rates(context)
+    in_trainer = noise.is_for_verifier and noise.flips_in_training
     return {
         **_shared_settings(context, config, output),
         "per_device_train_batch_size": config.pairs_per_step,
@@ -44,13 +45,14 @@ def verifier_settings(context: PhaseContext, output: Path) -> dict[str, Any]:
         "center": config.center,
         "noise_level": noise.level,
         "noise_resample": noise.resample,
-        "noise_rho0": noise.rho0 if in_trainer else 0.0,
-        "noise_rho1": noise.rho1 if in_trainer else 0.0,
+        "noise_rho0": noise_rho0 if in_trainer else 0.0,
+        "noise_rho1": noise_rho1 if in_trainer else 0.0,
         "rho0": rho0,
         "rho1": rho1,
         **_invariance_settings(config.invariance),
         # What is drawn once is drawn alike in all rounds, and as the pool's labels are.
         "noise_seed": context.recipe.seed if noise.resample == "fixed" else context.seed("noise"),
+        **(_soft_labels(config.loss) if noise.soft_labels else {}),
     }
 
 
@@ -63,6 +65,13 @@ def _invariance_settings(config: InvarianceConfig) -> dict[str, Any]:
         "irm_form": config.irm_form,
         "crowded_environments": config.crowded,
     }
+
+
+def _soft_labels(loss: str) -> dict[str, Any]:
+    """The mean of noisy labels, as the loss takes it: of a pair, the share of strict pairs in either order."""
+    if loss == "bradley_terry":
+        return {"correction": "smoothing", "noise_rho0": 0.0, "noise_rho1": 0.0}
+    return {"noise_resample": "mean"}
 
 
 def prover_arguments(
@@ -105,7 +114,7 @@ def prover_settings(context: PhaseContext, output: Path, *seed_path: str) -> dic
     per_process = config.prompts_per_step * config.num_generations // context.processes.num_processes
     micro_batch = min(config.micro_batch_size or per_process, per_process)
     _, revision = context.initial_model("prover")
-    rho0, rho1 = stated_rates(context.recipe, "prover")
+    rho0, rho1 = stated_rates(context, "prover")
     return {
         **_shared_settings(context, config, output, *seed_path),
         "per_device_train_batch_size": micro_batch,

@@ -6,10 +6,11 @@ from accelerate import PartialState
 
 from pvg_hf.config import Recipe
 from pvg_hf.evaluation.report import write_report
+from pvg_hf.game.check_log import CHECKS
 from pvg_hf.game.damage import refuse_damage
 from pvg_hf.game.disk import is_disk_full
 from pvg_hf.game.environment import describe_environment
-from pvg_hf.game.folder import RunFolder, read_json_lines, write_json, write_json_lines
+from pvg_hf.game.folder import RunFolder, read_json, read_json_lines, write_json, write_json_lines
 from pvg_hf.game.phase_record import read_record
 from pvg_hf.game.resume import check_processes, check_recipe_of, differences
 from pvg_hf.game.schedule import PhaseKey, schedule
@@ -48,6 +49,19 @@ def bring_up_to_date(recipe: Recipe, folder: RunFolder) -> None:
         fields = {"phase": key.name, "round": key.round_index, "seconds": record.seconds, "summary": record.summary}
         if not folder.has_event("phase_finished", **fields):
             folder.log_event("phase_finished", **fields)
+        _log_checks(folder, key)
+
+
+def _log_checks(folder: RunFolder, key: PhaseKey) -> None:
+    """What the checks of a phase came to; each of them is a line of the phase's own `events.jsonl`."""
+    file = key.target(folder) / CHECKS
+    if not file.exists():
+        return
+    told = read_json(file)
+    counts = {name: told[name] for name in ("calls", "flagged", "abstained", "cost", "digest")}
+    fields = {"phase": key.name, "round": key.round_index, **counts}
+    if not folder.has_event("checks", **fields):
+        folder.log_event("checks", **fields)
 
 
 def refresh_report(folder: RunFolder) -> None:

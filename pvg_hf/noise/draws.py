@@ -1,6 +1,10 @@
-"""The one uniform draw that decides whether the label of a solution flips."""
+"""The uniform draws that decide what noise does to a solution: to its label, and to a check of it."""
+
+from hashlib import blake2b
 
 from pvg_hf.seeding import derive_seed, derive_uniform
+
+_UNIT = 2.0**-53
 
 
 def solution_key(problem_id: str, solution: str) -> int:
@@ -35,3 +39,21 @@ def label_draw(seed: int, key: int, *moment: object) -> float:
 def pair_draw(seed: int, keys: tuple[int, int], *moment: object) -> float:
     """As [`label_draw`], for the order of a pair: `keys` are its two solutions', in the order that they came in."""
     return derive_uniform(seed, "pair", *moment, *keys)
+
+
+def check_path(seed: int, round_index: int, key: int, attempt: int) -> str:
+    """The path of names from which a check draws; `key` stands for the problem and the text of the solution."""
+    return f"{seed}/{round_index}/check/{key:016x}/{attempt}"
+
+
+def check_draws(path: str) -> tuple[float, float]:
+    """
+    The draws of one attempt at a check, by its [`check_path`]: one for each purpose, from one hash, as a check may cost no
+    more than microseconds.
+
+    Returns:
+        `tuple[float, float]`: independent and uniform in [0, 1): which noise is injected, and how long it lasts.
+    """
+    digest = blake2b(path.encode(), digest_size=16).digest()
+    which, how_long = int.from_bytes(digest[:8], "big") >> 11, int.from_bytes(digest[8:], "big") >> 11
+    return which * _UNIT, how_long * _UNIT

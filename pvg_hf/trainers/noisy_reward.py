@@ -228,6 +228,8 @@ class NoisyRewardTrainer(RewardTrainer):
             return given
         given = clean_labels(len(keys)).to(keys.device) if given is None else given
         labels = injected_labels(keys, given, self.args, epoch=int(self.state.epoch or 0), step=self.state.global_step)
+        if self.args.noise_resample == "mean":
+            return labels
         shares = [labels != given, labels[:, 0] == labels[:, 1]]
         local = torch.stack([share.float().mean() for share in shares])
         flipped, tied = self.accelerator.gather(local[None]).mean(dim=0).tolist()

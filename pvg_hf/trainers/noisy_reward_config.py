@@ -15,7 +15,7 @@ _CHOICES = {
     "loss": ("bradley_terry", "cross_entropy"),
     "correction": (*get_args(PairCorrection), "exact"),
     "noise_level": ("pair", "label"),
-    "noise_resample": ("fixed", "epoch", "step"),
+    "noise_resample": ("fixed", "epoch", "step", "mean"),
 }
 
 
@@ -45,7 +45,8 @@ class NoisyRewardConfig(InvarianceArguments, RewardConfig):
             Injected P(label 0 | truth 1); `noise_rho0 + noise_rho1 < 1`. At pair level it must equal `noise_rho0`.
         noise_resample (`str`, defaults to `"fixed"`):
             `"fixed"` draws once per solution (at pair level per pair), `"epoch"` anew in each epoch, `"step"` anew in each
-            optimiser step.
+            optimiser step. `"mean"` draws nothing: the labels are soft, 1 - `noise_rho1` and `noise_rho0`, which takes
+            `loss="cross_entropy"` (in Bradley-Terry it is `correction="smoothing"` without injected noise).
         noise_seed (`int`, *optional*):
             Of the noise's draws; `seed` by default.
         rho0, rho1 (`float`, *optional*):
@@ -71,7 +72,9 @@ class NoisyRewardConfig(InvarianceArguments, RewardConfig):
     noise_level: str = field(default="label", metadata={"help": "Injected noise flips each `label`, or each `pair`."})
     noise_rho0: float = field(default=0.0, metadata={"help": "Injected P(label 1 | truth 0), or P(pair is reversed)."})
     noise_rho1: float = field(default=0.0, metadata={"help": "Injected P(label 0 | truth 1), or P(pair is reversed)."})
-    noise_resample: str = field(default="fixed", metadata={"help": "Draw noise `fixed`, each `epoch` or each `step`."})
+    noise_resample: str = field(
+        default="fixed", metadata={"help": "Draw `fixed`, each `epoch` or `step`; or the `mean`."}
+    )
     noise_seed: int | None = field(default=None, metadata={"help": "Seed of the noise; `seed` by default."})
     rho0: float | None = field(default=None, metadata={"help": "Assumed P(label 1 | truth 0); the injected one."})
     rho1: float | None = field(default=None, metadata={"help": "Assumed P(label 0 | truth 1); the injected one."})
@@ -125,6 +128,11 @@ class NoisyRewardConfig(InvarianceArguments, RewardConfig):
             )
         if not self.center >= 0:
             raise ValueError(f"`center` is {self.center}; it must be at least 0.")
+        if self.noise_resample == "mean" and self.loss != "cross_entropy":
+            raise ValueError(
+                "`noise_resample=mean` gives soft labels to single solutions: it takes `loss=cross_entropy`. For pairs, set "
+                "`correction=smoothing` and inject nothing."
+            )
         if self.correction in UNBOUNDED_CORRECTIONS and self.center == 0:
             raise ValueError(
                 f"`correction={self.correction}` is unbounded below, and `center` is 0; set `center` above 0 (e.g. 0.005), "

@@ -14,6 +14,12 @@ def clean_labels(num_pairs: int) -> torch.Tensor:
     return torch.tensor(CLEAN_LABELS).repeat(num_pairs, 1)
 
 
+def mean_labels(labels: torch.Tensor, rates: tuple[float, float]) -> torch.Tensor:
+    """What `labels` of any shape are in the mean under noise, soft labels: `y (1 - rho1) + (1 - y) rho0`."""
+    rho0, rho1 = rates
+    return labels * (1 - rho1) + (1 - labels) * rho0
+
+
 def noisy_labels(
     keys: torch.Tensor,
     rates: tuple[float, float],
@@ -70,8 +76,10 @@ def injected_labels(
             Of the training.
 
     Returns:
-        `torch.Tensor` of shape `(num_pairs, 2)`: as [`noisy_labels`], on the device of `given`.
+        `torch.Tensor` of shape `(num_pairs, 2)`: as [`noisy_labels`], on the device of `given`; for `mean`, soft ones.
     """
-    moment = {"fixed": (), "epoch": ("epoch", epoch), "step": ("step", step)}[args.noise_resample]
     rates = (args.noise_rho0, args.noise_rho1)
+    if args.noise_resample == "mean":
+        return mean_labels(given, rates)
+    moment = {"fixed": (), "epoch": ("epoch", epoch), "step": ("step", step)}[args.noise_resample]
     return noisy_labels(keys, rates, args.noise_level, seed=args.noise_seed, moment=moment, labels=given).to(given)

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from accelerate.utils import gather
+from accelerate.utils import gather, gather_object
 from datasets import Dataset
 from peft import PeftConfig, PeftModel
 from transformers import PreTrainedModel
@@ -24,6 +24,7 @@ from pvg_hf.trainers.role_metrics import RoleSignals, role_metrics
 
 Grader = Callable[[Mapping[str, Any], str], Grade]
 Scorer = Callable[[list[str], list[str]], list[float]]
+Feedback = Callable[[list[dict[str, Any]], int], list[int | None]]
 RoleReward = Callable[..., torch.Tensor]
 
 OWN_REWARD = "own_reward"  # what a reward that was passed as a function is called in the log
@@ -52,6 +53,11 @@ class ProverGRPOTrainer(GRPOTrainer):
         reward (`Callable`, *optional*):
             In place of `args.reward`, a function `(scores, correct, sneaky, *, group_size, answered) -> rewards`;
             `args.reward_options` are passed to it too.
+        feedback (`Callable`, *optional*):
+            `(rows, step) -> labels`: the correctness that the reward is told in place of the grade's, 1 or 0, and `None`
+            where there is none: such a solution has no reward and moves nothing. A row is that of the dataset with
+            `solution`, `correct` and `outcome`; every process is given those of all, in the same order. Metrics and
+            evaluation go by the grade.
         reward_funcs (`list[Callable]`, *optional*):
             Further TRL reward functions, added to the role reward with `args.reward_weights` (the role reward's weight
             stands first).
@@ -92,6 +98,7 @@ class ProverGRPOTrainer(GRPOTrainer):
         train_dataset: Dataset,
         eval_dataset: Dataset | dict[str, Dataset] | None = None,
         reward: RoleReward | None = None,
+        feedback: Feedback | None = None,
         reward_funcs: Sequence[Callable] = (),
         peft_config: PeftConfig | None = None,
         **kwargs,
@@ -105,6 +112,7 @@ class ProverGRPOTrainer(GRPOTrainer):
         self.scorer = scorer
         self.grader = grader
         self.role_reward = _role_reward(reward or load_reward(args.reward), args)
+        self.feedback = feedback
         silence_old_checkpointing_names()
         super().__init__(
             model,
@@ -146,19 +154,22 @@ class ProverGRPOTrainer(GRPOTrainer):
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)  # gathered, (N, funcs)
         scores = rewards[:, 0].clone()  # its column is overwritten below
-        signals = self._gather_signals(inputs, completions, completion_ids_list, scores)
+        signals, told = self._gather_signals(inputs, completions, completion_ids_list, scores)
         rewards[:, 0] = self.role_reward(
             signals.scores,
-            signals.correct,
+            told == 1,
             signals.sneaky,
             group_size=self.num_generations if self.model.training else self.num_generations_eval,
             answered=~signals.failed.bool(),  # to the rewards, a solution that failed is one without an answer
         )
-        self._record(signals, rewards[:, 0])
+        rewards[told.isnan()] = torch.nan  # of every function, or TRL would take the row for one that earned 0
+        self._record(signals, told, rewards[:, 0])
         return rewards
 
-    def _gather_signals(self, inputs, completions, completion_ids_list, scores: torch.Tensor) -> RoleSignals:
-        """What the grader says of this process's rows, gathered beside the scores in the same order."""
+    def _gather_signals(
+        self, inputs, completions, completion_ids_list, scores: torch.Tensor
+    ) -> tuple[RoleSignals, torch.Tensor]:
+        """What the grader says of this process's rows, gathered beside the scores, and what the reward is told of them."""
         truncated = [ids[-1] not in self.eos_token_ids for ids in completion_ids_list]
         grades = [
             final_grade(self.grader(row, completion_text(completion)), is_truncated)
@@ -178,14 +189,24 @@ class ProverGRPOTrainer(GRPOTrainer):
         self._log_completion_extra("outcome", [outcome.value for outcome in outcomes])
         table = torch.tensor(list(local.values()), device=scores.device).T  # (local rows, signals)
         gathered = gather(table.contiguous()).T
-        return RoleSignals(scores, **dict(zip(local, gathered, strict=True)))
+        signals = RoleSignals(scores, **dict(zip(local, gathered, strict=True)))
+        if self.feedback is None or not self.model.training:
+            return signals, signals.correct.to(scores)
+        texts = [completion_text(completion) for completion in completions]
+        rows = [
+            {**row, "solution": text, "correct": grade.correct, "outcome": outcome.value}
+            for row, text, grade, outcome in zip(inputs, texts, grades, outcomes, strict=True)
+        ]
+        labels = self.feedback(gather_object(rows), self.state.global_step)
+        return signals, torch.tensor([float("nan") if label is None else label for label in labels]).to(scores)
 
-    def _record(self, signals: RoleSignals, rewards: torch.Tensor) -> None:
+    def _record(self, signals: RoleSignals, told: torch.Tensor, rewards: torch.Tensor) -> None:
         metrics = self._metrics["train" if self.model.training else "eval"]
         for key, value in role_metrics(signals, rewards, self.args.acceptance_threshold).items():
             metrics[key].append(value)
         if self.reward_func_names[0] == "cgc":
-            aligned = role_aligned(signals.correct.bool(), signals.sneaky.bool(), ~signals.failed.bool())
+            is_paid = ~signals.failed.bool() & ~told.isnan()
+            aligned = role_aligned(told == 1, signals.sneaky.bool(), is_paid)
             options = self.args.reward_options or {}
             metrics["floor_violations"].append(count_floor_violations(signals.scores, aligned, **options))
         truncated = signals.truncated.float().mean().item()

@@ -36,7 +36,7 @@ def role_metrics(signals: RoleSignals, rewards: torch.Tensor, threshold: float |
         signals (`RoleSignals`):
             Over all processes.
         rewards (`torch.Tensor` of shape `(N,)`):
-            Role rewards.
+            Role rewards; NaN where there is none, which no mean counts.
         threshold (`float`, *optional*):
             Score above which the verifier accepts.
 
@@ -53,7 +53,7 @@ def role_metrics(signals: RoleSignals, rewards: torch.Tensor, threshold: float |
         cells |= {
             f"accuracy/{name}": (correct, role),
             f"judged_accuracy/{name}": (correct, role & judged),
-            f"reward/{name}": (rewards, role),
+            f"reward/{name}": (rewards, role & ~rewards.isnan()),
             f"score/{name}_correct": (signals.scores, role & judged & correct),
             f"score/{name}_incorrect": (signals.scores, role & judged & ~correct),
             f"truncated/{name}": (signals.truncated, role),

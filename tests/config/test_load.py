@@ -19,7 +19,9 @@ def test_every_shipped_recipe_loads(repository):
     for path in recipes:
         assert load_recipe(path).name == path.stem
         first, second = path.read_text().splitlines()[:2]
-        assert f"recipes/{path.name}" in first + second, f"{path} does not open with the command that runs it"
+        assert str(path.relative_to(repository)) in first + second, (
+            f"{path} does not open with the command that runs it"
+        )
 
 
 def test_later_override_wins_and_yaml_numbers_are_read():
@@ -126,6 +128,30 @@ def test_rounds_of_another_form_are_mistakes(rounds, part):
     [
         ({"prover": {"max_steps": 3.7}}, "prover.max_steps"),
         ({"prover": {"max_steps": "many"}}, "prover.max_steps"),
+        ({"noise": {"checker": {}, "epsilon": 0.1}}, "leave out `rho0`, `rho1`"),
+        ({"noise": {"checker": {}, "resample": "step"}}, "leave out `resample: step`"),
+        ({"noise": {"applies_to": "both", "soft_labels": True}}, "must then be `verifier`"),
+        ({"noise": {"level": "pair", "soft_labels": True}}, "leave out `level: pair`"),
+        ({"noise": {"schedule": {}}}, "`linear` needs `length`"),
+        ({"noise": {"schedule": {"kind": "cyclic", "length": 3, "period": 2}}}, "does not take `length`"),
+        ({"noise": {"checker": {"budget": {"total": 0}}}}, "greater than 0"),
+        ({"noise": {"checker": {"tiers": {"balanced": {"timeout": 1}}}}}, "less than 1"),
+        ({"noise": {"checker": {"tiers": {"blanced": {}}}}}, "Did you mean `balanced`"),
+        ({"noise": {"checker": {"tier": "blanced"}}}, "'balanced' or 'slow_precise'"),
+        ({"noise": {"checker": {"escalation_policy": "sometimes"}}}, "'always' or 'never'"),
+        ({"noise": {"checker": {"slices": {3: {}}}}}, "`slices` needs `slice_by`"),
+        ({"noise": {"checker": {"slice_by": "x", "slices": {3: {"teer": 1}}}}}, "Did you mean `tier`"),
+        ({"noise": {"checker": {"base": "command"}}}, "together, or neither"),
+        (
+            {
+                "noise": {
+                    "checker": {
+                        "tiers": {"balanced": {"timeout_duration": {"kind": "uniform", "min_ms": 2, "max_ms": 1}}}
+                    }
+                }
+            },
+            "must not be above `max_ms`",
+        ),
         ({"noise": {"rho0": 0.6, "rho1": 0.5}}, "below 1"),
         ({"noise": {"epsilon": 0.1, "rho0": 0.1}}, "either"),
         ({"data": {"solutions_per_problem": 3}}, "multiple of 2"),

@@ -55,6 +55,10 @@ def test_rates_of_their_own_are_written_as_stated():
         "rho1": 0.1,
         "level": "label",
         "resample": "fixed",
+        "applies_to": "verifier",
+        "soft_labels": False,
+        "schedule": None,
+        "checker": None,
     }
 
 

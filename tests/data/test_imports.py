@@ -61,17 +61,9 @@ def test_an_unknown_id_falls_back_to_the_text(task, split, write):
     assert row["problem_id"] == "sum-1"
 
 
-def test_an_unmapped_label_is_told(task, split, write):
-    source = write([*ROWS[:2], {**ROWS[0], "label": 1}])
-    told = []
-
-    def tell(*known):
-        told.append(known)
-        return int(not known[2])
-
-    labels = [row["label"] for row in import_solutions(source, task, split, tell=tell)]
-    assert told == [("sum-0", "1", True), ("sum-0", "5", False), ("sum-0", "1", True)]
-    assert labels == [0, 1, 0]
+def test_an_unmapped_label_is_the_grade(task, split, write):
+    source = write([*ROWS[:2], {**ROWS[0], "label": 0}])
+    assert [row["label"] for row in import_solutions(source, task, split)] == [1, 0, 1]
 
 
 def test_a_mapped_label_is_what_the_verifier_is_told(task, split, write):

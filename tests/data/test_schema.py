@@ -47,6 +47,11 @@ def test_outcome_codes_are_stable():
         "NO_ANSWER",
         "TRUNCATED",
         "UNCERTIFIED",
+        "VERIFIER_TIMEOUT",
+        "VERIFIER_SPURIOUS_FAIL",
+        "VERIFIER_SPURIOUS_PASS",
+        "VERIFIER_INTERNAL_ERROR",
+        "BUDGET_EXHAUSTED",
     ]
 
 
@@ -84,6 +89,8 @@ def test_a_solution_has_the_features_columns_and_types(task, split):
         "correct": False,
         "label": None,
         "outcome": "PROOF_INVALID",
+        "feedback": "PROOF_INVALID",
+        "is_noise_flagged": False,
         "score": 0.25,
         "sample_index": 3,
         "num_tokens": 1,

@@ -20,7 +20,8 @@ from pvg_hf.config import Recipe
 from pvg_hf.config.sections import LoraConfig
 from pvg_hf.data.schema import solution_features
 from pvg_hf.game.assumed_rates import audit_prover_correction
-from pvg_hf.game.plan.checks import check_recipe
+from pvg_hf.game.plan.checks import check_recipe, phase_context
+from pvg_hf.game.schedule import PhaseKey
 from pvg_hf.game.world import World
 from pvg_hf.models.prover import lora_for_prover
 from pvg_hf.models.verifier import lora_for_verifier
@@ -194,7 +195,7 @@ def test_verifier_trainer_page(folder, tiny_models, pair_files):
 def test_recipe_of_the_prover_trainer_page():
     (recipe,) = _recipes("prover-trainer.md")
     assert (recipe.prover.reward_correction, recipe.rates.rho1) == ("backward", 0.1)
-    assert audit_prover_correction(recipe).verdict == "real"
+    assert audit_prover_correction(phase_context(recipe, PhaseKey("prover", 0), None)).verdict == "real"
 
 
 def test_players_page(folder, tiny_models, runs):
@@ -202,6 +203,14 @@ def test_players_page(folder, tiny_models, runs):
     scorer = VerifierScorer.from_pretrained("runs/quickstart/verifier/round-001")
     assert scorer([names["problem"]], [names["solution"]]) == pytest.approx([names["score"]], abs=1e-6)
     assert len(_recipes("players.md")) == 3
+
+
+def test_noise_page(folder):
+    names = _run("noise.md")
+    assert names["outcome"].truth is True
+    assert len(names["lines"]) == names["outcome"].attempts
+    texts = [yaml.safe_load(text) for language, text in _blocks("noise.md") if language == "yaml"]
+    assert [load_recipe(values).noise.applies_to for values in texts] == ["verifier"] * 5
 
 
 def test_readme(folder, tiny_models, pair_files):

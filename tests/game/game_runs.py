@@ -40,7 +40,8 @@ def start_two(order: dict[str, Any], log: Path) -> subprocess.Popen:
     file = log.with_suffix(".json")
     file.write_text(json.dumps(order))
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", DRIVER, file]
-    paths = {"PYTHONPATH": str(DRIVER.parent), "OMP_NUM_THREADS": "1"}
+    places = filter(None, (str(DRIVER.parent), os.environ.get("PYTHONPATH")))
+    paths = {"PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(command, env={**os.environ, **paths}, stdout=log.open("w"), stderr=subprocess.STDOUT)
 
 

@@ -8,9 +8,10 @@ from recall_task import write_solution
 
 from pvg_hf import VerifierScorer, load_recipe, play
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.feedback import Feedback
 from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.interrupt import StopRequest
-from pvg_hf.game.minting import cut_at_stop, told_label
+from pvg_hf.game.minting import cut_at_stop
 from pvg_hf.game.schedule import PhaseKey
 from pvg_hf.game.world import World
 from pvg_hf.noise.draws import solution_key
@@ -25,7 +26,16 @@ def label(tmp_path, game):
     def make(seed=0, **noise):
         recipe = load_recipe(game(noise=noise, seed=seed))
         context = PhaseContext(recipe, RunFolder(tmp_path), PhaseKey("bootstrap"), World.load(recipe), StopRequest())
-        return lambda problem_id, solution, is_correct: told_label(context, problem_id, solution, is_correct)
+
+        def told(problem_id, solution, is_correct):
+            row = {"problem_id": problem_id, "solution": solution, "correct": is_correct, "label": int(is_correct)}
+            row["part"] = "verifier"
+            row["outcome"] = "VERIFIED" if is_correct else "PROOF_INVALID"
+            with Feedback.for_pool(context, tmp_path) as feedback:
+                feedback.tell([row])
+            return row["label"]
+
+        return told
 
     return make
 

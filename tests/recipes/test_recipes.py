@@ -49,7 +49,17 @@ SMALL_GAME = [
 
 def test_there_are_recipes():
     names = {path.stem for path in RECIPES}
-    assert {"quickstart", "arithmetic", "gsm8k", "gsm8k-qlora", "gsm8k-8gb", "gsm8k-small-cpu"} <= names
+    assert {
+        "quickstart",
+        "arithmetic",
+        "schedule",
+        "checker",
+        "budget",
+        "gsm8k",
+        "gsm8k-qlora",
+        "gsm8k-8gb",
+        "gsm8k-small-cpu",
+    } <= names
 
 
 @pytest.mark.parametrize("path", LAUNCHERS, ids=lambda path: path.stem)
@@ -63,7 +73,7 @@ def test_a_launchers_configuration_opens_with_its_command_and_is_read(path):
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_opens_with_its_command_and_has_no_mistake(path, problems, qwen):
-    assert f"recipes/{path.relative_to(path.parents[1] / 'recipes')}" in path.read_text().splitlines()[0]
+    assert f"recipes/{path.relative_to(FOLDER)}" in path.read_text().splitlines()[0]
     recipe = load_recipe(path)
     assert recipe.name == path.stem
     if recipe.task.name == "gsm8k":
@@ -80,7 +90,7 @@ def _check_played(folder, num_phases: int) -> None:
     assert figures["round/accuracy/sneaky"]["n"] == 24
 
 
-@pytest.mark.parametrize("name", ["quickstart", "arithmetic"])
+@pytest.mark.parametrize("name", ["quickstart", "arithmetic", "noise/checker"])
 def test_a_recipe_of_the_built_in_world_plays(name, tmp_path, repository):
     small = ["task.options.num_train=160", "task.options.num_test=12", f"output_dir={tmp_path}"]
     recipe = load_recipe(repository / f"recipes/{name}.yaml", [*SMALL_GAME, *small])

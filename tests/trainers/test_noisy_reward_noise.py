@@ -1,13 +1,16 @@
 """Which labels the trainer flips, and when it draws them anew."""
 
+from itertools import product
 from pathlib import Path
 
 import pytest
 import torch
-from verifier_training import flips, keys_of, token_pairs, verifier_trainer
+from verifier_training import flips, keys_of, llama, token_pairs, verifier_trainer
 from weights import weights_of
 
-from pvg_hf.trainers.pair_noise import noisy_labels
+from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
+from pvg_hf.trainers.pair_loss import pair_loss
+from pvg_hf.trainers.pair_noise import clean_labels, mean_labels, noisy_labels
 
 
 def _train_on_whole_epochs(tmp_path, words, resample, *, batch_size=32, epochs=2, **settings) -> list[float]:
@@ -74,3 +77,29 @@ def test_resumed_training_equals_uninterrupted_training(tmp_path, words, resampl
     for name, weight in weights_of(whole.model).items():
         assert resumed.model.get_parameter(name).equal(weight), name
     assert flips(resumed) == flips(whole)
+
+
+def test_soft_labels_cost_what_noisy_ones_cost_in_the_mean():
+    """Over the four ways in which two independent labels can flip, for cross-entropy."""
+    args = NoisyRewardConfig("out", loss="cross_entropy", noise_resample="mean", use_cpu=True, report_to="none")
+    chosen, rejected, (rho0, rho1) = torch.tensor([1.5]), torch.tensor([-0.5]), (0.1, 0.3)
+    expected = sum(
+        (rho1 if flips_chosen else 1 - rho1)
+        * (rho0 if flips_rejected else 1 - rho0)
+        * pair_loss(chosen, rejected, args, labels=torch.tensor([[1.0 - flips_chosen, float(flips_rejected)]]))
+        for flips_chosen, flips_rejected in product((0, 1), repeat=2)
+    )
+    soft = pair_loss(chosen, rejected, args, labels=mean_labels(clean_labels(1), (rho0, rho1)))
+    torch.testing.assert_close(soft, expected)
+
+
+def test_soft_labels_are_what_the_trainer_trains_on(tmp_path, words):
+    settings = {"loss": "cross_entropy", "noise_rho0": 0.1, "noise_rho1": 0.3, "center": 0.0, "max_steps": 1}
+    trainer = verifier_trainer(tmp_path, token_pairs(8), words, noise_resample="mean", **settings)
+    batch, model = next(iter(trainer.get_train_dataloader())), llama()
+    scores = model(batch["input_ids"], attention_mask=batch["attention_mask"]).logits.squeeze(-1)
+    log_one, log_zero = torch.nn.functional.logsigmoid(scores), torch.nn.functional.logsigmoid(-scores)
+    labels = torch.cat([torch.full((8,), 0.7), torch.full((8,), 0.1)])
+    expected = -(labels * log_one + (1 - labels) * log_zero).mean().item()
+    trainer.train()
+    assert trainer.state.log_history[0]["loss"] == pytest.approx(expected, abs=1e-4)

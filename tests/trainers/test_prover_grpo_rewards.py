@@ -1,5 +1,6 @@
 """Which reward pays the solutions."""
 
+import pandas as pd
 import pytest
 import torch
 from prover_training import GROUP_SIZE, loss_lines, prover_trainer, read_completions
@@ -51,6 +52,43 @@ def test_further_reward_functions_are_added_with_their_weights(prover, tmp_path)
     means = totals.groupby(totals.index // GROUP_SIZE).transform("mean")
     assert table["advantage"].tolist() == pytest.approx((totals - means).tolist(), abs=1e-4)
     assert loss_lines(trainer)[0]["reward/helpful"] == pytest.approx(table["src"][table["role"] == "helpful"].mean())
+
+
+def test_the_reward_reads_what_feedback_tells_and_leaves_out_what_it_does_not(prover, tmp_path):
+    """Every third solution gets no label: it has no advantage, and is in no mean of its group."""
+    asked, told = [], {}
+
+    def feedback(rows, step):
+        asked.append([{name: row[name] for name in ("problem", "role", "correct", "outcome")} for row in rows])
+        told[step] = [None if index % 3 == 0 else index % 2 for index in range(len(rows))]
+        return told[step]
+
+    settings = {"reward": "correctness_only", "max_steps": 1, "log_completions": True, "reward_weights": [1.0, 0.1]}
+    trainer = prover_trainer(prover, tmp_path, feedback=feedback, reward_funcs=[_lengths], settings=settings)
+    trainer.train()
+    table, labels = read_completions(tmp_path), told[0]
+    assert [row["correct"] for row in asked[0]] == table["correct"].tolist()
+    assert [row["role"] for row in asked[0]] == table["role"].tolist()
+    failed = ~table["outcome"].isin(["VERIFIED", "PROOF_INVALID"])
+    for index, row in table.iterrows():
+        if labels[index] is None:
+            assert pd.isna(row["correctness_only"])
+            assert row["advantage"] == 0
+        else:
+            aligned = labels[index] == (row["role"] == "helpful")
+            assert row["correctness_only"] == (aligned and not failed[index])
+    total = table["correctness_only"] + 0.1 * table["completion"].str.len()
+    means = total.groupby(table.index // GROUP_SIZE).transform("mean")  # which leaves NaN out
+    known = table["correctness_only"].notna()
+    assert table["advantage"][known].tolist() == pytest.approx((total - means)[known].tolist(), abs=1e-4)
+    line = loss_lines(trainer)[0]
+    assert line["accuracy/helpful"] == pytest.approx(table["correct"][table["role"] == "helpful"].mean())
+    paid = table[known & (table["role"] == "helpful")]["correctness_only"]
+    assert line["reward/helpful"] == pytest.approx(paid.mean())
+
+
+def _lengths(completions, **columns):
+    return [float(len(completion)) for completion in completions]
 
 
 def test_an_unknown_reward_is_refused(prover, tmp_path):

@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from pvg_hf.evaluation.report.answers import answers_table
 from pvg_hf.evaluation.report.examples import NUM_EARLIER_EXAMPLES, Example, choose_examples
+from pvg_hf.evaluation.report.noise_tables import channel_table, checks_table, escalation_table, noise_table
 from pvg_hf.evaluation.report.plots import PLOTS
 from pvg_hf.evaluation.report.progress import describe_progress
 from pvg_hf.evaluation.report.run_data import RunData, load_run
@@ -83,6 +84,10 @@ def render_page(run: RunData, images: dict[str, Image]) -> str:
         diversity=diversity_table(run),
         difficulty=difficulty_table(run),
         times=times_table(run),
+        checks=checks_table(run),
+        noise=noise_table(run),
+        escalations=escalation_table(run),
+        channel=channel_table(run),
         examples=_examples(run),
         environment=_flattened(run.environment),
     )

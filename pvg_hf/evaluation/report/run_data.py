@@ -66,6 +66,8 @@ class RunData:
             `events.jsonl`.
         rounds (`list[RoundData]`):
             Every round that has begun.
+        checks (`list[dict]`):
+            `checks.json` of every finished phase that asked a checker, in their order.
     """
 
     recipe: Recipe
@@ -73,6 +75,7 @@ class RunData:
     environment: dict[str, Any]
     events: list[Event]
     rounds: list[RoundData]
+    checks: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def evaluated(self) -> list[RoundData]:
@@ -112,7 +115,13 @@ def load_run(run_folder: Path) -> RunData:
         environment=_read_json(run_folder / "run.json"),
         events=_read_json_lines(run_folder / "events.jsonl"),
         rounds=[_load_round(run_folder, index, steps, metrics) for index in _round_indices(run_folder, steps)],
+        checks=_load_checks(run_folder),
     )
+
+
+def _load_checks(run_folder: Path) -> list[dict[str, Any]]:
+    found = [_read_json(path) for path in run_folder.glob("[!.]*/[!.]*/checks.json")]
+    return sorted(found, key=lambda told: (told["round"], ("bootstrap", "prover", "mint").index(told["phase"])))
 
 
 def _round_indices(run_folder: Path, steps: pd.DataFrame) -> list[int]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.cut_inputs import count_cut
+from pvg_hf.game.feedback import Feedback
 from pvg_hf.game.folder import BEST_HELPFUL
 from pvg_hf.game.minting import Batch, write_solutions
 from pvg_hf.game.players import open_role_sampler, open_sampler, open_scorer
@@ -19,13 +20,14 @@ def run_mint(context: PhaseContext, output: Path) -> str:
     mint, round_index = context.recipe.mint, context.round_index
     scorer = open_scorer(context, context.folder.verifier(round_index))
     num_rows = 0
-    for role in GAME_ROLES:
-        sampler = open_role_sampler(context, role, beside=scorer)
-        parts = VERIFIER_PARTS if _is_learned_from(context, role) else ()
-        batches = [Batch(part, role, round_index, mint.solutions_per_problem) for part in parts]
-        num_rows += write_solutions(context, output / f"{role}.parquet", batches, sampler, scorer)
-        test = Batch("test", role, round_index, mint.test_solutions_per_problem)
-        num_rows += write_solutions(context, output / f"test-{role}.parquet", [test], sampler, scorer)
+    with Feedback.for_pool(context, output) as feedback:
+        for role in GAME_ROLES:
+            sampler = open_role_sampler(context, role, beside=scorer)
+            parts = VERIFIER_PARTS if _is_learned_from(context, role) else ()
+            batches = [Batch(part, role, round_index, mint.solutions_per_problem) for part in parts]
+            num_rows += write_solutions(context, output / f"{role}.parquet", batches, sampler, scorer, feedback)
+            test = Batch("test", role, round_index, mint.test_solutions_per_problem)
+            num_rows += write_solutions(context, output / f"test-{role}.parquet", [test], sampler, scorer)
     best = context.folder.best_helpful(round_index)
     if best is not None:
         test = Batch("test", Role.HELPFUL, round_index, mint.test_solutions_per_problem, checkpoint=BEST_HELPFUL)

@@ -10,6 +10,8 @@ from peft.utils import load_peft_weights
 from pvg_hf.game.assumed_rates import tell_prover_correction
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.cut_inputs import CutCallback
+from pvg_hf.game.feedback import Feedback
+from pvg_hf.game.feedback_callback import FeedbackCallback
 from pvg_hf.game.folder import BEST_HELPFUL, read_json, read_json_lines, remove, staged, write_json, write_json_lines
 from pvg_hf.game.honest_side import honest_side
 from pvg_hf.game.players import open_scorer
@@ -118,7 +120,8 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
     collapse_recovery = context.recipe.watchdogs.collapse_recovery if sub_phase.recovery == "none" else "none"
     config = replace(context.recipe.watchdogs, collapse_recovery=collapse_recovery)
     watchdogs = Watchdogs(config, context.alert, fixed)
-    trainer = _make_trainer(context, sub_phase)
+    feedback = Feedback(context, sub_phase.output, is_noisy=context.recipe.noise.is_for_prover)
+    trainer = _make_trainer(context, sub_phase, feedback)
     ends: list[str] = []
 
     def listen(step: int, figures: dict[str, float]) -> bool:
@@ -134,6 +137,8 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
         )
         best.attach(trainer)
     trainer.add_callback(CutCallback(trainer.scorer))
+    if feedback.noise is not None:
+        trainer.add_callback(FeedbackCallback(feedback))
     run_trainer(
         context,
         trainer,
@@ -180,7 +185,7 @@ def _describe(steps: int, ends: list[str], rule: StopRule) -> str:
     return f"{steps} steps ({ends[0] if ends else 'all planned'}), " + ", ".join(shown)
 
 
-def _make_trainer(context: PhaseContext, sub_phase: SubPhase) -> ProverGRPOTrainer:
+def _make_trainer(context: PhaseContext, sub_phase: SubPhase, feedback: Feedback) -> ProverGRPOTrainer:
     config, round_index = context.recipe.prover, context.round_index
     model, tokenizer = _initial_prover(context)
     base, revision = context.initial_model("prover")
@@ -189,6 +194,7 @@ def _make_trainer(context: PhaseContext, sub_phase: SubPhase) -> ProverGRPOTrain
         model,
         scorer=open_scorer(context, context.folder.verifier(round_index), beside=model),
         grader=context.world.task.grade,
+        feedback=None if feedback.noise is None else feedback.labels,
         args=_arguments(context, sub_phase),
         train_dataset=prover_prompts(
             context, tokenizer, sub_phase.roles, easiest_first=sub_phase.recovery == "easier"

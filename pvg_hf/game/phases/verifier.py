@@ -11,6 +11,7 @@ from pvg_hf.game.assumed_rates import verifier_rates
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.folder import remove, write_json
 from pvg_hf.game.heldout import read_heldout, score_heldout
+from pvg_hf.game.label_rates import NoiseScheduleCallback
 from pvg_hf.game.trainer_args import verifier_arguments
 from pvg_hf.game.training import run_trainer
 from pvg_hf.game.verifier_data import tokenize_pairs
@@ -39,7 +40,7 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
         train_dataset=tokenize_pairs(pairs, tokenizer, verifier_input),
         processing_class=tokenizer,
         peft_config=_new_adapter(context, model),
-        callbacks=[FiniteLossCallback()],
+        callbacks=[FiniteLossCallback(), *_noise_callbacks(context)],
     )
     _draw_missing_head(context, trainer.model)
     run_trainer(context, trainer, prefix="verifier")
@@ -59,6 +60,12 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
         (output / "training_args.bin").unlink(missing_ok=True)
     context.processes.wait_for_everyone()
     return f"{assumed.line}{report.num_pairs} pairs, " + score_heldout(context, output, heldout)
+
+
+def _noise_callbacks(context: PhaseContext) -> list[NoiseScheduleCallback]:
+    recipe = context.recipe
+    is_by_step = recipe.noise.is_for_verifier and recipe.noise.schedule and recipe.noise.schedule.over == "steps"
+    return [NoiseScheduleCallback(recipe.noise, sets_assumed=recipe.rates.source == "noise")] if is_by_step else []
 
 
 def _pairs(context: PhaseContext, part: str) -> tuple[Dataset, PairReport]:

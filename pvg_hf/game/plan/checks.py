@@ -17,6 +17,7 @@ from pvg_hf.game.phases.bootstrap import imported_rows
 from pvg_hf.game.plan.generation_checks import check_generation
 from pvg_hf.game.plan.hub_checks import check_hub
 from pvg_hf.game.plan.learning_checks import check_corrections, check_environments
+from pvg_hf.game.plan.noise_checks import check_noise
 from pvg_hf.game.plan.player_checks import check_player, check_shared_base
 from pvg_hf.game.plan.refusals import refusals
 from pvg_hf.game.plan.sharding_checks import check_sharding
@@ -98,9 +99,10 @@ def _check_settings(recipe: Recipe, round_index: int, world: World | None) -> It
     yield from check_sharding(context)
     yield from refusals("`prover.reward`", partial(_try_reward, of_round))
     yield from refusals("`stopping.rule`", partial(StopRule, of_round.stopping, of_round.prover))
-    yield from check_corrections(of_round)
     yield from check_prover_trainer(context)
-    yield from check_verifier_trainer(replace(context, phase=PhaseKey("verifier", round_index)))
+    of_verifier = replace(context, phase=PhaseKey("verifier", round_index))
+    noise = list(check_noise(of_verifier))
+    yield from noise or [*check_corrections(context), *check_verifier_trainer(of_verifier)]
 
 
 def phase_context(recipe: Recipe, phase: PhaseKey, world: World | None) -> PhaseContext:

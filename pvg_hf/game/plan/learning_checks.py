@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from functools import partial
 
-from pvg_hf.config import Recipe
 from pvg_hf.data.mixture import mixture_weights
 from pvg_hf.data.pairs import check_pair_choice
 from pvg_hf.data.schema import BASE_ROUND
@@ -15,24 +14,25 @@ from pvg_hf.trainers.balanced_sampler import check_batch
 from pvg_hf.trainers.invariance import read_method
 
 
-def check_corrections(recipe: Recipe) -> Iterator[str]:
+def check_corrections(context: PhaseContext) -> Iterator[str]:
     """The mistakes of `data.pairs`, `rates` and the players' corrections."""
+    recipe = context.recipe
     data, noise = recipe.data, recipe.noise
     yield from refusals("`data`", partial(check_pair_choice, data.pairs, data.pair_share, data.correct_source))
-    is_pool_clean = noise.level == "pair" or noise.resample != "fixed"
+    is_pool_clean = noise.flips_in_training
     if recipe.rates.source == "trusted" and is_pool_clean:
         yield (
             f"`rates.source` is `trusted`, but with `noise.level: {noise.level}` and `noise.resample: {noise.resample}` the "
             "pool's labels are clean and flipped in training only, where no estimate sees them: take `source: noise`."
         )
-    is_noisy = any(stated_rates(recipe, "verifier")) or recipe.rates.source == "trusted"
+    is_noisy = any(stated_rates(context, "verifier")) or recipe.rates.source == "trusted"
     if recipe.verifier.correction == "exact" and data.pairs != "all" and is_noisy and not is_pool_clean:
         yield (
             "`verifier.correction` is `exact`, which needs pairs that are chosen without regard to their noisy labels: set "
             "`data.pairs` to `all`, or take `forward`."
         )
     if recipe.prover.reward_correction != "none":
-        yield from refusals("`prover.reward_correction`", partial(audit_prover_correction, recipe))
+        yield from refusals("`prover.reward_correction`", partial(audit_prover_correction, context))
 
 
 def check_environments(context: PhaseContext) -> list[str]:

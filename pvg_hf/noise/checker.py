@@ -1,0 +1,216 @@
+"""A checker that errs, hangs and refuses as configured."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pvg_hf.noise.clock import VirtualClock
+from pvg_hf.noise.draws import check_draws, check_path, solution_key
+from pvg_hf.noise.events import Asked, event_line
+from pvg_hf.noise.ledger import Ledger
+from pvg_hf.noise.routes import Routes
+from pvg_hf.noise.routing import Call, Routing, can_pay, make_call
+from pvg_hf.noise.tiers import Tier
+from pvg_hf.noise.verdicts import BaseChecker, FunctionChecker, Problem, Verdict
+from pvg_hf.outcomes import ACCEPTING, SPURIOUS, Outcome, label_of
+
+_NOT_ASKED = Verdict(None)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutcome:
+    """
+    What the check of a solution came to.
+
+    Args:
+        code ([`~pvg_hf.outcomes.Outcome`]):
+            Of the last call, whose word counts.
+        tier (`str`):
+            Of the last call.
+        noise (`str`, *optional*):
+            What was injected into the last call: `"timeout"`, `"spurious_fail"`, `"spurious_pass"`, or `None`.
+        duration_ms (`float`), cost (`float`):
+            Of all calls together.
+        attempts (`int`):
+            Calls that were made.
+        truth (`bool`, *optional*):
+            What the base checker says; `None` where it came to no end.
+        detail (`str`, *optional*):
+            The text of an internal error.
+        calls (`tuple[Call, ...]`):
+            One after the other; the last may be one that could not be paid for.
+    """
+
+    code: Outcome
+    tier: str
+    noise: str | None
+    duration_ms: float
+    cost: float
+    attempts: int
+    truth: bool | None
+    detail: str | None
+    calls: tuple[Call, ...]
+
+    @classmethod
+    def of(cls, calls: tuple[Call, ...], *, truth: bool | None, error: str | None = None) -> "CheckOutcome":
+        """What the calls for one solution come to, the last of which has the last word."""
+        last = calls[-1]
+        return cls(
+            code=last.code,
+            tier=last.tier,
+            noise=last.noise,
+            duration_ms=sum([call.duration_ms for call in calls]),
+            cost=sum([call.cost for call in calls]),
+            attempts=len(calls) - (last.code == Outcome.BUDGET_EXHAUSTED),
+            truth=truth,
+            detail=error if last.code == Outcome.VERIFIER_INTERNAL_ERROR else None,
+            calls=calls,
+        )
+
+    @property
+    def success(self) -> bool:
+        """Whether the check accepts the solution."""
+        return self.code in ACCEPTING
+
+    @property
+    def label(self) -> int | None:
+        """What a learner is told; `None` where the check abstained."""
+        return label_of(self.code)
+
+    @property
+    def is_flagged(self) -> bool:
+        """Whether what is claimed is not so, by injected noise."""
+        return self.code in SPURIOUS
+
+
+class ImperfectChecker:
+    """
+    A grader as a noisy channel. An outcome follows from the seed, the round, the problem and the text alone: not from the
+    order of the questions, nor from who else is asked, except where a budget that solutions share runs out.
+
+    Args:
+        base (`Callable` or [`~pvg_hf.noise.verdicts.BaseChecker`], *optional*):
+            `(problem, solution) -> bool`, called in this process; or a [`~pvg_hf.noise.CommandChecker`] or
+            [`~pvg_hf.noise.WorkerChecker`], which are stopped at their time budget. None, if each question comes with its
+            verdict.
+        routes ([`Routes`], [`Routing`] or [`Tier`], *optional*):
+            Tiers and when they are asked; one call of the tier `balanced` by default.
+        seed (`int`):
+            Of the noise.
+        clock ([`VirtualClock`] or [`RealClock`], *optional*):
+            The virtual one by default, which waits for nothing.
+        ledger ([`Ledger`], *optional*):
+            Budgets of a round and in all.
+        write (`Callable`, *optional*):
+            Is given a line of JSON for each call, e.g. `file.write`.
+
+    Raises:
+        TypeError: when asked, if the base checker returns something that is not a boolean.
+
+    Example:
+
+    ```python
+    task = load_task("arithmetic")
+    problem = task.problems("train")[0]
+    checker = ImperfectChecker(lambda row, text: task.grade(row, text).correct, Tier("lean", timeout=0.1))
+    checker.check(problem, problem["reference"]).label
+    ```
+    """
+
+    def __init__(
+        self,
+        base: BaseChecker | Callable[[Problem, str], bool] | None = None,
+        routes: Routes | Routing | Tier | None = None,
+        *,
+        seed: int = 0,
+        clock: VirtualClock | None = None,
+        ledger: Ledger | None = None,
+        write: Callable[[str], object] | None = None,
+    ):
+        routes = Routing((routes,)) if isinstance(routes, Tier) else routes
+        self.routes = routes if isinstance(routes, Routes) else Routes(routes)
+        self.base = FunctionChecker(base) if callable(base) else base
+        self.seed = seed
+        self.clock = clock or VirtualClock()
+        self.ledger = ledger or Ledger()
+        self.write = write
+        self._known: dict[tuple[int, int], CheckOutcome] = {}
+
+    def verdict(self, problem: Problem, solution: str) -> Verdict:
+        """What the base checker says, within the largest time budget that the solution's check may come to."""
+        assert self.base is not None
+        routing, _ = self.routes.of(problem)
+        return self.base.ask(problem, solution, routing.longest_seconds)
+
+    def check(
+        self,
+        problem: Problem,
+        solution: str,
+        *,
+        round_index: int = 0,
+        verdict: Verdict | None = None,
+        step: int | None = None,
+    ) -> CheckOutcome:
+        """
+        Args:
+            problem (`Mapping`):
+                With `problem_id`, and what the base checker, the slices and the condition `critical` read.
+            solution (`str`):
+                The text.
+            round_index (`int`):
+                Equal texts of a problem have equal outcomes within a round.
+            verdict ([`Verdict`], *optional*):
+                Of the base checker, where it is known already.
+            step (`int`, *optional*):
+                Of a training, for the events.
+        """
+        key = solution_key(problem["problem_id"], solution)
+        known = self._known.get((round_index, key))
+        if known is not None:
+            return known
+        self.ledger.enter(round_index)
+        routing, slice_name = self.routes.of(problem)
+        if verdict is None and self.can_begin(problem):
+            verdict = self.verdict(problem, solution)
+        asked = Asked(problem["problem_id"], key, slice_name, round_index, step)
+        outcome = self._check(asked, routing, verdict or _NOT_ASKED)
+        if self.ledger.is_limited:  # or a text that was paid for could be refused the next time
+            self._known[round_index, key] = outcome
+        return outcome
+
+    def can_begin(self, problem: Problem) -> bool:
+        """Whether the first call can be paid for; if not, there is no need of the base checker's verdict."""
+        routing, _ = self.routes.of(problem)
+        first = routing.path[0]
+        return can_pay(first, 0.0, routing.budget) and self.ledger.can_pay(first.cost)
+
+    def remember(self, known: Mapping[tuple[int, int], CheckOutcome]) -> None:
+        """Outcomes by round and solution, of checks that are not to be paid for again."""
+        self._known.update(known)
+
+    def close(self) -> None:
+        """End the base checker's process, if it has one."""
+        if self.base is not None:
+            self.base.close()
+
+    def _check(self, asked: Asked, routing: Routing, verdict: Verdict) -> CheckOutcome:
+        calls: list[Call] = []
+        cost = 0.0
+        for attempt, tier in enumerate(routing.path):
+            path = check_path(self.seed, asked.round_index, asked.solution, attempt)
+            call = self._call(tier, verdict, path, cost, routing.budget)
+            calls.append(call)
+            cost += call.cost
+            if self.write is not None:
+                self.write(event_line(asked, call, verdict, attempt, path))
+            if call.code == Outcome.BUDGET_EXHAUSTED or not routing.goes_on(call.code):
+                break
+        return CheckOutcome.of(tuple(calls), truth=verdict.passed, error=verdict.error)
+
+    def _call(self, tier: Tier, verdict: Verdict, path: str, spent: float, budget: float | None) -> Call:
+        if not (can_pay(tier, spent, budget) and self.ledger.can_pay(tier.cost)):
+            return Call(tier.name, Outcome.BUDGET_EXHAUSTED, None, 0.0, 0.0)
+        self.ledger.pay(tier.cost)
+        call = make_call(tier, verdict, check_draws(path), is_real=self.clock.is_real)
+        if call.noise == "timeout" or not self.clock.is_real:  # what a base checker took has passed already
+            self.clock.wait(call.duration_ms)
+        return call

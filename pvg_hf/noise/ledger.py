@@ -1,0 +1,53 @@
+"""What checks may cost in a round and in all."""
+
+import math
+
+
+class Ledger:
+    """
+    Budgets that solutions share. Who comes first is served, so that the order of the solutions counts here, and here
+    only; the game asks in the order of the pool, whatever the batches and processes.
+
+    Args:
+        per_round (`float`, *optional*), total (`float`, *optional*):
+            Budgets, above 0; none by default.
+        spent_in_round (`float`), spent (`float`):
+            What was spent before, in the round at hand and in all.
+
+    Raises:
+        ValueError: for a budget that is not above 0.
+    """
+
+    def __init__(
+        self,
+        per_round: float | None = None,
+        total: float | None = None,
+        *,
+        spent_in_round: float = 0.0,
+        spent: float = 0.0,
+    ):
+        for name, budget in (("per_round", per_round), ("total", total)):
+            if budget is not None and not budget > 0:
+                raise ValueError(f"The budget `{name}` is {budget}; it must be above 0.")
+        self.per_round = math.inf if per_round is None else per_round
+        self.total = math.inf if total is None else total
+        self.spent_in_round = spent_in_round
+        self.spent = spent
+        self._round: int | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        return min(self.per_round, self.total) < math.inf
+
+    def enter(self, round_index: int) -> None:
+        """A round that was not at hand before has its budget whole."""
+        if self._round not in (None, round_index):
+            self.spent_in_round = 0.0
+        self._round = round_index
+
+    def can_pay(self, cost: float) -> bool:
+        return self.spent_in_round + cost <= self.per_round and self.spent + cost <= self.total
+
+    def pay(self, cost: float) -> None:
+        self.spent_in_round += cost
+        self.spent += cost

@@ -1,0 +1,117 @@
+"""What stands behind the noise: commands and functions that may err, hang and die."""
+
+import json
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from pvg_hf.noise import CommandChecker, ImperfectChecker, Routing, Tier, WorkerChecker
+from pvg_hf.noise.verdicts import Verdict
+from pvg_hf.outcomes import Outcome
+
+HERE = Path(__file__).parent
+PROBLEM = {"problem_id": "p", "reference": "4"}
+ECHO = "import sys; text = open(sys.argv[1]).read(); sys.exit(int(text))"
+
+
+def python(code: str) -> CommandChecker:
+    return CommandChecker([sys.executable, "-S", "-c", code, "{solution}", "{problem}"])
+
+
+@pytest.fixture
+def worker(monkeypatch):
+    monkeypatch.syspath_prepend(HERE)
+    monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=":")
+    checker = WorkerChecker("noisy_functions:behave")
+    yield checker
+    checker.close()
+
+
+@pytest.mark.parametrize(("text", "passed"), [("0", True), ("1", False), ("7", False)])
+def test_the_exit_code_of_a_command_is_its_verdict(text, passed):
+    verdict = python(ECHO).ask(PROBLEM, text, budget_seconds=30)
+    assert (verdict.passed, verdict.error) == (passed, None)
+
+
+def test_a_command_reads_the_problem(tmp_path):
+    code = "import json, sys; sys.exit(json.load(open(sys.argv[2]))['reference'] != open(sys.argv[1]).read())"
+    assert python(code).ask(PROBLEM, "4", 30).passed
+    assert not python(code).ask(PROBLEM, "5", 30).passed
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["no-such-program", "{solution}"], "No such file"),
+        (["sh", "-c", "echo out of memory >&2; kill -9 $$", "{solution}"], "-9: out of memory"),
+        (["sh", "-c", "no-such-program", "{solution}"], "127: .*not found"),
+    ],
+)
+def test_a_command_that_does_not_run_is_an_error(command, told):
+    outcome = ImperfectChecker(CommandChecker(command), Tier("lean")).check(PROBLEM, "4")
+    assert outcome.code == Outcome.VERIFIER_INTERNAL_ERROR
+    assert outcome.label is None
+    assert json.dumps(outcome.detail)
+    with pytest.raises(AssertionError, match=told):
+        raise AssertionError(outcome.detail)
+
+
+def num_running(marker: str) -> int:
+    """Processes whose command line holds a text."""
+    found = 0
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended since
+            found += marker in path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return found
+
+
+def test_a_command_that_hangs_is_killed_with_its_children(tmp_path):
+    seconds = "600.0123"  # told apart from the sleeping of others
+    checker = CommandChecker(["sh", "-c", f"sleep {seconds} & sleep {seconds}", "{solution}"])
+    outcome = ImperfectChecker(checker, Tier("lean", budget_seconds=0.2)).check(PROBLEM, "4")
+    assert (outcome.code, outcome.noise, outcome.duration_ms) == (Outcome.VERIFIER_TIMEOUT, None, 200)
+    assert num_running(f"sleep {seconds}") == 0
+
+
+@pytest.mark.parametrize("command", [[], ["lake", "build"]])
+def test_a_command_that_reads_no_solution_is_refused(command):
+    with pytest.raises(ValueError, match="command"):
+        CommandChecker(command)
+
+
+def test_a_worker_serves_all_that_comes(worker):
+    told = [worker.ask(PROBLEM, text, 5) for text in ("right", "wrong", "raise", "die", "right")]
+    assert [verdict.passed for verdict in told] == [True, False, None, None, True]
+    assert told[2].error == "RuntimeError: no such lemma"
+    assert "ended with 3" in told[3].error
+
+
+@pytest.mark.parametrize("text", ["hang", "hang with a child"])
+def test_a_worker_that_hangs_is_killed_and_replaced(worker, text):
+    tier = Tier("lean", budget_seconds=0.5)
+    started = time.monotonic()
+    outcome = ImperfectChecker(worker, tier).check(PROBLEM, text)
+    assert (outcome.code, outcome.noise, outcome.label) == (Outcome.VERIFIER_TIMEOUT, None, None)
+    assert time.monotonic() - started < 300  # not the ten minutes that it would have slept
+    assert worker.ask(PROBLEM, "right", 5).passed
+
+
+def test_a_worker_whose_answer_is_no_boolean_is_refused(worker):
+    with pytest.raises(TypeError, match=r"returned None.*must return True"):
+        worker.ask(PROBLEM, "shrug", 5)
+
+
+def test_a_worker_that_cannot_start_says_why(worker):
+    verdict = WorkerChecker("noisy_functions:no_such").ask(PROBLEM, "right", 5)
+    assert verdict.passed is None
+    assert "has no `no_such`" in verdict.error
+
+
+def test_an_answer_beyond_the_budget_of_a_tier_is_a_timeout_there():
+    """It came within the budget of the next tier, whose word counts."""
+    routing = Routing((Tier("quick", budget_seconds=1), Tier("slow", budget_seconds=10)), "on_timeout", "quick")
+    outcome = ImperfectChecker(None, routing).check(PROBLEM, "4", verdict=Verdict(True, seconds=3))
+    assert [call.code for call in outcome.calls] == [Outcome.VERIFIER_TIMEOUT, Outcome.VERIFIED]

@@ -1,0 +1,36 @@
+import pytest
+
+from pvg_hf.noise import RateSchedule
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        (RateSchedule("constant"), [1, 1, 1]),
+        (RateSchedule("constant", end=0.5), [0.5, 0.5]),
+        (RateSchedule("linear", length=4), [0, 0.25, 0.5, 0.75, 1, 1]),
+        (RateSchedule("linear", start=1, end=0, warmup=2, length=2), [1, 1, 1, 0.5, 0, 0]),
+        (RateSchedule("cosine", length=2), [0, 0.5, 1, 1]),
+        (RateSchedule("cosine", warmup=1, length=3), [0, 0, 0.25, 0.75, 1]),
+        (RateSchedule("cyclic", start=0.2, period=4), [0.2, 0.6, 1, 0.6, 0.2, 0.6]),
+        (RateSchedule("cyclic", warmup=1, period=2), [0, 0, 1, 0, 1]),
+    ],
+)
+def test_factors_by_hand(schedule, expected):
+    assert [schedule.factor(moment) for moment in range(len(expected))] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"kind": "liner", "length": 3}, "Did you mean `linear`?"),
+        ({"kind": "linear"}, "`linear` needs `length`; got None"),
+        ({"kind": "constant", "period": 3}, "`constant` does not take `period`; got 3"),
+        ({"kind": "cyclic", "period": 1}, "`period` is 1"),
+        ({"kind": "constant", "end": 1.5}, "`end` is 1.5"),
+        ({"kind": "constant", "warmup": -1}, "`warmup` is -1"),
+    ],
+)
+def test_a_schedule_that_makes_no_sense_is_refused(values, message):
+    with pytest.raises(ValueError, match=message.replace("?", r"\?")):
+        RateSchedule(**values)

@@ -1,0 +1,92 @@
+import json
+
+from pvg_hf.noise import ImperfectChecker, Ledger, Routes, Routing, Tier
+from pvg_hf.noise.events import digest_events
+from pvg_hf.noise.recall import recall_outcomes
+from pvg_hf.noise.telemetry import count_checks, read_events
+from pvg_hf.noise.verdicts import Verdict
+
+ROUTING = Routing((Tier("quick", 0.3, 0.2, 0.1), Tier("slow", 0.1, 0.1, 0.1)), "on_failure", "quick")
+
+
+def checks(number: int = 300, *, order=1, seed: int = 0, **options):
+    """Outcomes by what was asked, and the events."""
+    lines: list[str] = []
+    routes = Routes(ROUTING, slice_by="level")
+    checker = ImperfectChecker(None, routes, seed=seed, write=lines.append, **options)
+    questions = [(index, is_correct) for index in range(number) for is_correct in (True, False)][::order]
+    outcomes = {
+        (index, is_correct): checker.check(
+            {"problem_id": str(index), "level": index % 2}, str(is_correct), verdict=Verdict(is_correct)
+        )
+        for index, is_correct in questions
+    }
+    return outcomes, [json.loads(line) for line in lines]
+
+
+def test_counts_are_those_of_the_outcomes():
+    outcomes, events = checks()
+    counts = count_checks(events)
+    calls = [(call, truth) for (_, truth), outcome in outcomes.items() for call in outcome.calls]
+    assert counts.num_calls == len(calls) == len(events)
+    assert counts.cost == sum(outcome.cost for outcome in outcomes.values())
+    assert counts.duration_ms == sum(outcome.duration_ms for outcome in outcomes.values())
+    for tier in ("quick", "slow"):
+        of_tier = [(call.noise, truth) for call, truth in calls if call.tier == tier]
+        for noise, trials in (
+            ("timeout", of_tier),
+            ("spurious_fail", [pair for pair in of_tier if pair[1]]),
+            ("spurious_pass", [pair for pair in of_tier if not pair[1]]),
+        ):
+            places = [(noise, tier, of_slice) for of_slice in ("0", "1")]
+            assert sum(counts.trials[place] for place in places) == len(trials)
+            assert sum(counts.injected[place] for place in places) == sum(found == noise for found, _ in trials) > 0
+    further = [outcome for outcome in outcomes.values() if outcome.attempts == 2]
+    assert counts.escalations == {"quick->slow": len(further)}
+    assert counts.successes == {"quick->slow": sum(outcome.success for outcome in further)}
+    assert counts.num_abstentions == sum(outcome.label is None for outcome in outcomes.values())
+    assert counts.num_flagged == sum(outcome.is_flagged for outcome in outcomes.values())
+
+
+def test_equal_texts_are_no_further_trials():
+    _, events = checks(50)
+    once, twice = count_checks(events), count_checks([*events, *events])
+    assert (once.trials, once.injected) == (twice.trials, twice.injected)
+    assert 2 * once.num_calls == twice.num_calls
+
+
+def test_the_digest_is_that_of_equal_runs_in_any_order():
+    digest = digest_events(checks()[1])
+    assert digest == digest_events(checks(order=-1)[1]) == count_checks(checks()[1]).digest
+    assert len(digest) == 64
+    others = [checks(seed=1)[1], checks(299)[1], [{**event, "code": "VERIFIED"} for event in checks()[1]]]
+    assert len({digest, *map(digest_events, others)}) == 4
+    slower = [{**event, "duration_ms": event["duration_ms"] + 1} for event in checks()[1]]
+    assert digest_events(slower) == digest
+
+
+def test_refused_calls_are_no_trials():
+    _, events = checks(10, ledger=Ledger(total=5))
+    counts = count_checks(events)
+    assert counts.num_calls == 5
+    assert counts.codes["BUDGET_EXHAUSTED"] == counts.num_abstentions - counts.codes["VERIFIER_TIMEOUT"] > 10
+    assert sum(number for place, number in counts.trials.items() if place[0] == "timeout") == 5
+
+
+def test_outcomes_come_back_from_their_events():
+    outcomes, events = checks(40, ledger=Ledger(total=70))
+    known = recall_outcomes(events)
+    assert set(known.values()) == set(outcomes.values())
+    assert len(known) == len(outcomes)
+
+
+def test_other_lines_of_a_log_are_passed_over(tmp_path):
+    _, events = checks(3)
+    lines = [json.dumps(event) for event in [{"event": "alert"}, *events]]
+    (tmp_path / "events.jsonl").write_text("\n".join(lines))
+    assert list(read_events(tmp_path / "events.jsonl")) == events
+
+
+def test_no_event_is_nothing():
+    counts = count_checks([])
+    assert (counts.num_calls, counts.digest) == (0, "0" * 64)
