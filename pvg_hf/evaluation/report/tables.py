@@ -108,11 +108,11 @@ def rounds_table(run: RunData) -> Table:
     """One row for the base prover, one per evaluated round."""
     rounds = run.evaluated
     rows = [
-        (f"round {data.round_index}", [_cell(data.figure(key), d) for _, key, _, d in ROUND_COLUMNS])
+        (f"round {data.round_index}", [figure_cell(data.figure(key), d) for _, key, _, d in ROUND_COLUMNS])
         for data in rounds
     ]
     if rounds:
-        base = [_cell(rounds[0].figure(key), d) if key else Cell(MISSING) for _, _, key, d in ROUND_COLUMNS]
+        base = [figure_cell(rounds[0].figure(key), d) if key else Cell(MISSING) for _, _, key, d in ROUND_COLUMNS]
         rows.insert(0, ("base prover", base))
     return Table(["", *(column[0] for column in ROUND_COLUMNS)], rows)
 
@@ -125,7 +125,7 @@ def sources_table(run: RunData) -> Table:
     rows = [
         (
             suffix.removeprefix("/") or "all",
-            [_cell(data.figure(f"verifier_{name}{suffix}"), 3) for _, name in SOURCE_COLUMNS],
+            [figure_cell(data.figure(f"verifier_{name}{suffix}"), 3) for _, name in SOURCE_COLUMNS],
         )
         for suffix in sorted(suffixes)
     ]
@@ -216,16 +216,17 @@ def _count_cell(data: RoundData, prefix: str) -> Cell:
 
 
 def _role_cells(data: RoundData, prefix: str, role: Role, columns: list[tuple[str, str, int]]) -> list[Cell]:
-    return [_cell(data.figure(f"{prefix}{name}/{role}"), digits) for _, name, digits in columns]
+    return [figure_cell(data.figure(f"{prefix}{name}/{role}"), digits) for _, name, digits in columns]
 
 
 def _problem_cell(problems: pd.DataFrame, column: str) -> Cell:
     """Mean of a column of the problem table: one share for each problem."""
     known = problems[problems[column].notna()]
-    return _cell(share_by_problem(known[column].astype(float), known["problem_id"]), 3)
+    return figure_cell(share_by_problem(known[column].astype(float), known["problem_id"]), 3)
 
 
-def _cell(figure: Figure, digits: int) -> Cell:
+def figure_cell(figure: Figure, digits: int) -> Cell:
+    """A figure as value, interval and n; a dash where there is no value."""
     if figure.value is None:
         return Cell(MISSING, n=f"n={figure.n}")
     interval = "" if figure.low is None else f"[{figure.low:.{digits}f}, {figure.high:.{digits}f}]"

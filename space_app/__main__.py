@@ -1,0 +1,5 @@
+import sys
+
+from space_app.app import main
+
+sys.exit(main())
