@@ -124,12 +124,12 @@ def _wire(demo: gr.Blocks, run: OpenRun, page: Page) -> None:
         view = read_link(dict(request.query_params), run.index())
         return [*_control_values(view.query), *show(run, view)]
 
-    def change(round_index, part, shown, difficulty, search, *_):
-        return show(run, View(_query(round_index, part, shown, difficulty, search)))
+    def change(*controls):
+        return show(run, View(_query(*controls)))
 
-    def go(step, round_index, part, shown, difficulty, search, position, *_):
-        query = _query(round_index, part, shown, difficulty, search)
-        return show(run, View(query), position=(position or 1) + step)
+    def go(step, *values):
+        *controls, position = values
+        return show(run, View(_query(*controls)), position=(position or 1) + step)
 
     def pick(*values):
         return show(run, _view(run, values))
@@ -137,19 +137,17 @@ def _wire(demo: gr.Blocks, run: OpenRun, page: Page) -> None:
     def toggle(*values):
         return show(run, _view(run, values), is_revealed=not values[-1])
 
-    rewrite = {"fn": None, "inputs": page.link, "js": "(link) => history.replaceState(null, '', link)", **FAST}
-    demo.load(load, None, [*page.controls, *page.outputs], **FAST).then(**rewrite)
+    place = [*page.controls, page.position]
     moves = [
-        wire([control.input for control in page.controls], change, page.inputs, page.outputs, latest=True),
-        wire([page.position.submit, page.position.input], partial(go, 0), page.inputs, page.outputs, latest=True),
-        wire([pick_one.input for pick_one in page.picks.values()], pick, page.inputs, page.outputs),
-        page.reveal.click(toggle, page.inputs, page.outputs, **FAST),
-    ]
-    moves += [
-        button.click(partial(go, step), page.inputs, page.outputs, **FAST) for step, button in page.steps.items()
+        wire([control.input for control in page.controls], change, page.controls, page.outputs, latest=True),
+        wire([page.position.submit, page.position.input], partial(go, 0), place, page.outputs, latest=True),
+        wire([dropdown.input for dropdown in page.picks.values()], pick, page.inputs, page.outputs),
+        wire([page.reveal.click], toggle, page.inputs, page.outputs),
+        *(wire([button.click], partial(go, step), place, page.outputs) for step, button in page.steps.items()),
+        demo.load(load, None, [*page.controls, *page.outputs], **FAST),
     ]
     for move in moves:
-        move.then(**rewrite)
+        move.then(None, page.link, None, js="(link) => history.replaceState(null, '', link)", **FAST)
 
 
 def show(run: OpenRun, view: View, *, position: int | None = None, is_revealed: bool = False) -> list[Any]:

@@ -167,7 +167,7 @@ class SolutionIndex:
                 "WHERE file_row_number BETWEEN $first AND $last AND list_contains($rows, file_row_number)",
                 {"path": str(self._files[file_index].path), "first": wanted[0], "last": wanted[-1], "rows": wanted},
             )
-            for row in table.fetch_arrow_table().to_pylist():
+            for row in table.to_arrow_table().to_pylist():
                 rows[file_index, row.pop("file_row_number")] = row
         return [rows[file_index, int(row)] for file_index, row in places]
 

@@ -12,9 +12,10 @@ from pvg_hf.browse.space import build_space
 
 
 @pytest.fixture
-def space(arithmetic_run, tmp_path):
-    (arithmetic_run / "study").mkdir(exist_ok=True)
-    return build_space(arithmetic_run, tmp_path / "space", ("--study-only", "--study-repo", "org/answers"))
+def space(run_copy, tmp_path):
+    (run_copy / "study").mkdir()
+    (run_copy / "study" / "answers.jsonl").write_text("{}\n")
+    return build_space(run_copy, tmp_path / "space", ("--study-only", "--study-repo", "org/answers"))
 
 
 def test_front_matter_and_requirements(space, repository):
@@ -27,16 +28,29 @@ def test_front_matter_and_requirements(space, repository):
     assert not [line for line in required if line.startswith("gradio")]
 
 
-def test_nothing_is_published_that_the_app_does_not_read(space, arithmetic_run):
+def test_nothing_is_published_that_the_app_does_not_read(space):
     files = [path for path in space.rglob("*") if path.is_file()]
-    assert {path.name for path in space.iterdir()} == {"README.md", "app.py", "requirements.txt", "pvg_hf", "space_app", "runs"}
+    assert {path.name for path in space.iterdir()} == {
+        "README.md",
+        "app.py",
+        "requirements.txt",
+        "pvg_hf",
+        "space_app",
+        "runs",
+    }
     run = space / "runs" / "small"
     assert {path.name for path in run.iterdir()} == {
         "recipe.yaml",
         *("run.json", "metrics.jsonl", "events.jsonl"),
         *("pool", "evaluation", "verifier"),
     }
-    assert {path.suffix for path in run.rglob("*") if path.is_file()} <= {".json", ".jsonl", ".yaml", ".parquet", ".safetensors"}
+    assert {path.suffix for path in run.rglob("*") if path.is_file()} <= {
+        ".json",
+        ".jsonl",
+        ".yaml",
+        ".parquet",
+        ".safetensors",
+    }
     assert not [path for path in files if "__pycache__" in path.parts]
     assert (run / "verifier" / "round-001" / "model.safetensors").exists()
 
