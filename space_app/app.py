@@ -23,7 +23,7 @@ import gradio as gr
 
 from pvg_hf.browse.legibility import NUM_SOLUTIONS, open_study
 from pvg_hf.browse.runs import OpenRun, open_run
-from pvg_hf.game.console import set_up_logging
+from pvg_hf.game.console import quiet_libraries, set_up_logging
 from pvg_hf.game.lock import locked
 from pvg_hf.study.study import Study
 from pvg_hf.study.upload import schedule_uploads
@@ -61,12 +61,15 @@ class StudySettings:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     set_up_logging()
+    quiet_libraries()
     study = StudySettings(
         options.study_dir, options.study_seconds, options.study_solutions, options.study_repo, options.study_only
     )
     with ExitStack() as stack:
         app = make_app(options.run, study, stack)
-        launch(app, server_port=options.port)
+        _, url, _ = launch(app, server_port=options.port, prevent_thread_lock=True, quiet=True)
+        print(f"Open {url} in a browser; Ctrl-C ends the app.", flush=True)
+        app.block_thread()
     return 0
 
 

@@ -20,12 +20,19 @@ from space_app.render import heading, notice, render
 MAX_SEARCH_CHARACTERS = 200
 FILTERS = {
     "every problem": Filter.ALL,
-    "fooled: a sneaky mistake scores above the best correct solution": Filter.FOOLED,
-    "caught: no sneaky mistake scores above it": Filter.CAUGHT,
-    "a sneaky mistake is accepted": Filter.SNEAKY_ACCEPTED,
-    "a helpful correct solution is rejected": Filter.HELPFUL_REJECTED,
+    "fooled": Filter.FOOLED,
+    "caught": Filter.CAUGHT,
+    "mistake accepted": Filter.SNEAKY_ACCEPTED,
+    "correct rejected": Filter.HELPFUL_REJECTED,
 }
-PARTS = {"test problems": True, "training problems of the verifiers": False}
+MEANINGS = {
+    Filter.ALL: "",
+    Filter.FOOLED: "Fooled: a valid sneaky mistake scores above the best helpful correct solution.",
+    Filter.CAUGHT: "Caught: no valid sneaky mistake scores above the best helpful correct solution.",
+    Filter.SNEAKY_ACCEPTED: "A valid sneaky mistake scores above the threshold.",
+    Filter.HELPFUL_REJECTED: "A helpful correct solution does not score above the threshold.",
+}
+PARTS = {"test": True, "training": False}
 ANY = "any"
 KEYS = "Keys: right arrow or n for the next problem, left arrow or p for the previous one, r to reveal."
 
@@ -78,8 +85,8 @@ def nothing_yet(run: OpenRun) -> str:
 def _make_controls(index: SolutionIndex) -> list[gr.components.Component]:
     rounds = [("base prover" if k == BASE_ROUND else f"round {k}", k) for k in index.rounds]
     with gr.Row(elem_id="filters"):
-        round_index = gr.Dropdown(rounds, value=index.rounds[-1], label="Round", elem_id="round", min_width=150)
-        part = gr.Dropdown(list(PARTS), value=next(iter(PARTS)), label="Problems", elem_id="part", min_width=150)
+        round_index = gr.Dropdown(rounds, value=index.rounds[-1], label="Round", elem_id="round", min_width=130)
+        part = gr.Dropdown(list(PARTS), value=next(iter(PARTS)), label="Problems", elem_id="part", min_width=130)
         shown = gr.Dropdown(list(FILTERS), value=next(iter(FILTERS)), label="Show", elem_id="show", min_width=150)
         difficulty = gr.Dropdown(
             [ANY, *index.difficulties],
@@ -168,7 +175,7 @@ def show(run: OpenRun, view: View, *, position: int | None = None, is_revealed: 
     return [
         gr.Number(place + 1, label=f"Problem, of {len(found):,}"),
         *(_pick(shown, role) for role in GAME_ROLES),
-        render("problem", shown=shown),
+        render("problem", shown=shown, meaning=MEANINGS[view.query.filter]),
         *(render("solution", role=role.value, solution=shown.solutions.get(role)) for role in GAME_ROLES),
         _histogram(index, view.query, shown),
         gr.Button("Hide" if is_revealed else "Reveal", interactive=True),

@@ -162,10 +162,15 @@ class SolutionIndex:
         rows: dict[tuple[int, int], dict[str, Any]] = {}
         for file_index in {file_index for file_index, _ in places}:
             wanted = sorted(int(row) for index, row in places if index == file_index)
-            table = self._connection.cursor().execute(
+            table = self._connection.cursor().sql(
                 "SELECT * FROM read_parquet($path, file_row_number = true) "
                 "WHERE file_row_number BETWEEN $first AND $last AND list_contains($rows, file_row_number)",
-                {"path": str(self._files[file_index].path), "first": wanted[0], "last": wanted[-1], "rows": wanted},
+                params={
+                    "path": str(self._files[file_index].path),
+                    "first": wanted[0],
+                    "last": wanted[-1],
+                    "rows": wanted,
+                },
             )
             for row in table.to_arrow_table().to_pylist():
                 rows[file_index, row.pop("file_row_number")] = row

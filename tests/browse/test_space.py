@@ -56,11 +56,20 @@ def test_nothing_is_published_that_the_app_does_not_read(space):
 
 
 def test_the_folder_starts_by_itself(space):
-    """Its own package and app are imported, and its arguments are understood."""
-    code = "import sys; sys.argv = ['app.py']; import space_app.app as app; app.main = print; import runpy; runpy.run_path('app.py')"
+    """Its own package and app are the ones that are imported; the app stands for itself, to tell its arguments."""
+    code = """
+import importlib.util, runpy, sys, types
+print([importlib.util.find_spec(name).origin for name in ("pvg_hf", "space_app")])
+sys.modules["space_app.app"] = types.ModuleType("space_app.app")
+sys.modules["space_app.app"].main = print
+runpy.run_path("app.py")
+"""
     environment = {**os.environ, "PYTHONPATH": ""}
     done = subprocess.run([sys.executable, "-c", code], cwd=space, env=environment, capture_output=True, text=True)
-    assert done.stdout.strip() == "['runs/small', '--study-only', '--study-repo', 'org/answers']"
+    assert done.stdout.splitlines() == [
+        str([str(space / name / "__init__.py") for name in ("pvg_hf", "space_app")]),
+        "['runs/small', '--study-only', '--study-repo', 'org/answers']",
+    ]
 
 
 def test_a_published_run_is_named(tmp_path):
