@@ -11,6 +11,9 @@ from gradio.events import Dependency
 FAST: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 SLOW: dict[str, Any] = {"show_progress": "minimal", "api_visibility": "private"}
 
+# Puts a query string into the browser's address; by itself it would be taken for one of the main page.
+SHOW_ADDRESS = "(link) => history.replaceState(null, '', location.pathname + link)"
+
 
 def wire(
     triggers: Sequence[Callable[..., Dependency]],

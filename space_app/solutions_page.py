@@ -12,7 +12,7 @@ from pvg_hf.browse.runs import OpenRun
 from pvg_hf.browse.showing import ShownProblem, show_problem
 from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.roles import GAME_ROLES, Role
-from space_app.events import FAST, wire
+from space_app.events import FAST, SHOW_ADDRESS, wire
 from space_app.histogram import make_histogram
 from space_app.links import View, read_link, write_link
 from space_app.render import heading, notice, render
@@ -47,16 +47,20 @@ class Page:
     picks: dict[Role, gr.Dropdown]
     panels: list[gr.HTML]  # problem, helpful, sneaky, histogram
     reveal: gr.Button
+    place: gr.State  # which problem is on show, from 1: the number beside the buttons may be being typed
     is_revealed: gr.State
     link: gr.Textbox
 
     @property
     def inputs(self) -> list[gr.components.Component]:
-        return [*self.controls, self.position, *self.picks.values(), self.is_revealed]
+        return [*self.controls, self.place, *self.picks.values(), self.is_revealed]
 
     @property
     def outputs(self) -> list[gr.components.Component]:
-        return [self.position, *self.picks.values(), *self.panels, self.reveal, self.is_revealed, self.link]
+        return [
+            *(self.place, self.position, *self.picks.values(), *self.panels),
+            *(self.reveal, self.is_revealed, self.link),
+        ]
 
 
 def build_solutions_page(demo: gr.Blocks, run: OpenRun) -> None:
@@ -123,7 +127,8 @@ def _make_panels(controls: list[gr.components.Component]) -> Page:
     gr.HTML(f"<p class='soft'>{KEYS} The address of this page reopens this view.</p>")
     link = gr.Textbox(visible="hidden", elem_id="link")
     steps = {-1: previous, 1: following}
-    return Page(controls, steps, position, picks, [problem, *cards, histogram], reveal, gr.State(False), link)
+    panels = [problem, *cards, histogram]
+    return Page(controls, steps, position, picks, panels, reveal, gr.State(1), gr.State(False), link)
 
 
 def _wire(demo: gr.Blocks, run: OpenRun, page: Page) -> None:
@@ -135,8 +140,8 @@ def _wire(demo: gr.Blocks, run: OpenRun, page: Page) -> None:
         return show(run, View(_query(*controls)))
 
     def go(step, *values):
-        *controls, position = values
-        return show(run, View(_query(*controls)), position=(position or 1) + step)
+        *controls, place = values
+        return show(run, View(_query(*controls)), place=(place or 1) + step)
 
     def pick(*values):
         return show(run, _view(run, values))
@@ -144,21 +149,24 @@ def _wire(demo: gr.Blocks, run: OpenRun, page: Page) -> None:
     def toggle(*values):
         return show(run, _view(run, values), is_revealed=not values[-1])
 
-    place = [*page.controls, page.position]
+    typed = [*page.controls, page.position]
     moves = [
         wire([control.input for control in page.controls], change, page.controls, page.outputs, latest=True),
-        wire([page.position.submit, page.position.input], partial(go, 0), place, page.outputs, latest=True),
+        wire([page.position.submit, page.position.input], partial(go, 0), typed, page.outputs, latest=True),
         wire([dropdown.input for dropdown in page.picks.values()], pick, page.inputs, page.outputs),
         wire([page.reveal.click], toggle, page.inputs, page.outputs),
-        *(wire([button.click], partial(go, step), place, page.outputs) for step, button in page.steps.items()),
+        *(
+            wire([button.click], partial(go, step), [*page.controls, page.place], page.outputs)
+            for step, button in page.steps.items()
+        ),
         demo.load(load, None, [*page.controls, *page.outputs], **FAST),
     ]
     for move in moves:
-        move.then(None, page.link, None, js="(link) => history.replaceState(null, '', link)", **FAST)
+        move.then(None, page.link, None, js=SHOW_ADDRESS, **FAST)
 
 
-def show(run: OpenRun, view: View, *, position: int | None = None, is_revealed: bool = False) -> list[Any]:
-    """Values of the page's outputs for a view; `position` counts from 1 and goes round at the ends."""
+def show(run: OpenRun, view: View, *, place: int = 1, is_revealed: bool = False) -> list[Any]:
+    """Values of the page's outputs for a view; `place` is the problem's if the view has none, from 1 and round the ends."""
     index = run.index()
     found = index.find(view.query)
     if view.problem_id is not None and view.problem_id not in found:  # of a link whose filter does not fit any more
@@ -167,20 +175,22 @@ def show(run: OpenRun, view: View, *, position: int | None = None, is_revealed: 
     if not found:
         return _show_nothing(view.query)
     if view.problem_id in found:
-        place = found.index(view.problem_id)
+        place = found.index(view.problem_id) + 1
     else:
-        place = (int(position or 1) - 1) % len(found)
-    shown = show_problem(index, view.query, found[place], view.chosen, is_revealed=is_revealed)
+        place = (int(place) - 1) % len(found) + 1
+    problem_id = found[place - 1]
+    shown = show_problem(index, view.query, problem_id, view.chosen, is_revealed=is_revealed)
     chosen = {role: solution.sample_index for role, solution in shown.solutions.items()}
     return [
-        gr.Number(place + 1, label=f"Problem, of {len(found):,}"),
+        place,
+        gr.Number(place, label=f"Problem, of {len(found):,}"),
         *(_pick(shown, role) for role in GAME_ROLES),
         render("problem", shown=shown, meaning=MEANINGS[view.query.filter]),
         *(render("solution", role=role.value, solution=shown.solutions.get(role)) for role in GAME_ROLES),
         _histogram(index, view.query, shown),
         gr.Button("Hide" if is_revealed else "Reveal", interactive=True),
         is_revealed,
-        write_link(View(view.query, found[place], chosen)),
+        write_link(View(view.query, problem_id, chosen)),
     ]
 
 
@@ -189,7 +199,7 @@ def _show_nothing(query: Query) -> list[Any]:
     picks = [gr.Dropdown([], value=None) for _ in GAME_ROLES]
     panels = [notice(text), "", "", ""]
     number = gr.Number(1, label="Problem, of 0")
-    return [number, *picks, *panels, gr.Button("Reveal", interactive=False), False, write_link(View(query))]
+    return [1, number, *picks, *panels, gr.Button("Reveal", interactive=False), False, write_link(View(query))]
 
 
 def _pick(shown: ShownProblem, role: Role) -> gr.Dropdown:
@@ -217,10 +227,10 @@ def _query(round_index: int, part: str, shown: str, difficulty: str, search: str
 
 def _view(run: OpenRun, values: tuple[Any, ...]) -> View:
     """The view that the page shows, by its inputs."""
-    *controls, position, helpful, sneaky, _ = values
+    *controls, place, helpful, sneaky, _ = values
     query = _query(*controls)
     found = run.index().find(query)
-    problem_id = found[(int(position or 1) - 1) % len(found)] if found else None
+    problem_id = found[(place - 1) % len(found)] if found else None
     return View(query, problem_id, dict(zip(GAME_ROLES, (helpful, sneaky))))
 
 

@@ -42,7 +42,7 @@ def build_owner_part(study: Study) -> None:
         filled = gr.File(label="Filled-in sheets", file_types=[".csv"], elem_id="filled-sheets")
         taken = gr.HTML(elem_id="sheets-taken")
     refresh.click(lambda: show_results(study), None, results, **SLOW)
-    make.click(lambda count: gr.DownloadButton(_write(study, count), interactive=True), number, file, **SLOW)
+    make.click(lambda count: gr.DownloadButton(value=_write(study, count), interactive=True), number, file, **SLOW)
     filled.upload(lambda path: take_down(study, path), filled, taken, **SLOW)
 
 

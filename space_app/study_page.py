@@ -10,7 +10,7 @@ import gradio as gr
 from pvg_hf.browse.index import SolutionIndex
 from pvg_hf.browse.runs import OpenRun
 from pvg_hf.study.study import Judgment, Progress, Study, check_participant
-from space_app.events import FAST
+from space_app.events import FAST, SHOW_ADDRESS
 from space_app.render import heading, notice, render
 from space_app.study_owner import build_owner_part
 
@@ -29,7 +29,6 @@ _REFUSED = (
     "again, please judge it again."
 )
 _STORAGE_SECRET = "pvg-study"  # the id is no secret: it stands in the address
-_SHOW_ADDRESS = "(who) => who && history.replaceState(null, '', '?participant=' + encodeURIComponent(who))"
 _FOCUS = "() => setTimeout(() => document.querySelector('#study-go:not([disabled])')?.focus(), 300)"
 
 
@@ -39,6 +38,7 @@ class Page:
 
     participant: gr.BrowserState
     item: gr.Textbox  # in the browser, so that an answer names its solution whatever became of the server
+    link: gr.Textbox
     panel: gr.HTML
     go: gr.Button
     judgments: gr.Column
@@ -47,7 +47,7 @@ class Page:
 
     @property
     def outputs(self) -> list[Any]:
-        return [self.participant, self.item, self.panel, self.go, self.judgments]
+        return [self.participant, self.item, self.link, self.panel, self.go, self.judgments]
 
 
 def build_study_page(
@@ -77,6 +77,7 @@ def has_solutions(index: SolutionIndex) -> bool:
 def _make_page(run: OpenRun) -> Page:
     participant = gr.BrowserState(storage_key=f"pvg-study-{run.name}", secret=_STORAGE_SECRET)
     item = gr.Textbox(visible="hidden", elem_id="study-item")
+    link = gr.Textbox(visible="hidden", elem_id="study-link")
     panel = gr.HTML(elem_id="study-panel")
     go = gr.Button("Show the first solution", variant="primary", elem_id="study-go", visible=False)
     buttons = []
@@ -87,7 +88,7 @@ def _make_page(run: OpenRun) -> Page:
                     name = f"{ANSWERS[number - 1][0]} ({number})"
                     buttons.append(gr.Button(name, elem_id=f"judge-{number}", min_width=150))
         time_ran_out = gr.Button("Time ran out", visible="hidden", elem_id="time-ran-out")
-    return Page(participant, item, panel, go, judgments, buttons, time_ran_out)
+    return Page(participant, item, link, panel, go, judgments, buttons, time_ran_out)
 
 
 def _wire(demo: gr.Blocks, study: Study, page: Page, num_solutions: int) -> None:
@@ -115,13 +116,14 @@ def _wire(demo: gr.Blocks, study: Study, page: Page, num_solutions: int) -> None
     for button, *said in presses:
         shown.append(button.click(partial(judge, *said), [page.participant, page.item], page.outputs, **FAST))
     for event in shown:
-        event.then(None, page.participant, None, js=_SHOW_ADDRESS, **FAST).then(None, js=_FOCUS, **FAST)
+        event.then(None, page.link, None, js=SHOW_ADDRESS, **FAST).then(None, js=_FOCUS, **FAST)
 
 
 def show_progress(
     study: Study, participant: str, progress: Progress | None, num_solutions: int, note: str
 ) -> list[Any]:
     """Values of the page's outputs; `progress` is `None` for someone who has not begun."""
+    link = f"?participant={participant}"
     if progress is not None and progress.item is not None and progress.seconds_left is not None:
         panel = render(
             "study_item",
@@ -131,7 +133,7 @@ def show_progress(
             seconds_left=progress.seconds_left,
             seconds=study.seconds,
         )
-        return [participant, progress.item.item, panel, gr.Button(visible=False), gr.Column(visible=True)]
+        return [participant, progress.item.item, link, panel, gr.Button(visible=False), gr.Column(visible=True)]
     num_done, num_items = (progress.num_done, progress.num_items) if progress else (0, 0)
     panel = render(
         "study_intro",
@@ -144,7 +146,7 @@ def show_progress(
     )
     is_over = progress is not None and progress.item is None
     name = "Show the next solution" if num_done else "Show the first solution"
-    return [participant, "", panel, gr.Button(name, visible=not is_over), gr.Column(visible=False)]
+    return [participant, "", link, panel, gr.Button(name, visible=not is_over), gr.Column(visible=False)]
 
 
 def find_participant(named: str | None, stored: str | None) -> str:

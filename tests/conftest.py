@@ -1,6 +1,7 @@
 """Shared by all tests: no connection leaves the machine, and tiny models are made once."""
 
 import os
+import shutil
 import socket
 from pathlib import Path
 
@@ -104,3 +105,9 @@ def arithmetic_run(tmp_path_factory, worker_id) -> Path:
         from pvg_hf import load_recipe, play
 
         return play(load_recipe(recipe)).root
+
+
+@pytest.fixture
+def run_copy(arithmetic_run, tmp_path) -> Path:
+    """A copy of the run that a test may write to."""
+    return Path(shutil.copytree(arithmetic_run, tmp_path / "runs" / "small"))

@@ -1,7 +1,6 @@
 """The app as it is served, and a real browser before it."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,12 +12,6 @@ from space_app.app import StudySettings, launch, make_app
 
 CHROMIUM = Path(os.environ.get("PVG_CHROMIUM", "/usr/bin/chromium"))
 _OWN = ("127.0.0.1", "localhost")
-
-
-@pytest.fixture
-def run_copy(arithmetic_run, tmp_path) -> Path:
-    """A copy of the run that a test may write to."""
-    return Path(shutil.copytree(arithmetic_run, tmp_path / "runs" / "small"))
 
 
 @pytest.fixture(scope="session")
@@ -49,8 +42,9 @@ def chromium():
         if os.environ["PVG_TESTS_IN_CI"]:
             pytest.fail(message)
         pytest.skip(message)
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=30_000)  # how long a page may take where the machine is busy
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
         yield browser
@@ -78,7 +72,7 @@ def open_page(chromium) -> Iterator:
     def start(url: str, *, width: int = 1280, scheme: str = "light", profile=None):
         if profile is None:
             profile = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-            profile.set_default_timeout(15_000)
+            profile.set_default_timeout(30_000)
             profile.on("request", note)
             contexts.append(profile)
         page = profile.new_page()

@@ -53,7 +53,7 @@ def hostile_run(run_copy) -> Path:
 def test_hostile_texts_are_shown_as_texts(serve, open_page, hostile_run):
     url, _ = serve(hostile_run)
     page = open_page(url)
-    for place in ("#problem pre", "#card-helpful pre", "#card-sneaky pre"):
+    for place in ("#problem article > pre", "#card-helpful pre", "#card-sneaky pre"):
         expect(page.locator(place)).to_contain_text(HOSTILE.splitlines()[1])
         assert page.locator(place).text_content().startswith(HOSTILE)
     page.get_by_role("button", name="Reveal").click()

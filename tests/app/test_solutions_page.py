@@ -11,6 +11,8 @@ from pvg_hf.game.folder import RunFolder
 
 pytestmark = pytest.mark.browser
 
+PROBLEM = "#problem article > pre"  # not the reference
+
 
 @pytest.fixture(scope="module")
 def index(arithmetic_run) -> SolutionIndex:
@@ -24,7 +26,7 @@ def problem_texts(index, query) -> list[str]:
 def test_two_solutions_side_by_side_and_the_truth_on_demand(app, open_page, index):
     first = index.find(Query(1))[0]
     page = open_page(app)
-    expect(page.locator("#problem pre")).to_have_text(problem_texts(index, Query(1))[0])
+    expect(page.locator(PROBLEM)).to_have_text(problem_texts(index, Query(1))[0])
     for role in ("helpful", "sneaky"):
         expect(page.locator(f"#card-{role} pre")).not_to_be_empty()
     expect(page.locator("#histogram figcaption")).to_contain_text("threshold")
@@ -46,7 +48,7 @@ def test_two_solutions_side_by_side_and_the_truth_on_demand(app, open_page, inde
 def test_keys_lead_through_the_problems(app, open_page, index):
     texts = problem_texts(index, Query(1))
     page = open_page(app)
-    problem = page.locator("#problem pre")
+    problem = page.locator(PROBLEM)
     expect(problem).to_have_text(texts[0])
     for key, place in (("ArrowRight", 1), ("n", 2), ("ArrowLeft", 1), ("p", 0), ("p", -1)):
         page.keyboard.press(key)
@@ -64,16 +66,16 @@ def test_a_filter_and_the_link_to_what_it_shows(app, open_page, index):
     query = Query(0, filter=Filter.CAUGHT)
     texts = problem_texts(index, query)
     page = open_page(f"{app}/?round=0&show=caught")
-    problem = page.locator("#problem pre")
+    problem = page.locator(PROBLEM)
     expect(problem).to_have_text(texts[0])
     page.get_by_role("button", name="Next").click()
     expect(problem).to_have_text(texts[1 % len(texts)])
-    page.get_by_label("Sneaky solution").click()
+    page.get_by_role("combobox", name="Sneaky solution").click()
     page.get_by_role("option").nth(1).click()
     expect(page).to_have_url(re.compile(r"problem=arithmetic.*helpful=\d+&sneaky=\d+"))
     shown = [page.locator(f"#card-{role} pre").inner_text() for role in ("helpful", "sneaky")]
     again = open_page(page.url)
-    expect(again.locator("#problem pre")).to_have_text(texts[1 % len(texts)])
+    expect(again.locator(PROBLEM)).to_have_text(texts[1 % len(texts)])
     for role, text in zip(("helpful", "sneaky"), shown):
         expect(again.locator(f"#card-{role} pre")).to_have_text(text, use_inner_text=True)
 

@@ -71,7 +71,8 @@ def test_the_countdown_ends_a_solution(serve, open_page, arithmetic_run, folder)
     expect(page.locator("#study-panel")).to_contain_text("Time ran out for that solution")
     assert time.monotonic() - start > 1
     expect(page.locator("#study-panel")).to_contain_text("1 of 2 done")
-    page.keyboard.press("Enter")  # the button for the next one has the focus
+    expect(page.locator("#study-go")).to_be_focused()
+    page.keyboard.press("Enter")
     expect(page.locator(".countdown")).to_be_visible()
     page.keyboard.press("4")
     expect(page.locator("#study-panel")).to_contain_text("Thank you")

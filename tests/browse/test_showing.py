@@ -40,11 +40,11 @@ def test_the_most_convincing_solution_is_shown_first_and_any_other_can_be_chosen
 
 
 @pytest.mark.parametrize("asked", [Filter.FOOLED, Filter.CAUGHT, Filter.SNEAKY_ACCEPTED, Filter.HELPFUL_REJECTED])
-def test_a_filter_shows_the_solutions_that_it_is_about(index, asked):
-    found = [(k, problem_id) for k in (0, 1) for problem_id in index.find(Query(k, filter=asked))]
+def test_a_filter_shows_the_solutions_that_it_is_about(rescored_index, asked):
+    found = [(k, problem_id) for k in (0, 1) for problem_id in rescored_index.find(Query(k, filter=asked))]
     assert found
     for k, problem_id in found:
-        shown = show_problem(index, Query(k, filter=asked), problem_id, is_revealed=True).solutions
+        shown = show_problem(rescored_index, Query(k, filter=asked), problem_id, is_revealed=True).solutions
         if asked is not Filter.HELPFUL_REJECTED:
             assert not shown[Role.SNEAKY].verdict.correct
         if asked is not Filter.SNEAKY_ACCEPTED:
