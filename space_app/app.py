@@ -1,17 +1,7 @@
-"""
-Look at a run: its solutions, its rounds, scores of your own texts, and a legibility study.
+"""Builds the app on a run and serves it."""
 
-    python -m space_app runs/quickstart
-    python -m space_app org/run                              # the last published round
-    python -m space_app runs/quickstart --study-only --study-repo org/answers
-
-Opens on this machine only, unless GRADIO_SERVER_NAME says otherwise. Reading needs no GPU, and nothing is trained.
-"""
-
-import argparse
 import logging
 import os
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +11,10 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # read when gradio i
 
 import gradio as gr
 
-from pvg_hf.browse.legibility import NUM_SOLUTIONS, open_study
+from pvg_hf.browse.legibility import open_study
 from pvg_hf.browse.runs import OpenRun, open_run
-from pvg_hf.game.console import quiet_libraries, set_up_logging
 from pvg_hf.game.lock import locked
+from pvg_hf.study import NUM_SOLUTIONS, SECONDS
 from pvg_hf.study.study import Study
 from pvg_hf.study.upload import schedule_uploads
 from space_app.render import FOLDER, heading, notice
@@ -52,25 +42,19 @@ class StudySettings:
     """
 
     folder: Path | None = None
-    seconds: float = 45.0
+    seconds: float = SECONDS
     num_solutions: int = NUM_SOLUTIONS
     repository: str | None = None
     is_alone: bool = False
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parse(arguments)
-    set_up_logging()
-    quiet_libraries()
-    study = StudySettings(
-        options.study_dir, options.study_seconds, options.study_solutions, options.study_repo, options.study_only
-    )
+def serve(source: str, settings: StudySettings, port: int | None) -> None:
+    """Serve the app on a run until Ctrl-C."""
     with ExitStack() as stack:
-        app = make_app(options.run, study, stack)
-        _, url, _ = launch(app, server_port=options.port, prevent_thread_lock=True, quiet=True)
+        app = make_app(source, settings, stack)
+        _, url, _ = launch(app, server_port=port, prevent_thread_lock=True, quiet=True)
         print(f"Open {url} in a browser; Ctrl-C ends the app.", flush=True)
         app.block_thread()
-    return 0
 
 
 def make_app(source: str, settings: StudySettings, stack: ExitStack) -> gr.Blocks:
@@ -111,24 +95,6 @@ def launch(app: gr.Blocks, **options: Any) -> tuple[Any, str, str]:
         max_file_size="10mb",
         **options,
     )
-
-
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m space_app", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("run", help="folder of a run, or the name of a published one (org/run)")
-    parser.add_argument("--port", type=int, help="a free one from 7860 by default")
-    parser.add_argument("--study-dir", type=Path, help="where answers go; RUN/study by default")
-    parser.add_argument("--study-seconds", type=float, default=45.0, help="for each solution (default 45)")
-    parser.add_argument(
-        "--study-solutions", type=int, default=NUM_SOLUTIONS, help=f"for each participant (default {NUM_SOLUTIONS})"
-    )
-    parser.add_argument(
-        "--study-repo", metavar="ORG/NAME", help="dataset repository to commit answers to; needs HF_TOKEN"
-    )
-    parser.add_argument("--study-only", action="store_true", help="show participants nothing but the study")
-    return parser.parse_args(arguments)
 
 
 def _open_study(run: OpenRun, settings: StudySettings, stack: ExitStack) -> Study:

@@ -9,18 +9,16 @@ import pandas as pd
 from pvg_hf.browse.index import SolutionIndex
 from pvg_hf.browse.runs import OpenRun
 from pvg_hf.seeding import derive_rng
+from pvg_hf.study import NUM_SOLUTIONS, SECONDS
 from pvg_hf.study.items import StudyItem, choose_items, draw_sheet
 from pvg_hf.study.study import Study
-
-NUM_SOLUTIONS = 24
-"""On one participant's sheet: 18 minutes at most, at 45 seconds each."""
 
 
 def open_study(
     run: OpenRun,
     folder: Path,
     *,
-    seconds: float = 45.0,
+    seconds: float = SECONDS,
     num_solutions: int = NUM_SOLUTIONS,
     lock: AbstractContextManager | None = None,
 ) -> Study:

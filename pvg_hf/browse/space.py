@@ -14,7 +14,7 @@ _ENTRY = '''"""Starts the app on the run of this Space."""
 
 import sys
 
-from space_app.app import main
+from space_app.__main__ import main
 
 sys.exit(main({arguments!r}))
 '''

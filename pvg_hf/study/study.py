@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from pvg_hf.study import SECONDS
 from pvg_hf.study.items import StudyItem
 from pvg_hf.study.journal import Journal
 
@@ -78,7 +79,7 @@ class Study:
         folder: Path,
         draw: DrawSheet,
         *,
-        seconds: float = 45.0,
+        seconds: float = SECONDS,
         lock: AbstractContextManager | None = None,
         clock: Callable[[], float] = time.time,
     ):

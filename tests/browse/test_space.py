@@ -56,12 +56,12 @@ def test_nothing_is_published_that_the_app_does_not_read(space):
 
 
 def test_the_folder_starts_by_itself(space):
-    """Its own package and app are the ones that are imported; the app stands for itself, to tell its arguments."""
+    """Its own package and app are the ones that are imported; the app's start is replaced, to tell its arguments."""
     code = """
 import importlib.util, runpy, sys, types
 print([importlib.util.find_spec(name).origin for name in ("pvg_hf", "space_app")])
-sys.modules["space_app.app"] = types.ModuleType("space_app.app")
-sys.modules["space_app.app"].main = print
+sys.modules["space_app.__main__"] = types.ModuleType("space_app.__main__")
+sys.modules["space_app.__main__"].main = print
 runpy.run_path("app.py")
 """
     environment = {**os.environ, "PYTHONPATH": ""}
