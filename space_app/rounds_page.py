@@ -29,6 +29,13 @@ def build_rounds_page(demo: gr.Blocks, run: OpenRun) -> None:
         theirs = gr.Dropdown([], label="Its round", elem_id="their-round", min_width=140)
     comparison = gr.HTML(elem_id="comparison")
 
+    drawn: list[tuple[RunData, str]] = []  # the last figures, and what was drawn of them
+
+    def draw(data: RunData) -> str:
+        if not drawn or drawn[0][0] is not data:
+            drawn[:] = [(data, _show_rounds(data))]
+        return drawn[0][1]
+
     def load():
         try:
             data = run.data()
@@ -42,7 +49,7 @@ def build_rounds_page(demo: gr.Blocks, run: OpenRun) -> None:
         rounds = _evaluated(data)
         file = gr.DownloadButton(value=_write_csv(run, data) if rounds else None, interactive=bool(rounds))
         ends = (max(rounds, default=None), min(rounds, default=None))
-        return _show_rounds(data), file, *(gr.Dropdown(rounds, value=end) for end in ends)
+        return draw(data), file, *(gr.Dropdown(rounds, value=end) for end in ends)
 
     def choose(name: str):
         try:

@@ -1,5 +1,6 @@
 """Every page at a narrow width, in both colour schemes, and with texts that mean no good."""
 
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -107,8 +108,6 @@ def test_a_damaged_run_says_what_to_do_and_shows_the_rest(serve, open_page, run_
 
 
 def test_a_run_that_has_only_begun(serve, open_page, run_copy):
-    import shutil
-
     for name in ("pool", "verifier", "evaluation", "metrics.jsonl"):
         path = run_copy / name
         path.unlink() if path.is_file() else shutil.rmtree(path)

@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 
@@ -70,6 +71,15 @@ runpy.run_path("app.py")
         str([str(space / name / "__init__.py") for name in ("pvg_hf", "space_app")]),
         "['runs/small', '--study-only', '--study-repo', 'org/answers']",
     ]
+
+
+def test_the_script_writes_the_folder(run_copy, repository, tmp_path, monkeypatch):
+    script = str(repository / "scripts" / "push_space.py")
+    monkeypatch.setattr(sys, "argv", [script, str(run_copy), "--output", str(tmp_path / "space"), "--study-only"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(script, run_name="__main__")
+    assert ended.value.code == 0
+    assert "main(['runs/small', '--study-only'])" in (tmp_path / "space" / "app.py").read_text()
 
 
 def test_a_published_run_is_named(tmp_path):
