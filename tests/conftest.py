@@ -97,7 +97,7 @@ def arithmetic_run(tmp_path_factory, worker_id) -> Path:
         "prover": {"max_steps": 2, "prompts_per_step": 2, "num_generations": 2, "max_completion_length": 72},
         "stopping": {"rule": "max_steps"},
         "watchdogs": {"min_pair_accuracy": 0.0},
-        "mint": {"solutions_per_problem": 2, "test_solutions_per_problem": 3},
+        "mint": {"solutions_per_problem": 1, "test_solutions_per_problem": 3},
         "evaluation": {"best_of_n": [2], "bootstrap_samples": 100},
         "logging": {"progress": False},
     }
