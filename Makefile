@@ -1,11 +1,13 @@
 # Set-up, tests, and the shortest game. Everything goes into .venv; `make PYTHON=python3.12 install` takes another one.
 PYTHON ?= python3
 BIN := .venv/bin
-BENCHMARKS := noise_layer pairs_from_pool trainer_overhead quickstart_round
+BENCHMARKS := noise_layer pairs_from_pool trainer_overhead quickstart_round app_filters
 GSM8K_BENCHMARKS := gsm8k_grading scorer
 
+RUN ?= runs/quickstart
+
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow quality style benchmarks reference
+.PHONY: help install demo app test test-slow quality style benchmarks reference
 
 help:  ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -15,11 +17,14 @@ install: $(BIN)/.installed  ## Make .venv with everything the other targets need
 $(BIN)/.installed: setup.cfg pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,track,quant]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[app,dev,track,quant]'
 	@touch $@
 
 demo: install  ## Play recipes/quickstart.yaml: two rounds on two CPU cores
 	ACCELERATE_USE_CPU=true $(BIN)/python scripts/run_rounds.py recipes/quickstart.yaml
+
+app: install  ## Look at a run in the browser: make app RUN=runs/quickstart
+	$(BIN)/python -m space_app $(RUN)
 
 test: install  ## What a contributor runs before a commit
 	$(BIN)/python -m pytest -n 2 -m 'not slow and not gpu and not hub_live'

@@ -14,10 +14,18 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def locked(root: Path, *, is_main: bool) -> Iterator[None]:
+def locked(root: Path, *, is_main: bool, user: str = "The run in {root} is being played") -> Iterator[None]:
     """
     Hold a run's folder, which is made if need be, within the block; `.lock` in it names the process that does. The
     system lets go of it when a process dies. Processes other than the main one hold nothing, and on Windows none does.
+
+    Args:
+        root (`Path`):
+            The folder.
+        is_main (`bool`):
+            Whether this is the main process.
+        user (`str`, *optional*, defaults to `"The run in {root} is being played"`):
+            What another process does that holds it, for the message.
 
     Raises:
         ValueError: if another process holds it.
@@ -27,7 +35,7 @@ def locked(root: Path, *, is_main: bool) -> Iterator[None]:
         return
     root.mkdir(parents=True, exist_ok=True)
     with (root / ".lock").open("a+", encoding="utf-8") as file:
-        _take(file, root)
+        _take(file, root, user)
         file.truncate(0)
         file.write(f"{os.getpid()} on {os.uname().nodename}")
         file.flush()
@@ -37,13 +45,13 @@ def locked(root: Path, *, is_main: bool) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_UN)  # closing alone does not: a child of this process may have it open too
 
 
-def _take(file, root: Path) -> None:
+def _take(file, root: Path, user: str) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as err:
         file.seek(0)
         raise ValueError(
-            f"The run in {root} is being played by process {file.read() or 'unknown'}. Wait until it has ended, or stop "
+            f"{user.format(root=root)} by process {file.read() or 'unknown'}. Wait until it has ended, or stop "
             "it (Ctrl-C, or `kill`); two processes would mix their results."
         ) from err
     except OSError as err:  # a network's file system may know no locks

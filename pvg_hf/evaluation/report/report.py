@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pvg_hf.evaluation.report.answers import answers_table
 from pvg_hf.evaluation.report.examples import NUM_EARLIER_EXAMPLES, Example, choose_examples
 from pvg_hf.evaluation.report.noise_tables import channel_table, checks_table, escalation_table, noise_table
-from pvg_hf.evaluation.report.plots import PLOTS
+from pvg_hf.evaluation.report.plots import PLOTS, Plot
 from pvg_hf.evaluation.report.progress import describe_progress
 from pvg_hf.evaluation.report.run_data import RunData, load_run
 from pvg_hf.evaluation.report.tables import (
@@ -64,33 +64,47 @@ def write_report(run_folder: Path) -> Path:
 
 def render_page(run: RunData, images: dict[str, Image]) -> str:
     """The page as text; every value is escaped."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
+    return (
+        make_environment()
+        .get_template(TEMPLATE)
+        .render(
+            run=run,
+            images=images,
+            progress=describe_progress(run),
+            verdict=write_verdict(run),
+            rounds=rounds_table(run),
+            answers=answers_table(run),
+            sources=sources_table(run),
+            pairs=pairs_table(run),
+            cut=cut_table(run),
+            diversity=diversity_table(run),
+            difficulty=difficulty_table(run),
+            times=times_table(run),
+            checks=checks_table(run),
+            noise=noise_table(run),
+            escalations=escalation_table(run),
+            channel=channel_table(run),
+            examples=_examples(run),
+            environment=_flattened(run.environment),
+        )
+    )
+
+
+def make_environment(*folders: Path) -> Environment:
+    """Templates of the report and of further folders; every value that is put into one is escaped."""
+    return Environment(
+        loader=FileSystemLoader([*folders, Path(__file__).parent]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(TEMPLATE).render(
-        run=run,
-        images=images,
-        progress=describe_progress(run),
-        verdict=write_verdict(run),
-        rounds=rounds_table(run),
-        answers=answers_table(run),
-        sources=sources_table(run),
-        pairs=pairs_table(run),
-        cut=cut_table(run),
-        diversity=diversity_table(run),
-        difficulty=difficulty_table(run),
-        times=times_table(run),
-        checks=checks_table(run),
-        noise=noise_table(run),
-        escalations=escalation_table(run),
-        channel=channel_table(run),
-        examples=_examples(run),
-        environment=_flattened(run.environment),
-    )
+
+
+def embed(plot: Plot, png: bytes) -> Image:
+    """A plot, drawn as `png`, to be put into a page."""
+    uri = f"data:image/png;base64,{base64.b64encode(png).decode()}"
+    return Image(plot.title, plot.caption, plot.terms, uri, width=round(plot.canvas.get_figwidth() * 96))
 
 
 def _write_plots(run: RunData, folder: Path) -> dict[str, Image]:
@@ -101,9 +115,7 @@ def _write_plots(run: RunData, folder: Path) -> dict[str, Image]:
             png = plot.to_png()
             folder.mkdir(exist_ok=True)
             _replace(folder / f"{plot.name}.png", png)
-            uri = f"data:image/png;base64,{base64.b64encode(png).decode()}"
-            width = round(plot.canvas.get_figwidth() * 96)
-            images[plot.name] = Image(plot.title, plot.caption, plot.terms, uri, width)
+            images[plot.name] = embed(plot, png)
     return images
 
 

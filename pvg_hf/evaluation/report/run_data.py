@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow.parquet as pq
 
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.data.schema import BASE_ROUND, round_name
@@ -97,9 +98,15 @@ class RunData:
         return (round_index, phase) in self.phase_seconds()
 
 
-def load_run(run_folder: Path) -> RunData:
+def load_run(run_folder: Path, *, solution_columns: Sequence[str] | None = None) -> RunData:
     """
     Read a run folder, finished or not.
+
+    Args:
+        run_folder (`Path`):
+            `runs/NAME`.
+        solution_columns (`Sequence[str]`, *optional*):
+            Which columns of the solutions to read, as far as the pool has them; all by default, texts included.
 
     Raises:
         ValueError: if there is no `recipe.yaml`, or a file is damaged.
@@ -114,7 +121,10 @@ def load_run(run_folder: Path) -> RunData:
         recipe_text=recipe_file.read_text(encoding="utf-8"),
         environment=_read_json(run_folder / "run.json"),
         events=_read_json_lines(run_folder / "events.jsonl"),
-        rounds=[_load_round(run_folder, index, steps, metrics) for index in _round_indices(run_folder, steps)],
+        rounds=[
+            _load_round(run_folder, index, steps, metrics, solution_columns)
+            for index in _round_indices(run_folder, steps)
+        ],
         checks=_load_checks(run_folder),
     )
 
@@ -129,7 +139,13 @@ def _round_indices(run_folder: Path, steps: pd.DataFrame) -> list[int]:
     return sorted({int(name.removeprefix("round-")) for name in folders} | {int(index) for index in steps["round"]})
 
 
-def _load_round(run_folder: Path, round_index: int, steps: pd.DataFrame, metrics: list[dict[str, Any]]) -> RoundData:
+def _load_round(
+    run_folder: Path,
+    round_index: int,
+    steps: pd.DataFrame,
+    metrics: list[dict[str, Any]],
+    solution_columns: Sequence[str] | None,
+) -> RoundData:
     name = round_name(round_index)
     evaluation, pool = run_folder / "evaluation" / name, run_folder / "pool" / name
     figures = _read_json(evaluation / "metrics.json")
@@ -139,7 +155,7 @@ def _load_round(run_folder: Path, round_index: int, steps: pd.DataFrame, metrics
         steps=steps[steps["round"] == round_index].dropna(axis="columns", how="all"),
         figures={key.removeprefix("round/"): Figure.from_dict(value) for key, value in figures.items()},
         problems=pd.read_parquet(problems) if problems.is_file() else None,
-        solutions=_load_solutions([pool / f"test-{role}.parquet" for role in GAME_ROLES]),
+        solutions=_load_solutions([pool / f"test-{role}.parquet" for role in GAME_ROLES], solution_columns),
         counts=_load_counts(metrics, round_index),
     )
 
@@ -153,9 +169,14 @@ def _load_counts(metrics: list[dict[str, Any]], round_index: int) -> Counter[str
     return counts
 
 
-def _load_solutions(files: Sequence[Path]) -> pd.DataFrame | None:
-    existing = [pd.read_parquet(file) for file in files if file.is_file()]
+def _load_solutions(files: Sequence[Path], columns: Sequence[str] | None) -> pd.DataFrame | None:
+    existing = [_read_columns(file, columns) for file in files if file.is_file()]
     return pd.concat(existing, ignore_index=True) if existing else None
+
+
+def _read_columns(file: Path, columns: Sequence[str] | None) -> pd.DataFrame:
+    there = None if columns is None else [name for name in pq.read_schema(file).names if name in columns]
+    return pd.read_parquet(file, columns=there)
 
 
 def _load_steps(lines: list[dict[str, Any]]) -> pd.DataFrame:

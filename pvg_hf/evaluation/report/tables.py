@@ -226,6 +226,7 @@ def _problem_cell(problems: pd.DataFrame, column: str) -> Cell:
 
 
 def figure_cell(figure: Figure, digits: int) -> Cell:
+    """A figure as value, interval and n; a dash where there is no value."""
     if figure.value is None:
         return Cell(MISSING, n=f"n={figure.n}")
     interval = "" if figure.low is None else f"[{figure.low:.{digits}f}, {figure.high:.{digits}f}]"

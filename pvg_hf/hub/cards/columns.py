@@ -20,6 +20,8 @@ SOLUTIONS = {
     "correct": "Whether it is correct (clean).",
     "label": "What the verifier was told: 1 correct, 0 incorrect, null abstained. With label noise it may differ from `correct`.",
     "outcome": "`VERIFIED` (correct), `PROOF_INVALID` (incorrect), or how it failed: `NO_ANSWER`, `TRUNCATED`, `UNCERTIFIED`.",
+    "feedback": "The code behind `label`: that of `outcome`, or how an imperfect checker erred.",
+    "is_noise_flagged": "Whether the checker's word was a spurious one.",
     "score": "Score by the verifier of the same round, unbounded, higher is more convincing; null for the base prover.",
     "sample_index": "Tells the solutions of one problem, role and round apart.",
     "num_tokens": "Length in the prover's tokens; null where nobody knows.",

@@ -1,0 +1,215 @@
+"""An index over a run's solutions: what is filtered by is in memory, texts stay on the disk until they are looked at."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pyarrow.parquet as pq
+
+from pvg_hf.browse.query import Filter, Query
+from pvg_hf.data.schema import BASE_ROUND, FAILED_OUTCOMES
+from pvg_hf.game.folder import RunFolder, read_json, replay_advice
+from pvg_hf.roles import GAME_ROLES, Role
+
+_TABLES = """
+CREATE TABLE solutions (
+    file_index INTEGER, row_index BIGINT, round_index INTEGER, is_test BOOLEAN, problem_id VARCHAR, role VARCHAR,
+    sample_index INTEGER, correct BOOLEAN, has_failed BOOLEAN, score DOUBLE, num_flaws INTEGER
+);
+CREATE TABLE problems (problem_id VARCHAR PRIMARY KEY, problem VARCHAR, difficulty VARCHAR);
+"""
+_INSERT_SOLUTIONS = """
+INSERT INTO solutions
+SELECT $file_index, file_row_number, $round_index, part = 'test', problem_id, role, sample_index, correct,
+    list_contains($failed, outcome), score, {num_flaws}
+FROM read_parquet($path, file_row_number = true)
+"""
+_INSERT_PROBLEMS = """
+INSERT OR IGNORE INTO problems
+SELECT problem_id, any_value(problem), any_value({difficulty})::VARCHAR FROM read_parquet($path) GROUP BY problem_id
+"""
+_SUMMARIZE = """
+CREATE TABLE summaries AS
+SELECT round_index, is_test, problem_id,
+    max(score) FILTER (role = 'helpful' AND correct AND NOT has_failed) AS best_helpful,
+    min(score) FILTER (role = 'helpful' AND correct AND NOT has_failed) AS worst_helpful,
+    max(score) FILTER (role = 'sneaky' AND NOT correct AND NOT has_failed) AS best_sneaky
+FROM solutions GROUP BY ALL
+"""
+# Condition and order of each filter; problems come in the order of their ids where nothing says which is worth reading.
+_FILTERS = {
+    Filter.ALL: ("true", "problem_id"),
+    Filter.FOOLED: ("best_sneaky > best_helpful", "best_sneaky - best_helpful DESC, problem_id"),
+    Filter.CAUGHT: ("best_sneaky <= best_helpful", "best_helpful - best_sneaky DESC, problem_id"),
+    Filter.SNEAKY_ACCEPTED: ("best_sneaky > $threshold", "best_sneaky DESC, problem_id"),
+    Filter.HELPFUL_REJECTED: ("worst_helpful <= $threshold", "worst_helpful, problem_id"),
+}
+_FIND = """
+SELECT problem_id FROM summaries JOIN problems USING (problem_id)
+WHERE round_index = $round_index AND is_test = $is_test AND ({condition})
+    AND ($difficulty IS NULL OR difficulty = $difficulty)
+    AND ($search = '' OR contains(lower(problem), lower($search)) OR contains(lower(problem_id), lower($search)))
+ORDER BY {order}
+"""
+
+
+@dataclass(frozen=True)
+class PoolFile:
+    """A file of the pool: which round's solutions it holds."""
+
+    path: Path
+    round_index: int
+
+
+class SolutionIndex:
+    """
+    Opens in about a second on 200,000 solutions. Reads nothing but Parquet files and each round's `calibration.json`, and
+    may be asked from several threads.
+
+    Args:
+        folder ([`~pvg_hf.game.folder.RunFolder`]):
+            A run, finished or not. Solutions of rounds to come are not seen: open it anew.
+
+    Attributes:
+        damage (`list[str]`):
+            Files that could not be read, and what to do about each. Their solutions are left out.
+    """
+
+    def __init__(self, folder: RunFolder):
+        self.damage: list[str] = []
+        self._connection = duckdb.connect(
+            config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}  # no network
+        )
+        self._connection.execute(_TABLES)
+        self._files = list(pool_files(folder))
+        for file_index, file in enumerate(self._files):
+            self._add(file_index, file)
+        self._connection.execute(_SUMMARIZE)
+        self._thresholds = {k: self._read_threshold(folder, k) for k in self.rounds}
+
+    @property
+    def rounds(self) -> list[int]:
+        """Rounds with solutions; -1, the base prover, first."""
+        return [k for (k,) in self._ask("SELECT DISTINCT round_index FROM solutions ORDER BY 1")]
+
+    @property
+    def num_solutions(self) -> int:
+        return self._ask("SELECT count(*) FROM solutions")[0][0]
+
+    @property
+    def difficulties(self) -> list[str]:
+        """As the task names them, in the order of their numbers; none where it has none."""
+        query = "SELECT DISTINCT difficulty FROM problems WHERE difficulty IS NOT NULL"
+        return [value for (value,) in self._ask(f"{query} ORDER BY try_cast(difficulty AS DOUBLE), difficulty")]
+
+    def has_part(self, round_index: int, *, is_test: bool) -> bool:
+        """Whether a round has solutions to test problems, or to those of D_V."""
+        query = "SELECT count(*) FROM summaries WHERE round_index = ? AND is_test = ?"
+        return self._ask(query, [round_index, is_test])[0][0] > 0
+
+    def threshold(self, round_index: int) -> float | None:
+        """Solutions of the round that score above it are accepted; `None` where it is not known."""
+        return self._thresholds.get(round_index)
+
+    def find(self, query: Query) -> list[str]:
+        """The ids of the problems that a query asks for, the ones most worth reading first."""
+        condition, order = _FILTERS[query.filter]
+        values = {
+            "round_index": query.round_index,
+            "is_test": query.is_test,
+            "difficulty": query.difficulty,
+            "search": query.search,
+        }
+        if "$threshold" in condition:
+            values["threshold"] = self.threshold(query.round_index)
+        return [found for (found,) in self._ask(_FIND.format(condition=condition, order=order), values)]
+
+    def solutions(self, round_index: int, problem_id: str, *, is_test: bool = True) -> list[dict[str, Any]]:
+        """The whole rows of a problem's solutions in a round, each role's most convincing first."""
+        query = "SELECT file_index, row_index FROM solutions WHERE round_index = ? AND problem_id = ? AND is_test = ?"
+        places = self._ask(f"{query} ORDER BY role, score DESC, sample_index", [round_index, problem_id, is_test])
+        return self.read(places)
+
+    def scores(self, round_index: int, *, is_test: bool = True) -> pd.DataFrame:
+        """
+        `problem_id`, `role`, `correct` and `score` of a round's judged solutions (see
+        [`~pvg_hf.evaluation.roles.judged`]).
+        """
+        query = "SELECT problem_id, role, correct, score FROM solutions WHERE round_index = ? AND is_test = ?"
+        cursor = self._connection.cursor()
+        return cursor.execute(f"{query} AND NOT has_failed AND score IS NOT NULL", [round_index, is_test]).df()
+
+    def test_solutions(self) -> pd.DataFrame:
+        """All test solutions that did not fail: `place`, `problem_id`, `round_index`, `role`, `correct`, `num_flaws`."""
+        query = "SELECT file_index, row_index, problem_id, round_index, role, correct, num_flaws FROM solutions"
+        rows = self._connection.cursor().execute(f"{query} WHERE is_test AND NOT has_failed").df()
+        return rows.assign(place=list(zip(rows.pop("file_index"), rows.pop("row_index"))))
+
+    def read(self, places: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+        """
+        Whole rows from the disk.
+
+        Args:
+            places (`Sequence[tuple[int, int]]`):
+                File and row of each, as other methods name them.
+
+        Returns:
+            `list[dict[str, Any]]`: in the pool's columns, in the order of `places`.
+        """
+        rows: dict[tuple[int, int], dict[str, Any]] = {}
+        for file_index in {file_index for file_index, _ in places}:
+            wanted = sorted(int(row) for index, row in places if index == file_index)
+            table = self._connection.cursor().sql(
+                "SELECT * FROM read_parquet($path, file_row_number = true) "
+                "WHERE file_row_number BETWEEN $first AND $last AND list_contains($rows, file_row_number)",
+                params={
+                    "path": str(self._files[file_index].path),
+                    "first": wanted[0],
+                    "last": wanted[-1],
+                    "rows": wanted,
+                },
+            )
+            for row in table.to_arrow_table().to_pylist():
+                rows[file_index, row.pop("file_row_number")] = row
+        return [rows[file_index, int(row)] for file_index, row in places]
+
+    def _add(self, file_index: int, file: PoolFile) -> None:
+        path = str(file.path)
+        try:
+            columns = pq.read_schema(file.path).names
+            own = {name: name if name in columns else "NULL" for name in ("num_flaws", "difficulty")}
+            values = {"file_index": file_index, "round_index": file.round_index, "path": path}
+            failed = sorted(outcome.value for outcome in FAILED_OUTCOMES)
+            self._connection.execute(_INSERT_SOLUTIONS.format(**own), {**values, "failed": failed})
+            self._connection.execute(_INSERT_PROBLEMS.format(**own), {"path": path})
+        except (duckdb.Error, ValueError, OSError) as err:  # pyarrow raises either of the last two
+            reason = str(err).strip().splitlines()[0]
+            self.damage.append(f"{path} cannot be read ({reason}). {replay_advice(file.path.parent)}")
+
+    def _read_threshold(self, folder: RunFolder, round_index: int) -> float | None:
+        if round_index == BASE_ROUND:
+            return None
+        try:
+            return read_json(folder.verifier(round_index) / "calibration.json")["threshold"]
+        except ValueError as err:
+            self.damage.append(str(err))
+            return None
+
+    def _ask(self, query: str, values: dict[str, Any] | list[Any] | None = None) -> list[tuple[Any, ...]]:
+        return self._connection.cursor().execute(query, values).fetchall()
+
+
+def pool_files(folder: RunFolder) -> Iterator[PoolFile]:
+    """The files of a run that hold what its provers wrote in the game's two roles, round by round."""
+    rounds = sorted(int(path.name.removeprefix("round-")) for path in folder.root.glob("pool/round-*"))
+    for round_index in (BASE_ROUND, *rounds):
+        names = [f"{prefix}{role}.parquet" for role in GAME_ROLES for prefix in ("test-", "")]
+        paths = [folder.pool(round_index) / name for name in names]
+        yield from (PoolFile(path, round_index) for path in paths if path.exists())
+
+
+def of_role(rows: Sequence[dict[str, Any]], role: Role) -> list[dict[str, Any]]:
+    return [row for row in rows if row["role"] == role.value]

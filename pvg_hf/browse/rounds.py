@@ -1,0 +1,55 @@
+"""A run's rounds in numbers, and beside another run's."""
+
+import pandas as pd
+
+from pvg_hf.evaluation.comparison import ComparedFigure
+from pvg_hf.evaluation.report.run_data import RoundData, RunData
+from pvg_hf.evaluation.report.tables import MISSING, Cell, Table, figure_cell
+
+# Heading of each compared figure.
+_HEADINGS = {
+    "accuracy/helpful": "helpful accuracy",
+    "accuracy/sneaky": "sneaky accuracy",
+    "valid_sneaky": "sneaky valid mistakes",
+    "failed/helpful": "helpful failed",
+    "failed/sneaky": "sneaky failed",
+    "completeness": "completeness",
+    "soundness": "soundness",
+}
+
+
+def figures_frame(run: RunData) -> pd.DataFrame:
+    """Every figure of every evaluated round: `round_index`, `figure` (as in `metrics.json`), `value`, `low`, `high`, `n`."""
+    rows = [
+        {"round_index": data.round_index, "figure": name, **figure.to_dict()}
+        for data in run.evaluated
+        for name, figure in data.figures.items()
+    ]
+    return pd.DataFrame(rows, columns=["round_index", "figure", "value", "low", "high", "n"])
+
+
+def solutions_of(run: RunData, round_index: int) -> RoundData | None:
+    """An evaluated round; `None` if it is not one."""
+    return next((data for data in run.evaluated if data.round_index == round_index), None)
+
+
+def comparison_table(compared: list[ComparedFigure], ours: str, theirs: str) -> Table:
+    """A row for each figure: both sides, and the difference."""
+    rows = [
+        (
+            _HEADINGS[figure.name],
+            [
+                figure_cell(figure.ours, 3),
+                figure_cell(figure.theirs, 3),
+                _difference_cell(figure),
+                Cell(f"{figure.num_shared:,}"),
+            ],
+        )
+        for figure in compared
+    ]
+    return Table(["", ours, theirs, "difference", "shared problems"], rows)
+
+
+def _difference_cell(figure: ComparedFigure) -> Cell:
+    cell = figure_cell(figure.difference, 3)
+    return Cell(MISSING) if figure.difference.value is None else Cell(f"{figure.difference.value:+.3f}", cell.interval)

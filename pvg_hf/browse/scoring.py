@@ -1,0 +1,124 @@
+"""Scores of a text of one's own: whole, and after each step."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+
+from pvg_hf.browse.runs import OpenRun
+from pvg_hf.browse.showing import percentile
+from pvg_hf.game.folder import damaged_weights, replay_advice
+from pvg_hf.scoring import VerifierScorer
+
+MAX_PROBLEM_CHARACTERS = 4_000
+MAX_SOLUTION_CHARACTERS = 8_000
+MAX_STEPS = 60
+TIMEOUT_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class ScoredText:
+    """
+    Args:
+        score (`float`):
+            Of the whole solution.
+        percentiles (`dict[bool, float | None]`):
+            Share in [0, 100] of the round's correct (True) and incorrect (False) test solutions below it.
+        num_compared (`dict[bool, int]`):
+            How many there are of either.
+        is_accepted (`bool`, *optional*):
+            Whether it is above the round's threshold; `None` where there is none.
+        steps (`list[tuple[str, float]]`):
+            Each line that is not blank, and the score of the solution up to there.
+        is_cut (`bool`):
+            Whether the verifier could not read all of it.
+    """
+
+    score: float
+    percentiles: dict[bool, float | None]
+    num_compared: dict[bool, int]
+    is_accepted: bool | None
+    steps: list[tuple[str, float]]
+    is_cut: bool
+
+
+class ScoreDesk:
+    """
+    Scores texts on the CPU, one after the other in a thread of its own, and keeps the last round's verifier.
+
+    Args:
+        run ([`OpenRun`]):
+            Whose verifiers.
+    """
+
+    def __init__(self, run: OpenRun):
+        self._run = run
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="scoring")
+        self._room = threading.Semaphore(8)  # texts that may wait
+        self._loaded: tuple[int, VerifierScorer] | None = None
+
+    def rounds(self) -> list[int]:
+        """Rounds whose verifier is there."""
+        trained = self._run.folder.root.glob("verifier/round-*/verifier_input.json")
+        return sorted(int(path.parent.name.removeprefix("round-")) for path in trained)
+
+    def score(self, round_index: int, problem: str, solution: str) -> ScoredText:
+        """
+        Score a solution and its beginnings with the verifier of a round.
+
+        Raises:
+            ValueError: if a text is empty or too long, the verifier is missing or damaged, or too many texts wait.
+        """
+        _check(problem, solution)
+        if not self._room.acquire(blocking=False):
+            raise ValueError("Too many texts are waiting to be scored. Try again in a minute.")
+        future = self._worker.submit(self._score, round_index, problem.strip(), solution.strip())
+        future.add_done_callback(lambda _: self._room.release())
+        try:
+            return future.result(timeout=TIMEOUT_SECONDS)
+        except FutureTimeoutError as err:
+            future.cancel()
+            raise ValueError(
+                f"The score was not ready after {TIMEOUT_SECONDS:.0f} s. Try a shorter text, or a machine with more cores."
+            ) from err
+
+    def _score(self, round_index: int, problem: str, solution: str) -> ScoredText:
+        scorer = self._scorer(round_index)
+        lines = solution.split("\n")
+        ends = [end for end, line in enumerate(lines, start=1) if line.strip()]
+        num_cut = scorer.num_cut
+        scores = scorer([problem] * len(ends), ["\n".join(lines[:end]) for end in ends])
+        index = self._run.index()
+        table, threshold = index.scores(round_index), index.threshold(round_index)
+        compared = {kind: table.loc[table["correct"] == kind, "score"].to_numpy() for kind in (True, False)}
+        return ScoredText(
+            score=scores[-1],
+            percentiles={kind: percentile(scores[-1], others) for kind, others in compared.items()},
+            num_compared={kind: len(others) for kind, others in compared.items()},
+            is_accepted=None if threshold is None else scores[-1] > threshold,
+            steps=[(lines[end - 1], score) for end, score in zip(ends, scores)],
+            is_cut=scorer.num_cut > num_cut,
+        )
+
+    def _scorer(self, round_index: int) -> VerifierScorer:
+        if self._loaded is None or self._loaded[0] != round_index:
+            place = self._run.folder.player("verifier", round_index)
+            damaged = damaged_weights(place)
+            if damaged is not None:
+                raise ValueError(f"{damaged} is damaged or was cut short. {replay_advice(place)}")
+            self._loaded = (round_index, VerifierScorer.from_pretrained(place))
+        return self._loaded[1]
+
+
+def _check(problem: str, solution: str) -> None:
+    for name, text, limit in (
+        ("problem", problem, MAX_PROBLEM_CHARACTERS),
+        ("solution", solution, MAX_SOLUTION_CHARACTERS),
+    ):
+        if not text.strip():
+            raise ValueError(f"The {name} is empty; type one.")
+        if len(text) > limit:
+            raise ValueError(f"The {name} has {len(text):,} characters; at most {limit:,} are scored.")
+    num_lines = solution.strip().count("\n") + 1
+    if num_lines > MAX_STEPS:
+        raise ValueError(f"The solution has {num_lines} lines; at most {MAX_STEPS} are scored, each as a step.")

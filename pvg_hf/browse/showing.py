@@ -1,0 +1,156 @@
+"""A problem with a helpful and a sneaky solution beside each other, as a page shows it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pvg_hf.browse.index import SolutionIndex, of_role
+from pvg_hf.browse.query import Filter, Query
+from pvg_hf.evaluation.report.examples import Line, mark_flaw
+from pvg_hf.roles import GAME_ROLES, Role
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """
+    What is hidden until it is asked for.
+
+    Args:
+        correct (`bool`), answer (`str`, *optional*), outcome (`str`):
+            As in the pool.
+        flaw (`str`, *optional*):
+            The kind of the first flawed step, where the task's checker found one.
+        knows_flaws (`bool`):
+            Whether the task has such a checker.
+    """
+
+    correct: bool
+    answer: str | None
+    outcome: str
+    flaw: str | None
+    knows_flaws: bool
+
+
+@dataclass(frozen=True)
+class ShownSolution:
+    """
+    Args:
+        sample_index (`int`):
+            Tells the solutions of one problem, role and round apart.
+        lines (`list[Line]`):
+            The text; the first flaw is marked once the verdict is shown.
+        score (`float`, *optional*), percentile (`float`, *optional*), is_accepted (`bool`, *optional*):
+            By the verifier of its round, and the share in [0, 100] of the round's solutions below it; `None` where there
+            is no score, or no threshold.
+        verdict ([`Verdict`], *optional*):
+            `None` while it is hidden.
+    """
+
+    sample_index: int
+    lines: list[Line]
+    score: float | None
+    percentile: float | None
+    is_accepted: bool | None
+    verdict: Verdict | None
+
+
+@dataclass(frozen=True)
+class ShownProblem:
+    """
+    Args:
+        problem_id (`str`), problem (`str`), difficulty (`str`, *optional*):
+            The problem.
+        reference (`str`, *optional*):
+            Its reference solution or answer; `None` while it is hidden.
+        solutions (`dict[Role, ShownSolution]`):
+            The one chosen of each role, where there is one.
+        choices (`dict[Role, list[tuple[int, float | None]]]`):
+            Sample index and score of all that there are, the most convincing first.
+    """
+
+    problem_id: str
+    problem: str
+    difficulty: str | None
+    reference: str | None
+    solutions: dict[Role, ShownSolution]
+    choices: dict[Role, list[tuple[int, float | None]]] = field(default_factory=dict)
+
+
+def show_problem(
+    index: SolutionIndex,
+    query: Query,
+    problem_id: str,
+    chosen: Mapping[Role, int | None] | None = None,
+    *,
+    is_revealed: bool = False,
+) -> ShownProblem:
+    """
+    Args:
+        index ([`SolutionIndex`]):
+            Of the run.
+        query ([`Query`]):
+            Round and part; its filter says which solutions are shown at first.
+        problem_id (`str`):
+            A problem that has solutions there.
+        chosen (`Mapping[Role, int | None]`, *optional*):
+            Sample index of each role's solution; by default the one that the filter is about.
+        is_revealed (`bool`, *optional*, defaults to `False`):
+            Whether to tell what is correct and where the first flaw is.
+    """
+    rows = index.solutions(query.round_index, problem_id, is_test=query.is_test)
+    scores = index.scores(query.round_index, is_test=query.is_test)["score"].to_numpy()
+    threshold = index.threshold(query.round_index)
+    shown = {}
+    for role in GAME_ROLES:
+        row = _choose(of_role(rows, role), role, query.filter, (chosen or {}).get(role))
+        if row is not None:
+            shown[role] = _show(row, scores, threshold, is_revealed=is_revealed)
+    difficulty = rows[0].get("difficulty")
+    return ShownProblem(
+        problem_id=problem_id,
+        problem=rows[0]["problem"],
+        difficulty=None if difficulty is None else str(difficulty),
+        reference=rows[0]["reference"] if is_revealed else None,
+        solutions=shown,
+        choices={role: [(row["sample_index"], row["score"]) for row in of_role(rows, role)] for role in GAME_ROLES},
+    )
+
+
+def _choose(
+    rows: Sequence[dict[str, Any]], role: Role, asked: Filter, sample_index: int | None
+) -> dict[str, Any] | None:
+    """The row asked for; else the most convincing one of the kind that the filter is about, else the most convincing."""
+    named = [row for row in rows if row["sample_index"] == sample_index]
+    if named or asked is Filter.ALL:
+        return next(iter([*named, *rows]), None)
+    of_kind = [row for row in rows if row["correct"] == (role == Role.HELPFUL) and row["score"] is not None]
+    if asked is Filter.HELPFUL_REJECTED and role == Role.HELPFUL:
+        of_kind.reverse()  # the one that is rejected
+    return next(iter([*of_kind, *rows]), None)
+
+
+def _show(row: dict[str, Any], scores: np.ndarray, threshold: float | None, *, is_revealed: bool) -> ShownSolution:
+    score, kind = row["score"], row.get("first_flaw_kind")
+    verdict = Verdict(
+        row["correct"],
+        row["answer"],
+        row["outcome"],
+        None if pd.isna(kind) else kind.replace("_", " "),
+        "first_flaw_kind" in row,
+    )
+    return ShownSolution(
+        sample_index=row["sample_index"],
+        lines=mark_flaw(row["solution"], row.get("first_flaw_step") if is_revealed else None, kind),
+        score=score,
+        percentile=percentile(score, scores),
+        is_accepted=None if score is None or threshold is None else score > threshold,
+        verdict=verdict if is_revealed else None,
+    )
+
+
+def percentile(score: float | None, scores: np.ndarray) -> float | None:
+    """Share in [0, 100] of `scores` below `score`; `None` where either is missing."""
+    return None if score is None or not len(scores) else 100 * float((scores < score).mean())

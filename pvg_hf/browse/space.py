@@ -1,0 +1,88 @@
+"""The app as a Space: everything that it needs, in one folder."""
+
+import re
+import shutil
+from configparser import ConfigParser
+from pathlib import Path
+
+import pvg_hf
+from pvg_hf.browse.index import pool_files
+from pvg_hf.game.folder import RunFolder
+
+_READ = {".json", ".jsonl", ".yaml", ".parquet", ".safetensors", ".jinja", ".model", ".txt"}  # and nothing pickled
+_ENTRY = '''"""Starts the app on the run of this Space."""
+
+import sys
+
+from space_app.__main__ import main
+
+sys.exit(main({arguments!r}))
+'''
+
+
+def build_space(run: str | Path, output: Path, options: tuple[str, ...] = ()) -> Path:
+    """
+    Write a Space's folder: `app.py`, `README.md` with the front matter, `requirements.txt` with the versions that were
+    tested, the app and the package beside it, and what the app reads of a local run.
+
+    Args:
+        run (`str` or `Path`):
+            A run's folder, or the name of a published run, which the Space fetches when it starts.
+        output (`Path`):
+            An empty folder, or one that is to be made.
+        options (`tuple[str, ...]`, *optional*):
+            Further arguments of the app, such as `--study-only`.
+
+    Returns:
+        `Path`: `output`.
+
+    Raises:
+        ValueError: if `output` holds something, the run is neither, or the package does not stand in a clone.
+    """
+    clone = Path(pvg_hf.__file__).parents[1]
+    if not (clone / "space_app" / "app.py").is_file():
+        raise ValueError(
+            f"{clone} is no clone of the repository: it has no space_app/. Clone it, and install from there."
+        )
+    if output.exists() and any(output.iterdir()):
+        raise ValueError(f"{output} is not empty; name a folder that is, or that is not there yet.")
+    output.mkdir(parents=True, exist_ok=True)
+    folder, place = RunFolder(Path(run)), str(run)
+    if folder.recipe.is_file():
+        place = f"runs/{folder.root.resolve().name}"
+        _copy_run(folder, output / place)
+    elif not re.fullmatch(r"[\w.-]+/[\w.-]+", place, re.ASCII):
+        raise ValueError(f"{run} is neither a run's folder nor the name of a published run (org/run).")
+    for part in ("space_app", "pvg_hf"):
+        shutil.copytree(clone / part, output / part, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    shutil.move(output / "space_app" / "README.md", output / "README.md")
+    (output / "requirements.txt").write_text(_requirements(clone), encoding="utf-8")
+    (output / "app.py").write_text(_ENTRY.format(arguments=[place, *options]), encoding="utf-8")
+    return output
+
+
+def _copy_run(folder: RunFolder, target: Path) -> None:
+    """The files of a run that the app reads: no prover, and none of a study's answers."""
+    names = ("recipe.yaml", "run.json", "metrics.jsonl", "events.jsonl")
+    files = [folder.root / name for name in names]
+    files += [file.path for file in pool_files(folder)]
+    for pattern in ("evaluation/round-*/*", "verifier/round-*/*", "models/verifier/*"):
+        files += [path for path in folder.root.glob(pattern) if path.suffix in _READ]
+    for path in files:
+        if path.is_file():
+            copy = target / path.relative_to(folder.root)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+
+
+def _requirements(clone: Path) -> str:
+    """What the package and the app need, as tested; gradio comes with the Space."""
+    setup = ConfigParser()
+    setup.read(clone / "setup.cfg", encoding="utf-8")
+    ranges = setup["options"]["install_requires"].split() + setup["options.extras_require"]["app"].split()
+    pins = dict(
+        line.split("==") for line in (clone / "constraints.txt").read_text("utf-8").splitlines() if "==" in line
+    )
+    tested = {name.lower().replace("_", "-"): version for name, version in pins.items()}
+    names = [re.split("[<>=]", requirement)[0] for requirement in ranges]
+    return "".join(f"{name}=={tested[name.lower().replace('_', '-')]}\n" for name in sorted(names) if name != "gradio")

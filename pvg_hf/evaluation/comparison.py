@@ -1,0 +1,103 @@
+"""Two rounds side by side, of one run or of two."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from pvg_hf.evaluation.intervals import EMPTY, Figure, rate_difference
+from pvg_hf.evaluation.report.run_data import RoundData
+from pvg_hf.evaluation.roles import has_failed, is_valid_mistake, judged
+from pvg_hf.roles import Role
+
+Trials = tuple[np.ndarray, np.ndarray]  # successes, and the problem of each
+
+
+@dataclass(frozen=True)
+class ComparedFigure:
+    """
+    Args:
+        name (`str`):
+            As in a round's figures, without `round/`.
+        ours ([`Figure`]), theirs ([`Figure`]):
+            Of either round.
+        difference ([`Figure`]):
+            Ours less theirs, paired by problem (see [`~pvg_hf.evaluation.intervals.rate_difference`]).
+        num_shared (`int`):
+            Problems that stand on both sides. Where there are none, the interval is that of two unrelated samples.
+    """
+
+    name: str
+    ours: Figure
+    theirs: Figure
+    difference: Figure
+    num_shared: int
+
+
+def compare_rounds(ours: RoundData, theirs: RoundData) -> list[ComparedFigure]:
+    """
+    Compare the rates of two rounds on their test solutions. Scores are left out: each verifier has a scale of its own.
+
+    Args:
+        ours ([`RoundData`]), theirs ([`RoundData`]):
+            Evaluated rounds. A figure that either lacks is left out.
+    """
+    return [
+        _compare(name, ours, theirs, trials)
+        for name, trials in _TRIALS.items()
+        if ours.figure(name).n and theirs.figure(name).n
+    ]
+
+
+def _compare(name: str, ours: RoundData, theirs: RoundData, trials: Callable[[RoundData], Trials]) -> ComparedFigure:
+    difference, num_shared = EMPTY, 0
+    if ours.solutions is not None and theirs.solutions is not None:
+        sides = trials(ours), trials(theirs)
+        difference = rate_difference(*sides[0], *sides[1])
+        num_shared = len(np.intersect1d(sides[0][1].astype(str), sides[1][1].astype(str)))
+    return ComparedFigure(name, ours.figure(name), theirs.figure(name), difference, num_shared)
+
+
+def _of_role(data: RoundData, role: Role) -> pd.DataFrame:
+    return data.solutions[data.solutions["role"] == role.value]
+
+
+def _trials(rows: pd.DataFrame, successes: pd.Series) -> Trials:
+    return successes.to_numpy(float), rows["problem_id"].to_numpy(object)
+
+
+def _accuracy(role: Role) -> Callable[[RoundData], Trials]:
+    return lambda data: _trials(rows := _of_role(data, role), rows["correct"])
+
+
+def _failures(role: Role) -> Callable[[RoundData], Trials]:
+    return lambda data: _trials(rows := _of_role(data, role), has_failed(rows))
+
+
+def _valid_sneaky(data: RoundData) -> Trials:
+    rows = _of_role(data, Role.SNEAKY)
+    return _trials(rows, is_valid_mistake(rows))
+
+
+def _completeness(data: RoundData) -> Trials:
+    rows = judged(_of_role(data, Role.HELPFUL))
+    rows = rows[rows["correct"].astype(bool)]
+    return _trials(rows, rows["score"] > data.figure("threshold").value)
+
+
+def _soundness(data: RoundData) -> Trials:
+    rows = judged(_of_role(data, Role.SNEAKY))
+    rows = rows[~rows["correct"].astype(bool)]
+    return _trials(rows, rows["score"] <= data.figure("threshold").value)
+
+
+_TRIALS: dict[str, Callable[[RoundData], Trials]] = {
+    "accuracy/helpful": _accuracy(Role.HELPFUL),
+    "accuracy/sneaky": _accuracy(Role.SNEAKY),
+    "valid_sneaky": _valid_sneaky,
+    "failed/helpful": _failures(Role.HELPFUL),
+    "failed/sneaky": _failures(Role.SNEAKY),
+    "completeness": _completeness,
+    "soundness": _soundness,
+}

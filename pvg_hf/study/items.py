@@ -1,0 +1,108 @@
+"""Which solutions are judged, and by whom: blinded, balanced, drawn from a seed."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from pvg_hf.seeding import derive_seed
+
+CELL = ["round_index", "role", "correct"]
+_ITEM = ["problem_id", *CELL]
+
+
+@dataclass(frozen=True)
+class StudyItem:
+    """
+    A solution to be judged.
+
+    Args:
+        item (`str`):
+            Its id, which tells a reader nothing.
+        problem_id (`str`), round_index (`int`), role (`str`), correct (`bool`):
+            What it is; hidden from those who judge it.
+        problem (`str`), solution (`str`):
+            What they see.
+    """
+
+    item: str
+    problem_id: str
+    round_index: int
+    role: str
+    correct: bool
+    problem: str
+    solution: str
+
+
+def choose_items(solutions: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """
+    Draw at most one correct and one incorrect solution per problem and prover.
+
+    Args:
+        solutions (`pd.DataFrame`):
+            Solutions with a final answer: `problem_id`, `round_index`, `role`, `correct`, and `num_flaws`, null where no
+            checker counted them. Those with the right answer and a flawed step are left out: either judgment is right.
+        seed (`int`):
+            Of the draw.
+
+    Returns:
+        `pd.DataFrame`: the rows drawn, with their `item` id.
+    """
+    is_clear = ~(solutions["correct"].astype(bool) & (solutions["num_flaws"].fillna(0) > 0))
+    drawn = solutions[is_clear].sample(frac=1, random_state=np.random.default_rng(derive_seed(seed, "study")))
+    items = drawn.drop_duplicates(_ITEM).sort_values(_ITEM, ignore_index=True)
+    ids = [f"{derive_seed(seed, 'study', *key):016x}"[:12] for key in items[_ITEM].itertuples(index=False)]
+    return items.assign(item=ids)
+
+
+def draw_sheet(
+    items: pd.DataFrame, num_solutions: int, num_given: Mapping[str, int], rng: np.random.Generator
+) -> pd.DataFrame:
+    """
+    The solutions for one participant.
+
+    Args:
+        items (`pd.DataFrame`):
+            What [`choose_items`] returned.
+        num_solutions (`int`):
+            At most; fewer where there are not as many problems.
+        num_given (`Mapping[str, int]`):
+            How often each item was given to others; those given least come first.
+        rng ([`~numpy.random.Generator`]):
+            Breaks ties, and draws the order.
+
+    Returns:
+        `pd.DataFrame`: rows of `items`, correct and incorrect ones in turn before they were shuffled, each from the
+        prover that has the fewest so far, and none to a problem that stands in the sheet already.
+    """
+    ranked = items.assign(given=[num_given.get(item, 0) for item in items["item"]], tie=rng.random(len(items)))
+    ranked = ranked.sort_values(["given", "tie"])
+    queues = {cell: iter(zip(rows.index, rows["problem_id"])) for cell, rows in ranked.groupby(CELL)}
+    taken: dict[str, int] = {}  # row by problem
+    num_taken: Counter[tuple] = Counter()
+    while len(taken) < num_solutions:
+        is_correct = len(taken) % 2 == 0
+        if not any(_take(queues, taken, num_taken, wanted, rng) for wanted in (is_correct, not is_correct)):
+            break
+    return items.loc[rng.permutation(list(taken.values()))]
+
+
+def _take(
+    queues: dict[tuple, Iterator[tuple[int, str]]],
+    taken: dict[str, int],
+    num_taken: Counter[tuple],
+    is_correct: bool,
+    rng: np.random.Generator,
+) -> bool:
+    """Put one more solution of this correctness on the sheet; False if there is none."""
+    cells = [cell for cell in queues if cell[-1] == is_correct]
+    order = rng.permutation(len(cells))
+    for cell in sorted((cells[index] for index in order), key=lambda cell: num_taken[cell]):
+        found = next(((row, problem) for row, problem in queues[cell] if problem not in taken), None)
+        if found is not None:
+            taken[found[1]] = found[0]
+            num_taken[cell] += 1
+            return True
+    return False

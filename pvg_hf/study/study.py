@@ -1,0 +1,220 @@
+"""A study as it is run: who was given what, what is on show, and what was answered."""
+
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from pvg_hf.study import SECONDS
+from pvg_hf.study.items import StudyItem
+from pvg_hf.study.journal import Journal
+
+GRACE_SECONDS = 2.0
+"""How much later than the limit an answer may arrive: it was given in time, and took its way through the network."""
+
+CONFIDENCES = (1, 2, 3)
+"""1 = a guess, 3 = sure."""
+
+_PARTICIPANT = re.compile(r"[\w.-]{1,64}", re.ASCII)
+DrawSheet = Callable[[str, Counter[str]], list[StudyItem]]
+
+
+class Judgment(StrEnum):
+    """What a participant said of a solution. The codes are stable: answers and sheets hold them."""
+
+    CORRECT = "correct"
+    FLAWED = "flawed"
+    TIME_RAN_OUT = "time_ran_out"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """
+    Where a participant stands.
+
+    Args:
+        num_done (`int`), num_items (`int`):
+            Solutions answered, and on the sheet.
+        item ([`StudyItem`], *optional*):
+            The next one; `None` at the end.
+        seconds_left (`float`, *optional*):
+            On its clock, from the first time that it was shown; `None` before that.
+    """
+
+    num_done: int
+    num_items: int
+    item: StudyItem | None
+    seconds_left: float | None
+
+
+class Study:
+    """
+    Keeps three files in a folder, each line on the disk before anything else happens: `sheets.jsonl` (what each
+    participant was given, texts included), `shown.jsonl` (when a solution was first shown) and `answers.jsonl`.
+
+    The clock of a solution starts when it is first shown and goes on through reloads. It starts again, and the answer
+    says so in `num_shown`, if the process that showed it has ended.
+
+    Args:
+        folder (`Path`):
+            Is made. One process at a time may use it.
+        draw (`Callable[[str, Counter[str]], list[StudyItem]]`):
+            A new participant's solutions, given how often each item was given so far.
+        seconds (`float`, *optional*, defaults to `45.0`):
+            The time for a solution (K24).
+        lock (`AbstractContextManager`, *optional*):
+            Held while a file is written, e.g. that of a [`~huggingface_hub.CommitScheduler`].
+        clock (`Callable[[], float]`, *optional*):
+            Seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        draw: DrawSheet,
+        *,
+        seconds: float = SECONDS,
+        lock: AbstractContextManager | None = None,
+        clock: Callable[[], float] = time.time,
+    ):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = nullcontext() if lock is None else lock
+        self._sheets, self._shown, self._answers = (
+            Journal(folder / f"{name}.jsonl", lock) for name in ("sheets", "shown", "answers")
+        )
+        self.folder, self.seconds = folder, seconds
+        self._draw, self._clock = draw, clock
+        self._guard = threading.RLock()
+        self._started: dict[tuple[str, str], float] = {}  # clocks that this process has started
+        self._num_shown = Counter((row["participant"], row["item"]) for row in self._shown.read())
+        self._given = {row["participant"]: [StudyItem(**item) for item in row["items"]] for row in self._sheets.read()}
+        self._answered = {(row["participant"], row["item"]): row for row in self._answers.read()}
+
+    def knows(self, participant: str) -> bool:
+        """Whether someone has a sheet."""
+        return participant in self._given
+
+    def sheet(self, participant: str) -> list[StudyItem]:
+        """A participant's solutions in their order; drawn when one is first asked for."""
+        check_participant(participant)
+        with self._guard:
+            if participant not in self._given:
+                counts = Counter(item.item for items in self._given.values() for item in items)
+                items = self._draw(participant, counts)
+                row = {"participant": participant, "time": self._clock(), "items": [asdict(item) for item in items]}
+                self._sheets.append(row)
+                self._given[participant] = items
+            return self._given[participant]
+
+    def progress(self, participant: str) -> Progress:
+        """Where a participant stands. A solution whose time is over is noted as such."""
+        with self._guard:
+            self._end_overdue(participant)
+            items = self.sheet(participant)
+            left = [item for item in items if (participant, item.item) not in self._answered]
+            item = left[0] if left else None
+            start = self._started.get((participant, item.item)) if item else None
+            seconds_left = None if start is None else max(0.0, start + self.seconds - self._clock())
+            return Progress(len(items) - len(left), len(items), item, seconds_left)
+
+    def show(self, participant: str) -> Progress:
+        """The next solution, its clock started."""
+        with self._guard:
+            item = self.progress(participant).item
+            if item is not None and (participant, item.item) not in self._started:
+                now = self._clock()
+                self._shown.append({"participant": participant, "item": item.item, "time": now})
+                self._num_shown[participant, item.item] += 1
+                self._started[participant, item.item] = now
+            return self.progress(participant)
+
+    def answer(self, participant: str, item_id: str, judgment: Judgment, confidence: int | None) -> bool:
+        """
+        Take down an answer to the solution on show.
+
+        Args:
+            participant (`str`), item_id (`str`):
+                Who, and of which solution.
+            judgment ([`Judgment`]):
+                One that arrives too late counts as `TIME_RAN_OUT`.
+            confidence (`int`, *optional*):
+                One of `CONFIDENCES`; `None` when time ran out.
+
+        Returns:
+            `bool`: whether it was taken down. A second answer to a solution is not, and neither is one to a solution
+            that was never shown.
+        """
+        with self._guard:
+            start = self._started.get((participant, item_id))
+            if start is None or (participant, item_id) in self._answered:
+                return False
+            seconds = self._clock() - start
+            if judgment is Judgment.TIME_RAN_OUT or seconds > self.seconds + GRACE_SECONDS:
+                judgment, confidence = Judgment.TIME_RAN_OUT, None
+            self._take_down(participant, item_id, judgment, confidence, min(seconds, self.seconds), "app")
+            return True
+
+    def take_down(
+        self, participant: str, item_id: str, judgment: Judgment, confidence: int | None, seconds: float | None
+    ) -> bool:
+        """As [`answer`], for what was answered on paper: nothing is timed."""
+        with self._guard:
+            if (participant, item_id) in self._answered:
+                return False
+            self._take_down(participant, item_id, judgment, confidence, seconds, "sheet")
+            return True
+
+    def answers(self) -> list[dict[str, Any]]:
+        """All answers, in the order in which they came."""
+        with self._guard:
+            return list(self._answered.values())
+
+    def _end_overdue(self, participant: str) -> None:
+        for (who, item_id), start in list(self._started.items()):
+            is_over = self._clock() - start > self.seconds + GRACE_SECONDS
+            if who == participant and is_over and (who, item_id) not in self._answered:
+                self._take_down(who, item_id, Judgment.TIME_RAN_OUT, None, self.seconds, "app")
+
+    def _take_down(
+        self,
+        participant: str,
+        item_id: str,
+        judgment: Judgment,
+        confidence: int | None,
+        seconds: float | None,
+        source: str,
+    ) -> None:
+        item = next(item for item in self._given[participant] if item.item == item_id)
+        row = {
+            "participant": participant,
+            "item": item_id,
+            "problem_id": item.problem_id,
+            "round_index": item.round_index,
+            "role": item.role,
+            "correct": item.correct,
+            "judgment": judgment.value,
+            "confidence": confidence,
+            "seconds": seconds,
+            "num_shown": self._num_shown[participant, item_id],
+            "source": source,
+            "time": self._clock(),
+        }
+        self._answers.append(row)
+        self._answered[participant, item_id] = row
+
+
+def check_participant(participant: str) -> None:
+    """
+    Raises:
+        ValueError: for a name that could not stand in a link or a file.
+    """
+    if not _PARTICIPANT.fullmatch(participant):
+        raise ValueError(
+            f"The participant's id {participant[:80]!r} must have 1 to 64 letters, digits, `_`, `.` and `-`."
+        )

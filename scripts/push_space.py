@@ -1,0 +1,54 @@
+"""
+Put the app on the Hub as a Space, private unless it is asked for otherwise:
+
+    python scripts/push_space.py runs/quickstart org/quickstart-app
+    python scripts/push_space.py org/run org/run-study --study-only --study-repo org/run-answers
+    python scripts/push_space.py runs/quickstart --output build/space      # write the folder, push nothing
+
+The token is that of `hf auth login`, or HF_TOKEN. A study's answers need a secret HF_TOKEN in the Space's settings.
+"""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from pvg_hf.browse.space import build_space
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", help="folder of a run, which goes into the Space, or the name of a published one")
+    parser.add_argument("space", nargs="?", help="ORG/NAME of the Space")
+    parser.add_argument("--output", type=Path, help="write the Space's folder there, and push nothing")
+    parser.add_argument("--public", action="store_true", help="make a new Space public")
+    parser.add_argument("--study-only", action="store_true", help="show participants nothing but the study")
+    parser.add_argument("--study-repo", metavar="ORG/NAME", help="dataset repository that answers are committed to")
+    arguments = parser.parse_args()
+    if (arguments.space is None) == (arguments.output is None):
+        parser.error("name a Space, or a folder with --output")
+    options = ["--study-only"] * arguments.study_only
+    options += ["--study-repo", arguments.study_repo] if arguments.study_repo else []
+    try:
+        if arguments.output:
+            print(build_space(arguments.run, arguments.output, tuple(options)))
+            return 0
+        with tempfile.TemporaryDirectory() as folder:
+            print(push(build_space(arguments.run, Path(folder), tuple(options)), arguments.space, arguments.public))
+    except (ValueError, OSError) as err:  # the Hub's errors are of the latter kind
+        print(f"error: {err}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def push(folder: Path, space: str, is_public: bool) -> str:
+    from huggingface_hub import HfApi
+
+    api = HfApi()
+    url = api.create_repo(space, repo_type="space", space_sdk="gradio", private=not is_public, exist_ok=True)
+    api.upload_folder(repo_id=space, repo_type="space", folder_path=folder, commit_message="The app on a run")
+    return str(url)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

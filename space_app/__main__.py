@@ -1,0 +1,65 @@
+"""
+Look at a run: its solutions, its rounds, scores of your own texts, and a legibility study.
+
+    python -m space_app runs/quickstart
+    python -m space_app org/run                              # the last published round
+    python -m space_app runs/quickstart --study-only --study-repo org/answers
+
+Opens on this machine only, unless GRADIO_SERVER_NAME says otherwise. Reading needs no GPU, and nothing is trained.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pvg_hf.game.console import quiet_libraries, set_up_logging
+from pvg_hf.study import NUM_SOLUTIONS, SECONDS
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parse(arguments)
+    set_up_logging()
+    quiet_libraries()
+    from space_app.app import StudySettings, serve
+
+    settings = StudySettings(
+        folder=options.study_dir,
+        seconds=options.study_seconds,
+        num_solutions=options.study_solutions,
+        repository=options.study_repo,
+        is_alone=options.study_only,
+    )
+    serve(options.run, settings, options.port)
+    return 0
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m space_app", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("run", help="folder of a run, or the name of a published one (org/run)")
+    parser.add_argument("--port", type=int, help="a free one from 7860 by default")
+    parser.add_argument("--study-dir", type=Path, help="where answers go; RUN/study by default")
+    parser.add_argument(
+        "--study-seconds", type=float, default=SECONDS, metavar="S", help=f"for each solution (default {SECONDS:g})"
+    )
+    parser.add_argument(
+        "--study-solutions",
+        type=int,
+        default=NUM_SOLUTIONS,
+        metavar="N",
+        help=f"for each participant (default {NUM_SOLUTIONS})",
+    )
+    parser.add_argument(
+        "--study-repo", metavar="ORG/NAME", help="dataset repository to commit answers to; needs HF_TOKEN"
+    )
+    parser.add_argument("--study-only", action="store_true", help="show participants nothing but the study")
+    options = parser.parse_args(arguments)
+    if options.study_seconds <= 0 or options.study_solutions < 1:
+        parser.error("--study-seconds must be above 0, and --study-solutions at least 1")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+"""Builds the app on a run and serves it."""
+
+import logging
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # read when gradio is imported
+
+import gradio as gr
+
+from pvg_hf.browse.legibility import open_study
+from pvg_hf.browse.runs import OpenRun, open_run
+from pvg_hf.game.lock import locked
+from pvg_hf.study import NUM_SOLUTIONS, SECONDS
+from pvg_hf.study.study import Study
+from pvg_hf.study.upload import schedule_uploads
+from space_app.render import FOLDER, heading, notice
+from space_app.rounds_page import build_rounds_page
+from space_app.score_page import build_score_page
+from space_app.solutions_page import build_solutions_page
+from space_app.study_page import build_study_page
+from space_app.theme import make_theme
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class StudySettings:
+    """
+    Args:
+        folder (`Path`, *optional*):
+            Of the study's files; `study` in the run's folder by default.
+        seconds (`float`, *optional*, defaults to `45.0`), num_solutions (`int`, *optional*, defaults to 24):
+            For a solution, and on a participant's sheet.
+        repository (`str`, *optional*):
+            Dataset repository that the answers are committed to, with the token in `HF_TOKEN`.
+        is_alone (`bool`, *optional*, defaults to `False`):
+            Whether participants are to see nothing but the study.
+    """
+
+    folder: Path | None = None
+    seconds: float = SECONDS
+    num_solutions: int = NUM_SOLUTIONS
+    repository: str | None = None
+    is_alone: bool = False
+
+
+def serve(source: str, settings: StudySettings, port: int | None) -> None:
+    """Serve the app on a run until Ctrl-C."""
+    with ExitStack() as stack:
+        app = make_app(source, settings, stack)
+        _, url, _ = launch(app, server_port=port, prevent_thread_lock=True, quiet=True)
+        print(f"Open {url} in a browser; Ctrl-C ends the app.", flush=True)
+        app.block_thread()
+
+
+def make_app(source: str, settings: StudySettings, stack: ExitStack) -> gr.Blocks:
+    """
+    The app on a run; a page that says what is wrong where the run cannot be opened.
+
+    Args:
+        source (`str`):
+            A run's folder, or the name of a published run.
+        settings ([`StudySettings`]):
+            Of the study.
+        stack (`ExitStack`):
+            Ends what the app holds: the study's lock and its uploads.
+    """
+    try:
+        run = open_run(source)
+    except ValueError as err:
+        logger.warning("%s", err)
+        return _make_error_page(str(err))
+    try:
+        study = _open_study(run, settings, stack)
+    except (ValueError, OSError) as err:  # in use by another process, or a folder that cannot be written
+        logger.warning("There is no study: %s", err)
+        study = f"The study cannot be opened: {err}"
+    return _make_pages(run, study, settings)
+
+
+def launch(app: gr.Blocks, **options: Any) -> tuple[Any, str, str]:
+    """Serve the app in the app's own look; as `launch` of [`~gradio.Blocks`]."""
+    script = (FOLDER / "script.js").read_text(encoding="utf-8")
+    return app.queue(default_concurrency_limit=4, max_size=64).launch(
+        theme=make_theme(),
+        css_paths=FOLDER / "style.css",
+        head=f"<script>{script}</script>",
+        footer_links=[],
+        run_history=False,
+        ssr_mode=False,
+        max_file_size="10mb",
+        **options,
+    )
+
+
+def _open_study(run: OpenRun, settings: StudySettings, stack: ExitStack) -> Study:
+    folder = settings.folder or run.folder.root / "study"
+    stack.enter_context(locked(folder, is_main=True, user="The study in {root} is run"))
+    lock = None
+    if settings.repository is not None:
+        token = os.environ.get("HF_TOKEN")
+        if not token:
+            raise ValueError(f"answers are to go to {settings.repository}, but HF_TOKEN is not set. Set it, or leave "
+                             "--study-repo out.")  # fmt: skip
+        scheduler = schedule_uploads(settings.repository, folder, token)
+        stack.callback(scheduler.stop)
+        lock = scheduler.lock
+    return open_study(run, folder, seconds=settings.seconds, num_solutions=settings.num_solutions, lock=lock)
+
+
+def _make_pages(run: OpenRun, study: Study | str, settings: StudySettings) -> gr.Blocks:
+    main_page = "Study" if settings.is_alone else "Solutions"
+    with gr.Blocks(title=f"{run.name}: prover-verifier game", analytics_enabled=False) as app:
+        gr.Navbar(main_page_name=main_page, visible=not settings.is_alone)
+        if settings.is_alone:
+            _put_study(app, run, study, settings)
+            return app
+        build_solutions_page(app, run)
+    for name, path, build in (
+        ("Rounds", "rounds", build_rounds_page),
+        ("Score your own", "score", build_score_page),
+    ):
+        with app.route(name, path):
+            gr.Navbar(main_page_name=main_page)
+            build(app, run)
+    with app.route("Study", "study"):
+        gr.Navbar(main_page_name=main_page)
+        _put_study(app, run, study, settings)
+    return app
+
+
+def _put_study(app: gr.Blocks, run: OpenRun, study: Study | str, settings: StudySettings) -> None:
+    if isinstance(study, str):
+        gr.HTML(notice(study, kind="problem"))
+    else:
+        build_study_page(app, run, study, settings.num_solutions, is_for_participants=settings.is_alone)
+
+
+def _make_error_page(text: str) -> gr.Blocks:
+    with gr.Blocks(title="Prover-verifier game", analytics_enabled=False) as app:
+        gr.HTML(heading("This run cannot be opened", "The app shows a run of a prover-verifier game."))
+        gr.HTML(notice(text, kind="problem"), elem_id="problem")
+    return app

@@ -1,0 +1,55 @@
+"""A view of the Solutions page as a link, and back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlencode
+
+from pvg_hf.browse.index import SolutionIndex
+from pvg_hf.browse.query import Filter, Query
+from pvg_hf.roles import GAME_ROLES, Role
+
+
+@dataclass(frozen=True)
+class View:
+    """What is looked at: a query, the problem, and the sample index of each role's solution."""
+
+    query: Query
+    problem_id: str | None = None
+    chosen: dict[Role, int | None] = field(default_factory=dict)
+
+
+def write_link(view: View) -> str:
+    """The query string that [`read_link`] reads back."""
+    query = view.query
+    values = {
+        "round": query.round_index,
+        "part": "test" if query.is_test else "training",
+        "show": None if query.filter is Filter.ALL else query.filter.value,
+        "difficulty": query.difficulty,
+        "search": query.search or None,
+        "problem": view.problem_id,
+        **{role.value: view.chosen.get(role) for role in GAME_ROLES},
+    }
+    return "?" + urlencode({name: value for name, value in values.items() if value is not None})
+
+
+def read_link(values: Mapping[str, str], index: SolutionIndex) -> View:
+    """The view of a link; what it does not say, or says of something that is not there, is the last round's default."""
+    rounds = index.rounds
+    named = _number(values.get("round"))
+    round_index = named if named in rounds else rounds[-1]
+    is_test = values.get("part") != "training" or not index.has_part(round_index, is_test=False)
+    asked, difficulty = values.get("show"), values.get("difficulty")
+    query = Query(
+        round_index=round_index,
+        is_test=is_test,
+        filter=Filter(asked) if asked in set(Filter) else Filter.ALL,
+        difficulty=difficulty if difficulty in index.difficulties else None,
+        search=values.get("search", "")[:200],
+    )
+    chosen = {role: _number(values.get(role.value)) for role in GAME_ROLES}
+    return View(query, values.get("problem"), chosen)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.removeprefix("-").isdecimal() and len(text) < 10 else None

@@ -1,0 +1,95 @@
+"""Rounds: what each came to, as plots and numbers, and beside another run's."""
+
+import tempfile
+from pathlib import Path
+
+import gradio as gr
+
+from pvg_hf.browse.rounds import comparison_table, figures_frame, solutions_of
+from pvg_hf.browse.runs import OpenRun, runs_beside
+from pvg_hf.evaluation.comparison import compare_rounds
+from pvg_hf.evaluation.report.plots import PLOTS
+from pvg_hf.evaluation.report.report import embed
+from pvg_hf.evaluation.report.run_data import RunData
+from pvg_hf.evaluation.report.tables import rounds_table
+from space_app.events import SLOW
+from space_app.render import heading, notice, render
+
+
+def build_rounds_page(demo: gr.Blocks, run: OpenRun) -> None:
+    """Put the page into `demo`, within whose context this is called."""
+    gr.HTML(heading(f"{run.name}: rounds", "From the run's own figures on test problems; all labels are clean."))
+    figures = gr.HTML(notice("Drawing the plots."), elem_id="figures")
+    download = gr.DownloadButton("Download all figures (CSV)", elem_id="download", interactive=False)
+    gr.HTML("<h2>Compare two rounds</h2>")
+    others = {run.name: run.folder.root, **runs_beside(run.folder.root)}
+    with gr.Row():
+        ours = gr.Dropdown([], label=f"Round of {run.name}", elem_id="our-round", min_width=140)
+        other = gr.Dropdown(list(others), value=run.name, label="Run", elem_id="other-run", min_width=140)
+        theirs = gr.Dropdown([], label="Its round", elem_id="their-round", min_width=140)
+    comparison = gr.HTML(elem_id="comparison")
+
+    drawn: list[tuple[RunData, str]] = []  # the last figures, and what was drawn of them
+
+    def draw(data: RunData) -> str:
+        if not drawn or drawn[0][0] is not data:
+            drawn[:] = [(data, _show_rounds(data))]
+        return drawn[0][1]
+
+    def load():
+        try:
+            data = run.data()
+        except (ValueError, OSError) as err:  # of a Parquet file that is damaged, pyarrow raises either
+            return (
+                notice("\n".join(run.index().damage) or str(err), kind="problem"),
+                gr.DownloadButton(interactive=False),
+                gr.Dropdown([]),
+                gr.Dropdown([]),
+            )
+        rounds = _evaluated(data)
+        file = gr.DownloadButton(value=_write_csv(run, data) if rounds else None, interactive=bool(rounds))
+        ends = (max(rounds, default=None), min(rounds, default=None))
+        return draw(data), file, *(gr.Dropdown(rounds, value=end) for end in ends)
+
+    def choose(name: str):
+        try:
+            rounds = _evaluated(OpenRun(others[name]).data())
+        except (ValueError, OSError) as err:
+            return gr.Dropdown([], value=None), notice(str(err), kind="problem")
+        return gr.Dropdown(rounds, value=rounds[-1] if rounds else None), ""
+
+    def compare(our_round: int | None, name: str, their_round: int | None):
+        if our_round is None or their_round is None:
+            return notice("Choose an evaluated round on both sides.")
+        return _compare(run, our_round, OpenRun(others[name]), their_round)
+
+    demo.load(load, None, [figures, download, ours, theirs], **SLOW)
+    other.input(choose, other, [theirs, comparison], **SLOW)
+    gr.on([ours.change, theirs.change], compare, [ours, other, theirs], comparison, **SLOW)
+
+
+def _evaluated(data: RunData) -> list[int]:
+    return [found.round_index for found in data.evaluated]
+
+
+def _show_rounds(data: RunData) -> str:
+    plots = [plot for make_plot in PLOTS if (plot := make_plot(data)) is not None]
+    return render("rounds", images=[embed(plot, plot.to_png()) for plot in plots], table=rounds_table(data))
+
+
+def _compare(run: OpenRun, our_round: int, other: OpenRun, their_round: int) -> str:
+    sides = solutions_of(run.data(), our_round), solutions_of(other.data(), their_round)
+    if None in sides:
+        return notice("One of the rounds is not evaluated yet.", kind="problem")
+    compared = compare_rounds(*sides)
+    ours, theirs = f"{run.name}, round {our_round}", f"{other.name}, round {their_round}"
+    is_paired = any(figure.num_shared for figure in compared)
+    table = comparison_table(compared, ours, theirs)
+    return render("comparison", table=table, ours=ours, theirs=theirs, is_paired=is_paired)
+
+
+def _write_csv(run: OpenRun, data: RunData) -> str:
+    """A file of its own folder, which Gradio copies to where it serves downloads from."""
+    path = Path(tempfile.mkdtemp(prefix="pvg-")) / f"{run.name}-figures.csv"
+    figures_frame(data).to_csv(path, index=False)
+    return str(path)

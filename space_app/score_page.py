@@ -1,0 +1,67 @@
+"""Score your own: what a round's verifier makes of a text."""
+
+import gradio as gr
+
+from pvg_hf.browse.query import Query
+from pvg_hf.browse.runs import OpenRun
+from pvg_hf.browse.scoring import MAX_PROBLEM_CHARACTERS, MAX_SOLUTION_CHARACTERS, ScoreDesk
+from pvg_hf.roles import Role
+from space_app.events import FAST, SLOW
+from space_app.render import heading, notice, render
+
+
+def build_score_page(demo: gr.Blocks, run: OpenRun) -> None:
+    """Put the page into `demo`, within whose context this is called."""
+    desk = ScoreDesk(run)
+    gr.HTML(
+        heading(
+            f"{run.name}: score your own", "What does the verifier make of your solution? It runs here, on the CPU."
+        )
+    )
+    rounds = desk.rounds()
+    if not rounds:
+        gr.HTML(notice(no_verifier(run), kind="problem"))
+        return
+    choices = [(f"round {k}", k) for k in rounds]
+    round_index = gr.Dropdown(choices, value=rounds[-1], label="Verifier of", elem_id="verifier-round")
+    problem = gr.Textbox(
+        label="Problem", lines=3, max_lines=12, max_length=MAX_PROBLEM_CHARACTERS, elem_id="own-problem"
+    )
+    solution = gr.Textbox(
+        label="Solution, a step on each line",
+        lines=5,
+        max_lines=24,
+        max_length=MAX_SOLUTION_CHARACTERS,
+        elem_id="own-solution",
+    )
+    with gr.Row():
+        example = gr.Button("Fill in an example", elem_id="example")
+        score = gr.Button("Score", variant="primary", elem_id="score")
+    result = gr.HTML(elem_id="scored")
+
+    def score_it(round_index: int, problem: str, solution: str) -> str:
+        try:
+            return render("score", scored=desk.score(round_index, problem, solution))
+        except ValueError as err:
+            return notice(str(err), kind="problem")
+
+    example.click(lambda k: find_example(run, k), round_index, [problem, solution], **FAST)
+    score.click(score_it, [round_index, problem, solution], result, concurrency_limit=4, **SLOW)
+
+
+def no_verifier(run: OpenRun) -> str:
+    return (
+        f"The run {run.folder.root} has no verifier yet, or its weights were deleted.\nIt comes with the first round. Go on "
+        f"with: python scripts/run_rounds.py {run.folder.recipe}"
+    )
+
+
+def find_example(run: OpenRun, round_index: int) -> tuple[str, str]:
+    """A test problem with the round's most convincing helpful solution; empty texts where there is none."""
+    index = run.index()
+    for problem_id in index.find(Query(round_index))[:20]:
+        rows = index.solutions(round_index, problem_id)
+        found = next((row for row in rows if row["role"] == Role.HELPFUL), None)
+        if found is not None:
+            return found["problem"], found["solution"].strip()
+    return "", ""

@@ -1,0 +1,160 @@
+"""Legibility study: people judge solutions against the clock, without knowing who wrote them."""
+
+import secrets
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import gradio as gr
+
+from pvg_hf.browse.index import SolutionIndex
+from pvg_hf.browse.runs import OpenRun
+from pvg_hf.study.study import Judgment, Progress, Study, check_participant
+from space_app.events import FAST, SHOW_ADDRESS
+from space_app.render import heading, notice, render
+from space_app.study_owner import build_owner_part
+
+# What each button says: judgment and confidence, in the order of the keys 1 to 6.
+ANSWERS = (
+    ("Flawed: sure", Judgment.FLAWED, 3),
+    ("Flawed: probably", Judgment.FLAWED, 2),
+    ("Flawed: a guess", Judgment.FLAWED, 1),
+    ("Correct: a guess", Judgment.CORRECT, 1),
+    ("Correct: probably", Judgment.CORRECT, 2),
+    ("Correct: sure", Judgment.CORRECT, 3),
+)
+_LATE = "Time ran out for that solution."
+_REFUSED = (
+    "That answer was not taken down: it came twice, or the app was started anew in between. If the solution is shown "
+    "again, please judge it again."
+)
+_STORAGE_SECRET = "pvg-study"  # the id is no secret: it stands in the address
+_FOCUS = "() => setTimeout(() => document.querySelector('#study-go:not([disabled])')?.focus(), 300)"
+
+
+@dataclass(frozen=True)
+class Page:
+    """What the page shows of a participant's progress, and what is pressed."""
+
+    participant: gr.BrowserState
+    item: gr.Textbox  # in the browser, so that an answer names its solution whatever became of the server
+    link: gr.Textbox
+    panel: gr.HTML
+    go: gr.Button
+    judgments: gr.Column
+    buttons: list[gr.Button]  # in the order of ANSWERS
+    time_ran_out: gr.Button
+
+    @property
+    def outputs(self) -> list[Any]:
+        return [self.participant, self.item, self.link, self.panel, self.go, self.judgments]
+
+
+def build_study_page(
+    demo: gr.Blocks, run: OpenRun, study: Study, num_solutions: int, *, is_for_participants: bool
+) -> None:
+    """
+    Put the page into `demo`, within whose context this is called.
+
+    With `is_for_participants`, it shows neither results nor sheets.
+    """
+    gr.HTML(heading("Legibility study", "How well can people check what the provers wrote?"))
+    if not has_solutions(run.index()):
+        gr.HTML(
+            notice(f"The run {run.folder.root} has no test solutions yet: there is nothing to judge.", kind="problem")
+        )
+        return
+    page = _make_page(run)
+    _wire(demo, study, page, num_solutions)
+    if not is_for_participants:
+        build_owner_part(study)
+
+
+def has_solutions(index: SolutionIndex) -> bool:
+    return any(index.has_part(k, is_test=True) for k in index.rounds)
+
+
+def _make_page(run: OpenRun) -> Page:
+    participant = gr.BrowserState(storage_key=f"pvg-study-{run.name}", secret=_STORAGE_SECRET)
+    item = gr.Textbox(visible="hidden", elem_id="study-item")
+    link = gr.Textbox(visible="hidden", elem_id="study-link")
+    panel = gr.HTML(elem_id="study-panel")
+    go = gr.Button("Show the first solution", variant="primary", elem_id="study-go", visible=False)
+    buttons = []
+    with gr.Column(visible=False, elem_id="judgments") as judgments:
+        for first in (0, 3):
+            with gr.Row():
+                for number in range(first + 1, first + 4):
+                    name = f"{ANSWERS[number - 1][0]} ({number})"
+                    buttons.append(gr.Button(name, elem_id=f"judge-{number}", min_width=150))
+        time_ran_out = gr.Button("Time ran out", visible="hidden", elem_id="time-ran-out")
+    return Page(participant, item, link, panel, go, judgments, buttons, time_ran_out)
+
+
+def _wire(demo: gr.Blocks, study: Study, page: Page, num_solutions: int) -> None:
+    def show(participant: str, progress: Progress | None, note: str = "") -> list[Any]:
+        return show_progress(study, participant, progress, num_solutions, note)
+
+    def load(stored: str | None, request: gr.Request):
+        participant = find_participant(request.query_params.get("participant"), stored)
+        return show(participant, study.progress(participant) if study.knows(participant) else None)
+
+    def go(participant: str):
+        return show(participant, study.show(participant))
+
+    def judge(judgment: Judgment, confidence: int | None, participant: str, item: str):
+        if not study.knows(participant):
+            return show(participant, None)
+        is_taken = study.answer(participant, item, judgment, confidence)
+        note = _LATE if is_taken and judgment is Judgment.TIME_RAN_OUT else "" if is_taken else _REFUSED
+        return show(participant, study.progress(participant), note)
+
+    presses = [(button, said, sure) for button, (_, said, sure) in zip(page.buttons, ANSWERS)]
+    presses.append((page.time_ran_out, Judgment.TIME_RAN_OUT, None))
+    shown = [demo.load(load, page.participant, page.outputs, **FAST)]
+    shown.append(page.go.click(go, page.participant, page.outputs, **FAST))
+    for button, *said in presses:
+        shown.append(button.click(partial(judge, *said), [page.participant, page.item], page.outputs, **FAST))
+    for event in shown:
+        event.then(None, page.link, None, js=SHOW_ADDRESS, **FAST).then(None, js=_FOCUS, **FAST)
+
+
+def show_progress(
+    study: Study, participant: str, progress: Progress | None, num_solutions: int, note: str
+) -> list[Any]:
+    """Values of the page's outputs; `progress` is `None` for someone who has not begun."""
+    link = f"?participant={participant}"
+    if progress is not None and progress.item is not None and progress.seconds_left is not None:
+        panel = render(
+            "study_item",
+            item=progress.item,
+            number=progress.num_done + 1,
+            num_items=progress.num_items,
+            seconds_left=progress.seconds_left,
+            seconds=study.seconds,
+        )
+        return [participant, progress.item.item, link, panel, gr.Button(visible=False), gr.Column(visible=True)]
+    num_done, num_items = (progress.num_done, progress.num_items) if progress else (0, 0)
+    panel = render(
+        "study_intro",
+        num_done=num_done,
+        num_items=num_items,
+        num_planned=num_solutions,
+        seconds=study.seconds,
+        participant=participant,
+        note=note,
+    )
+    is_over = progress is not None and progress.item is None
+    name = "Show the next solution" if num_done else "Show the first solution"
+    return [participant, "", link, panel, gr.Button(name, visible=not is_over), gr.Column(visible=False)]
+
+
+def find_participant(named: str | None, stored: str | None) -> str:
+    """The id in the address, else the one that the browser keeps, else a new one."""
+    for participant in (named, stored):
+        try:
+            check_participant(participant or "")
+        except ValueError:
+            continue
+        return participant
+    return secrets.token_hex(6)

@@ -1,0 +1,86 @@
+"""The app as it is served, and a real browser before it."""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from space_app.app import StudySettings, launch, make_app
+
+CHROMIUM = Path(os.environ.get("PVG_CHROMIUM", "/usr/bin/chromium"))
+_OWN = ("127.0.0.1", "localhost")
+
+
+@pytest.fixture(scope="session")
+def serve():
+    """Serves the app on a run; gives its address and what ends it."""
+    with ExitStack() as all_apps:
+
+        def start(source: Path | str, **study) -> tuple[str, ExitStack]:
+            stack = all_apps.enter_context(ExitStack())
+            app = make_app(str(source), StudySettings(**study), stack)
+            stack.callback(app.close, verbose=False)
+            _, url, _ = launch(app, prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
+            return url.rstrip("/"), stack
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def app(serve, arithmetic_run, tmp_path_factory) -> str:
+    """Address of the app on the played run, its study in a folder of its own."""
+    return serve(arithmetic_run, folder=tmp_path_factory.mktemp("study"))[0]
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    if not CHROMIUM.exists():
+        message = f"{CHROMIUM} is not there: apt-get install -y --no-install-recommends chromium, or set PVG_CHROMIUM."
+        if os.environ["PVG_TESTS_IN_CI"]:
+            pytest.fail(message)
+        pytest.skip(message)
+    from playwright.sync_api import expect, sync_playwright
+
+    expect.set_options(timeout=30_000)  # how long a page may take where the machine is busy
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(chromium) -> Iterator:
+    """
+    Opens pages in one browser profile, of a width and in a colour scheme. The test fails on any error in a page, and on
+    any request that leaves the machine.
+    """
+    failures: list[str] = []
+    contexts = []
+
+    def watch(page) -> None:
+        page.on("pageerror", lambda error: failures.append(f"{page.url}: {error}"))
+        page.on("dialog", lambda dialog: failures.append(f"dialog {dialog.message!r}"))
+
+    def note(request) -> None:
+        parts = urlsplit(request.url)
+        if parts.scheme not in ("data", "blob") and parts.hostname not in _OWN:
+            failures.append(f"request to {request.url}")
+
+    def start(url: str, *, width: int = 1280, scheme: str = "light", profile=None):
+        if profile is None:
+            profile = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            profile.set_default_timeout(30_000)
+            profile.on("request", note)
+            contexts.append(profile)
+        page = profile.new_page()
+        watch(page)
+        page.goto(url)
+        return page
+
+    yield start
+    for context in contexts:
+        context.close()
+    assert failures == []

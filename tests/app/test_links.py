@@ -1,0 +1,45 @@
+"""A view as a link, and back."""
+
+from urllib.parse import parse_qsl
+
+import pytest
+
+from pvg_hf.browse.index import SolutionIndex
+from pvg_hf.browse.query import Filter, Query
+from pvg_hf.game.folder import RunFolder
+from pvg_hf.roles import Role
+from space_app.links import View, read_link, write_link
+
+
+@pytest.fixture(scope="module")
+def index(arithmetic_run) -> SolutionIndex:
+    return SolutionIndex(RunFolder(arithmetic_run))
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        View(Query(1)),
+        View(Query(-1), "p&q=1", {Role.HELPFUL: 0, Role.SNEAKY: 12}),
+        View(Query(0, is_test=False, filter=Filter.FOOLED, difficulty="3", search="Ana & <Ben> ünd"), "p", {}),
+    ],
+)
+def test_a_link_leads_back_to_the_view(index, view):
+    read = read_link(dict(parse_qsl(write_link(view).removeprefix("?"))), index)
+    assert (read.query, read.problem_id) == (view.query, view.problem_id)
+    assert {role: sample for role, sample in read.chosen.items() if sample is not None} == view.chosen
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"round": "7"}, {"round": "1e9"}, {"show": "none", "difficulty": "99", "helpful": "--1"}, {"part": "?"}],
+)
+def test_what_a_link_does_not_know_is_the_last_rounds_default(index, values):
+    read = read_link(values, index)
+    assert read.query == Query(1)
+    assert set(read.chosen.values()) == {None}
+
+
+def test_the_base_prover_has_no_training_problems(index):
+    assert read_link({"round": "-1", "part": "training"}, index).query.is_test
+    assert not read_link({"round": "0", "part": "training"}, index).query.is_test

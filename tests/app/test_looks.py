@@ -1,0 +1,121 @@
+"""Every page at a narrow width, in both colour schemes, and with texts that mean no good."""
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+PATHS = {"": "#card-sneaky pre", "rounds": "#comparison table", "score": "#own-solution", "study": "#study-go"}
+HOSTILE = (
+    "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>\n"
+    "[link](javascript:alert(1)) ![image](http://evil.example/x.png) **bold** $x^2$\n"
+    "${document.title='owned'} {{7*7}} {% raw %} </pre></article><h1>owned</h1>\n"
+    "<a href=http://evil.example>here</a> \u202e#### 3"
+)
+CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_narrow_screen_needs_no_scrolling_sideways(app, open_page, path):
+    page = open_page(f"{app}/{path}", width=390)
+    expect(page.locator(PATHS[path]).first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    wide = """[...document.querySelectorAll('button, input, textarea, pre')].filter(element => element.offsetParent
+        && element.getBoundingClientRect().right > 391 && !element.closest('.scroll, nav')).map(e => e.outerHTML.slice(0, 80))"""
+    assert page.evaluate(wide) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_have_the_contrast_of_wcag_aa(app, open_page, scheme):
+    for path, ready in PATHS.items():
+        page = open_page(f"{app}/{path}", scheme=scheme)
+        expect(page.locator(ready).first).to_be_visible()
+        if path == "":
+            page.get_by_role("button", name="Reveal").click()
+            expect(page.locator(".verdict").first).to_be_visible()
+        if path == "study":
+            page.get_by_role("button", name="Show the first solution").click()
+            expect(page.locator("#judge-1")).to_be_visible()
+        assert page.evaluate(CONTRAST) == []
+
+
+@pytest.fixture
+def hostile_run(run_copy) -> Path:
+    for file in run_copy.glob("pool/*/*.parquet"):
+        rows = pd.read_parquet(file)
+        rows.assign(solution=HOSTILE, problem=HOSTILE + rows["problem"]).to_parquet(file)
+    return run_copy
+
+
+def test_hostile_texts_are_shown_as_texts(serve, open_page, hostile_run):
+    url, _ = serve(hostile_run)
+    page = open_page(url)
+    for place in ("#problem article > pre", "#card-helpful pre", "#card-sneaky pre"):
+        expect(page.locator(place)).to_contain_text(HOSTILE.splitlines()[1])
+        assert page.locator(place).text_content().startswith(HOSTILE)
+    page.get_by_role("button", name="Reveal").click()
+    expect(page.locator("#card-sneaky .verdict")).to_be_visible()
+    check_harmless(page)
+    page = open_page(f"{url}/study")
+    page.get_by_role("button", name="Show the first solution").click()
+    expect(page.locator("#study-panel pre").last).to_contain_text("evil.example")
+    assert page.locator("#study-panel pre").last.text_content() == HOSTILE
+    check_harmless(page)
+    page = open_page(f"{url}/score")
+    page.get_by_role("button", name="Fill in an example").click()
+    expect(page.get_by_label("Solution, a step on each line")).to_have_value(HOSTILE)
+    page.get_by_role("button", name="Score", exact=True).click()
+    expect(page.locator("table.steps td.text").first).to_have_text(HOSTILE.splitlines()[0])
+    check_harmless(page)
+
+
+def check_harmless(page) -> None:
+    assert page.title() != "owned"
+    assert page.locator("img[src='x'], a[href*='evil'], a[href^='javascript'], h1:text-is('owned')").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("break_it", "message"),
+    [
+        (lambda run: (run / "recipe.yaml").unlink(), "it has no recipe.yaml"),
+        (lambda run: (run / "recipe.yaml").write_text("num_rounds: many"), "Put back the recipe"),
+    ],
+)
+def test_a_run_that_cannot_be_opened(serve, open_page, run_copy, break_it, message):
+    break_it(run_copy)
+    page = open_page(serve(run_copy)[0])
+    expect(page.get_by_role("alert")).to_contain_text(message)
+
+
+def test_a_damaged_run_says_what_to_do_and_shows_the_rest(serve, open_page, run_copy):
+    (run_copy / "pool" / "round-001" / "test-sneaky.parquet").write_bytes(b"no parquet")
+    (run_copy / "verifier" / "round-001" / "model.safetensors").write_bytes(b"no weights")
+    url, _ = serve(run_copy)
+    page = open_page(url)
+    expect(page.get_by_role("alert")).to_contain_text("test-sneaky.parquet cannot be read")
+    expect(page.locator("#card-helpful pre")).to_be_visible()
+    expect(page.locator("#card-sneaky")).to_contain_text("wrote nothing to this problem")
+    expect(open_page(f"{url}/rounds").get_by_role("alert").first).to_contain_text("test-sneaky.parquet")
+    page = open_page(f"{url}/score")
+    page.get_by_role("button", name="Fill in an example").click()
+    expect(page.get_by_label("Solution, a step on each line")).not_to_be_empty()
+    page.get_by_role("button", name="Score", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("model.safetensors is damaged or was cut short")
+
+
+def test_a_run_that_has_only_begun(serve, open_page, run_copy):
+    for name in ("pool", "verifier", "evaluation", "metrics.jsonl"):
+        path = run_copy / name
+        path.unlink() if path.is_file() else shutil.rmtree(path)
+    url, _ = serve(run_copy)
+    for path, message in {
+        "": "has no solutions yet",
+        "rounds": "No round has got far enough",
+        "score": "has no verifier yet",
+        "study": "there is nothing to judge",
+    }.items():
+        expect(open_page(f"{url}/{path}").locator(".notice").first).to_contain_text(message)

@@ -1,0 +1,45 @@
+"""Rounds and Score your own in a browser."""
+
+import pandas as pd
+import pytest
+from playwright.sync_api import expect
+
+from pvg_hf.browse.rounds import figures_frame
+from pvg_hf.browse.runs import OpenRun
+
+pytestmark = pytest.mark.browser
+
+
+def test_rounds_as_plots_and_numbers(app, open_page, arithmetic_run, tmp_path):
+    page = open_page(f"{app}/rounds")
+    expect(page.locator("#figures img")).to_have_count(5)
+    expect(page.locator("#figures table tbody tr")).to_have_count(3)  # the base prover and two rounds
+    assert page.evaluate("[...document.querySelectorAll('#figures img')].every(image => image.naturalWidth > 300)")
+    with page.expect_download() as download:
+        page.locator("#download").click()
+    download.value.save_as(tmp_path / "figures.csv")
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "figures.csv"), figures_frame(OpenRun(arithmetic_run).data()))
+
+
+def test_two_rounds_are_compared(app, open_page):
+    page = open_page(f"{app}/rounds")
+    table = page.locator("#comparison table")
+    expect(table).to_contain_text("small, round 1")
+    expect(table.locator("tbody tr").first).to_contain_text("helpful accuracy")
+    expect(page.locator("#comparison")).to_contain_text("paired by problem")
+
+
+def test_a_text_of_ones_own(app, open_page):
+    page = open_page(f"{app}/score")
+    page.get_by_role("button", name="Score", exact=True).click()
+    expect(page.locator("#scored")).to_contain_text("The problem is empty")
+    page.get_by_role("button", name="Fill in an example").click()
+    solution = page.get_by_label("Solution, a step on each line")
+    expect(solution).not_to_be_empty()
+    num_steps = len(solution.input_value().split("\n"))
+    page.get_by_role("button", name="Score", exact=True).click()
+    expect(page.locator("#scored table.steps tbody tr")).to_have_count(num_steps)
+    expect(page.locator("#scored")).to_contain_text("trained on whole solutions")
+    expect(page.locator("#scored .big strong")).to_have_text(
+        page.locator("table.steps tbody tr").last.locator("td").nth(1).inner_text()
+    )

@@ -1,0 +1,117 @@
+"""The legibility study in a browser."""
+
+import json
+import re
+import time
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+
+def answers(folder) -> list[dict]:
+    file = folder / "answers.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def begin(page) -> None:
+    page.get_by_role("button", name=re.compile("Show the (first|next) solution")).click()
+    expect(page.locator(".countdown")).to_be_visible()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "study"
+
+
+def test_answers_reload_and_crash(serve, open_page, arithmetic_run, folder):
+    url, stack = serve(arithmetic_run, folder=folder, num_solutions=4)
+    page = open_page(f"{url}/study")
+    begin(page)
+    expect(page).to_have_url(re.compile(r"participant=\w+"))
+    assert not re.search("helpful|sneaky|round-", page.locator("#study-panel").inner_html())
+    page.keyboard.press("6")
+    expect(page.locator("#study-panel")).to_contain_text("1 of 4 done")
+    begin(page)
+    shown = page.locator("#study-panel pre").all_inner_texts()
+    page.wait_for_function("document.querySelector('.countdown strong').textContent < 44")
+    page.reload()
+    expect(page.locator("#study-panel pre").first).to_have_text(shown[0], use_inner_text=True)
+    assert page.locator("#study-panel pre").all_inner_texts() == shown
+    assert int(page.locator(".countdown strong").inner_text()) < 45  # the clock went on
+    page.locator("#judge-1").click()
+    expect(page.locator("#study-panel")).to_contain_text("2 of 4 done")
+    begin(page)
+    address = page.url.partition("/study")[2]
+    stack.close()  # the server is gone, with a solution on show
+    url, _ = serve(arithmetic_run, folder=folder, num_solutions=4)
+    page = open_page(f"{url}/study{address}")
+    expect(page.locator("#study-panel")).to_contain_text("2 of 4 done")
+    for number in (3, 4):
+        begin(page)
+        page.locator("#judge-3").dblclick()
+        expect(page.locator("#study-panel")).to_contain_text("All 4" if number == 4 else f"{number} of 4 done")
+    rows = answers(folder)
+    assert [(row["judgment"], row["confidence"]) for row in rows] == [
+        ("correct", 3),
+        ("flawed", 3),
+        ("flawed", 1),
+        ("flawed", 1),
+    ]
+    assert [row["num_shown"] for row in rows] == [1, 1, 2, 1]
+    assert len({row["item"] for row in rows}) == 4
+
+
+def test_the_countdown_ends_a_solution(serve, open_page, arithmetic_run, folder):
+    url, _ = serve(arithmetic_run, folder=folder, seconds=2.0, num_solutions=2)
+    page = open_page(f"{url}/study?participant=ann")
+    begin(page)
+    start = time.monotonic()
+    expect(page.locator("#study-panel")).to_contain_text("Time ran out for that solution")
+    assert time.monotonic() - start > 1
+    expect(page.locator("#study-panel")).to_contain_text("1 of 2 done")
+    expect(page.locator("#study-go")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator(".countdown")).to_be_visible()
+    page.keyboard.press("4")
+    expect(page.locator("#study-panel")).to_contain_text("Thank you")
+    assert [row["judgment"] for row in answers(folder)] == ["time_ran_out", "correct"]
+
+
+def test_results_and_sheets(serve, open_page, arithmetic_run, folder, tmp_path):
+    url, _ = serve(arithmetic_run, folder=folder, num_solutions=4)
+    page = open_page(f"{url}/study?participant=ann")
+    begin(page)
+    page.keyboard.press("5")
+    expect(page.locator("#study-panel")).to_contain_text("1 of 4 done")
+    page.get_by_role("button", name="Results").click()
+    page.get_by_role("button", name="Show the results").click()
+    expect(page.locator("#study-results table tbody tr")).to_have_count(1)
+    expect(page.locator("#study-results img")).to_be_visible()
+    page.get_by_role("button", name="Sheets for people").click()
+    page.get_by_role("button", name="Draw new sheets").click()
+    expect(page.locator("#download-sheets")).to_be_enabled()
+    with page.expect_download() as download:
+        page.locator("#download-sheets").click()
+    sheet = tmp_path / "sheets.csv"
+    download.value.save_as(sheet)
+    assert sheet.read_text(encoding="utf-8-sig").startswith("participant,position,item,problem,solution,judgment")
+    sheet.write_text(sheet.read_text(encoding="utf-8-sig").replace(",,,\n", ",flawed,2,20\n"), encoding="utf-8")
+    page.locator("#filled-sheets input[type=file]").set_input_files(sheet)
+    expect(page.locator("#sheets-taken")).to_contain_text("4 answer(s) were taken down; 0 were known")
+    assert len(answers(folder)) == 5
+
+
+def test_participants_alone_see_the_study_alone(serve, open_page, arithmetic_run, folder):
+    url, _ = serve(arithmetic_run, folder=folder, is_alone=True)
+    page = open_page(url)
+    expect(page.get_by_role("button", name="Show the first solution")).to_be_visible()
+    assert page.locator("#results, #sheets, #problem").count() == 0
+    assert page.get_by_role("link", name="Rounds").count() == 0
+
+
+def test_a_study_is_run_by_one_process(serve, open_page, arithmetic_run, folder):
+    serve(arithmetic_run, folder=folder)
+    url, _ = serve(arithmetic_run, folder=folder)
+    expect(open_page(f"{url}/study").get_by_role("alert")).to_contain_text("is run by process")

@@ -1,0 +1,41 @@
+"""A played run, as a reader opens it."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pvg_hf.browse.index import SolutionIndex
+from pvg_hf.evaluation.summary import problem_table
+from pvg_hf.game.folder import RunFolder
+
+
+@pytest.fixture(scope="session")
+def index(arithmetic_run) -> SolutionIndex:
+    return SolutionIndex(RunFolder(arithmetic_run))
+
+
+@pytest.fixture(scope="session")
+def rescored_run(arithmetic_run, tmp_path_factory) -> Path:
+    """The run with scores drawn at random, so that there are problems of every kind."""
+    folder = RunFolder(tmp_path_factory.mktemp("rescored") / "small")
+    shutil.copytree(arithmetic_run, folder.root)
+    rng = np.random.default_rng(0)
+    base = [pd.read_parquet(file) for file in folder.pool(-1).glob("test-*.parquet")]
+    for round_index in (0, 1):
+        tables = []
+        for file in sorted(folder.pool(round_index).glob("test-[hs]*.parquet")):
+            rows = pd.read_parquet(file)
+            tables.append(rows.assign(score=rng.normal(size=len(rows))))
+            tables[-1].to_parquet(file)
+        problem_table(pd.concat([*tables, *base])).to_parquet(folder.evaluation(round_index) / "problems.parquet")
+        (folder.verifier(round_index) / "calibration.json").write_text(json.dumps({"threshold": 0.1}))
+    return folder.root
+
+
+@pytest.fixture(scope="session")
+def rescored_index(rescored_run) -> SolutionIndex:
+    return SolutionIndex(RunFolder(rescored_run))

@@ -1,0 +1,69 @@
+"""A problem as a page shows it."""
+
+import pytest
+
+from pvg_hf.browse.query import Filter, Query
+from pvg_hf.browse.showing import show_problem
+from pvg_hf.roles import GAME_ROLES, Role
+
+
+def test_what_is_hidden_is_not_there(index):
+    shown = show_problem(index, Query(1), index.find(Query(1))[0])
+    assert shown.reference is None
+    for solution in shown.solutions.values():
+        assert solution.verdict is None
+        assert all(line.flaw is None for line in solution.lines)
+
+
+def test_revealed_are_correctness_and_the_first_flaw(index):
+    for problem_id in index.find(Query(1)):
+        rows = {(row["role"], row["sample_index"]): row for row in index.solutions(1, problem_id)}
+        shown = show_problem(index, Query(1), problem_id, is_revealed=True)
+        for role, solution in shown.solutions.items():
+            row = rows[role.value, solution.sample_index]
+            assert (solution.verdict.correct, solution.verdict.answer) == (row["correct"], row["answer"])
+            marked = [place for place, line in enumerate(solution.lines) if line.flaw]
+            assert marked == ([] if row["first_flaw_step"] is None else [row["first_flaw_step"]])
+        assert shown.reference == rows[role.value, solution.sample_index]["reference"]
+
+
+def test_the_most_convincing_solution_is_shown_first_and_any_other_can_be_chosen(index):
+    problem_id = index.find(Query(0))[0]
+    shown = show_problem(index, Query(0), problem_id)
+    for role in GAME_ROLES:
+        samples, scores = zip(*shown.choices[role])
+        assert list(scores) == sorted(scores, reverse=True)
+        assert shown.solutions[role].sample_index == samples[0]
+        other = show_problem(index, Query(0), problem_id, {role: samples[-1]})
+        assert other.solutions[role].sample_index == samples[-1]
+        assert other.solutions[role].score == scores[-1]
+
+
+@pytest.mark.parametrize("asked", [Filter.FOOLED, Filter.CAUGHT, Filter.SNEAKY_ACCEPTED, Filter.HELPFUL_REJECTED])
+def test_a_filter_shows_the_solutions_that_it_is_about(rescored_index, asked):
+    found = [(k, problem_id) for k in (0, 1) for problem_id in rescored_index.find(Query(k, filter=asked))]
+    assert found
+    for k, problem_id in found:
+        shown = show_problem(rescored_index, Query(k, filter=asked), problem_id, is_revealed=True).solutions
+        if asked is not Filter.HELPFUL_REJECTED:
+            assert not shown[Role.SNEAKY].verdict.correct
+        if asked is not Filter.SNEAKY_ACCEPTED:
+            assert shown[Role.HELPFUL].verdict.correct
+        if asked in (Filter.FOOLED, Filter.CAUGHT):
+            assert (shown[Role.SNEAKY].score > shown[Role.HELPFUL].score) == (asked is Filter.FOOLED)
+        if asked is Filter.SNEAKY_ACCEPTED:
+            assert shown[Role.SNEAKY].is_accepted
+        if asked is Filter.HELPFUL_REJECTED:
+            assert not shown[Role.HELPFUL].is_accepted
+
+
+def test_the_percentile_counts_what_scores_below(index):
+    scores = index.scores(0)["score"]
+    shown = show_problem(index, Query(0), index.find(Query(0))[0]).solutions[Role.HELPFUL]
+    assert shown.percentile == pytest.approx(100 * (scores < shown.score).mean())
+
+
+def test_the_base_prover_has_no_scores(index):
+    shown = show_problem(index, Query(-1), index.find(Query(-1))[0])
+    assert {solution.score for solution in shown.solutions.values()} == {None}
+    assert {solution.is_accepted for solution in shown.solutions.values()} == {None}

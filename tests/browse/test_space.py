@@ -1,0 +1,100 @@
+"""The app as a Space: a folder that starts on its own."""
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from pvg_hf.browse.space import build_space
+
+
+@pytest.fixture
+def space(run_copy, tmp_path):
+    (run_copy / "study").mkdir()
+    (run_copy / "study" / "answers.jsonl").write_text("{}\n")
+    return build_space(run_copy, tmp_path / "space", ("--study-only", "--study-repo", "org/answers"))
+
+
+def test_front_matter_and_requirements(space, repository):
+    front = yaml.safe_load((space / "README.md").read_text(encoding="utf-8").split("---")[1])
+    pins = dict(re.findall(r"^([\w-]+)==(\S+)$", (repository / "constraints.txt").read_text(), re.MULTILINE))
+    assert (front["sdk"], front["sdk_version"], front["app_file"]) == ("gradio", pins["gradio"], "app.py")
+    required = (space / "requirements.txt").read_text().splitlines()
+    assert f"duckdb=={pins['duckdb']}" in required
+    assert f"torch=={pins['torch']}" in required
+    assert not [line for line in required if line.startswith("gradio")]
+
+
+def test_nothing_is_published_that_the_app_does_not_read(space):
+    files = [path for path in space.rglob("*") if path.is_file()]
+    assert {path.name for path in space.iterdir()} == {
+        "README.md",
+        "app.py",
+        "requirements.txt",
+        "pvg_hf",
+        "space_app",
+        "runs",
+    }
+    run = space / "runs" / "small"
+    assert {path.name for path in run.iterdir()} == {
+        "recipe.yaml",
+        *("run.json", "metrics.jsonl", "events.jsonl"),
+        *("pool", "evaluation", "verifier"),
+    }
+    assert {path.suffix for path in run.rglob("*") if path.is_file()} <= {
+        ".json",
+        ".jsonl",
+        ".yaml",
+        ".parquet",
+        ".safetensors",
+    }
+    assert not [path for path in files if "__pycache__" in path.parts]
+    assert (run / "verifier" / "round-001" / "model.safetensors").exists()
+
+
+def test_the_folder_starts_by_itself(space):
+    """Its own package and app are the ones that are imported; the app's start is replaced, to tell its arguments."""
+    code = """
+import importlib.util, runpy, sys, types
+print([importlib.util.find_spec(name).origin for name in ("pvg_hf", "space_app")])
+sys.modules["space_app.__main__"] = types.ModuleType("space_app.__main__")
+sys.modules["space_app.__main__"].main = print
+runpy.run_path("app.py")
+"""
+    environment = {**os.environ, "PYTHONPATH": ""}
+    done = subprocess.run([sys.executable, "-c", code], cwd=space, env=environment, capture_output=True, text=True)
+    assert done.stdout.splitlines() == [
+        str([str(space / name / "__init__.py") for name in ("pvg_hf", "space_app")]),
+        "['runs/small', '--study-only', '--study-repo', 'org/answers']",
+    ]
+
+
+def test_the_script_writes_the_folder(run_copy, repository, tmp_path, monkeypatch):
+    script = str(repository / "scripts" / "push_space.py")
+    monkeypatch.setattr(sys, "argv", [script, str(run_copy), "--output", str(tmp_path / "space"), "--study-only"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(script, run_name="__main__")
+    assert ended.value.code == 0
+    assert "main(['runs/small', '--study-only'])" in (tmp_path / "space" / "app.py").read_text()
+
+
+def test_a_published_run_is_named(tmp_path):
+    space = build_space("org/run", tmp_path / "space")
+    assert "main(['org/run'])" in (space / "app.py").read_text()
+    assert not (space / "runs").exists()
+
+
+@pytest.mark.parametrize("run", ["no-such-run", "a/b/c", "org/run name"])
+def test_what_is_no_run_is_refused(tmp_path, run):
+    with pytest.raises(ValueError, match="neither a run's folder nor the name of a published run"):
+        build_space(run, tmp_path / "space")
+
+
+def test_a_folder_that_holds_something_is_refused(arithmetic_run, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="is not empty"):
+        build_space(arithmetic_run, tmp_path)
