@@ -13,6 +13,8 @@ from typing import Any
 import torch
 
 from pvg_hf import load_recipe, play, pull_round, push_round
+from pvg_hf.browse.query import Query
+from pvg_hf.browse.runs import open_run
 from pvg_hf.config.sections import HubConfig
 from pvg_hf.game.answering import Answerer
 from pvg_hf.game.folder import RunFolder
@@ -20,6 +22,7 @@ from pvg_hf.game.plan.hub_checks import check_hub
 from pvg_hf.game.publishing import publish_rounds
 from pvg_hf.hub.locate import locate_run
 from pvg_hf.hub.retry import RetryPolicy
+from pvg_hf.study.upload import schedule_uploads
 
 torch.set_num_threads(1)
 QUICK = RetryPolicy(num_attempts=3, first_wait=0.01, max_wait=0.02)
@@ -66,6 +69,12 @@ def answer(run: str, problem: str) -> tuple[float | None, list[float]]:
     """Probability and scores of four solutions."""
     reply = Answerer.from_run(run, device="cpu")(problem, num_samples=4)
     return reply.probability, [candidate.score for candidate in reply.candidates]
+
+
+def open_in_the_app(source: str) -> tuple[list[int], list[str]]:
+    """Rounds and the first problems of the app's index."""
+    index = open_run(source).index()
+    return index.rounds, index.find(Query(index.rounds[-1]))[:5]
 
 
 def play_recipe(recipe: dict[str, Any], **options: Any) -> str:
@@ -131,3 +140,17 @@ def run_script(script: str, *arguments: str) -> tuple[int, str, str]:
     finally:
         sys.argv = before
     raise AssertionError(f"{script} ended without an exit status")
+
+
+def upload_answers(repository: str, folder: str, lines: list[str]) -> list[str]:
+    """Answers of a study that are committed; returns the files that stood in the folder once the study was opened."""
+    place = Path(folder)
+    scheduler = schedule_uploads(repository, place, os.environ["HF_TOKEN"])
+    restored = sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
+    try:
+        with scheduler.lock, (place / "answers.jsonl").open("a", encoding="utf-8") as file:
+            file.writelines(line + "\n" for line in lines)
+        scheduler.trigger().result(timeout=60)
+    finally:
+        scheduler.stop()
+    return restored

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+from client import ClientError
 from loopback_hub import OWNER
 
 from pvg_hf.game.folder import RunFolder
@@ -20,6 +22,16 @@ def test_it_is_fetched_once(published, client):
     published.requests.clear()
     assert client("locate", RUN) == folder
     assert [request for request in published.requests if "resolve" in request] == []
+
+
+def test_the_app_opens_a_published_run_as_the_one_that_was_played(published, client, reference):
+    assert client("open_in_the_app", RUN) == client("open_in_the_app", str(reference.root))
+
+
+def test_the_app_says_why_a_published_run_cannot_be_opened(hub, client):
+    with pytest.raises(ClientError, match=r"The run ana/nothing cannot be fetched: .*the Hub answered 404") as caught:
+        client("open_in_the_app", "ana/nothing")
+    assert "ValueError" in caught.value.kinds
 
 
 def test_a_folder_is_itself(client, reference, tmp_path):
