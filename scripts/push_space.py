@@ -10,10 +10,9 @@ The token is that of `hf auth login`, or HF_TOKEN. A study's answers need a secr
 
 import argparse
 import sys
-import tempfile
 from pathlib import Path
 
-from pvg_hf.browse.space import build_space
+from pvg_hf.browse.space import build_space, push_space
 
 
 def main() -> int:
@@ -33,21 +32,11 @@ def main() -> int:
         if arguments.output:
             print(build_space(arguments.run, arguments.output, tuple(options)))
             return 0
-        with tempfile.TemporaryDirectory() as folder:
-            print(push(build_space(arguments.run, Path(folder), tuple(options)), arguments.space, arguments.public))
+        print(push_space(arguments.run, arguments.space, tuple(options), is_private=not arguments.public))
     except (ValueError, OSError) as err:  # the Hub's errors are of the latter kind
         print(f"error: {err}", file=sys.stderr)
         return 2
     return 0
-
-
-def push(folder: Path, space: str, is_public: bool) -> str:
-    from huggingface_hub import HfApi
-
-    api = HfApi()
-    url = api.create_repo(space, repo_type="space", space_sdk="gradio", private=not is_public, exist_ok=True)
-    api.upload_folder(repo_id=space, repo_type="space", folder_path=folder, commit_message="The app on a run")
-    return str(url)
 
 
 if __name__ == "__main__":

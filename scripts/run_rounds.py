@@ -13,7 +13,8 @@ A run that was stopped is continued by the same command.
 import argparse
 import sys
 
-from pvg_hf.config import load_recipe
+from pvg_hf.config import Recipe, load_recipe
+from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.console import is_main_process, quiet_libraries, script_line, set_up_logging
 from pvg_hf.game.errors import DiskFullError, OutOfMemory
 
@@ -42,10 +43,20 @@ def main() -> int:
             return tell(describe_plan(recipe))
         from pvg_hf.game.faces import play_and_tell
 
-        return play_and_tell(recipe, phase=arguments.phase, round_index=arguments.round_index)
+        return play_and_tell(
+            recipe, phase=arguments.phase, round_index=arguments.round_index, callbacks=callbacks_of(recipe)
+        )
     except (ValueError, FloatingPointError, DiskFullError, OutOfMemory) as err:
         print(f"error: {err}", file=sys.stderr)
         return 2
+
+
+def callbacks_of(recipe: Recipe) -> list[GameCallback]:
+    if not (recipe.hub.push and recipe.hub.space):
+        return []
+    from pvg_hf.browse.publish import SpaceCallback
+
+    return [SpaceCallback()]
 
 
 def tell(text: str) -> int:

@@ -2,8 +2,11 @@
 
 import re
 import shutil
+import tempfile
 from configparser import ConfigParser
 from pathlib import Path
+
+from huggingface_hub import HfApi
 
 import pvg_hf
 from pvg_hf.browse.index import pool_files
@@ -59,6 +62,33 @@ def build_space(run: str | Path, output: Path, options: tuple[str, ...] = ()) ->
     (output / "requirements.txt").write_text(_requirements(clone), encoding="utf-8")
     (output / "app.py").write_text(_ENTRY.format(arguments=[place, *options]), encoding="utf-8")
     return output
+
+
+def push_space(run: str | Path, space: str, options: tuple[str, ...] = (), *, is_private: bool = True) -> str:
+    """
+    Put the app on a run on the Hub, or bring a Space up to date.
+
+    Args:
+        run (`str` or `Path`), options (`tuple[str, ...]`, *optional*):
+            As of [`build_space`].
+        space (`str`):
+            `NAMESPACE/NAME`.
+        is_private (`bool`, defaults to `True`):
+            Of a Space that is made.
+
+    Returns:
+        `str`: its address.
+
+    Raises:
+        OSError: if the Hub cannot be reached or refuses.
+        ValueError: as [`build_space`].
+    """
+    api = HfApi(library_name="pvg_hf")
+    with tempfile.TemporaryDirectory() as folder:
+        build_space(run, Path(folder), options)
+        url = api.create_repo(space, repo_type="space", space_sdk="gradio", private=is_private, exist_ok=True)
+        api.upload_folder(repo_id=space, repo_type="space", folder_path=folder, commit_message="The app on a run")
+    return str(url)
 
 
 def _copy_run(folder: RunFolder, target: Path) -> None:

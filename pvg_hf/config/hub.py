@@ -21,6 +21,11 @@ class HubConfig:
     private: bool = Field(
         True, description="Make private repositories. Those that are public already are then refused."
     )
+    space: bool = Field(
+        False,
+        description="With `push`: keep the app on the run as a Space, `NAMESPACE/RUN-app`, renewed with each round. Needs a "
+        "clone of the repository and the extra `app`.",
+    )
     overwrite: bool = Field(
         False,
         description="Replace a round that is published with other content, and take back those after it; it is refused otherwise.",

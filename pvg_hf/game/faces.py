@@ -3,12 +3,14 @@
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from accelerate import PartialState
 
 from pvg_hf.config import Recipe
+from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.console import has_default_threads, launcher, script_line
 from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.play import play
@@ -18,13 +20,15 @@ logger = logging.getLogger(__name__)
 INTERRUPTED = 130  # the shell's exit status of a program that Ctrl-C ended
 
 
-def play_and_tell(recipe: Recipe, *, phase: str | None, round_index: int | None) -> int:
+def play_and_tell(
+    recipe: Recipe, *, phase: str | None, round_index: int | None, callbacks: Sequence[GameCallback] = ()
+) -> int:
     """Play, and end by naming the report, or how to go on; returns the exit status."""
     if has_default_threads() and not torch.cuda.is_available():  # all that computes is this process
         torch.set_num_threads(_num_cores())
     logger.info("Playing %s into %s", recipe.name, Path(recipe.output_dir) / recipe.name)
     try:
-        folder = play(recipe, phase=phase, round_index=round_index)
+        folder = play(recipe, phase=phase, round_index=round_index, callbacks=callbacks)
     except GameInterrupted:
         command = f"{launcher()} {script_line()}"
         logger.warning("Stopped; everything finished is kept. Continue with the same command: %s", command)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from pvg_hf import load_recipe, play, pull_round, push_round
+from pvg_hf.browse.publish import SpaceCallback
 from pvg_hf.browse.query import Query
 from pvg_hf.browse.runs import open_run
 from pvg_hf.config.sections import HubConfig
@@ -140,6 +141,11 @@ def run_script(script: str, *arguments: str) -> tuple[int, str, str]:
     finally:
         sys.argv = before
     raise AssertionError(f"{script} ended without an exit status")
+
+
+def play_with_space(recipe: dict[str, Any]) -> str:
+    """As the script does where `hub.space` is set."""
+    return play_recipe(recipe, callbacks=[SpaceCallback()])
 
 
 def upload_answers(repository: str, folder: str, lines: list[str]) -> list[str]:

@@ -57,6 +57,20 @@ def test_every_evaluated_round_is_published_and_noted(hub, client, finished, rec
     assert hub.requests == []
 
 
+def test_the_app_on_the_run_is_a_space_that_each_round_renews(hub, client, recipe, reference, tmp_path):
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    client("play_with_space", recipe(hub__space=True))
+    space = hub.repo("game-app")
+    assert space.is_private
+    assert {"app.py", "runs/game/recipe.yaml", "runs/game/evaluation/round-001/metrics.json"} <= space.files().keys()
+    assert _alerts(folder) == []
+    shutil.rmtree(folder.evaluation(1))
+    hub.faults.append(Fault("POST /api/spaces/.*/commit/", 403))
+    client("play_with_space", recipe(hub__space=True))
+    (alert,) = _alerts(folder)
+    assert "The Space ana/game-app could not be brought up to date" in alert["message"]
+
+
 def test_what_failed_is_made_up_for_next_time(hub, client, finished, recipe):
     hub.faults.append(Fault("POST .*/commit/", 403))
     client("publish", recipe())
@@ -136,6 +150,11 @@ def test_what_is_wrong_is_known_before_anything_is_played(client, make_recipe, t
     assert client("mistakes", make_recipe(tmp_path, hub__push=True)) == []
     found = client("mistakes", make_recipe(tmp_path, hub__push=True, hub__run_name="a--b", resume_from_hub="game"))
     assert [mistake.split(":")[0] for mistake in found] == ["`resume_from_hub`", "`hub.run_name`"]
+
+
+def test_a_space_shows_a_published_run(make_recipe, tmp_path):
+    (mistake,) = check_hub(load_recipe(make_recipe(tmp_path, hub__space=True)))
+    assert "Set `hub.push: true` too" in mistake
 
 
 def test_a_missing_token_and_an_offline_client_are_mistakes(make_recipe, tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from importlib.util import find_spec
 
 from huggingface_hub import constants, get_token
 
@@ -17,8 +18,12 @@ def check_hub(recipe: Recipe) -> Iterator[str]:
     hub = recipe.hub
     if recipe.resume_from_hub is not None:
         yield from refusals("`resume_from_hub`", partial(RunRepos.parse, recipe.resume_from_hub))
+    if hub.space and not hub.push:
+        yield "`hub.space` is true, and `hub.push` is not: a Space shows a run that is published. Set `hub.push: true` too."
     if not hub.push:
         return
+    if hub.space and find_spec("duckdb") is None:
+        yield "`hub.space` needs the app, which is not installed: `pip install -e '.[app]'` in a clone."
     key = "`hub.run_name`" if hub.run_name else "`hub.namespace`, `name`"
     yield from refusals(key, partial(RunRepos, hub.namespace or ANYBODY, hub.run_name or recipe.name))
     if get_token() is None:
