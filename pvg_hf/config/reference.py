@@ -97,6 +97,9 @@ def _parts() -> Iterator[Part]:
             for inner, inner_config in _sections(PlayerConfig):
                 yield Part(f"`verifier.{inner}` and `prover.{inner}`", inner_config)
         yield Part(f"`{name}`: keys of its own", config, of_players)
+        for inner, inner_config in _sections(config):
+            if inner not in of_players:
+                yield Part(f"`{name}.{inner}`", inner_config)
 
 
 def _sections(config: type) -> Iterator[tuple[str, type]]:
