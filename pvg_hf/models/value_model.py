@@ -59,7 +59,7 @@ def value_model_on(body: PreTrainedModel) -> PreTrainedModel:
         for place, layer in list(model.get_submodule(name).named_modules(prefix=name)):
             if isinstance(layer, nn.Linear):
                 model.set_submodule(place, _zeros_like(layer, body.device))
-    return model
+    return model.eval()  # as a model is that was loaded
 
 
 def value_model_of_verifier(verifier: PreTrainedModel | PeftModel) -> PreTrainedModel:
