@@ -49,7 +49,15 @@ SMALL_GAME = [
 
 def test_there_are_recipes():
     names = {path.stem for path in RECIPES}
-    assert {"quickstart", "arithmetic", "gsm8k", "gsm8k-qlora", "gsm8k-8gb", "gsm8k-small-cpu"} <= names
+    assert {
+        "quickstart",
+        "arithmetic",
+        "arithmetic-ppo",
+        "gsm8k",
+        "gsm8k-qlora",
+        "gsm8k-8gb",
+        "gsm8k-small-cpu",
+    } <= names
 
 
 @pytest.mark.parametrize("path", LAUNCHERS, ids=lambda path: path.stem)
@@ -80,7 +88,7 @@ def _check_played(folder, num_phases: int) -> None:
     assert figures["round/accuracy/sneaky"]["n"] == 24
 
 
-@pytest.mark.parametrize("name", ["quickstart", "arithmetic"])
+@pytest.mark.parametrize("name", ["quickstart", "arithmetic", "arithmetic-ppo"])
 def test_a_recipe_of_the_built_in_world_plays(name, tmp_path, repository):
     small = ["task.options.num_train=160", "task.options.num_test=12", f"output_dir={tmp_path}"]
     recipe = load_recipe(repository / f"recipes/{name}.yaml", [*SMALL_GAME, *small])

@@ -20,11 +20,8 @@ FIGURES = {
     "grad_norm",
     "reward",
 }
-MEANS_OF_PARTS = {
-    "approx_kl",
-    "kl",
-    "critic/clip_ratio",
-}  # of micro-batches, be their tokens many or few; as TRL's own are
+# The others are means over micro-batches, be their tokens many or few, as TRL's own are.
+OF_STEPS = FIGURES - {"approx_kl", "kl", "critic/clip_ratio"}
 
 
 def _check_same(result: dict, expected: dict, figures: set[str] = FIGURES) -> None:
