@@ -17,6 +17,7 @@ from pvg_hf.trainers.advantages import (
     token_rewards,
     whiten,
 )
+from pvg_hf.trainers.batch_epochs import BatchEpochs
 from pvg_hf.trainers.critic import Critic
 from pvg_hf.trainers.critic_structures import make_value_model
 from pvg_hf.trainers.critic_updates import CriticUpdates
@@ -88,8 +89,7 @@ class ProverPPOTrainer(ProverGRPOTrainer):
         self.add_callback(CriticUpdates(self.critic, self._recorder("critic/grad_norm")))
         self._rewards = torch.empty(0)  # of the batch at hand, over all processes
         self._logprobs = torch.empty(0)  # of the last forward pass
-        self._step_kls: list[float] = []
-        self._is_batch_left = False
+        self._epochs = BatchEpochs(args.target_kl)
 
     def _make_critic(self, critic: str | PreTrainedModel | PeftModel | None) -> Critic:
         model = make_value_model(
@@ -172,19 +172,14 @@ class ProverPPOTrainer(ProverGRPOTrainer):
 
     def training_step(self, model: nn.Module, inputs: Any, num_items_in_batch: torch.Tensor | None = None):
         if self._step % (self.args.steps_per_generation * self.num_iterations) == 0:  # a new batch is written
-            self._is_batch_left, self._step_kls = False, []
+            self._epochs.begin_batch()
         elif self._step % self.args.gradient_accumulation_steps == 0:
-            self._is_batch_left = self._is_batch_left or self._is_kl_above_target()
-            self._step_kls = []
-        if not self._is_batch_left:
+            self._epochs.begin_step()
+        if not self._epochs.is_over:
             return super().training_step(model, inputs, num_items_in_batch)
         self._step += 1
         self._recorder("left_out")(1.0)
         return torch.zeros((), device=self.args.device)  # no gradients: neither player moves
-
-    def _is_kl_above_target(self) -> bool:
-        target, kls = self.args.target_kl, self._step_kls
-        return target is not None and bool(kls) and sum(kls) / len(kls) > target
 
     def _compute_loss(self, model: nn.Module, inputs: Batch) -> torch.Tensor:
         with self._without_kl():  # which is in the rewards
@@ -232,7 +227,8 @@ class ProverPPOTrainer(ProverGRPOTrainer):
         mask = _solution_mask(inputs)
         moved = self._logprobs - inputs["old_per_token_logps"]
         from_old = self._record_value("approx_kl", masked_mean(kl_estimate(moved), mask, self._total))
-        self._step_kls.append(from_old)
+        if self.model.training:
+            self._epochs.note(from_old)
         if "ref_per_token_logps" in inputs:
             from_reference = kl_estimate(inputs["ref_per_token_logps"] - self._logprobs)
             self._record_value("kl", masked_mean(from_reference, mask, self._total))

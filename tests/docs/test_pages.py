@@ -183,6 +183,13 @@ def test_verifier_trainer_page(folder, tiny_models, pair_files):
     assert told - names["trainer"].evaluate().keys() == set()
 
 
+def test_page_on_migrating_from_ppo(folder, tiny_models):
+    names = _run("migrating-from-trl-ppo.md")
+    assert names["args"].beta == 0.05
+    assert names["trainer"].state.global_step == 2
+    assert (folder / "out/critic/value_model/model.safetensors").exists()
+
+
 def test_players_page(folder, tiny_models, runs):
     names = _run("players.md")
     scorer = VerifierScorer.from_pretrained("runs/quickstart/verifier/round-001")

@@ -2,15 +2,19 @@
 
 import itertools
 import math
+import re
 
 import pytest
 import torch
+from datasets import Dataset
 from ppo_training import make_scorer, ppo_trainer
 from prover_training import LORA, loss_lines, read_completions, role_rows
 from transformers import TrainerCallback
 from weights import moved_since, weights_of
 
+from pvg_hf import load_task
 from pvg_hf.models.prover import load_causal_lm
+from pvg_hf.tasks import PromptBuilder
 
 OF_BATCH = {"explained_variance", "critic/value", "critic/return", "accuracy/helpful", "reward/sneaky"}
 OF_STEP = {
@@ -166,6 +170,24 @@ def test_a_bandit_whose_best_answer_is_known(prover, tmp_path):
     assert batches[-1]["critic/value"] == pytest.approx(
         batches[-1]["reward"], abs=0.2
     )  # which the critic has seen coming
+
+
+def test_the_example_of_its_page(repository, prover, tmp_path):
+    text = (repository / "docs" / "prover-trainer.md").read_text(encoding="utf-8")
+    (block,) = [
+        found for found in re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE) if "PPO" in found
+    ]
+    replaced = {"your/prover": prover, '"out"': f'"{tmp_path}"', "max_steps=200": "max_steps=2, use_cpu=True"}
+    for old, new in replaced.items():
+        assert block.count(old) == 1
+        block = block.replace(old, new)
+    names = {"scorer": make_scorer(prover), "task": load_task("arithmetic", num_train=20, num_test=1)}
+    prompts = PromptBuilder(names["task"])
+    names["data"] = Dataset.from_list(
+        [{**row, "role": "sneaky", "prompt": prompts.text(row, "sneaky")} for row in names["task"].problems("train")]
+    )
+    exec(block, names)
+    assert loss_lines(names["trainer"])[1]["loss/value"] > 0
 
 
 def test_an_optimizer_that_does_not_know_the_critic_is_refused(prover, tmp_path):
