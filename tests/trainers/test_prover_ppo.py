@@ -45,6 +45,23 @@ def test_only_adapters_and_the_value_head_move(prover, tmp_path):
     assert moved_since(trainer.critic.model, values) == {n for n in values if "lora_" in n or "modules_to_save" in n}
 
 
+@pytest.mark.parametrize(
+    ("quantization", "settings"),
+    [("4bit", {}), ("none", {"bf16": True}), ("none", {"activation_checkpointing": True})],
+    ids=["4bit", "bf16", "checkpointing"],
+)
+def test_an_adapter_critic_on_a_base_as_it_is_held_on_small_gpus(quantization, settings, wider_prover, tmp_path):
+    model = load_causal_lm(str(wider_prover), quantization=quantization)
+    settings = {"max_steps": 3, "cliprange_value": None, **settings}  # the head moves first, then B, then A
+    trainer = ppo_trainer(model, tmp_path, peft_config=LORA, settings=settings)
+    values = weights_of(trainer.critic.model)
+    trained = {name for name in values if "lora_" in name or "modules_to_save" in name}
+    assert {values[name].dtype for name in trained} == {torch.float32}
+    trainer.train()
+    assert moved_since(trainer.critic.model, values) == trained
+    assert all(math.isfinite(line["loss/value"]) for line in loss_lines(trainer))
+
+
 def test_the_verifier_stays_as_it_is(prover, tmp_path):
     scorer = make_scorer(prover)
     before = weights_of(scorer.model)
