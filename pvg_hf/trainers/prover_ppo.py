@@ -104,8 +104,6 @@ class ProverPPOTrainer(ProverGRPOTrainer):
         model.train(self.args.activation_checkpointing)  # which is off in evaluation; nothing else differs
         return Critic(model, self.accelerator.prepare_model(model))
 
-    # One batch of solutions
-
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)  # gathered, (N, funcs)
         weighted = (rewards * self.reward_weights.to(rewards.device)).nansum(dim=1)
@@ -168,8 +166,6 @@ class ProverPPOTrainer(ProverGRPOTrainer):
             logged.pop()
         logged.extend(newest)
 
-    # One step
-
     def training_step(self, model: nn.Module, inputs: Any, num_items_in_batch: torch.Tensor | None = None):
         if self._step % (self.args.steps_per_generation * self.num_iterations) == 0:  # a new batch is written
             self._epochs.begin_batch()
@@ -220,8 +216,6 @@ class ProverPPOTrainer(ProverGRPOTrainer):
             return 1.0
         return self.args.steps_per_generation / self.current_gradient_accumulation_steps
 
-    # Figures
-
     def _record_kl(self, inputs: Batch) -> None:
         """Of the policy at hand from the one that wrote the batch, and from the reference; per token."""
         mask = _solution_mask(inputs)
@@ -248,8 +242,6 @@ class ProverPPOTrainer(ProverGRPOTrainer):
 
     def _total(self, tensor: torch.Tensor) -> torch.Tensor:
         return self.accelerator.reduce(tensor, reduction="sum")
-
-    # The critic beside the policy
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         is_new = self.optimizer is None

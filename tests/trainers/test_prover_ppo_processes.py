@@ -49,4 +49,6 @@ def test_two_processes_and_micro_batches_make_the_same_steps(structure, twofold,
     assert [result["num_processes"] for result in results] == [2, 2]
     assert results[0]["sums"] == results[1]["sums"]
     _check_same(results[0], whole)
+    if structure == "adapter":
+        _check_same(twofold[0]["parts"], whole, OF_STEPS)
     _check_same(train(prover, tmp_path / "parts", structure, per_device=4, accumulation=4), whole, OF_STEPS)

@@ -54,4 +54,5 @@ def train(prover: str, folder: Path, structure: str, per_device: int, accumulati
 if __name__ == "__main__":
     folder = Path(sys.argv[2])
     results = {structure: train(sys.argv[1], folder, structure, per_device=8) for structure in STRUCTURES}
+    results["parts"] = train(sys.argv[1], folder, "adapter", per_device=4, accumulation=2)
     (folder / f"process-{torch.distributed.get_rank()}.json").write_text(json.dumps(results))
