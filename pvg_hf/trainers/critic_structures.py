@@ -9,7 +9,7 @@ from trl.trainer.utils import disable_dropout_in_model
 
 from pvg_hf.models.score_head import classifier_of
 from pvg_hf.models.shared_base import copy_of_body
-from pvg_hf.models.sources import load_tokenizer, resolve_model
+from pvg_hf.models.sources import is_adapter, load_tokenizer, resolve_model
 from pvg_hf.models.value_model import load_value_model, value_model_of_verifier, value_model_on
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.trainers.score_head import with_trained_head
@@ -62,6 +62,11 @@ def _make(critic, prover, tokenizer, scorer) -> PreTrainedModel | PeftModel:
     if critic == VERIFIER:
         return _of_verifier(scorer, tokenizer)
     source = resolve_model(critic, "verifier")
+    if is_adapter(source):
+        raise ValueError(
+            f"The critic `{critic}` is an adapter, which is a critic on its own prover's base only: go on from that prover's "
+            "checkpoint (`resume_from_checkpoint`), take the critic `adapter` to start anew, or name a whole model."
+        )
     check_same_tokens(load_tokenizer(source), tokenizer, f"critic `{critic}`")
     return load_value_model(source)
 

@@ -133,5 +133,8 @@ def test_what_was_saved_is_loaded_to_the_bit(structure, tiny_prover, tmp_path):
     assert all(weight.equal(first.trained_parameters[name]) for name, weight in second.trained_parameters.items())
     assert any("score" in name for name in first.trained_parameters)
     assert (tmp_path / CRITIC_FOLDER / "tokenizer_config.json").exists()
+    if structure == "adapter":
+        with pytest.raises(ValueError, match="is an adapter, which is a critic on its own prover's base only"):
+            _make(str(tmp_path / CRITIC_FOLDER), prover, tiny_prover)
     with pytest.raises(ValueError, match=r"holds no critic that training could go on with \(.*is missing\)"):
         second.load(tmp_path / "elsewhere")
