@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
     from pvg_hf.trainers.prover_grpo import ProverGRPOTrainer
     from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
+    from pvg_hf.trainers.prover_ppo import ProverPPOTrainer
+    from pvg_hf.trainers.prover_ppo_config import ProverPPOConfig
 
 # Names are imported when they are first asked for, so that `import pvg_hf` does not wait for torch.
 _MODULES = {
@@ -21,6 +23,8 @@ _MODULES = {
     "NoisyRewardTrainer": "pvg_hf.trainers.noisy_reward",
     "ProverGRPOConfig": "pvg_hf.trainers.prover_grpo_config",
     "ProverGRPOTrainer": "pvg_hf.trainers.prover_grpo",
+    "ProverPPOConfig": "pvg_hf.trainers.prover_ppo_config",
+    "ProverPPOTrainer": "pvg_hf.trainers.prover_ppo",
     "VerifierScorer": "pvg_hf.scoring",
     "load_recipe": "pvg_hf.config",
     "load_task": "pvg_hf.tasks",
@@ -34,6 +38,8 @@ __all__ = [
     "NoisyRewardTrainer",
     "ProverGRPOConfig",
     "ProverGRPOTrainer",
+    "ProverPPOConfig",
+    "ProverPPOTrainer",
     "VerifierScorer",
     "load_recipe",
     "load_task",

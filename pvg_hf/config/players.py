@@ -2,10 +2,11 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from pvg_hf.config.fields import Count, NonNegative, Positive, section
 from pvg_hf.config.learning import InvarianceConfig
+from pvg_hf.config.ppo import PPOConfig
 from pvg_hf.roles import GAME_ROLES, Role
 
 
@@ -165,6 +166,14 @@ class ProverConfig(PlayerConfig):
     init: Literal["base", "previous"] = Field(
         "base", description="What each round starts from: the base prover (K24), or the last round's."
     )
+    algorithm: Literal["grpo", "ppo"] = Field(
+        "grpo",
+        description="`grpo`: a solution is compared with its group's mean. `ppo`: a critic, trained beside the prover, says what "
+        "each token was worth.",
+    )
+    ppo: PPOConfig | None = Field(
+        None, description="Critic and settings of `algorithm: ppo`; without this section they have their defaults."
+    )
     reward: str = Field(
         "src",
         description="`src`, `cgc`, `goodhart`, `correctness_only`, `standardized_src`, `acceptance`, or `package.module:Name`; "
@@ -182,7 +191,11 @@ class ProverConfig(PlayerConfig):
         60,
         description="Planned optimiser steps, of each role where roles are `separate`; a stop rule may end the phase earlier.",
     )
-    prompts_per_step: Count = Field(16, description="(problem, role) prompts of a step, over all processes.")
+    prompts_per_step: Count = Field(
+        16,
+        description="(problem, role) prompts of a step, over all processes; with `ppo`, of a batch, on which `ppo.num_iterations` "
+        "steps are taken.",
+    )
     num_generations: Annotated[int, Field(ge=2)] = Field(8, description="Solutions to a prompt: one group.")
     micro_batch_size: Count | None = Field(
         None,
@@ -212,6 +225,27 @@ class ProverConfig(PlayerConfig):
     )
     eval_problems: Count = Field(100, description="Held-out problems of such a judgement, at most.")
     eval_samples: Count = Field(2, description="Helpful solutions to each of them.")
+
+    @model_validator(mode="after")
+    def _check_algorithm(self) -> "ProverConfig":
+        if self.ppo is not None and self.algorithm != "ppo":
+            raise ValueError(f"`ppo` holds settings of `algorithm: ppo`, and `algorithm` is `{self.algorithm}`")
+        return self
+
+    @property
+    def ppo_settings(self) -> PPOConfig:
+        """Those of the section, or their defaults."""
+        return self.ppo or PPOConfig()
+
+    @property
+    def steps_per_batch(self) -> int:
+        """Optimiser steps on one batch of solutions."""
+        return self.ppo_settings.num_iterations if self.algorithm == "ppo" else 1
+
+    @property
+    def num_batches(self) -> int:
+        """Batches of solutions of each training, if nothing ends it early."""
+        return -(-self.max_steps // self.steps_per_batch)
 
     @property
     def trained_roles(self) -> tuple[Role, ...]:

@@ -13,6 +13,7 @@ from pvg_hf.config.hub import HubConfig
 from pvg_hf.config.learning import InvarianceConfig, RatesConfig
 from pvg_hf.config.noise import NoiseConfig, restate_rates
 from pvg_hf.config.players import LoraConfig, PlayerConfig, ProverConfig, ScratchConfig, VerifierConfig, WarmupConfig
+from pvg_hf.config.ppo import PPOConfig
 from pvg_hf.roles import Role
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "LoraConfig",
     "MintConfig",
     "NoiseConfig",
+    "PPOConfig",
     "PlayerConfig",
     "ProverConfig",
     "RatesConfig",
@@ -185,12 +187,13 @@ class StoppingConfig:
     )
     ema: ProperShare | None = Field(
         None,
-        description="Weight of the newest step in the moving averages that the rule reads; 5 / `max_steps` if left out.",
+        description="Weight of the newest step in the moving averages that the rule reads; 5 / `max_steps` if left out (with "
+        "`ppo`, 5 / the number of batches: only a step that writes solutions has such figures).",
     )
 
-    def newest_weight(self, max_steps: int) -> float:
-        """Weight of the newest step in the moving averages of a phase of `max_steps`, in (0, 1]."""
-        return self.ema or min(1.0, 5 / max_steps)
+    def newest_weight(self, num_batches: int) -> float:
+        """Weight of the newest batch in the moving averages of a phase of so many, in (0, 1]."""
+        return self.ema or min(1.0, 5 / num_batches)
 
 
 @section

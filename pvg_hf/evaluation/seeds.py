@@ -31,12 +31,13 @@ def seeds_table(run_folders: Sequence[Path]) -> str:
     rows = [["seed", "round", *(heading for heading, _ in COLUMNS)], ["---"] * (2 + len(COLUMNS))]
     for run in map(load_run, run_folders):
         for data in run.evaluated:
-            cells = [_cell(data.figure(key)) for _, key in COLUMNS]
+            cells = [show_figure(data.figure(key)) for _, key in COLUMNS]
             rows.append([str(run.recipe.seed), str(data.round_index), *cells])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _cell(figure: Figure) -> str:
+def show_figure(figure: Figure) -> str:
+    """A figure as a cell of a table: value, 95 % interval and n."""
     if figure.value is None:
         return f"none (n={figure.n})"
     interval = "" if figure.low is None else f" [{figure.low:.3f}, {figure.high:.3f}]"

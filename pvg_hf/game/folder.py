@@ -18,6 +18,7 @@ from pvg_hf.config import Recipe, RecipeError, load_recipe
 from pvg_hf.data.rounds import training_files
 from pvg_hf.data.schema import round_name
 from pvg_hf.models.sources import is_adapter
+from pvg_hf.models.value_model import CRITIC_FOLDER
 
 logger = logging.getLogger(__name__)
 
@@ -98,9 +99,8 @@ class RunFolder:
         if round_index not in rounds:
             raise ValueError(f"{self.root} holds no {name} of round {round_index}; it has those of {sorted(rounds)}.")
         place = rounds[round_index]
-        checkpoints = {
-            path.name: path for path in place.glob("**/") if is_adapter(path) or (path / "config.json").exists()
-        }
+        folders = [path for path in place.glob("**/") if path.name != CRITIC_FOLDER.name]
+        checkpoints = {path.name: path for path in folders if is_adapter(path) or (path / "config.json").exists()}
         checkpoints["last"] = checkpoints.pop(place.name, None)  # none where each role has an adapter of its own
         if checkpoints.get(checkpoint) is None:
             there = sorted(name for name, path in checkpoints.items() if path is not None)

@@ -52,6 +52,12 @@ KNOBS: dict[str, tuple[Knob, ...]] = {
 }
 
 
+_OF_PPO: tuple[Knob, ...] = (
+    ("prover.ppo.critic", lambda recipe: recipe.prover.ppo_settings.critic, "adapter"),
+    ("prover.algorithm", lambda recipe: recipe.prover.algorithm, "grpo"),
+)
+
+
 @contextmanager
 def naming_knobs(recipe: Recipe, phase: str) -> Iterator[None]:
     """
@@ -67,7 +73,9 @@ def naming_knobs(recipe: Recipe, phase: str) -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError as err:
-        knobs = "; ".join(f"`{key}` ({wish}, now {value(recipe)})" for key, value, wish in KNOBS[phase])
+        has_critic = phase == "prover" and recipe.prover.algorithm == "ppo"
+        chosen = KNOBS[phase] + (_OF_PPO if has_critic else ())
+        knobs = "; ".join(f"`{key}` ({wish}, now {value(recipe)})" for key, value, wish in chosen)
         raise OutOfMemory(
             f"The {phase} phase does not fit in memory: {str(err).splitlines()[0]} In order of effect: {knobs}. `--plan` "
             "estimates each phase's peak. Everything that was finished is kept; a changed recipe needs a `name` of its own."

@@ -42,7 +42,7 @@ def prover_prompts(context: PhaseContext, tokenizer, roles: Sequence[Role], *, e
             f"`prover.prompts_per_step` = {config.prompts_per_step}. Use more problems, or fewer prompts a step."
         )
     ordered = cycle(sorted(rows, key=_difficulty)) if easiest_first else _shuffled_forever(context, rows)
-    return Dataset.from_list(list(islice(ordered, config.prompts_per_step * config.max_steps)))
+    return Dataset.from_list(list(islice(ordered, config.prompts_per_step * config.num_batches)))
 
 
 def _shuffled_forever(context: PhaseContext, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

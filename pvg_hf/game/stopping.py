@@ -54,7 +54,7 @@ class StopRule:
         self.config = stopping
         self.name = stopping.rule if stopping.rule != "auto" else DEFAULT_RULES.get(prover.reward, "max_steps")
         self.first_step = FIRST_SHARE * prover.max_steps
-        self.weight = stopping.newest_weight(prover.max_steps)
+        self.weight = stopping.newest_weight(prover.num_batches)
         self.means: dict[str, float] = {}
         self.fixed = dict(fixed or {})
         self._accuracies: deque[float] = deque(maxlen=GOODHART_WINDOW)

@@ -4,20 +4,23 @@ From a player's section of the recipe to the arguments of its trainer.
 The settings are what keys of the recipe say and what the game relies on; `trainer` can add to them and replace none.
 """
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from pvg_hf.config.sections import InvarianceConfig, PlayerConfig
+from pvg_hf.config.sections import InvarianceConfig, PlayerConfig, PPOConfig
 from pvg_hf.game.assumed_rates import stated_rates
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.label_rates import label_rates
 from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
+from pvg_hf.trainers.prover_ppo_config import ProverPPOConfig
 
 MAX_SEED = 2**31  # transformers seeds NumPy's old generator, which takes 32 bits
+PROVER_CONFIGS: dict[str, type[ProverGRPOConfig]] = {"grpo": ProverGRPOConfig, "ppo": ProverPPOConfig}
 
 
 def verifier_arguments(
@@ -105,7 +108,7 @@ def prover_arguments(
     if context.recipe.prover.generation == "continuous":
         machine["bf16"] = False  # TRL would round all weights to it, adapters too
     added = {"num_completions_to_print": 0, **machine, **context.recipe.prover.trainer}
-    return ProverGRPOConfig(**added, **settings)
+    return PROVER_CONFIGS[context.recipe.prover.algorithm](**added, **settings)
 
 
 def prover_settings(context: PhaseContext, output: Path, *seed_path: str) -> dict[str, Any]:
@@ -138,7 +141,12 @@ def prover_settings(context: PhaseContext, output: Path, *seed_path: str) -> dic
         "max_truncated_share": context.recipe.watchdogs.max_truncated,
         "acceptance_threshold": None,
         "log_completions": context.recipe.logging.log_completions,
+        **(_of_ppo(config.ppo_settings) if config.algorithm == "ppo" else {}),
     }
+
+
+def _of_ppo(config: PPOConfig) -> dict[str, Any]:
+    return {name: value for name, value in asdict(config).items() if name != "critic"}  # which is the trainer's own
 
 
 def _shared_settings(context: PhaseContext, config: PlayerConfig, output: Path, *seed_path: str) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""Two players with adapters on one base: its weights are in memory once."""
+"""Two models with adapters on one base: its weights are in memory once."""
+
+import copy
 
 import torch
 from peft import PeftModel
@@ -38,6 +40,17 @@ def share_base(player: PeftModel, other: PreTrainedModel | PeftModel) -> int:
         for attribute, parameter in module._parameters.items():
             module._parameters[attribute] = shared.get(id(parameter), parameter)
     return sum(weight.numel() for weight in shared.values())
+
+
+def copy_of_body(player: PreTrainedModel | PeftModel) -> PreTrainedModel:
+    """
+    The body of a player's base (such as `LlamaModel`) in modules of its own, which can be given adapters of their own, and
+    whose weights are the same tensors: nothing is loaded or held a second time.
+    """
+    tensors = {id(tensor): tensor for tensor in (*player.parameters(), *player.buffers())}
+    own = copy.deepcopy(player, memo=tensors)
+    base = own.unload() if isinstance(own, PeftModel) else own
+    return base.base_model
 
 
 def _weights_of_base(model: PreTrainedModel | PeftModel) -> dict[str, nn.Parameter]:

@@ -32,7 +32,7 @@ def leaves(values, prefix=""):
 
 def test_every_key_of_a_recipe_has_a_line():
     player = {"lora": {}, "scratch": {}, "warmup": {}}
-    recipe = load_recipe({"prover": player, "verifier": player})
+    recipe = load_recipe({"prover": {**player, "algorithm": "ppo", "ppo": {}}, "verifier": player})
     keys = {path.rpartition(".")[2] for path in leaves(recipe.to_dict())}
     assert len(keys) > 60
     assert keys - set(re.findall(r"^\| `(\w+)` \|", reference_markdown(), re.MULTILINE)) == set()

@@ -113,3 +113,15 @@ def test_newest_step_weighs_five_in_the_planned_steps_unless_stated(ema, max_ste
 def test_rates_that_cannot_be_are_refused(values, message):
     with pytest.raises(RecipeError, match=message):
         load_recipe({"rates": values})
+
+
+def test_settings_of_ppo_are_for_ppo():
+    with pytest.raises(
+        RecipeError, match=r"`prover`: `ppo` holds settings of `algorithm: ppo`, and `algorithm` is `grpo`"
+    ):
+        load_recipe({"prover": {"ppo": {"gamma": 0.9}}})
+    prover = load_recipe({"prover": {"algorithm": "ppo", "max_steps": 10}}).prover
+    assert (prover.steps_per_batch, prover.num_batches, prover.ppo_settings.gae_lambda) == (4, 3, 0.95)
+    prover = load_recipe({"prover": {"algorithm": "ppo", "ppo": {"num_iterations": 1}, "max_steps": 10}}).prover
+    assert (prover.steps_per_batch, prover.num_batches) == (1, 10)
+    assert load_recipe({"prover": {"max_steps": 10}}).prover.num_batches == 10

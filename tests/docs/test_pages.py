@@ -198,6 +198,13 @@ def test_recipe_of_the_prover_trainer_page():
     assert audit_prover_correction(phase_context(recipe, PhaseKey("prover", 0), None)).verdict == "real"
 
 
+def test_page_on_migrating_from_ppo(folder, tiny_models):
+    names = _run("migrating-from-trl-ppo.md")
+    assert names["args"].beta == 0.05
+    assert names["trainer"].state.global_step == 2
+    assert (folder / "out/critic/value_model/model.safetensors").exists()
+
+
 def test_players_page(folder, tiny_models, runs):
     names = _run("players.md")
     scorer = VerifierScorer.from_pretrained("runs/quickstart/verifier/round-001")

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from pvg_hf.config import Recipe
+from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.game.errors import OutOfMemory
 from pvg_hf.game.memory import KNOBS, naming_knobs
 from pvg_hf.game.schedule import ROUND_PHASES
@@ -25,6 +25,14 @@ def test_the_error_names_the_knobs_in_order_with_their_values():
     assert f"`mint.problems_per_batch` (lower, now {recipe.mint.problems_per_batch})" in text
     assert text.index("mint.problems_per_batch") < text.index("prover.max_completion_length")
     assert "and more of it" not in text
+
+
+@pytest.mark.parametrize(("phase", "is_told"), [("prover", True), ("mint", False)])
+def test_a_critic_is_a_knob_of_its_phase(phase, is_told):
+    recipe = load_recipe({"prover": {"algorithm": "ppo", "ppo": {"critic": "verifier"}}})
+    with pytest.raises(OutOfMemory) as caught, naming_knobs(recipe, phase):
+        raise torch.OutOfMemoryError("too much")
+    assert ("`prover.ppo.critic` (adapter, now verifier)" in str(caught.value)) is is_told
 
 
 def test_other_errors_pass():

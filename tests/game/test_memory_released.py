@@ -28,10 +28,11 @@ class Levels(GameCallback):
         self.before[str(context.phase)] = self.measure()
 
 
-@pytest.mark.parametrize("lora", [None, {"r": 2}])
-def test_no_tensor_outlives_its_phase(lora, tmp_path, make_recipe):
+@pytest.mark.parametrize(("lora", "algorithm"), [(None, "grpo"), ({"r": 2}, "grpo"), ({"r": 2}, "ppo")])
+def test_no_tensor_outlives_its_phase(lora, algorithm, tmp_path, make_recipe):
     levels = Levels(_held_bytes)
     settings = {"prover__roles": "separate" if lora else "shared", "prover__lora": lora, "verifier__lora": lora}
+    settings |= {"prover__algorithm": algorithm, "prover__save_steps": None}
     recipe = make_recipe(tmp_path, num_rounds=1, prover__max_steps=2, verifier__max_steps=2, **settings)
     start = _held_bytes()
     play(load_recipe(recipe), callbacks=[levels])

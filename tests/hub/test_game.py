@@ -9,6 +9,7 @@ from loopback_hub import OWNER, Fault
 
 from pvg_hf import load_recipe
 from pvg_hf.game.folder import RunFolder
+from pvg_hf.game.plan.hub_checks import check_hub
 from pvg_hf.game.resume import check_recipe_of
 
 TAGS = {"round-000", "round-001"}

@@ -55,6 +55,7 @@ def test_there_are_recipes():
         "schedule",
         "checker",
         "budget",
+        "arithmetic-ppo",
         "gsm8k",
         "gsm8k-qlora",
         "gsm8k-8gb",
@@ -90,7 +91,7 @@ def _check_played(folder, num_phases: int) -> None:
     assert figures["round/accuracy/sneaky"]["n"] == 24
 
 
-@pytest.mark.parametrize("name", ["quickstart", "arithmetic", "noise/checker"])
+@pytest.mark.parametrize("name", ["quickstart", "arithmetic", "arithmetic-ppo", "noise/checker"])
 def test_a_recipe_of_the_built_in_world_plays(name, tmp_path, repository):
     small = ["task.options.num_train=160", "task.options.num_test=12", f"output_dir={tmp_path}"]
     recipe = load_recipe(repository / f"recipes/{name}.yaml", [*SMALL_GAME, *small])

@@ -31,7 +31,7 @@ def role_rows(roles=("helpful", "sneaky"), num_problems: int = 4) -> Dataset:
     )
 
 
-def prover_args(tmp_path, **settings) -> ProverGRPOConfig:
+def prover_args(tmp_path, *, config=ProverGRPOConfig, **settings) -> ProverGRPOConfig:
     """Arguments of a silent run on the CPU: three steps of four groups."""
     values = {
         "use_cpu": True,
@@ -44,7 +44,7 @@ def prover_args(tmp_path, **settings) -> ProverGRPOConfig:
         "num_generations": GROUP_SIZE,
         "max_completion_length": 8,
     }
-    return ProverGRPOConfig(str(tmp_path / "out"), **{**values, **settings})
+    return config(str(tmp_path / "out"), **{**values, **settings})
 
 
 def prover_trainer(

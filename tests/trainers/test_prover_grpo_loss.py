@@ -4,36 +4,19 @@ import statistics
 
 import pytest
 import torch
+from prover_batches import generate, is_truncated, token_logprobs
 from prover_training import prover_trainer
 from rewards_by_hand import rewards_by_hand
 
 from pvg_hf.models.prover import load_causal_lm
 
 
-def _generate(trainer):
-    """One generation batch: its rows, its solutions, and what the loss is computed from."""
-    trainer.model.train()
-    trainer.current_gradient_accumulation_steps = 1
-    rows = next(iter(trainer.get_train_dataloader()))
-    inputs = trainer._generate_and_score_completions(rows)
-    ids = [
-        row[mask.bool()].tolist()
-        for row, mask in zip(inputs["completion_ids"], inputs["completion_mask"], strict=True)
-    ]
-    solutions = trainer.processing_class.batch_decode(ids, skip_special_tokens=True)
-    return rows, ids, solutions, inputs
-
-
-def _truncated(trainer, ids) -> list[bool]:
-    return [row[-1] not in trainer.eos_token_ids for row in ids]
-
-
 @pytest.mark.parametrize("scale_rewards", ["none", "group", "batch", False, True])
 def test_advantages_by_hand(scale_rewards, prover, tmp_path):
     settings = {"scale_rewards": scale_rewards}
     trainer = prover_trainer(prover, tmp_path, settings=settings)
-    rows, ids, solutions, inputs = _generate(trainer)
-    groups = rewards_by_hand(rows, solutions, _truncated(trainer, ids))
+    rows, ids, solutions, inputs = generate(trainer)
+    groups = rewards_by_hand(rows, solutions, is_truncated(trainer, ids))
     batch_std = statistics.stdev(reward for group in groups for reward in group)
     expected = []
     for group in groups:
@@ -42,16 +25,6 @@ def test_advantages_by_hand(scale_rewards, prover, tmp_path):
         expected += [(reward - statistics.fmean(group)) / scale[scale_rewards] for reward in group]
     assert inputs["advantages"].tolist() == pytest.approx(expected, abs=1e-4)
     assert len({round(advantage, 3) for advantage in expected}) > 4
-
-
-def _token_logprobs(model, rows, tokenizer, ids) -> list[torch.Tensor]:
-    """Of each solution's tokens, one row in one forward."""
-    logprobs = []
-    for row, completion in zip(rows, ids, strict=True):
-        prompt = tokenizer(row["prompt"])["input_ids"]
-        logits = model(input_ids=torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1]
-        logprobs.append(logits.log_softmax(-1).gather(-1, torch.tensor(completion)[:, None])[:, 0])
-    return logprobs
 
 
 @pytest.mark.parametrize("loss_type", ["dapo", "grpo", "dr_grpo"])
@@ -64,18 +37,18 @@ def test_loss_and_gradients_by_hand(loss_type, prover, tmp_path):
                 0.1 * torch.randn_like(parameter)
             )  # away from the reference, which is loaded from the folder
     trainer = prover_trainer(model, tmp_path, settings={"beta": beta, "loss_type": loss_type})
-    rows, ids, solutions, inputs = _generate(trainer)
+    rows, ids, solutions, inputs = generate(trainer)
     loss = trainer.compute_loss(trainer.model, inputs)
     loss.backward()
 
     policy, reference = load_causal_lm(prover), load_causal_lm(prover)
     policy.load_state_dict(trainer.model.state_dict())
-    groups = rewards_by_hand(rows, solutions, _truncated(trainer, ids))
+    groups = rewards_by_hand(rows, solutions, is_truncated(trainer, ids))
     advantages = [reward - statistics.fmean(group) for group in groups for reward in group]
     tokens = []  # per solution, of shape (its tokens,)
     with torch.no_grad():
-        reference_logprobs = _token_logprobs(reference, rows, trainer.processing_class, ids)
-    policy_logprobs = _token_logprobs(policy, rows, trainer.processing_class, ids)
+        reference_logprobs = token_logprobs(reference, rows, trainer.processing_class, ids)
+    policy_logprobs = token_logprobs(policy, rows, trainer.processing_class, ids)
     for advantage, logprob, reference_logprob in zip(advantages, policy_logprobs, reference_logprobs, strict=True):
         ratio = (logprob - logprob.detach()).exp()
         log_odds = reference_logprob - logprob

@@ -1,6 +1,7 @@
 """Trains the round's prover against the round's frozen verifier."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from accelerate.utils import set_seed
@@ -28,6 +29,7 @@ from pvg_hf.roles import Role
 from pvg_hf.trainers.finite_loss import FiniteLossCallback
 from pvg_hf.trainers.prover_grpo import ProverGRPOTrainer
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
+from pvg_hf.trainers.prover_ppo import ProverPPOTrainer
 
 RECOVERY_TEMPERATURE = 1.3  # times the recipe's
 
@@ -166,7 +168,7 @@ def _keep_completions(output: Path) -> None:
 
 
 def _steps_per_generation(args: ProverGRPOConfig) -> int:
-    """Optimiser steps that are taken on one generation of solutions."""
+    """Optimiser steps that are taken on one batch of solutions."""
     return max(1, args.steps_per_generation * args.num_iterations // args.gradient_accumulation_steps)
 
 
@@ -190,7 +192,9 @@ def _make_trainer(context: PhaseContext, sub_phase: SubPhase, feedback: Feedback
     model, tokenizer = _initial_prover(context)
     base, revision = context.initial_model("prover")
     model.config._name_or_path = base  # TRL loads the KL reference from here
-    trainer = ProverGRPOTrainer(
+    is_ppo = config.algorithm == "ppo"
+    make = partial(ProverPPOTrainer, critic=config.ppo_settings.critic) if is_ppo else ProverGRPOTrainer
+    trainer = make(
         model,
         scorer=open_scorer(context, context.folder.verifier(round_index), beside=model),
         grader=context.world.task.grade,

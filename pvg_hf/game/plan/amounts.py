@@ -61,7 +61,7 @@ class Amounts:
 
     @property
     def solutions_per_step(self) -> int:
-        """Of the prover phase, over all processes."""
+        """Of a batch of the prover phase, over all processes."""
         return self.recipe.prover.prompts_per_step * self.recipe.prover.num_generations
 
     @property
@@ -113,11 +113,12 @@ def _describe_verifier(amounts: Amounts) -> str:
 
 def _describe_prover(amounts: Amounts) -> str:
     prover = amounts.recipe.prover
-    epochs = prover.max_steps * prover.prompts_per_step / amounts.num_prompts
+    epochs = prover.num_batches * prover.prompts_per_step / amounts.num_prompts
     each = " for each role" if prover.num_trainings > 1 else ""
+    batches = "" if prover.steps_per_batch == 1 else f", {prover.steps_per_batch} on each batch"
     return (
-        f"at most {prover.max_steps:,} steps{each} of {prover.prompts_per_step} prompts x {prover.num_generations} "
-        f"solutions; {amounts.num_prompts:,} prompts ({epochs:.1f} epochs)"
+        f"at most {prover.max_steps:,} steps{each}{batches} of {prover.prompts_per_step} prompts x "
+        f"{prover.num_generations} solutions; {amounts.num_prompts:,} prompts ({epochs:.1f} epochs)"
     )
 
 
@@ -143,7 +144,7 @@ def count_tokens(amounts: Amounts, phase: str) -> float:
     if phase == "verifier":
         return recipe.verifier.max_steps * amounts.pairs_per_step * 2 * lengths.verifier_input.mean
     if phase == "prover":
-        solutions = recipe.prover.planned_steps * amounts.solutions_per_step
+        solutions = recipe.prover.num_batches * recipe.prover.num_trainings * amounts.solutions_per_step
         return solutions * (amounts.training_prompt.mean + lengths.solution.mean)
     if phase == "evaluate":
         return amounts.num_test_solutions * lengths.verifier_input.mean

@@ -14,6 +14,7 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.phases.bootstrap import imported_rows
+from pvg_hf.game.plan.critic_checks import check_critic
 from pvg_hf.game.plan.generation_checks import check_generation
 from pvg_hf.game.plan.hub_checks import check_hub
 from pvg_hf.game.plan.learning_checks import check_corrections, check_environments
@@ -97,6 +98,7 @@ def _check_settings(recipe: Recipe, round_index: int, world: World | None) -> It
     yield from check_shared_base(context)
     yield from check_generation(context)
     yield from check_sharding(context)
+    yield from check_critic(context)
     yield from refusals("`prover.reward`", partial(_try_reward, of_round))
     yield from refusals("`stopping.rule`", partial(StopRule, of_round.stopping, of_round.prover))
     yield from check_prover_trainer(context)

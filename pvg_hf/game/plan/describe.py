@@ -8,6 +8,7 @@ from pvg_hf.config import Recipe, RecipeError
 from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.plan.amounts import count_tokens, describe_amount
 from pvg_hf.game.plan.checks import check_recipe, list_mistakes
+from pvg_hf.game.plan.critic import stands_on_prover
 from pvg_hf.game.plan.lengths import TextLengths
 from pvg_hf.game.plan.players import PlayerSize
 from pvg_hf.game.plan.rounds import RoundPlan, plan_rounds
@@ -90,6 +91,7 @@ def _header(recipe: Recipe, world: World, first: RoundPlan) -> list[str]:
         "Test": f"{size['test']} problems",
         "Prover": _describe_player(recipe, first, "prover"),
         "Verifier": _describe_player(recipe, first, "verifier"),
+        **_describe_critic(recipe, first),
         "Tokens": _describe_lengths(first.amounts.lengths),
     }
     return [line for label, text in entries.items() for line in _entry(label, text)]
@@ -106,6 +108,14 @@ def _describe_player(recipe: Recipe, first: RoundPlan, name: str) -> str:
     config, size = {"prover": recipe.prover, "verifier": recipe.verifier}[name], first.sizes[name]
     source = f"a new {config.scratch.model_type}" if config.scratch else config.model
     return f"{source}, {_describe_size(size)}"
+
+
+def _describe_critic(recipe: Recipe, first: RoundPlan) -> dict[str, str]:
+    if "critic" not in first.sizes:
+        return {}
+    critic = recipe.prover.ppo_settings.critic or "a copy of the prover's body"
+    what = "an adapter on the prover's base" if stands_on_prover(recipe.prover) else critic
+    return {"Critic": f"{what}, {_describe_size(first.sizes['critic'])}"}
 
 
 def _describe_size(size: PlayerSize | None) -> str:
@@ -161,7 +171,8 @@ def _notes(recipe: Recipe, first: RoundPlan) -> Iterator[str]:
         )
     lengths = first.amounts.lengths
     prompt = max(length.longest for length in lengths.prompt.values())
-    needed = {"prover": prompt + recipe.prover.max_completion_length, "verifier": lengths.verifier_input.longest}
+    written = prompt + recipe.prover.max_completion_length
+    needed = {"prover": written, "critic": written, "verifier": lengths.verifier_input.longest}
     for name, size in first.sizes.items():
         if size is not None and size.max_positions is not None and needed[name] > size.max_positions:
             yield (

@@ -81,7 +81,10 @@ def measure_lengths(context: PhaseContext) -> TextLengths:
     problems = context.world.parts["prover"]
     places = np.linspace(0, len(problems) - 1, min(SAMPLE_SIZE, len(problems))).astype(int)
     problems = problems.select(places).to_list()
-    prover, verifier = (_local_tokenizer(context, player) for player in ("prover", "verifier"))
+    prover, verifier = (
+        local_tokenizer(context, config, player)
+        for player, config in (("prover", context.recipe.prover), ("verifier", context.recipe.verifier))
+    )
     references = [problem["reference"] for problem in problems]
     written = [tokens + 1 for tokens in _count(references, prover)]
     return TextLengths(
@@ -94,10 +97,8 @@ def measure_lengths(context: PhaseContext) -> TextLengths:
     )
 
 
-def _local_tokenizer(context: PhaseContext, player: str) -> PreTrainedTokenizerBase | None:
-    """The player's tokenizer if it is on this machine; one that is yet to be trained is not."""
-    recipe = context.recipe
-    config: PlayerConfig = {"prover": recipe.prover, "verifier": recipe.verifier}[player]
+def local_tokenizer(context: PhaseContext, config: PlayerConfig, player: str) -> PreTrainedTokenizerBase | None:
+    """The tokenizer of a model that is, or plays, this player, if it is on this machine; one yet to be trained is not."""
     source = str(context.folder.models / player) if config.scratch else resolve_model(config.model, player)
     try:
         return AutoTokenizer.from_pretrained(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pvg_hf.config.sections import PlayerConfig
 from pvg_hf.game.plan.amounts import Amounts, Writing, writings
 from pvg_hf.game.plan.costs import Work, reading, sampling, training
+from pvg_hf.game.plan.critic import critic_bytes
 from pvg_hf.game.plan.lengths import Length
 from pvg_hf.game.plan.machine import Machine
 from pvg_hf.game.plan.players import PlayerSize
@@ -25,6 +26,8 @@ def needed_players(amounts: Amounts, phase: str) -> tuple[str, ...]:
     if phase == "warmup":
         sections = {"prover": amounts.recipe.prover, "verifier": amounts.recipe.verifier}
         return tuple(name for name, config in sections.items() if config.warmup)
+    if phase == "prover" and amounts.recipe.prover.algorithm == "ppo":
+        return ("prover", "verifier", "critic")
     return {"bootstrap": ("prover",), "verifier": ("verifier",), "evaluate": ("verifier",)}.get(
         phase, ("prover", "verifier")
     )
@@ -99,18 +102,20 @@ def _verifier(amounts: Amounts, players: dict[str, Player]) -> Work:
 
 def _prover(amounts: Amounts, players: dict[str, Player]) -> Work:
     prover, verifier, config = players["prover"], players["verifier"], amounts.recipe.prover
-    steps = _prover_step(amounts, prover, verifier) * config.max_steps
+    critic = players["critic"] if config.algorithm == "ppo" else None
+    batches = _prover_batch(amounts, prover, verifier, critic) * config.num_batches
     # An adapter's reference is the base below it; full weights need a second copy.
     reference = prover.size.frozen_bytes if config.beta and not config.lora else 0
     weights = prover.size.training_bytes + reference + _bytes_beside(amounts, verifier)
-    works = [steps] * config.num_trainings
+    weights += critic_bytes(config, critic.size) if critic else 0
+    works = [batches] * config.num_trainings
     if Role.HELPFUL in config.trained_roles:
         works.append(_selection(amounts, prover, verifier))
     return _beside(weights, *works)
 
 
-def _prover_step(amounts: Amounts, prover: Player, verifier: Player) -> Work:
-    """Solutions are written, scored, read by the KL reference, and trained on."""
+def _prover_batch(amounts: Amounts, prover: Player, verifier: Player, critic: Player | None) -> Work:
+    """Solutions are written, scored, read by the KL reference, with PPO by critic and prover, and trained on."""
     config, solution, prompt = amounts.recipe.prover, amounts.lengths.solution, amounts.training_prompt
     share = amounts.solutions_per_step // amounts.num_processes
     micro_batch = config.micro_batch_size or share
@@ -124,23 +129,34 @@ def _prover_step(amounts: Amounts, prover: Player, verifier: Player) -> Work:
         solution=solution,
         max_new_tokens=config.max_completion_length,
     )
-    learning = training(
-        prover.size,
-        prover.machine,
-        num_batches=share // micro_batch,
-        rows=micro_batch,
-        text=prompt + solution,
-        num_logits=solution.high,
-        recomputes=config.gradient_checkpointing,
-    )
-    step = writing + learning + _scoring(amounts, verifier, share)
-    return step + _reference(prover, share, prompt + solution, micro_batch) if config.beta else step
+    learners = [(prover, solution.high)] + ([(critic, 0)] if critic else [])  # and the positions whose logits it needs
+    learnings = [
+        training(
+            player.size,
+            player.machine,
+            num_batches=share // micro_batch,
+            rows=micro_batch,
+            text=prompt + solution,
+            num_logits=num_logits,
+            recomputes=config.gradient_checkpointing,
+        )
+        for player, num_logits in learners
+    ]
+    readers = ([prover] if config.beta else []) + ([prover, critic] if critic else [])
+    readings = [_reading(player, share, prompt + solution, micro_batch) for player in readers]
+    learning = _at_once(learnings) * config.steps_per_batch
+    return sum(readings, writing + learning + _scoring(amounts, verifier, share))
 
 
-def _reference(prover: Player, num_texts: int, text: Length, micro_batch: int) -> Work:
-    """The reference's log-probabilities, in the batches of training."""
+def _reading(player: Player, num_texts: int, text: Length, micro_batch: int) -> Work:
+    """Log-probabilities or values, in the batches of training."""
     per_batch = micro_batch * text.high
-    return reading(prover.size, prover.machine, num_texts=num_texts, text=text, tokens_per_batch=per_batch)
+    return reading(player.size, player.machine, num_texts=num_texts, text=text, tokens_per_batch=per_batch)
+
+
+def _at_once(works: list[Work]) -> Work:
+    """Works whose memory is held together, as one backward pass goes through all of them."""
+    return Work(sum(work.seconds for work in works), sum(work.memory for work in works))
 
 
 def _selection(amounts: Amounts, prover: Player, verifier: Player) -> Work:

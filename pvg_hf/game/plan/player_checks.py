@@ -23,7 +23,7 @@ def check_player(context: PhaseContext, player: str) -> Iterator[str]:
     """The mistakes of a player's model, adapter and, for the verifier, input template."""
     recipe = context.recipe
     config: PlayerConfig = {"prover": recipe.prover, "verifier": recipe.verifier}[player]
-    mistakes = list(_check_scratch(config, player) if config.scratch else _check_source(config, player))
+    mistakes = list(_check_scratch(config, player) if config.scratch else check_source(config, player))
     if player == "verifier" and not (mistakes or config.scratch):
         mistakes = refusals(f"`verifier.model` is `{config.model}`", partial(_refuse_other_head, config))
     yield from mistakes or refusals(f"`{player}`", partial(read_player_size, context, player))
@@ -64,8 +64,9 @@ def _check_scratch(config: PlayerConfig, player: str) -> Iterator[str]:
     return (f"`{player}.scratch`: {mistake}" for mistake in scratch_mistakes(config.scratch))
 
 
-def _check_source(config: PlayerConfig, player: str) -> Iterator[str]:
-    source, where = resolve_model(config.model, player), f"`{player}.model` is `{config.model}`"
+def check_source(config: PlayerConfig, player: str, where: str | None = None) -> Iterator[str]:
+    """The mistakes of a section's `model`, told of the key and value `where` (that key's by default)."""
+    source, where = resolve_model(config.model, player), where or f"`{player}.model` is `{config.model}`"
     folder = Path(source)
     if folder.is_dir():
         if is_adapter(folder):

@@ -3,11 +3,14 @@
 from dataclasses import dataclass
 from itertools import groupby
 
+import torch
+
 from pvg_hf.config import Recipe
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.plan.amounts import Amounts
 from pvg_hf.game.plan.checks import phase_context
 from pvg_hf.game.plan.costs import Work
+from pvg_hf.game.plan.critic import read_critic_size
 from pvg_hf.game.plan.lengths import measure_lengths
 from pvg_hf.game.plan.machine import Machine, measure_machine
 from pvg_hf.game.plan.phases import Player, estimate_work, needed_players
@@ -29,7 +32,7 @@ class RoundPlan:
         amounts ([`Amounts`]):
             What such a round writes and trains on.
         sizes (`dict[str, PlayerSize | None]`):
-            Of each player; `None` where its configuration is not on this machine.
+            Of each player, and of PPO's `critic`; `None` where its configuration is not on this machine.
         players (`dict[str, Player]`):
             Those whose size is known, with this machine's speed.
     """
@@ -71,6 +74,8 @@ def _alike(recipe: Recipe) -> list[list[int]]:
 def _plan(recipe: Recipe, world: World, indices: list[int], machines: dict[tuple[int, str], Machine]) -> RoundPlan:
     context = phase_context(recipe.for_round(indices[0]), PhaseKey("prover", indices[0]), world)
     sizes = {name: read_player_size(context, name) for name in PLAYERS}
+    if context.recipe.prover.algorithm == "ppo":
+        sizes["critic"] = read_critic_size(context)
     players = {
         name: Player(size, _measure(context, name, size.hidden_size, machines))
         for name, size in sizes.items()
@@ -81,7 +86,7 @@ def _plan(recipe: Recipe, world: World, indices: list[int], machines: dict[tuple
 
 
 def _measure(context: PhaseContext, name: str, width: int, machines: dict[tuple[int, str], Machine]) -> Machine:
-    dtype = context.dtype(name, is_precise=False)
+    dtype = torch.float32 if name == "critic" else context.dtype(name, is_precise=False)
     key = (width, str(dtype))
     if key not in machines:
         machines[key] = measure_machine(context.processes.device, dtype, width)

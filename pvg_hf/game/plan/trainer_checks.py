@@ -7,10 +7,16 @@ from pathlib import Path
 
 from transformers import TrainingArguments
 
-from pvg_hf.config.sections import PlayerConfig, ProverConfig
+from pvg_hf.config.sections import PlayerConfig, PPOConfig, ProverConfig
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.plan.refusals import refusals
-from pvg_hf.game.trainer_args import prover_arguments, prover_settings, verifier_arguments, verifier_settings
+from pvg_hf.game.trainer_args import (
+    PROVER_CONFIGS,
+    prover_arguments,
+    prover_settings,
+    verifier_arguments,
+    verifier_settings,
+)
 from pvg_hf.suggestions import suggest
 from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
@@ -104,7 +110,8 @@ def _divisors(number: int) -> str:
 
 def _check_prover_arguments(context: PhaseContext) -> Iterator[str]:
     settings = prover_settings(context, _ANYWHERE)
-    refused = list(_refused_fields("prover", context.recipe.prover, ProverGRPOConfig, settings))
+    config = context.recipe.prover
+    refused = list(_refused_fields("prover", config, PROVER_CONFIGS[config.algorithm], settings))
     yield from refused or refusals("`prover`", partial(_make_prover_arguments, context))
 
 
@@ -152,4 +159,10 @@ def recipe_keys(player: str, config: PlayerConfig) -> dict[str, str]:
     """The key of a recipe by the argument that it sets."""
     of_section = {field.name: f"{player}.{field.name}" for field in fields(config)}
     of_both = {name: key.format(player=player) for name, key in _KEYS_OF_BOTH.items()}
-    return {**of_section, **of_both, **_KEYS_OF_ONE[player]}
+    return {**of_section, **of_both, **_KEYS_OF_ONE[player], **_keys_of_ppo(config)}
+
+
+def _keys_of_ppo(config: PlayerConfig) -> dict[str, str]:
+    if not isinstance(config, ProverConfig) or config.algorithm != "ppo":
+        return {}
+    return {field.name: f"prover.ppo.{field.name}" for field in fields(PPOConfig)} | {"kl_coef": "prover.beta"}

@@ -1,6 +1,8 @@
 """A small recipe, and its amounts where texts and parts of the split have round sizes."""
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,8 @@ from pvg_hf.game.plan.lengths import Length, TextLengths
 from pvg_hf.game.schedule import PhaseKey
 from pvg_hf.game.world import World
 from pvg_hf.roles import Role
+
+sys.path.insert(0, str(Path(__file__).parent))  # for the modules beside this file
 
 LENGTHS = TextLengths(
     prompt={Role.HELPFUL: Length(10, 12, 15), Role.SNEAKY: Length(20, 22, 25), Role.BASE: Length(5, 6, 7)},

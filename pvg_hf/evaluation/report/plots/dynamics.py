@@ -54,7 +54,7 @@ def plot_dynamics(run: RunData) -> Plot | None:
 
 def _newest_weight(recipe: Recipe) -> float:
     """Weight of the newest step in the moving averages of the stop rules."""
-    return recipe.stopping.newest_weight(recipe.prover.max_steps)
+    return recipe.stopping.newest_weight(recipe.prover.num_batches)
 
 
 def _draw_accuracy(axes: Axes, steps: pd.DataFrame, weight: float) -> None:

@@ -1,0 +1,164 @@
+"""
+PPO against GRPO on the first round of a recipe, at equal numbers of sampled solutions:
+
+    python benchmarks/ppo_against_grpo.py --seeds 0 1 2
+
+The recipe's bootstrap and verifier are played once per seed; both algorithms then train the prover against that verifier, on
+the same prompts, and write and judge the round's solutions. GRPO takes one step on each batch of solutions where PPO takes
+`prover.ppo.num_iterations`. Early stops are off in both. Settings of one algorithm alone follow `--ppo` or `--grpo`:
+
+    python benchmarks/ppo_against_grpo.py --seeds 0 --grpo prover.learning_rate=4.0e-3
+
+The prover phase is timed in a process of its own, whose peak of resident memory (on a GPU, of allocated memory) is taken. What
+is finished is not played again. Prints a Markdown table with 95 % intervals: over problems for a single run, and in the last
+row over seeds, for the difference of the two algorithms.
+"""
+
+import argparse
+import json
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from math import nan
+from pathlib import Path
+
+from scipy.stats import t
+
+from pvg_hf.config import Recipe, load_recipe
+
+RECIPE = Path(__file__).parents[1] / "recipes" / "arithmetic-ppo.yaml"
+SHARED = ["num_rounds=1", "stopping.rule=max_steps", "logging.progress=false"]
+COST = "prover-cost.json"
+
+
+def recipe_of(arguments: argparse.Namespace, seed: int, algorithm: str | None) -> Recipe:
+    """Of one run; without an algorithm, of what both have in common."""
+    common = [*SHARED, *arguments.overrides, f"seed={seed}", f"output_dir={arguments.output_dir}"]
+    ppo = load_recipe(arguments.recipe, common)
+    named = f"{ppo.name}-seed-{seed}" + (f"-{algorithm}" if algorithm else "")
+    if algorithm == "ppo":
+        return load_recipe(arguments.recipe, [*common, f"name={named}", *arguments.ppo])
+    steps = ppo.prover.steps_per_batch
+    plain = [
+        "prover.ppo=null",
+        "prover.algorithm=grpo",
+        f"prover.max_steps={ppo.prover.num_batches}",
+        f"prover.eval_steps={max(1, ppo.prover.eval_steps // steps)}",
+    ]
+    return load_recipe(arguments.recipe, [*common, *plain, f"name={named}", *(arguments.grpo if algorithm else [])])
+
+
+def play_shared(recipe: Recipe) -> Path:
+    from pvg_hf import play
+
+    play(recipe, phase="bootstrap")
+    return play(recipe, phase="verifier", round_index=0).root
+
+
+def play_one(recipe: Recipe, shared: Path) -> Path:
+    """The prover phase in a process of its own, then what judges it."""
+    from pvg_hf import play
+
+    root = Path(recipe.output_dir) / recipe.name
+    if not root.exists():
+        shutil.copytree(shared, root)
+        (root / "recipe.yaml").unlink()  # the phases up to here are this recipe's as well
+    if not (root / COST).exists():
+        order = json.dumps(recipe.to_dict())
+        done = subprocess.run(
+            [sys.executable, __file__, "--prover-phase"], input=order, text=True, stdout=subprocess.PIPE
+        )
+        if done.returncode:
+            sys.exit(done.returncode)
+        (root / COST).write_text(done.stdout.splitlines()[-1] + "\n")
+    play(recipe)
+    return root
+
+
+def prover_phase() -> None:
+    """Of the recipe that stands on the standard input; prints seconds and bytes."""
+    import torch
+
+    from pvg_hf import play
+    from pvg_hf.game.console import quiet_libraries, set_up_logging
+
+    set_up_logging()
+    quiet_libraries()
+    recipe = load_recipe(json.load(sys.stdin))
+    start = time.perf_counter()
+    play(recipe, phase="prover", round_index=0)
+    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # KiB on Linux
+    peak = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else resident
+    print(json.dumps({"seconds": time.perf_counter() - start, "bytes": peak}))
+
+
+def table(folders: dict[tuple[int, str], Path]) -> str:
+    from pvg_hf.evaluation.report.run_data import load_run
+    from pvg_hf.evaluation.seeds import COLUMNS, show_figure
+
+    headings = [
+        "seed",
+        "algorithm",
+        "solutions",
+        "steps",
+        "prover phase, s",
+        "peak, MB",
+        *(name for name, _ in COLUMNS),
+    ]
+    rows, values = [headings, ["---"] * len(headings)], {}
+    for (seed, algorithm), folder in folders.items():
+        run, cost = load_run(folder), json.loads((folder / COST).read_text())
+        (data,), prover = run.evaluated, run.recipe.prover
+        figures = [data.figure(key) for _, key in COLUMNS]
+        written = prover.num_batches * prover.num_trainings * prover.prompts_per_step * prover.num_generations
+        costs = [cost["seconds"], cost["bytes"] / 1e6]
+        values[seed, algorithm] = [*costs, *(nan if figure.value is None else figure.value for figure in figures)]
+        shown = [f"{written:,}", str(prover.planned_steps), *(f"{number:.0f}" for number in costs)]
+        rows.append([str(seed), algorithm, *shown, *map(show_figure, figures)])
+    seeds = sorted({seed for seed, _ in folders})
+    if len(seeds) > 1:
+        columns = zip(
+            *([a - b for a, b in zip(values[s, "ppo"], values[s, "grpo"], strict=True)] for s in seeds), strict=True
+        )
+        rows.append(["all", "ppo minus grpo", "", "", *map(mean_over_seeds, columns)])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def mean_over_seeds(differences: tuple[float, ...]) -> str:
+    """With Student's interval, which for few seeds is wide."""
+    n = len(differences)
+    half = t.ppf(0.975, n - 1) * statistics.stdev(differences) / n**0.5
+    mean = statistics.fmean(differences)
+    return f"{mean:.3f} [{mean - half:.3f}, {mean + half:.3f}]"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings of both algorithms")
+    parser.add_argument("--recipe", type=Path, default=RECIPE, help="a recipe with `prover.algorithm: ppo`")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--output-dir", default="runs/ppo-against-grpo")
+    parser.add_argument("--ppo", nargs="+", default=[], metavar="section.key=value", help="settings of PPO alone")
+    parser.add_argument("--grpo", nargs="+", default=[], metavar="section.key=value", help="settings of GRPO alone")
+    parser.add_argument("--prover-phase", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_intermixed_args()
+    if arguments.prover_phase:
+        prover_phase()
+        return
+    from pvg_hf.game.console import quiet_libraries, set_up_logging
+
+    set_up_logging()
+    quiet_libraries()
+    folders = {}
+    for seed in arguments.seeds:
+        shared = play_shared(recipe_of(arguments, seed, None))
+        for algorithm in ("grpo", "ppo"):
+            folders[seed, algorithm] = play_one(recipe_of(arguments, seed, algorithm), shared)
+    print(table(folders))
+
+
+if __name__ == "__main__":
+    main()

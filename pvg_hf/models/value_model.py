@@ -1,0 +1,100 @@
+"""Critics: token classifiers with one logit, which says what the rest of a solution will be paid."""
+
+import copy
+from pathlib import Path
+
+import torch
+from peft import PeftModel
+from torch import nn
+from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification, PretrainedConfig, PreTrainedModel
+
+from pvg_hf.models.quantization import is_quantized
+from pvg_hf.models.score_head import PreciseLinear, keep_head_precise, score_head_modules
+
+# Within a prover's folder or checkpoint. Two levels down: the Trainer takes an adapter one level down for one of the policy's.
+CRITIC_FOLDER = Path("critic", "value_model")
+
+
+def load_value_model(source: str | Path, *, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
+    """
+    A critic from the Hub or a folder. One that was saved keeps its head; on any other checkpoint, such as a language model's
+    or a verifier's, it gets a new one.
+
+    Raises:
+        ValueError: if the architecture has no token classifier, or sees later tokens.
+    """
+    settings = {"dtype": dtype, "trust_remote_code": False}
+    if not has_value_head(AutoConfig.from_pretrained(source, trust_remote_code=False)):
+        return value_model_on(AutoModel.from_pretrained(source, **settings))
+    model = AutoModelForTokenClassification.from_pretrained(source, num_labels=1, **settings)
+    keep_head_precise(model)
+    return model
+
+
+def has_value_head(config: PretrainedConfig) -> bool:
+    """Whether a checkpoint is a critic's."""
+    names = config.architectures or ()
+    return config.num_labels == 1 and any(name.endswith("ForTokenClassification") for name in names)
+
+
+def value_model_on(body: PreTrainedModel) -> PreTrainedModel:
+    """
+    A critic made of a decoder without its head, and of a new head in float32 that says 0: the first advantages are then what
+    the solutions are paid, and not the noise of a drawn head.
+
+    Args:
+        body ([`~transformers.PreTrainedModel`]):
+            Such as `LlamaModel`. It becomes part of the critic.
+
+    Raises:
+        ValueError: if the architecture has no token classifier, or sees later tokens.
+    """
+    _check_causal(body)
+    config = copy.deepcopy(body.config)
+    config.num_labels = 1
+    with torch.device("meta"):
+        model = AutoModelForTokenClassification.from_config(config)
+    model.set_submodule(model.base_model_prefix, body)
+    for name in score_head_modules(model):
+        for place, layer in list(model.get_submodule(name).named_modules(prefix=name)):
+            if isinstance(layer, nn.Linear):
+                model.set_submodule(place, _zeros_like(layer, body.device))
+    return model.eval()  # as a model is that was loaded
+
+
+def value_model_of_verifier(verifier: PreTrainedModel | PeftModel) -> PreTrainedModel:
+    """
+    A critic that starts from a copy of a verifier's body, its adapter added to the weights, in float32.
+
+    Raises:
+        ValueError: if the verifier is in 4 bits, which cannot be trained.
+    """
+    if is_quantized(verifier):
+        raise ValueError(
+            "The verifier is held in 4 bits, so that its weights cannot be trained as a critic. Use the critic `adapter`, or "
+            "name a model."
+        )
+    own = copy.deepcopy(verifier).float()
+    merged = own.merge_and_unload() if isinstance(own, PeftModel) else own
+    return value_model_on(merged.base_model.requires_grad_(True))
+
+
+def _zeros_like(layer: nn.Linear, device: torch.device) -> PreciseLinear:
+    head = PreciseLinear(layer.in_features, layer.out_features, bias=layer.bias is not None, device=device)
+    for parameter in head.parameters():
+        nn.init.zeros_(parameter)
+    return head
+
+
+@torch.no_grad()
+def _check_causal(body: PreTrainedModel) -> None:
+    """What is said of a token must not depend on those that follow it, which are not written yet."""
+    ids = torch.tensor([[0, 1], [0, 2]], device=body.device)
+    was_training = body.training
+    hidden = body.eval()(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state[:, 0]
+    body.train(was_training)
+    if not torch.allclose(hidden[0], hidden[1], rtol=1e-3, atol=1e-3):
+        raise ValueError(
+            f"`{type(body).__name__}` sees the tokens that follow the one at hand, so that it cannot be a critic; take a "
+            "decoder, such as the prover itself or a smaller model of its family."
+        )

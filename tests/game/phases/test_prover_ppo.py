@@ -1,0 +1,77 @@
+"""Prover phases with a critic."""
+
+import pytest
+import torch
+from game_runs import branch_off, differing, play_in_process
+from safetensors.torch import load_file
+
+from pvg_hf import load_recipe, play
+from pvg_hf.game.folder import read_json_lines
+from pvg_hf.models.value_model import CRITIC_FOLDER, load_value_model
+from pvg_hf.trainers.prover_ppo import ProverPPOTrainer
+
+LORA = {"r": 4}
+PPO = {"prover__algorithm": "ppo", "prover__ppo": {"num_iterations": 2, "critic": "verifier"}}
+WITH_ADAPTERS = {"prover__algorithm": "ppo", "prover__ppo": {"num_iterations": 2}, "prover__lora": LORA}
+
+
+def _steps(folder) -> dict[int, dict]:
+    return {line["step"]: line for line in read_json_lines(folder.prover(0) / "metrics.jsonl")}
+
+
+def test_a_round_with_a_critic_from_the_verifier(play_phase, beginnings, reference):
+    folder = play_phase("prover", 0, **PPO)
+    ((trainer, weights),) = beginnings
+    assert isinstance(trainer, ProverPPOTrainer)
+    assert (trainer.args.num_iterations, trainer.beta) == (2, 0.05)
+    assert len(trainer.train_dataset) == 3 * 4  # batches, prompts a batch: two steps are taken on each
+    assert any(not torch.equal(weights[name], tensor) for name, tensor in trainer.model.state_dict().items())
+    steps = _steps(folder)
+    assert list(steps) == [1, 2, 3, 4, 5, 6]
+    assert all({"prover/loss/value", "prover/approx_kl", "prover/kl"} <= line.keys() for line in steps.values())
+    assert ["prover/explained_variance" in line for line in steps.values()] == [True, False] * 3
+    assert ["prover/heldout/selection" in line for line in steps.values()] == [False, True] * 3
+    critic = folder.prover(0) / CRITIC_FOLDER
+    saved, verifier = load_value_model(critic), load_file(folder.verifier(0) / "model.safetensors")
+    assert saved.score.weight.any()
+    assert saved.num_parameters() == sum(weight.numel() for weight in verifier.values()) + 1  # the head's bias
+    assert not list(folder.prover(0).rglob("training_args.bin"))
+    play_phase("mint", 0, **PPO)
+    play_phase("evaluate", 0, **PPO)
+    assert folder.player("prover", 0) == folder.prover(0)
+    with pytest.raises(ValueError, match=r"no checkpoint `value_model`; it has \['best-helpful', 'last'\]"):
+        folder.player("prover", 0, CRITIC_FOLDER.name)
+
+
+def test_separate_roles_have_a_critic_each(play_phase, beginnings):
+    folder = play_phase("prover", 0, **WITH_ADAPTERS, prover__roles="separate")
+    critics = [
+        load_file(folder.prover(0) / role / CRITIC_FOLDER / "adapter_model.safetensors")
+        for role in ("helpful", "sneaky")
+    ]
+    assert all(any("score" in name for name in critic) for critic in critics)
+    assert any(not torch.equal(critics[0][name], critics[1][name]) for name in critics[0])
+    for trainer, _ in beginnings:
+        frozen = {weight.data_ptr() for weight in trainer.model.parameters() if not weight.requires_grad}
+        own = [w for name, w in trainer.critic.model.named_parameters() if not w.requires_grad and "score" not in name]
+        assert {weight.data_ptr() for weight in own} <= frozen
+    play_phase("mint", 0, **WITH_ADAPTERS, prover__roles="separate")
+
+
+@pytest.mark.parametrize("changes", [PPO, WITH_ADAPTERS], ids=["verifier", "adapter"])
+def test_killed_in_a_step_and_continued_it_ends_in_the_same_bytes(changes, tmp_path, make_recipe, reference):
+    runs = []
+    for name in ("whole", "killed"):
+        output_dir = tmp_path / name
+        runs.append(branch_off(reference, output_dir, "round-000/prover"))
+        recipe = make_recipe(output_dir, **changes)
+        if name == "killed":
+            pattern = r"\.round-000\.partial/checkpoints/checkpoint-4/trainer_state"
+            order = {"signal": "SIGKILL", "moment": {"event": "open", "pattern": pattern}}
+            order |= {"phase": "prover", "round_index": 0, "recipe": recipe}
+            assert play_in_process(order, tmp_path / "log.txt") == -9
+        play(load_recipe(recipe), phase="prover", round_index=0)
+    assert differing(*runs) == []
+    assert any("critic" in path.parts for path in runs[0].prover(0).rglob("*.safetensors"))
+    continued = [event["checkpoint"] for event in read_json_lines(runs[1].events) if event["event"] == "continued"]
+    assert continued == ["checkpoint-2"]

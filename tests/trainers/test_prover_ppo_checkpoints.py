@@ -1,0 +1,54 @@
+"""A critic is saved with its prover, read back, and gone on with to the bit."""
+
+import shutil
+
+import pytest
+from ppo_training import make_scorer, ppo_trainer
+from prover_training import LORA, loss_lines, score_texts
+from weights import weights_of
+
+from pvg_hf.models.value_model import CRITIC_FOLDER, load_value_model
+
+
+@pytest.mark.parametrize("structure", ["adapter", "verifier"])
+def test_a_continued_training_is_the_whole_one(structure, prover, tmp_path):
+    def make(folder):
+        scorer = make_scorer(prover) if structure == "verifier" else score_texts
+        settings = {"save_strategy": "steps", "save_steps": 2}
+        peft_config = LORA if structure == "adapter" else None
+        return ppo_trainer(prover, folder, critic=structure, scorer=scorer, settings=settings, peft_config=peft_config)
+
+    whole = make(tmp_path)
+    whole.train()
+    shutil.rmtree(tmp_path / "out" / "checkpoint-4")
+    continued = make(tmp_path)
+    continued.train(resume_from_checkpoint=str(tmp_path / "out" / "checkpoint-2"))
+    for mine, other in ((continued.model, whole.model), (continued.critic.model, whole.critic.model)):
+        weights = weights_of(other)
+        assert [name for name, weight in mine.named_parameters() if not weight.equal(weights[name])] == []
+    untimed = [
+        {key: value for key, value in line.items() if "time" not in key and "second" not in key}
+        for trainer in (continued, whole)
+        for line in loss_lines(trainer)
+    ]
+    assert untimed[:4] == untimed[4:]
+
+
+def test_what_is_saved_can_be_a_critic_again(prover, tmp_path):
+    trainer = ppo_trainer(prover, tmp_path, settings={"max_steps": 2})
+    trainer.train()
+    trainer.save_model(str(tmp_path / "saved"))
+    again = load_value_model(tmp_path / "saved" / CRITIC_FOLDER)
+    weights = weights_of(trainer.critic.model)
+    assert all(weight.equal(weights[name]) for name, weight in again.named_parameters())
+    assert again.score.weight.any()
+    next_one = ppo_trainer(prover, tmp_path, critic=str(tmp_path / "saved" / CRITIC_FOLDER))
+    assert next_one.critic.model.score.weight.equal(trainer.critic.model.score.weight)
+
+
+def test_a_checkpoint_without_a_critic_is_refused(prover, tmp_path):
+    trainer = ppo_trainer(prover, tmp_path, settings={"save_strategy": "steps", "save_steps": 2, "max_steps": 2})
+    trainer.train()
+    shutil.rmtree(tmp_path / "out" / "checkpoint-2" / "critic")
+    with pytest.raises(ValueError, match="checkpoint-2` holds no critic"):
+        ppo_trainer(prover, tmp_path).train(resume_from_checkpoint=str(tmp_path / "out" / "checkpoint-2"))
