@@ -38,6 +38,7 @@ def test_settings_of_fsdp_that_a_game_cannot_be_played_with(variable, value, par
     ("overrides", "part"),
     [
         (["verifier.quantization=4bit", "verifier.lora={}"], "`verifier.quantization` is `4bit`"),
+        (["prover.algorithm=ppo"], "`prover.algorithm` is `ppo`"),
         (["prover.warmup={}"], "`prover` is made by the phase `warmup`"),
         (["verifier.shares_base=true"], "`verifier.shares_base` is true"),
         (["watchdogs.collapse_recovery=supervised"], "`watchdogs.collapse_recovery` is `supervised`"),
