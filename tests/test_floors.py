@@ -19,7 +19,7 @@ MAX_LINES = 300
 # the package and from the floors below.
 FLOORS = (
     ("pvg_hf.outcomes", "pvg_hf.roles", "pvg_hf.seeding", "pvg_hf.suggestions", "pvg_hf.templates"),
-    ("pvg_hf.extensions",),
+    ("pvg_hf.analyses", "pvg_hf.extensions"),
     ("pvg_hf.config",),
     ("pvg_hf.tasks",),
     ("pvg_hf.noise.rates",),
@@ -35,6 +35,7 @@ FLOORS = (
 )
 HEIGHTS = {part: height for height, parts in enumerate(FLOORS) for part in parts}
 WITHOUT_TORCH = (
+    "analyses",
     "config",
     "data",
     "tasks",
