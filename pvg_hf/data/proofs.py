@@ -1,6 +1,6 @@
 """Datasets of proofs with scores: loading any, and checking what was given."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from datasets import Dataset, Features, Value
 
@@ -60,6 +60,19 @@ def load_proofs(
     if not rows:
         raise ValueError(f"`{source}` holds no proof.")
     return Dataset.from_dict({name: [row[name] for row in rows] for name in COLUMNS}, features=FEATURES)
+
+
+def read_column_names(pairs: Sequence[str]) -> dict[str, str] | None:
+    """
+    Columns as a command line maps them, `proof=solution`; `None` where none is.
+
+    Raises:
+        ValueError: for one without `=`.
+    """
+    wrong = [pair for pair in pairs if "=" not in pair]
+    if wrong:
+        raise ValueError(f"A column is mapped as `proof=solution`; got `{wrong[0]}`.")
+    return dict(pair.split("=", 1) for pair in pairs) or None
 
 
 def check_proofs(dataset: Dataset, *, needs_scores: bool = False) -> None:

@@ -9,10 +9,12 @@ from transformers import AutoTokenizer
 
 from pvg_hf.models.arithmetic_tokenizer import build_arithmetic_tokenizer
 from pvg_hf.models.prover import load_prover
-from pvg_hf.models.sources import resolve_model
-from pvg_hf.trainers.base_models import BASE_MODELS, NOT_LEARNED, _rows_in_order, measure, train_base_model
+from pvg_hf.models.sources import PACKAGED, resolve_model
+from pvg_hf.trainers.base_measures import measure
+from pvg_hf.trainers.base_models import BASE_MODELS, _rows_in_order, train_base_model
+from pvg_hf.trainers.base_texts import NOT_LEARNED
 
-SHIPPED = {player: Path(resolve_model("arithmetic", player)) for player in BASE_MODELS}
+SHIPPED = {player: Path(resolve_model("arithmetic", player)) for player in PACKAGED}
 
 
 @pytest.fixture
@@ -59,7 +61,7 @@ def test_stories_grow_longer_and_batches_hold_rows_of_like_length(player):
     assert padding < 0.05
 
 
-@pytest.mark.parametrize("player", BASE_MODELS)
+@pytest.mark.parametrize("player", SHIPPED)
 def test_what_ships_is_small_and_reads_as_the_code_writes(player):
     weights = SHIPPED[player] / "model.safetensors"
     assert weights.stat().st_size <= 3_000_000
@@ -72,10 +74,10 @@ def test_the_verifier_is_the_smaller_player():
     assert sizes["verifier"] < 0.7 * sizes["prover"]
 
 
-@pytest.mark.parametrize("player", BASE_MODELS)
+@pytest.mark.parametrize("player", SHIPPED)
 def test_the_cards_figures_are_the_models(player):
     """The card's command, on the shipped weights: the same figures, up to its rounding to three digits."""
     model, _ = load_prover(SHIPPED[player])
     card = (SHIPPED[player] / "README.md").read_text()
-    for name, value in measure(BASE_MODELS[player], model).items():
+    for name, value in measure(BASE_MODELS[player].texts, model, build_arithmetic_tokenizer()).items():
         assert f"| {name} | {value:.3f} |" in card

@@ -4,7 +4,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from pvg_hf.study.journal import Journal
+from pvg_hf.journal import Journal
 
 
 @pytest.fixture
