@@ -53,7 +53,7 @@ def test_bad_weights(weights):
 
 
 def test_an_unknown_combination():
-    with pytest.raises(ValueError, match="`combination` is `additiv`.*Did you mean `additive`"):
+    with pytest.raises(ValueError, match=r"`combination` is `additiv`.*Did you mean `additive`"):
         EvaluationReward("additiv")
 
 
