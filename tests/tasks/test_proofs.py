@@ -30,7 +30,11 @@ NO_END = OmissionKind.MISSING_CONCLUSION
         ([START, MONDAY, "Tuesday loses 3: = 14"], [(2, BARE), (3, NO_END)], 0.5),
         ([START, MONDAY, "Tuesday loses 3: = 15", "#### 15"], [(2, FlawKind.WRONG_SUM)], 0.0),  # a claim that is wrong
         ([START, MONDAY, "Tuesday loses 4: = 13", "#### 13"], [(2, FlawKind.WRONG_OPERAND)], 0.0),
-        ([START, MONDAY, "Tuesday adds 3: = 20", "#### 20"], [(2, FlawKind.MALFORMED)], 0.0),
+        (
+            [START, MONDAY, "Tuesday adds 3: = 20", "#### 17"],
+            [(2, FlawKind.MALFORMED), (3, FlawKind.DROPPED_STEP)],
+            0.0,
+        ),
         ([START, MONDAY, "#### 17"], [(2, FlawKind.DROPPED_STEP)], 0.0),
         ([START, MONDAY], [(2, FlawKind.DROPPED_STEP)], 0.0),
         ([START, MONDAY, TUESDAY, "#### 15"], [(3, FlawKind.CONTRADICTED_CONCLUSION)], 0.0),
