@@ -197,6 +197,9 @@ def _checked_qualities(said: Sequence[float | None], num_analyses: int) -> Seque
 
 
 def _tokenizer_of(model: str | PreTrainedModel) -> PreTrainedTokenizerBase:
-    tokenizer = load_tokenizer(model if isinstance(model, str) else model.config._name_or_path)
+    source = model if isinstance(model, str) else model.config._name_or_path
+    if not source:
+        raise ValueError("The model was made in memory and names no tokenizer; pass one as `processing_class`.")
+    tokenizer = load_tokenizer(source)
     tokenizer.padding_side = "left"
     return tokenizer

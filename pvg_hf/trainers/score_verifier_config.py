@@ -45,7 +45,8 @@ class ScoreVerifierConfig(SampledGRPOConfig):
                 f"`num_generations` (K) is {self.num_generations}; an evaluation is paid relative to the others of its "
                 "proof, so that a group takes at least 2."
             )
-        self.evaluation_reward()
+        reward = self.evaluation_reward()
+        self.format_weight, self.score_weight = reward.format_weight, reward.score_weight  # warned of once
         self.verifier_settings()
         super().__post_init__()
 
