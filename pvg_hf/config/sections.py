@@ -50,7 +50,9 @@ GoodhartAction = Annotated[
 class TaskConfig:
     """The world that the game is played in."""
 
-    name: str = Field("arithmetic", description="`arithmetic`, `gsm8k`, or your own task as `package.module:Name`.")
+    name: str = Field(
+        "arithmetic", description="`arithmetic`, `gsm8k`, `proofs`, or your own task as `package.module:Name`."
+    )
     path: str | None = Field(None, description="Folder of the task's files, for a task that reads any (`gsm8k`).")
     options: dict[str, Any] = Field(
         default_factory=dict, description="Further arguments of the task's class, e.g. `{max_difficulty: 6}`."
