@@ -91,7 +91,9 @@ def _check_played(folder, num_phases: int) -> None:
     assert figures["round/accuracy/sneaky"]["n"] == 24
 
 
-@pytest.mark.parametrize("name", ["quickstart", "arithmetic", "arithmetic-ppo", "noise/checker"])
+@pytest.mark.parametrize(
+    "name", ["quickstart", pytest.param("arithmetic", marks=pytest.mark.slow), "arithmetic-ppo", "noise/checker"]
+)
 def test_a_recipe_of_the_built_in_world_plays(name, tmp_path, repository):
     small = ["task.options.num_train=160", "task.options.num_test=12", f"output_dir={tmp_path}"]
     recipe = load_recipe(repository / f"recipes/{name}.yaml", [*SMALL_GAME, *small])
@@ -150,7 +152,7 @@ def qwen(tmp_path_factory, problems) -> Path:
 @pytest.mark.parametrize(
     ("name", "quantized", "settings"),
     [
-        ("gsm8k", set(), ["prover.micro_batch_size=4"]),
+        pytest.param("gsm8k", set(), ["prover.micro_batch_size=4"], marks=pytest.mark.slow),
         ("gsm8k-qlora", {"prover", "verifier"}, ["verifier.quantization=4bit"]),
         pytest.param("gsm8k-8gb", {"prover"}, [], marks=pytest.mark.slow),
     ],
