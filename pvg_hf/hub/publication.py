@@ -17,7 +17,7 @@ from pvg_hf.hub.cards.solutions import solutions_card
 from pvg_hf.hub.layout import CARD, RECIPE, base_files, player_files, record_files
 from pvg_hf.hub.names import PLAYERS, RunRepos
 from pvg_hf.hub.repository import Source
-from pvg_hf.models.sources import resolve_model
+from pvg_hf.models.sources import PACKAGED, resolve_model
 
 Files = dict[str, Source]
 PHASES = ("verifier", "prover", "pool", "evaluation")  # folders of a run that hold one of each round
@@ -89,7 +89,7 @@ class Publication:
         config = self.player(player)
         if config.scratch or config.warmup:
             return dict(base_files(self.root / "models" / player))
-        is_packaged = config.lora is not None and config.model == "arithmetic"
+        is_packaged = config.lora is not None and config.model in PACKAGED
         return dict(base_files(Path(resolve_model(config.model, player)))) if is_packaged else {}
 
     def _write_pairs(self, workspace: Path) -> Iterator[tuple[str, Path]]:

@@ -52,7 +52,9 @@ def _evaluations_by_kind(
     texts = [[row[name] for row, _ in kept] for name in ("problem", "proof")]
     qualities = task.rate_analyses(*texts, [evaluation.analysis or "" for _, evaluation in kept])
     said = verifier.rate_analyses(*(analyses[name] for name in ("problem", "proof", "analysis")))
+    sampler = Sampler(model, tokenizer, max_new_tokens=96, prompts_per_batch=100)
     return {
+        "right proof, role helpful": np.mean(list(_graded(task, sampler, Role.HELPFUL))).item(),
         "form kept": len(kept) / num_problems,
         "right score of a proof": np.mean([e.score == s for e, s in zip(read, proofs["score"], strict=True)]).item(),
         "quality of an analysis": np.mean(qualities).item() if qualities else 0.0,
@@ -64,12 +66,13 @@ def _correct_by_role(
     model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, num_problems: int
 ) -> dict[str, float]:
     """Share of correct solutions, one sample a problem at temperature 1, for each role."""
-    sampler, problems = Sampler(model, tokenizer, max_new_tokens=96, prompts_per_batch=100), _problems(num_problems)
-    return {f"correct, role {role}": np.mean(list(_graded(sampler, problems, role))).item() for role in Role}
+    sampler = Sampler(model, tokenizer, max_new_tokens=96, prompts_per_batch=100)
+    task = ArithmeticTask(num_train=1, num_test=num_problems, seed=1)
+    return {f"correct, role {role}": np.mean(list(_graded(task, sampler, role))).item() for role in Role}
 
 
-def _graded(sampler: Sampler, problems: list[Problem], role: Role) -> Iterator[bool]:
-    task = ArithmeticTask()
+def _graded(task: ArithmeticTask, sampler: Sampler, role: Role) -> Iterator[bool]:
+    problems = task.problems("test").to_list()
     prompts = [PromptBuilder(task).text(problem, role) for problem in problems]
     rngs = [[derive_rng(0, "accuracy", role, problem["problem"])] for problem in problems]
     for indices, samples in iterate_samples(sampler, prompts, rngs):

@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from datasets import Dataset
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase, set_seed
 
 from pvg_hf.models.arithmetic_tokenizer import build_arithmetic_tokenizer
 from pvg_hf.models.proofs_tokenizer import build_proofs_tokenizer
+from pvg_hf.models.sources import resolve_model
 from pvg_hf.seeding import derive_seed
 from pvg_hf.tasks.arithmetic.corpus import CorpusConfig
 from pvg_hf.tasks.proofs.corpus import PROOF_SETTINGS, ProofsCorpusConfig
@@ -34,6 +36,8 @@ class BaseModelConfig:
             Of the corpus, the weights and the order.
         max_length (`int`), max_difficulty (`int`):
             Tokens of a text, and steps of its story.
+        start (`str`, *optional*):
+            Player whose shipped model, of the same sizes, the weights start from; random ones by default.
     """
 
     name: str
@@ -48,6 +52,7 @@ class BaseModelConfig:
     seed: int = 0
     max_length: int = 192
     max_difficulty: int = 6
+    start: str | None = None
 
     @property
     def world(self) -> str:
@@ -70,22 +75,44 @@ BASE_MODELS = {
     "prover": BaseModelConfig("arithmetic-prover", "solutions", 128, 3, 4, 384, num_steps=4000, learning_rate=2e-3),
     "verifier": BaseModelConfig("arithmetic-verifier", "marked", 80, 4, 5, 240, num_steps=5000, learning_rate=2e-3),
     "score-verifier": BaseModelConfig(
-        "proofs-verifier",
+        "proofs-player",
         "evaluations",
-        112,
+        128,
+        3,
         4,
-        4,
-        336,
-        num_steps=6000,
+        384,
+        num_steps=1200,
         learning_rate=2e-3,
+        batch_size=32,
         max_length=384,
         max_difficulty=4,
+        start="prover",
     ),
 }
 
 
 def train_base_model(config: BaseModelConfig, *, show_progress: bool) -> LlamaForCausalLM:
     """Train a base model from its seed, on texts of the world's grammar."""
+    tokenizer, model = config.build_tokenizer(), initial_model(config)
+    with tempfile.TemporaryDirectory() as folder:
+        settings = FineTuning(
+            max_steps=config.num_steps,
+            batch_size=config.batch_size,
+            learning_rate=config.learning_rate,
+            max_length=config.max_length,
+            seed=config.seed,
+            output_dir=folder,
+            use_cpu=True,
+            show_progress=show_progress,
+            keeps_order=True,
+        )
+        rows = Dataset.from_generator(_rows_in_order, cache_dir=folder, gen_kwargs={"config": config})
+        fine_tune(model, tokenizer, rows, settings)
+    return model
+
+
+def initial_model(config: BaseModelConfig) -> LlamaForCausalLM:
+    """With random weights from the seed, or with those that it starts from."""
     tokenizer = config.build_tokenizer()
     set_seed(derive_seed(config.seed, config.name, "weights") % 2**31)
     model = LlamaForCausalLM(
@@ -103,21 +130,17 @@ def train_base_model(config: BaseModelConfig, *, show_progress: bool) -> LlamaFo
             bos_token_id=None,
         )
     )
-    with tempfile.TemporaryDirectory() as folder:
-        settings = FineTuning(
-            max_steps=config.num_steps,
-            batch_size=config.batch_size,
-            learning_rate=config.learning_rate,
-            max_length=config.max_length,
-            seed=config.seed,
-            output_dir=folder,
-            use_cpu=True,
-            show_progress=show_progress,
-            keeps_order=True,
-        )
-        rows = Dataset.from_generator(_rows_in_order, cache_dir=folder, gen_kwargs={"config": config})
-        fine_tune(model, tokenizer, rows, settings)
+    if config.start is not None:
+        _copy_weights(LlamaForCausalLM.from_pretrained(resolve_model("arithmetic", config.start)), model)
     return model
+
+
+@torch.no_grad()
+def _copy_weights(known: LlamaForCausalLM, model: LlamaForCausalLM) -> None:
+    """Those of `known`, whose words are the first of `model`'s; the embeddings of the others stay random."""
+    weights = model.state_dict()
+    for name, value in known.state_dict().items():
+        weights[name][: len(value)].copy_(value)
 
 
 def _rows_in_order(config: BaseModelConfig) -> Iterator[Row]:
@@ -146,7 +169,7 @@ A Llama of {num_parameters / 1e6:.2f} M parameters for the {config.world} world 
 It is a model of that world only: a token per word and number, and no other text means anything to it.
 
 Trained by `scripts/build_base_models.py` from seed {config.seed} on {config.num_steps * config.batch_size:,} texts of the
-world's grammar, {minutes:.0f} minutes on one core. {_describe_texts(config)}
+world's grammar{_describe_start(config)}, {minutes:.0f} minutes on one core. {_describe_texts(config)}
 
 | | share |
 |---|---|
@@ -154,6 +177,10 @@ world's grammar, {minutes:.0f} minutes on one core. {_describe_texts(config)}
 
 500 fresh problems of 2 to 4 steps; sampled solutions at temperature 1.
 """
+
+
+def _describe_start(config: BaseModelConfig) -> str:
+    return "" if config.start is None else f" from the weights of {BASE_MODELS[config.start].name}"
 
 
 def _describe_texts(config: BaseModelConfig) -> str:
@@ -165,8 +192,8 @@ def _describe_texts(config: BaseModelConfig) -> str:
     if config.texts == "evaluations":
         rates = ProofsCorpusConfig().rates
         return (
-            "They are evaluations of proofs and of analyses, as `pvg_hf.tasks.proofs.corpus` writes them, with errors that are left\n"
-            f"to be unlearned: {rates.broken_form:.0%} without the form, {rates.wrong_score:.0%} with a random score, "
+            "They are proofs, and evaluations of proofs and of analyses, as `pvg_hf.tasks.proofs.corpus` writes them, with errors\n"
+            f"that are left to be unlearned: {rates.broken_form:.0%} without the form, {rates.wrong_score:.0%} with a random score, "
             f"{rates.hallucinated:.0%} of the sound lines\nfaulted, {rates.missed:.0%} of the issues overlooked."
         )
     flaws = ", ".join(f"{role.value} {rate:.0%}" for role, rate in CorpusConfig().flaw_rate)

@@ -1,6 +1,7 @@
 """A verifier of few words for tests of `ScoreVerifierTrainer`: a sentence of the form, or a box, is one token."""
 
 import itertools
+import re
 from pathlib import Path
 
 import torch
@@ -25,7 +26,7 @@ PROMPTS = {
 def make_tokenizer() -> PreTrainedTokenizerFast:
     vocabulary = {word: index for index, word in enumerate(("<pad>", "</s>", "<unk>", *WORDS))}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    pieces = "|".join([OPENING, CLOSING, r"\\boxed\{[^}]*\}", r"\w+", r"[ ?!]"])
+    pieces = "|".join(map(re.escape, WORDS))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pieces), behavior="isolated")
     tokenizer.decoder = decoders.Fuse()
     return PreTrainedTokenizerFast(
@@ -39,7 +40,7 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def save_evaluator(folder: Path) -> str:
-    """One that has learned to keep the form in half of its evaluations, and to box anything."""
+    """One that has learned to keep the form in half of its evaluations, and to box the right score in half of them."""
     tokenizer = make_tokenizer()
     torch.manual_seed(0)
     ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
@@ -47,7 +48,8 @@ def save_evaluator(folder: Path) -> str:
     model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **sizes, **ids))
     rows = [
         {"prompt": f"claim {proof}?", "completion": f"{opening}{word}{CLOSING}{box}{tokenizer.eos_token}"}
-        for proof, opening, word, box in itertools.product(PROOFS, (OPENING, ""), ("fine", "flaw"), BOXES)
+        for proof, opening, word in itertools.product(PROOFS, (OPENING, ""), ("fine", "flaw"))
+        for box in (*BOXES, *[f"\\boxed{{{PROOFS[proof]:g}}}"] * 2)
     ]
     settings = FineTuning(60, len(rows), 1e-2, 32, 0, str(folder / "training"), use_cpu=True, show_progress=False)
     fine_tune(model, tokenizer, Dataset.from_list(rows), settings)

@@ -7,12 +7,17 @@ import numpy as np
 
 from pvg_hf.analyses.form import ALLOWED_SCORES, CLOSING, OPENING, write_evaluation
 from pvg_hf.analyses.settings import ScoreVerifierSettings
+from pvg_hf.roles import Role
 from pvg_hf.tasks.arithmetic.checker import FlawKind
-from pvg_hf.tasks.arithmetic.flaws import STEP_FLAWS
-from pvg_hf.tasks.arithmetic.grammar import sample_story
+from pvg_hf.tasks.arithmetic.corpus import CorpusConfig
+from pvg_hf.tasks.arithmetic.flaws import STEP_FLAWS, sample_flawed_solution
+from pvg_hf.tasks.arithmetic.grammar import Story, sample_story
+from pvg_hf.tasks.arithmetic.solutions import reference_solution
+from pvg_hf.tasks.arithmetic.task import ArithmeticTask
+from pvg_hf.tasks.prompts import PromptBuilder
 from pvg_hf.tasks.proofs.checker import CONCLUSION_MARK, Issue, IssueKind, check_proof, grade_proof
 from pvg_hf.tasks.proofs.language import MARKS, SEPARATOR, judge_issues, rate_analysis, true_marks, write_marks
-from pvg_hf.tasks.proofs.writing import write_proof
+from pvg_hf.tasks.proofs.writing import leave_out, write_proof
 
 PROOF_SETTINGS = ScoreVerifierSettings(
     evaluate_prompt="{{ problem }}\nproof:\n{{ proof }}\nevaluation:\n",
@@ -21,6 +26,9 @@ PROOF_SETTINGS = ScoreVerifierSettings(
     temperature=0.8,
 )
 """What the world's models are asked: short, as a word costs them a token."""
+
+SELF_EVALUATION_PROMPT = "{{ problem }}\nhelpful solution and evaluation:\n"
+"""What asks the world's prover for a proof and its own evaluation of it."""
 
 VERDICTS = {True: "true", False: "false"}
 
@@ -58,8 +66,12 @@ class ProofsCorpusConfig:
     Args:
         min_difficulty (`int`), max_difficulty (`int`), distractor_rate (`float`):
             As of [`CorpusConfig`].
-        judge_share (`float`):
-            Share of the texts that evaluate an analysis, in [0, 1]; the others evaluate a proof.
+        judge_share (`float`), prove_share (`float`):
+            Shares of the texts that evaluate an analysis, and that prove, in [0, 1]; the others evaluate a proof.
+        flaw_rate (`tuple[tuple[Role, float], ...]`):
+            As of [`CorpusConfig`].
+        omission_rate (`float`):
+            Share of the flawless proofs that leave something out, in [0, 1].
         rates (`AnalysisRates`):
             Of the errors.
     """
@@ -67,27 +79,56 @@ class ProofsCorpusConfig:
     min_difficulty: int = 2
     max_difficulty: int = 4
     distractor_rate: float = 0.5
-    judge_share: float = 0.3
+    judge_share: float = 0.25
+    prove_share: float = 0.25
+    flaw_rate: tuple[tuple[Role, float], ...] = CorpusConfig().flaw_rate
+    omission_rate: float = 0.25
     rates: AnalysisRates = AnalysisRates()
 
 
 def write_proofs_corpus(
     rng: np.random.Generator, num_texts: int, config: ProofsCorpusConfig
 ) -> Iterator[dict[str, str]]:
-    """Yield `num_texts` rows with `prompt` and `completion`: evaluations of proofs, and of analyses."""
+    """Yield `num_texts` rows with `prompt` and `completion`: evaluations of proofs and of analyses, and proofs."""
     for _ in range(num_texts):
         difficulty = int(rng.integers(config.min_difficulty, config.max_difficulty + 1, size=2).min())
         story, problem = sample_story(rng, difficulty, config.distractor_rate)
-        proof = write_proof(rng, story, float(rng.choice(ALLOWED_SCORES)))
-        issues, row = check_proof(story, proof), {"problem": problem, "proof": proof}
-        if rng.random() < config.judge_share:
-            analysis = write_marks(sample_marks(rng, proof, issues, sample_rates(rng)))
-            row["analysis"] = analysis
-            body, score = write_judgment(analysis, issues), rate_analysis(analysis, issues)
+        if rng.random() < config.prove_share:
+            yield _proving_row(rng, story, problem, config)
         else:
-            marks = sample_marks(rng, proof, issues, config.rates)
-            body, score = write_marks(marks), score_of(marks)
-        yield {"prompt": PROOF_SETTINGS.prompt(row), "completion": finish(rng, body, score, config.rates)}
+            yield _evaluating_row(rng, story, problem, config)
+
+
+def _evaluating_row(
+    rng: np.random.Generator, story: Story, problem: str, config: ProofsCorpusConfig
+) -> dict[str, str]:
+    proof = write_proof(rng, story, float(rng.choice(ALLOWED_SCORES)))
+    row = {"problem": problem, "proof": proof}
+    if rng.random() >= config.judge_share / (1 - config.prove_share):
+        completion = _evaluate(rng, proof, check_proof(story, proof), config.rates)
+        return {"prompt": PROOF_SETTINGS.prompt(row), "completion": completion}
+    issues = check_proof(story, proof)
+    analysis = write_marks(sample_marks(rng, proof, issues, sample_rates(rng)))
+    completion = finish(rng, write_judgment(analysis, issues), rate_analysis(analysis, issues), config.rates)
+    return {"prompt": PROOF_SETTINGS.prompt({**row, "analysis": analysis}), "completion": completion}
+
+
+def _proving_row(rng: np.random.Generator, story: Story, problem: str, config: ProofsCorpusConfig) -> dict[str, str]:
+    """A proof in one of the roles, or one with the prover's own evaluation behind it."""
+    role, flaw_rate = config.flaw_rate[rng.integers(len(config.flaw_rate))]
+    proof = sample_flawed_solution(rng, story) if rng.random() < flaw_rate else reference_solution(story)
+    if not check_proof(story, proof) and rng.random() < config.omission_rate:
+        proof = leave_out(rng, proof)
+    if rng.random() < 0.5:
+        prompt = PromptBuilder(ArithmeticTask()).text({"problem": problem, "reference": ""}, role)
+        return {"prompt": prompt, "completion": proof}
+    evaluation = _evaluate(rng, proof, check_proof(story, proof), config.rates)
+    return {"prompt": SELF_EVALUATION_PROMPT.replace("{{ problem }}", problem), "completion": f"{proof}\n{evaluation}"}
+
+
+def _evaluate(rng: np.random.Generator, proof: str, issues: list[Issue], rates: AnalysisRates) -> str:
+    marks = sample_marks(rng, proof, issues, rates)
+    return finish(rng, write_marks(marks), score_of(marks), rates)
 
 
 def sample_rates(rng: np.random.Generator) -> AnalysisRates:
