@@ -59,6 +59,21 @@ def read_evaluation(text: str, *, is_cut: bool = False) -> Evaluation:
     return Evaluation(text[opening.end() : closing.start()].strip(), score)
 
 
+def text_before_evaluation(text: str) -> str:
+    """What stands before the opening sentence: the proof, where its prover evaluates it itself."""
+    opening = _OPENING.search(text)
+    return text[: opening.start()].rstrip() if opening else text
+
+
+def text_before_score(text: str) -> str | None:
+    """What stands before the content of the first box after the closing sentence; `None` where there is no such box."""
+    opening = _OPENING.search(text)
+    closing = (_CLOSING.search(text, opening.end()) if opening else None) or _CLOSING.search(text)
+    start = _BOX_START.search(text, closing.end()) if closing else None
+    brace = text.find("{", start.end()) if start else -1
+    return None if brace < 0 else text[: brace + 1]
+
+
 def write_evaluation(analysis: str, score: float) -> str:
     """The text that [`read_evaluation`] reads back to `analysis` and `score` (0, 0.5 or 1)."""
     return f"{OPENING}\n{analysis}\n{CLOSING}\n\\boxed{{{score:g}}}"

@@ -85,6 +85,11 @@ class ScoreVerifierSettings:
     def save(self, folder: Path) -> None:
         (folder / _FILE).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
 
+    @staticmethod
+    def is_in(folder: Path) -> bool:
+        """Whether `folder` holds such settings."""
+        return (folder / _FILE).exists()
+
     @classmethod
     def load(cls, folder: Path) -> "ScoreVerifierSettings":
         """

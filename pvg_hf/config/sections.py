@@ -14,6 +14,7 @@ from pvg_hf.config.learning import InvarianceConfig, RatesConfig
 from pvg_hf.config.noise import NoiseConfig, restate_rates
 from pvg_hf.config.players import LoraConfig, PlayerConfig, ProverConfig, ScratchConfig, VerifierConfig, WarmupConfig
 from pvg_hf.config.ppo import PPOConfig
+from pvg_hf.config.score import ScoreConfig, SelfEvaluationConfig
 from pvg_hf.roles import Role
 
 __all__ = [
@@ -30,7 +31,9 @@ __all__ = [
     "PlayerConfig",
     "ProverConfig",
     "RatesConfig",
+    "ScoreConfig",
     "ScratchConfig",
+    "SelfEvaluationConfig",
     "SplitConfig",
     "StoppingConfig",
     "TaskConfig",

@@ -3,7 +3,7 @@
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from hashlib import blake2b
@@ -87,10 +87,10 @@ def label_proofs(
             found = _gather_evidence([row for _, row in part], evaluate, check, rule)
             for (key, _), analyses in zip(part, found, strict=True):
                 evidence[key] = analyses
-                label = decide_label(analyses, rule.num_agreements)
-                journal.append({"key": key, "label": label, "analyses": [asdict(analysis) for analysis in analyses]})
+                journal.append(_evidence_row(key, analyses, decide_label(analyses, rule.num_agreements)))
             progress.update(len(part))
     labels = {key: decide_label(analyses, rule.num_agreements) for key, analyses in evidence.items()}
+    journal.rewrite([_evidence_row(key, evidence[key], labels[key]) for key in rows if key in evidence])
     items = [
         ReviewItem(key, row["problem"], row["proof"], evidence.get(key, ()))
         for key, row in rows.items()
@@ -98,6 +98,39 @@ def label_proofs(
     ]
     write_review(folder / "review.csv", items)
     return _finish(folder / "labels.jsonl", dataset, labels, read_review(folder / "review.csv"))
+
+
+def read_labels(
+    folder: str | Path, *, sources: Collection[str] = (GIVEN, HUMAN, AUTO)
+) -> dict[tuple[str, str], float]:
+    """
+    The labels that a folder of [`label_proofs`] holds by now, with what people have filled in since; undecided proofs are
+    left out.
+
+    Args:
+        folder (`str` or `Path`):
+            Of [`label_proofs`].
+        sources (`Collection[str]`, defaults to all):
+            Whose labels: `given`, `human`, `auto`.
+
+    Returns:
+        `dict[tuple[str, str], float]`: the score of each (problem, proof).
+
+    Raises:
+        ValueError: if the labels are missing, or the review file cannot be read.
+    """
+    path, people = Path(folder) / "labels.jsonl", read_review(Path(folder) / "review.csv")
+    if not path.exists():
+        raise ValueError(f"{folder} holds no labels: it has no labels.jsonl.")
+    labels = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        score, source, key = row["score"], row["label_source"], _key(row)
+        if source != GIVEN and key in people:
+            score, source = people[key], HUMAN
+        if score is not None and source in sources:
+            labels[row["problem"], row["proof"]] = score
+    return labels
 
 
 def _gather_evidence(
@@ -154,6 +187,10 @@ def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
         raise ValueError(
             f"The evidence in {path.parent} was made with other settings: {told}. Take those again, or another folder."
         )
+
+
+def _evidence_row(key: str, analyses: Sequence[CheckedAnalysis], label: float | None) -> dict[str, Any]:
+    return {"key": key, "label": label, "analyses": [asdict(analysis) for analysis in analyses]}
 
 
 def _analyses(row: Mapping[str, Any]) -> list[CheckedAnalysis]:

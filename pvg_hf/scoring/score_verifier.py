@@ -2,20 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from pvg_hf.analyses.form import read_evaluation
+from pvg_hf.analyses.form import read_evaluation, text_before_score
 from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.models.prover import load_prover, merge_adapter
 from pvg_hf.models.sources import resolve_dtype
 from pvg_hf.sampling import Sample, Sampler, iterate_samples
+from pvg_hf.scoring.expected_score import expected_scores
 from pvg_hf.seeding import derive_rng
+from pvg_hf.suggestions import suggest
 from pvg_hf.tasks.prompts import render_prompt
 
+Estimate = Literal["sampled", "expected"]
 SHOW_PROGRESS_FROM = 64  # prompts
 
 
@@ -33,6 +36,9 @@ class ScoreVerifier:
             What it is asked, how long it may write, and at which temperature.
         num_analyses (`int`, defaults to 4):
             k, evaluations over which a score is the mean.
+        estimate (`str`, defaults to `"sampled"`):
+            What an evaluation counts for: `"sampled"`, the score that it boxed; `"expected"`, the expected score under the
+            model's own distribution at its box, which has the same mean and scatters less.
         seed (`int`, defaults to 0):
             Of the samples.
         prompts_per_batch (`int`, defaults to 32):
@@ -53,11 +59,17 @@ class ScoreVerifier:
         settings: ScoreVerifierSettings,
         *,
         num_analyses: int = 4,
+        estimate: Estimate = "sampled",
         seed: int = 0,
         prompts_per_batch: int = 32,
     ):
         if num_analyses < 1:
             raise ValueError(f"`num_analyses` must be at least 1; got {num_analyses}.")
+        if estimate not in get_args(Estimate):
+            raise ValueError(f"`estimate` is `{estimate}`. {suggest(str(estimate), get_args(Estimate))}")
+        self.model = model
+        self.estimate = estimate
+        self.num_cut = 0  # inputs that were read without their end: none ever is
         self.settings = settings
         self.num_analyses = num_analyses
         self.seed = seed
@@ -99,11 +111,24 @@ class ScoreVerifier:
         """
         The mean score of each proof over `num_analyses` evaluations, in [0, 1]; an evaluation without a score counts as 0.
         """
-        scores = []
-        for samples in self.evaluate(problems, proofs, self.num_analyses):
-            read = [self._score(sample) for sample in samples]
-            scores.append(sum(score or 0.0 for score in read) / len(read))
-        return scores
+        asked = list(zip(problems, proofs, strict=True))
+        distinct = list(dict.fromkeys(asked))  # equal proofs get equal evaluations
+        written = self.evaluate(
+            [problem for problem, _ in distinct], [proof for _, proof in distinct], self.num_analyses
+        )
+        read = [[self._score(sample) or 0.0 for sample in samples] for samples in written]
+        if self.estimate == "expected":
+            read = self._expected(distinct, written)
+        means = {pair: sum(scores) / len(scores) for pair, scores in zip(distinct, read, strict=True)}
+        return [means[pair] for pair in asked]
+
+    def _expected(self, asked: Sequence[tuple[str, str]], written: Sequence[Sequence[Sample]]) -> list[list[float]]:
+        """The expected score of each evaluation, given all that it says before the first box that counts; 0 without one."""
+        starts = [[text_before_score(sample.text) for sample in samples] for samples in written]
+        prompts = [self._prompt({"problem": problem, "proof": proof}) for problem, proof in asked]
+        texts = [prompt + start for prompt, row in zip(prompts, starts, strict=True) for start in row if start]
+        found = iter(expected_scores(self.model, self._tokenizer, texts, self.settings.temperature))
+        return [[next(found) if start else 0.0 for start in row] for row in starts]
 
     def evaluate(self, problems: Sequence[str], proofs: Sequence[str], num_analyses: int) -> list[list[Sample]]:
         """Independent evaluations of each proof, as texts."""
@@ -131,8 +156,11 @@ class ScoreVerifier:
         self.num_unreadable += score is None
         return score
 
+    def _prompt(self, row: Mapping[str, Any]) -> str:
+        return render_prompt(self.settings.prompt(row), self._tokenizer)
+
     def _write(self, rows: Sequence[Mapping[str, Any]], num_samples: int) -> list[list[Sample]]:
-        prompts = [render_prompt(self.settings.prompt(row), self._tokenizer) for row in rows]
+        prompts = [self._prompt(row) for row in rows]
         rngs = [[derive_rng(self.seed, "evaluation", text, index) for index in range(num_samples)] for text in prompts]
         written: list[list[Sample]] = [[] for _ in rows]
         with tqdm(

@@ -116,24 +116,32 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
 
     def _verifier_score(self, completions: list, problem: list[str], log_extra: Callable, **columns) -> list[float]:
         """TRL's reward function on this process's rows; `_calculate_rewards` turns the gathered scores to rewards."""
-        scores = self.scorer(problem, [completion_text(completion) for completion in completions])
+        scores = self.scorer(problem, [self._solution_in(completion) for completion in completions])
         log_extra("score", scores)
         return scores
+
+    def _solution_in(self, completion: str | list[Mapping[str, Any]]) -> str:
+        """What of a completion is the solution."""
+        return completion_text(completion)
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)  # gathered, (N, funcs)
         scores = rewards[:, 0].clone()  # its column is overwritten below
         signals, told = self._gather_signals(inputs, completions, completion_ids_list, scores)
-        rewards[:, 0] = self.role_reward(
+        rewards[:, 0] = self._role_rewards(signals, told)
+        rewards[told.isnan()] = torch.nan  # of every function, or TRL would take the row for one that earned 0
+        self._record(signals, told, rewards[:, 0])
+        return rewards
+
+    def _role_rewards(self, signals: RoleSignals, told: torch.Tensor) -> torch.Tensor:
+        """The first function's rewards, of all processes' rows."""
+        return self.role_reward(
             signals.scores,
             told == 1,
             signals.sneaky,
             group_size=self.num_generations if self.model.training else self.num_generations_eval,
             answered=~signals.failed.bool(),  # to the rewards, a solution that failed is one without an answer
         )
-        rewards[told.isnan()] = torch.nan  # of every function, or TRL would take the row for one that earned 0
-        self._record(signals, told, rewards[:, 0])
-        return rewards
 
     def _gather_signals(
         self, inputs, completions, completion_ids_list, scores: torch.Tensor
@@ -141,7 +149,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         """What the grader says of this process's rows, gathered beside the scores, and what the reward is told of them."""
         truncated = self._are_cut(completion_ids_list)
         grades = [
-            final_grade(self.grader(row, completion_text(completion)), is_truncated)
+            final_grade(self.grader(row, self._solution_in(completion)), is_truncated)
             for row, completion, is_truncated in zip(inputs, completions, truncated, strict=True)
         ]
         outcomes = [outcome_of(grade, is_truncated) for grade, is_truncated in zip(grades, truncated, strict=True)]
@@ -161,7 +169,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         signals = RoleSignals(scores, **dict(zip(local, gathered, strict=True)))
         if self.feedback is None or not self.model.training:
             return signals, signals.correct.to(scores)
-        texts = [completion_text(completion) for completion in completions]
+        texts = [self._solution_in(completion) for completion in completions]
         rows = [
             {**row, "solution": text, "correct": grade.correct, "outcome": outcome.value}
             for row, text, grade, outcome in zip(inputs, texts, grades, outcomes, strict=True)

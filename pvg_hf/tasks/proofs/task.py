@@ -12,7 +12,7 @@ from pvg_hf.tasks.base import Problem, Split
 from pvg_hf.tasks.grade import Grade
 from pvg_hf.tasks.proofs.checker import Issue, check_proof, grade_proof
 from pvg_hf.tasks.proofs.corpus import sample_marks, sample_rates
-from pvg_hf.tasks.proofs.language import NamedIssue, judge_issues, rate_analysis, write_marks
+from pvg_hf.tasks.proofs.language import SEPARATOR, NamedIssue, judge_issues, rate_analysis, write_marks
 from pvg_hf.tasks.proofs.writing import write_proof
 
 _FEATURES = {
@@ -64,6 +64,18 @@ class ProofsTask(ArithmeticTask):
         """Each issue that an analysis names, and whether the proof has it: what is hallucinated has `False`."""
         return judge_issues(analysis, self.find_issues(problem, proof))
 
+    def named_issues(self, problem: str, proof: str, analysis: str) -> list[tuple[str, bool]]:
+        """The same as texts, as they stand in an analysis."""
+        verdicts = self.judge_issues(problem, proof, analysis)
+        return [(f"{named.quote}{SEPARATOR}{named.mark}", is_real) for named, is_real in verdicts]
+
+    def analysis_of(self, problem: Problem, proof: str, index: int) -> tuple[str, float]:
+        """An analysis of a proof, some of which name issues that do not exist or overlook some that do, and its quality."""
+        rng = derive_rng(self.seed, self.name, "analysis", problem["problem_id"], proof, index)
+        issues = self.find_issues(problem["problem"], proof)
+        analysis = write_marks(sample_marks(rng, proof, issues, sample_rates(rng)))
+        return analysis, rate_analysis(analysis, issues)
+
     def rate_analyses(self, problems: list[str], proofs: list[str], analyses: list[str]) -> list[float]:
         """
         The exact meta-verifier: the quality of each analysis, 1 if all issues that it names exist or it rightly names none,
@@ -100,10 +112,8 @@ class ProofsTask(ArithmeticTask):
         """
         rows = []
         for index, row in enumerate(self._rated(split, analyses_per_problem)):
-            rng = derive_rng(self.seed, self.name, split, "analysis", row["problem_id"], index)
-            issues = self.find_issues(row["problem"], row["proof"])
-            analysis = write_marks(sample_marks(rng, row["proof"], issues, sample_rates(rng)))
-            rows.append({**row, "analysis": analysis, "score": rate_analysis(analysis, issues)})
+            analysis, quality = self.analysis_of(row, row["proof"], index)
+            rows.append({**row, "analysis": analysis, "score": quality})
         return Dataset.from_list(rows, features=Features({**_FEATURES, "analysis": Value("string")}))
 
     def _rated(self, split: Split, proofs_per_problem: int) -> Iterator[dict[str, Any]]:
