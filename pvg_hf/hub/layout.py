@@ -29,8 +29,8 @@ _RECORDS = re.compile(
         (
             r"recipe\.yaml|run\.json",
             r"models/(metrics\.jsonl|phase\.json)",
-            rf"pool/(base|{ROUND})/((base|(test-)?{SIDE}|test-best-helpful)\.parquet|metrics\.jsonl|phase\.json)",
-            rf"pool/{ROUND}/labels/((labels|evidence)\.jsonl|settings\.json|review\.csv)",
+            rf"pool/(base|{ROUND})/((base|(test-)?{SIDE}|test-best-helpful)\.parquet|metrics\.jsonl|phase\.json"
+            r"|labels/((labels|evidence)\.jsonl|settings\.json|review\.csv))",
         )
     )
 )

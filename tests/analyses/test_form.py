@@ -8,6 +8,8 @@ from pvg_hf.analyses.form import (
     OPENING,
     is_reference_score,
     read_evaluation,
+    text_before_evaluation,
+    text_before_score,
     write_evaluation,
 )
 
@@ -74,3 +76,22 @@ def test_a_long_text_is_read_in_linear_time():
 )
 def test_reference_scores(value, is_allowed):
     assert is_reference_score(value) is is_allowed
+
+
+@pytest.mark.parametrize(
+    ("text", "before"),
+    [
+        (write_evaluation("fine", 0.5), write_evaluation("fine", 0.5).removesuffix("0.5}")),
+        (f"\\boxed{{1}} {CLOSING} \\boxed{{0}} \\boxed{{1}}", f"\\boxed{{1}} {CLOSING} \\boxed{{"),
+        (f"{CLOSING} 1", None),
+        (f"{CLOSING} \\boxed", None),
+        ("\\boxed{1}", None),
+    ],
+)
+def test_what_stands_before_the_score(text, before):
+    assert text_before_score(text) == before
+
+
+def test_what_stands_before_the_evaluation():
+    assert text_before_evaluation("has 3\n#### 3\n" + write_evaluation("fine", 1)) == "has 3\n#### 3"
+    assert text_before_evaluation("has 3\n#### 3") == "has 3\n#### 3"
