@@ -309,6 +309,19 @@ def arithmetic_run(once) -> Path:
     return folder / "small"
 
 
+@pytest.fixture(scope="session")
+def score_run(once, make_score_recipe):
+    """Two rounds of the recall task with a verifier that writes. Tests read the run and never write to it."""
+    from pvg_hf.game.folder import RunFolder
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with once("score") as folder:
+        _play_once(make_score_recipe(folder))
+    torch.set_num_threads(threads)
+    return RunFolder(folder / "game")
+
+
 def _play_once(recipe: dict[str, Any]) -> None:
     """Play a recipe, unless it was played: a run that others read is not touched again, not even by a look at it."""
     is_played = Path(recipe["output_dir"]) / "is-played"

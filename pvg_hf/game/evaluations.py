@@ -11,6 +11,7 @@ from pvg_hf.analyses.form import read_evaluation
 from pvg_hf.data.pool import load_pool
 from pvg_hf.evaluation.intervals import Figure
 from pvg_hf.evaluation.score_quality import evaluation_figures, label_figures
+from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.folder import LABELS
 from pvg_hf.game.players import open_score_verifier
@@ -38,7 +39,7 @@ def label_new_proofs(context: PhaseContext, verifier: ScoreVerifier, output: Pat
             check=verifier.check_analyses,
             rule=context.recipe.verifier.score_settings.rule(),
             folder=output / LABELS,
-            show_progress=context.recipe.logging.progress,
+            show_progress=shows_progress(context.recipe),
         )
     context.processes.wait_for_everyone()
     return {f"mint/{key}": figure.value for key, figure in _label_figures(output).items()}

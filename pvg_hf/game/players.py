@@ -7,6 +7,7 @@ from accelerate import Accelerator
 from transformers import PreTrainedModel
 
 from pvg_hf.analyses.settings import ScoreVerifierSettings
+from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.trainer_args import prover_arguments
 from pvg_hf.models.prover import load_prover, merge_adapter
@@ -137,6 +138,7 @@ def open_score_verifier(context: PhaseContext, source: str | Path, *, revision: 
         num_analyses=config.score_settings.num_analyses,
         estimate=config.score_settings.estimate,
         seed=context.recipe.seed,
+        show_progress=context.processes.is_main_process and shows_progress(context.recipe),
     )
 
 

@@ -43,6 +43,8 @@ class ScoreVerifier:
             Of the samples.
         prompts_per_batch (`int`, defaults to 32):
             Prompts sampled together.
+        show_progress (`bool`, defaults to `True`):
+            Show a progress bar where many prompts are asked.
 
     Example:
 
@@ -62,6 +64,7 @@ class ScoreVerifier:
         estimate: Estimate = "sampled",
         seed: int = 0,
         prompts_per_batch: int = 32,
+        show_progress: bool = True,
     ):
         if num_analyses < 1:
             raise ValueError(f"`num_analyses` must be at least 1; got {num_analyses}.")
@@ -73,6 +76,7 @@ class ScoreVerifier:
         self.settings = settings
         self.num_analyses = num_analyses
         self.seed = seed
+        self._show_progress = show_progress
         self.num_unreadable = 0  # evaluations without a score, or of analyses without a quality, so far
         self._tokenizer = tokenizer
         self._sampler = Sampler(
@@ -163,9 +167,8 @@ class ScoreVerifier:
         prompts = [self._prompt(row) for row in rows]
         rngs = [[derive_rng(self.seed, "evaluation", text, index) for index in range(num_samples)] for text in prompts]
         written: list[list[Sample]] = [[] for _ in rows]
-        with tqdm(
-            total=len(rows), desc="evaluations", unit="prompt", disable=len(rows) < SHOW_PROGRESS_FROM
-        ) as progress:
+        is_silent = not self._show_progress or len(rows) < SHOW_PROGRESS_FROM
+        with tqdm(total=len(rows), desc="evaluations", unit="prompt", disable=is_silent, leave=False) as progress:
             for indices, samples in iterate_samples(self._sampler, prompts, rngs):
                 for index, of_row in zip(indices, samples, strict=True):
                     written[index] = of_row

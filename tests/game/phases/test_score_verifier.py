@@ -29,14 +29,6 @@ SELF_EVALUATION = {
 }
 
 
-@pytest.fixture(scope="module")
-def score_run(once, make_score_recipe) -> RunFolder:
-    """Two rounds. Tests read the run and never write to it."""
-    with once("score-run") as folder:
-        play(load_recipe(make_score_recipe(folder)))
-    return RunFolder(folder / "game")
-
-
 def context_of(folder: RunFolder, round_index: int) -> PhaseContext:
     recipe = load_recipe(folder.recipe)
     return PhaseContext(recipe, folder, PhaseKey("verifier", round_index), World.load(recipe), StopRequest())
