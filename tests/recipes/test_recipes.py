@@ -92,7 +92,11 @@ def _check_played(folder, num_phases: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["quickstart", pytest.param("arithmetic", marks=pytest.mark.slow), "arithmetic-ppo", "noise/checker"]
+    "name",
+    [
+        "quickstart",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("arithmetic", "arithmetic-ppo", "noise/checker")),
+    ],
 )
 def test_a_recipe_of_the_built_in_world_plays(name, tmp_path, repository):
     small = ["task.options.num_train=160", "task.options.num_test=12", f"output_dir={tmp_path}"]
@@ -115,6 +119,7 @@ def test_the_recipe_that_makes_its_players_for_a_gpu_plays(tmp_path, repository)
     _check_played(play(recipe), num_phases=6)
 
 
+@pytest.mark.slow
 def test_the_recipe_for_small_machines_plays_on_text(tmp_path, repository, problems):
     small = [f"task.path={problems}", f"output_dir={tmp_path}", "split.max_train=null", "split.max_test=null"]
     recipe = load_recipe(repository / "recipes/gsm8k-small-cpu.yaml", [*SMALL_GAME, *small, *SMALL_PLAYERS])
