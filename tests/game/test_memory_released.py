@@ -24,14 +24,8 @@ def _held_bytes() -> int:
     return sum(storages.values())
 
 
-@pytest.mark.parametrize(
-    ("lora", "algorithm"),
-    [
-        pytest.param(None, "grpo", marks=pytest.mark.slow),
-        pytest.param({"r": 2}, "grpo", marks=pytest.mark.slow),
-        ({"r": 2}, "ppo"),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("lora", "algorithm"), [(None, "grpo"), ({"r": 2}, "grpo"), ({"r": 2}, "ppo")])
 def test_no_tensor_outlives_its_phase(lora, algorithm, tmp_path, make_recipe):
     levels = Levels(_held_bytes)
     settings = {"prover__roles": "separate" if lora else "shared", "prover__lora": lora, "verifier__lora": lora}
