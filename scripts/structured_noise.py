@@ -24,6 +24,7 @@ def main() -> int:
 
     set_up_logging()
     quiet_libraries()
+    from pvg_hf.game.errors import DiskFullError, OutOfMemory
     from pvg_hf.game.faces import INTERRUPTED
     from pvg_hf.game.interrupt import GameInterrupted
     from pvg_hf.sweep.twin_results import write_twins
@@ -32,7 +33,7 @@ def main() -> int:
     try:
         recipe = load_recipe(arguments.recipe, arguments.overrides)
         folder = write_twins(recipe, [play_twins(recipe, seed) for seed in arguments.seeds])
-    except ValueError as err:
+    except (ValueError, FloatingPointError, DiskFullError, OutOfMemory) as err:
         print(f"error: {err}", file=sys.stderr)
         return 2
     except GameInterrupted:

@@ -28,6 +28,7 @@ def main() -> int:
 
     set_up_logging()
     quiet_libraries()
+    from pvg_hf.game.errors import DiskFullError, OutOfMemory
     from pvg_hf.game.faces import INTERRUPTED
     from pvg_hf.game.interrupt import GameInterrupted
     from pvg_hf.sweep import describe_sweep, run_sweep
@@ -39,7 +40,7 @@ def main() -> int:
             print(describe_sweep(recipe, num_workers=arguments.workers))
             return 0
         folder = run_sweep(recipe, num_workers=arguments.workers)
-    except (ValueError, WorkerDiedError) as err:
+    except (ValueError, DiskFullError, OutOfMemory, WorkerDiedError) as err:
         print(f"error: {err}", file=sys.stderr)
         return 2
     except (GameInterrupted, KeyboardInterrupt):

@@ -57,7 +57,7 @@ def run_sweep(recipe: Recipe, *, num_workers: int | None = None) -> SweepFolder:
         WorkerDiedError: if a worker was killed; what is finished is kept.
     """
     folder, cells = sweep_folder(recipe), _checked_cells(recipe)
-    num_workers = num_workers or default_workers()
+    num_workers = num_workers or default_workers(recipe)
     with locked(folder.root, is_main=True, user="The sweep in {root} is being run"):
         _begin(recipe, folder)
         finished = {cell for cell in cells if folder.result(cell).exists()}
@@ -78,7 +78,7 @@ def describe_sweep(recipe: Recipe, *, num_workers: int | None = None) -> str:
     """
     folder, cells = sweep_folder(recipe), _checked_cells(recipe)
     _check_folder(recipe, folder)
-    return show_plan(recipe, cells, num_workers or default_workers())
+    return show_plan(recipe, cells, num_workers or default_workers(recipe))
 
 
 def finish_cell(recipe: Recipe, cell: Cell) -> None:
@@ -90,8 +90,7 @@ def finish_cell(recipe: Recipe, cell: Cell) -> None:
     if recipe.sweep.form == "game":
         play(played)
     else:
-        for key in schedule(played)[: 1 + [key.name for key in schedule(played)].index("verifier")]:
-            play(played, phase=key.name, round_index=key.round_index)
+        _play_alone(played, ["warmup", "bootstrap", "verifier"])
     figures = measure_cell(played, folder.run(cell), folder.run(cell.reference))
     result = {"seed": cell.seed, "level": cell.level, "correction": cell.correction}
     result["seconds"] = time.monotonic() - started
@@ -101,11 +100,15 @@ def finish_cell(recipe: Recipe, cell: Cell) -> None:
 
 
 def _mint(recipe: Recipe, seed: int) -> None:
-    minting = pool_recipe(recipe, seed)
-    names = ["warmup", "bootstrap"] if recipe.bootstrap.import_from is None else ["warmup"]
-    for key in schedule(minting):
-        if key.name in names:
-            play(minting, phase=key.name)
+    is_imported = recipe.bootstrap.import_from is not None
+    _play_alone(pool_recipe(recipe, seed), ["warmup"] if is_imported else ["warmup", "bootstrap"])
+
+
+def _play_alone(recipe: Recipe, phases: list[str]) -> None:
+    """Of a game of one round, those of some phases that it has."""
+    for key in schedule(recipe):
+        if key.name in phases:
+            play(recipe, phase=key.name, round_index=key.round_index)
 
 
 def _finish(recipe: Recipe, todo: list[Cell], finished: set[Cell], num_workers: int) -> int:

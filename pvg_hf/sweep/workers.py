@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import torch
 
+from pvg_hf.config import Recipe
 from pvg_hf.game.console import quiet_libraries
 from pvg_hf.sweep.cells import Cell
 
@@ -25,9 +26,10 @@ class WorkerDiedError(RuntimeError):
     """A worker was killed from outside, as a system does that runs out of memory."""
 
 
-def default_workers() -> int:
-    """One for each core, up to `MAX_WORKERS`; one where there is a GPU, which workers would have to share."""
-    return 1 if torch.cuda.is_available() else min(MAX_WORKERS, num_cores())
+def default_workers(recipe: Recipe) -> int:
+    """One for each core, up to `MAX_WORKERS`; one where a GPU is used, which workers would have to share."""
+    is_on_gpu = recipe.device != "cpu" and torch.cuda.is_available()
+    return 1 if is_on_gpu else min(MAX_WORKERS, num_cores())
 
 
 def num_cores() -> int:
