@@ -61,9 +61,10 @@ def mean_over_seeds(values: ArrayLike) -> Figure:
     return Figure(float(known.mean()), float(low), float(high), len(known))
 
 
-def show_figure(figure: Figure) -> str:
-    """A figure as a cell of a table: value, 95 % interval and n."""
+def show_figure(figure: Figure, *, with_n: bool = True) -> str:
+    """A figure as a cell of a table: value, 95 % interval and, unless the table says it elsewhere, n."""
+    size = f" (n={figure.n:,})" if with_n else ""
     if figure.value is None:
-        return f"none (n={figure.n})"
+        return f"none{size}"
     interval = "" if figure.low is None else f" [{figure.low:.3f}, {figure.high:.3f}]"
-    return f"{figure.value:.3f}{interval} (n={figure.n:,})"
+    return f"{figure.value:.3f}{interval}{size}"

@@ -22,6 +22,7 @@ from pvg_hf.roles import Role
 CHANCE = 0.5
 SHARED = (environment_name(BASE_ROUND, Role.BASE), REFERENCE)  # what minted it depends on no noise
 CHANGE = "_change"  # ends the name of a measure less the same seed's clean reference
+DISTANCE = "parameter_distance"
 BASE_HELPFUL = "base_helpful_accuracy"
 
 
@@ -44,7 +45,7 @@ MEASURES = {
     "pair_accuracy": Measure("clean pair accuracy", CHANCE),
     "auc": Measure("clean AUC", CHANCE),
     "clean_loss": Measure("clean loss (nats a pair)"),
-    "parameter_distance": Measure("parameter distance (share of the norm)"),
+    DISTANCE: Measure("parameter distance (share of the norm)"),
     "helpful_accuracy": Measure("helpful accuracy", BASE_HELPFUL),
     "prover_success": Measure("prover success (share accepted)"),
 }
@@ -69,7 +70,7 @@ def measure_cell(recipe: Recipe, folder: RunFolder, reference: RunFolder) -> dic
     rows = judged(load_pool(verifier / "heldout.parquet").to_pandas())
     rows = rows[rows["environment"].isin(SHARED)]
     figures = {"pair_accuracy": pair_accuracy(rows), "auc": roc_auc(rows), "clean_loss": clean_loss(rows)}
-    figures["parameter_distance"] = parameter_distance(verifier, reference.verifier(last))
+    figures[DISTANCE] = parameter_distance(verifier, reference.verifier(last))
     if folder.evaluation(last).exists():
         told = read_json(folder.evaluation(last) / "metrics.json")
         names = {"helpful_accuracy": "accuracy/helpful", "prover_success": "exploit_rate"}

@@ -6,8 +6,9 @@ import pandas as pd
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.sweep import PLAIN
+from pvg_hf.evaluation.intervals import Figure
 from pvg_hf.evaluation.seeds import mean_over_seeds, show_figure
-from pvg_hf.sweep.measures import CHANGE, MEASURES
+from pvg_hf.sweep.measures import CHANGE, DISTANCE, MEASURES
 
 
 def summarize(recipe: Recipe, table: pd.DataFrame, fits: pd.DataFrame, breakdowns: pd.DataFrame) -> str:
@@ -27,11 +28,15 @@ def summarize(recipe: Recipe, table: pd.DataFrame, fits: pd.DataFrame, breakdown
 
 
 def _means(vary: str, table: pd.DataFrame) -> list[str]:
-    names = [name for name in MEASURES if name in table]
-    rows = [["correction", vary, *(title for name in names for title in (MEASURES[name].title, "change"))]]
+    columns = {}
+    for name in (name for name in MEASURES if name in table):
+        columns[name] = MEASURES[name].title
+        if name != DISTANCE:  # which is a change itself
+            columns[f"{name}{CHANGE}"] = "change"
+    rows = [["correction", vary, "seeds", *columns.values()]]
     for (correction, level), cells in table.groupby(["correction", "level"], sort=False):
-        figures = [mean_over_seeds(cells[column]) for name in names for column in (name, f"{name}{CHANGE}")]
-        rows.append([correction, f"{level:g}", *map(show_figure, figures)])
+        shown = [_show(mean_over_seeds(cells[column])) for column in columns]
+        rows.append([correction, f"{level:g}", str(len(cells)), *shown])
     return _markdown(rows)
 
 
@@ -48,7 +53,7 @@ def _gain_lines(table: pd.DataFrame) -> list[str]:
         if correction != PLAIN:
             plain = by_place.reindex([(PLAIN, level, seed) for seed in cells["seed"]])
             gains = [mean_over_seeds(cells[name].to_numpy(float) - plain[name].to_numpy(float)) for name in names]
-            rows.append([correction, f"{level:g}", *map(show_figure, gains)])
+            rows.append([correction, f"{level:g}", *map(_show, gains)])
     return _markdown(rows)
 
 
@@ -65,8 +70,12 @@ def _fit_lines(fits: pd.DataFrame) -> list[str]:
 
 
 def _show_term(term: Any) -> str:
-    interval = "" if pd.isna(term.low) else f" [{term.low:.3f}, {term.high:.3f}]"
-    return f"{term.coefficient:.3f}{interval}"
+    bounds = (None, None) if pd.isna(term.low) else (term.low, term.high)
+    return _show(Figure(term.coefficient, *bounds, term.n))
+
+
+def _show(figure: Figure) -> str:
+    return show_figure(figure, with_n=False)
 
 
 def _breakdown_lines(breakdowns: pd.DataFrame) -> list[str]:
