@@ -48,7 +48,7 @@ def plot_twins(steps: pd.DataFrame) -> Plot:
             axes.plot(x, part.mean(axis=1), linewidth=2.2, label=label, **STYLES[checker])
     for start in steps.groupby("round")["step"].min().iloc[1:]:
         axes.axvline(start, color=GREY, linewidth=1, linestyle=":")
-    axes.set_xlabel("RL step, through the rounds")
+    axes.set_xlabel("RL step of the helpful role, through the rounds")
     axes.set_ylabel("helpful accuracy (share)")
     axes.set_ylim(0, 1)
     tidy(axes)

@@ -108,7 +108,7 @@ def helpful_accuracy(twins: Sequence[Twins]) -> pd.DataFrame:
     Accuracy of the helpful role in training, by step.
 
     Returns:
-        `pd.DataFrame`: `seed`, `checker`, `round`, `step` (counted through the rounds), `accuracy` of the step's solutions, and
+        `pd.DataFrame`: `seed`, `checker`, `round`, `step` (of that role's training, counted through the rounds), `accuracy` of the step's solutions, and
         `smoothed`, the moving average that the stop rules see.
     """
     tables = [
@@ -129,7 +129,7 @@ def _steps(run: RunData) -> pd.DataFrame:
             smoothed = told["accuracy/helpful"].ewm(alpha=weight, adjust=False).mean()
             columns = {"step": before + told["step"], "accuracy": told["accuracy/helpful"], "smoothed": smoothed}
             parts.append(pd.DataFrame(columns).assign(round=data.round_index))
-        before += config.prover.planned_steps
+        before += config.prover.max_steps  # of its own training: the other role's is left out
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
