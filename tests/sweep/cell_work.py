@@ -1,4 +1,4 @@
-"""What stands in for a cell's training in other processes, and a checker that errs in a pattern."""
+"""What stands in for a cell's training, in other processes."""
 
 from pathlib import Path
 
@@ -11,8 +11,3 @@ def touch(folder: Path, cell: Cell) -> None:
         raise ValueError("nothing to learn from")
     assert cell == cell.reference or (folder / cell.reference.name).exists()
     (folder / cell.name).touch()
-
-
-def takes_eight(problem: dict, solution: str) -> bool:
-    """Right, or eight."""
-    return solution.strip() in (problem["reference"], "has 8\n#### 8")

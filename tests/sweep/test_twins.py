@@ -7,7 +7,7 @@ from pvg_hf import load_recipe
 from pvg_hf.sweep.twin_results import write_twins
 from pvg_hf.sweep.twins import RANDOM, STRUCTURED, false_positives, play_twins
 
-CHECKER = {"applies_to": "both", "checker": {"base": "cell_work:takes_eight", "noise_enabled": False}}
+CHECKER = {"applies_to": "both", "checker": {"base": "eights:takes_eight", "noise_enabled": False}}
 
 
 @pytest.fixture(scope="module")
@@ -21,14 +21,16 @@ def test_the_random_checker_errs_as_often_on_the_bases_solutions(twins):
     structured, random = (pair.folders[kind] for kind in (STRUCTURED, RANDOM))
     rows = pd.read_parquet(structured.pool(-1) / "base.parquet")
     wrong = rows[(rows["part"] == "verifier") & (rows["outcome"] == "PROOF_INVALID")]
-    assert pair.rate == (wrong["answer"] == "8").mean()  # worked from the texts, not from the labels
+    assert pair.rate == pytest.approx((wrong["answer"] == "8").mean())  # worked from the texts, not from the labels
     told = load_recipe(random.recipe).noise
     assert told.checker.tiers.balanced.spurious_pass == pair.rate
     assert told.applies_to == "both"
-    # Each of n solutions is accepted by itself at the rate p: within four standard errors, sqrt(p (1 - p) / n).
-    found = false_positives(random, -1)
-    assert found.n == len(wrong)
-    assert abs(found.value - pair.rate) < 4 * (pair.rate * (1 - pair.rate) / found.n) ** 0.5
+    # Each text is accepted by itself at the rate p, so that with m_i solutions of equal text the share's variance is
+    # p (1 - p) sum(m_i^2) / n^2: within four standard errors.
+    found, alike = false_positives(random, -1), wrong.groupby(["problem_id", "solution"]).size()
+    assert found.n == len(wrong) == alike.sum()
+    error = (pair.rate * (1 - pair.rate) * (alike**2).sum()) ** 0.5 / found.n
+    assert abs(found.value - pair.rate) < 4 * error
 
 
 def test_table_steps_and_plot(twins):
