@@ -27,7 +27,7 @@ app: install  ## Look at a run in the browser: make app RUN=runs/quickstart
 	$(BIN)/python -m space_app $(RUN)
 
 test: install  ## What a contributor runs before a commit
-	$(BIN)/python -m pytest -n 2 -m 'not slow and not gpu and not hub_live'
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow and not gpu and not hub_live'
 
 test-slow: install  ## The longer checks
 	$(BIN)/python -m pytest -m slow

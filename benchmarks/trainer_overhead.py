@@ -7,7 +7,8 @@ What this package's trainers cost on top of TRL's, per step:
 grader and reward, on the model of the quickstart. The prover is timed twice: writing by TRL's own call of `generate`, which
 isolates what is added to a step, and by the loop that is its default. The trainers take turns, so that a machine that warms up
 or is disturbed does so for all of them. A figure is the median over the turns, and its range, of a turn's ratio: that of the
-median steps, the first two of each trainer left out. Prints one JSON object.
+median steps, the first two of each trainer left out. `processor` is the same of the processor's seconds, all threads together,
+which other work on the machine disturbs less; a GPU's work is not in it. Prints one JSON object.
 """
 
 import argparse
@@ -43,15 +44,22 @@ SETTINGS = {
 }
 
 
+CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
+
+
 class StepTimes(TrainerCallback):
     def __init__(self):
-        self.seconds: list[float] = []
+        self.seconds: dict[str, list[float]] = {name: [] for name in CLOCKS}
 
     def on_step_begin(self, args, state, control, **kwargs):
-        self._start = time.perf_counter()
+        self._start = {name: clock() for name, clock in CLOCKS.items()}
 
     def on_step_end(self, args, state, control, **kwargs):
-        self.seconds.append(time.perf_counter() - self._start)
+        for name, clock in CLOCKS.items():
+            self.seconds[name].append(clock() - self._start[name])
+
+    def medians(self) -> dict[str, float]:
+        return {name: statistics.median(seconds[NUM_LEFT_OUT:]) for name, seconds in self.seconds.items()}
 
 
 def verifier_runs(rows: list[dict]) -> dict[str, Callable[[str], Trainer]]:
@@ -109,9 +117,9 @@ def prover_runs(rows: list[dict]) -> dict[str, Callable[[str], Trainer]]:
     }
 
 
-def median_seconds(runs: dict[str, Callable[[str], Trainer]], turns: int) -> dict[str, list[float]]:
-    """Of each trainer and turn, the median step."""
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
+def median_seconds(runs: dict[str, Callable[[str], Trainer]], turns: int) -> dict[str, list[dict[str, float]]]:
+    """Of each trainer and turn, the median step by each clock."""
+    seconds: dict[str, list[dict[str, float]]] = {name: [] for name in runs}
     for turn in range(turns):
         # Every other turn backwards, so that none always comes after the same other.
         for name, make in list(runs.items())[:: 1 if turn % 2 == 0 else -1]:
@@ -120,13 +128,17 @@ def median_seconds(runs: dict[str, Callable[[str], Trainer]], turns: int) -> dic
                 trainer.add_callback(times)
                 trainer.remove_callback(PrinterCallback)
                 trainer.train()
-                seconds[name].append(statistics.median(times.seconds[NUM_LEFT_OUT:]))
+                seconds[name].append(times.medians())
     return seconds
 
 
-def ratio(ours: list[float], theirs: list[float]) -> dict[str, float]:
-    ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
-    return {"median": round(statistics.median(ratios), 3), "low": round(min(ratios), 3), "high": round(max(ratios), 3)}
+def ratio(ours: list[dict[str, float]], theirs: list[dict[str, float]]) -> dict[str, dict[str, float]]:
+    found = {}
+    for clock in CLOCKS:
+        ratios = [mine[clock] / other[clock] for mine, other in zip(ours, theirs, strict=True)]
+        values = {"median": statistics.median(ratios), "low": min(ratios), "high": max(ratios)}
+        found[clock] = {name: round(value, 3) for name, value in values.items()}
+    return found
 
 
 def main() -> None:
@@ -136,7 +148,10 @@ def main() -> None:
     rows = load_task("arithmetic", num_train=2000, num_test=1, max_difficulty=4).problems("train").to_list()
     verifier, prover = median_seconds(verifier_runs(rows), turns), median_seconds(prover_runs(rows), turns)
     plain = prover["GRPOTrainer"]
-    milliseconds = {name: round(1000 * statistics.median(taken), 1) for name, taken in (verifier | prover).items()}
+    milliseconds = {
+        name: round(1000 * statistics.median(turn["wall"] for turn in taken), 1)
+        for name, taken in (verifier | prover).items()
+    }
     result = {
         "threads": torch.get_num_threads(),
         "turns": turns,

@@ -3,7 +3,11 @@
 import os
 import shutil
 import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 # Whether CI runs the tests: kept for the processes that this one starts, as CI is set for all of them below.
 os.environ.setdefault("PVG_TESTS_IN_CI", os.environ.get("CI", ""))
@@ -11,12 +15,16 @@ os.environ.update(CI="1", HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", TOKE
 
 import pytest
 import torch
+from datasets import Dataset
 from filelock import FileLock
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
 from pvg_hf.models.arithmetic_tokenizer import build_arithmetic_tokenizer
 
 REPOSITORY = Path(__file__).parent.parent
+sys.path.insert(
+    0, str(REPOSITORY / "tests" / "game")
+)  # for the modules of the game's tests, here and in other processes
 _LOOPBACK = ("127.", "localhost", "::1", "0.0.0.0")
 
 
@@ -79,16 +87,126 @@ def wider_prover(tmp_path_factory, tokenizer) -> Path:
 
 
 @pytest.fixture(scope="session")
-def arithmetic_run(tmp_path_factory, worker_id) -> Path:
+def once(tmp_path_factory, worker_id) -> Callable[[str], AbstractContextManager[Path]]:
     """
-    Folder of a run of two rounds on the arithmetic world, played once for all processes of a test session by the players
-    that ship with the package. Tests read it and never write to it.
+    Gives a place by its name that all processes of a test session share, one process at a time: what the first one has
+    left there need not be made again.
     """
     shared = tmp_path_factory.getbasetemp()
     shared = shared if worker_id == "master" else shared.parent
+
+    @contextmanager
+    def place(name: str) -> Iterator[Path]:
+        with FileLock(shared / f"{name}.lock"):
+            yield shared / name
+
+    return place
+
+
+@pytest.fixture(scope="session")
+def player(once, tokenizer) -> Path:
+    """
+    Folder of a language model that has learned for a second or two: it answers nearly always, and rightly by luck,
+    about one time in six.
+    """
+    with once("player") as folder:
+        if not folder.exists():
+            _teach_to_answer(tokenizer, folder)
+    return folder
+
+
+def _teach_to_answer(tokenizer, folder: Path) -> None:
+    from recall_task import NUMBERS, RecallTask, write_solution
+
+    from pvg_hf.roles import Role
+    from pvg_hf.seeding import derive_rng
+    from pvg_hf.tasks import PromptBuilder
+    from pvg_hf.trainers.supervised import FineTuning, fine_tune
+
+    torch.manual_seed(0)
+    ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    model = LlamaForCausalLM(
+        LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=64, tie_word_embeddings=True, **sizes, **ids)
+    )
+    prompts, rng = PromptBuilder(RecallTask()), derive_rng("player")
+    rows = [
+        {
+            "prompt": prompts.text(problem, list(Role)[rng.integers(len(Role))]),
+            "completion": write_solution(int(rng.choice(NUMBERS))),
+        }
+        for problem in RecallTask(num_train=640).problems("train").to_list() * 3
+    ]
+    settings = FineTuning(120, 16, 1e-2, 64, seed=0, output_dir=str(folder), use_cpu=True, show_progress=False)
+    fine_tune(model, tokenizer, Dataset.from_list(rows), settings)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+@pytest.fixture(scope="session")
+def make_recipe(player) -> Callable[..., dict[str, Any]]:
+    """Makes recipes, as plain values; `section__key=value` changes one."""
+
+    def make(output_dir: Path, **changes: Any) -> dict[str, Any]:
+        model = {"model": str(player), "learning_rate": 0.003, "save_steps": 2}
+        recipe = {
+            "output_dir": str(output_dir),
+            "device": "cpu",
+            "task": {"name": "recall_task:RecallTask", "options": {"num_train": 60, "num_test": 4}},
+            "split": {"heldout_share": 0.2},
+            # two epochs of the pairs, so that the second one is continued from a checkpoint too
+            "verifier": {**model, "max_steps": 8, "pairs_per_step": 8, "max_length": 32},
+            "prover": {
+                **model,
+                "learning_rate": 0.001,
+                "max_steps": 6,
+                "prompts_per_step": 4,
+                "num_generations": 4,
+                "max_completion_length": 8,
+                "eval_steps": 2,
+                "eval_problems": 4,
+            },
+            "stopping": {"rule": "max_steps"},
+            "watchdogs": {"min_pair_accuracy": 0.0},
+            "mint": {
+                "test_solutions_per_problem": 2,
+                "problems_per_batch": 3,
+            },  # several batches, for several processes
+            "evaluation": {"best_of_n": [2], "bootstrap_samples": 100},
+            "logging": {"progress": False},
+        }
+        for path, value in changes.items():
+            *sections, key = path.split("__")
+            section = recipe
+            for name in sections:
+                section = section.setdefault(name, {})
+            section[key] = value
+        return recipe
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def reference(once, make_recipe):
+    """Two rounds of the recall task, played without an interruption. Tests read the run and never write to it."""
+    from pvg_hf.game.folder import RunFolder
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # equal bytes are promised for equal numbers of threads, and other processes take one
+    with once("reference") as folder:
+        _play_once(make_recipe(folder))
+    torch.set_num_threads(threads)
+    return RunFolder(folder / "game")
+
+
+@pytest.fixture(scope="session")
+def arithmetic_run(once) -> Path:
+    """
+    Folder of a run of two rounds on the arithmetic world, played by the players that ship with the package. Tests read it
+    and never write to it.
+    """
     recipe = {
         "name": "small",
-        "output_dir": str(shared / "arithmetic"),
         "device": "cpu",
         "task": {"name": "arithmetic", "options": {"num_train": 60, "num_test": 12}},
         "split": {"verifier_share": 0.7, "heldout_share": 0.3},
@@ -101,10 +219,19 @@ def arithmetic_run(tmp_path_factory, worker_id) -> Path:
         "evaluation": {"best_of_n": [2], "bootstrap_samples": 100},
         "logging": {"progress": False},
     }
-    with FileLock(shared / "arithmetic.lock"):
+    with once("arithmetic") as folder:
+        _play_once({**recipe, "output_dir": str(folder)})
+    return folder / "small"
+
+
+def _play_once(recipe: dict[str, Any]) -> None:
+    """Play a recipe, unless it was played: a run that others read is not touched again, not even by a look at it."""
+    is_played = Path(recipe["output_dir"]) / "is-played"
+    if not is_played.exists():
         from pvg_hf import load_recipe, play
 
-        return play(load_recipe(recipe)).root
+        play(load_recipe(recipe))
+        is_played.touch()
 
 
 @pytest.fixture

@@ -121,6 +121,11 @@ class NoiseConfig:
         return self.applies_to != "verifier"
 
     @property
+    def is_any(self) -> bool:
+        """Whether there is any: a checker, or a rate above 0."""
+        return self.checker is not None or self.rho0 + self.rho1 > 0
+
+    @property
     def flips_in_training(self) -> bool:
         """Whether the labels of the pool are clean, and the verifier's trainer makes them noisy."""
         is_by_step = self.schedule is not None and self.schedule.over == "steps"

@@ -45,7 +45,8 @@ class Feedback:
 
     def __init__(self, context: PhaseContext, output: Path, *, is_noisy: bool):
         self.context = context
-        self.noise = context.recipe.noise if is_noisy else None
+        noise = context.recipe.noise
+        self.noise = noise if is_noisy and noise.is_any else None
         self.round_index = BASE_ROUND if context.phase.round_index is None else context.phase.round_index
         self.counts: Counter[str] = Counter()
         self._log = CheckLog(output, is_main=context.processes.is_main_process)

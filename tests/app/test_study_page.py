@@ -18,6 +18,7 @@ def answers(folder) -> list[dict]:
 def begin(page) -> None:
     page.get_by_role("button", name=re.compile("Show the (first|next) solution")).click()
     expect(page.locator(".countdown")).to_be_visible()
+    expect(page.locator("#judge-6")).to_be_visible()  # the buttons come with the solution, and a moment later
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def test_the_countdown_ends_a_solution(serve, open_page, arithmetic_run, folder)
     expect(page.locator("#study-panel")).to_contain_text("1 of 2 done")
     expect(page.locator("#study-go")).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.locator(".countdown")).to_be_visible()
+    expect(page.locator("#judge-4")).to_be_visible()
     page.keyboard.press("4")
     expect(page.locator("#study-panel")).to_contain_text("Thank you")
     assert [row["judgment"] for row in answers(folder)] == ["time_ran_out", "correct"]

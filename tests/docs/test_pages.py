@@ -193,7 +193,8 @@ def test_verifier_trainer_page(folder, tiny_models, pair_files):
 
 
 def test_recipe_of_the_prover_trainer_page():
-    (recipe,) = _recipes("prover-trainer.md")
+    recipe, with_critic = _recipes("prover-trainer.md")
+    assert (with_critic.prover.algorithm, with_critic.prover.num_batches) == ("ppo", 60)
     assert (recipe.prover.reward_correction, recipe.rates.rho1) == ("backward", 0.1)
     assert audit_prover_correction(phase_context(recipe, PhaseKey("prover", 0), None)).verdict == "real"
 

@@ -7,10 +7,11 @@ import runpy
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pvg_hf import load_recipe
+from pvg_hf import load_recipe, play
 from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.schedule import schedule
 
@@ -60,6 +61,25 @@ def branch_off(finished: RunFolder, output_dir: Path, phase: str) -> RunFolder:
     folder = copy_until(finished, output_dir, phase)
     folder.recipe.unlink()
     return folder
+
+
+def whole_and_killed(
+    finished: RunFolder, place: Path, make_recipe: Callable[..., dict[str, Any]], changes: dict[str, Any], file: str
+) -> list[RunFolder]:
+    """
+    The first round's prover phase, played through in one run; in another it is killed when a file is opened that matches
+    `file`, and gone on with.
+    """
+    runs = []
+    for name in ("whole", "killed"):
+        runs.append(branch_off(finished, place / name, "round-000/prover"))
+        recipe = make_recipe(place / name, **changes)
+        if name == "killed":
+            order = {"signal": "SIGKILL", "moment": {"event": "open", "pattern": file}}
+            order |= {"phase": "prover", "round_index": 0, "recipe": recipe}
+            assert play_in_process(order, place / "log.txt") == -9
+        play(load_recipe(recipe), phase="prover", round_index=0)
+    return runs
 
 
 def bytes_of(folder: RunFolder) -> dict[str, bytes]:

@@ -28,7 +28,14 @@ class Levels(GameCallback):
         self.before[str(context.phase)] = self.measure()
 
 
-@pytest.mark.parametrize(("lora", "algorithm"), [(None, "grpo"), ({"r": 2}, "grpo"), ({"r": 2}, "ppo")])
+@pytest.mark.parametrize(
+    ("lora", "algorithm"),
+    [
+        pytest.param(None, "grpo", marks=pytest.mark.slow),
+        pytest.param({"r": 2}, "grpo", marks=pytest.mark.slow),
+        ({"r": 2}, "ppo"),
+    ],
+)
 def test_no_tensor_outlives_its_phase(lora, algorithm, tmp_path, make_recipe):
     levels = Levels(_held_bytes)
     settings = {"prover__roles": "separate" if lora else "shared", "prover__lora": lora, "verifier__lora": lora}

@@ -28,7 +28,7 @@ def test_collapse_is_told_once_and_the_phase_goes_on(play_phase):
     assert len(read_json_lines(folder.prover(0) / "metrics.jsonl")) == 6
 
 
-@pytest.mark.parametrize("lora", [None, {"r": 4}])
+@pytest.mark.parametrize("lora", [pytest.param(None, marks=pytest.mark.slow), {"r": 4}])
 @pytest.mark.parametrize("recovery", ["temperature", "easier", "supervised"])
 def test_phase_starts_again_with_the_recovery(recovery, lora, play_phase, beginnings):
     folder = play_phase("prover", 0, **COLLAPSE, watchdogs__collapse_recovery=recovery, prover__lora=lora)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 
@@ -34,10 +35,15 @@ def test_export_writes_weights_that_load_by_themselves(reference, repository, tm
         (["--checkpoint", "sneaky"], "has no checkpoint `sneaky`; it has ['best-helpful', 'last']."),
     ],
 )
-def test_what_was_not_trained_cannot_be_exported(arguments, message, reference, repository, tmp_path):
-    done = _run(repository, "export_player.py", str(reference.root), "--output", str(tmp_path / "out"), *arguments)
-    assert done.returncode == 2
-    assert message in done.stderr
+def test_what_was_not_trained_cannot_be_exported(
+    arguments, message, reference, repository, tmp_path, monkeypatch, capsys
+):
+    script = str(repository / "scripts" / "export_player.py")
+    monkeypatch.setattr(sys, "argv", [script, str(reference.root), "--output", str(tmp_path / "out"), *arguments])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(script, run_name="__main__")
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

@@ -11,9 +11,10 @@ from pvg_hf.game.folder import RunFolder, read_json_lines
 LORA = {"r": 4, "alpha": 8}
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param(None, marks=pytest.mark.slow, id="whole"), pytest.param(LORA, id="adapters")]
-)
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module", params=[None, LORA], ids=["whole", "adapters"])
 def runs(request, tmp_path_factory, make_recipe, reference, repository) -> dict[str, RunFolder]:
     """The first round's verifier, prover and minting, by copies and by parts."""
     launcher = str(repository / "recipes/accelerate/fsdp.yaml")

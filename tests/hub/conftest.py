@@ -1,25 +1,24 @@
 """A loopback Hub, a process with the real client, and a game of two rounds to publish."""
 
 import copy
-import importlib.util
 import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "game"))  # for the modules beside the game's tests,
-sys.path.insert(0, str(Path(__file__).parent))  # and those beside this file
+sys.path.insert(0, str(Path(__file__).parent))  # for the modules beside this file
 
 from client import Client
 from loopback_hub import LoopbackHub, serving
 
-_SPEC = importlib.util.spec_from_file_location("game_conftest", Path(__file__).parents[1] / "game" / "conftest.py")
-_GAME = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(_GAME)
-player, make_recipe, reference = _GAME.player, _GAME.make_recipe, _GAME.reference
-_one_thread = _GAME._one_thread
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread():
+    """Equal bytes are promised for equal numbers of threads; the other processes take one."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

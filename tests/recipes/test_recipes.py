@@ -105,7 +105,9 @@ def _check_played(folder, num_phases: int) -> None:
     assert figures["round/accuracy/sneaky"]["n"] == 24
 
 
-@pytest.mark.parametrize("name", ["quickstart", "arithmetic", "arithmetic-ppo", "noise/checker"])
+@pytest.mark.parametrize(
+    "name", ["quickstart", pytest.param("arithmetic", marks=pytest.mark.slow), "arithmetic-ppo", "noise/checker"]
+)
 def test_a_recipe_of_the_built_in_world_plays(name, tmp_path, repository):
     small = ["task.options.num_train=160", "task.options.num_test=12", f"output_dir={tmp_path}"]
     recipe = load_recipe(repository / f"recipes/{name}.yaml", [*SMALL_GAME, *small])
@@ -117,11 +119,13 @@ SMALL_PLAYERS = [f"{player}.{setting}" for player in ("prover", "verifier") for 
 SMALL_PLAYERS += ["prover.warmup.max_steps=150", "prover.warmup.learning_rate=5.0e-3", "verifier.warmup.max_steps=5"]
 
 
+@pytest.mark.slow
 def test_the_recipe_that_makes_its_players_for_a_gpu_plays(tmp_path, repository):
     small = ["task.options.num_train=160", "task.options.num_test=12", f"output_dir={tmp_path}"]
     small += ["task.options.min_difficulty=2", "task.options.max_difficulty=2", "task.options.distractor_rate=0.0"]
     small += ["prover.warmup.batch_size=16", "verifier.warmup.batch_size=16"]
-    recipe = load_recipe(repository / "recipes/arithmetic-gpu.yaml", [*SMALL_GAME, *small, *SMALL_PLAYERS])
+    taught = ["prover.warmup.max_steps=500", "prover.scratch.config.hidden_size=64"]
+    recipe = load_recipe(repository / "recipes/arithmetic-gpu.yaml", [*SMALL_GAME, *small, *SMALL_PLAYERS, *taught])
     _check_played(play(recipe), num_phases=6)
 
 
@@ -162,9 +166,9 @@ def qwen(tmp_path_factory, problems) -> Path:
 @pytest.mark.parametrize(
     ("name", "quantized", "settings"),
     [
-        ("gsm8k", set(), ["prover.micro_batch_size=4"]),
+        pytest.param("gsm8k", set(), ["prover.micro_batch_size=4"], marks=pytest.mark.slow),
         ("gsm8k-qlora", {"prover", "verifier"}, ["verifier.quantization=4bit"]),
-        ("gsm8k-8gb", {"prover"}, []),
+        pytest.param("gsm8k-8gb", {"prover"}, [], marks=pytest.mark.slow),
     ],
 )
 def test_a_round_of_gsm8k_with_a_small_model_of_its_architecture(

@@ -4,7 +4,7 @@ from functools import partial
 import pandas as pd
 import pytest
 import torch
-from game_runs import branch_off, differing, play_in_process
+from game_runs import branch_off, differing, play_in_process, whole_and_killed
 from huggingface_hub import constants
 from recall_task import write_solution
 from safetensors.torch import load_file
@@ -238,16 +238,8 @@ def test_separate_adapters_mint_their_own_role(play_phase, tokenizer):
 
 def test_separate_adapters_killed_in_the_second_go_on_to_the_same_bytes(tmp_path, make_recipe, reference):
     changes = {"prover__roles": "separate", "prover__lora": LORA}
-    runs = []
-    for name in ("whole", "killed"):
-        output_dir = tmp_path / name
-        runs.append(branch_off(reference, output_dir, "round-000/prover"))
-        recipe = make_recipe(output_dir, **changes)
-        if name == "killed":
-            pattern = r"\.round-000\.partial/\.sneaky\.partial/checkpoints/checkpoint-4/trainer_state"
-            order = {"signal": "SIGKILL", "moment": {"event": "open", "pattern": pattern}, **THE_PROVER}
-            assert play_in_process({"recipe": recipe, **order}, tmp_path / "log.txt") == -9
-        play(load_recipe(recipe), phase="prover", round_index=0)
+    file = r"\.round-000\.partial/\.sneaky\.partial/checkpoints/checkpoint-4/trainer_state"
+    runs = whole_and_killed(reference, tmp_path, make_recipe, changes, file)
     assert differing(*runs) == []
     continued = [event for event in read_json_lines(runs[1].events) if event["event"] == "continued"]
     assert [event["checkpoint"] for event in continued] == ["checkpoint-2"]

@@ -2,10 +2,9 @@
 
 import pytest
 import torch
-from game_runs import branch_off, differing, play_in_process
+from game_runs import differing, whole_and_killed
 from safetensors.torch import load_file
 
-from pvg_hf import load_recipe, play
 from pvg_hf.game.folder import read_json_lines
 from pvg_hf.models.value_model import CRITIC_FOLDER, load_value_model
 from pvg_hf.trainers.prover_ppo import ProverPPOTrainer
@@ -60,17 +59,8 @@ def test_separate_roles_have_a_critic_each(play_phase, beginnings):
 
 @pytest.mark.parametrize("changes", [PPO, WITH_ADAPTERS], ids=["verifier", "adapter"])
 def test_killed_in_a_step_and_continued_it_ends_in_the_same_bytes(changes, tmp_path, make_recipe, reference):
-    runs = []
-    for name in ("whole", "killed"):
-        output_dir = tmp_path / name
-        runs.append(branch_off(reference, output_dir, "round-000/prover"))
-        recipe = make_recipe(output_dir, **changes)
-        if name == "killed":
-            pattern = r"\.round-000\.partial/checkpoints/checkpoint-4/trainer_state"
-            order = {"signal": "SIGKILL", "moment": {"event": "open", "pattern": pattern}}
-            order |= {"phase": "prover", "round_index": 0, "recipe": recipe}
-            assert play_in_process(order, tmp_path / "log.txt") == -9
-        play(load_recipe(recipe), phase="prover", round_index=0)
+    file = r"\.round-000\.partial/checkpoints/checkpoint-4/trainer_state"
+    runs = whole_and_killed(reference, tmp_path, make_recipe, changes, file)
     assert differing(*runs) == []
     assert any("critic" in path.parts for path in runs[0].prover(0).rglob("*.safetensors"))
     continued = [event["checkpoint"] for event in read_json_lines(runs[1].events) if event["event"] == "continued"]

@@ -79,6 +79,7 @@ def test_game_goes_on_with_the_players_that_were_made(warm, tmp_path, make_recip
     assert [file.name for file in files if file.read_bytes() != (made.pool(-1) / file.name).read_bytes()] == []
 
 
+@pytest.mark.slow
 def test_adapters_on_players_that_the_run_made_are_found_after_it_was_moved(tmp_path, make_recipe):
     """Named relative to the working directory, the bases could not be found from another one either."""
     changes = {f"{name}__warmup": {"max_steps": 1, "batch_size": 4} for name in ("prover", "verifier")}

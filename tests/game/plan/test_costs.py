@@ -3,25 +3,12 @@
 from dataclasses import replace
 
 import pytest
+from sized_players import SIZE as PLAYER
 
 from pvg_hf.game.plan.costs import Work, forward_seconds, reading, sampling, training
 from pvg_hf.game.plan.lengths import Length
 from pvg_hf.game.plan.machine import Machine
-from pvg_hf.game.plan.players import PlayerSize
 
-PLAYER = PlayerSize(
-    num_parameters=1000,
-    num_trained=500,
-    num_multiplied=800,
-    num_layers=2,
-    hidden_size=16,
-    vocab_size=50,
-    cache_width=32,
-    max_positions=None,
-    weight_bytes=4,
-    num_quantized=0,
-    trained_bytes=4,
-)
 COMPUTING = Machine(flops=1e6, bandwidth=1e12, latency=0.0)
 LOADING = Machine(flops=1e15, bandwidth=1e6, latency=0.0)
 STARTING = Machine(flops=1e15, bandwidth=1e15, latency=1e-3)
