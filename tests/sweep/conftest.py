@@ -1,24 +1,24 @@
 """A sweep so small that it takes seconds."""
 
-import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from pvg_hf import load_recipe
 from pvg_hf.sweep import run_sweep
 from pvg_hf.sweep.cells import SweepFolder
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "game"))  # for the modules beside the game's tests,
-sys.path.insert(0, str(Path(__file__).parent))  # and those beside this file
+sys.path.insert(0, str(Path(__file__).parent))  # for the modules beside this file
 
-_SPEC = importlib.util.spec_from_file_location("game_conftest", Path(__file__).parents[1] / "game" / "conftest.py")
-_GAME = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(_GAME)
-player, make_recipe, _one_thread = _GAME.player, _GAME.make_recipe, _GAME._one_thread
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread():
+    """Equal bytes are promised for equal numbers of threads; the other processes take one."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
