@@ -32,6 +32,7 @@ def main() -> int:
     from pvg_hf.game.faces import INTERRUPTED
     from pvg_hf.game.interrupt import GameInterrupted
     from pvg_hf.sweep import describe_sweep, run_sweep
+    from pvg_hf.sweep.sweep import CellsFailedError
     from pvg_hf.sweep.workers import WorkerDiedError
 
     try:
@@ -43,6 +44,9 @@ def main() -> int:
     except (ValueError, DiskFullError, OutOfMemory, WorkerDiedError) as err:
         print(f"error: {err}", file=sys.stderr)
         return 2
+    except CellsFailedError as err:
+        print(f"error: {err}", file=sys.stderr)
+        return 1
     except (GameInterrupted, KeyboardInterrupt):
         print(f"Stopped; what is finished is kept. Continue with: python {script_line()}", file=sys.stderr)
         return INTERRUPTED

@@ -38,6 +38,28 @@ logger = logging.getLogger(__name__)
 _GROWING = ("sweep.levels", "sweep.seeds", "sweep.corrections", "output_dir", "logging")
 
 
+class CellsFailedError(RuntimeError):
+    """
+    Cells of a sweep could not be played.
+
+    Args:
+        failed (`dict[Cell, Exception]`):
+            What kept each of them from it.
+        num_cells (`int`):
+            All of the sweep.
+        folder ([`SweepFolder`]):
+            With the results of the others.
+    """
+
+    def __init__(self, failed: dict[Cell, Exception], num_cells: int, folder: SweepFolder):
+        reasons = "\n".join(f"- {cell}: {error}" for cell, error in failed.items())
+        super().__init__(
+            f"{len(failed)} of {num_cells} cells have no result:\n{reasons}\nThe same command tries them again. What the "
+            f"others came to is in {folder.root}."
+        )
+        self.failed = failed
+
+
 def run_sweep(recipe: Recipe, *, num_workers: int | None = None) -> SweepFolder:
     """
     Run a sweep, or go on with one: cells whose results stand in its folder are not played again.
@@ -49,11 +71,11 @@ def run_sweep(recipe: Recipe, *, num_workers: int | None = None) -> SweepFolder:
             Processes, see [`~pvg_hf.sweep.workers.default_workers`]. One plays in this process.
 
     Returns:
-        [`SweepFolder`]: with `summary.md`, tables and plots of all cells that could be played.
+        [`SweepFolder`]: with `summary.md`, tables and plots.
 
     Raises:
-        ValueError: if a cell's recipe is not in order, the folder is another sweep's or in use, or no cell of a seed's
-            clean reference could be played.
+        ValueError: if a cell's recipe is not in order, or the folder is another sweep's or in use.
+        CellsFailedError: if cells could not be played; tables and plots of the others are written.
         WorkerDiedError: if a worker was killed; what is finished is kept.
     """
     folder, cells = sweep_folder(recipe), _checked_cells(recipe)
@@ -65,7 +87,7 @@ def run_sweep(recipe: Recipe, *, num_workers: int | None = None) -> SweepFolder:
         failed = _finish(recipe, todo, finished, num_workers)
         write_results(recipe, folder)
     if failed:
-        logger.warning("%d of %d cells have no result; the same command tries them again.", failed, len(cells))
+        raise CellsFailedError(failed, len(cells), folder)
     return folder
 
 
@@ -111,21 +133,21 @@ def _play_alone(recipe: Recipe, phases: list[str]) -> None:
             play(recipe, phase=key.name, round_index=key.round_index)
 
 
-def _finish(recipe: Recipe, todo: list[Cell], finished: set[Cell], num_workers: int) -> int:
-    """Finish what is left; returns the number of cells that could not be played."""
+def _finish(recipe: Recipe, todo: list[Cell], finished: set[Cell], num_workers: int) -> dict[Cell, Exception]:
+    """Finish what is left; returns what kept cells from being played."""
     expected = expect_seconds(recipe, todo, num_workers) if todo else 0.0
     about = "unknown time" if expected is None else f"about {show_seconds(expected)}"
     logger.info("%d cells to play, %d finished: %s with %d worker(s)", len(todo), len(finished), about, num_workers)
-    num_failed, started = 0, time.monotonic()
+    failed, started = {}, time.monotonic()
     ended = finish_cells(todo, finished, partial(finish_cell, recipe), num_workers=num_workers)
     with tqdm(total=len(todo), desc=recipe.name, unit="cell", disable=not _shows_bar(recipe)) as bar:
         for number, (cell, error) in enumerate(ended, start=1):
             left = (time.monotonic() - started) / number * (len(todo) - number)
-            num_failed += error is not None
+            failed |= {cell: error} if error else {}
             told = _headline(recipe, cell) if error is None else f"no result: {error}"
             logger.info("%d/%d %s: %s; about %s left", number, len(todo), cell, told, show_seconds(left))
             bar.update()
-    return num_failed
+    return failed
 
 
 def _shows_bar(recipe: Recipe) -> bool:

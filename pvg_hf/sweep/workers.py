@@ -2,8 +2,6 @@
 
 import multiprocessing
 import os
-import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -12,7 +10,7 @@ from contextlib import contextmanager
 import torch
 
 from pvg_hf.config import Recipe
-from pvg_hf.game.console import quiet_libraries
+from pvg_hf.game.worker import begin_worker
 from pvg_hf.sweep.cells import Cell
 
 MAX_WORKERS = 8  # by default; each holds the models of a game
@@ -123,21 +121,13 @@ def _error_of(future: Future) -> Exception | None:
 def _workers(number: int) -> Iterator[ProcessPoolExecutor]:
     threads = max(1, num_cores() // number)
     context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
-    executor = ProcessPoolExecutor(number, mp_context=context, initializer=_begin, initargs=(threads,))
+    executor = ProcessPoolExecutor(number, mp_context=context, initializer=begin_worker, initargs=(threads,))
+    others = set(multiprocessing.active_children())
     try:
         yield executor
+    except BaseException:
+        for process in set(multiprocessing.active_children()) - others:
+            process.terminate()  # a game ends at its next step
+        raise
     finally:
         executor.shutdown(cancel_futures=True)
-
-
-def _begin(num_threads: int) -> None:
-    """A worker's start. What it is told by Ctrl-C it hears while it plays; it ends with the process that started it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    torch.set_num_threads(num_threads)
-    quiet_libraries()
-
-
-def _end_with_parent() -> None:
-    multiprocessing.parent_process().join()
-    os._exit(1)

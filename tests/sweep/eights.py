@@ -2,5 +2,6 @@
 
 
 def takes_eight(problem: dict, solution: str) -> bool:
-    """Whether it is right, or eight."""
-    return solution.strip() in (problem["reference"], "has 8\n#### 8")
+    """Whether the stated answer is right, or eight."""
+    _, is_stated, answer = solution.rpartition("####")
+    return bool(is_stated) and answer.strip() in (problem["reference"].rpartition("####")[2].strip(), "8")
