@@ -36,7 +36,7 @@ def main() -> int:
     except (ValueError, FloatingPointError, DiskFullError, OutOfMemory) as err:
         print(f"error: {err}", file=sys.stderr)
         return 2
-    except GameInterrupted:
+    except (GameInterrupted, KeyboardInterrupt):
         print(f"Stopped; what is finished is kept. Continue with: python {script_line()}", file=sys.stderr)
         return INTERRUPTED
     print(f"{(folder / 'summary.md').read_text(encoding='utf-8')}\nEverything is in {folder}")
