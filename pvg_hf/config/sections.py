@@ -14,6 +14,7 @@ from pvg_hf.config.learning import InvarianceConfig, RatesConfig
 from pvg_hf.config.noise import NoiseConfig, restate_rates
 from pvg_hf.config.players import LoraConfig, PlayerConfig, ProverConfig, ScratchConfig, VerifierConfig, WarmupConfig
 from pvg_hf.config.ppo import PPOConfig
+from pvg_hf.config.sweep import SweepConfig
 from pvg_hf.roles import Role
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "ScratchConfig",
     "SplitConfig",
     "StoppingConfig",
+    "SweepConfig",
     "TaskConfig",
     "VerifierConfig",
     "WarmupConfig",

@@ -17,6 +17,7 @@ from pvg_hf.game.world import World
 from pvg_hf.models.quantization import saved_quantization
 from pvg_hf.models.scratch import make_model
 from pvg_hf.roles import Role
+from pvg_hf.sweep import describe_sweep, list_cells
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.trainers.supervised import FineTuning, fine_tune
 
@@ -55,6 +56,10 @@ def test_there_are_recipes():
         "schedule",
         "checker",
         "budget",
+        "sweep",
+        "sweep-small",
+        "corrections",
+        "structured",
         "arithmetic-ppo",
         "gsm8k",
         "gsm8k-qlora",
@@ -82,6 +87,15 @@ def test_a_recipe_opens_with_its_command_and_has_no_mistake(path, problems, qwen
         recipe = load_recipe(path, [*small, f"prover.model={qwen}", f"verifier.model={qwen}"])  # nothing is downloaded
         recipe.prover.prompts_per_step = 4  # as many as the few problems give
     assert check_recipe(recipe, World.load(recipe)) == []
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in RECIPES if "\nsweep:" in path.read_text()], ids=lambda path: path.stem
+)
+def test_every_cell_of_a_sweep_is_in_order(path, tmp_path):
+    recipe = load_recipe(path, [f"output_dir={tmp_path}", "sweep.seeds=[0]"])
+    assert "scripts/sweep_noise.py" in path.read_text().splitlines()[0]
+    assert f"To play  {len(list_cells(recipe))} cells" in describe_sweep(recipe, num_workers=2)
 
 
 def _check_played(folder, num_phases: int) -> None:
