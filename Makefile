@@ -30,7 +30,7 @@ test: install  ## What a contributor runs before a commit
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow and not gpu and not hub_live'
 
 test-slow: install  ## The longer checks
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
 
 quality: install  ## Lint and formatting, changing nothing
 	$(BIN)/ruff check .

@@ -7,14 +7,17 @@ sizes:
 Solutions are of full length, as random weights hardly ever end one. Prints one JSON object: tokens per second of minting and
 scoring and of a prover step; each one's share of the machine's matrix rate (model FLOPs: what is computed twice to spare
 memory counts once); the peak of each against what `--plan` predicts, and against three whole copies (policy, reference,
-verifier) in bfloat16. `--layers 2 --hidden-size 64` makes small players, to try the script itself.
+verifier) in bfloat16. To try the script itself where there is no GPU, make small players that write little:
+
+    python benchmarks/recipe_phases.py recipes/gsm8k-8gb.yaml "$PVG_GSM8K_DIR" --layers 2 --hidden-size 64 \
+        prover.max_completion_length=8 prover.prompts_per_step=2 mint.problems_per_batch=2
 """
 
 import argparse
 import json
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -81,12 +84,18 @@ def random_player(
     return folder, model
 
 
-def prepare(path: str, problems: Path, folder: Path, small: tuple[int, int] | None) -> Recipe:
+def prepare(path: str, problems: Path, changes: Sequence[str], folder: Path, small: tuple[int, int] | None) -> Recipe:
     """The recipe on random players, a few steps long, with a verifier of round 0 in its run."""
-    recipe = load_recipe(path, [f"task.path={problems}"])
+    recipe = load_recipe(path, [f"task.path={problems}", *changes])
     rows = World.load(recipe).parts["prover"].to_list()
     tokenizer = train_tokenizer([row["problem"] + "\n" + row["reference"] for row in rows], 16_384)
-    overrides = [f"task.path={problems}", f"output_dir={folder}", "num_rounds=1", "watchdogs.max_truncated=1.0"]
+    overrides = [
+        *changes,
+        f"task.path={problems}",
+        f"output_dir={folder}",
+        "num_rounds=1",
+        "watchdogs.max_truncated=1.0",
+    ]
     overrides += [f"prover.max_steps={STEPS}", "prover.eval_steps=1000000", "logging.progress=false"]
     for player, config in (("prover", recipe.prover), ("verifier", recipe.verifier)):
         place, _ = random_player(AutoModelForCausalLM, config.model, tokenizer, folder / player, small)
@@ -175,12 +184,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipe")
     parser.add_argument("problems", type=Path, help="holds GSM8K's train.jsonl and test.jsonl")
+    parser.add_argument("overrides", nargs="*", help="keys of the recipe with their values: prover.num_generations=4")
     parser.add_argument("--layers", type=int)
     parser.add_argument("--hidden-size", type=int)
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     small = (arguments.hidden_size, arguments.layers) if arguments.layers and arguments.hidden_size else None
     with tempfile.TemporaryDirectory() as place:
-        recipe = prepare(arguments.recipe, arguments.problems, Path(place), small)
+        recipe = prepare(arguments.recipe, arguments.problems, arguments.overrides, Path(place), small)
         world = World.load(recipe)
         mint, prover = (phase_context(recipe, PhaseKey(name, 0), world) for name in ("mint", "prover"))
         players = {name: read_player_size(prover, name) for name in ("prover", "verifier")}

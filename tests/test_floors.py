@@ -30,7 +30,7 @@ FLOORS = (
     ("pvg_hf.metrics", "pvg_hf.trainers"),
     ("pvg_hf.evaluation", "pvg_hf.hub"),
     ("pvg_hf.game",),
-    ("pvg_hf.study",),
+    ("pvg_hf.study", "pvg_hf.sweep"),
     ("pvg_hf.browse",),
 )
 HEIGHTS = {part: height for height, parts in enumerate(FLOORS) for part in parts}

@@ -40,6 +40,9 @@ class Recipe:
     evaluation: s.EvaluationConfig = Field(default_factory=s.EvaluationConfig)
     logging: s.LoggingConfig = Field(default_factory=s.LoggingConfig)
     hub: s.HubConfig = Field(default_factory=s.HubConfig)
+    sweep: s.SweepConfig | None = Field(
+        None, description="What `scripts/sweep_noise.py` varies; a game by itself does not read it."
+    )
     rounds: dict[Annotated[int, Field(ge=0)], dict[str, Any]] = Field(
         default_factory=dict,
         description="Sections to override in single rounds, by round index from 0, e.g. `{1: {prover: {beta: 0.1}}}`.",

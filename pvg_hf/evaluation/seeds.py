@@ -3,7 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from pvg_hf.evaluation.intervals import Figure
+import numpy as np
+from numpy.typing import ArrayLike
+from statsmodels.stats.weightstats import DescrStatsW
+
+from pvg_hf.evaluation.intervals import ALPHA, EMPTY, Figure
 from pvg_hf.evaluation.report.run_data import load_run
 
 # Heading and figure.
@@ -36,9 +40,31 @@ def seeds_table(run_folders: Sequence[Path]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def show_figure(figure: Figure) -> str:
-    """A figure as a cell of a table: value, 95 % interval and n."""
+def mean_over_seeds(values: ArrayLike) -> Figure:
+    """
+    Mean with its 95 % interval by Student's t: what other seeds would give.
+
+    Args:
+        values (`ArrayLike` of shape `(num_seeds,)`):
+            One per seed; NaN where a seed has none.
+
+    Returns:
+        `Figure`: `n` is the number of values; without an interval for one of them.
+    """
+    known = np.asarray(values, dtype=float)
+    known = known[~np.isnan(known)]
+    if not len(known):
+        return EMPTY
+    if len(known) == 1:
+        return Figure(float(known[0]), None, None, 1)
+    low, high = DescrStatsW(known).tconfint_mean(ALPHA)
+    return Figure(float(known.mean()), float(low), float(high), len(known))
+
+
+def show_figure(figure: Figure, *, with_n: bool = True) -> str:
+    """A figure as a cell of a table: value, 95 % interval and, unless the table says it elsewhere, n."""
+    size = f" (n={figure.n:,})" if with_n else ""
     if figure.value is None:
-        return f"none (n={figure.n})"
+        return f"none{size}"
     interval = "" if figure.low is None else f" [{figure.low:.3f}, {figure.high:.3f}]"
-    return f"{figure.value:.3f}{interval} (n={figure.n:,})"
+    return f"{figure.value:.3f}{interval}{size}"

@@ -9,7 +9,7 @@ from pvg_hf.game.phase_record import read_record
 from pvg_hf.game.schedule import PhaseKey, schedule
 
 # What may change from one start of a run to the next: none of it touches a draw or a gradient.
-CHANGEABLE = frozenset({"num_rounds", "logging", "hub", "resume_from_hub", "output_dir"})
+CHANGEABLE = frozenset({"num_rounds", "logging", "hub", "resume_from_hub", "output_dir", "sweep"})
 TRAINING = ("verifier", "prover")  # phases that go on from where they were ended
 
 

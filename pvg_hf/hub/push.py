@@ -8,6 +8,7 @@ from huggingface_hub import HfApi
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.sections import HubConfig
+from pvg_hf.hub.derived import derived_files
 from pvg_hf.hub.layout import is_ours, is_result
 from pvg_hf.hub.names import PLAYERS, TAG, RunRepos
 from pvg_hf.hub.publication import Publication, open_publication, read_recipe
@@ -77,7 +78,7 @@ def _publish(publication: Publication, repositories: dict[str, Repository]) -> N
     with tempfile.TemporaryDirectory() as workspace:
         commits = {}
         for kind, repository in todo.items():
-            files = {**publication.results(kind), **publication.derived(kind, Path(workspace))}
+            files = {**publication.results(kind), **derived_files(publication, kind, Path(workspace))}
             commits[kind] = repository.upload(files, lambda path, kind=kind: is_ours(kind, path), message)
     for kind, commit in commits.items():
         repositories[kind].set_tag(tag, commit)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.generation.continuous_batching.requests import GenerationOutput
 
 from pvg_hf.sampling.sampler import Sampler
 
@@ -36,7 +37,19 @@ class ContinuousSampler(Sampler):
                 outputs = self.model.generate_batch(list(rows), generation_config=settings, progress_bar=False)
         finally:
             self.model.train(was_training)
-        return [output.generated_tokens for output in outputs.values()]
+        return _written(list(outputs.values()), len(rows))
+
+
+def _written(outputs: list[GenerationOutput], num_rows: int) -> list[list[int]]:
+    """Tokens of each row; `generate_batch` logs what failed, and leaves rows out that never came back."""
+    errors = [output.error for output in outputs if output.error is not None]
+    if errors or len(outputs) < num_rows:
+        raise RuntimeError(
+            f"Continuous batching wrote {len(outputs) - len(errors)} of {num_rows} solutions: "
+            f"{errors[0] if errors else 'its thread ended, and the log above says why'}. Lower "
+            "`mint.problems_per_batch`, or set `prover.generation: transformers`."
+        )
+    return [output.generated_tokens for output in outputs]
 
 
 class VllmSampler(Sampler):

@@ -262,6 +262,7 @@ def test_rates_that_the_provers_reward_is_told_at(game):
         assert label_rates(context, "prover") == pytest.approx((expected, expected))
 
 
+@pytest.mark.slow
 def test_two_processes_are_told_what_one_is(checked, tmp_path, make_recipe):
     recipe = make_recipe(tmp_path, num_rounds=1, noise=NOISE)
     log = tmp_path / "log.txt"

@@ -78,13 +78,8 @@ def launch(order: dict, file: Path) -> tuple[int, str]:
     return launcher.returncode, said
 
 
-@pytest.mark.parametrize(
-    ("number", "to"),
-    [
-        pytest.param("SIGTERM", "launcher", id="kill"),
-        pytest.param("SIGINT", "group", id="Ctrl-C", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "to"), [("SIGTERM", "launcher"), ("SIGINT", "group")], ids=["kill", "Ctrl-C"])
 def test_end_of_the_launcher_ends_the_step_with_a_checkpoint(number, to, tmp_path, make_recipe, reference, repository):
     """`accelerate launch` passes no signal on; a terminal sends Ctrl-C to the launcher and its process alike."""
     folder = copy_until(reference, tmp_path, "round-000/prover")

@@ -65,14 +65,8 @@ def test_adapter_of_a_supervised_recovery_is_what_was_trained(play_phase, beginn
         assert torch.equal(tensor, trained[name.replace(".weight", ".default.weight")])
 
 
-@pytest.mark.parametrize(
-    "recovery",
-    [
-        pytest.param("temperature", marks=pytest.mark.slow),
-        pytest.param("easier", marks=pytest.mark.slow),
-        "supervised",
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("recovery", ["temperature", "easier", "supervised"])
 def test_killed_in_the_second_attempt_goes_on_to_the_same_bytes(recovery, tmp_path, make_recipe, reference):
     runs = []
     for name in ("whole", "killed"):

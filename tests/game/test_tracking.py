@@ -45,7 +45,8 @@ def test_one_run_over_the_whole_game_on_its_step_axis(tmp_path, game, reference)
     )
 
 
-@pytest.mark.parametrize("tracker", ["trackio", pytest.param("wandb", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("tracker", ["trackio", "wandb"])
 def test_runs_that_are_told_offline(tmp_path, game, reference, tracker):
     """In a process of its own, whose environment keeps the tracker off the network."""
     pytest.importorskip(tracker)

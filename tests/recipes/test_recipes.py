@@ -17,6 +17,7 @@ from pvg_hf.game.world import World
 from pvg_hf.models.quantization import saved_quantization
 from pvg_hf.models.scratch import make_model
 from pvg_hf.roles import Role
+from pvg_hf.sweep import describe_sweep, list_cells
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.trainers.supervised import FineTuning, fine_tune
 
@@ -55,6 +56,10 @@ def test_there_are_recipes():
         "schedule",
         "checker",
         "budget",
+        "sweep",
+        "sweep-small",
+        "corrections",
+        "structured",
         "arithmetic-ppo",
         "gsm8k",
         "gsm8k-qlora",
@@ -84,6 +89,15 @@ def test_a_recipe_opens_with_its_command_and_has_no_mistake(path, problems, qwen
     assert check_recipe(recipe, World.load(recipe)) == []
 
 
+@pytest.mark.parametrize(
+    "path", [path for path in RECIPES if "\nsweep:" in path.read_text()], ids=lambda path: path.stem
+)
+def test_every_cell_of_a_sweep_is_in_order(path, tmp_path):
+    recipe = load_recipe(path, [f"output_dir={tmp_path}", "sweep.seeds=[0]"])
+    assert "scripts/sweep_noise.py" in path.read_text().splitlines()[0]
+    assert f"To play  {len(list_cells(recipe))} cells" in describe_sweep(recipe, num_workers=2)
+
+
 def _check_played(folder, num_phases: int) -> None:
     assert len(read_json(folder.state)["finished"]) == num_phases
     assert folder.report.exists()
@@ -92,7 +106,11 @@ def _check_played(folder, num_phases: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["quickstart", pytest.param("arithmetic", marks=pytest.mark.slow), "arithmetic-ppo", "noise/checker"]
+    "name",
+    [
+        "quickstart",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("arithmetic", "arithmetic-ppo", "noise/checker")),
+    ],
 )
 def test_a_recipe_of_the_built_in_world_plays(name, tmp_path, repository):
     small = ["task.options.num_train=160", "task.options.num_test=12", f"output_dir={tmp_path}"]
@@ -128,6 +146,7 @@ def test_the_recipe_that_makes_its_players_for_a_gpu_plays(tmp_path, repository)
     _check_played(play(recipe), num_phases=6)
 
 
+@pytest.mark.slow
 def test_the_recipe_for_small_machines_plays_on_text(tmp_path, repository, problems):
     small = [f"task.path={problems}", f"output_dir={tmp_path}", "split.max_train=null", "split.max_test=null"]
     recipe = load_recipe(repository / "recipes/gsm8k-small-cpu.yaml", [*SMALL_GAME, *small, *SMALL_PLAYERS])

@@ -95,6 +95,7 @@ def test_the_verifier_is_the_smaller_player():
     assert sizes["verifier"] < 0.7 * sizes["prover"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("player", SHIPPED)
 def test_the_cards_figures_are_the_models(player):
     """The card's command, on the shipped weights: the same figures, up to its rounding to three digits."""

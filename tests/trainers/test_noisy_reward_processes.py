@@ -11,6 +11,8 @@ from verifier_step import NUM_EVAL_PAIRS, SETTINGS, STEP
 from verifier_training import llama, make_tokenizer, token_pairs, verifier_trainer
 from weights import weights_of
 
+pytestmark = pytest.mark.slow
+
 TIMED = ("runtime", "per_second", "preparation_time")
 
 

@@ -7,6 +7,8 @@ from prover_training import GROUP_SIZE, read_completions
 from rewards_by_hand import rewards_by_hand
 from two_processes import run_on_two_processes
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_group_that_lies_on_two_processes(prover, tmp_path):
     """What is logged of the gathered rows is what one process computes of them."""

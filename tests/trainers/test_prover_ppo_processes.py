@@ -6,6 +6,8 @@ import pytest
 from two_processes import run_on_two_processes
 from written_batches import STRUCTURES, train
 
+pytestmark = pytest.mark.slow
+
 FIGURES = {
     "loss",
     "loss/policy",

@@ -42,6 +42,7 @@ WHOLE_GAME = (
     "split",
     "bootstrap",
     "hub",
+    "sweep",
     "rounds",
 )
 WHOLE_GAME_OF_PLAYERS = ("scratch", "warmup")

@@ -1,27 +1,22 @@
 """The model card of a round's prover or verifier."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from huggingface_hub import ModelCard, ModelCardData
 
 from pvg_hf.hub.cards.facts import describe_base, eval_results, hub_base, license_of, rounds_table
-
-if TYPE_CHECKING:
-    from pvg_hf.hub.publication import Publication
+from pvg_hf.hub.publication import Publication
 
 PIPELINES = {"prover": "text-generation", "verifier": "text-classification", "score-verifier": "text-generation"}
 
 
-def player_card(publication: "Publication", player: str, *, has_base: bool) -> str:
+def player_card(publication: Publication, player: str) -> str:
     """
     Args:
         publication ([`Publication`]):
             The round.
         player (`str`):
             `prover` or `verifier`.
-        has_base (`bool`):
-            Whether the weights that it starts from are published beside it.
     """
     recipe, repos = publication.recipe.for_round(publication.round_index), publication.repos
     config, figures = publication.player(player), publication.figures()
@@ -46,7 +41,7 @@ def player_card(publication: "Publication", player: str, *, has_base: bool) -> s
         config=config,
         base=describe_base(config),
         base_id=hub_base(config),
-        has_base=has_base,
+        has_base=bool(publication.base_of(player)),
         license=license_of(recipe, publication.license),
         roles=[role.value for role in recipe.prover.trained_roles],
         is_separate=recipe.prover.roles == "separate",

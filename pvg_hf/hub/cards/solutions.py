@@ -1,20 +1,18 @@
 """The dataset card of a run's solutions."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from huggingface_hub import DatasetCard, DatasetCardData
 
 from pvg_hf.data.schema import BASE_ROUND, round_name
 from pvg_hf.hub.cards.columns import PAIRS, SOLUTIONS, columns_table
 from pvg_hf.hub.cards.facts import license_of
+from pvg_hf.hub.publication import Publication
 from pvg_hf.roles import GAME_ROLES, Role
 
-if TYPE_CHECKING:
-    from pvg_hf.hub.publication import Publication
 
-
-def solutions_card(publication: "Publication", pairs: Path) -> str:
+def solutions_card(publication: Publication, pairs: Path) -> str:
     """
     Args:
         publication ([`Publication`]):
@@ -43,7 +41,7 @@ def solutions_card(publication: "Publication", pairs: Path) -> str:
     return str(card)
 
 
-def _configs(publication: "Publication") -> list[dict[str, Any]]:
+def _configs(publication: Publication) -> list[dict[str, Any]]:
     """A config for each source of solutions, the newest round being the default, and one for each round's pairs."""
     rounds = range(publication.round_index + 1)
     configs = [_config(round_name(k), _splits(publication.root, k)) for k in (BASE_ROUND, *rounds)]

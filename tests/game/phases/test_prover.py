@@ -55,7 +55,7 @@ def test_every_trained_weight_moved_and_reference_is_the_base(play_phase, beginn
     assert steps[6]["prover/kl"] > 0
 
 
-@pytest.mark.parametrize("lora", [None, LORA])
+@pytest.mark.parametrize("lora", [pytest.param(None, marks=pytest.mark.slow), LORA])
 def test_init_previous_goes_on_from_the_last_prover_and_keeps_the_base_as_reference(
     lora, tmp_path, game, reference, beginnings, player
 ):
@@ -236,6 +236,7 @@ def test_separate_adapters_mint_their_own_role(play_phase, tokenizer):
         assert written == mine
 
 
+@pytest.mark.slow
 def test_separate_adapters_killed_in_the_second_go_on_to_the_same_bytes(tmp_path, make_recipe, reference):
     changes = {"prover__roles": "separate", "prover__lora": LORA}
     file = r"\.round-000\.partial/\.sneaky\.partial/checkpoints/checkpoint-4/trainer_state"
@@ -329,6 +330,7 @@ def test_goodharting_ends_the_phase_where_the_recipe_says_so(play_phase, referen
     assert (told["phase"], told["round"]) == ("prover", 0)
 
 
+@pytest.mark.slow
 def test_a_shared_base_changes_nothing_but_the_memory(tmp_path, make_recipe):
     adapters = {"prover__lora": {"r": 2}, "verifier__lora": {"r": 2}, "prover__max_steps": 2, "verifier__max_steps": 2}
     runs = [

@@ -42,6 +42,7 @@ def test_a_round_with_a_critic_from_the_verifier(play_phase, beginnings, referen
         folder.player("prover", 0, CRITIC_FOLDER.name)
 
 
+@pytest.mark.slow
 def test_separate_roles_have_a_critic_each(play_phase, beginnings):
     folder = play_phase("prover", 0, **WITH_ADAPTERS, prover__roles="separate")
     critics = [
@@ -57,7 +58,10 @@ def test_separate_roles_have_a_critic_each(play_phase, beginnings):
     play_phase("mint", 0, **WITH_ADAPTERS, prover__roles="separate")
 
 
-@pytest.mark.parametrize("changes", [PPO, WITH_ADAPTERS], ids=["verifier", "adapter"])
+@pytest.mark.parametrize(
+    "changes",
+    [pytest.param(PPO, id="verifier", marks=pytest.mark.slow), pytest.param(WITH_ADAPTERS, id="adapter")],
+)
 def test_killed_in_a_step_and_continued_it_ends_in_the_same_bytes(changes, tmp_path, make_recipe, reference):
     file = r"\.round-000\.partial/checkpoints/checkpoint-4/trainer_state"
     runs = whole_and_killed(reference, tmp_path, make_recipe, changes, file)

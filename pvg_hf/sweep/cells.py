@@ -1,0 +1,181 @@
+"""The cells of a sweep, and the recipe that each of them plays."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pvg_hf.config import Recipe, load_recipe
+from pvg_hf.config.recipe import merge
+from pvg_hf.config.sweep import PLAIN, POINTWISE
+from pvg_hf.data.schema import BASE_ROUND
+from pvg_hf.game.folder import RunFolder
+from pvg_hf.roles import Role
+
+_BRADLEY_TERRY, _CROSS_ENTROPY = {"loss": "bradley_terry"}, {"loss": "cross_entropy"}
+SETTINGS: dict[str, dict[str, Any]] = {
+    **{name: {"verifier": {**_BRADLEY_TERRY, "correction": name}} for name in ("smoothing", "forward", "backward")},
+    PLAIN: {"verifier": {**_BRADLEY_TERRY, "correction": "none"}},
+    "exact": {"verifier": {**_BRADLEY_TERRY, "correction": "exact"}, "data": {"pairs": "all"}},
+    POINTWISE: {"verifier": {**_CROSS_ENTROPY, "correction": "none"}},
+    "pointwise_forward": {"verifier": {**_CROSS_ENTROPY, "correction": "forward"}},
+    "pointwise_backward": {"verifier": {**_CROSS_ENTROPY, "correction": "backward"}},
+}
+# On clean labels a corrected loss is the plain one; `exact` differs in its pairs.
+_ON_CLEAN_LABELS = {
+    **dict.fromkeys(("smoothing", "forward", "backward"), PLAIN),
+    **dict.fromkeys(("pointwise_forward", "pointwise_backward"), POINTWISE),
+}
+# What a worker's game must not do, and what must not end it: a verifier that learned nothing is a result.
+_OF_EVERY_CELL = {
+    "sweep": None,
+    "num_rounds": 1,
+    "hub": {"push": False},
+    "logging": {"report_to": [], "progress": False},
+    "watchdogs": {"min_pair_accuracy": 0.0},
+}
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """
+    One training, or one game.
+
+    Args:
+        seed (`int`):
+            Of everything in it.
+        level (`float`):
+            The rate of wrong labels, in [0, 1).
+        correction (`str`):
+            A key of `SETTINGS`.
+    """
+
+    seed: int
+    level: float
+    correction: str
+
+    @property
+    def name(self) -> str:
+        return f"seed-{self.seed}-level-{self.level:g}-{self.correction}"
+
+    @property
+    def reference(self) -> "Cell":
+        """The same seed's training by the plain loss on clean labels."""
+        return Cell(self.seed, 0.0, PLAIN)
+
+    @property
+    def trained(self) -> "Cell":
+        """The cell whose training is this one's as well."""
+        return self if self.level else replace(self, correction=_ON_CLEAN_LABELS.get(self.correction, self.correction))
+
+    def __str__(self) -> str:
+        return f"seed {self.seed}, level {self.level:g}, {self.correction}"
+
+
+def list_cells(recipe: Recipe) -> list[Cell]:
+    """Every training of a sweep once: each seed's clean reference first, then from level to level."""
+    sweep = recipe.sweep
+    wanted = {
+        Cell(seed, level, correction).trained
+        for seed in sweep.seeds
+        for level in sweep.levels
+        for correction in sweep.corrections
+    }
+    references = [Cell(seed, 0.0, PLAIN) for seed in sorted(sweep.seeds)]
+    others = sorted(wanted - set(references), key=lambda cell: (cell.level, cell.correction, cell.seed))
+    return [*references, *others]
+
+
+@dataclass(frozen=True)
+class SweepFolder:
+    """
+    Paths of a sweep.
+
+    Args:
+        root (`Path`):
+            `OUTPUT_DIR/NAME`.
+    """
+
+    root: Path
+
+    @property
+    def recipe(self) -> Path:
+        """What the sweep was begun with."""
+        return self.root / "sweep.yaml"
+
+    @property
+    def runs(self) -> Path:
+        """A run's folder for each cell, and for each seed's pool."""
+        return self.root / "runs"
+
+    @property
+    def summary(self) -> Path:
+        return self.root / "summary.md"
+
+    @property
+    def plots(self) -> Path:
+        return self.root / "plots"
+
+    def result(self, cell: Cell) -> Path:
+        """The file whose existence says that a cell is finished."""
+        return self.root / "cells" / f"{cell.name}.json"
+
+    def run(self, cell: Cell) -> RunFolder:
+        return RunFolder(self.runs / cell.name)
+
+    def pool(self, seed: int) -> RunFolder:
+        return RunFolder(self.runs / f"seed-{seed}-pool")
+
+
+def sweep_folder(recipe: Recipe) -> SweepFolder:
+    return SweepFolder(Path(recipe.output_dir) / recipe.name)
+
+
+def pool_recipe(recipe: Recipe, seed: int) -> Recipe:
+    """What mints the solutions of a seed, once for all its cells: their labels are clean."""
+    run = sweep_folder(recipe).pool(seed).root
+    changes = {"name": run.name, "output_dir": str(run.parent), "seed": seed, "noise": {}}
+    return load_recipe(merge({**recipe.to_dict(), "noise": {}}, merge(_OF_EVERY_CELL, changes)))
+
+
+def needs_pool(recipe: Recipe) -> bool:
+    """Whether solutions are to be minted, or players made, before the cells: others are imported."""
+    return recipe.bootstrap.import_from is None or any(
+        player.scratch or player.warmup for player in (recipe.prover, recipe.verifier)
+    )
+
+
+def cell_recipe(recipe: Recipe, cell: Cell, *, takes_pool: bool = True) -> Recipe:
+    """
+    What a cell plays.
+
+    Args:
+        recipe ([`~pvg_hf.config.Recipe`]):
+            The sweep's.
+        cell ([`Cell`]):
+            One that is trained.
+        takes_pool (`bool`, *optional*, defaults to `True`):
+            Whether it names what the seed's own run makes; that need not be there yet.
+
+    Raises:
+        RecipeError: if the level or the correction does not go with the rest of the recipe.
+    """
+    folder = sweep_folder(recipe)
+    run = folder.run(cell).root
+    num_rounds = recipe.num_rounds if recipe.sweep.form == "game" else 1
+    changes = {"name": run.name, "output_dir": str(run.parent), "seed": cell.seed, "num_rounds": num_rounds}
+    made = _from_pool(recipe, folder.pool(cell.seed)) if takes_pool else {}
+    values = recipe.to_dict()
+    for change in (_OF_EVERY_CELL, changes, SETTINGS[cell.correction], made):
+        values = merge(values, change)
+    return load_recipe(merge(values, {"noise": {recipe.sweep.vary: cell.level}}))
+
+
+def _from_pool(recipe: Recipe, pool: RunFolder) -> dict[str, Any]:
+    """The players and the solutions that the seed's own run has made."""
+    changes: dict[str, Any] = {}
+    for name, player in (("prover", recipe.prover), ("verifier", recipe.verifier)):
+        if player.scratch or player.warmup:
+            changes[name] = {"model": str(pool.models / name), "revision": None, "scratch": None, "warmup": None}
+    if recipe.bootstrap.import_from is None:
+        changes["bootstrap"] = {"import_from": str(pool.pool(BASE_ROUND) / f"{Role.BASE}.parquet")}
+    return changes

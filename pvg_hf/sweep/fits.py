@@ -1,0 +1,139 @@
+"""How a measure depends on the noise level: linear and quadratic fits, and the level at which it breaks down."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import statsmodels.api as sm
+
+from pvg_hf.evaluation.intervals import ALPHA, Figure
+
+DEGREES = {"linear": 1, "quadratic": 2}
+_TINY = 1e-18  # a sum of squares that rounding makes of 0
+
+
+@dataclass(frozen=True)
+class Fit:
+    """
+    `value = a_seed + sum_p terms[p] level^p` by least squares. Each seed has a constant of its own, so that what seeds
+    differ by at every level alike is neither explained nor counted as error.
+
+    Args:
+        terms (`tuple[Figure, ...]`):
+            Of the powers 1, 2, ... of the level, with 95 % intervals by Student's t where a degree of freedom is left.
+        constant (`float`):
+            Mean of the seeds' constants.
+        r_squared (`float`, *optional*):
+            Share of the variance within seeds that is explained; `None` where there is none.
+        n (`int`):
+            Number of values.
+    """
+
+    terms: tuple[Figure, ...]
+    constant: float
+    r_squared: float | None
+    n: int
+
+    def __call__(self, levels: np.ndarray) -> np.ndarray:
+        """The fitted mean over the seeds."""
+        return self.constant + sum(term.value * levels**power for power, term in enumerate(self.terms, start=1))
+
+
+def fit_levels(levels: Sequence[float], values: Sequence[float], seeds: Sequence[int], degree: int) -> Fit | None:
+    """
+    Args:
+        levels (`Sequence[float]`), values (`Sequence[float]`), seeds (`Sequence[int]`):
+            One of each per cell.
+        degree (`int`):
+            1 or more.
+
+    Returns:
+        [`Fit`], or `None` if the levels within seeds do not determine it.
+    """
+    of_seed = pd.get_dummies(pd.Series(list(seeds)), dtype=float).to_numpy()
+    powers = np.power.outer(np.asarray(levels, dtype=float), np.arange(1, degree + 1))
+    design = np.hstack([of_seed, powers])
+    if np.linalg.matrix_rank(design) < design.shape[1]:
+        return None
+    target = np.asarray(values, dtype=float)
+    result = sm.OLS(target, design).fit()
+    within = target - of_seed @ (of_seed.T @ target / of_seed.sum(axis=0))
+    variance = float(within @ within)
+    has_interval = result.df_resid > 0
+    bounds = result.conf_int(ALPHA) if has_interval else np.full((design.shape[1], 2), None)
+    first = of_seed.shape[1]
+    terms = tuple(
+        Figure(float(result.params[index]), *_floats(bounds[index]), len(target))
+        for index in range(first, design.shape[1])
+    )
+    r_squared = 1 - float(result.ssr) / variance if variance > _TINY else None
+    return Fit(terms, float(result.params[:first].mean()), r_squared, len(target))
+
+
+def _floats(bounds: np.ndarray) -> list[float | None]:
+    return [None if bound is None else float(bound) for bound in bounds]
+
+
+def crossing(levels: Sequence[float], values: Sequence[float], bound: float) -> float | None:
+    """
+    The lowest level at which values, joined by straight lines, fall below `bound`; `None` if they never do.
+
+    Args:
+        levels (`Sequence[float]`):
+            Ascending.
+        values (`Sequence[float]`):
+            One per level.
+        bound (`float`):
+            In the unit of the values.
+    """
+    for index, (level, value) in enumerate(zip(levels, values, strict=True)):
+        if value < bound:
+            if index == 0:
+                return float(level)
+            before, higher = levels[index - 1], values[index - 1]
+            return float(before + (level - before) * (higher - bound) / (higher - value))
+    return None
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """
+    Where a measure has lost half of what it has above its floor when clean.
+
+    Args:
+        level (`float`, *optional*):
+            Of the mean over the seeds; `None` if it does not get there within the levels.
+        lowest (`float`, *optional*), highest (`float`, *optional*):
+            Among the seeds that get there.
+        num_seeds (`int`), num_broken (`int`):
+            All seeds, and those that get there.
+    """
+
+    level: float | None
+    lowest: float | None
+    highest: float | None
+    num_seeds: int
+    num_broken: int
+
+
+def find_breakdown(by_seed: pd.DataFrame, clean: pd.Series, floors: pd.Series) -> Breakdown | None:
+    """
+    Args:
+        by_seed (`pd.DataFrame`):
+            Values, a row per level (ascending) and a column per seed.
+        clean (`pd.Series`), floors (`pd.Series`):
+            Of each seed.
+
+    Returns:
+        [`Breakdown`], or `None` if no seed is above its floor when clean: there is nothing to lose.
+    """
+    by_seed = by_seed.loc[:, (clean > floors).reindex(by_seed.columns)].dropna()
+    if by_seed.empty:
+        return None
+    bounds = ((clean + floors) / 2)[by_seed.columns]
+    levels = by_seed.index.tolist()
+    found = [crossing(levels, by_seed[seed].tolist(), bounds[seed]) for seed in by_seed]
+    broken = [level for level in found if level is not None]
+    mean = crossing(levels, by_seed.mean(axis=1).tolist(), bounds.mean())
+    return Breakdown(mean, min(broken, default=None), max(broken, default=None), len(found), len(broken))

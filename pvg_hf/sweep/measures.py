@@ -1,0 +1,125 @@
+"""What is measured of a cell: by clean labels, on solutions that all cells of a seed share."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from safetensors import safe_open
+
+from pvg_hf.config import Recipe
+from pvg_hf.data.pairs import REFERENCE
+from pvg_hf.data.pool import load_pool
+from pvg_hf.data.schema import BASE_ROUND, environment_name
+from pvg_hf.evaluation.intervals import Figure
+from pvg_hf.evaluation.roles import judged
+from pvg_hf.evaluation.verifier_quality import pair_accuracy, roc_auc
+from pvg_hf.game.folder import RunFolder, read_json
+from pvg_hf.losses import bradley_terry
+from pvg_hf.roles import Role
+
+CHANCE = 0.5
+SHARED = (environment_name(BASE_ROUND, Role.BASE), REFERENCE)  # what minted it depends on no noise
+CHANGE = "_change"  # ends the name of a measure less the same seed's clean reference
+DISTANCE = "parameter_distance"
+BASE_HELPFUL = "base_helpful_accuracy"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """
+    Args:
+        title (`str`):
+            With its unit.
+        floor (`float` or `str`, *optional*):
+            What is left where the verifier, or the game, does nothing: a value, or the figure of the clean reference that
+            tells it. A measure has broken down where half of what lies above is lost; without a floor it cannot.
+    """
+
+    title: str
+    floor: float | str | None = None
+
+
+MEASURES = {
+    "pair_accuracy": Measure("clean pair accuracy", CHANCE),
+    "auc": Measure("clean AUC", CHANCE),
+    "clean_loss": Measure("clean loss (nats a pair)"),
+    DISTANCE: Measure("parameter distance (share of the norm)"),
+    "helpful_accuracy": Measure("helpful accuracy", BASE_HELPFUL),
+    "prover_success": Measure("prover success (share accepted)"),
+}
+
+
+def measure_cell(recipe: Recipe, folder: RunFolder, reference: RunFolder) -> dict[str, Figure]:
+    """
+    The figures of a finished cell.
+
+    Args:
+        recipe ([`~pvg_hf.config.Recipe`]):
+            What it played.
+        folder ([`RunFolder`]), reference ([`RunFolder`]):
+            Its run, and that of the clean reference.
+
+    Returns:
+        `dict[str, Figure]`: by the keys of `MEASURES`; the last two, and `base_helpful_accuracy`, only of a whole game.
+        `prover_success` is the share of the sneaky incorrect test solutions that the verifier accepts.
+    """
+    last = recipe.num_rounds - 1
+    verifier = folder.verifier(last)
+    rows = judged(load_pool(verifier / "heldout.parquet").to_pandas())
+    rows = rows[rows["environment"].isin(SHARED)]
+    figures = {"pair_accuracy": pair_accuracy(rows), "auc": roc_auc(rows), "clean_loss": clean_loss(rows)}
+    figures[DISTANCE] = parameter_distance(verifier, reference.verifier(last))
+    if folder.evaluation(last).exists():
+        told = read_json(folder.evaluation(last) / "metrics.json")
+        names = {"helpful_accuracy": "accuracy/helpful", "prover_success": "exploit_rate"}
+        names[BASE_HELPFUL] = "base_accuracy/helpful"
+        figures |= {name: Figure.from_dict(told[f"round/{key}"]) for name, key in names.items()}
+    return figures
+
+
+def clean_loss(rows: pd.DataFrame) -> Figure:
+    """
+    Mean Bradley-Terry loss over all (correct, incorrect) pairs of one problem, whatever the verifier was trained by.
+
+    Args:
+        rows (`pd.DataFrame`):
+            With `problem_id`, `score` and `correct`.
+
+    Returns:
+        `Figure`: in nats; `n` is the number of pairs, and there is no interval.
+    """
+    total, num_pairs = 0.0, 0
+    for _, group in rows.groupby("problem_id", sort=False):
+        scores, correct = torch.tensor(group["score"].to_numpy(float)), torch.tensor(group["correct"].to_numpy(bool))
+        chosen, rejected = torch.meshgrid(scores[correct], scores[~correct], indexing="ij")
+        if chosen.numel():
+            total += float(bradley_terry(chosen.flatten(), rejected.flatten())) * chosen.numel()
+            num_pairs += chosen.numel()
+    return Figure(total / num_pairs if num_pairs else None, None, None, num_pairs)
+
+
+def parameter_distance(verifier: Path, reference: Path) -> Figure:
+    """
+    Euclidean distance of two verifiers' saved weights, as a share of the reference's norm. Those are all of the weights,
+    or those of an adapter and a head.
+
+    Raises:
+        ValueError: if their files do not hold the same tensors.
+    """
+    ours, theirs = _weights(verifier), _weights(reference)
+    if ours.keys() != theirs.keys():
+        differing = sorted(ours.keys() ^ theirs.keys())[:5]
+        raise ValueError(f"{verifier} and {reference} hold different tensors, such as {differing}.")
+    distance = np.sqrt(sum(np.square(ours[name] - theirs[name]).sum() for name in ours))
+    norm = np.sqrt(sum(np.square(weights).sum() for weights in theirs.values()))
+    return Figure(float(distance / norm), None, None, sum(weights.size for weights in ours.values()))
+
+
+def _weights(folder: Path) -> dict[str, np.ndarray]:
+    found: dict[str, np.ndarray] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        with safe_open(path, framework="pt") as file:
+            found |= {name: file.get_tensor(name).double().numpy() for name in file.keys()}  # noqa: SIM118
+    return found

@@ -1,0 +1,88 @@
+"""How much a sweep is, and how long it will take."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+
+from pvg_hf.config import Recipe
+from pvg_hf.game.folder import read_json
+from pvg_hf.game.plan.rounds import plan_rounds
+from pvg_hf.game.units import show_seconds
+from pvg_hf.game.world import World
+from pvg_hf.sweep.cells import Cell, cell_recipe, list_cells, needs_pool, sweep_folder
+from pvg_hf.sweep.workers import num_cores
+
+
+def show_plan(recipe: Recipe, cells: Sequence[Cell], num_workers: int) -> str:
+    """A few lines for a terminal: the cells, what of them is finished, and the time for the others."""
+    folder = sweep_folder(recipe)
+    todo = [cell for cell in cells if not folder.result(cell).exists()]
+    levels = sorted({cell.level for cell in cells})
+    counts = Counter(cell.correction for cell in cells)
+    seconds = expect_seconds(recipe, todo, num_workers)
+    how = "as the finished ones took" if _measured(recipe) else "rough: within a factor of about 3"
+    return "\n".join(
+        [
+            f"Sweep    {folder.root}",
+            f"Form     {_describe_form(recipe)}",
+            f"Levels   {recipe.sweep.vary} {', '.join(f'{level:g}' for level in levels)}",
+            f"Seeds    {', '.join(map(str, recipe.sweep.seeds))}",
+            f"Cells    {len(cells)}: {', '.join(f'{number} {name}' for name, number in counts.items())}",
+            f"To play  {len(todo)} cells with {num_workers} worker(s), "
+            + ("of unknown time" if seconds is None else f"{show_seconds(seconds)} ({how})"),
+        ]
+    )
+
+
+def expect_seconds(recipe: Recipe, todo: Sequence[Cell], num_workers: int) -> float | None:
+    """Seconds for cells that are left: by those that are finished, or else by the game's plan; `None` if it knows none."""
+    if not todo:
+        return 0.0
+    measured = _measured(recipe)
+    if measured:
+        return len(todo) * sum(measured) / len(measured) / num_workers
+    with _threads(max(1, num_cores() // num_workers)):
+        played = cell_recipe(recipe, todo[0], takes_pool=False)
+        works = list(_works(played, recipe.sweep.form))
+        if None in works:
+            return None
+        pools = len({cell.seed for cell in todo}) * works[0] if needs_pool(recipe) else 0.0
+        return (pools + len(todo) * sum(works[1:])) / num_workers
+
+
+def _works(played: Recipe, form: str) -> Iterator[float | None]:
+    """Seconds of what comes before the rounds, and then of each phase of a cell."""
+    plans = plan_rounds(played, World.load(played))
+    early = [plans[0].work(name) for name in plans[0].early]
+    yield None if None in early else sum(work.seconds for work in early)
+    for plan in plans:
+        for key in plan.phases:
+            if key.round_index is not None and (form == "game" or key.name == "verifier"):
+                work = plan.work(key.name)
+                yield None if work is None else work.seconds
+
+
+def _measured(recipe: Recipe) -> list[float]:
+    """Seconds of each finished cell."""
+    folder = sweep_folder(recipe)
+    files = [folder.result(cell) for cell in list_cells(recipe)]
+    return [read_json(file)["seconds"] for file in files if file.exists()]
+
+
+def _describe_form(recipe: Recipe) -> str:
+    if recipe.sweep.form == "game":
+        return f"whole games of {recipe.num_rounds} round(s)"
+    return f"the first verifier alone, {recipe.verifier.max_steps} steps"
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    """What a worker has."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

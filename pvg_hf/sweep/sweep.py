@@ -1,0 +1,219 @@
+"""Runs a sweep: cell by cell, each result appearing by one rename, so that a sweep that was stopped goes on."""
+
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+
+import yaml
+from tqdm import tqdm
+
+from pvg_hf.config import Recipe, RecipeError, load_recipe
+from pvg_hf.game.folder import read_json, write_json, write_text
+from pvg_hf.game.lock import locked
+from pvg_hf.game.plan.checks import check_recipe, list_mistakes
+from pvg_hf.game.play import play
+from pvg_hf.game.resume import differences
+from pvg_hf.game.schedule import schedule
+from pvg_hf.game.units import show_seconds
+from pvg_hf.game.world import World
+from pvg_hf.sweep.cells import (
+    Cell,
+    SweepFolder,
+    cell_recipe,
+    list_cells,
+    needs_pool,
+    pool_recipe,
+    sweep_folder,
+)
+from pvg_hf.sweep.measures import measure_cell
+from pvg_hf.sweep.plan import expect_seconds, show_plan
+from pvg_hf.sweep.results import write_results
+from pvg_hf.sweep.workers import default_workers, finish_cells
+
+logger = logging.getLogger(__name__)
+
+# What may change when a sweep goes on: what is there stays what it was.
+_GROWING = ("sweep.levels", "sweep.seeds", "sweep.corrections", "output_dir", "logging")
+
+
+class CellsFailedError(RuntimeError):
+    """
+    Cells of a sweep could not be played.
+
+    Args:
+        failed (`dict[Cell, Exception]`):
+            What kept each of them from it.
+        num_cells (`int`):
+            All of the sweep.
+        folder ([`SweepFolder`]):
+            With the results of the others.
+    """
+
+    def __init__(self, failed: dict[Cell, Exception], num_cells: int, folder: SweepFolder):
+        reasons = "\n".join(f"- {cell}: {error}" for cell, error in failed.items())
+        super().__init__(
+            f"{len(failed)} of {num_cells} cells have no result:\n{reasons}\nThe same command tries them again. What the "
+            f"others came to is in {folder.root}."
+        )
+        self.failed = failed
+
+
+def run_sweep(recipe: Recipe, *, num_workers: int | None = None) -> SweepFolder:
+    """
+    Run a sweep, or go on with one: cells whose results stand in its folder are not played again.
+
+    Args:
+        recipe ([`~pvg_hf.config.Recipe`]):
+            With a section `sweep`.
+        num_workers (`int`, *optional*):
+            Processes, see [`~pvg_hf.sweep.workers.default_workers`]. One plays in this process.
+
+    Returns:
+        [`SweepFolder`]: with `summary.md`, tables and plots.
+
+    Raises:
+        ValueError: if a cell's recipe is not in order, or the folder is another sweep's or in use.
+        CellsFailedError: if cells could not be played; tables and plots of the others are written.
+        WorkerDiedError: if a worker was killed; what is finished is kept.
+    """
+    folder, cells = sweep_folder(recipe), _checked_cells(recipe)
+    num_workers = num_workers or default_workers(recipe)
+    with locked(folder.root, is_main=True, user="The sweep in {root} is being run"):
+        _begin(recipe, folder)
+        finished = {cell for cell in cells if folder.result(cell).exists()}
+        todo = [cell for cell in cells if cell not in finished]
+        failed = _finish(recipe, todo, finished, num_workers)
+        write_results(recipe, folder)
+    if failed:
+        raise CellsFailedError(failed, len(cells), folder)
+    return folder
+
+
+def describe_sweep(recipe: Recipe, *, num_workers: int | None = None) -> str:
+    """
+    Check a sweep and say what it will come to: cells, what of them is finished, and time. Nothing is written.
+
+    Raises:
+        RecipeError: with all mistakes, if there are any.
+    """
+    folder, cells = sweep_folder(recipe), _checked_cells(recipe)
+    _check_folder(recipe, folder)
+    return show_plan(recipe, cells, num_workers or default_workers(recipe))
+
+
+def finish_cell(recipe: Recipe, cell: Cell) -> None:
+    """Play a cell, and its seed's pool before it where it is the first to need it; write its result."""
+    folder, played = sweep_folder(recipe), cell_recipe(recipe, cell)
+    if cell == cell.reference and needs_pool(recipe):
+        _mint(recipe, cell.seed)
+    started = time.monotonic()
+    if recipe.sweep.form == "game":
+        play(played)
+    else:
+        _play_alone(played, ["warmup", "bootstrap", "verifier"])
+    figures = measure_cell(played, folder.run(cell), folder.run(cell.reference))
+    result = {"seed": cell.seed, "level": cell.level, "correction": cell.correction}
+    result["seconds"] = time.monotonic() - started
+    result["figures"] = {name: figure.to_dict() for name, figure in figures.items()}
+    folder.result(cell).parent.mkdir(exist_ok=True)
+    write_json(folder.result(cell), result)
+
+
+def _mint(recipe: Recipe, seed: int) -> None:
+    is_imported = recipe.bootstrap.import_from is not None
+    _play_alone(pool_recipe(recipe, seed), ["warmup"] if is_imported else ["warmup", "bootstrap"])
+
+
+def _play_alone(recipe: Recipe, phases: list[str]) -> None:
+    """Of a game of one round, those of some phases that it has."""
+    for key in schedule(recipe):
+        if key.name in phases:
+            play(recipe, phase=key.name, round_index=key.round_index)
+
+
+def _finish(recipe: Recipe, todo: list[Cell], finished: set[Cell], num_workers: int) -> dict[Cell, Exception]:
+    """Finish what is left; returns what kept cells from being played."""
+    expected = expect_seconds(recipe, todo, num_workers) if todo else 0.0
+    about = "unknown time" if expected is None else f"about {show_seconds(expected)}"
+    logger.info("%d cells to play, %d finished: %s with %d worker(s)", len(todo), len(finished), about, num_workers)
+    failed, started = {}, time.monotonic()
+    ended = finish_cells(todo, finished, partial(finish_cell, recipe), num_workers=num_workers)
+    with tqdm(total=len(todo), desc=recipe.name, unit="cell", disable=not _shows_bar(recipe)) as bar:
+        for number, (cell, error) in enumerate(ended, start=1):
+            left = (time.monotonic() - started) / number * (len(todo) - number)
+            failed |= {cell: error} if error else {}
+            told = _headline(recipe, cell) if error is None else f"no result: {error}"
+            logger.info("%d/%d %s: %s; about %s left", number, len(todo), cell, told, show_seconds(left))
+            bar.update()
+    return failed
+
+
+def _shows_bar(recipe: Recipe) -> bool:
+    return recipe.logging.progress and sys.stderr.isatty()
+
+
+def _headline(recipe: Recipe, cell: Cell) -> str:
+    result = read_json(sweep_folder(recipe).result(cell))
+    accuracy = result["figures"]["pair_accuracy"]["value"]
+    return f"clean pair accuracy {accuracy:.3f} in {show_seconds(result['seconds'])}"
+
+
+def _begin(recipe: Recipe, folder: SweepFolder) -> None:
+    _check_folder(recipe, folder)
+    write_text(folder.recipe, yaml.safe_dump(recipe.to_dict(), sort_keys=False))
+
+
+def _check_folder(recipe: Recipe, folder: SweepFolder) -> None:
+    """
+    Raises:
+        ValueError: if another sweep was begun in the folder.
+    """
+    if not folder.recipe.exists():
+        return
+    changes = differences(load_recipe(folder.recipe).to_dict(), recipe.to_dict())
+    lines = [
+        f"- `{key}`: {before!r} before, {now!r} now"
+        for key, (before, now) in changes.items()
+        if not key.startswith(_GROWING)
+    ]
+    if lines:
+        raise ValueError(
+            f"The sweep `{recipe.name}` was begun with another recipe:\n"
+            + "\n".join(lines)
+            + "\nGive this one another "
+            "`name`. Levels, seeds and corrections may be added or left out."
+        )
+
+
+def _checked_cells(recipe: Recipe) -> list[Cell]:
+    """
+    The cells of a sweep whose recipes are in order.
+
+    Raises:
+        RecipeError: with all mistakes, if there are any.
+    """
+    if recipe.sweep is None:
+        raise RecipeError(
+            "The recipe has no section `sweep`, which says what is varied; `sweep: {}` takes its defaults."
+        )
+    cells = list_cells(recipe)
+    mistakes = dict.fromkeys(_mistakes(recipe, cells))
+    if mistakes:
+        raise RecipeError(list_mistakes(list(mistakes)))
+    return cells
+
+
+def _mistakes(recipe: Recipe, cells: list[Cell]) -> Iterator[str]:
+    """Of the noise, of every cell's recipe by itself, and of each correction's at its highest level in its game."""
+    noise = recipe.noise
+    if noise.rho0 or noise.rho1 or noise.checker is not None:
+        yield "`noise` states rates or a checker, but its rates are what `sweep.levels` varies: leave them out."
+        return
+    world = World.load(cell_recipe(recipe, cells[0], takes_pool=False))
+    for cell in {cell.correction: cell for cell in sorted(cells)}.values():
+        try:
+            yield from check_recipe(cell_recipe(recipe, cell, takes_pool=False), world)
+        except RecipeError as err:
+            yield f"At level {cell.level:g} with `{cell.correction}`: {err}"

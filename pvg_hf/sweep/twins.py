@@ -1,0 +1,137 @@
+"""Structured against random false positives: a game under a checker that errs in a pattern, and one that errs as often."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from pvg_hf.config import Recipe, load_recipe
+from pvg_hf.data.pool import load_pool
+from pvg_hf.data.schema import BASE_ROUND
+from pvg_hf.evaluation.intervals import Figure, rate_by_problem
+from pvg_hf.evaluation.report.run_data import RunData, load_run
+from pvg_hf.evaluation.roles import is_valid_mistake
+from pvg_hf.evaluation.seeds import show_figure
+from pvg_hf.game.folder import RunFolder
+from pvg_hf.game.play import play
+from pvg_hf.roles import GAME_ROLES, Role
+
+STRUCTURED, RANDOM = "structured", "random"
+_COLUMNS = ("problem_id", "part", "correct", "outcome", "label")
+
+
+@dataclass(frozen=True)
+class Twins:
+    """
+    Two finished games of one seed.
+
+    Args:
+        seed (`int`):
+            Of both.
+        folders (`dict[str, RunFolder]`):
+            By `structured` and `random`.
+        rate (`float`):
+            The random checker's, P(accepted | incorrect): that of the structured one on the base prover's solutions.
+    """
+
+    seed: int
+    folders: dict[str, RunFolder]
+    rate: float
+
+
+def play_twins(recipe: Recipe, seed: int) -> Twins:
+    """
+    Play a recipe and its random twin, or go on with them.
+
+    Args:
+        recipe ([`~pvg_hf.config.Recipe`]):
+            With a `noise.checker` whose base errs by itself.
+        seed (`int`):
+            In place of the recipe's.
+
+    Raises:
+        ValueError: if the recipe has no such checker, or it accepts no incorrect solution of the base prover, or all.
+    """
+    checker = recipe.noise.checker
+    if checker is None or checker.base == "grade":
+        raise ValueError(
+            "The recipe's `noise.checker.base` must be a checker that errs by itself, a command or `package.module:Name`; "
+            f"got {'no checker' if checker is None else checker.base!r}."
+        )
+    structured = play(_named(recipe, STRUCTURED, seed, recipe.to_dict()["noise"]))
+    rate = false_positives(structured, BASE_ROUND).value
+    if rate is None or not 0 < rate < 1:
+        raise ValueError(
+            f"The checker `{checker.base}` accepts a share of {rate} of the base prover's incorrect solutions, which no random "
+            "checker can be given; it must lie between 0 and 1."
+        )
+    random = play(_named(recipe, RANDOM, seed, _random_noise(recipe, rate)))
+    return Twins(seed, {STRUCTURED: structured, RANDOM: random}, rate)
+
+
+def _named(recipe: Recipe, kind: str, seed: int, noise: dict) -> Recipe:
+    name = f"{recipe.name}-{kind}-seed-{seed}"
+    return load_recipe({**recipe.to_dict(), "name": name, "seed": seed, "noise": noise})
+
+
+def _random_noise(recipe: Recipe, rate: float) -> dict:
+    """The same labels' noise, but of the task's own grade, which errs at a rate in one direction alone."""
+    tier = {"timeout": 0.0, "spurious_fail": 0.0, "spurious_pass": rate}
+    return {**recipe.to_dict()["noise"], "checker": {"tier": "balanced", "tiers": {"balanced": tier}}}
+
+
+def false_positives(folder: RunFolder, round_index: int) -> Figure:
+    """Share of a round's incorrect solutions that the verifier is told are correct; failed and unlabelled ones are left out."""
+    roles = [Role.BASE] if round_index == BASE_ROUND else GAME_ROLES
+    files = [file for role in roles if (file := folder.pool(round_index) / f"{role}.parquet").exists()]
+    rows = load_pool(files, _COLUMNS, parts=("verifier",)).to_pandas()
+    wrong = rows[is_valid_mistake(rows) & rows["label"].notna()]
+    return rate_by_problem(wrong["label"].astype(float), wrong["problem_id"])
+
+
+def twins_table(twins: Sequence[Twins]) -> str:
+    """A Markdown table with a row per seed, checker and round."""
+    head = ["seed", "checker", "round", "false positives", "helpful accuracy", "against the base", "sneaky accuracy"]
+    rows = [head, ["---"] * len(head)]
+    for pair in twins:
+        for kind, folder in pair.folders.items():
+            for data in _load(folder.root).evaluated:
+                names = ("accuracy/helpful", "accuracy_change/helpful", "accuracy/sneaky")
+                figures = [false_positives(folder, data.round_index), *map(data.figure, names)]
+                rows.append([str(pair.seed), kind, str(data.round_index), *map(show_figure, figures)])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def helpful_accuracy(twins: Sequence[Twins]) -> pd.DataFrame:
+    """
+    Accuracy of the helpful role in training, by step.
+
+    Returns:
+        `pd.DataFrame`: `seed`, `checker`, `round`, `step` (of that role's training, counted through the rounds), `accuracy` of the step's solutions, and
+        `smoothed`, the moving average that the stop rules see.
+    """
+    tables = [
+        _steps(_load(folder.root)).assign(seed=pair.seed, checker=kind)
+        for pair in twins
+        for kind, folder in pair.folders.items()
+    ]
+    return pd.concat(tables, ignore_index=True)
+
+
+def _steps(run: RunData) -> pd.DataFrame:
+    parts, before = [], 0
+    for data in run.rounds:
+        config = run.recipe.for_round(data.round_index)
+        if "accuracy/helpful" in data.steps:
+            told = data.steps[data.steps["accuracy/helpful"].notna()]
+            weight = config.stopping.newest_weight(config.prover.num_batches)
+            smoothed = told["accuracy/helpful"].ewm(alpha=weight, adjust=False).mean()
+            columns = {"step": before + told["step"], "accuracy": told["accuracy/helpful"], "smoothed": smoothed}
+            parts.append(pd.DataFrame(columns).assign(round=data.round_index))
+        before += config.prover.max_steps  # of its own training: the other role's is left out
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def _load(root: Path) -> RunData:
+    return load_run(root, solution_columns=["problem_id"])

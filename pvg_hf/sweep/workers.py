@@ -1,0 +1,133 @@
+"""Finishes the cells of a sweep, one after the other or in several processes."""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+
+import torch
+
+from pvg_hf.config import Recipe
+from pvg_hf.game.worker import begin_worker
+from pvg_hf.sweep.cells import Cell
+
+MAX_WORKERS = 8  # by default; each holds the models of a game
+# What says that this cell cannot be played; everything else says that none can.
+OF_A_CELL = (ValueError, FloatingPointError)
+
+Finished = tuple[Cell, Exception | None]
+
+
+class WorkerDiedError(RuntimeError):
+    """A worker was killed from outside, as a system does that runs out of memory."""
+
+
+def default_workers(recipe: Recipe) -> int:
+    """One for each core, up to `MAX_WORKERS`; one where a GPU is used, which workers would have to share."""
+    is_on_gpu = recipe.device != "cpu" and torch.cuda.is_available()
+    return 1 if is_on_gpu else min(MAX_WORKERS, num_cores())
+
+
+def num_cores() -> int:
+    """Those that this process may use, where the system says."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def finish_cells(
+    cells: Sequence[Cell], finished: set[Cell], work: Callable[[Cell], None], *, num_workers: int
+) -> Iterator[Finished]:
+    """
+    Have every cell worked on, each after its reference.
+
+    Args:
+        cells (`Sequence[Cell]`):
+            What is to be done, references first.
+        finished (`set[Cell]`):
+            What was done before.
+        work (`Callable`):
+            Finishes a cell; can be pickled.
+        num_workers (`int`):
+            Processes. One is this process itself.
+
+    Yields:
+        `(cell, error)` as they end, the error being `None` or that which kept the cell, or its reference, from being played.
+
+    Raises:
+        WorkerDiedError: if a worker was killed.
+    """
+    ready = {*finished}
+    failed: dict[Cell, Exception] = {}
+    for cell, error in (
+        _in_order(cells, ready, failed, work)
+        if num_workers == 1
+        else _in_processes(cells, ready, failed, work, num_workers)
+    ):
+        if error is None:
+            ready.add(cell)
+        else:
+            failed[cell] = error
+        yield cell, error
+
+
+def _in_order(
+    cells: Sequence[Cell], ready: set[Cell], failed: dict[Cell, Exception], work: Callable[[Cell], None]
+) -> Iterator[Finished]:
+    for cell in cells:
+        error = None if cell.reference in (cell, *ready) else failed[cell.reference]
+        try:
+            if error is None:
+                work(cell)
+        except OF_A_CELL as err:
+            error = err
+        yield cell, error
+
+
+def _in_processes(
+    cells: Sequence[Cell],
+    ready: set[Cell],
+    failed: dict[Cell, Exception],
+    work: Callable[[Cell], None],
+    num_workers: int,
+) -> Iterator[Finished]:
+    waiting, running = list(cells), {}
+    with _workers(num_workers) as executor:
+        while waiting or running:
+            for cell in [cell for cell in waiting if cell.reference in (cell, *ready)]:
+                waiting.remove(cell)
+                running[executor.submit(work, cell)] = cell
+            for cell in [cell for cell in waiting if cell.reference in failed]:
+                waiting.remove(cell)
+                yield cell, failed[cell.reference]
+            for future in wait(running, return_when=FIRST_COMPLETED).done if running else ():
+                yield running.pop(future), _error_of(future)
+
+
+def _error_of(future: Future) -> Exception | None:
+    try:
+        future.result()
+    except OF_A_CELL as err:
+        return err
+    except BrokenProcessPool as err:
+        raise WorkerDiedError(
+            "A worker was killed, perhaps as memory ran out. What is finished is kept: run the same command again, with "
+            "fewer `--workers`."
+        ) from err
+    return None
+
+
+@contextmanager
+def _workers(number: int) -> Iterator[ProcessPoolExecutor]:
+    threads = max(1, num_cores() // number)
+    context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
+    executor = ProcessPoolExecutor(number, mp_context=context, initializer=begin_worker, initargs=(threads,))
+    others = set(multiprocessing.active_children())
+    try:
+        yield executor
+    except BaseException:
+        for process in set(multiprocessing.active_children()) - others:
+            process.terminate()  # a game ends at its next step
+        raise
+    finally:
+        executor.shutdown(cancel_futures=True)

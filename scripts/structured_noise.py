@@ -1,0 +1,47 @@
+"""
+Play a recipe whose checker errs in a pattern, and its twin whose checker errs at random as often; compare them.
+
+    python scripts/structured_noise.py recipes/noise/structured.yaml
+    python scripts/structured_noise.py recipes/noise/structured.yaml num_rounds=3 --seeds 0 1 2
+
+Runs are kept in OUTPUT_DIR/NAME-structured-seed-K and OUTPUT_DIR/NAME-random-seed-K; a finished one is not played again.
+The table, the steps and the plot are in OUTPUT_DIR/NAME.
+"""
+
+import argparse
+import sys
+
+from pvg_hf.config import load_recipe
+from pvg_hf.game.console import quiet_libraries, script_line, set_up_logging
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipe", help="a YAML file whose `noise.checker.base` errs by itself")
+    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings in place of the recipe's")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    arguments = parser.parse_intermixed_args()
+
+    set_up_logging()
+    quiet_libraries()
+    from pvg_hf.game.errors import DiskFullError, OutOfMemory
+    from pvg_hf.game.faces import INTERRUPTED
+    from pvg_hf.game.interrupt import GameInterrupted
+    from pvg_hf.sweep.twin_results import write_twins
+    from pvg_hf.sweep.twins import play_twins
+
+    try:
+        recipe = load_recipe(arguments.recipe, arguments.overrides)
+        folder = write_twins(recipe, [play_twins(recipe, seed) for seed in arguments.seeds])
+    except (ValueError, FloatingPointError, DiskFullError, OutOfMemory) as err:
+        print(f"error: {err}", file=sys.stderr)
+        return 2
+    except (GameInterrupted, KeyboardInterrupt):
+        print(f"Stopped; what is finished is kept. Continue with: python {script_line()}", file=sys.stderr)
+        return INTERRUPTED
+    print(f"{(folder / 'summary.md').read_text(encoding='utf-8')}\nEverything is in {folder}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

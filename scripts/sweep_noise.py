@@ -1,0 +1,58 @@
+"""
+Play a recipe over noise levels, seeds and corrections, and say what the noise takes from its verifier.
+
+    python scripts/sweep_noise.py recipes/noise/sweep-small.yaml
+    python scripts/sweep_noise.py recipes/noise/sweep.yaml --plan
+    python scripts/sweep_noise.py recipes/noise/sweep.yaml --workers 4 "sweep.levels=[0, 0.2]"
+
+A sweep that was stopped is continued by the same command: finished cells are not played again. Its folder,
+OUTPUT_DIR/NAME, holds summary.md, CSV tables, results.json and plots/.
+"""
+
+import argparse
+import sys
+
+from pvg_hf.config import load_recipe
+from pvg_hf.game.console import quiet_libraries, script_line, set_up_logging
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipe", help="a YAML file with a section `sweep`")
+    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings in place of the recipe's")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes (one for each core; with a GPU, one)")
+    parser.add_argument("--plan", action="store_true", help="check the recipe, say how long it will take, and stop")
+    arguments = parser.parse_intermixed_args()
+    if arguments.workers is not None and arguments.workers < 1:
+        parser.error(f"--workers is {arguments.workers}; it must be at least 1.")
+
+    set_up_logging()
+    quiet_libraries()
+    from pvg_hf.game.errors import DiskFullError, OutOfMemory
+    from pvg_hf.game.faces import INTERRUPTED
+    from pvg_hf.game.interrupt import GameInterrupted
+    from pvg_hf.sweep import describe_sweep, run_sweep
+    from pvg_hf.sweep.sweep import CellsFailedError
+    from pvg_hf.sweep.workers import WorkerDiedError
+
+    try:
+        recipe = load_recipe(arguments.recipe, arguments.overrides)
+        if arguments.plan:
+            print(describe_sweep(recipe, num_workers=arguments.workers))
+            return 0
+        folder = run_sweep(recipe, num_workers=arguments.workers)
+    except (ValueError, DiskFullError, OutOfMemory, WorkerDiedError) as err:
+        print(f"error: {err}", file=sys.stderr)
+        return 2
+    except CellsFailedError as err:
+        print(f"error: {err}", file=sys.stderr)
+        return 1
+    except (GameInterrupted, KeyboardInterrupt):
+        print(f"Stopped; what is finished is kept. Continue with: python {script_line()}", file=sys.stderr)
+        return INTERRUPTED
+    print(f"{folder.summary.read_text(encoding='utf-8')}\nEverything is in {folder.root}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+"""Transformers' continuous batching, as the game calls it."""
+
+import pytest
+import torch
+
+from pvg_hf.models.prover import load_prover
+from pvg_hf.models.sources import resolve_model
+from pvg_hf.sampling import Sampler
+from pvg_hf.sampling.engines import ContinuousSampler
+from pvg_hf.seeding import derive_rng
+
+PROMPTS = [
+    "Ben has 12 coins. On Monday Ben doubles the coins. On Tuesday Ben sells 4 coins. How many coins does Ben have?\n"
+    "helpful solution:\n",
+    "Ana has 3 pens. On Monday Ana finds 5 pens. On Tuesday Ana sells 2 pens. On Wednesday Ana doubles the pens. How many "
+    "pens does Ana have?\nsneaky solution:\n",
+]
+
+
+@pytest.fixture(scope="module")
+def prover():
+    return load_prover(resolve_model("arithmetic", "prover"))
+
+
+@pytest.mark.slow
+def test_continuous_batching_writes_what_the_sampler_writes(prover):
+    """So cold that each token is the most probable one, whatever is drawn."""
+    settings = {"max_new_tokens": 64, "temperature": 1e-4}
+    rngs = [[derive_rng(0, prompt, index) for index in range(2)] for prompt in PROMPTS]
+    expected = Sampler(*prover, **settings).sample(PROMPTS, rngs)
+    generator = torch.get_rng_state()
+    prover[0].train()
+    assert ContinuousSampler(*prover, **settings).sample(PROMPTS, rngs) == expected
+    assert len({sample.num_tokens for samples in expected for sample in samples}) > 1  # rows end at different times
+    assert prover[0].training
+    assert torch.equal(torch.get_rng_state(), generator)

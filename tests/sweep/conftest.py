@@ -1,0 +1,41 @@
+"""A sweep so small that it takes seconds."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pvg_hf import load_recipe
+from pvg_hf.sweep import run_sweep
+from pvg_hf.sweep.cells import SweepFolder
+
+sys.path.insert(0, str(Path(__file__).parent))  # for the modules beside this file
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread():
+    """Equal bytes are promised for equal numbers of threads; the other processes take one."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def make_sweep(make_recipe) -> Callable[..., dict[str, Any]]:
+    """Makes recipes of sweeps, as plain values: one seed, three cells."""
+
+    def make(output_dir: Path, **changes: Any) -> dict[str, Any]:
+        sweep = {"levels": [0, 0.2], "seeds": [0], "corrections": ["none", "forward"]}
+        return make_recipe(
+            output_dir,
+            **{"name": "levels", "sweep": sweep, "task__options": {"num_train": 160, "num_test": 4}, **changes},
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def swept(tmp_path_factory, make_sweep) -> SweepFolder:
+    """A finished sweep. Tests read it and never write to it."""
+    return run_sweep(load_recipe(make_sweep(tmp_path_factory.mktemp("swept"))), num_workers=1)

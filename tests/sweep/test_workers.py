@@ -1,0 +1,32 @@
+"""Cells are finished after their references, in one process or in several."""
+
+from functools import partial
+
+import pytest
+from cell_work import touch
+
+from pvg_hf.sweep.cells import Cell
+from pvg_hf.sweep.workers import finish_cells
+
+REFERENCES = [Cell(seed, 0.0, "none") for seed in (0, 1, 2)]
+OTHERS = [Cell(seed, 0.2, name) for seed in (0, 1, 2) for name in ("forward", "none")]
+
+
+@pytest.mark.parametrize("num_workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_every_cell_ends_and_those_without_a_reference_have_its_error(num_workers, tmp_path):
+    ended = dict(finish_cells([*REFERENCES, *OTHERS], set(), partial(touch, tmp_path), num_workers=num_workers))
+    assert ended.keys() == {*REFERENCES, *OTHERS}
+    assert {path.name for path in tmp_path.iterdir()} == {cell.name for cell in ended if cell.seed != 2}
+    assert {cell.seed: str(error) for cell, error in ended.items() if error} == {2: "nothing to learn from"}
+    assert sum(error is not None for error in ended.values()) == 3
+
+
+def test_a_reference_that_was_finished_before_is_enough(tmp_path):
+    (tmp_path / REFERENCES[0].name).touch()
+    ended = finish_cells(OTHERS[:1], {REFERENCES[0]}, partial(touch, tmp_path), num_workers=1)
+    assert list(ended) == [(OTHERS[0], None)]
+
+
+def test_an_error_that_is_not_a_cells_own_ends_the_sweep(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        list(finish_cells(REFERENCES[:1], set(), partial(touch, tmp_path / "missing"), num_workers=1))
