@@ -14,11 +14,8 @@ from pvg_hf.config.learning import InvarianceConfig, RatesConfig
 from pvg_hf.config.noise import NoiseConfig, restate_rates
 from pvg_hf.config.players import LoraConfig, PlayerConfig, ProverConfig, ScratchConfig, VerifierConfig, WarmupConfig
 from pvg_hf.config.ppo import PPOConfig
-<<<<<<< HEAD
 from pvg_hf.config.score import ScoreConfig, SelfEvaluationConfig
-=======
 from pvg_hf.config.sweep import SweepConfig
->>>>>>> main
 from pvg_hf.roles import Role
 
 __all__ = [
