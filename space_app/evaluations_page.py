@@ -11,7 +11,7 @@ from space_app.render import heading, notice, render
 KINDS = {
     "every evaluation": lambda rows: rows,
     "wrong score": lambda rows: rows[rows["predicted"] != rows["reference"]],
-    "hallucinated issue": lambda rows: rows[rows["issues"].fillna("").str.contains("false")],
+    "hallucinated issue": lambda rows: rows[rows["issues"].str.contains("false")],
     "flawed proof that got a 1": lambda rows: rows[(rows["reference"] == 0) & (rows["predicted"] == 1)],
 }
 

@@ -15,7 +15,7 @@ def evaluation_figures(rows: pd.DataFrame) -> dict[str, Figure]:
     Args:
         rows (`pd.DataFrame`):
             One evaluation each: `problem_id`, `reference` (the true score), `predicted` (NaN where none could be read),
-            `has_form`, and `issues` (JSON: the issues that it names, each with whether the proof has it; null where nobody
+            `has_form`, and `issues` (JSON: the issues that it names, each with whether the proof has it; none where nobody
             can tell).
 
     Returns:
@@ -36,7 +36,7 @@ def evaluation_figures(rows: pd.DataFrame) -> dict[str, Figure]:
     told = [
         (problem_id, not is_real)
         for problem_id, issues in zip(rows["problem_id"], rows["issues"], strict=True)
-        for _, is_real in json.loads(issues or "[]")
+        for _, is_real in json.loads(issues)
     ]
     figures["score/hallucinated"] = rate_by_problem([wrong for _, wrong in told], [where for where, _ in told])
     return figures

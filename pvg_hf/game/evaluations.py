@@ -84,10 +84,10 @@ def _table(context: PhaseContext, rows: pd.DataFrame, written: list[list[Sample]
     ).astype({"predicted": "float64"})
 
 
-def _issues(context: PhaseContext, problem: str, proof: str, analysis: str | None) -> str | None:
+def _issues(context: PhaseContext, problem: str, proof: str, analysis: str | None) -> str:
     task = context.world.task
     if analysis is None or not isinstance(task, RatesAnalyses):
-        return None
+        return "[]"
     return json.dumps(task.named_issues(problem, proof, analysis))
 
 

@@ -41,6 +41,6 @@ def test_a_run_without_evaluations_says_so(app, open_page):
 
 def test_kinds_by_hand():
     rows = pd.DataFrame(
-        {"reference": [0.0, 1.0, 0.5], "predicted": [1.0, 1.0, None], "issues": ['[["x", false]]', "[]", None]}
+        {"reference": [0.0, 1.0, 0.5], "predicted": [1.0, 1.0, None], "issues": ['[["x", false]]', "[]", "[]"]}
     )
     assert [list(choose(rows).index) for choose in KINDS.values()] == [[0, 1, 2], [0, 2], [0], [0]]

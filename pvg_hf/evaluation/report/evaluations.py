@@ -68,7 +68,7 @@ def sample_evaluations(run: RunData) -> list[ShownEvaluation]:
     if not rounds:
         return []
     rows = rounds[-1].evaluations
-    order = sorted(range(len(rows)), key=lambda place: "false" not in (rows["issues"].iloc[place] or ""))
+    order = sorted(range(len(rows)), key=lambda place: "false" not in rows["issues"].iloc[place])
     by_score = [[place for place in order if rows["reference"].iloc[place] == score] for score in ALLOWED_SCORES]
     chosen = [place for turn in range(NUM_SHOWN) for places in by_score for place in places[turn : turn + 1]]
     return [show_evaluation(rows.iloc[place]) for place in chosen[:NUM_SHOWN]]
@@ -76,7 +76,7 @@ def sample_evaluations(run: RunData) -> list[ShownEvaluation]:
 
 def show_evaluation(row: pd.Series) -> ShownEvaluation:
     """A row of `evaluations.parquet`, its named issues marked."""
-    told = {_tidy(issue): is_real for issue, is_real in json.loads(row["issues"] or "[]")}
+    told = {_tidy(issue): is_real for issue, is_real in json.loads(row["issues"])}
     marks = {True: "true", False: "hallucinated", None: ""}
     return ShownEvaluation(
         problem=row["problem"],
