@@ -103,7 +103,7 @@ def measure(model: Path, num_proofs: int) -> dict[str, float | None]:
     verifier = ScoreVerifier.from_pretrained(model, device="cpu")
     read = [read_evaluation(s.text, is_cut=s.is_truncated) for (s,) in verifier.evaluate(*texts, 1)]
     told = [
-        None if e.analysis is None else json.dumps(task.named_issues(problem, proof, e.analysis))
+        "[]" if e.analysis is None else json.dumps(task.named_issues(problem, proof, e.analysis))
         for problem, proof, e in zip(*texts, read, strict=True)
     ]
     table = pd.DataFrame(

@@ -20,8 +20,8 @@ def test_figures_of_evaluations_by_hand():
                 json.dumps([["x", False], ["y", True]]),
                 json.dumps([["x", True], ["z", True]]),
                 "[]",
-                None,
-                None,
+                "[]",
+                "[]",
             ],
         }
     )
@@ -37,7 +37,7 @@ def test_figures_of_evaluations_by_hand():
 
 def test_nothing_that_is_named_has_no_share():
     rows = pd.DataFrame(
-        {"problem_id": ["a"], "reference": [1.0], "predicted": [1.0], "has_form": [True], "issues": [None]}
+        {"problem_id": ["a"], "reference": [1.0], "predicted": [1.0], "has_form": [True], "issues": ["[]"]}
     )
     assert evaluation_figures(rows)["score/hallucinated"].value is None
 
