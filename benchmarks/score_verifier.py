@@ -28,7 +28,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "multiplicative": {"combination": "multiplicative"},
 }
 LABELLER = "additive, R_meta"
-COLUMNS = ("score/format_rate", "score/accuracy", "score/false_positive_rate", "score/hallucinated", "quality")
+COLUMNS = (
+    "evaluations/format_rate",
+    "evaluations/accuracy",
+    "evaluations/false_positive_rate",
+    "evaluations/hallucinated",
+    "quality",
+)
 TEST_SEED = 1_000  # of the proofs that are evaluated: others than any that is trained on
 
 
@@ -155,8 +161,8 @@ def show(values: list[float | None]) -> str:
 def at_equal_accuracy(plain: dict, with_meta: dict) -> tuple[dict, dict]:
     """Of either verifier of a seed, the checkpoint whose score accuracy is nearest to the lower of their best ones."""
     sides = [list(found["figures"].values()) for found in (plain, with_meta)]
-    target = min(max(point["score/accuracy"] for point in side) for side in sides)
-    first, second = (min(side[1:], key=lambda point: abs(point["score/accuracy"] - target)) for side in sides)
+    target = min(max(point["evaluations/accuracy"] for point in side) for side in sides)
+    first, second = (min(side[1:], key=lambda point: abs(point["evaluations/accuracy"] - target)) for side in sides)
     return first, second
 
 
@@ -171,7 +177,7 @@ def print_tables(cells: list[dict]) -> None:
     print("\n| at equal score accuracy | score accuracy | hallucinated | quality |\n|---|---|---|---|")
     for index, name in enumerate(("without R_meta", "with R_meta")):
         points = [pair[index] for pair in pairs]
-        keys = ("score/accuracy", "score/hallucinated", "quality")
+        keys = ("evaluations/accuracy", "evaluations/hallucinated", "quality")
         print(f"| {name} | {' | '.join(show([point[key] for point in points]) for key in keys)} |")
     labels = [cell["labels"] for cell in by_variant[LABELLER]]
     shown = (show([found[key] for found in labels]) for key in ("labels/coverage", "labels/precision"))

@@ -19,26 +19,26 @@ def evaluation_figures(rows: pd.DataFrame) -> dict[str, Figure]:
             can tell).
 
     Returns:
-        `dict[str, Figure]`: `score/format_rate`; `score/accuracy`; `score/confusion/TRUE_as_PREDICTED`, shares of the proofs of
-        that true score (`none` where no score could be read); `score/false_positive_rate`, of the proofs of score 0 those
-        that got a 1; `score/hallucinated`, of the issues that are named those that the proof does not have.
+        `dict[str, Figure]`: `evaluations/format_rate`; `evaluations/accuracy`; `evaluations/confusion/TRUE_as_PREDICTED`, shares of the proofs of
+        that true score (`none` where no score could be read); `evaluations/false_positive_rate`, of the proofs of score 0 those
+        that got a 1; `evaluations/hallucinated`, of the issues that are named those that the proof does not have.
     """
     figures = {
-        "score/format_rate": _rate(rows, rows["has_form"]),
-        "score/accuracy": _rate(rows, rows["predicted"] == rows["reference"]),
+        "evaluations/format_rate": _rate(rows, rows["has_form"]),
+        "evaluations/accuracy": _rate(rows, rows["predicted"] == rows["reference"]),
     }
     for true in ALLOWED_SCORES:
         of_true = rows[rows["reference"] == true]
         for name in confusion_columns():
             is_cell = of_true["predicted"].isna() if name == UNREADABLE else of_true["predicted"] == float(name)
-            figures[f"score/confusion/{true:g}_as_{name}"] = _rate(of_true, is_cell)
-    figures["score/false_positive_rate"] = figures["score/confusion/0_as_1"]
+            figures[f"evaluations/confusion/{true:g}_as_{name}"] = _rate(of_true, is_cell)
+    figures["evaluations/false_positive_rate"] = figures["evaluations/confusion/0_as_1"]
     told = [
         (problem_id, not is_real)
         for problem_id, issues in zip(rows["problem_id"], rows["issues"], strict=True)
         for _, is_real in json.loads(issues)
     ]
-    figures["score/hallucinated"] = rate_by_problem([wrong for _, wrong in told], [where for where, _ in told])
+    figures["evaluations/hallucinated"] = rate_by_problem([wrong for _, wrong in told], [where for where, _ in told])
     return figures
 
 

@@ -26,20 +26,20 @@ def test_figures_of_evaluations_by_hand():
         }
     )
     values = {key: (figure.value, figure.n) for key, figure in evaluation_figures(rows).items()}
-    assert values["score/format_rate"] == (0.6, 5)
-    assert values["score/accuracy"] == (0.4, 5)
-    assert values["score/false_positive_rate"] == (pytest.approx(1 / 3), 3)
-    assert values["score/confusion/0_as_none"] == (pytest.approx(1 / 3), 3)
-    assert values["score/confusion/0.5_as_0.5"] == (1.0, 1)
-    assert values["score/confusion/1_as_1"] == (0.0, 1)
-    assert values["score/hallucinated"] == (0.25, 4)
+    assert values["evaluations/format_rate"] == (0.6, 5)
+    assert values["evaluations/accuracy"] == (0.4, 5)
+    assert values["evaluations/false_positive_rate"] == (pytest.approx(1 / 3), 3)
+    assert values["evaluations/confusion/0_as_none"] == (pytest.approx(1 / 3), 3)
+    assert values["evaluations/confusion/0.5_as_0.5"] == (1.0, 1)
+    assert values["evaluations/confusion/1_as_1"] == (0.0, 1)
+    assert values["evaluations/hallucinated"] == (0.25, 4)
 
 
 def test_nothing_that_is_named_has_no_share():
     rows = pd.DataFrame(
         {"problem_id": ["a"], "reference": [1.0], "predicted": [1.0], "has_form": [True], "issues": ["[]"]}
     )
-    assert evaluation_figures(rows)["score/hallucinated"].value is None
+    assert evaluation_figures(rows)["evaluations/hallucinated"].value is None
 
 
 def test_figures_of_labels_by_hand():

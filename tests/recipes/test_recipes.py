@@ -127,7 +127,7 @@ def test_the_recipe_of_a_verifier_that_writes_plays(tmp_path, repository):
     _check_played(folder, num_phases=9)
     for round_index in (0, 1):
         figures = read_json(folder.evaluation(round_index) / "metrics.json")
-        assert figures["round/score/format_rate"]["value"] > 0.4
+        assert figures["round/evaluations/format_rate"]["value"] > 0.4
         assert figures["round/labels/coverage"]["n"] > 0
 
 

@@ -12,10 +12,10 @@ from pvg_hf.evaluation.score_quality import confusion_columns
 
 NUM_SHOWN = 6
 _COLUMNS = (
-    ("form kept", "score/format_rate"),
-    ("score right", "score/accuracy"),
-    ("flawed proofs that got a 1", "score/false_positive_rate"),
-    ("named issues that do not exist", "score/hallucinated"),
+    ("form kept", "evaluations/format_rate"),
+    ("score right", "evaluations/accuracy"),
+    ("flawed proofs that got a 1", "evaluations/false_positive_rate"),
+    ("named issues that do not exist", "evaluations/hallucinated"),
     ("new proofs labelled", "labels/coverage"),
     ("labels right", "labels/precision"),
 )
@@ -57,7 +57,7 @@ def confusion_table(run: RunData) -> Table:
     rows: list[tuple[str, list[Cell]]] = []
     if rounds:
         for true in ALLOWED_SCORES:
-            keys = [f"score/confusion/{true:g}_as_{name}" for name in confusion_columns()]
+            keys = [f"evaluations/confusion/{true:g}_as_{name}" for name in confusion_columns()]
             rows.append((f"truly {true:g}", [figure_cell(rounds[-1].figure(key), 3) for key in keys]))
     return Table(["", *(f"predicted {name}" for name in confusion_columns()[:-1]), "no score"], rows)
 

@@ -86,13 +86,17 @@ def test_the_next_verifier_learns_from_both(score_run):
 def test_evaluations_are_kept_with_their_issues_and_figures(score_run):
     rows = pd.read_parquet(score_run.evaluation(1) / "evaluations.parquet")
     figures = read_json(score_run.evaluation(1) / "metrics.json")
-    assert figures["round/score/accuracy"]["value"] == pytest.approx((rows["predicted"] == rows["reference"]).mean())
+    assert figures["round/evaluations/accuracy"]["value"] == pytest.approx(
+        (rows["predicted"] == rows["reference"]).mean()
+    )
     flawed = rows[rows["reference"] == 0]
-    assert figures["round/score/false_positive_rate"]["value"] == pytest.approx((flawed["predicted"] == 1).mean())
-    cells = [figures[f"round/score/confusion/0_as_{name}"]["value"] for name in ("0", "0.5", "1", "none")]
+    assert figures["round/evaluations/false_positive_rate"]["value"] == pytest.approx(
+        (flawed["predicted"] == 1).mean()
+    )
+    cells = [figures[f"round/evaluations/confusion/0_as_{name}"]["value"] for name in ("0", "0.5", "1", "none")]
     assert sum(cells) == pytest.approx(1)
     named = [is_real for issues in rows["issues"] for _, is_real in json.loads(issues)]
-    assert figures["round/score/hallucinated"]["value"] == pytest.approx(1 - sum(named) / len(named))
+    assert figures["round/evaluations/hallucinated"]["value"] == pytest.approx(1 - sum(named) / len(named))
     page = score_run.report.read_text()
     assert "What the verifiers wrote about test proofs" in page
     assert "hallucinated</span>" in page
