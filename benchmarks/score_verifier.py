@@ -5,7 +5,7 @@ What rewards do to a verifier that writes, on the built-in world of proofs, from
     python benchmarks/score_verifier.py --seeds 0 --steps 6 --every 3 --proofs 24    # two minutes
 
 Variants: the default reward (.125 for the form, .875 for the score), the same times the task's exact meta-verifier (R_meta), equal
-weights, and the multiplicative form. Each checkpoint writes one evaluation of the same fresh proofs. The last checkpoint with
+weights, the multiplicative form, and a meta-verifier, trained on analyses instead of proofs. Each checkpoint writes one evaluation of the same fresh proofs, and one of an analysis of each. The last checkpoint with
 R_meta then labels those proofs by scaled verification, checking its own analyses. What is finished is not trained again. Prints
 Markdown tables; the figures are means over the seeds with 95 % t-intervals.
 """
@@ -26,6 +26,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "additive, R_meta": {"has_meta": True},
     "equal weights": {"format_weight": 0.5, "score_weight": 0.5},
     "multiplicative": {"combination": "multiplicative"},
+    "meta-verifier": {"judges": True},
 }
 LABELLER = "additive, R_meta"
 COLUMNS = (
@@ -70,6 +71,7 @@ def train(arguments: argparse.Namespace, variant: str, seed: int, folder: Path) 
 
     task, settings = ProofsTask(num_train=arguments.steps * 16, num_test=1, seed=seed), dict(VARIANTS[variant])
     meta = task.rate_analyses if settings.pop("has_meta", False) else None
+    rows = task.rated_analyses("train") if settings.pop("judges", False) else task.rated_proofs("train")
     args = ScoreVerifierConfig(
         str(folder),
         max_steps=arguments.steps,
@@ -87,15 +89,16 @@ def train(arguments: argparse.Namespace, variant: str, seed: int, folder: Path) 
         disable_tqdm=True,
         **settings,
     )
-    trainer = ScoreVerifierTrainer(
-        str(start_model()), args=args, train_dataset=task.rated_proofs("train"), meta_verifier=meta
-    )
+    trainer = ScoreVerifierTrainer(str(start_model()), args=args, train_dataset=rows, meta_verifier=meta)
     checkpoint = newest_checkpoint(folder)
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
 
 
 def measure(model: Path, num_proofs: int) -> dict[str, float | None]:
-    """Figures of one evaluation of each test proof, and the mean quality of those analyses that keep the form."""
+    """
+    Figures of one evaluation of each test proof, the mean quality of those analyses that keep the form, and the share of given
+    analyses whose quality is said rightly.
+    """
     import pandas as pd
 
     from pvg_hf.analyses.form import read_evaluation
@@ -123,8 +126,13 @@ def measure(model: Path, num_proofs: int) -> dict[str, float | None]:
     )
     kept = [(*pair, e.analysis) for pair, e in zip(zip(*texts, strict=True), read, strict=True) if e.has_form]
     qualities = task.rate_analyses(*map(list, zip(*kept, strict=True))) if kept else []
-    quality = statistics.mean(qualities) if qualities else None
-    return {**{key: figure.value for key, figure in evaluation_figures(table).items()}, "quality": quality}
+    analyses = task.rated_analyses("test")
+    said = verifier.rate_analyses(*(analyses[name][:] for name in ("problem", "proof", "analysis")))
+    return {
+        **{key: figure.value for key, figure in evaluation_figures(table).items()},
+        "quality": statistics.mean(qualities) if qualities else None,
+        "judged right": statistics.mean(q == s for q, s in zip(said, analyses["score"], strict=True)),
+    }
 
 
 def label(model: Path, arguments: argparse.Namespace, seed: int, folder: Path) -> dict[str, float | None]:
@@ -177,7 +185,7 @@ def print_tables(cells: list[dict]) -> None:
     print("\n| at equal score accuracy | score accuracy | hallucinated | quality |\n|---|---|---|---|")
     for index, name in enumerate(("without R_meta", "with R_meta")):
         points = [pair[index] for pair in pairs]
-        keys = ("evaluations/accuracy", "evaluations/hallucinated", "quality")
+        keys = ("evaluations/accuracy", "evaluations/hallucinated", "quality", "judged right")
         print(f"| {name} | {' | '.join(show([point[key] for point in points]) for key in keys)} |")
     labels = [cell["labels"] for cell in by_variant[LABELLER]]
     shown = (show([found[key] for found in labels]) for key in ("labels/coverage", "labels/precision"))
