@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from pvg_hf import load_task
-from pvg_hf.analyses.form import read_evaluation
+from pvg_hf.analyses.form import read_evaluation, text_before_evaluation
 from pvg_hf.seeding import derive_rng
 from pvg_hf.tasks.arithmetic import FlawKind, parse_story
 from pvg_hf.tasks.proofs import OmissionKind, check_proof, grade_proof, rate_analysis, read_issues
@@ -119,7 +119,7 @@ def task_reference(row) -> str:
 
 
 def test_the_corpus_without_errors_is_the_truth():
-    config = ProofsCorpusConfig(rates=PERFECT, judge_share=0.0)
+    config = ProofsCorpusConfig(rates=PERFECT, judge_share=0.0, prove_share=0.0)
     for row in write_proofs_corpus(derive_rng("corpus"), 200, config):
         problem, _, rest = row["prompt"].partition("\nproof:\n")
         proof = rest.removesuffix("\nevaluation:\n")
@@ -130,8 +130,28 @@ def test_the_corpus_without_errors_is_the_truth():
 
 
 def test_the_corpus_errs_at_its_rates():
-    rows = list(write_proofs_corpus(derive_rng("corpus"), 1000, ProofsCorpusConfig()))
+    rows = list(write_proofs_corpus(derive_rng("corpus"), 1000, ProofsCorpusConfig(prove_share=0.0)))
     broken = sum(not read_evaluation(row["completion"]).has_form for row in rows) / 1000
     judged = sum(row["prompt"].endswith("quality:\n") for row in rows) / 1000
+    assert abs(judged - 0.25) < 5 * (0.25 * 0.75 / 1000) ** 0.5
     assert abs(broken - 0.3) < 5 * (0.3 * 0.7 / 1000) ** 0.5
-    assert abs(judged - 0.3) < 5 * (0.3 * 0.7 / 1000) ** 0.5
+
+
+def test_the_corpus_proves_in_every_role_and_evaluates_its_own_proofs():
+    config = ProofsCorpusConfig(rates=PERFECT, judge_share=0.0, prove_share=1.0)
+    endings, scores = Counter(), Counter()
+    for row in write_proofs_corpus(derive_rng("proving"), 300, config):
+        problem, _, ending = row["prompt"].removesuffix("\n").rpartition("\n")
+        endings[ending] += 1
+        proof = text_before_evaluation(row["completion"])
+        score = grade_proof(check_proof(parse_story(problem), proof))
+        scores[score] += 1
+        evaluation = read_evaluation(row["completion"])
+        assert (evaluation.score == score) if ending.endswith("evaluation:") else (proof == row["completion"])
+    assert endings.keys() == {
+        "solution:",
+        "helpful solution:",
+        "sneaky solution:",
+        "helpful solution and evaluation:",
+    }
+    assert scores.keys() == {0.0, 0.5, 1.0}
