@@ -9,6 +9,8 @@ from two_processes import run_on_two_processes
 
 from pvg_hf.analyses.form import read_evaluation
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_group_that_lies_on_two_processes(tmp_path):
     run_on_two_processes("straddling_scores.py", save_evaluator(tmp_path / "evaluator"), tmp_path)
