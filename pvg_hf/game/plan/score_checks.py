@@ -32,8 +32,7 @@ def check_score_verifier(context: PhaseContext) -> Iterator[str]:
         yield "`verifier.init` is `warm` with `verifier.lora`: a verifier of kind `score` goes on with whole weights only."
     if config.save_steps is not None:
         yield "`verifier.save_steps`: a verifier of kind `score` is saved where it is validated; set `verifier.score.eval_steps`."
-    if context.recipe.noise.is_for_verifier and context.world is not None and _has_scores(context):
-        yield "`noise` flips labels, and a verifier of kind `score` is told the scores of this task's proofs; leave it out."
+    yield from _check_noise(context)
     yield from _check_task(context)
     settings = score_settings(context, Path("checkpoints"))
     refused = list(refused_fields("verifier", config, ScoreVerifierConfig, settings))
@@ -55,8 +54,14 @@ def check_self_evaluation(context: PhaseContext) -> Iterator[str]:
         yield f"{where} and takes the place of `prover.reward`; leave out `prover.reward_correction`."
 
 
-def _has_scores(context: PhaseContext) -> bool:
-    return PROOF_SCORE in context.world.task.detail_columns
+def _check_noise(context: PhaseContext) -> Iterator[str]:
+    noise = context.recipe.noise
+    if not (noise.is_any and noise.is_for_verifier):
+        return
+    if noise.flips_in_training:
+        yield "`noise` is to flip labels of pairs in training, and a verifier of kind `score` has no pairs: let it flip the pool's."
+    if context.world is not None and PROOF_SCORE in context.world.task.detail_columns:
+        yield "`noise` flips labels, and a verifier of kind `score` is told the scores of this task's proofs; leave it out."
 
 
 def _check_task(context: PhaseContext) -> Iterator[str]:

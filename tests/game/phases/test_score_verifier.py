@@ -154,6 +154,8 @@ def test_a_prover_that_evaluates_itself(make_score_recipe, tmp_path):
         ({"verifier__trainer": {"num_generations": 8}}, "`verifier.trainer` has `num_generations`"),
         ({"task__name": "recall_task:RecallTask"}, "`verifier.score.meta_verifier` is `task`, and the task"),
         ({"verifier__score__evaluate_prompt": "{{ solution }}"}, "unknown variable `solution`"),
+        ({"noise__rho0": 0.1, "task__name": "proofs"}, "is told the scores of this task's proofs"),
+        ({"noise__rho0": 0.1, "noise__resample": "epoch"}, "has no pairs"),
         ({**SELF_EVALUATION, "prover__roles": "shared"}, "it needs `prover.roles: helpful_only`; got `shared`"),
     ],
 )
@@ -177,6 +179,6 @@ def test_settings_that_contradict_each_other(make_score_recipe, tmp_path, change
 
 
 def test_the_recipes_of_these_tests_are_in_order(make_score_recipe, tmp_path):
-    for changes in ({}, SELF_EVALUATION, {"verifier__init": "warm"}):
+    for changes in ({}, SELF_EVALUATION, {"verifier__init": "warm"}, {"task__name": "proofs", "task__options": {}}):
         recipe = load_recipe(make_score_recipe(tmp_path, **changes))
         assert check_recipe(recipe, World.load(recipe)) == []
