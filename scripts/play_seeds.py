@@ -24,13 +24,16 @@ def main() -> int:
     quiet_libraries()
     from pvg_hf import play
     from pvg_hf.evaluation.seeds import seeds_table
+    from pvg_hf.game.faces import run_and_tell
 
-    folders = []
-    for seed in arguments.seeds:
-        name = f"name={load_recipe(arguments.recipe, arguments.overrides).name}-seed-{seed}"
-        folders.append(play(load_recipe(arguments.recipe, [*arguments.overrides, name, f"seed={seed}"])).root)
-    print(seeds_table(folders))
-    return 0
+    def play_all() -> str:
+        folders = []
+        for seed in arguments.seeds:
+            name = f"name={load_recipe(arguments.recipe, arguments.overrides).name}-seed-{seed}"
+            folders.append(play(load_recipe(arguments.recipe, [*arguments.overrides, name, f"seed={seed}"])).root)
+        return seeds_table(folders)
+
+    return run_and_tell(play_all)
 
 
 if __name__ == "__main__":

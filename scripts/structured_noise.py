@@ -12,7 +12,7 @@ import argparse
 import sys
 
 from pvg_hf.config import load_recipe
-from pvg_hf.game.console import quiet_libraries, script_line, set_up_logging
+from pvg_hf.game.console import quiet_libraries, set_up_logging
 
 
 def main() -> int:
@@ -24,23 +24,16 @@ def main() -> int:
 
     set_up_logging()
     quiet_libraries()
-    from pvg_hf.game.errors import DiskFullError, OutOfMemory
-    from pvg_hf.game.faces import INTERRUPTED
-    from pvg_hf.game.interrupt import GameInterrupted
+    from pvg_hf.game.faces import run_and_tell
     from pvg_hf.sweep.twin_results import write_twins
     from pvg_hf.sweep.twins import play_twins
 
-    try:
+    def play_all() -> str:
         recipe = load_recipe(arguments.recipe, arguments.overrides)
         folder = write_twins(recipe, [play_twins(recipe, seed) for seed in arguments.seeds])
-    except (ValueError, FloatingPointError, DiskFullError, OutOfMemory) as err:
-        print(f"error: {err}", file=sys.stderr)
-        return 2
-    except (GameInterrupted, KeyboardInterrupt):
-        print(f"Stopped; what is finished is kept. Continue with: python {script_line()}", file=sys.stderr)
-        return INTERRUPTED
-    print(f"{(folder / 'summary.md').read_text(encoding='utf-8')}\nEverything is in {folder}")
-    return 0
+        return f"{(folder / 'summary.md').read_text(encoding='utf-8')}\nEverything is in {folder}"
+
+    return run_and_tell(play_all)
 
 
 if __name__ == "__main__":

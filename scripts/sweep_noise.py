@@ -13,7 +13,7 @@ import argparse
 import sys
 
 from pvg_hf.config import load_recipe
-from pvg_hf.game.console import quiet_libraries, script_line, set_up_logging
+from pvg_hf.game.console import quiet_libraries, set_up_logging
 
 
 def main() -> int:
@@ -28,30 +28,19 @@ def main() -> int:
 
     set_up_logging()
     quiet_libraries()
-    from pvg_hf.game.errors import DiskFullError, OutOfMemory
-    from pvg_hf.game.faces import INTERRUPTED
-    from pvg_hf.game.interrupt import GameInterrupted
+    from pvg_hf.game.faces import run_and_tell
     from pvg_hf.sweep import describe_sweep, run_sweep
     from pvg_hf.sweep.sweep import CellsFailedError
     from pvg_hf.sweep.workers import WorkerDiedError
 
-    try:
+    def run() -> str:
         recipe = load_recipe(arguments.recipe, arguments.overrides)
         if arguments.plan:
-            print(describe_sweep(recipe, num_workers=arguments.workers))
-            return 0
+            return describe_sweep(recipe, num_workers=arguments.workers)
         folder = run_sweep(recipe, num_workers=arguments.workers)
-    except (ValueError, DiskFullError, OutOfMemory, WorkerDiedError) as err:
-        print(f"error: {err}", file=sys.stderr)
-        return 2
-    except CellsFailedError as err:
-        print(f"error: {err}", file=sys.stderr)
-        return 1
-    except (GameInterrupted, KeyboardInterrupt):
-        print(f"Stopped; what is finished is kept. Continue with: python {script_line()}", file=sys.stderr)
-        return INTERRUPTED
-    print(f"{folder.summary.read_text(encoding='utf-8')}\nEverything is in {folder.root}")
-    return 0
+        return f"{folder.summary.read_text(encoding='utf-8')}\nEverything is in {folder.root}"
+
+    return run_and_tell(run, errors=(CellsFailedError, WorkerDiedError))
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ class ScoreDesk:
             damaged = damaged_weights(place)
             if damaged is not None:
                 raise ValueError(f"{damaged} is damaged or was cut short. {replay_advice(place)}")
-            self._loaded = (round_index, VerifierScorer.from_pretrained(place))
+            self._loaded = (round_index, VerifierScorer.from_pretrained(place, device="cpu"))
         return self._loaded[1]
 
 

@@ -66,7 +66,7 @@ class TiersConfig:
 
 @section
 class SliceConfig:
-    """What differs for the problems of one slice."""
+    """What differs for the problems of one slice; its `tiers` are a section like `noise.checker.tiers`."""
 
     noise_enabled: bool | None = Field(None, description="Whether noise is injected.")
     tier: TierName | None = Field(None, description="The tier that is asked first.")

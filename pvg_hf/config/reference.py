@@ -107,8 +107,9 @@ def _with_inner(paths: list[str], config: type, told: set[type]) -> Iterator[Par
     told.add(config)
     yield Part(", ".join(f"`{path}`" for path in paths), config)
     places: dict[type, list[str]] = {}
-    for name, inner in _sections(config):
-        places.setdefault(inner, []).append(f"{paths[0]}.{name}")
+    for path in paths:
+        for name, inner in _sections(config):
+            places.setdefault(inner, []).append(f"{path}.{name}")
     for inner, inner_paths in places.items():
         if inner not in told:
             yield from _with_inner(inner_paths, inner, told)
@@ -126,13 +127,14 @@ def _sections(config: type) -> Iterator[tuple[str, type]]:
 def _table(part: Part) -> Iterator[str]:
     schema = TypeAdapter(part.config).json_schema()
     yield from (f"### {part.title}", "", schema["description"], "")
-    yield from ("| Key | Value | Default | Meaning |", "| --- | --- | --- | --- |")
+    rows = []
     for name, node in schema["properties"].items():
         if name not in part.inherited and not _is_plain_section(node):
             default = part.config.__pydantic_fields__[name].get_default(call_default_factory=True)
             cells = (f"`{name}`", _describe_value(node), _describe_default(default), node["description"])
-            yield f"| {' | '.join(_escaped(cell) for cell in cells)} |"
-    yield ""
+            rows.append(f"| {' | '.join(_escaped(cell) for cell in cells)} |")
+    if rows:
+        yield from ("| Key | Value | Default | Meaning |", "| --- | --- | --- | --- |", *rows, "")
 
 
 def _is_plain_section(node: Mapping[str, Any]) -> bool:

@@ -1,9 +1,9 @@
-"""Plays for `scripts/run_rounds.py`: what a person is told at the end, and the exit status."""
+"""Plays for the scripts: what a person is told at the end, and the exit status."""
 
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -12,6 +12,7 @@ from accelerate import PartialState
 from pvg_hf.config import Recipe
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.console import has_default_threads, launcher, script_line
+from pvg_hf.game.errors import DiskFullError, OutOfMemory
 from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.play import play
 
@@ -36,6 +37,28 @@ def play_and_tell(
     if PartialState().is_main_process:
         report = folder.report
         logger.info("Report: %s", report if report.exists() else f"none yet; the run is in {folder.root}")
+    return 0
+
+
+def run_and_tell(work: Callable[[], str], *, errors: tuple[type[Exception], ...] = ()) -> int:
+    """
+    Play several games, and print what `work` returns; returns the exit status.
+
+    Args:
+        work (`Callable`):
+            Plays them; called again, it goes on.
+        errors (`tuple[type[Exception], ...]`, *optional*):
+            What ends it with a message, apart from mistakes in a recipe and what a game says of its machine.
+    """
+    try:
+        text = work()
+    except (ValueError, FloatingPointError, DiskFullError, OutOfMemory, *errors) as err:
+        sys.stderr.write(f"error: {err}\n")
+        return 2
+    except (GameInterrupted, KeyboardInterrupt):
+        sys.stderr.write(f"Stopped; what is finished is kept. Continue with: python {script_line()}\n")
+        return INTERRUPTED
+    sys.stdout.write(f"{text}\n")
     return 0
 
 

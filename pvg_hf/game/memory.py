@@ -1,4 +1,4 @@
-"""A GPU that runs out of memory ends a phase with one clear error, which names what to turn."""
+"""What to turn where a phase does not fit in memory: told by the plan, and by the error that ends the phase."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -73,10 +73,15 @@ def naming_knobs(recipe: Recipe, phase: str) -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError as err:
-        has_critic = phase == "prover" and recipe.prover.algorithm == "ppo"
-        chosen = KNOBS[phase] + (_OF_PPO if has_critic else ())
-        knobs = "; ".join(f"`{key}` ({wish}, now {value(recipe)})" for key, value, wish in chosen)
         raise OutOfMemory(
-            f"The {phase} phase does not fit in memory: {str(err).splitlines()[0]} In order of effect: {knobs}. `--plan` "
-            "estimates each phase's peak. Everything that was finished is kept; a changed recipe needs a `name` of its own."
+            f"The {phase} phase does not fit in memory: {str(err).splitlines()[0]} In order of effect: "
+            f"{list_knobs(recipe, phase)}. `--plan` estimates each phase's peak. Everything that was finished is kept; a changed "
+            "recipe needs a `name` of its own."
         ) from err
+
+
+def list_knobs(recipe: Recipe, phase: str) -> str:
+    """The settings that lower a phase's peak, with their values, in order of effect."""
+    has_critic = phase == "prover" and recipe.prover.algorithm == "ppo"
+    chosen = KNOBS[phase] + (_OF_PPO if has_critic else ())
+    return "; ".join(f"`{key}` ({wish}, now {value(recipe)})" for key, value, wish in chosen)

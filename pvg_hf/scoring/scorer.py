@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import torch
+from accelerate import PartialState
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from pvg_hf.models.verifier_input import VerifierInput
@@ -74,12 +76,24 @@ class VerifierScorer:
         return self._budget.tokens
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path, *, device: str = "cpu", **kwargs) -> "VerifierScorer":
-        """Load a round's verifier (full weights, or an adapter with its head) from its folder."""
+    def from_pretrained(
+        cls, folder: str | Path, *, device: str | torch.device | None = None, **kwargs
+    ) -> "VerifierScorer":
+        """
+        Load a round's verifier (full weights, or an adapter with its head) from its folder.
+
+        Args:
+            folder (`str` or `Path`):
+                `verifier/round-NNN` of a run.
+            device (`str` or `torch.device`, *optional*):
+                By default the GPU of this process, where there is one.
+            kwargs:
+                The other arguments of the class.
+        """
         from pvg_hf.models.verifier import load_verifier
 
         model, tokenizer = load_verifier(folder)
-        return cls(model.to(device), tokenizer, VerifierInput.load(Path(folder)), **kwargs)
+        return cls(model.to(device or PartialState().device), tokenizer, VerifierInput.load(Path(folder)), **kwargs)
 
     def __call__(self, problems: list[str], solutions: list[str]) -> list[float]:
         """

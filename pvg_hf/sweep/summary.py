@@ -8,7 +8,10 @@ from pvg_hf.config import Recipe
 from pvg_hf.config.sweep import PLAIN
 from pvg_hf.evaluation.intervals import Figure
 from pvg_hf.evaluation.seeds import mean_over_seeds, show_figure
+from pvg_hf.sweep.cells import Cell
 from pvg_hf.sweep.measures import CHANGE, DISTANCE, MEASURES
+
+LEVELS_OF_A_FIT = 3  # two points lie on any line
 
 
 def summarize(recipe: Recipe, table: pd.DataFrame, fits: pd.DataFrame, breakdowns: pd.DataFrame) -> str:
@@ -22,8 +25,9 @@ def summarize(recipe: Recipe, table: pd.DataFrame, fits: pd.DataFrame, breakdown
         *_means(recipe.sweep.vary, table),
     ]
     lines += _section(f"Against `{PLAIN}` at the same level", _gain_lines(table)) if _compares(table) else []
-    lines += _section("Fits", _fit_lines(fits)) if len(fits) else []
-    lines += _section("Breakdown", _breakdown_lines(breakdowns)) if len(breakdowns) else []
+    if table["level"].nunique() >= LEVELS_OF_A_FIT:
+        lines += _section("Fits", _fit_lines(fits)) if len(fits) else []
+        lines += _section("Breakdown", _breakdown_lines(breakdowns)) if len(breakdowns) else []
     return "\n".join(lines) + "\n"
 
 
@@ -35,6 +39,8 @@ def _means(vary: str, table: pd.DataFrame) -> list[str]:
             columns[f"{name}{CHANGE}"] = "change"
     rows = [["correction", vary, "seeds", *columns.values()]]
     for (correction, level), cells in table.groupby(["correction", "level"], sort=False):
+        if Cell(0, level, correction).trained.correction in set(table["correction"]) - {correction}:
+            continue  # the same training stands there
         shown = [_show(mean_over_seeds(cells[column])) for column in columns]
         rows.append([correction, f"{level:g}", str(len(cells)), *shown])
     return _markdown(rows)

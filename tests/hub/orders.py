@@ -19,6 +19,7 @@ from pvg_hf.browse.runs import open_run
 from pvg_hf.config.sections import HubConfig
 from pvg_hf.game.answering import Answerer
 from pvg_hf.game.folder import RunFolder
+from pvg_hf.game.plan import describe_plan
 from pvg_hf.game.plan.hub_checks import check_hub
 from pvg_hf.game.publishing import publish_rounds
 from pvg_hf.hub.locate import locate_run
@@ -94,6 +95,10 @@ def publish(recipe: dict[str, Any]) -> None:
 
 def mistakes(recipe: dict[str, Any]) -> list[str]:
     return list(check_hub(load_recipe(recipe)))
+
+
+def plan(recipe: dict[str, Any]) -> str:
+    return describe_plan(load_recipe(recipe))
 
 
 def run_card(card: str, probe: str, **replacements: str) -> Any:

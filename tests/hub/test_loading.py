@@ -156,3 +156,23 @@ def test_examples_of_the_documentation_run(cards, client, repository, tmp_path):
     page = (repository / "docs" / "hub.md").read_text(encoding="utf-8").replace("ana/quickstart", f"{OWNER}/game")
     page = page.replace('pull_round("ana/game", 1)', f'pull_round("ana/game", 1, output_dir={str(tmp_path)!r})')
     assert client("run_card", page, "(len(sneaky) > 0, str(folder))") == (True, str(tmp_path / "game"))
+
+
+def test_a_plan_reads_a_players_size_from_the_hub_and_no_weights(published, client, make_recipe, tmp_path):
+    published.requests.clear()
+    plan = client("plan", make_recipe(tmp_path, prover__model=f"{OWNER}/game-prover", prover__revision="round-001"))
+    assert "unknown" not in plan
+    asked = [request for request in published.requests if "resolve" in request]
+    assert any("config.json" in request for request in asked)
+    assert [request for request in asked if "safetensors" in request] == []
+
+
+def test_a_plan_of_a_player_that_is_nowhere_says_what_is_unknown(published, client, make_recipe, tmp_path):
+    plan = client("plan", make_recipe(tmp_path, prover__model=f"{OWNER}/nowhere"))
+    rows = {line.split()[0]: line for line in plan.splitlines() if line and not line.startswith(" " * 11)}
+    assert "of unknown size" in rows["Prover"]
+    assert "characters" in plan
+    assert rows["bootstrap"].split()[-2:] == ["unknown", "unknown"]
+    assert "~" in rows["bootstrap"]
+    assert "unknown" not in rows["verifier"]
+    assert rows["To"].split() == ["To", "play", "unknown"]

@@ -100,7 +100,7 @@ def test_a_cell_that_cannot_be_played_is_named_and_the_others_go_on(swept, make_
     recipe, log = tmp_path / "recipe.json", tmp_path / "log.txt"
     recipe.write_text(json.dumps(make_sweep(tmp_path)))
     script = {"script": str(repository / "scripts" / "sweep_noise.py"), "arguments": [str(recipe), "--workers", "1"]}
-    assert play_in_process(script, log) == 1, log.read_text()
+    assert play_in_process(script, log) == 2, log.read_text()
     assert "1 of 3 cells have no result:\n- seed 0, level 0.2, forward: " in log.read_text()
     assert "verifier.max_steps" in log.read_text()
     finished = {name: figures for name, figures in _figures(swept).items() if name != forward.name}

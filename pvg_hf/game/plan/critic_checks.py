@@ -6,7 +6,7 @@ from functools import partial
 from pvg_hf.config.sections import VerifierConfig
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.plan.critic import read_critic_size
-from pvg_hf.game.plan.lengths import local_tokenizer
+from pvg_hf.game.plan.lengths import find_tokenizer
 from pvg_hf.game.plan.player_checks import check_source
 from pvg_hf.game.plan.refusals import refusals
 from pvg_hf.trainers.critic_structures import ADAPTER, VERIFIER, check_same_tokens
@@ -39,8 +39,8 @@ def check_critic(context: PhaseContext) -> Iterator[str]:
 def _check_tokens(context: PhaseContext, own: VerifierConfig, where: str) -> Iterator[str]:
     """Where either tokenizer is not on this machine, or yet to be trained, the phase itself will see."""
     mine, provers = (
-        local_tokenizer(context, own, "verifier"),
-        local_tokenizer(context, context.recipe.prover, "prover"),
+        find_tokenizer(context, own, "verifier"),
+        find_tokenizer(context, context.recipe.prover, "prover"),
     )
     if mine is not None and provers is not None:
         yield from refusals(where, partial(check_same_tokens, mine, provers, "critic"))

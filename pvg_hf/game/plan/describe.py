@@ -10,6 +10,7 @@ from pvg_hf.game.plan.amounts import count_tokens, describe_amount
 from pvg_hf.game.plan.checks import check_recipe, list_mistakes
 from pvg_hf.game.plan.critic import stands_on_prover
 from pvg_hf.game.plan.lengths import TextLengths
+from pvg_hf.game.plan.notes import list_notes
 from pvg_hf.game.plan.players import PlayerSize
 from pvg_hf.game.plan.rounds import RoundPlan, plan_rounds
 from pvg_hf.game.resume import check_recipe_of
@@ -29,8 +30,8 @@ ROUGH = (
 
 def describe_plan(recipe: Recipe) -> str:
     """
-    Check a recipe and say what playing it will come to. Nothing is written and no model is downloaded; a task that lives
-    on the Hub is read from there.
+    Check a recipe and say what playing it will come to. Nothing is written and no weights are downloaded; a model's
+    configuration and a task that live on the Hub are read from there.
 
     Args:
         recipe ([`Recipe`]):
@@ -52,7 +53,7 @@ def describe_plan(recipe: Recipe) -> str:
     for plan in plans:
         lines += _rows(plan)
     lines += [_row("To play", "", "", "", _show_total(recipe, plans)), "", *wrap(ROUGH, WIDTH)]
-    for note in _notes(recipe, plans[0]):
+    for note in list_notes(recipe, plans):
         lines += wrap(f"Note: {note}", WIDTH)
     return "\n".join(lines)
 
@@ -120,7 +121,7 @@ def _describe_critic(recipe: Recipe, first: RoundPlan) -> dict[str, str]:
 
 def _describe_size(size: PlayerSize | None) -> str:
     if size is None:
-        return "not on this machine: of unknown size until it is downloaded"
+        return "of unknown size: its configuration is not on this machine, and the Hub cannot be asked"
     is_full = size.num_trained == size.num_parameters
     trained = "all" if is_full else show_count(size.num_trained)
     return f"{show_count(size.num_parameters)} parameters, {trained} trained"
@@ -158,27 +159,6 @@ def _show_total(recipe: Recipe, plans: list[RoundPlan]) -> str:
     folder = _run_folder(recipe)
     works = [plan.work(key.name) for plan in plans for key in plan.phases if not key.target(folder).exists()]
     return "unknown" if None in works else show_seconds(sum(work.seconds for work in works if work))
-
-
-def _notes(recipe: Recipe, first: RoundPlan) -> Iterator[str]:
-    """What is allowed and seldom meant."""
-    samples = recipe.mint.test_solutions_per_problem
-    out_of_reach = [str(number) for number in recipe.evaluation.best_of_n if number > samples]
-    if out_of_reach:
-        yield (
-            f"best-of-{', '.join(out_of_reach)} will have no figure, as a test problem gets "
-            f"`mint.test_solutions_per_problem` = {samples} solutions."
-        )
-    lengths = first.amounts.lengths
-    prompt = max(length.longest for length in lengths.prompt.values())
-    written = prompt + recipe.prover.max_completion_length
-    needed = {"prover": written, "critic": written, "verifier": lengths.verifier_input.longest}
-    for name, size in first.sizes.items():
-        if size is not None and size.max_positions is not None and needed[name] > size.max_positions:
-            yield (
-                f"texts may reach {needed[name]:,} tokens, and the {name}'s configuration ends at "
-                f"`max_position_embeddings` = {size.max_positions:,}."
-            )
 
 
 def _entry(label: str, text: str) -> list[str]:

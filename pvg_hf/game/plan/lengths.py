@@ -82,7 +82,7 @@ def measure_lengths(context: PhaseContext) -> TextLengths:
     places = np.linspace(0, len(problems) - 1, min(SAMPLE_SIZE, len(problems))).astype(int)
     problems = problems.select(places).to_list()
     prover, verifier = (
-        local_tokenizer(context, config, player)
+        find_tokenizer(context, config, player)
         for player, config in (("prover", context.recipe.prover), ("verifier", context.recipe.verifier))
     )
     references = [problem["reference"] for problem in problems]
@@ -97,15 +97,20 @@ def measure_lengths(context: PhaseContext) -> TextLengths:
     )
 
 
-def local_tokenizer(context: PhaseContext, config: PlayerConfig, player: str) -> PreTrainedTokenizerBase | None:
-    """The tokenizer of a model that is, or plays, this player, if it is on this machine; one yet to be trained is not."""
+def find_tokenizer(context: PhaseContext, config: PlayerConfig, player: str) -> PreTrainedTokenizerBase | None:
+    """
+    The tokenizer of a model that is, or plays, this player, from this machine or else from the Hub; `None` if neither has
+    it, as of one that is yet to be trained.
+    """
     source = str(context.folder.models / player) if config.scratch else resolve_model(config.model, player)
-    try:
-        return AutoTokenizer.from_pretrained(
-            source, revision=config.revision, local_files_only=True, trust_remote_code=False
-        )
-    except OSError:
-        return None
+    for is_local in (True, False):
+        try:
+            return AutoTokenizer.from_pretrained(
+                source, revision=config.revision, local_files_only=is_local, trust_remote_code=False
+            )
+        except (OSError, ValueError):  # the latter where the model's configuration is there and no tokenizer
+            continue
+    return None
 
 
 def _prompts(

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import psutil
 import torch
 import torch.nn.functional as F
 
@@ -52,6 +53,13 @@ def measure_machine(device: torch.device, dtype: torch.dtype, width: int, second
     return Machine(
         flops=2 * TOKENS * 3 * width**2 / product, bandwidth=matrix.numel() * dtype.itemsize / read, latency=small
     )
+
+
+def total_memory(device: torch.device) -> int:
+    """Bytes of a GPU, or of the machine where there is none."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_properties(device).total_memory
+    return psutil.virtual_memory().total
 
 
 def _time(operation: Callable[[], object], device: torch.device, seconds: float) -> float:

@@ -10,7 +10,7 @@ from huggingface_hub.utils import validate_repo_id
 
 from pvg_hf.config.sections import PlayerConfig
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.plan.players import read_player_size, stored_config
+from pvg_hf.game.plan.players import find_config, read_player_size
 from pvg_hf.game.plan.refusals import refusals
 from pvg_hf.models.quantization import check_quantization
 from pvg_hf.models.scratch import scratch_mistakes
@@ -77,13 +77,13 @@ def check_source(config: PlayerConfig, player: str, where: str | None = None) ->
         yield f"{where}, but this installation lacks the packaged model ({folder}); install the package again."
     elif not _is_hub_id(source):
         yield f"{where}, which is neither a folder on this machine nor the id of a model on the Hub (`org/name`)."
-    elif constants.HF_HUB_OFFLINE and stored_config(config, player) is None:
+    elif constants.HF_HUB_OFFLINE and find_config(config, player) is None:
         yield f"{where}, which is not in the local cache, and `HF_HUB_OFFLINE` forbids to download it."
 
 
 def _refuse_other_head(config: PlayerConfig) -> None:
     """A checkpoint on this machine whose trained head a verifier could not take over."""
-    stored = stored_config(config, "verifier")
+    stored = find_config(config, "verifier")
     if stored is not None and has_other_head(stored):
         raise ValueError(
             f"A trained classifier with {stored.num_labels} labels, and a verifier has one logit. Name the language model "

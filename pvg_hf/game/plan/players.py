@@ -83,14 +83,14 @@ def read_player_size(context: PhaseContext, player: str) -> PlayerSize | None:
             `prover` or `verifier`.
 
     Returns:
-        [`PlayerSize`], or `None` if its configuration is not on this machine: nothing is downloaded.
+        [`PlayerSize`], or `None` if its configuration is to be had neither on this machine nor from the Hub.
 
     Raises:
         ValueError, StrictDataclassError: if the configuration contradicts itself, or LoRA finds none of its modules.
     """
     recipe = context.recipe
     config: PlayerConfig = {"prover": recipe.prover, "verifier": recipe.verifier}[player]
-    model_config = _scratch_config(config) if config.scratch else stored_config(config, player)
+    model_config = _scratch_config(config) if config.scratch else find_config(config, player)
     if model_config is None:
         return None
     is_prover = player == "prover" or recipe.verifier.kind == "score"  # a language model
@@ -108,15 +108,20 @@ def _scratch_config(config: PlayerConfig) -> PretrainedConfig:
     return AutoConfig.for_model(config.scratch.model_type, **settings)
 
 
-def stored_config(config: PlayerConfig, player: str) -> PretrainedConfig | None:
-    """The configuration of a player's `model`, or `None` if it is not on this machine."""
+def find_config(config: PlayerConfig, player: str) -> PretrainedConfig | None:
+    """
+    The configuration of a player's `model` from this machine, else from the Hub (a few kilobytes, no weights); `None` if
+    neither has it.
+    """
     source = resolve_model(config.model, player)
-    try:
-        return AutoConfig.from_pretrained(
-            source, revision=config.revision, local_files_only=True, trust_remote_code=False
-        )
-    except OSError:
-        return None
+    for is_local in (True, False):
+        try:
+            return AutoConfig.from_pretrained(
+                source, revision=config.revision, local_files_only=is_local, trust_remote_code=False
+            )
+        except OSError:
+            continue
+    return None
 
 
 def _empty_model(config: PretrainedConfig, is_prover: bool) -> PreTrainedModel:

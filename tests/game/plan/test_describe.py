@@ -30,24 +30,23 @@ def test_rounds_without_overrides_share_their_lines(values):
     assert "Rounds 0 to 4, each" in describe_plan(load_recipe(values, ["num_rounds=5"]))
 
 
-def test_a_plan_of_a_player_that_is_not_here_says_what_is_unknown(values, monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    plan = describe_plan(load_recipe(values, ["prover.model=org/never-downloaded"]))
-    rows = {line.split()[0]: line for line in plan.splitlines() if line and not line.startswith(" " * 11)}
-    assert "not on this machine" in rows["Prover"]
-    assert "characters" in plan
-    assert rows["bootstrap"].split()[-2:] == ["unknown", "unknown"]
-    assert "~" in rows["bootstrap"]
-    assert "unknown" not in rows["verifier"]
-    assert rows["To"].split() == ["To", "play", "unknown"]
-
-
 def test_a_plan_notes_what_is_seldom_meant(values):
     plan = describe_plan(
         load_recipe(values, ["mint.test_solutions_per_problem=4", "prover.max_completion_length=250"])
     )
     assert "best-of-8 will have no figure" in plan
     assert "`max_position_embeddings` = 256" in " ".join(plan.split())
+
+
+def test_a_plan_names_the_phases_that_are_larger_than_the_machine_and_what_to_turn(values):
+    """A verifier of 128 thousand million weights, nearly all of them in its embedding."""
+    sizes = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    values["verifier"]["scratch"] = {"model_type": "llama", "vocab_size": 2_000_000_000, "config": sizes}
+    values["verifier"]["warmup"] = {"max_steps": 1}
+    plan = " ".join(describe_plan(load_recipe(values)).split())
+    assert "Note: the verifier phase is estimated at" in plan
+    assert "In order of effect: `verifier.pairs_per_step` (halve, now 4); " in plan
+    assert "and this machine has" not in " ".join(describe_plan(load_recipe({**values, "verifier": {}})).split())
 
 
 def test_a_plan_of_a_run_with_another_recipe_is_refused(values, tmp_path):
