@@ -198,7 +198,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=150, help="optimiser steps of each verifier (%(default)s)")
     parser.add_argument("--every", type=int, default=30, help="steps between checkpoints (%(default)s)")
     parser.add_argument("--proofs", type=int, default=300, help="fresh proofs to be evaluated (%(default)s)")
-    parser.add_argument("--learning-rate", type=float, default=5e-4, help="constant (%(default)s)")
+    parser.add_argument("--learning-rate", type=float, default=1e-4, help="constant (%(default)s)")
     parser.add_argument("--workers", type=int, default=1, help="verifiers trained at once (%(default)s)")
     parser.add_argument("--output-dir", type=Path, default=Path("runs/score-verifier"))
     arguments = parser.parse_args()
