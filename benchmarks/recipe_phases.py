@@ -66,7 +66,7 @@ def random_player(
     if small:
         hidden, layers, heads, kv_heads, inner = small[0], small[1], 4, 2, 2 * small[0]
     config = Qwen2Config(
-        vocab_size=VOCABULARY,
+        vocab_size=len(tokenizer) if small else VOCABULARY,
         hidden_size=hidden,
         num_hidden_layers=layers,
         num_attention_heads=heads,

@@ -218,7 +218,7 @@ def main() -> None:
         "times_floor": round(best["shared"] / (weights * distinct / matrix_rate(device)), 2),
         **{
             f"peak_extra_mb_{number}": round(peak_mb(arguments.folder, number), 1)
-            for number in (arguments.texts // 4, arguments.texts)
+            for number in (arguments.texts // 4, arguments.texts, 2 * arguments.texts)
         },
     }
     print(json.dumps(result, indent=2))

@@ -56,6 +56,11 @@ def test_sigterm_ends_a_phase_without_checkpoints_which_is_played_again(interrup
     assert unfinished == [".round-000.partial"]
 
 
+def listen_to_ctrl_c() -> None:
+    """A shell that was told to run the tests in the background had them ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def launch(order: dict, file: Path) -> tuple[int, str]:
     """
     Carry out an order of `game_driver.py` as the one process of `accelerate launch`, in a process group of their own.
@@ -73,6 +78,7 @@ def launch(order: dict, file: Path) -> tuple[int, str]:
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        preexec_fn=listen_to_ctrl_c,
     )
     said, _ = launcher.communicate(timeout=300)
     return launcher.returncode, said

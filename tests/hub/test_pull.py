@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from client import ClientError
 from game_runs import bytes_of
-from loopback_hub import OWNER, Blob, Fault
+from loopback_hub import OWNER, Fault
+from stored_repos import Blob
 
 from pvg_hf import load_recipe
 from pvg_hf.game.damage import find_damage

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 from client import ClientError
-from loopback_hub import OWNER, TOKEN, Blob, Fault
+from loopback_hub import OWNER, TOKEN, Fault
+from stored_repos import Blob
 
 RUNS = ("game-prover", "game-verifier", "game-solutions")
 

@@ -130,6 +130,7 @@ def test_the_script_in_two_processes(swept, make_sweep, repository, tmp_path):
         assert figures["auc"]["value"] == pytest.approx(theirs[name]["auc"]["value"], abs=0.02)  # of other threads
 
 
+@pytest.mark.slow
 def test_cells_of_whole_games(make_sweep, tmp_path):
     sweep = {"form": "game", "levels": [0], "seeds": [0], "corrections": ["none"]}
     folder = run_sweep(load_recipe(make_sweep(tmp_path, sweep=sweep, num_rounds=1)), num_workers=1)

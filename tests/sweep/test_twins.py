@@ -16,6 +16,7 @@ def twins(make_recipe, tmp_path_factory):
     return recipe, play_twins(recipe, seed=0)
 
 
+@pytest.mark.slow
 def test_the_random_checker_errs_as_often_on_the_bases_solutions(twins):
     _, pair = twins
     structured, random = (pair.folders[kind] for kind in (STRUCTURED, RANDOM))
@@ -33,6 +34,7 @@ def test_the_random_checker_errs_as_often_on_the_bases_solutions(twins):
     assert abs(found.value - pair.rate) < 4 * error
 
 
+@pytest.mark.slow
 def test_table_steps_and_plot(twins):
     recipe, pair = twins
     folder = write_twins(recipe, [pair])

@@ -9,6 +9,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from pvg_hf.config.sections import PlayerConfig
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.plan.hub_files import is_on_hub
 from pvg_hf.models.sources import resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.roles import Role
@@ -103,14 +104,14 @@ def find_tokenizer(context: PhaseContext, config: PlayerConfig, player: str) -> 
     it, as of one that is yet to be trained.
     """
     source = str(context.folder.models / player) if config.scratch else resolve_model(config.model, player)
-    for is_local in (True, False):
-        try:
-            return AutoTokenizer.from_pretrained(
-                source, revision=config.revision, local_files_only=is_local, trust_remote_code=False
-            )
-        except (OSError, ValueError):  # the latter where the model's configuration is there and no tokenizer
-            continue
-    return None
+    try:
+        return AutoTokenizer.from_pretrained(
+            source, revision=config.revision, local_files_only=True, trust_remote_code=False
+        )
+    except (OSError, ValueError):  # the latter where the model's configuration is there and no tokenizer
+        if not is_on_hub(source, config.revision):
+            return None
+    return AutoTokenizer.from_pretrained(source, revision=config.revision, trust_remote_code=False)
 
 
 def _prompts(

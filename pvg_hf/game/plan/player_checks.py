@@ -82,7 +82,7 @@ def check_source(config: PlayerConfig, player: str, where: str | None = None) ->
 
 
 def _refuse_other_head(config: PlayerConfig) -> None:
-    """A checkpoint on this machine whose trained head a verifier could not take over."""
+    """A checkpoint, in a folder or on the Hub, whose trained head a verifier could not take over."""
     stored = find_config(config, "verifier")
     if stored is not None and has_other_head(stored):
         raise ValueError(

@@ -14,6 +14,7 @@ from transformers import (
 
 from pvg_hf.config.sections import PlayerConfig
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.plan.hub_files import is_on_hub
 from pvg_hf.models.prover import lora_for_prover
 from pvg_hf.models.sources import resolve_model
 from pvg_hf.models.verifier import lora_for_verifier
@@ -114,14 +115,14 @@ def find_config(config: PlayerConfig, player: str) -> PretrainedConfig | None:
     neither has it.
     """
     source = resolve_model(config.model, player)
-    for is_local in (True, False):
-        try:
-            return AutoConfig.from_pretrained(
-                source, revision=config.revision, local_files_only=is_local, trust_remote_code=False
-            )
-        except OSError:
-            continue
-    return None
+    try:
+        return AutoConfig.from_pretrained(
+            source, revision=config.revision, local_files_only=True, trust_remote_code=False
+        )
+    except OSError:
+        if not is_on_hub(source, config.revision):
+            return None
+    return AutoConfig.from_pretrained(source, revision=config.revision, trust_remote_code=False)
 
 
 def _empty_model(config: PretrainedConfig, is_prover: bool) -> PreTrainedModel:
