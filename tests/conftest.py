@@ -1,5 +1,6 @@
 """Shared by all tests: no connection leaves the machine, and tiny models are made once."""
 
+import gc
 import os
 import shutil
 import socket
@@ -39,6 +40,19 @@ def _only_loopback(monkeypatch):
         return connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", guarded)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread():
+    """Equal bytes are promised for equal numbers of threads, and two workers with two threads each wait for one another."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _imports_are_not_collected():
+    """Every phase and every training collects garbage: half a second for what torch and transformers hold, and never let go."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -276,11 +290,8 @@ def reference(once, make_recipe):
     """Two rounds of the recall task, played without an interruption. Tests read the run and never write to it."""
     from pvg_hf.game.folder import RunFolder
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # equal bytes are promised for equal numbers of threads, and other processes take one
     with once("reference") as folder:
         _play_once(make_recipe(folder))
-    torch.set_num_threads(threads)
     return RunFolder(folder / "game")
 
 

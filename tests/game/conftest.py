@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from pvg_hf import load_recipe, play
 from pvg_hf.game.phases import prover, verifier
@@ -14,12 +13,6 @@ from pvg_hf.game.phases import prover, verifier
 sys.path.insert(0, str(Path(__file__).parent))  # for the modules beside this file, here and in other processes
 
 from game_runs import branch_off
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _one_thread():
-    """Equal bytes are promised for equal numbers of threads; the other processes take one."""
-    torch.set_num_threads(1)
 
 
 @pytest.fixture

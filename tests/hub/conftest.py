@@ -7,18 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 sys.path.insert(0, str(Path(__file__).parent))  # for the modules beside this file
 
 from client import Client
 from loopback_hub import LoopbackHub, serving
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _one_thread():
-    """Equal bytes are promised for equal numbers of threads; the other processes take one."""
-    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -6,19 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from pvg_hf import load_recipe
 from pvg_hf.sweep import run_sweep
 from pvg_hf.sweep.cells import SweepFolder
 
 sys.path.insert(0, str(Path(__file__).parent))  # for the modules beside this file
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _one_thread():
-    """Equal bytes are promised for equal numbers of threads; the other processes take one."""
-    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
