@@ -177,10 +177,13 @@ def at_equal_accuracy(plain: dict, with_meta: dict) -> tuple[dict, dict]:
 def print_tables(cells: list[dict]) -> None:
     print(f"\n| variant | step | {' | '.join(COLUMNS)} |\n|{'---|' * (2 + len(COLUMNS))}")
     by_variant = {name: [cell for cell in cells if cell["variant"] == name] for name in VARIANTS}
+    by_variant = {name: of_variant for name, of_variant in by_variant.items() if of_variant}
     for name, of_variant in by_variant.items():
         for step in of_variant[0]["figures"]:
             shown = [show([cell["figures"][step][key] for cell in of_variant]) for key in COLUMNS]
             print(f"| {name} | {step} | {' | '.join(shown)} |")
+    if not {"additive", LABELLER} <= by_variant.keys():
+        return
     pairs = [at_equal_accuracy(*pair) for pair in zip(by_variant["additive"], by_variant[LABELLER], strict=True)]
     print("\n| at equal score accuracy | score accuracy | hallucinated | quality |\n|---|---|---|---|")
     for index, name in enumerate(("without R_meta", "with R_meta")):
@@ -195,14 +198,17 @@ def print_tables(cells: list[dict]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--steps", type=int, default=150, help="optimiser steps of each verifier (%(default)s)")
+    parser.add_argument(
+        "--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="all of them by default"
+    )
+    parser.add_argument("--steps", type=int, default=120, help="optimiser steps of each verifier (%(default)s)")
     parser.add_argument("--every", type=int, default=30, help="steps between checkpoints (%(default)s)")
     parser.add_argument("--proofs", type=int, default=300, help="fresh proofs to be evaluated (%(default)s)")
     parser.add_argument("--learning-rate", type=float, default=1e-4, help="constant (%(default)s)")
     parser.add_argument("--workers", type=int, default=1, help="verifiers trained at once (%(default)s)")
     parser.add_argument("--output-dir", type=Path, default=Path("runs/score-verifier"))
     arguments = parser.parse_args()
-    cells = [(arguments, variant, seed) for seed, variant in product(arguments.seeds, VARIANTS)]
+    cells = [(arguments, variant, seed) for seed, variant in product(arguments.seeds, arguments.variants)]
     with get_context("spawn").Pool(arguments.workers) as pool:
         pool.starmap(run_cell, cells, chunksize=1)
     print_tables([json.loads(path.read_text()) for path in sorted(arguments.output_dir.glob("*/figures.json"))])

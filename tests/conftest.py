@@ -325,11 +325,8 @@ def score_run(once, make_score_recipe):
     """Two rounds of the recall task with a verifier that writes. Tests read the run and never write to it."""
     from pvg_hf.game.folder import RunFolder
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     with once("score") as folder:
         _play_once(make_score_recipe(folder))
-    torch.set_num_threads(threads)
     return RunFolder(folder / "game")
 
 

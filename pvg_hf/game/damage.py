@@ -17,7 +17,9 @@ _FILES = {
     "mint": ("sneaky.parquet", "test-helpful.parquet", "test-sneaky.parquet"),
     "evaluate": ("metrics.json", "problems.parquet"),
 }
-_ASKED = ("verifier_input.json", "score_verifier.json")  # how either kind of verifier is asked
+HOW_ASKED = ("verifier_input.json", "score_verifier.json")
+"""How either kind of verifier is asked: in the folder of each that was trained."""
+
 _WITH_MODELS = ("warmup", "verifier", "prover")
 # A model's or adapter's configuration, and the names of which one holds its weights.
 _WEIGHTS = {
@@ -81,8 +83,8 @@ def _read_by(recipe: Recipe, key: PhaseKey) -> Iterator[PhaseKey]:
 
 def _missing(key: PhaseKey, target: Path) -> Iterator[str]:
     yield from _missing_files(target, (*_FILES.get(key.name, ()), "metrics.jsonl"))
-    if key.name == "verifier" and not any((target / name).exists() for name in _ASKED):
-        yield f"{target / _ASKED[0]} is missing."
+    if key.name == "verifier" and not any((target / name).exists() for name in HOW_ASKED):
+        yield f"{target / HOW_ASKED[0]} is missing."
     if key.name not in _WITH_MODELS:
         return
     names = {*_WEIGHTS, *(weights for names in _WEIGHTS.values() for weights in names)}

@@ -81,7 +81,7 @@ BASE_MODELS = {
         3,
         4,
         384,
-        num_steps=320,
+        num_steps=2500,
         learning_rate=2e-3,
         batch_size=32,
         max_length=384,

@@ -9,7 +9,6 @@ from accelerate.utils import set_seed
 from peft import set_peft_model_state_dict
 from peft.utils import load_peft_weights
 
-from pvg_hf.config.sections import ProverConfig
 from pvg_hf.game.assumed_rates import tell_prover_correction
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.cut_inputs import CutCallback
@@ -17,6 +16,7 @@ from pvg_hf.game.feedback import Feedback
 from pvg_hf.game.feedback_callback import FeedbackCallback
 from pvg_hf.game.folder import BEST_HELPFUL, read_json, read_json_lines, remove, staged, write_json, write_json_lines
 from pvg_hf.game.honest_side import honest_side
+from pvg_hf.game.meta_verifier import open_meta_verifier
 from pvg_hf.game.players import open_scorer
 from pvg_hf.game.prover_data import prover_prompts
 from pvg_hf.game.recovery import fine_tune_on_incorrect
@@ -190,12 +190,15 @@ def _describe(steps: int, ends: list[str], rule: StopRule) -> str:
     return f"{steps} steps ({ends[0] if ends else 'all planned'}), " + ", ".join(shown)
 
 
-def _trainer_class(config: ProverConfig) -> Callable[..., ProverGRPOTrainer]:
+def _trainer_class(context: PhaseContext) -> Callable[..., ProverGRPOTrainer]:
     """With what is its own."""
+    config = context.recipe.prover
     if config.algorithm == "ppo":
         return partial(ProverPPOTrainer, critic=config.ppo_settings.critic)
     if config.self_evaluation is not None:
-        return partial(SelfEvaluatingProverTrainer, **asdict(config.self_evaluation))
+        return partial(
+            SelfEvaluatingProverTrainer, meta_verifier=open_meta_verifier(context), **asdict(config.self_evaluation)
+        )
     return ProverGRPOTrainer
 
 
@@ -204,7 +207,7 @@ def _make_trainer(context: PhaseContext, sub_phase: SubPhase, feedback: Feedback
     model, tokenizer = _initial_prover(context)
     base, revision = context.initial_model("prover")
     model.config._name_or_path = base  # TRL loads the KL reference from here
-    trainer = _trainer_class(config)(
+    trainer = _trainer_class(context)(
         model,
         scorer=open_scorer(context, context.folder.verifier(round_index), beside=model),
         grader=context.world.task.grade,

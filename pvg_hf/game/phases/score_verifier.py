@@ -5,20 +5,21 @@ from pathlib import Path
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.folder import remove, write_json
 from pvg_hf.game.heldout import Heldout, score_heldout
-from pvg_hf.game.players import open_score_verifier, score_prompts
+from pvg_hf.game.meta_verifier import open_meta_verifier, verifier_source
+from pvg_hf.game.players import score_prompts
 from pvg_hf.game.score_rows import heldout_proofs, training_proofs
 from pvg_hf.game.trainer_args import score_arguments
 from pvg_hf.game.training import run_trainer
 from pvg_hf.models.prover import load_prover, lora_for_prover
 from pvg_hf.models.sources import name_base
 from pvg_hf.trainers.finite_loss import FiniteLossCallback
-from pvg_hf.trainers.score_verifier import MetaVerifier, ScoreVerifierTrainer
+from pvg_hf.trainers.score_verifier import ScoreVerifierTrainer
 
 
 def train_score_verifier(context: PhaseContext, output: Path, heldout: Heldout) -> str:
     """Write the verifier with its tokenizer, prompts and calibration, and its scores on D_V's held-out part."""
     config = context.recipe.verifier
-    source, revision = _source(context)
+    source, revision = verifier_source(context)
     args = score_arguments(context, output / "checkpoints", score_prompts(context, source))
     dtype = context.dtype("verifier", is_precise=config.lora is None)
     model, tokenizer = load_prover(source, revision=revision, dtype=dtype, quantization=config.quantization)
@@ -28,7 +29,7 @@ def train_score_verifier(context: PhaseContext, output: Path, heldout: Heldout) 
         args=args,
         train_dataset=training_proofs(context),
         eval_dataset=heldout_proofs(context),
-        meta_verifier=_meta_verifier(context),
+        meta_verifier=open_meta_verifier(context),
         processing_class=tokenizer,
         peft_config=lora_for_prover(config.lora, revision) if config.lora else None,
         callbacks=[FiniteLossCallback()],
@@ -45,20 +46,3 @@ def train_score_verifier(context: PhaseContext, output: Path, heldout: Heldout) 
         (output / "training_args.bin").unlink(missing_ok=True)
     context.processes.wait_for_everyone()
     return f"validation reward {best:.3f} at its best, " + score_heldout(context, output, heldout)
-
-
-def _source(context: PhaseContext) -> tuple[str, str | None]:
-    """Whose weights the round starts from: the initial ones, or the last round's."""
-    if context.recipe.verifier.init == "full" or context.round_index == 0:
-        return context.initial_model("verifier")
-    return str(context.folder.verifier(context.round_index - 1)), None
-
-
-def _meta_verifier(context: PhaseContext) -> MetaVerifier | None:
-    kind = context.recipe.verifier.score_settings.meta_verifier
-    if kind == "task":
-        return context.world.task.rate_analyses
-    if kind == "initial":
-        source, revision = _source(context)
-        return open_score_verifier(context, source, revision=revision).rate_analyses
-    return None
