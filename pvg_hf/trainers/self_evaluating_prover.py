@@ -85,4 +85,6 @@ class SelfEvaluatingProverTrainer(ProverGRPOTrainer):
         metrics = self._metrics["train" if self.model.training else "eval"]
         metrics["self_evaluation/format_rate"].append(has_form.mean().item())
         metrics["self_evaluation/agreement"].append(agreement.mean().item())
+        if self._meta_verifier is not None:
+            metrics["self_evaluation/quality"].append(quality.mean().item())
         return self_evaluating_reward(has_form, signals.scores, agreement, quality, **self._weights)

@@ -155,6 +155,7 @@ def run_script(repository, *arguments) -> subprocess.CompletedProcess:
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.slow
 def test_the_script(repository, verifier_folder, tmp_path):
     """An untrained verifier labels nothing: all is left to a person."""
     task = load_task("proofs", num_train=1, num_test=3)

@@ -143,6 +143,7 @@ def test_a_prover_that_evaluates_itself(make_score_recipe, tmp_path):
     assert len(steps) == 6
     assert any(line["prover/self_evaluation/format_rate"] > 0 for line in steps)
     assert all(0 <= line["prover/reward"] <= 1 for line in steps)
+    assert all(0 <= line["prover/self_evaluation/quality"] <= 1 for line in steps)  # by the verifier's meta-verifier
 
 
 @pytest.mark.parametrize(
