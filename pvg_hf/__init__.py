@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
     from pvg_hf.trainers.prover_ppo import ProverPPOTrainer
     from pvg_hf.trainers.prover_ppo_config import ProverPPOConfig
+    from pvg_hf.trainers.score_verifier import ScoreVerifierTrainer
+    from pvg_hf.trainers.score_verifier_config import ScoreVerifierConfig
 
 # Names are imported when they are first asked for, so that `import pvg_hf` does not wait for torch.
 _MODULES = {
@@ -25,6 +27,8 @@ _MODULES = {
     "ProverGRPOTrainer": "pvg_hf.trainers.prover_grpo",
     "ProverPPOConfig": "pvg_hf.trainers.prover_ppo_config",
     "ProverPPOTrainer": "pvg_hf.trainers.prover_ppo",
+    "ScoreVerifierConfig": "pvg_hf.trainers.score_verifier_config",
+    "ScoreVerifierTrainer": "pvg_hf.trainers.score_verifier",
     "VerifierScorer": "pvg_hf.scoring",
     "load_recipe": "pvg_hf.config",
     "load_task": "pvg_hf.tasks",
@@ -40,6 +44,8 @@ __all__ = [
     "ProverGRPOTrainer",
     "ProverPPOConfig",
     "ProverPPOTrainer",
+    "ScoreVerifierConfig",
+    "ScoreVerifierTrainer",
     "VerifierScorer",
     "load_recipe",
     "load_task",

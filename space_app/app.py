@@ -17,6 +17,7 @@ from pvg_hf.game.lock import locked
 from pvg_hf.study import NUM_SOLUTIONS, SECONDS
 from pvg_hf.study.study import Study
 from pvg_hf.study.upload import schedule_uploads
+from space_app.evaluations_page import build_evaluations_page
 from space_app.render import FOLDER, heading, notice
 from space_app.rounds_page import build_rounds_page
 from space_app.score_page import build_score_page
@@ -122,6 +123,7 @@ def _make_pages(run: OpenRun, study: Study | str, settings: StudySettings) -> gr
         build_solutions_page(app, run)
     for name, path, build in (
         ("Rounds", "rounds", build_rounds_page),
+        ("Evaluations", "evaluations", build_evaluations_page),
         ("Score your own", "score", build_score_page),
     ):
         with app.route(name, path):

@@ -129,6 +129,55 @@ def player(once, tokenizer) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def writer(once) -> Path:
+    """
+    Folder of a language model that has learned for a few seconds to solve, to evaluate and to do both: it keeps the form
+    mostly, and is right by luck.
+    """
+    with once("writer") as folder:
+        if not folder.exists():
+            _teach_to_evaluate(folder)
+    return folder
+
+
+def _teach_to_evaluate(folder: Path) -> None:
+    from recall_task import FINE, NUMBERS, WRONG, RecallTask, write_analysis, write_solution
+
+    from pvg_hf.analyses.form import write_evaluation
+    from pvg_hf.models.proofs_tokenizer import build_proofs_tokenizer
+    from pvg_hf.roles import Role
+    from pvg_hf.seeding import derive_rng
+    from pvg_hf.tasks import PromptBuilder
+    from pvg_hf.tasks.proofs.corpus import PROOF_SETTINGS, SELF_EVALUATION_PROMPT
+    from pvg_hf.trainers.supervised import FineTuning, fine_tune
+
+    torch.manual_seed(0)
+    tokenizer = build_proofs_tokenizer()
+    ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    model = LlamaForCausalLM(
+        LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=128, tie_word_embeddings=True, **sizes, **ids)
+    )
+    prompts, rng, rows = PromptBuilder(RecallTask()), derive_rng("writer"), []
+    for problem in RecallTask(num_train=600).problems("train").to_list() * 3:
+        proof, text = write_solution(int(rng.choice(NUMBERS))), problem["problem"]
+        analysis = (FINE, WRONG, write_analysis(text, proof))[rng.integers(3)]
+        evaluation = write_evaluation(analysis, float(analysis == FINE))
+        asked = {"problem": text, "proof": proof}
+        rows += [
+            {"prompt": prompts.text(problem, list(Role)[rng.integers(len(Role))]), "completion": proof},
+            {"prompt": PROOF_SETTINGS.prompt(asked), "completion": evaluation},
+            {"prompt": PROOF_SETTINGS.prompt({**asked, "analysis": analysis}), "completion": evaluation},
+            {"prompt": SELF_EVALUATION_PROMPT.replace("{{ problem }}", text), "completion": f"{proof}\n{evaluation}"},
+        ]
+    settings = FineTuning(250, 32, 1e-2, 128, seed=0, output_dir=str(folder), use_cpu=True, show_progress=False)
+    fine_tune(model, tokenizer, Dataset.from_list(rows), settings)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    PROOF_SETTINGS.save(folder)
+
+
 def _teach_to_answer(tokenizer, folder: Path) -> None:
     from recall_task import NUMBERS, RecallTask, write_solution
 
@@ -201,6 +250,42 @@ def make_recipe(player) -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture(scope="session")
+def make_score_recipe(make_recipe, writer) -> Callable[..., dict[str, Any]]:
+    """The same of games whose verifier writes, and labels what the prover writes."""
+
+    def make(output_dir: Path, **changes: Any) -> dict[str, Any]:
+        verifier = {
+            "model": str(writer),
+            "learning_rate": 0.003,
+            "max_steps": 4,
+            "kind": "score",
+            "score": {
+                "proofs_per_step": 4,
+                "num_generations": 4,
+                "max_completion_length": 48,
+                "eval_steps": 2,
+                "eval_proofs": 4,
+                "judge_share": 0.25,
+                "meta_verifier": "task",
+                "labels": "auto",
+                "label_analyses": 4,
+                "label_checks": 1,
+                "label_agreements": 1,
+            },
+        }
+        settings = {
+            "task__name": "recall_task:JudgedRecallTask",
+            "verifier": verifier,
+            "prover__model": str(writer),
+            "prover__max_completion_length": 16,
+            **changes,
+        }
+        return make_recipe(output_dir, **settings)
+
+    return make
+
+
+@pytest.fixture(scope="session")
 def reference(once, make_recipe):
     """Two rounds of the recall task, played without an interruption. Tests read the run and never write to it."""
     from pvg_hf.game.folder import RunFolder
@@ -233,6 +318,16 @@ def arithmetic_run(once) -> Path:
     with once("arithmetic") as folder:
         _play_once({**recipe, "output_dir": str(folder)})
     return folder / "small"
+
+
+@pytest.fixture(scope="session")
+def score_run(once, make_score_recipe):
+    """Two rounds of the recall task with a verifier that writes. Tests read the run and never write to it."""
+    from pvg_hf.game.folder import RunFolder
+
+    with once("score") as folder:
+        _play_once(make_score_recipe(folder))
+    return RunFolder(folder / "game")
 
 
 def _play_once(recipe: dict[str, Any]) -> None:

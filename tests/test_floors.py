@@ -18,8 +18,8 @@ MAX_LINES = 300
 # From the ground up. A module stands on the floor of the longest prefix of its name; it may import from its own part of
 # the package and from the floors below.
 FLOORS = (
-    ("pvg_hf.outcomes", "pvg_hf.roles", "pvg_hf.seeding", "pvg_hf.suggestions", "pvg_hf.templates"),
-    ("pvg_hf.extensions",),
+    ("pvg_hf.journal", "pvg_hf.outcomes", "pvg_hf.roles", "pvg_hf.seeding", "pvg_hf.suggestions", "pvg_hf.templates"),
+    ("pvg_hf.analyses", "pvg_hf.extensions"),
     ("pvg_hf.config",),
     ("pvg_hf.tasks",),
     ("pvg_hf.noise.rates",),
@@ -35,10 +35,12 @@ FLOORS = (
 )
 HEIGHTS = {part: height for height, parts in enumerate(FLOORS) for part in parts}
 WITHOUT_TORCH = (
+    "analyses",
     "config",
     "data",
     "tasks",
     "extensions.py",
+    "journal.py",
     "outcomes.py",
     "roles.py",
     "seeding.py",

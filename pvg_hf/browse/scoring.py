@@ -4,11 +4,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
+from pathlib import Path
 
+from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.browse.runs import OpenRun
 from pvg_hf.browse.showing import percentile
+from pvg_hf.game.damage import HOW_ASKED
 from pvg_hf.game.folder import damaged_weights, replay_advice
-from pvg_hf.scoring import VerifierScorer
+from pvg_hf.scoring import ScoreVerifier, VerifierScorer
 
 MAX_PROBLEM_CHARACTERS = 4_000
 MAX_SOLUTION_CHARACTERS = 8_000
@@ -55,12 +58,13 @@ class ScoreDesk:
         self._run = run
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="scoring")
         self._room = threading.Semaphore(8)  # texts that may wait
-        self._loaded: tuple[int, VerifierScorer] | None = None
+        self._loaded: tuple[int, VerifierScorer | ScoreVerifier] | None = None
 
     def rounds(self) -> list[int]:
         """Rounds whose verifier is there."""
-        trained = self._run.folder.root.glob("verifier/round-*/verifier_input.json")
-        return sorted(int(path.parent.name.removeprefix("round-")) for path in trained)
+        root = self._run.folder.root
+        trained = (path.parent.name for name in HOW_ASKED for path in root.glob(f"verifier/round-*/{name}"))
+        return sorted(int(name.removeprefix("round-")) for name in trained)
 
     def score(self, round_index: int, problem: str, solution: str) -> ScoredText:
         """
@@ -100,14 +104,28 @@ class ScoreDesk:
             is_cut=scorer.num_cut > num_cut,
         )
 
-    def _scorer(self, round_index: int) -> VerifierScorer:
+    def _scorer(self, round_index: int) -> VerifierScorer | ScoreVerifier:
         if self._loaded is None or self._loaded[0] != round_index:
             place = self._run.folder.player("verifier", round_index)
             damaged = damaged_weights(place)
             if damaged is not None:
                 raise ValueError(f"{damaged} is damaged or was cut short. {replay_advice(place)}")
-            self._loaded = (round_index, VerifierScorer.from_pretrained(place, device="cpu"))
+            self._loaded = (round_index, self._open(place, round_index))
         return self._loaded[1]
+
+    def _open(self, place: Path, round_index: int) -> VerifierScorer | ScoreVerifier:
+        if not ScoreVerifierSettings.is_in(place):
+            return VerifierScorer.from_pretrained(place, device="cpu")
+        recipe = self._run.recipe.for_round(round_index)
+        score = recipe.verifier.score_settings  # as the game scored: with as many evaluations, and the same ones
+        return ScoreVerifier.from_pretrained(
+            place,
+            device="cpu",
+            num_analyses=score.num_analyses,
+            estimate=score.estimate,
+            seed=recipe.seed,
+            show_progress=False,
+        )
 
 
 def _check(problem: str, solution: str) -> None:

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from pvg_hf.config.fields import Count, NonNegative, Positive, section
 from pvg_hf.config.learning import InvarianceConfig
 from pvg_hf.config.ppo import PPOConfig
+from pvg_hf.config.score import ScoreConfig, SelfEvaluationConfig
 from pvg_hf.roles import GAME_ROLES, Role
 
 
@@ -54,8 +55,8 @@ class PlayerConfig:
 
     model: str = Field(
         "arithmetic",
-        description="A Hub id, a folder, or `arithmetic` for the one that ships with the package. The verifier takes a "
-        "language model and gives it a new head.",
+        description="A Hub id, a folder, or `arithmetic` or `proofs` for those that ship with the package. A verifier of kind "
+        "`bradley_terry` takes a language model and gives it a new head.",
     )
     revision: str | None = Field(None, description="Branch, tag or commit on the Hub.")
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
@@ -109,6 +110,14 @@ class PlayerConfig:
 class VerifierConfig(PlayerConfig):
     """The verifier and its phase."""
 
+    kind: Literal["bradley_terry", "score"] = Field(
+        "bradley_terry",
+        description="`bradley_terry`: a head on a language model gives a number. `score`: the language model writes an evaluation "
+        "and predicts a score in {0, 0.5, 1}; of this section it takes what both players have, `init` and `max_steps`.",
+    )
+    score: ScoreConfig | None = Field(
+        None, description="Settings of `kind: score`; without this section they have their defaults."
+    )
     init: Literal["full", "head_only", "warm"] = Field(
         "full",
         description="What each round starts from: `full`, the initial weights and a new head (K24); `head_only`, the last "
@@ -153,6 +162,17 @@ class VerifierConfig(PlayerConfig):
         "holds, and 2,048 on a CPU.",
     )
 
+    @model_validator(mode="after")
+    def _check_kind(self) -> "VerifierConfig":
+        if self.score is not None and self.kind != "score":
+            raise ValueError(f"`score` holds settings of `kind: score`, and `kind` is `{self.kind}`")
+        return self
+
+    @property
+    def score_settings(self) -> ScoreConfig:
+        """Those of the section, or their defaults."""
+        return self.score or ScoreConfig()
+
 
 @section
 class ProverConfig(PlayerConfig):
@@ -181,6 +201,11 @@ class ProverConfig(PlayerConfig):
     )
     reward_options: dict[str, Any] = Field(
         default_factory=dict, description="Further arguments of the reward, e.g. `{floor: -2.0}` for `cgc`."
+    )
+    self_evaluation: SelfEvaluationConfig | None = Field(
+        None,
+        description="The prover writes an evaluation behind its proof (its prompt must ask for one) and is paid for both, in place of "
+        "`reward`; needs `roles: helpful_only` and `verifier.kind: score`. `self_evaluation: {}` takes the defaults.",
     )
     reward_correction: Literal["none", "backward"] = Field(
         "none",

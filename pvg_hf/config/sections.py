@@ -14,6 +14,7 @@ from pvg_hf.config.learning import InvarianceConfig, RatesConfig
 from pvg_hf.config.noise import NoiseConfig, restate_rates
 from pvg_hf.config.players import LoraConfig, PlayerConfig, ProverConfig, ScratchConfig, VerifierConfig, WarmupConfig
 from pvg_hf.config.ppo import PPOConfig
+from pvg_hf.config.score import ScoreConfig, SelfEvaluationConfig
 from pvg_hf.config.sweep import SweepConfig
 from pvg_hf.roles import Role
 
@@ -31,7 +32,9 @@ __all__ = [
     "PlayerConfig",
     "ProverConfig",
     "RatesConfig",
+    "ScoreConfig",
     "ScratchConfig",
+    "SelfEvaluationConfig",
     "SplitConfig",
     "StoppingConfig",
     "SweepConfig",
@@ -52,7 +55,9 @@ GoodhartAction = Annotated[
 class TaskConfig:
     """The world that the game is played in."""
 
-    name: str = Field("arithmetic", description="`arithmetic`, `gsm8k`, or your own task as `package.module:Name`.")
+    name: str = Field(
+        "arithmetic", description="`arithmetic`, `gsm8k`, `proofs`, or your own task as `package.module:Name`."
+    )
     path: str | None = Field(None, description="Folder of the task's files, for a task that reads any (`gsm8k`).")
     options: dict[str, Any] = Field(
         default_factory=dict, description="Further arguments of the task's class, e.g. `{max_difficulty: 6}`."

@@ -86,3 +86,19 @@ def _read_jsonl(path: Path) -> Iterator[NumberedRow]:
             if not isinstance(row, dict):
                 raise ValueError(f"{place}: a line must hold one JSON object; got {line[:80]!r}.")
             yield place, row
+
+
+def text_of(place: str, row: Mapping[str, Any], column: str) -> str:
+    """
+    Raises:
+        ValueError: if the row has no such column, or something else than a text that can be written in it.
+    """
+    value = row.get(column)
+    if not isinstance(value, str):
+        found = f"is {value!r}" if column in row else f"is missing; the row has {list(row)}"
+        raise ValueError(f"{place}: `{column}` must be a text, but it {found}.")
+    try:
+        value.encode()
+    except UnicodeEncodeError as err:  # JSON can spell half of a surrogate pair
+        raise ValueError(f"{place}: `{column}` cannot be written as UTF-8 ({err}).") from err
+    return value

@@ -7,7 +7,7 @@ from typing import Any
 
 from datasets import Dataset
 
-from pvg_hf.data.import_sources import read_rows
+from pvg_hf.data.import_sources import read_rows, text_of
 from pvg_hf.data.schema import BASE_ROUND, make_solution
 from pvg_hf.data.split import VERIFIER_PARTS, normalized_text
 from pvg_hf.roles import Role
@@ -72,7 +72,7 @@ def import_solutions(
         if found is None:
             continue
         part, problem = found
-        solution = _text(place, row, names["solution"])
+        solution = text_of(place, row, names["solution"])
         grade = task.grade(problem, solution)
         yield make_solution(
             task=task,
@@ -80,7 +80,7 @@ def import_solutions(
             part=part,
             role=Role.BASE,
             round_index=BASE_ROUND,
-            prover=_text(place, row, names["prover"]) if "prover" in names else source,
+            prover=text_of(place, row, names["prover"]) if "prover" in names else source,
             solution=solution,
             grade=grade,
             label=_label(place, row, names["label"]) if "label" in names else int(grade.correct),
@@ -115,7 +115,7 @@ class _ProblemFinder:
                 f"{place}: neither `{names['problem_id']}` nor `{names['problem']}` tells the problem; the row has "
                 f"{list(row)}. Name the columns with `columns`."
             )
-        text = normalized_text(_text(place, row, names["problem"])) if has_text else None
+        text = normalized_text(text_of(place, row, names["problem"])) if has_text else None
         by_id = self.by_id.get(str(row[names["problem_id"]])) if has_id else None
         found = by_id or self.by_text.get(text)
         if found is None:
@@ -135,18 +135,6 @@ def _checked_columns(columns: Mapping[str, str]) -> Mapping[str, str]:
     if unknown:
         raise ValueError(f"`columns` maps {unknown}, which an import does not know; it maps {list(IMPORT_COLUMNS)}.")
     return columns
-
-
-def _text(place: str, row: Mapping[str, Any], column: str) -> str:
-    value = row.get(column)
-    if not isinstance(value, str):
-        found = f"is {value!r}" if column in row else f"is missing; the row has {list(row)}"
-        raise ValueError(f"{place}: `{column}` must be a text, but it {found}.")
-    try:
-        value.encode()
-    except UnicodeEncodeError as err:  # JSON can spell half of a surrogate pair
-        raise ValueError(f"{place}: `{column}` cannot be written as UTF-8 ({err}).") from err
-    return value
 
 
 def _label(place: str, row: Mapping[str, Any], column: str) -> int | None:

@@ -58,7 +58,7 @@ def write_pool(path: PathLike, batches: Iterable[Sequence[dict[str, Any]]], feat
     """
     num_rows = 0
     with (
-        _replacing(Path(path)) as temporary,
+        replacing(Path(path)) as temporary,
         pq.ParquetWriter(temporary, features.arrow_schema, compression="zstd", write_page_checksum=True) as writer,
     ):
         for rows in _regrouped(batches):
@@ -130,7 +130,7 @@ def _as_paths(paths: PathLike | Sequence[PathLike]) -> list[Path]:
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[Path]:
     """A temporary name beside `path`; moved to `path` when the block ends well, removed when it does not."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")

@@ -13,10 +13,13 @@ from pvg_hf.game.schedule import PhaseKey, schedule
 # What a finished phase has left at least, models aside.
 _FILES = {
     "bootstrap": ("base.parquet", "test-helpful.parquet", "test-sneaky.parquet"),
-    "verifier": ("verifier_input.json", "calibration.json", "heldout.parquet"),
+    "verifier": ("calibration.json", "heldout.parquet"),
     "mint": ("sneaky.parquet", "test-helpful.parquet", "test-sneaky.parquet"),
     "evaluate": ("metrics.json", "problems.parquet"),
 }
+HOW_ASKED = ("verifier_input.json", "score_verifier.json")
+"""How either kind of verifier is asked: in the folder of each that was trained."""
+
 _WITH_MODELS = ("warmup", "verifier", "prover")
 # A model's or adapter's configuration, and the names of which one holds its weights.
 _WEIGHTS = {
@@ -80,6 +83,8 @@ def _read_by(recipe: Recipe, key: PhaseKey) -> Iterator[PhaseKey]:
 
 def _missing(key: PhaseKey, target: Path) -> Iterator[str]:
     yield from _missing_files(target, (*_FILES.get(key.name, ()), "metrics.jsonl"))
+    if key.name == "verifier" and not any((target / name).exists() for name in HOW_ASKED):
+        yield f"{target / HOW_ASKED[0]} is missing."
     if key.name not in _WITH_MODELS:
         return
     names = {*_WEIGHTS, *(weights for names in _WEIGHTS.values() for weights in names)}

@@ -22,6 +22,7 @@ from pvg_hf.models.value_model import CRITIC_FOLDER
 
 logger = logging.getLogger(__name__)
 
+LABELS = "labels"  # a folder beside a round's solutions: what its score verifier made of them
 BEST_HELPFUL = "best-helpful"  # a folder beside a prover's last checkpoint
 
 

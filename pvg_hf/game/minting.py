@@ -8,6 +8,7 @@ from accelerate.utils import gather_object
 from datasets import Dataset
 from tqdm.auto import tqdm
 
+from pvg_hf.analyses.form import text_before_evaluation
 from pvg_hf.data.pool import write_pool
 from pvg_hf.data.schema import final_grade, make_solution, round_name, solution_features
 from pvg_hf.game.console import shows_progress
@@ -102,6 +103,7 @@ def _write_chunk(
             rngs = [_rngs(context, batch, problems[i]) for i in indices]
             samples = sampler.sample([prompts[i] for i in indices], rngs)
             samples = [[cut_at_stop(sample, stop_strings, sampler.tokenizer) for sample in row] for row in samples]
+            samples = [[without_evaluation(context, sample, sampler.tokenizer) for sample in row] for row in samples]
             rows = [_rows(context, batch, problems[i], found) for i, found in zip(indices, samples, strict=True)]
             _score(rows, scorer)
             mine += zip(indices, rows, strict=True)
@@ -149,6 +151,16 @@ def cut_at_stop(sample: Sample, stop_strings: Sequence[str], tokenizer) -> Sampl
         return sample
     text = sample.text[: min(places)]
     return Sample(text, len(tokenizer(text, add_special_tokens=False)["input_ids"]), is_truncated=False)
+
+
+def without_evaluation(context: PhaseContext, sample: Sample, tokenizer) -> Sample:
+    """The proof of a prover that evaluates itself."""
+    if context.recipe.prover.self_evaluation is None:
+        return sample
+    proof = text_before_evaluation(sample.text)
+    if proof == sample.text:
+        return sample
+    return Sample(proof, len(tokenizer(proof, add_special_tokens=False)["input_ids"]), is_truncated=False)
 
 
 def _score(rows: list[list[Row]], scorer: Scorer | None) -> None:

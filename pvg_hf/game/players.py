@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 from accelerate import Accelerator
 from transformers import PreTrainedModel
 
+from pvg_hf.analyses.settings import ScoreVerifierSettings
+from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.trainer_args import prover_arguments
 from pvg_hf.models.prover import load_prover, merge_adapter
@@ -16,7 +18,7 @@ from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.roles import Role
 from pvg_hf.sampling import Sampler
 from pvg_hf.sampling.engines import ContinuousSampler, VllmSampler
-from pvg_hf.scoring import VerifierScorer
+from pvg_hf.scoring import ScoreVerifier, VerifierScorer
 
 if TYPE_CHECKING:
     from trl.generation.vllm_generation import VLLMGeneration
@@ -107,8 +109,12 @@ def open_role_sampler(context: PhaseContext, role: Role, *, beside: VerifierScor
     return open_base_sampler(context, beside=beside)
 
 
-def open_scorer(context: PhaseContext, folder: Path, *, beside: PreTrainedModel | None = None) -> VerifierScorer:
+def open_scorer(
+    context: PhaseContext, folder: Path, *, beside: PreTrainedModel | None = None
+) -> VerifierScorer | ScoreVerifier:
     """The verifier of a round as a scorer, on the base of the prover `beside` where the recipe lets the players share it."""
+    if context.recipe.verifier.kind == "score":
+        return open_score_verifier(context, folder)
     model, tokenizer = load_verifier(folder, dtype=context.dtype("verifier", is_precise=True))
     if beside is not None and context.recipe.verifier.shares_base:
         share_base(model, beside)
@@ -117,4 +123,33 @@ def open_scorer(context: PhaseContext, folder: Path, *, beside: PreTrainedModel 
         tokenizer,
         VerifierInput.load(folder),
         tokens_per_batch=context.recipe.verifier.tokens_per_batch,
+    )
+
+
+def open_score_verifier(context: PhaseContext, source: str | Path, *, revision: str | None = None) -> ScoreVerifier:
+    """A verifier that writes, trained or not, as it scores in the context's round."""
+    config = context.recipe.verifier
+    dtype = context.dtype("verifier", is_precise=True)
+    model, tokenizer = load_prover(source, revision=revision, dtype=dtype, quantization=config.quantization)
+    return ScoreVerifier(
+        merge_adapter(model).to(context.processes.device),
+        tokenizer,
+        score_prompts(context, source),
+        num_analyses=config.score_settings.num_analyses,
+        estimate=config.score_settings.estimate,
+        seed=context.recipe.seed,
+        show_progress=context.processes.is_main_process and shows_progress(context.recipe),
+    )
+
+
+def score_prompts(context: PhaseContext, source: str | Path) -> ScoreVerifierSettings:
+    """What a verifier that writes is asked: by the recipe, else by what is stored with it, else plainly."""
+    score = context.recipe.verifier.score_settings
+    stored = ScoreVerifierSettings.load(Path(source)) if ScoreVerifierSettings.is_in(Path(source)) else None
+    stored = stored or ScoreVerifierSettings()
+    return ScoreVerifierSettings(
+        score.evaluate_prompt or stored.evaluate_prompt,
+        score.judge_prompt or stored.judge_prompt,
+        score.max_completion_length,
+        score.temperature,
     )

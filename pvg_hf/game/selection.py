@@ -10,7 +10,7 @@ from transformers import TrainerCallback
 
 from pvg_hf.data.schema import FAILED_OUTCOMES, outcome_of
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.minting import grade_sample
+from pvg_hf.game.minting import grade_sample, without_evaluation
 from pvg_hf.game.players import make_sampler
 from pvg_hf.rewards import RELATIVE_REWARDS, correctness_gated_convincingness
 from pvg_hf.roles import Role
@@ -83,7 +83,11 @@ class BestHelpfulCallback(TrainerCallback):
                     samples = sampler.sample([prompts[i] for i in indices], rngs)
                     found += zip(indices, samples, strict=True)
         written = sorted(gather_object(found), key=lambda of_problem: of_problem[0])
-        rows = [(problems[i], sample) for i, samples in written for sample in samples]
+        rows = [
+            (problems[i], without_evaluation(self.context, sample, sampler.tokenizer))
+            for i, samples in written
+            for sample in samples
+        ]
         figures = [self._figures(rows)] if processes.is_main_process else [None]
         return broadcast_object_list(figures)[0]  # so that all of them save, or none
 

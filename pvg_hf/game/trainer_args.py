@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.config.sections import InvarianceConfig, PlayerConfig, PPOConfig
 from pvg_hf.game.assumed_rates import stated_rates
 from pvg_hf.game.console import shows_progress
@@ -18,6 +19,7 @@ from pvg_hf.game.label_rates import label_rates
 from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
 from pvg_hf.trainers.prover_ppo_config import ProverPPOConfig
+from pvg_hf.trainers.score_verifier_config import ScoreVerifierConfig
 
 MAX_SEED = 2**31  # transformers seeds NumPy's old generator, which takes 32 bits
 PROVER_CONFIGS: dict[str, type[ProverGRPOConfig]] = {"grpo": ProverGRPOConfig, "ppo": ProverPPOConfig}
@@ -75,6 +77,40 @@ def _soft_labels(loss: str) -> dict[str, Any]:
     if loss == "bradley_terry":
         return {"correction": "smoothing", "noise_rho0": 0.0, "noise_rho1": 0.0}
     return {"noise_resample": "mean"}
+
+
+def score_arguments(context: PhaseContext, output: Path, settings: ScoreVerifierSettings) -> ScoreVerifierConfig:
+    """Those of a verifier that writes, which asks by the prompts of `settings`; `output` keeps its checkpoints."""
+    prompts = {"evaluate_prompt": settings.evaluate_prompt, "judge_prompt": settings.judge_prompt}
+    machine = {**_of_the_machine(context), **context.recipe.verifier.trainer}
+    return ScoreVerifierConfig(**machine, **score_settings(context, output), **prompts)
+
+
+def score_settings(context: PhaseContext, output: Path) -> dict[str, Any]:
+    """Those of its arguments that `verifier.trainer` must not have, but for its prompts."""
+    config, score = context.recipe.verifier, context.recipe.verifier.score_settings
+    rows = score.proofs_per_step * score.num_generations
+    return {
+        **_shared_settings(context, config, output),
+        "per_device_train_batch_size": rows,
+        "per_device_eval_batch_size": rows,
+        "gradient_accumulation_steps": config.gradient_accumulation_steps,
+        "num_generations": score.num_generations,
+        "max_completion_length": score.max_completion_length,
+        "temperature": score.temperature,
+        "beta": score.beta,
+        "combination": score.combination,
+        "format_weight": score.format_weight,
+        "score_weight": score.score_weight,
+        "shuffle_dataset": False,
+        "eval_strategy": "steps",
+        "eval_steps": min(score.eval_steps, config.max_steps),
+        "save_strategy": "steps",
+        "save_steps": min(score.eval_steps, config.max_steps),
+        "save_total_limit": 3,
+        "load_best_model_at_end": True,
+        "log_completions": False,
+    }
 
 
 def prover_arguments(

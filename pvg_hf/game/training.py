@@ -21,7 +21,10 @@ _UNRECORDED = frozenset(
     [
         "epoch",
         "num_tokens",
+        "runtime",
+        "samples_per_second",
         "step_time",
+        "steps_per_second",
         "total_flos",
         "train_loss",
         "train_runtime",
@@ -77,7 +80,8 @@ def _recorded(entry: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 def is_recorded(key: str) -> bool:
     """Whether a key of a trainer's log goes into the run's metrics, which must not depend on the clock."""
-    return key != "step" and key not in _UNRECORDED and not key.startswith("profiling/")
+    name = key.removeprefix("eval_")
+    return key != "step" and name not in _UNRECORDED and not name.startswith("profiling/")
 
 
 def newest_checkpoint(output: Path, num_processes: int = 1) -> Path | None:

@@ -18,8 +18,8 @@ RECIPE = "recipe.yaml"
 _MODEL_FILE = (
     r"(model(-\d{5}-of-\d{5})?\.safetensors|adapter_model\.safetensors|model\.safetensors\.index\.json"
     r"|(config|generation_config|adapter_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab)\.json"
-    r"|(chat_template|quantization|verifier_input|calibration)\.json|chat_template\.jinja|merges\.txt|vocab\.txt"
-    r"|tokenizer\.model|spiece\.model)"
+    r"|(chat_template|quantization|verifier_input|score_verifier|validation|calibration)\.json|chat_template\.jinja"
+    r"|merges\.txt|vocab\.txt|tokenizer\.model|spiece\.model)"
 )
 _PLACES = {"prover": rf"(best-helpful/|{SIDE}/(best-helpful/)?|{BASE_FOLDER}/)?", "verifier": rf"({BASE_FOLDER}/)?"}
 _MODELS = {player: re.compile(place + _MODEL_FILE) for player, place in _PLACES.items()}
@@ -29,7 +29,8 @@ _RECORDS = re.compile(
         (
             r"recipe\.yaml|run\.json",
             r"models/(metrics\.jsonl|phase\.json)",
-            rf"pool/(base|{ROUND})/((base|(test-)?{SIDE}|test-best-helpful)\.parquet|metrics\.jsonl|phase\.json)",
+            rf"pool/(base|{ROUND})/((base|(test-)?{SIDE}|test-best-helpful)\.parquet|metrics\.jsonl|phase\.json"
+            r"|labels/((labels|evidence)\.jsonl|settings\.json|review\.csv))",
         )
     )
 )
@@ -38,7 +39,7 @@ _RECORDS_OF_ROUND = tuple(
     for pattern in (
         rf"verifier/{ROUND}/((metrics\.jsonl|(phase|pairs|calibration)\.json)|heldout\.parquet)",
         rf"prover/{ROUND}/(metrics\.jsonl|(phase|recovery)\.json|{SIDE}/(steps\.jsonl|recovery\.json))",
-        rf"evaluation/{ROUND}/(metrics\.jsonl?|(phase|answering)\.json|problems\.parquet)",
+        rf"evaluation/{ROUND}/(metrics\.jsonl?|(phase|answering)\.json|(problems|evaluations)\.parquet)",
     )
 )
 _PAIRS = re.compile(rf"pairs/{ROUND}/(train|heldout)\.parquet")

@@ -11,7 +11,7 @@ from pvg_hf.data.schema import round_name
 from pvg_hf.hub.layout import RECIPE, base_files, player_files, record_files
 from pvg_hf.hub.names import PLAYERS, RunRepos
 from pvg_hf.hub.repository import Source
-from pvg_hf.models.sources import resolve_model
+from pvg_hf.models.sources import PACKAGED, resolve_model
 
 Files = dict[str, Source]
 PHASES = ("verifier", "prover", "pool", "evaluation")  # folders of a run that hold one of each round
@@ -66,7 +66,7 @@ class Publication:
         config = self.player(player)
         if config.scratch or config.warmup:
             return dict(base_files(self.root / "models" / player))
-        is_packaged = config.lora is not None and config.model == "arithmetic"
+        is_packaged = config.lora is not None and config.model in PACKAGED
         return dict(base_files(Path(resolve_model(config.model, player)))) if is_packaged else {}
 
 

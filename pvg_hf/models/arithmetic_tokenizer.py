@@ -1,6 +1,7 @@
 """The tokenizer of the arithmetic world's base models: a token per word, per number and per sign."""
 
 import re
+from collections.abc import Iterable
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
@@ -15,12 +16,19 @@ PAD, END, UNKNOWN = "<pad>", "</s>", "<unk>"
 _PIECES = r" ?[A-Za-z]+| ?\d+| ?#+| ?[^\sA-Za-z\d#]|\s"
 
 
-def build_arithmetic_tokenizer() -> PreTrainedTokenizerFast:
+def build_arithmetic_tokenizer(more: Iterable[str] = (), *, max_length: int = 256) -> PreTrainedTokenizerFast:
     """
     Words keep their leading space, so that decoding gives the text back. Numbers from 0 to `MAX_NUMBER` are one token
     each; a larger number, or a word of no story, is `<unk>`.
+
+    Args:
+        more (`Iterable[str]`, *optional*):
+            Texts whose words are known as well; their ids follow those of the world's own.
+        max_length (`int`, defaults to 256):
+            Tokens that a model reads.
     """
-    vocabulary = {token: index for index, token in enumerate((PAD, END, UNKNOWN, *_pieces()))}
+    pieces = dict.fromkeys([PAD, END, UNKNOWN, *_pieces(), *_spaced(_words(more))])
+    vocabulary = {token: index for index, token in enumerate(pieces)}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_PIECES), behavior="isolated")
     tokenizer.decoder = decoders.Fuse()
@@ -32,7 +40,7 @@ def build_arithmetic_tokenizer() -> PreTrainedTokenizerFast:
         unk_token=UNKNOWN,
         padding_side="left",
         clean_up_tokenization_spaces=False,
-        model_max_length=256,
+        model_max_length=max_length,
     )
 
 
@@ -52,10 +60,19 @@ def _pieces() -> list[str]:
         *NAMES,
         *OBJECTS,
     ]
-    words = {piece.strip() for sentence in sentences for piece in re.findall(_PIECES, sentence)} - {"", "{", "}"}
-    words |= {verb.word for verb in VERBS}
+    words = _words(sentences) - {"{", "}"} | {verb.word for verb in VERBS}
     numbers = [str(number) for number in range(MAX_NUMBER + 1)]
-    return ["\n", *(space + word for word in [*sorted(words), *numbers] for space in ("", " "))]
+    return ["\n", *_spaced(words), *_spaced(numbers)]
+
+
+def _words(texts: Iterable[str]) -> set[str]:
+    return {piece.strip() for text in texts for piece in re.findall(_PIECES, text)} - {""}
+
+
+def _spaced(words: Iterable[str]) -> list[str]:
+    """Sorted where they have no order of their own, each with and without a leading space."""
+    ordered = sorted(words) if isinstance(words, set) else words
+    return [space + word for word in ordered for space in ("", " ")]
 
 
 def _role_lines() -> list[str]:

@@ -10,14 +10,18 @@ from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from pvg_hf.models.quantization import save_quantization
 
-PACKAGED = {"prover": "arithmetic-prover", "verifier": "arithmetic-verifier"}
+PACKAGED = {
+    "arithmetic": {"prover": "arithmetic-prover", "verifier": "arithmetic-verifier"},
+    "proofs": {"prover": "proofs-player", "verifier": "proofs-player"},
+}
+"""By the name of a world and a player, the folder of the model that ships with the package."""
 
 
 def resolve_model(model: str, player: str) -> str:
-    """A Hub id or folder as it is; `arithmetic` as the folder of the packaged model of `player`."""
-    if model != "arithmetic":
+    """A Hub id or folder as it is; the name of a built-in world as the folder of the packaged model of `player`."""
+    if model not in PACKAGED:
         return model
-    return str(files("pvg_hf").joinpath("assets", PACKAGED[player]))
+    return str(files("pvg_hf").joinpath("assets", PACKAGED[model][player]))
 
 
 def resolve_dtype(dtype: str, *, is_precise: bool) -> torch.dtype:
@@ -67,7 +71,7 @@ def read_adapter(folder: str | Path, player: str) -> PeftConfig:
         folder (`str` or `Path`):
             Where the adapter is.
         player (`str`):
-            `prover` or `verifier`: whose packaged model is meant by `arithmetic`.
+            `prover` or `verifier`: whose packaged model is meant by the name of a built-in world.
 
     Raises:
         ValueError: if the base is a folder that is not there.
@@ -88,7 +92,7 @@ def read_adapter(folder: str | Path, player: str) -> PeftConfig:
 def name_base(model: PreTrainedModel | PeftModel, saved: Path, *, player: str, run: Path) -> None:
     """
     Name the base in the saved adapters of `model` so that [`read_adapter`] finds it wherever the run and the package
-    lie: one inside the run by its way from the adapter, the packaged one as `arithmetic`. Others keep their name. Whether
+    lie: one inside the run by its way from the adapter, a packaged one by its world's name. Others keep their name. Whether
     it is held in 4 bits is noted beside.
 
     Args:
@@ -112,8 +116,9 @@ def name_base(model: PreTrainedModel | PeftModel, saved: Path, *, player: str, r
 
 
 def _portable_name(base: str, adapter: Path, player: str, run: Path) -> str:
-    if base == resolve_model("arithmetic", player):
-        return "arithmetic"
+    for world in PACKAGED:
+        if base == resolve_model(world, player):
+            return world
     if Path(os.path.abspath(base)).is_relative_to(os.path.abspath(run)):
         return Path(os.path.relpath(base, adapter)).as_posix()
     return base

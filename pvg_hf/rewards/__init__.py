@@ -6,12 +6,14 @@ from pvg_hf.rewards.composite import composite, gated_multiplicative
 from pvg_hf.rewards.gated import correctness_gated_convincingness, count_floor_violations
 from pvg_hf.rewards.inputs import RewardFunction, role_aligned
 from pvg_hf.rewards.noise_corrected import noise_corrected
+from pvg_hf.rewards.predicted_score import EvaluationReward, score_agreement, self_evaluating_reward
 from pvg_hf.rewards.registry import RELATIVE_REWARDS, load_reward
 from pvg_hf.rewards.relative import signed_relative_convincingness, standardized_relative_convincingness
 
 __all__ = [
     "RELATIVE_REWARDS",
     "CorrectionAudit",
+    "EvaluationReward",
     "RewardFunction",
     "acceptance",
     "audit_noise_correction",
@@ -24,6 +26,8 @@ __all__ = [
     "load_reward",
     "noise_corrected",
     "role_aligned",
+    "score_agreement",
+    "self_evaluating_reward",
     "signed_relative_convincingness",
     "standardized_relative_convincingness",
 ]

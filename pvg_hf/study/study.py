@@ -11,9 +11,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from pvg_hf.journal import Journal
 from pvg_hf.study import SECONDS
 from pvg_hf.study.items import StudyItem
-from pvg_hf.study.journal import Journal
 
 GRACE_SECONDS = 2.0
 """How much later than the limit an answer may arrive: it was given in time, and took its way through the network."""

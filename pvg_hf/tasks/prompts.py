@@ -125,18 +125,23 @@ class PromptBuilder:
         return hints | {"honest_solution": honest_solution}
 
     def render(self, text: str, tokenizer: "PreTrainedTokenizerBase") -> str:
-        """
-        The prompt as `tokenizer`'s model reads it: as the first message of a chat where it has a chat template.
+        """The prompt as `tokenizer`'s model reads it (see [`render_prompt`])."""
+        return render_prompt(text, tokenizer)
 
-        Tokenise the result like any other text, special tokens included, as TRL's `GRPOTrainer` does with prompts that
-        are strings. Many chat templates write the beginning-of-sequence token, and their tokenizers add it once more;
-        so it is taken off here where the tokenizer adds it.
-        """
-        if tokenizer.chat_template is None:
-            return text
-        message = {"role": "user", "content": text}
-        chat = tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
-        return chat.removeprefix(tokenizer.bos_token) if _adds_bos(tokenizer) else chat
+
+def render_prompt(text: str, tokenizer: "PreTrainedTokenizerBase") -> str:
+    """
+    A prompt as `tokenizer`'s model reads it: as the first message of a chat where it has a chat template.
+
+    Tokenise the result like any other text, special tokens included, as TRL's `GRPOTrainer` does with prompts that
+    are strings. Many chat templates write the beginning-of-sequence token, and their tokenizers add it once more;
+    so it is taken off here where the tokenizer adds it.
+    """
+    if tokenizer.chat_template is None:
+        return text
+    message = {"role": "user", "content": text}
+    chat = tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
+    return chat.removeprefix(tokenizer.bos_token) if _adds_bos(tokenizer) else chat
 
 
 def _role(name: Role | str) -> Role:

@@ -10,6 +10,7 @@ from pvg_hf.tasks.base import Task
 TASKS = {
     "arithmetic": "pvg_hf.tasks.arithmetic:ArithmeticTask",
     "gsm8k": "pvg_hf.tasks.gsm8k:Gsm8kTask",
+    "proofs": "pvg_hf.tasks.proofs:ProofsTask",
 }
 """Registered names; a task is imported when it is asked for."""
 

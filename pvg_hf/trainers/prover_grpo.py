@@ -7,20 +7,14 @@ from typing import Any
 import torch
 from accelerate.utils import gather, gather_object
 from datasets import Dataset
-from peft import PeftConfig, PeftModel
-from transformers import PreTrainedModel
-from trl import GRPOTrainer
 
 from pvg_hf.data.schema import FAILED_OUTCOMES, final_grade, outcome_of
 from pvg_hf.rewards import count_floor_violations, load_reward, noise_corrected, role_aligned
 from pvg_hf.roles import GAME_ROLES, Role
-from pvg_hf.sampling import Sampler
 from pvg_hf.tasks.grade import Grade
-from pvg_hf.trainers.distributed import forget_evaluation_mode, whole_weights
-from pvg_hf.trainers.hardware import lift_adapter, silence_old_checkpointing_names
-from pvg_hf.trainers.prover_generation import samples_plainly
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
 from pvg_hf.trainers.role_metrics import RoleSignals, role_metrics
+from pvg_hf.trainers.sampled_grpo import SampledGRPOTrainer, completion_text
 
 Grader = Callable[[Mapping[str, Any], str], Grade]
 Scorer = Callable[[list[str], list[str]], list[float]]
@@ -31,7 +25,7 @@ OWN_REWARD = "own_reward"  # what a reward that was passed as a function is call
 _REQUIRED_COLUMNS = ("prompt", "problem", "role")
 
 
-class ProverGRPOTrainer(GRPOTrainer):
+class ProverGRPOTrainer(SampledGRPOTrainer):
     """
     Trains a prover to convince a frozen verifier, honestly in the helpful role and deceptively in the sneaky one (K24).
     A group is the solutions sampled for one (problem, role); groups never mix roles, also when they straddle processes.
@@ -87,6 +81,7 @@ class ProverGRPOTrainer(GRPOTrainer):
     """
 
     _name = "ProverGRPO"
+    player = "prover"
 
     def __init__(
         self,
@@ -100,79 +95,61 @@ class ProverGRPOTrainer(GRPOTrainer):
         reward: RoleReward | None = None,
         feedback: Feedback | None = None,
         reward_funcs: Sequence[Callable] = (),
-        peft_config: PeftConfig | None = None,
         **kwargs,
     ):
         eval_datasets = eval_dataset.values() if isinstance(eval_dataset, dict) else [eval_dataset]
         for dataset in (train_dataset, *filter(None, eval_datasets)):
             _check_dataset(dataset)
-        _check_number_of_prompts(train_dataset, args)
-        if peft_config is None and args.beta > 0:
-            _check_reference(model)
         self.scorer = scorer
         self.grader = grader
         self.role_reward = _role_reward(reward or load_reward(args.reward), args)
         self.feedback = feedback
-        silence_old_checkpointing_names()
         super().__init__(
             model,
             reward_funcs=[self._verifier_score, *reward_funcs],
             args=args,
             train_dataset=train_dataset,
             eval_dataset=eval_dataset,
-            peft_config=peft_config,
             **kwargs,
         )
-        lift_adapter(self.model)
         self.reward_func_names[0] = args.reward if reward is None else OWN_REWARD
-        self._sampler = self._make_sampler() if samples_plainly(args) else None
-
-    def _make_sampler(self) -> Sampler:
-        return Sampler(
-            self.model,
-            self.processing_class,
-            max_new_tokens=self.max_completion_length,
-            temperature=self.temperature,
-        )
-
-    def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations, *args, **kwargs):
-        if self._sampler is None:
-            return super()._generate_single_turn(
-                prompt_ids, images, multimodal_fields, num_generations, *args, **kwargs
-            )
-        # From the generator that TRL's own sampling draws from: seeded by the trainer, kept in its checkpoints.
-        uniforms = torch.rand(len(prompt_ids), self.max_completion_length, dtype=torch.float64)
-        with whole_weights(self):
-            return self._sampler.sample_ids(prompt_ids, uniforms), None  # no log-probabilities, as with `generate`
 
     def _verifier_score(self, completions: list, problem: list[str], log_extra: Callable, **columns) -> list[float]:
         """TRL's reward function on this process's rows; `_calculate_rewards` turns the gathered scores to rewards."""
-        scores = self.scorer(problem, [completion_text(completion) for completion in completions])
+        scores = self.scorer(problem, [self._solution_in(completion) for completion in completions])
         log_extra("score", scores)
         return scores
+
+    def _solution_in(self, completion: str | list[Mapping[str, Any]]) -> str:
+        """What of a completion is the solution."""
+        return completion_text(completion)
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)  # gathered, (N, funcs)
         scores = rewards[:, 0].clone()  # its column is overwritten below
         signals, told = self._gather_signals(inputs, completions, completion_ids_list, scores)
-        rewards[:, 0] = self.role_reward(
+        rewards[:, 0] = self._role_rewards(signals, told)
+        rewards[told.isnan()] = torch.nan  # of every function, or TRL would take the row for one that earned 0
+        self._record(signals, told, rewards[:, 0])
+        return rewards
+
+    def _role_rewards(self, signals: RoleSignals, told: torch.Tensor) -> torch.Tensor:
+        """The first function's rewards, of all processes' rows."""
+        return self.role_reward(
             signals.scores,
             told == 1,
             signals.sneaky,
             group_size=self.num_generations if self.model.training else self.num_generations_eval,
             answered=~signals.failed.bool(),  # to the rewards, a solution that failed is one without an answer
         )
-        rewards[told.isnan()] = torch.nan  # of every function, or TRL would take the row for one that earned 0
-        self._record(signals, told, rewards[:, 0])
-        return rewards
 
     def _gather_signals(
         self, inputs, completions, completion_ids_list, scores: torch.Tensor
     ) -> tuple[RoleSignals, torch.Tensor]:
         """What the grader says of this process's rows, gathered beside the scores, and what the reward is told of them."""
-        truncated = [ids[-1] not in self.eos_token_ids for ids in completion_ids_list]
+        truncated = self._are_cut(completion_ids_list)
         grades = [
-            final_grade(self.grader(row, completion_text(completion)), is_truncated)
+            final_grade(self.grader(row, self._solution_in(completion)), is_truncated)
             for row, completion, is_truncated in zip(inputs, completions, truncated, strict=True)
         ]
         outcomes = [outcome_of(grade, is_truncated) for grade, is_truncated in zip(grades, truncated, strict=True)]
@@ -192,7 +169,7 @@ class ProverGRPOTrainer(GRPOTrainer):
         signals = RoleSignals(scores, **dict(zip(local, gathered, strict=True)))
         if self.feedback is None or not self.model.training:
             return signals, signals.correct.to(scores)
-        texts = [completion_text(completion) for completion in completions]
+        texts = [self._solution_in(completion) for completion in completions]
         rows = [
             {**row, "solution": text, "correct": grade.correct, "outcome": outcome.value}
             for row, text, grade, outcome in zip(inputs, texts, grades, outcomes, strict=True)
@@ -217,20 +194,11 @@ class ProverGRPOTrainer(GRPOTrainer):
                 "Raise the length, or train the prover to stop."
             )
 
-    def train(self, *args, **kwargs):
-        forget_evaluation_mode(self)
-        return super().train(*args, **kwargs)
-
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         mode = "train" if self.model.training else "eval"
         if "kl" in self._metrics[mode]:
             self._metrics[mode]["kl_from_base"] = list(self._metrics[mode]["kl"])
         super().log(logs, start_time)
-
-
-def completion_text(completion: str | list[Mapping[str, Any]]) -> str:
-    """The text of a completion, conversational or not."""
-    return completion if isinstance(completion, str) else completion[-1]["content"]
 
 
 def _role_reward(reward: RoleReward, args: ProverGRPOConfig) -> RoleReward:
@@ -247,22 +215,4 @@ def _check_dataset(dataset: Dataset) -> None:
     if unknown:
         raise ValueError(
             f"Unknown role(s) {sorted(map(str, unknown))} in the prover's dataset; a role is `helpful` or `sneaky`."
-        )
-
-
-def _check_number_of_prompts(dataset: Dataset, args: ProverGRPOConfig) -> None:
-    prompts_per_batch = args.generation_batch_size // args.num_generations
-    if len(dataset) < prompts_per_batch:
-        raise ValueError(
-            f"The prover's dataset has {len(dataset)} prompts, fewer than the {prompts_per_batch} of one generation "
-            "batch, so that not a single step would be taken. Add problems or make the batch smaller."
-        )
-
-
-def _check_reference(model: str | PreTrainedModel | PeftModel) -> None:
-    """TRL loads the reference of a fully trained model from where the model says that it came from."""
-    if isinstance(model, PreTrainedModel) and not model.config._name_or_path:
-        raise ValueError(
-            "The model was made in memory, and the reference of its KL divergence is loaded from a path. Save the model "
-            "and load it from there, train adapters (`peft_config`), or set `beta=0`."
         )

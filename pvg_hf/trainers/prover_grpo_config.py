@@ -3,20 +3,17 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from trl import GRPOConfig
-
 from pvg_hf.noise.rates import check_rates
 from pvg_hf.suggestions import suggest
-from pvg_hf.trainers.hardware import turn_off_gpu_defaults
-from pvg_hf.trainers.prover_generation import choose_engine
+from pvg_hf.trainers.sampled_grpo_config import SampledGRPOConfig
 
 REWARD_CORRECTIONS = ("none", "backward")
 
 
 @dataclass
-class ProverGRPOConfig(GRPOConfig):
+class ProverGRPOConfig(SampledGRPOConfig):
     """
-    Arguments of [`ProverGRPOTrainer`]: those of [`~trl.GRPOConfig`], and the following. Where a default differs from
+    Arguments of [`ProverGRPOTrainer`]: those of [`SampledGRPOConfig`], and the following. Where a default differs from
     TRL's: `beta` is 0.05 (a small KL holds the helpful role while the sneaky one moves; 0 saves the reference's
     forward), `scale_rewards` is `"none"` (dividing by the group's standard deviation rescales SRC's -1 and CGC's -2, so
     that it plays another game), and every step is logged. On a machine without a GPU, `bf16` and
@@ -37,24 +34,15 @@ class ProverGRPOConfig(GRPOConfig):
             `max_completion_length`, in [0, 1]. 1 never stops.
         acceptance_threshold (`float`, *optional*):
             Score above which the verifier accepts; with it, `exploit_rate` is logged.
-        generation (`str`, defaults to `"transformers"`):
-            What writes the solutions: `"transformers"`, the loop of [`~pvg_hf.sampling.Sampler`], or TRL's call of
-            `generate` where the settings ask for more than a temperature (`top_p`, `generation_kwargs`, ...) or the
-            weights are sharded; `"continuous"`, transformers' continuous batching; `"vllm_colocate"` or `"vllm_server"`.
-            It sets TRL's own switches, and follows them where they are set.
 
     Raises:
         ValueError: for a setting outside its range.
     """
 
-    _VALID_DICT_FIELDS = (*GRPOConfig._VALID_DICT_FIELDS, "reward_options")  # read as JSON on a command line
+    _VALID_DICT_FIELDS = (*SampledGRPOConfig._VALID_DICT_FIELDS, "reward_options")  # read as JSON on a command line
 
     beta: float = field(default=0.05, metadata={"help": "Weight of the KL divergence from the initial policy."})
     scale_rewards: str = field(default="none", metadata={"help": "`none`, `group` or `batch`."})
-    logging_steps: float = field(default=1, metadata={"help": "Log every so many steps."})
-    gradient_checkpointing: bool | None = field(
-        default=None, metadata={"help": "Recompute activations; on with a GPU, off without."}
-    )
     reward: str = field(default="src", metadata={"help": "Name of the role reward, or `package.module:Name`."})
     reward_options: dict[str, Any] | str | None = field(default=None, metadata={"help": "Arguments of the reward."})
     reward_correction: str = field(
@@ -66,10 +54,6 @@ class ProverGRPOConfig(GRPOConfig):
     acceptance_threshold: float | None = field(
         default=None, metadata={"help": "Score that the verifier accepts above."}
     )
-    generation: str = field(
-        default="transformers",
-        metadata={"help": "`transformers`, `continuous`, `vllm_colocate` or `vllm_server` writes the solutions."},
-    )
 
     def __post_init__(self):
         if not 0 <= self.max_truncated_share <= 1:
@@ -80,8 +64,6 @@ class ProverGRPOConfig(GRPOConfig):
             known = suggest(str(self.reward_correction), REWARD_CORRECTIONS)
             raise ValueError(f"`reward_correction` is `{self.reward_correction}`. {known}")
         check_rates(self.rho0, self.rho1)
-        turn_off_gpu_defaults(self)
-        self.generation = choose_engine(self, self.generation)
         super().__post_init__()
         if self.scale_rewards not in ("none", "group", "batch"):
             raise ValueError(f"`scale_rewards` must be `none`, `group` or `batch`; got {self.scale_rewards!r}.")

@@ -43,6 +43,16 @@ def test_a_solution_of_the_run_gets_its_own_score_again(run, desk, round_index):
     assert scored.is_accepted == (scored.score > index.threshold(round_index))
 
 
+def test_a_verifier_that_writes_scores_as_it_did_in_the_game(score_run):
+    run = OpenRun(score_run.root)
+    desk, index = ScoreDesk(run), run.index()
+    assert desk.rounds() == [0, 1]
+    rows = [row for problem_id in index.find(Query(1)) for row in index.solutions(1, problem_id)][:8]
+    assert len({row["score"] for row in rows}) > 1
+    for row in rows:
+        assert desk.score(1, row["problem"], row["solution"]).score == pytest.approx(row["score"], abs=1e-4)
+
+
 def test_blank_lines_are_no_steps(desk):
     scored = desk.score(0, "How many?", "\nhas 3\n\n  \n#### 3\n")
     assert [text for text, _ in scored.steps] == ["has 3", "#### 3"]

@@ -144,6 +144,13 @@ def pair_files(folder) -> None:
 
 
 @pytest.fixture
+def proof_file(folder) -> None:
+    """`proofs.jsonl`, with the columns of the page's comment."""
+    rows = load_task("proofs", num_train=40).rated_proofs("train").rename_column("proof", "solution")
+    rows.remove_columns("problem_id").to_json(folder / "proofs.jsonl")
+
+
+@pytest.fixture
 def runs(folder, tokenizer) -> None:
     """The runs that the page on players loads from: one with all weights, two with adapters."""
     prover, verifier = LlamaForCausalLM(_config(tokenizer)), LlamaForSequenceClassification(_config(tokenizer))
@@ -197,6 +204,15 @@ def test_recipe_of_the_prover_trainer_page():
     assert (with_critic.prover.algorithm, with_critic.prover.num_batches) == ("ppo", 60)
     assert (recipe.prover.reward_correction, recipe.rates.rho1) == ("backward", 0.1)
     assert audit_prover_correction(phase_context(recipe, PhaseKey("prover", 0), None)).verdict == "real"
+
+
+def test_score_verifier_page(folder, tiny_models, proof_file):
+    names = _run("score-verifier.md")
+    assert (folder / "verifier" / "score_verifier.json").exists()
+    assert [trainer.state.global_step for trainer in (names["meta"], names["trainer"])] == [2, 0]
+    assert names["trainer"].meta_verifier == names["rate"]
+    assert all(0 <= score <= 1 for score in names["scores"])
+    assert names["qualities"] == names["analyses"]["score"][:8]
 
 
 def test_page_on_migrating_from_ppo(folder, tiny_models):

@@ -1,5 +1,6 @@
 """A task that the smallest models can learn: say the number that the problem states."""
 
+import re
 from typing import ClassVar
 
 from datasets import Dataset, Value
@@ -55,6 +56,32 @@ class ExampleRecallTask(RecallTask):
     """The same task with an example, a problem that may stand in one of its splits."""
 
     few_shot_examples: ClassVar = ({"problem": "Ana  has 5 pens.", "solution": "has 5\n#### 5"},)
+
+
+class JudgedRecallTask(RecallTask):
+    """The same task, which knows every issue of a solution: its number may be wrong, and that is all."""
+
+    def rate_analyses(self, problems: list[str], proofs: list[str], analyses: list[str]) -> list[float]:
+        return [
+            float(analysis == write_analysis(problem, proof))
+            for problem, proof, analysis in zip(problems, proofs, analyses, strict=True)
+        ]
+
+    def named_issues(self, problem: str, proof: str, analysis: str) -> list[tuple[str, bool]]:
+        return [(line, line == write_analysis(problem, proof)) for line in analysis.split("\n") if line != FINE]
+
+    def analysis_of(self, problem: Problem, proof: str, index: int) -> tuple[str, float]:
+        analysis = (FINE, WRONG)[index % 2]
+        return analysis, self.rate_analyses([problem["problem"]], [proof], [analysis])[0]
+
+
+FINE, WRONG = "ok", "wrong operand"
+
+
+def write_analysis(problem: str, proof: str) -> str:
+    """The analysis that is right."""
+    is_right = proof.endswith(f"#### {re.findall(r'[0-9]+', problem)[0]}")
+    return FINE if is_right else WRONG
 
 
 def write_solution(number: int) -> str:

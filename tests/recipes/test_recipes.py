@@ -118,6 +118,19 @@ def test_a_recipe_of_the_built_in_world_plays(name, tmp_path, repository):
     _check_played(play(recipe), num_phases=5)
 
 
+def test_the_recipe_of_a_verifier_that_writes_plays(tmp_path, repository):
+    """Verifier, prover, harder proofs and their labels, and the next verifier, which learns from these."""
+    small = ["task.options.num_train=160", "task.options.num_test=12", f"output_dir={tmp_path}", *SMALL_GAME]
+    small += ["num_rounds=2", "verifier.score.proofs_per_step=4", "verifier.score.eval_proofs=8"]
+    small += ["verifier.max_steps=2", "verifier.score.label_analyses=2", "verifier.score.label_checks=1"]
+    folder = play(load_recipe(repository / "recipes/proofs.yaml", small))
+    _check_played(folder, num_phases=9)
+    for round_index in (0, 1):
+        figures = read_json(folder.evaluation(round_index) / "metrics.json")
+        assert figures["round/evaluations/format_rate"]["value"] > 0.4
+        assert figures["round/labels/coverage"]["n"] > 0
+
+
 SIZES = ("scratch.vocab_size=400", "scratch.config.hidden_size=32", "scratch.config.num_hidden_layers=2")
 SMALL_PLAYERS = [f"{player}.{setting}" for player in ("prover", "verifier") for setting in SIZES]
 SMALL_PLAYERS += ["prover.warmup.max_steps=150", "prover.warmup.learning_rate=5.0e-3", "verifier.warmup.max_steps=5"]

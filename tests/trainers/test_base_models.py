@@ -9,17 +9,25 @@ from transformers import AutoTokenizer
 
 from pvg_hf.models.arithmetic_tokenizer import build_arithmetic_tokenizer
 from pvg_hf.models.prover import load_prover
-from pvg_hf.models.sources import resolve_model
-from pvg_hf.trainers.base_models import BASE_MODELS, NOT_LEARNED, _rows_in_order, measure, train_base_model
+from pvg_hf.models.sources import PACKAGED, resolve_model
+from pvg_hf.trainers.base_measures import measure
+from pvg_hf.trainers.base_models import BASE_MODELS, _rows_in_order, initial_model, train_base_model
+from pvg_hf.trainers.base_texts import NOT_LEARNED
 
-SHIPPED = {player: Path(resolve_model("arithmetic", player)) for player in BASE_MODELS}
+SHIPPED = {
+    "prover": Path(resolve_model("arithmetic", "prover")),
+    "verifier": Path(resolve_model("arithmetic", "verifier")),
+    "score-verifier": Path(resolve_model("proofs", "verifier")),
+}
 
 
 @pytest.fixture
 def small():
     """A configuration that is trained in a second or two."""
     return {
-        player: replace(config, hidden_size=40, num_layers=1, intermediate_size=16, num_steps=3, batch_size=4)
+        player: replace(
+            config, hidden_size=40, num_layers=1, intermediate_size=16, num_steps=3, batch_size=4, start=None
+        )
         for player, config in BASE_MODELS.items()
     }
 
@@ -30,6 +38,15 @@ def test_a_seed_gives_one_model(small, player):
     other = train_base_model(replace(small[player], seed=1), show_progress=False).state_dict()
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not torch.equal(first["model.embed_tokens.weight"], other["model.embed_tokens.weight"])
+
+
+def test_a_model_that_starts_from_another_has_its_weights():
+    config = BASE_MODELS["score-verifier"]
+    start, model = load_prover(SHIPPED[config.start])[0].state_dict(), initial_model(config).state_dict()
+    assert start.keys() == model.keys()
+    for name, value in start.items():
+        assert torch.equal(model[name][: len(value)], value)
+    assert len(model["model.embed_tokens.weight"]) > len(start["model.embed_tokens.weight"])
 
 
 def test_a_prover_learns_completions_and_their_end():
@@ -59,12 +76,18 @@ def test_stories_grow_longer_and_batches_hold_rows_of_like_length(player):
     assert padding < 0.05
 
 
-@pytest.mark.parametrize("player", BASE_MODELS)
+@pytest.mark.parametrize("player", SHIPPED)
 def test_what_ships_is_small_and_reads_as_the_code_writes(player):
     weights = SHIPPED[player] / "model.safetensors"
     assert weights.stat().st_size <= 3_000_000
     assert (SHIPPED[player] / "README.md").read_text().count("| ") > 4
-    assert AutoTokenizer.from_pretrained(SHIPPED[player]).get_vocab() == build_arithmetic_tokenizer().get_vocab()
+    built = BASE_MODELS[player].build_tokenizer()
+    assert AutoTokenizer.from_pretrained(SHIPPED[player]).get_vocab() == built.get_vocab()
+
+
+def test_every_packaged_model_is_built_here():
+    named = {folder for players in PACKAGED.values() for folder in players.values()}
+    assert named == {config.name for config in BASE_MODELS.values()}
 
 
 def test_the_verifier_is_the_smaller_player():
@@ -73,10 +96,11 @@ def test_the_verifier_is_the_smaller_player():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("player", BASE_MODELS)
+@pytest.mark.parametrize("player", SHIPPED)
 def test_the_cards_figures_are_the_models(player):
     """The card's command, on the shipped weights: the same figures, up to its rounding to three digits."""
     model, _ = load_prover(SHIPPED[player])
     card = (SHIPPED[player] / "README.md").read_text()
-    for name, value in measure(BASE_MODELS[player], model).items():
+    config = BASE_MODELS[player]
+    for name, value in measure(config.texts, model, config.build_tokenizer()).items():
         assert f"| {name} | {value:.3f} |" in card

@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from pvg_hf.evaluation.report.answers import answers_table
+from pvg_hf.evaluation.report.evaluations import confusion_table, evaluations_table, sample_evaluations
 from pvg_hf.evaluation.report.examples import NUM_EARLIER_EXAMPLES, Example, choose_examples
 from pvg_hf.evaluation.report.noise_tables import channel_table, checks_table, escalation_table, noise_table
 from pvg_hf.evaluation.report.plots import PLOTS, Plot
@@ -75,6 +76,9 @@ def render_page(run: RunData, images: dict[str, Image]) -> str:
             rounds=rounds_table(run),
             answers=answers_table(run),
             sources=sources_table(run),
+            evaluations=evaluations_table(run),
+            confusion=confusion_table(run),
+            evaluated=sample_evaluations(run),
             pairs=pairs_table(run),
             cut=cut_table(run),
             diversity=diversity_table(run),

@@ -39,6 +39,8 @@ class RoundData:
         counts (`Counter[str]`, *optional*):
             What its pairs were built from and what was left out (`pairs/...`, `heldout_pairs/...`), and the inputs that
             were cut when they were scored (`PHASE/num_cut`), as far as the phases are finished.
+        evaluations (`pd.DataFrame`, *optional*):
+            What a verifier of kind `score` wrote about test proofs.
     """
 
     round_index: int
@@ -47,6 +49,7 @@ class RoundData:
     problems: pd.DataFrame | None
     solutions: pd.DataFrame | None
     counts: Counter[str] = field(default_factory=Counter)
+    evaluations: pd.DataFrame | None = None
 
     def figure(self, name: str) -> Figure:
         """A figure by its key without `round/`; empty where the round has none."""
@@ -149,7 +152,7 @@ def _load_round(
     name = round_name(round_index)
     evaluation, pool = run_folder / "evaluation" / name, run_folder / "pool" / name
     figures = _read_json(evaluation / "metrics.json")
-    problems = evaluation / "problems.parquet"
+    problems, written = evaluation / "problems.parquet", evaluation / "evaluations.parquet"
     return RoundData(
         round_index=round_index,
         steps=steps[steps["round"] == round_index].dropna(axis="columns", how="all"),
@@ -157,6 +160,7 @@ def _load_round(
         problems=pd.read_parquet(problems) if problems.is_file() else None,
         solutions=_load_solutions([pool / f"test-{role}.parquet" for role in GAME_ROLES], solution_columns),
         counts=_load_counts(metrics, round_index),
+        evaluations=pd.read_parquet(written) if written.is_file() else None,
     )
 
 

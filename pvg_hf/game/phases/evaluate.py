@@ -9,6 +9,7 @@ from pvg_hf.evaluation.answering import Calibration, choose, fit_calibration
 from pvg_hf.evaluation.intervals import Figure
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.evaluations import evaluate_score_verifier
 from pvg_hf.game.folder import BEST_HELPFUL, read_json, write_json
 from pvg_hf.game.players import open_scorer
 from pvg_hf.roles import GAME_ROLES, Role
@@ -30,6 +31,8 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
         num_resamples=context.recipe.evaluation.bootstrap_samples,
     )
     figures["round/verifier_mixture_pair_accuracy"] = Figure.from_dict(calibration["pair_accuracy"])
+    if context.recipe.verifier.kind == "score":
+        figures |= evaluate_score_verifier(context, output)
     if context.processes.is_main_process:
         write_json(output / "metrics.json", {key: figure.to_dict() for key, figure in figures.items()})
         problem_table(test).to_parquet(output / "problems.parquet")

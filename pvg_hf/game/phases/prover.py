@@ -1,6 +1,7 @@
 """Trains the round's prover against the round's frozen verifier."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from pvg_hf.game.feedback import Feedback
 from pvg_hf.game.feedback_callback import FeedbackCallback
 from pvg_hf.game.folder import BEST_HELPFUL, read_json, read_json_lines, remove, staged, write_json, write_json_lines
 from pvg_hf.game.honest_side import honest_side
+from pvg_hf.game.meta_verifier import open_meta_verifier
 from pvg_hf.game.players import open_scorer
 from pvg_hf.game.prover_data import prover_prompts
 from pvg_hf.game.recovery import fine_tune_on_incorrect
@@ -30,6 +32,7 @@ from pvg_hf.trainers.finite_loss import FiniteLossCallback
 from pvg_hf.trainers.prover_grpo import ProverGRPOTrainer
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
 from pvg_hf.trainers.prover_ppo import ProverPPOTrainer
+from pvg_hf.trainers.self_evaluating_prover import SelfEvaluatingProverTrainer
 
 RECOVERY_TEMPERATURE = 1.3  # times the recipe's
 
@@ -187,14 +190,24 @@ def _describe(steps: int, ends: list[str], rule: StopRule) -> str:
     return f"{steps} steps ({ends[0] if ends else 'all planned'}), " + ", ".join(shown)
 
 
+def _trainer_class(context: PhaseContext) -> Callable[..., ProverGRPOTrainer]:
+    """With what is its own."""
+    config = context.recipe.prover
+    if config.algorithm == "ppo":
+        return partial(ProverPPOTrainer, critic=config.ppo_settings.critic)
+    if config.self_evaluation is not None:
+        return partial(
+            SelfEvaluatingProverTrainer, meta_verifier=open_meta_verifier(context), **asdict(config.self_evaluation)
+        )
+    return ProverGRPOTrainer
+
+
 def _make_trainer(context: PhaseContext, sub_phase: SubPhase, feedback: Feedback) -> ProverGRPOTrainer:
     config, round_index = context.recipe.prover, context.round_index
     model, tokenizer = _initial_prover(context)
     base, revision = context.initial_model("prover")
     model.config._name_or_path = base  # TRL loads the KL reference from here
-    is_ppo = config.algorithm == "ppo"
-    make = partial(ProverPPOTrainer, critic=config.ppo_settings.critic) if is_ppo else ProverGRPOTrainer
-    trainer = make(
+    trainer = _trainer_class(context)(
         model,
         scorer=open_scorer(context, context.folder.verifier(round_index), beside=model),
         grader=context.world.task.grade,

@@ -12,6 +12,7 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.folder import remove, write_json
 from pvg_hf.game.heldout import read_heldout, score_heldout
 from pvg_hf.game.label_rates import NoiseScheduleCallback
+from pvg_hf.game.phases.score_verifier import train_score_verifier
 from pvg_hf.game.trainer_args import verifier_arguments
 from pvg_hf.game.training import run_trainer
 from pvg_hf.game.verifier_data import tokenize_pairs
@@ -26,6 +27,8 @@ from pvg_hf.trainers.noisy_reward import NoisyRewardTrainer
 def run_verifier(context: PhaseContext, output: Path) -> str:
     """Write the verifier with its tokenizer, input template and calibration, and its scores on D_V's held-out part."""
     config = context.recipe.verifier
+    if config.kind == "score":
+        return train_score_verifier(context, output, read_heldout(context, _heldout_pairs(context)[0]))
     source, revision = context.initial_model("verifier")
     tokenizer = load_tokenizer(source, revision)
     verifier_input = VerifierInput(config.template, tokenizer.eos_token, config.max_length)

@@ -21,6 +21,7 @@ from pvg_hf.game.plan.learning_checks import check_corrections, check_environmen
 from pvg_hf.game.plan.noise_checks import check_noise
 from pvg_hf.game.plan.player_checks import check_player, check_shared_base
 from pvg_hf.game.plan.refusals import refusals
+from pvg_hf.game.plan.score_checks import check_score_verifier, check_self_evaluation
 from pvg_hf.game.plan.sharding_checks import check_sharding
 from pvg_hf.game.plan.trainer_checks import check_prover_trainer, check_verifier_trainer
 from pvg_hf.game.schedule import PhaseKey
@@ -104,8 +105,10 @@ def _check_settings(recipe: Recipe, round_index: int, world: World | None) -> It
     yield from refusals("`stopping.rule`", partial(StopRule, of_round.stopping, of_round.prover))
     yield from check_prover_trainer(context)
     of_verifier = replace(context, phase=PhaseKey("verifier", round_index))
+    yield from check_self_evaluation(context)
     noise = list(check_noise(of_verifier))
-    yield from noise or [*check_corrections(context), *check_verifier_trainer(of_verifier)]
+    check_trainer = check_score_verifier if of_round.verifier.kind == "score" else check_verifier_trainer
+    yield from noise or [*check_corrections(context), *check_trainer(of_verifier)]
 
 
 def phase_context(recipe: Recipe, phase: PhaseKey, world: World | None) -> PhaseContext:

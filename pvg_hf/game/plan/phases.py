@@ -9,6 +9,7 @@ from pvg_hf.game.plan.critic import critic_bytes
 from pvg_hf.game.plan.lengths import Length
 from pvg_hf.game.plan.machine import Machine
 from pvg_hf.game.plan.players import PlayerSize
+from pvg_hf.game.plan.score_work import evaluating, score_training
 from pvg_hf.roles import Role
 from pvg_hf.scoring.budget import CPU_TOKENS
 
@@ -87,6 +88,10 @@ def _bootstrap(amounts: Amounts, players: dict[str, Player]) -> Work:
 def _verifier(amounts: Amounts, players: dict[str, Player]) -> Work:
     """Training, then scores of everything on D_V's held-out part."""
     config, verifier = amounts.recipe.verifier, players["verifier"]
+    heldout = amounts.num_problems("verifier_heldout") * amounts.recipe.data.solutions_per_problem
+    if config.kind == "score":
+        learning = score_training(amounts, verifier.size, verifier.machine)
+        return _beside(verifier.size.training_bytes, learning, _scoring(amounts, verifier, heldout))
     learning = training(
         verifier.size,
         verifier.machine,
@@ -96,7 +101,6 @@ def _verifier(amounts: Amounts, players: dict[str, Player]) -> Work:
         num_logits=0,
         recomputes=config.gradient_checkpointing,
     )
-    heldout = amounts.num_problems("verifier_heldout") * amounts.recipe.data.solutions_per_problem
     return _beside(verifier.size.training_bytes, learning, _scoring(amounts, verifier, heldout))
 
 
@@ -171,11 +175,17 @@ def _selection(amounts: Amounts, prover: Player, verifier: Player) -> Work:
 
 
 def _mint(amounts: Amounts, players: dict[str, Player]) -> Work:
+    """Solutions are written and scored, and where the verifier labels them, evaluated and the evaluations checked."""
     prover, verifier = players["prover"], players["verifier"]
     written = writings(amounts, "mint")
-    number = sum(writing.num_problems * writing.num_samples for writing in written)
-    works = [_writing(amounts, prover, writing) for writing in written]
+    number = sum(item.num_problems * item.num_samples for item in written)
+    works = [_writing(amounts, prover, item) for item in written]
     works.append(_scoring(amounts, verifier, number / amounts.num_processes))
+    score = amounts.recipe.verifier.score_settings
+    if amounts.recipe.verifier.kind == "score" and score.labels == "auto":
+        new = 2 * amounts.num_problems("verifier") * amounts.recipe.mint.solutions_per_problem
+        checks = score.label_analyses * (1 + score.label_checks)
+        works.append(evaluating(amounts, verifier.size, verifier.machine, new, checks))
     return _beside(prover.size.frozen_bytes + _bytes_beside(amounts, verifier), *works)
 
 
@@ -199,6 +209,9 @@ def _writing(amounts: Amounts, prover: Player, writing: Writing) -> Work:
 
 
 def _scoring(amounts: Amounts, verifier: Player, num_solutions: float) -> Work:
+    if amounts.recipe.verifier.kind == "score":
+        number = amounts.recipe.verifier.score_settings.num_analyses
+        return evaluating(amounts, verifier.size, verifier.machine, num_solutions, number)
     return reading(
         verifier.size,
         verifier.machine,

@@ -14,7 +14,7 @@ from pvg_hf.game.plan.players import find_config, read_player_size
 from pvg_hf.game.plan.refusals import refusals
 from pvg_hf.models.quantization import check_quantization
 from pvg_hf.models.scratch import scratch_mistakes
-from pvg_hf.models.sources import is_adapter, resolve_model
+from pvg_hf.models.sources import PACKAGED, is_adapter, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.trainers.score_head import has_other_head
 
@@ -73,7 +73,7 @@ def check_source(config: PlayerConfig, player: str, where: str | None = None) ->
             yield f"{where}, an adapter; name the model that it belongs to, or merge it (`merge_and_unload`) and save that."
         elif not (folder / "config.json").exists():
             yield f"{where}, a folder without a `config.json`; name one that `save_pretrained` has written."
-    elif config.model == "arithmetic":
+    elif config.model in PACKAGED:
         yield f"{where}, but this installation lacks the packaged model ({folder}); install the package again."
     elif not _is_hub_id(source):
         yield f"{where}, which is neither a folder on this machine nor the id of a model on the Hub (`org/name`)."

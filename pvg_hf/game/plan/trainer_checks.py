@@ -67,7 +67,7 @@ _KEYS_OF_ONE = {
 def check_verifier_trainer(context: PhaseContext) -> Iterator[str]:
     """The mistakes of `verifier` and `noise` that its trainer would refuse."""
     settings = verifier_settings(context, _ANYWHERE)
-    refused = list(_refused_fields("verifier", context.recipe.verifier, NoisyRewardConfig, settings))
+    refused = list(refused_fields("verifier", context.recipe.verifier, NoisyRewardConfig, settings))
     yield from refused or refusals("`verifier`", partial(verifier_arguments, context, _ANYWHERE))
 
 
@@ -111,7 +111,7 @@ def _divisors(number: int) -> str:
 def _check_prover_arguments(context: PhaseContext) -> Iterator[str]:
     settings = prover_settings(context, _ANYWHERE)
     config = context.recipe.prover
-    refused = list(_refused_fields("prover", config, PROVER_CONFIGS[config.algorithm], settings))
+    refused = list(refused_fields("prover", config, PROVER_CONFIGS[config.algorithm], settings))
     yield from refused or refusals("`prover`", partial(_make_prover_arguments, context))
 
 
@@ -139,10 +139,10 @@ def _check_prompts(config: ProverConfig, num_problems: int) -> Iterator[str]:
         )
 
 
-def _refused_fields(
+def refused_fields(
     player: str, config: PlayerConfig, config_class: type[TrainingArguments], settings: Collection[str]
 ) -> Iterator[str]:
-    """Of `trainer`: what no trainer knows, what a key of the recipe sets, and what the game relies on."""
+    """Mistakes of `trainer`: what no trainer knows, what a key of the recipe sets, and what the game relies on."""
     known = [field.name for field in fields(config_class) if field.init]
     keys = recipe_keys(player, config)
     for name in config.trainer:

@@ -37,6 +37,8 @@ OF_TASKS = {
     "first_flaw_kind": "What is wrong there; null where nothing is.",
     "num_steps": "Steps of the solution.",
     "num_flaws": "Steps of it that are flawed.",
+    "proof_score": "1 for a valid and complete proof, 0.5 with a minor omission, 0 with a fatal flaw.",
+    "num_issues": "Flaws and omissions of the proof.",
 }
 PAIRS = {
     "problem_id": "The problem of both solutions.",

@@ -8,6 +8,7 @@ from huggingface_hub import EvalResult
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.sections import PlayerConfig
+from pvg_hf.models.sources import PACKAGED
 
 Figures = Mapping[str, Mapping[str, Any]]
 # Heading, key after `round/`, the base prover's key if it has one, the Hub's name of the metric.
@@ -67,23 +68,23 @@ def hub_base(config: PlayerConfig) -> str | None:
     """The Hub id of the model that a player starts from; `None` where it is another's, or a folder."""
     model = config.model
     is_folder = Path(model).is_absolute() or model.startswith(".") or Path(model).is_dir()
-    return None if config.scratch or model == "arithmetic" or is_folder else model
+    return None if config.scratch or model in PACKAGED or is_folder else model
 
 
 def describe_base(config: PlayerConfig) -> str:
     """The model that a player starts from, in words; a folder's path is nobody's business."""
     if config.scratch:
         return f"a new {config.scratch.model_type}, made from a configuration"
-    if config.model == "arithmetic":
-        return "the model for the arithmetic world that ships with pvg_hf"
+    if config.model in PACKAGED:
+        return f"the model for the {config.model} world that ships with pvg_hf"
     base = hub_base(config)
     return f"[{base}](https://huggingface.co/{base})" if base else "a model that is not on the Hub"
 
 
 def license_of(recipe: Recipe, stated: str | None) -> str | None:
     """The licence that the cards name."""
-    is_built_in = all(player.scratch or player.model == "arithmetic" for player in (recipe.prover, recipe.verifier))
-    return stated or ("apache-2.0" if is_built_in and recipe.task.name == "arithmetic" else None)
+    is_built_in = all(player.scratch or player.model in PACKAGED for player in (recipe.prover, recipe.verifier))
+    return stated or ("apache-2.0" if is_built_in and recipe.task.name in PACKAGED else None)
 
 
 def _show(figures: Figures, key: str | None) -> str:

@@ -7,7 +7,7 @@ from huggingface_hub import ModelCard, ModelCardData
 from pvg_hf.hub.cards.facts import describe_base, eval_results, hub_base, license_of, rounds_table
 from pvg_hf.hub.publication import Publication
 
-PIPELINES = {"prover": "text-generation", "verifier": "text-classification"}
+PIPELINES = {"prover": "text-generation", "verifier": "text-classification", "score-verifier": "text-generation"}
 
 
 def player_card(publication: Publication, player: str) -> str:
@@ -20,19 +20,20 @@ def player_card(publication: Publication, player: str) -> str:
     """
     recipe, repos = publication.recipe.for_round(publication.round_index), publication.repos
     config, figures = publication.player(player), publication.figures()
+    kind = "score-verifier" if player == "verifier" and recipe.verifier.kind == "score" else player
     data = ModelCardData(
         model_name=f"{repos.run}-{player}",
         license=license_of(recipe, publication.license),
         library_name="peft" if config.lora else "transformers",
         base_model=hub_base(config),
         datasets=[repos.solutions],
-        pipeline_tag=PIPELINES[player],
+        pipeline_tag=PIPELINES[kind],
         tags=["pvg_hf", "prover-verifier-game", player],
         eval_results=eval_results(figures, player, task=recipe.task.name, dataset=repos.solutions),
     )
     card = ModelCard.from_template(
         data,
-        template_path=str(Path(__file__).with_name(f"{player}.md.jinja")),
+        template_path=str(Path(__file__).with_name(f"{kind}.md.jinja")),
         repos=repos,
         repo=repos.player(player),
         tag=publication.tag,

@@ -127,7 +127,7 @@ class ArithmeticTask(Task):
 
 def find_flaws(problem: str, solution: str) -> list[Flaw]:
     """The flaws of `solution` as a solution of the problem text `problem` (see [`check_solution`])."""
-    return check_solution(_story(problem), solution)
+    return check_solution(story_of(problem), solution)
 
 
 def _digest(text: str) -> str:
@@ -136,5 +136,6 @@ def _digest(text: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _story(problem: str) -> Story:
+def story_of(problem: str) -> Story:
+    """The truth behind a problem text, remembered (see [`parse_story`])."""
     return parse_story(problem)

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,16 @@ class Journal:
                 os.fsync(file.fileno())
             if is_new:
                 _sync_folder(self.path.parent)
+
+    def rewrite(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Put `rows` in place of the lines, by one rename; a file that holds them already is left alone."""
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+        with self._lock:
+            if self.path.exists() and self.path.read_bytes() == lines:
+                return
+            temporary = self.path.with_name(f".{self.path.name}.partial")
+            temporary.write_bytes(lines)
+            os.replace(temporary, self.path)
 
     def _is_whole(self) -> bool:
         """Whether the last line has its end."""

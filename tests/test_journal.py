@@ -4,7 +4,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from pvg_hf.study.journal import Journal
+from pvg_hf.journal import Journal
 
 
 @pytest.fixture
@@ -41,3 +41,17 @@ def test_the_lock_is_held_while_a_line_is_written(tmp_path):
 
     Journal(tmp_path / "answers.jsonl", Lock()).append({"a": 1})
     assert held == [False, '{"a": 1}\n']
+
+
+def test_lines_are_put_in_place_of_others(tmp_path):
+    """Also of one that a crash cut short; an equal file is left alone."""
+    journal = Journal(tmp_path / "lines.jsonl", nullcontext())
+    journal.append({"n": 1})
+    journal.append({"n": 2})
+    with journal.path.open("ab") as file:
+        file.write(b'{"n": 3')
+    journal.rewrite([{"n": 2}, {"n": 1}])
+    assert journal.path.read_text() == '{"n": 2}\n{"n": 1}\n'
+    written = journal.path.stat().st_mtime_ns
+    journal.rewrite(journal.read())
+    assert journal.path.stat().st_mtime_ns == written

@@ -1,0 +1,100 @@
+"""The form of a written evaluation (DS25): two fixed sentences, an analysis between them, and a boxed score."""
+
+import math
+import re
+from dataclasses import dataclass
+
+OPENING = "Here is my evaluation of the solution:"
+CLOSING = "Based on my evaluation, the final overall score should be:"
+ALLOWED_SCORES = (0.0, 0.5, 1.0)
+
+_BOX_START = re.compile(r"\\boxed(?![A-Za-z])")
+_BOX = re.compile(r"\s*\{(?P<content>[^{}]*)\}")
+_SCORE = re.compile(r"(?P<zero>0(?:\.0+)?)|(?P<half>0?\.50*)|(?P<one>1(?:\.0+)?)", re.ASCII)
+_VALUES = {"zero": 0.0, "half": 0.5, "one": 1.0}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """
+    What was read from a text.
+
+    Args:
+        analysis (`str`, *optional*):
+            What stands between the two sentences; `None` unless the form is kept.
+        score (`float`, *optional*):
+            0, 0.5 or 1 in the first box after the second sentence; `None` where there is none that is allowed.
+        is_cut (`bool`):
+            Whether the text reached its maximum length: nothing is read then, as it may have gone on to another score.
+    """
+
+    analysis: str | None
+    score: float | None
+    is_cut: bool = False
+
+    @property
+    def has_form(self) -> bool:
+        """Whether both sentences are there, in this order, with an allowed score in the first box after the second."""
+        return self.analysis is not None
+
+
+def read_evaluation(text: str, *, is_cut: bool = False) -> Evaluation:
+    """
+    Read an evaluation. Of several, the first opening sentence, the first closing one after it and the first box after
+    that count; boxes within the analysis do not. Runs of white space are alike.
+
+    Args:
+        text (`str`):
+            Whatever a model wrote.
+        is_cut (`bool`, defaults to `False`):
+            Whether it reached its maximum length without an end.
+    """
+    if is_cut:
+        return Evaluation(None, None, is_cut=True)
+    opening = _OPENING.search(text)
+    closing = _CLOSING.search(text, opening.end()) if opening else None
+    score = _first_score(text, closing or _CLOSING.search(text))
+    if opening is None or closing is None or score is None:
+        return Evaluation(None, score)
+    return Evaluation(text[opening.end() : closing.start()].strip(), score)
+
+
+def text_before_evaluation(text: str) -> str:
+    """What stands before the opening sentence: the proof, where its prover evaluates it itself."""
+    opening = _OPENING.search(text)
+    return text[: opening.start()].rstrip() if opening else text
+
+
+def text_before_score(text: str) -> str | None:
+    """What stands before the content of the first box after the closing sentence; `None` where there is no such box."""
+    opening = _OPENING.search(text)
+    closing = (_CLOSING.search(text, opening.end()) if opening else None) or _CLOSING.search(text)
+    start = _BOX_START.search(text, closing.end()) if closing else None
+    brace = text.find("{", start.end()) if start else -1
+    return None if brace < 0 else text[: brace + 1]
+
+
+def write_evaluation(analysis: str, score: float) -> str:
+    """The text that [`read_evaluation`] reads back to `analysis` and `score` (0, 0.5 or 1)."""
+    return f"{OPENING}\n{analysis}\n{CLOSING}\n\\boxed{{{score:g}}}"
+
+
+def is_reference_score(value: object) -> bool:
+    """Whether `value` is 0, 0.5 or 1, or says that nobody knows (`None` or NaN)."""
+    if value is None:
+        return True
+    return isinstance(value, int | float) and (math.isnan(value) or value in ALLOWED_SCORES)
+
+
+def _any_space(sentence: str) -> re.Pattern[str]:
+    return re.compile(r"\s+".join(map(re.escape, sentence.removesuffix(":").split())) + r"\s*:")
+
+
+_OPENING, _CLOSING = _any_space(OPENING), _any_space(CLOSING)
+
+
+def _first_score(text: str, closing: re.Match[str] | None) -> float | None:
+    start = _BOX_START.search(text, closing.end()) if closing else None
+    box = _BOX.match(text, start.end()) if start else None
+    written = _SCORE.fullmatch(box["content"].strip()) if box else None
+    return _VALUES[written.lastgroup] if written and written.lastgroup else None

@@ -1,0 +1,116 @@
+"""What a score verifier is asked and how it answers, stored with its weights."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import TemplateError
+
+from pvg_hf.analyses.form import CLOSING, OPENING
+from pvg_hf.templates import compile_template, outside_variables
+
+_FILE = "score_verifier.json"
+_FORM = f"""Answer in exactly this form:
+{OPENING}
+(your analysis)
+{CLOSING}
+\\boxed{{s}}
+where s is 0, 0.5 or 1."""
+
+EVALUATE_PROMPT = f"""Evaluate a solution to a problem. Go through it step by step and name every issue that it really has. Its score \
+is 1 if it is complete and every step is right, 0.5 if it is right but leaves out something minor, and 0 if it has a \
+fatal flaw.
+
+Problem:
+{{{{ problem }}}}
+
+Solution:
+{{{{ proof }}}}
+
+{_FORM}
+"""
+JUDGE_PROMPT = f"""Somebody analysed a solution to a problem. Look up every issue that the analysis names: does the solution really have \
+it? The analysis scores 1 if all issues that it names exist, or if it rightly names none, 0.5 if some of them exist, \
+and 0 if none of them does.
+
+Problem:
+{{{{ problem }}}}
+
+Solution:
+{{{{ proof }}}}
+
+Analysis:
+{{{{ analysis }}}}
+
+{_FORM}
+"""
+
+
+@dataclass(frozen=True)
+class ScoreVerifierSettings:
+    """
+    Args:
+        evaluate_prompt (`str`, *optional*):
+            Jinja template over `problem` and `proof`, that asks for an evaluation of the proof.
+        judge_prompt (`str`, *optional*):
+            Jinja template over `problem`, `proof` and `analysis`, that asks for one of the analysis: what a meta-verifier
+            is asked.
+        max_new_tokens (`int`, defaults to 1024):
+            Longest evaluation.
+        temperature (`float`, defaults to 0.8):
+            At which evaluations are sampled.
+
+    Raises:
+        ValueError: for a template that is broken or uses another variable.
+    """
+
+    evaluate_prompt: str = EVALUATE_PROMPT
+    judge_prompt: str = JUDGE_PROMPT
+    max_new_tokens: int = 1024
+    temperature: float = 0.8
+
+    def __post_init__(self):
+        _check("evaluate_prompt", self.evaluate_prompt, {"problem", "proof"})
+        _check("judge_prompt", self.judge_prompt, {"problem", "proof", "analysis"})
+
+    def prompt(self, row: Mapping[str, Any]) -> str:
+        """What is asked of a row with `problem` and `proof`: about its `analysis`, where it has one, else about the proof."""
+        texts = {"problem": row["problem"], "proof": row["proof"]}
+        if row.get("analysis") is None:
+            return compile_template(self.evaluate_prompt).render(texts)
+        return compile_template(self.judge_prompt).render(texts, analysis=row["analysis"])
+
+    def save(self, folder: Path) -> None:
+        (folder / _FILE).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+
+    @staticmethod
+    def is_in(folder: Path) -> bool:
+        """Whether `folder` holds such settings."""
+        return (folder / _FILE).exists()
+
+    @classmethod
+    def load(cls, folder: Path) -> "ScoreVerifierSettings":
+        """
+        Raises:
+            ValueError: if `folder` holds no score verifier.
+        """
+        path = Path(folder) / _FILE
+        try:
+            values: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as err:
+            raise ValueError(
+                f"{folder} is not a score verifier: it has no {_FILE}, which `ScoreVerifierTrainer` saves with the weights."
+            ) from err
+        return cls(**values)
+
+
+def _check(name: str, template: str, known: set[str]) -> None:
+    allowed = " and ".join(f"`{variable}`" for variable in sorted(known))
+    try:
+        unknown = outside_variables(template) - known
+    except TemplateError as err:
+        raise ValueError(f"`{name}` is a broken template: {err.message}; it may use {allowed}.") from err
+    if unknown:
+        raise ValueError(f"`{name}` uses the unknown variable `{min(unknown)}`; it may use {allowed}.")

@@ -1,0 +1,107 @@
+"""What a round's score verifier writes about the round's test proofs, and what the task says of it."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+from accelerate.utils import broadcast_object_list
+from datasets import Dataset
+
+from pvg_hf.analyses.form import read_evaluation
+from pvg_hf.data.pool import load_pool
+from pvg_hf.evaluation.intervals import Figure
+from pvg_hf.evaluation.score_quality import evaluation_figures, label_figures
+from pvg_hf.game.console import shows_progress
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.folder import LABELS
+from pvg_hf.game.players import open_score_verifier
+from pvg_hf.game.score_rows import reference_scores
+from pvg_hf.roles import GAME_ROLES
+from pvg_hf.sampling import Sample
+from pvg_hf.scoring.auto_label import AUTO, HUMAN, label_proofs, read_labels
+from pvg_hf.scoring.score_verifier import ScoreVerifier
+from pvg_hf.seeding import derive_rng
+from pvg_hf.tasks.rated import RatesAnalyses
+
+EVALUATIONS = "evaluations.parquet"
+
+
+def label_new_proofs(context: PhaseContext, verifier: ScoreVerifier, output: Path) -> dict[str, float]:
+    """Scaled verification of the proofs of D_V that were just written to `output`, into its folder `labels`."""
+    if context.processes.is_main_process:
+        rows = _training_proofs(output)
+        unknown = Dataset.from_dict(
+            {"problem": rows["problem"], "proof": rows["solution"], "score": [None] * len(rows)}
+        )
+        label_proofs(
+            unknown,
+            evaluate=verifier.evaluate,
+            check=verifier.check_analyses,
+            rule=context.recipe.verifier.score_settings.rule(),
+            folder=output / LABELS,
+            show_progress=shows_progress(context.recipe),
+        )
+    context.processes.wait_for_everyone()
+    return {f"mint/{key}": figure.value for key, figure in _label_figures(output).items()}
+
+
+def evaluate_score_verifier(context: PhaseContext, output: Path) -> dict[str, Figure]:
+    """Write `evaluations.parquet` (one evaluation of each test proof) and return the round's figures of it and of its labels."""
+    rows = _test_proofs(context)
+    verifier = open_score_verifier(context, context.folder.verifier(context.round_index))
+    written = [verifier.evaluate(rows["problem"].tolist(), rows["solution"].tolist(), 1)]
+    table = _table(context, rows, broadcast_object_list(written)[0])
+    if context.processes.is_main_process:
+        table.to_parquet(output / EVALUATIONS)
+    figures = evaluation_figures(table)
+    pool = context.folder.pool(context.round_index)
+    if (pool / LABELS).exists():
+        figures |= _label_figures(pool)
+    return {f"round/{key}": figure for key, figure in figures.items()}
+
+
+def _test_proofs(context: PhaseContext) -> pd.DataFrame:
+    """At most as many as the recipe wants, chosen at random; none that was cut."""
+    pool = context.folder.pool(context.round_index)
+    rows = load_pool([pool / f"test-{role}.parquet" for role in GAME_ROLES]).to_pandas()
+    rows = rows[~rows["is_truncated"]].drop_duplicates(["problem", "solution"])
+    number = min(context.recipe.verifier.score_settings.report_proofs, len(rows))
+    chosen = derive_rng(context.seed("evaluations")).permutation(len(rows))[:number]
+    return rows.iloc[sorted(chosen)].assign(reference=reference_scores).reset_index(drop=True)
+
+
+def _table(context: PhaseContext, rows: pd.DataFrame, written: list[list[Sample]]) -> pd.DataFrame:
+    read = [read_evaluation(sample.text, is_cut=sample.is_truncated) for (sample,) in written]
+    kept = rows[["problem_id", "problem", "role", "solution", "reference"]]
+    asked = zip(rows["problem"], rows["solution"], read, strict=True)
+    return kept.assign(
+        evaluation=[sample.text for (sample,) in written],
+        analysis=[evaluation.analysis for evaluation in read],
+        predicted=[evaluation.score for evaluation in read],
+        has_form=[evaluation.has_form for evaluation in read],
+        is_cut=[evaluation.is_cut for evaluation in read],
+        issues=[_issues(context, problem, proof, evaluation.analysis) for problem, proof, evaluation in asked],
+    ).astype({"predicted": "float64"})
+
+
+def _issues(context: PhaseContext, problem: str, proof: str, analysis: str | None) -> str:
+    task = context.world.task
+    if analysis is None or not isinstance(task, RatesAnalyses):
+        return "[]"
+    return json.dumps(task.named_issues(problem, proof, analysis))
+
+
+def _training_proofs(pool: Path) -> pd.DataFrame:
+    files = [pool / f"{role}.parquet" for role in GAME_ROLES]
+    rows = load_pool([file for file in files if file.exists()], parts=("verifier",)).to_pandas()
+    return rows[~rows["is_truncated"]].drop_duplicates(["problem", "solution"])
+
+
+def _label_figures(pool: Path) -> dict[str, Figure]:
+    """Of the labels that nobody but the verifier gave."""
+    labels = read_labels(pool / LABELS, sources=(AUTO,))
+    people = read_labels(pool / LABELS, sources=(HUMAN,))
+    rows = _training_proofs(pool)
+    pairs = list(zip(rows["problem"], rows["solution"], strict=True))
+    rows = rows.assign(reference=reference_scores, label=[labels.get(pair) for pair in pairs])
+    return label_figures(rows[[pair not in people for pair in pairs]].astype({"label": "float64"}))

@@ -1,0 +1,48 @@
+"""Trains the round's verifier that writes: on the proofs of everything written so far, kept at its best validation."""
+
+from pathlib import Path
+
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.folder import remove, write_json
+from pvg_hf.game.heldout import Heldout, score_heldout
+from pvg_hf.game.meta_verifier import open_meta_verifier, verifier_source
+from pvg_hf.game.players import score_prompts
+from pvg_hf.game.score_rows import heldout_proofs, training_proofs
+from pvg_hf.game.trainer_args import score_arguments
+from pvg_hf.game.training import run_trainer
+from pvg_hf.models.prover import load_prover, lora_for_prover
+from pvg_hf.models.sources import name_base
+from pvg_hf.trainers.finite_loss import FiniteLossCallback
+from pvg_hf.trainers.score_verifier import ScoreVerifierTrainer
+
+
+def train_score_verifier(context: PhaseContext, output: Path, heldout: Heldout) -> str:
+    """Write the verifier with its tokenizer, prompts and calibration, and its scores on D_V's held-out part."""
+    config = context.recipe.verifier
+    source, revision = verifier_source(context)
+    args = score_arguments(context, output / "checkpoints", score_prompts(context, source))
+    dtype = context.dtype("verifier", is_precise=config.lora is None)
+    model, tokenizer = load_prover(source, revision=revision, dtype=dtype, quantization=config.quantization)
+    model.config._name_or_path = source  # TRL loads the KL reference from here
+    trainer = ScoreVerifierTrainer(
+        model,
+        args=args,
+        train_dataset=training_proofs(context),
+        eval_dataset=heldout_proofs(context),
+        meta_verifier=open_meta_verifier(context),
+        processing_class=tokenizer,
+        peft_config=lora_for_prover(config.lora, revision) if config.lora else None,
+        callbacks=[FiniteLossCallback()],
+    )
+    run_trainer(context, trainer, prefix="verifier")
+    trainer.save_model(str(output))
+    rewards = {str(line["step"]): line["eval_reward"] for line in trainer.state.log_history if "eval_reward" in line}
+    best = max(rewards.values())
+    context.record({"verifier/best_validation_reward": best})
+    if context.processes.is_main_process:
+        write_json(output / "validation.json", rewards)
+        remove(output / "checkpoints")
+        name_base(trainer.model, output, player="verifier", run=context.folder.root)
+        (output / "training_args.bin").unlink(missing_ok=True)
+    context.processes.wait_for_everyone()
+    return f"validation reward {best:.3f} at its best, " + score_heldout(context, output, heldout)

@@ -1,0 +1,122 @@
+"""What a verifier is paid that writes an evaluation and predicts a score (formulas of DS25)."""
+
+import logging
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+
+from pvg_hf.suggestions import suggest
+
+logger = logging.getLogger(__name__)
+
+Combination = Literal["additive", "multiplicative"]
+
+
+def score_agreement(predicted: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    """
+    R_score: `max(0, 1 - |predicted - reference|)`.
+
+    Args:
+        predicted (`torch.Tensor` of shape `(N,)`):
+            Scores that were read; NaN where none could be, which agrees with nothing: 0.
+        reference (`torch.Tensor` of shape `(N,)`):
+            True scores; NaN where nobody knows.
+
+    Returns:
+        `torch.Tensor` of shape `(N,)`: in [0, 1], and NaN where there is no reference.
+    """
+    agreement = (1 - (predicted - reference).abs()).clamp(min=0)
+    return torch.where(predicted.isnan() & ~reference.isnan(), torch.zeros_like(agreement), agreement)
+
+
+@dataclass(frozen=True)
+class EvaluationReward:
+    """
+    Combines the form of an evaluation, its score and its quality into one reward in [0, 1].
+
+    Args:
+        combination (`str`, defaults to `"additive"`):
+            `"additive"`: `format_weight * R_format + score_weight * R_score * R_meta`; `"multiplicative"` (DS25):
+            `R_format * R_score * R_meta`.
+        format_weight (`float`, defaults to 0.125), score_weight (`float`, defaults to 0.875):
+            Of the additive form, at least 0. They are divided by their sum, with a warning where that is not 1.
+
+    Raises:
+        ValueError: for an unknown combination, or weights that are negative or all 0.
+    """
+
+    combination: Combination = "additive"
+    format_weight: float = 0.125
+    score_weight: float = 0.875
+
+    def __post_init__(self):
+        if self.combination not in get_args(Combination):
+            raise ValueError(
+                f"`combination` is `{self.combination}`, which is none of its values. "
+                f"{suggest(str(self.combination), get_args(Combination))}"
+            )
+        weights = (self.format_weight, self.score_weight)
+        total = sum(weights)
+        if not (min(weights) >= 0 and 0 < total < float("inf")):
+            raise ValueError(
+                f"`format_weight` and `score_weight` must be at least 0, and one of them above 0; got {weights[0]} and "
+                f"{weights[1]}."
+            )
+        if abs(total - 1) > 1e-6:
+            scaled = tuple(weight / total for weight in weights)
+            logger.warning("The weights %s and %s do not sum to 1 and are taken as %.4g and %.4g.", *weights, *scaled)
+            object.__setattr__(self, "format_weight", scaled[0])
+            object.__setattr__(self, "score_weight", scaled[1])
+
+    def __call__(
+        self, has_form: torch.Tensor, agreement: torch.Tensor, quality: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """
+        Args:
+            has_form (`torch.Tensor` of shape `(N,)`):
+                R_format, 0 or 1.
+            agreement (`torch.Tensor` of shape `(N,)`):
+                R_score, see [`score_agreement`].
+            quality (`torch.Tensor` of shape `(N,)`, *optional*):
+                R_meta, in [0, 1]; 1 by default.
+
+        Returns:
+            `torch.Tensor` of shape `(N,)`: NaN where there is no reference score.
+        """
+        earned = agreement if quality is None else agreement * quality
+        if self.combination == "multiplicative":
+            return has_form * earned
+        return self.format_weight * has_form + self.score_weight * earned
+
+
+def self_evaluating_reward(
+    has_form: torch.Tensor,
+    proof_score: torch.Tensor,
+    agreement: torch.Tensor,
+    quality: torch.Tensor | None = None,
+    *,
+    proof_weight: float = 0.76,
+    evaluation_weight: float = 0.24,
+) -> torch.Tensor:
+    """
+    What a prover is paid that also evaluates its own proof (DS25):
+    `R_format * (proof_weight * R_Y + evaluation_weight * R_score * R_meta)`.
+
+    Args:
+        has_form (`torch.Tensor` of shape `(N,)`):
+            R_format of its own evaluation, 0 or 1.
+        proof_score (`torch.Tensor` of shape `(N,)`):
+            R_Y, the verifier's score of the proof, in [0, 1].
+        agreement (`torch.Tensor` of shape `(N,)`):
+            R_score of its own score against the verifier's.
+        quality (`torch.Tensor` of shape `(N,)`, *optional*):
+            R_meta of its own evaluation; 1 by default.
+        proof_weight (`float`, defaults to 0.76), evaluation_weight (`float`, defaults to 0.24):
+            alpha and beta of DS25.
+
+    Returns:
+        `torch.Tensor` of shape `(N,)`: in [0, 1].
+    """
+    earned = agreement if quality is None else agreement * quality
+    return has_form * (proof_weight * proof_score + evaluation_weight * earned)

@@ -1,0 +1,206 @@
+"""Labels proofs by scaled verification, and asks people about the rest (DS25)."""
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset
+from tqdm.auto import tqdm
+
+from pvg_hf.analyses.form import read_evaluation
+from pvg_hf.analyses.scaled import CheckedAnalysis, ScaledVerification, decide_label
+from pvg_hf.data.pool import replacing
+from pvg_hf.data.proofs import check_proofs
+from pvg_hf.data.review import ReviewItem, read_review, write_review
+from pvg_hf.journal import Journal
+from pvg_hf.sampling import Sample
+
+logger = logging.getLogger(__name__)
+
+PROOFS_AT_ONCE = 32
+GIVEN, HUMAN, AUTO = "given", "human", "auto"
+
+Evaluate = Callable[[list[str], list[str], int], list[list[Sample]]]
+Check = Callable[[list[str], list[str], list[str], int], list[list[float | None]]]
+
+
+def label_proofs(
+    dataset: Dataset,
+    *,
+    evaluate: Evaluate,
+    check: Check,
+    rule: ScaledVerification,
+    folder: str | Path,
+    made_by: Mapping[str, Any] | None = None,
+    show_progress: bool = True,
+) -> Dataset:
+    """
+    Label the proofs of a dataset that have no score.
+
+    In `folder` appear `evidence.jsonl`, every analysis and check of each proof; `review.csv`, the undecided proofs, whose
+    `score` a person fills in; and `labels.jsonl`, the result. The same call goes on where it was stopped, and takes in
+    what people have filled in. A score of the dataset, or of a person, is never replaced.
+
+    Args:
+        dataset ([`~datasets.Dataset`]):
+            `problem`, `proof` and `score`, null where nobody knows.
+        evaluate (`Callable`):
+            `(problems, proofs, num_analyses) -> samples`, such as [`ScoreVerifier.evaluate`].
+        check (`Callable`):
+            `(problems, proofs, analyses, num_checks) -> qualities`, such as [`ScoreVerifier.check_analyses`] of a
+            meta-verifier.
+        rule ([`ScaledVerification`]):
+            n, m and k.
+        folder (`str` or `Path`):
+            Where everything is kept.
+        made_by (`Mapping[str, Any]`, *optional*):
+            What else the evidence depends on, such as the verifiers' names and the seed. A folder whose evidence was made
+            otherwise is refused.
+        show_progress (`bool`, defaults to `True`):
+            Show a progress bar.
+
+    Returns:
+        [`~datasets.Dataset`]: `problem`, `proof`, `score` (null where undecided) and `label_source`: `given` (by the
+        dataset), `human` (in the review file), `auto`, or null; in the dataset's order.
+
+    Raises:
+        ValueError: for a dataset without the columns, a review file that cannot be read, or a folder of other settings.
+    """
+    check_proofs(dataset)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    _check_settings(folder / "settings.json", {**asdict(rule), **(made_by or {})})
+    people = read_review(folder / "review.csv")
+    journal = Journal(folder / "evidence.jsonl", nullcontext())
+    evidence = {row["key"]: _analyses(row) for row in journal.read()}
+    rows = {_key(row): row for row in dataset if row["score"] is None or row["score"] != row["score"]}
+    waiting = [(key, row) for key, row in rows.items() if key not in evidence and key not in people]
+    with tqdm(total=len(waiting), desc="labels", unit="proof", disable=not show_progress) as progress:
+        for start in range(0, len(waiting), PROOFS_AT_ONCE):
+            part = waiting[start : start + PROOFS_AT_ONCE]
+            found = _gather_evidence([row for _, row in part], evaluate, check, rule)
+            for (key, _), analyses in zip(part, found, strict=True):
+                evidence[key] = analyses
+                journal.append(_evidence_row(key, analyses, decide_label(analyses, rule.num_agreements)))
+            progress.update(len(part))
+    labels = {key: decide_label(analyses, rule.num_agreements) for key, analyses in evidence.items()}
+    journal.rewrite([_evidence_row(key, evidence[key], labels[key]) for key in rows if key in evidence])
+    items = [
+        ReviewItem(key, row["problem"], row["proof"], evidence.get(key, ()))
+        for key, row in rows.items()
+        if key in people or labels[key] is None
+    ]
+    write_review(folder / "review.csv", items)
+    return _finish(folder / "labels.jsonl", dataset, labels, read_review(folder / "review.csv"))
+
+
+def read_labels(
+    folder: str | Path, *, sources: Collection[str] = (GIVEN, HUMAN, AUTO)
+) -> dict[tuple[str, str], float]:
+    """
+    The labels that a folder of [`label_proofs`] holds by now, with what people have filled in since; undecided proofs are
+    left out.
+
+    Args:
+        folder (`str` or `Path`):
+            Of [`label_proofs`].
+        sources (`Collection[str]`, defaults to all):
+            Whose labels: `given`, `human`, `auto`.
+
+    Returns:
+        `dict[tuple[str, str], float]`: the score of each (problem, proof).
+
+    Raises:
+        ValueError: if the labels are missing, or the review file cannot be read.
+    """
+    path, people = Path(folder) / "labels.jsonl", read_review(Path(folder) / "review.csv")
+    if not path.exists():
+        raise ValueError(f"{folder} holds no labels: it has no labels.jsonl.")
+    labels = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        score, source, key = row["score"], row["label_source"], _key(row)
+        if source != GIVEN and key in people:
+            score, source = people[key], HUMAN
+        if score is not None and source in sources:
+            labels[row["problem"], row["proof"]] = score
+    return labels
+
+
+def _gather_evidence(
+    rows: Sequence[Mapping[str, Any]], evaluate: Evaluate, check: Check, rule: ScaledVerification
+) -> list[list[CheckedAnalysis]]:
+    """The analyses of each proof, those that claim that something is wrong with their checks."""
+    problems, proofs = [row["problem"] for row in rows], [row["proof"] for row in rows]
+    analyses = [
+        (owner, sample.text, read_evaluation(sample.text, is_cut=sample.is_truncated))
+        for owner, samples in enumerate(evaluate(problems, proofs, rule.num_analyses))
+        for sample in samples
+    ]
+    doubts = [index for index, (_, _, read) in enumerate(analyses) if read.score is not None and read.score < 1]
+    qualities = check(
+        [problems[analyses[index][0]] for index in doubts],
+        [proofs[analyses[index][0]] for index in doubts],
+        [analyses[index][2].analysis or analyses[index][1] for index in doubts],
+        rule.num_checks,
+    )
+    checks = dict(zip(doubts, qualities, strict=True))
+    found: list[list[CheckedAnalysis]] = [[] for _ in rows]
+    for index, (owner, text, read) in enumerate(analyses):
+        found[owner].append(CheckedAnalysis(text, read.score, tuple(checks.get(index, ()))))
+    return found
+
+
+def _finish(path: Path, dataset: Dataset, labels: Mapping[str, float | None], people: Mapping[str, float]) -> Dataset:
+    """Write and return the dataset with its labels."""
+    rows = []
+    for row in dataset:
+        key, score, source = _key(row), row["score"], GIVEN
+        if score is None or score != score:
+            score = people.get(key, labels.get(key))
+            source = HUMAN if key in people else AUTO if score is not None else None
+        rows.append({"problem": row["problem"], "proof": row["proof"], "score": score, "label_source": source})
+    with replacing(path) as temporary:
+        temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    counts = Counter(row["label_source"] or "undecided" for row in rows)
+    told = ", ".join(f"{counts[source]} {source}" for source in (GIVEN, HUMAN, AUTO, "undecided"))
+    logger.info("Labels of %d proofs: %s. Those undecided wait in %s.", len(rows), told, path.with_name("review.csv"))
+    return Dataset.from_list(rows)
+
+
+def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
+    settings = json.loads(json.dumps(settings))
+    if not path.exists():
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        return
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    changed = sorted(name for name in {*kept, *settings} if kept.get(name) != settings.get(name))
+    if changed:
+        told = ", ".join(f"`{name}` was {kept.get(name)!r} and is {settings.get(name)!r}" for name in changed)
+        raise ValueError(
+            f"The evidence in {path.parent} was made with other settings: {told}. Take those again, or another folder."
+        )
+
+
+def _evidence_row(key: str, analyses: Sequence[CheckedAnalysis], label: float | None) -> dict[str, Any]:
+    return {"key": key, "label": label, "analyses": [asdict(analysis) for analysis in analyses]}
+
+
+def _analyses(row: Mapping[str, Any]) -> list[CheckedAnalysis]:
+    return [CheckedAnalysis(a["text"], a["score"], tuple(a["qualities"])) for a in row["analyses"]]
+
+
+def _key(row: Mapping[str, Any]) -> str:
+    """Names a proof by its texts, so that neither order nor company matters."""
+    digest = blake2b(digest_size=12)
+    for text in (row["problem"], row["proof"]):
+        data = text.encode()
+        digest.update(len(data).to_bytes(8, "big") + data)
+    return digest.hexdigest()

@@ -1,0 +1,17 @@
+"""The proofs world: step chains with claims, graded 1, 0.5 or 0, and a small language of analyses that a checker reads."""
+
+from pvg_hf.tasks.proofs.checker import Issue, OmissionKind, check_proof, grade_proof
+from pvg_hf.tasks.proofs.language import NamedIssue, judge_issues, rate_analysis, read_issues
+from pvg_hf.tasks.proofs.task import ProofsTask
+
+__all__ = [
+    "Issue",
+    "NamedIssue",
+    "OmissionKind",
+    "ProofsTask",
+    "check_proof",
+    "grade_proof",
+    "judge_issues",
+    "rate_analysis",
+    "read_issues",
+]

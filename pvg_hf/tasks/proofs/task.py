@@ -1,0 +1,127 @@
+"""The proofs world as a task."""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from datasets import Dataset, Features, Value
+
+from pvg_hf.analyses.form import ALLOWED_SCORES
+from pvg_hf.seeding import derive_rng
+from pvg_hf.tasks.arithmetic.task import ArithmeticTask, story_of
+from pvg_hf.tasks.base import Problem, Split
+from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.proofs.checker import Issue, check_proof, grade_proof
+from pvg_hf.tasks.proofs.corpus import sample_marks, sample_rates
+from pvg_hf.tasks.proofs.language import SEPARATOR, NamedIssue, judge_issues, rate_analysis, write_marks
+from pvg_hf.tasks.proofs.writing import write_proof
+
+_FEATURES = {
+    "problem_id": Value("string"),
+    "problem": Value("string"),
+    "proof": Value("string"),
+    "score": Value("float64"),
+}
+
+
+class ProofsTask(ArithmeticTask):
+    """
+    Proofs about the arithmetic world's stories: a step claims a count and says why, the last line claims the answer. A proof
+    scores 1 if every step is valid and nothing is missing, 0.5 if something minor is left out (a step's calculation, the
+    last line), and 0 with a fatal flaw; only a proof of score 1 is correct. Its problems are those of
+    [`ArithmeticTask`], with the same arguments.
+
+    Example:
+
+    ```python
+    task = ProofsTask(num_train=1000)
+    train = task.rated_proofs("train")          # problem, proof, score
+    quality = task.rate_analyses(["..."], ["has 3\\n#### 3"], ["has 3 | wrong operand"])
+    ```
+    """
+
+    name = "proofs"
+    detail_columns: ClassVar = {
+        **ArithmeticTask.detail_columns,
+        "proof_score": Value("float64"),
+        "num_issues": Value("int32"),
+    }
+
+    def grade(self, problem: Problem, solution: str) -> Grade:
+        grade = super().grade(problem, solution)
+        issues = self.find_issues(problem["problem"], solution)
+        score = grade_proof(issues)
+        return Grade(
+            answer=grade.answer,
+            correct=grade.correct and score == 1,
+            detail={**grade.detail, "proof_score": score, "num_issues": len(issues)},
+        )
+
+    def find_issues(self, problem: str, proof: str) -> list[Issue]:
+        """The true issues of a proof of the problem text `problem`, in order."""
+        return check_proof(story_of(problem), proof)
+
+    def judge_issues(self, problem: str, proof: str, analysis: str) -> list[tuple[NamedIssue, bool]]:
+        """Each issue that an analysis names, and whether the proof has it: what is hallucinated has `False`."""
+        return judge_issues(analysis, self.find_issues(problem, proof))
+
+    def named_issues(self, problem: str, proof: str, analysis: str) -> list[tuple[str, bool]]:
+        """The same as texts, as they stand in an analysis."""
+        verdicts = self.judge_issues(problem, proof, analysis)
+        return [(f"{named.quote}{SEPARATOR}{named.mark}", is_real) for named, is_real in verdicts]
+
+    def analysis_of(self, problem: Problem, proof: str, index: int) -> tuple[str, float]:
+        """An analysis of a proof, some of which name issues that do not exist or overlook some that do, and its quality."""
+        rng = derive_rng(self.seed, self.name, "analysis", problem["problem_id"], proof, index)
+        issues = self.find_issues(problem["problem"], proof)
+        analysis = write_marks(sample_marks(rng, proof, issues, sample_rates(rng)))
+        return analysis, rate_analysis(analysis, issues)
+
+    def rate_analyses(self, problems: list[str], proofs: list[str], analyses: list[str]) -> list[float]:
+        """
+        The exact meta-verifier: the quality of each analysis, 1 if all issues that it names exist or it rightly names none,
+        0.5 if some exist, 0 if none does or it overlooks all.
+        """
+        return [
+            rate_analysis(analysis, self.find_issues(problem, proof))
+            for problem, proof, analysis in zip(problems, proofs, analyses, strict=True)
+        ]
+
+    def rated_proofs(self, split: Split, *, proofs_per_problem: int = 1) -> Dataset:
+        """
+        Proofs with their scores, each score as likely.
+
+        Args:
+            split (`str`):
+                `train` or `test`.
+            proofs_per_problem (`int`, defaults to 1):
+                How many of each problem.
+
+        Returns:
+            [`~datasets.Dataset`]: `problem_id`, `problem`, `proof` and `score`.
+        """
+        rows = list(self._rated(split, proofs_per_problem))
+        return Dataset.from_list(rows, features=Features(_FEATURES))
+
+    def rated_analyses(self, split: Split, *, analyses_per_problem: int = 1) -> Dataset:
+        """
+        What a meta-verifier learns from: proofs with analyses, some of which name issues that do not exist or overlook some
+        that do.
+
+        Returns:
+            [`~datasets.Dataset`]: `problem_id`, `problem`, `proof`, `analysis` and `score`, the analysis's quality.
+        """
+        rows = []
+        for index, row in enumerate(self._rated(split, analyses_per_problem)):
+            analysis, quality = self.analysis_of(row, row["proof"], index)
+            rows.append({**row, "analysis": analysis, "score": quality})
+        return Dataset.from_list(rows, features=Features({**_FEATURES, "analysis": Value("string")}))
+
+    def _rated(self, split: Split, proofs_per_problem: int) -> Iterator[dict[str, Any]]:
+        if proofs_per_problem < 1:
+            raise ValueError(f"A problem needs at least 1 proof; got {proofs_per_problem}.")
+        for row in self.problems(split):
+            for index in range(proofs_per_problem):
+                rng = derive_rng(self.seed, self.name, split, "proof", row["problem_id"], index)
+                score = float(rng.choice(ALLOWED_SCORES))
+                proof = write_proof(rng, story_of(row["problem"]), score)
+                yield {"problem_id": row["problem_id"], "problem": row["problem"], "proof": proof, "score": score}

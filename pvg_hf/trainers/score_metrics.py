@@ -1,0 +1,79 @@
+"""Figures of a score verifier's step."""
+
+from dataclasses import dataclass
+
+import torch
+
+from pvg_hf.analyses.form import ALLOWED_SCORES
+
+
+@dataclass(frozen=True)
+class ScoreSignals:
+    """
+    What is known of a step's evaluations, over all processes. Tensors of shape `(N,)`.
+
+    Args:
+        predicted (`torch.Tensor`):
+            Scores that were read; NaN where none could be.
+        reference (`torch.Tensor`):
+            True scores; NaN where nobody knows.
+        has_form, is_cut (`torch.Tensor`):
+            Booleans: whether the form is kept; whether the maximum length was reached.
+        is_judgment (`torch.Tensor`):
+            Boolean: whether an analysis is evaluated, rather than a proof.
+        quality (`torch.Tensor`):
+            What the meta-verifier's word is worth in the reward, in [0, 1]; 1 where nobody was to be asked.
+        was_asked, is_unreadable (`torch.Tensor`):
+            Booleans: whether the meta-verifier was asked, and whether no score could be read in what it said.
+    """
+
+    predicted: torch.Tensor
+    reference: torch.Tensor
+    has_form: torch.Tensor
+    is_cut: torch.Tensor
+    is_judgment: torch.Tensor
+    quality: torch.Tensor
+    was_asked: torch.Tensor
+    is_unreadable: torch.Tensor
+
+
+def score_metrics(signals: ScoreSignals) -> dict[str, float]:
+    """
+    Shares over a step's evaluations of proofs; the same under `judge/` over those of analyses. A share of nothing has no
+    key.
+
+    Returns:
+        `dict[str, float]`: over all evaluations `format_rate`, `cut` (reached the maximum length), `unscorable` (no
+        reference score); over those with a reference `score_accuracy` (the score is the reference; one that cannot be
+        read is wrong), `confusion/TRUE_as_PREDICTED` (shares of all of them, which sum to 1; `none` where no score could be
+        read) and `false_positive_rate` (of the proofs with the reference 0, the share that got a 1); over those with both
+        scores `score_error` (mean absolute difference); over those that a meta-verifier was asked about `meta/quality`
+        and `meta/unreadable` (it said no score, which counts as 0).
+    """
+    is_judgment = signals.is_judgment.bool()
+    return {
+        **_metrics(signals, ~is_judgment),
+        **{f"judge/{key}": value for key, value in _metrics(signals, is_judgment).items()},
+    }
+
+
+def _metrics(signals: ScoreSignals, kind: torch.Tensor) -> dict[str, float]:
+    predicted, reference = signals.predicted, signals.reference
+    is_known, is_read = kind & ~reference.isnan(), kind & ~reference.isnan() & ~predicted.isnan()
+    asked = kind & signals.was_asked.bool()
+    cells = {
+        "format_rate": (signals.has_form, kind),
+        "cut": (signals.is_cut, kind),
+        "unscorable": (reference.isnan(), kind),
+        "score_accuracy": (predicted == reference, is_known),
+        "score_error": ((predicted - reference).abs(), is_read),
+        "false_positive_rate": (predicted == 1, is_known & (reference == 0)),
+        "meta/quality": (signals.quality, asked),
+        "meta/unreadable": (signals.is_unreadable, asked),
+    }
+    for true in ALLOWED_SCORES:
+        for score in ALLOWED_SCORES:
+            is_cell = (reference == true) & (predicted == score)
+            cells[f"confusion/{true:g}_as_{score:g}"] = (is_cell, is_known)
+        cells[f"confusion/{true:g}_as_none"] = ((reference == true) & predicted.isnan(), is_known)
+    return {key: values[mask].float().mean().item() for key, (values, mask) in cells.items() if mask.any()}

@@ -1,0 +1,205 @@
+"""A GRPO trainer for verifiers that write an evaluation and predict a score."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from accelerate.utils import gather
+from datasets import Dataset
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from pvg_hf.analyses.form import Evaluation, read_evaluation
+from pvg_hf.data.proofs import check_proofs
+from pvg_hf.models.sources import load_tokenizer
+from pvg_hf.rewards.predicted_score import score_agreement
+from pvg_hf.tasks.prompts import render_prompt
+from pvg_hf.trainers.sampled_grpo import SampledGRPOTrainer, completion_text
+from pvg_hf.trainers.score_metrics import ScoreSignals, score_metrics
+from pvg_hf.trainers.score_verifier_config import ScoreVerifierConfig
+
+MetaVerifier = Callable[[list[str], list[str], list[str]], Sequence[float | None]]
+
+NAN = float("nan")
+
+
+class ScoreVerifierTrainer(SampledGRPOTrainer):
+    """
+    Trains a language model to write an evaluation of a proof and to predict its score, 0, 0.5 or 1 (DS25). The evaluations
+    of one proof are a group. A row that has an `analysis` asks for an evaluation of that analysis instead, so that the
+    same trainer makes a meta-verifier, and one model can learn both.
+
+    Args:
+        model (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
+            A causal language model.
+        args ([`ScoreVerifierConfig`]):
+            Its arguments.
+        train_dataset ([`~datasets.Dataset`]):
+            `problem` and `proof` (texts) and `score` (0, 0.5 or 1; null where nobody knows: such a row moves nothing);
+            optionally `analysis` (a text, null for a row that asks about the proof), whose quality `score` then is, and
+            `prompt` in place of the templates.
+        eval_dataset ([`~datasets.Dataset`] or `dict[str, Dataset]`, *optional*):
+            The same columns.
+        meta_verifier (`Callable`, *optional*):
+            `(problems, proofs, analyses) -> qualities`, R_meta, in [0, 1] and `None` where it says no score, which counts
+            as 0; such as [`ScoreVerifier.rate_analyses`]. It is asked about analyses of proofs that keep the form.
+        reward_funcs (`list[Callable]`, *optional*):
+            Further TRL reward functions, with `args.reward_weights` (the evaluation's weight stands first).
+        processing_class ([`~transformers.PreTrainedTokenizerBase`], *optional*):
+            The tokenizer; by default the model's own.
+        kwargs:
+            Those of [`~trl.GRPOTrainer`].
+
+    Raises:
+        ValueError: for missing columns, scores that are not allowed, no reference score at all, or fewer rows than one
+            generation batch.
+
+    Example:
+
+    ```python
+    task = load_task("proofs")
+    trainer = ScoreVerifierTrainer(
+        "path/or/hub-id",
+        args=ScoreVerifierConfig("verifier", max_steps=200),
+        train_dataset=task.rated_proofs("train"),
+        meta_verifier=task.rate_analyses,
+    )
+    trainer.train()
+    ```
+    """
+
+    _name = "ScoreVerifier"
+    player = "score verifier"
+
+    def __init__(
+        self,
+        model,
+        *,
+        args: ScoreVerifierConfig,
+        train_dataset: Dataset,
+        eval_dataset: Dataset | dict[str, Dataset] | None = None,
+        meta_verifier: MetaVerifier | None = None,
+        reward_funcs: Sequence[Callable] = (),
+        processing_class: PreTrainedTokenizerBase | None = None,
+        **kwargs,
+    ):
+        self.settings = args.verifier_settings()
+        self.meta_verifier = meta_verifier
+        self.evaluation_reward = args.evaluation_reward()
+        tokenizer = processing_class or _tokenizer_of(model)
+        check_proofs(train_dataset, needs_scores=True)
+        super().__init__(
+            model,
+            reward_funcs=[_filled_in_later, *reward_funcs],
+            args=args,
+            train_dataset=self._with_prompts(train_dataset, tokenizer),
+            eval_dataset=self._prepare_evaluation(eval_dataset, tokenizer),
+            processing_class=tokenizer,
+            **kwargs,
+        )
+        self.reward_func_names[0] = "evaluation"
+
+    def _prepare_evaluation(self, dataset, tokenizer: PreTrainedTokenizerBase):
+        if isinstance(dataset, dict):
+            return {name: self._prepare_evaluation(part, tokenizer) for name, part in dataset.items()}
+        if dataset is None:
+            return None
+        check_proofs(dataset, needs_scores=True)
+        return self._with_prompts(dataset, tokenizer)
+
+    def _with_prompts(self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase) -> Dataset:
+        if "prompt" in dataset.column_names:
+            return dataset
+        return dataset.add_column("prompt", [render_prompt(self.settings.prompt(row), tokenizer) for row in dataset])
+
+    def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
+        rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)  # gathered, (N, funcs)
+        evaluations = [
+            read_evaluation(completion_text(completion), is_cut=is_cut)
+            for completion, is_cut in zip(completions, self._are_cut(completion_ids_list), strict=True)
+        ]
+        signals = self._gather_signals(inputs, evaluations)
+        agreement = score_agreement(signals.predicted, signals.reference)
+        rewards[:, 0] = self.evaluation_reward(signals.has_form, agreement, signals.quality)
+        rewards[signals.reference.isnan()] = torch.nan  # of every function, or TRL would take the row for one worth 0
+        metrics = self._metrics["train" if self.model.training else "eval"]
+        for key, value in score_metrics(signals).items():
+            metrics[key].append(value)
+        return rewards
+
+    def _gather_signals(self, inputs: list[dict], evaluations: list[Evaluation]) -> ScoreSignals:
+        """What was read of this process's rows, gathered from all."""
+        is_judgment = [row.get("analysis") is not None for row in inputs]
+        references = [row["score"] for row in inputs]
+        predicted = [evaluation.score for evaluation in evaluations]
+        has_form = [evaluation.has_form for evaluation in evaluations]
+        local = {
+            "predicted": [NAN if score is None else score for score in predicted],
+            "reference": [NAN if score is None else score for score in references],
+            "has_form": has_form,
+            "is_cut": [evaluation.is_cut for evaluation in evaluations],
+            "is_judgment": is_judgment,
+            **self._ask_meta_verifier(inputs, evaluations, is_judgment),
+        }
+        self._log_completion_extra("score", references)
+        self._log_completion_extra("predicted", predicted)
+        self._log_completion_extra("has_form", has_form)
+        self._log_completion_extra("quality", local["quality"])
+        table = torch.tensor(list(local.values()), dtype=torch.float32, device=self.accelerator.device).T
+        return ScoreSignals(**dict(zip(local, gather(table.contiguous()).T, strict=True)))  # (local rows, signals)
+
+    def _ask_meta_verifier(
+        self, inputs: list[dict], evaluations: list[Evaluation], is_judgment: list[bool]
+    ) -> dict[str, list[float | bool]]:
+        """The quality of each analysis: 1 where none is asked for, 0 where there is none, or none can be read."""
+        to_rate = self.meta_verifier is not None
+        quality = [0.0 if to_rate and not judgment else 1.0 for judgment in is_judgment]
+        rows = [
+            index
+            for index, evaluation in enumerate(evaluations)
+            if to_rate and evaluation.has_form and not is_judgment[index]
+        ]
+        is_unreadable = [False] * len(inputs)
+        if self.meta_verifier is not None and rows:
+            said = self.meta_verifier(
+                [inputs[index]["problem"] for index in rows],
+                [inputs[index]["proof"] for index in rows],
+                [evaluations[index].analysis or "" for index in rows],
+            )
+            for index, value in zip(rows, _checked_qualities(said, len(rows)), strict=True):
+                is_unreadable[index] = value is None
+                quality[index] = value or 0.0
+        return {
+            "quality": quality,
+            "was_asked": [index in set(rows) for index in range(len(inputs))],
+            "is_unreadable": is_unreadable,
+        }
+
+    def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
+        super()._save(output_dir, state_dict)
+        if self.args.should_save:
+            self.settings.save(Path(output_dir or self.args.output_dir))
+
+
+def _filled_in_later(completions: list, **columns) -> list[float]:
+    """TRL's reward function; `_calculate_rewards` puts the reward in its column."""
+    return [0.0] * len(completions)
+
+
+def _checked_qualities(said: Sequence[float | None], num_analyses: int) -> Sequence[float | None]:
+    if len(said) != num_analyses:
+        raise ValueError(f"The meta-verifier was asked about {num_analyses} analyses and said {len(said)} qualities.")
+    wrong = [value for value in said if value is not None and not 0 <= value <= 1]
+    if wrong:
+        raise ValueError(
+            f"The meta-verifier said the quality {wrong[0]}; a quality lies in [0, 1], or is `None` where it says none."
+        )
+    return said
+
+
+def _tokenizer_of(model: str | PreTrainedModel) -> PreTrainedTokenizerBase:
+    source = model if isinstance(model, str) else model.config._name_or_path
+    if not source:
+        raise ValueError("The model was made in memory and names no tokenizer; pass one as `processing_class`.")
+    tokenizer = load_tokenizer(source)
+    tokenizer.padding_side = "left"
+    return tokenizer

@@ -1,0 +1,46 @@
+"""Evaluations in a browser."""
+
+import pandas as pd
+import pytest
+from playwright.sync_api import expect
+
+from pvg_hf.browse.runs import OpenRun
+from space_app.evaluations_page import KINDS, evaluations_of
+
+pytestmark = pytest.mark.browser
+
+
+def test_an_evaluation_beside_its_proof(serve, score_run, open_page, tmp_path):
+    rows = evaluations_of(OpenRun(score_run.root))[1]
+    url, _ = serve(score_run.root, folder=tmp_path / "study")
+    page = open_page(f"{url}/evaluations")
+    panel = page.locator("#evaluation")
+    expect(panel).to_contain_text("Here is my evaluation of the solution:")
+    expect(panel.locator("pre").first).to_have_text(rows["solution"].iloc[0])
+    expect(panel).to_contain_text(f"true score {rows['reference'].iloc[0]:g}")
+    page.locator("#next").click()
+    expect(panel.locator("pre").first).to_have_text(rows["solution"].iloc[1])
+    expect(page.get_by_label(f"Evaluation, of {len(rows)}")).to_have_value("2")
+
+
+def test_hallucinated_issues_are_marked(serve, score_run, open_page, tmp_path):
+    rows = KINDS["hallucinated issue"](evaluations_of(OpenRun(score_run.root))[1])
+    assert len(rows)
+    url, _ = serve(score_run.root, folder=tmp_path / "study")
+    page = open_page(f"{url}/evaluations")
+    page.get_by_label("Show").click()
+    page.get_by_role("option", name="hallucinated issue").click()
+    expect(page.get_by_label(f"Evaluation, of {len(rows)}")).to_be_visible()
+    expect(page.locator("#evaluation .flaw").first).to_contain_text("hallucinated")
+
+
+def test_a_run_without_evaluations_says_so(app, open_page):
+    page = open_page(f"{app}/evaluations")
+    expect(page.get_by_text("No verifier of this run has written evaluations")).to_be_visible()
+
+
+def test_kinds_by_hand():
+    rows = pd.DataFrame(
+        {"reference": [0.0, 1.0, 0.5], "predicted": [1.0, 1.0, None], "issues": ['[["x", false]]', "[]", "[]"]}
+    )
+    assert [list(choose(rows).index) for choose in KINDS.values()] == [[0, 1, 2], [0, 2], [0], [0]]

@@ -1,0 +1,71 @@
+"""The review file: what a person fills in comes back, and stays."""
+
+import csv
+
+import pytest
+
+from pvg_hf.analyses.scaled import CheckedAnalysis
+from pvg_hf.data.review import ReviewItem, read_review, write_review
+
+ANALYSES = [CheckedAnalysis('first\n"line", with; signs', 0.5, (1.0, None)), CheckedAnalysis("=1+1", None)]
+ITEMS = [ReviewItem(key, f"problem {key}", f"=proof {key}\nof lines", ANALYSES) for key in ("a", "b", "c")]
+
+
+@pytest.fixture
+def path(tmp_path):
+    write_review(tmp_path / "review.csv", ITEMS)
+    return tmp_path / "review.csv"
+
+
+def rows_of(path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def fill_in(path, scores: dict[str, str], *, delimiter: str = ",", encoding: str = "utf-8") -> None:
+    """As a spreadsheet would save it."""
+    rows = rows_of(path)
+    with path.open("w", newline="", encoding=encoding) as file:
+        writer = csv.DictWriter(file, rows[0], delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows({**row, "score": scores.get(row["key"], row["score"])} for row in rows)
+
+
+def test_what_a_person_reads(path):
+    first = rows_of(path)[0]
+    assert first["score"] == ""
+    assert first["proof"] == "'=proof a\nof lines"  # no formula
+    assert first["predicted"] == "0.5 ?"
+    assert first["analyses"] == 'first\n"line", with; signs\n(checks: 1, no score)\n\n=1+1'
+    assert read_review(path) == {}
+    assert read_review(path.with_name("none.csv")) == {}
+
+
+@pytest.mark.parametrize("form", [{}, {"delimiter": ";"}, {"encoding": "utf-8-sig"}])
+def test_what_a_person_fills_in(path, form):
+    fill_in(path, {"a": "1", "b": " 0,5 " if form.get("delimiter") else "0.5"}, **form)
+    assert read_review(path) == {"a": 1.0, "b": 0.5}
+
+
+def test_scores_stay_when_the_file_is_written_anew(path):
+    fill_in(path, {"a": "1", "c": "0"})
+    write_review(path, ITEMS[1:])
+    assert read_review(path) == {"a": 1.0, "c": 0.0}
+    assert [row["key"] for row in rows_of(path)] == ["b", "c", "a"]
+    assert rows_of(path)[2]["problem"] == "problem a"
+
+
+@pytest.mark.parametrize("score", ["0.7", "good", "2", "nan"])
+def test_a_score_that_is_not_allowed_is_refused_and_kept(path, score):
+    fill_in(path, {"b": score})
+    before = path.read_bytes()
+    for use in (read_review, lambda file: write_review(file, ITEMS)):
+        with pytest.raises(ValueError, match=f"a score is 0, 0.5 or 1, or is left empty; found `{score}`"):
+            use(path)
+    assert path.read_bytes() == before
+
+
+def test_a_column_that_is_gone(path):
+    path.write_text("key,problem\na,P\n")
+    with pytest.raises(ValueError, match=r"lacks the column\(s\) \['score'\]"):
+        read_review(path)

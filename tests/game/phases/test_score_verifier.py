@@ -1,0 +1,185 @@
+"""Games whose verifier writes an evaluation and predicts a score."""
+
+import json
+import signal
+
+import pandas as pd
+import pytest
+from game_runs import differing, play_in_process
+
+from pvg_hf import load_recipe, play
+from pvg_hf.config import RecipeError
+from pvg_hf.data.pool import load_pool
+from pvg_hf.data.review import read_review
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.folder import RunFolder, read_json
+from pvg_hf.game.interrupt import StopRequest
+from pvg_hf.game.plan.checks import check_recipe
+from pvg_hf.game.schedule import PhaseKey
+from pvg_hf.game.score_rows import training_proofs
+from pvg_hf.game.world import World
+from pvg_hf.scoring import ScoreVerifier
+from pvg_hf.scoring.auto_label import read_labels
+
+SELF_EVALUATION = {
+    "prover__roles": "helpful_only",
+    "prover__self_evaluation": {},
+    "prover__max_completion_length": 64,
+    "task__prompts": {"helpful": "{{ problem }}\nhelpful solution and evaluation:\n"},
+}
+
+
+def context_of(folder: RunFolder, round_index: int) -> PhaseContext:
+    recipe = load_recipe(folder.recipe)
+    return PhaseContext(recipe, folder, PhaseKey("verifier", round_index), World.load(recipe), StopRequest())
+
+
+def test_the_verifier_is_the_best_validated_one_with_its_prompts(score_run):
+    for round_index in (0, 1):
+        place = score_run.verifier(round_index)
+        rewards = read_json(place / "validation.json")
+        assert list(rewards) == ["2", "4"]
+        metrics = [json.loads(line) for line in (place / "metrics.jsonl").read_text().splitlines()]
+        (best,) = [
+            line["verifier/best_validation_reward"] for line in metrics if "verifier/best_validation_reward" in line
+        ]
+        assert best == max(rewards.values())
+        scores = ScoreVerifier.from_pretrained(place, device="cpu")(
+            ["Ana has 5 pens."] * 2, ["has 5\n#### 5", "has 4"]
+        )
+        assert all(0 <= score <= 1 for score in scores)
+        assert not list(place.glob("checkpoint*"))
+
+
+def test_solutions_are_scored_by_the_mean_of_evaluations(score_run):
+    rows = load_pool(sorted(score_run.pool(0).glob("test-*.parquet"))).to_pandas()
+    assert set(rows["score"]) <= {0.0, 0.25, 0.5, 0.75, 1.0}
+    assert rows["score"].nunique() > 1
+
+
+def test_new_proofs_are_labelled_by_the_rounds_verifier(score_run):
+    labels = read_labels(score_run.pool(0) / "labels")
+    rows = load_pool([score_run.pool(0) / f"{role}.parquet" for role in ("helpful", "sneaky")], parts=("verifier",))
+    written = {(row["problem"], row["solution"]) for row in rows if not row["is_truncated"]}
+    assert 0 < len(labels) <= len(written)
+    assert labels.keys() <= written
+    lines = (score_run.pool(0) / "labels" / "labels.jsonl").read_text().splitlines()
+    assert {(row["problem"], row["proof"]) for row in map(json.loads, lines)} == written
+    figures = read_json(score_run.evaluation(0) / "metrics.json")
+    assert figures["round/labels/coverage"]["value"] == pytest.approx(len(labels) / len(written))
+
+
+def test_the_next_verifier_learns_from_both(score_run):
+    """From the base prover's proofs by the task's scores, and from the round's own by the labels that it has."""
+    labels = read_labels(score_run.pool(0) / "labels")
+    rows = training_proofs(context_of(score_run, 1)).to_list()
+    base = load_pool([score_run.pool(-1) / "base.parquet"]).to_pandas()
+    truth = {(row.problem, row.solution): float(row.correct) for row in base.itertuples()}
+    known = {**labels, **truth}
+    asked = [row for row in rows if row["analysis"] is None]
+    assert asked
+    assert all(row["score"] == known[row["problem"], row["proof"]] for row in asked)
+    assert any((row["problem"], row["proof"]) not in truth for row in asked)
+    assert any(row["analysis"] is not None for row in rows)
+
+
+def test_evaluations_are_kept_with_their_issues_and_figures(score_run):
+    rows = pd.read_parquet(score_run.evaluation(1) / "evaluations.parquet")
+    figures = read_json(score_run.evaluation(1) / "metrics.json")
+    assert figures["round/evaluations/accuracy"]["value"] == pytest.approx(
+        (rows["predicted"] == rows["reference"]).mean()
+    )
+    flawed = rows[rows["reference"] == 0]
+    assert figures["round/evaluations/false_positive_rate"]["value"] == pytest.approx(
+        (flawed["predicted"] == 1).mean()
+    )
+    cells = [figures[f"round/evaluations/confusion/0_as_{name}"]["value"] for name in ("0", "0.5", "1", "none")]
+    assert sum(cells) == pytest.approx(1)
+    named = [is_real for issues in rows["issues"] for _, is_real in json.loads(issues)]
+    assert figures["round/evaluations/hallucinated"]["value"] == pytest.approx(1 - sum(named) / len(named))
+    page = score_run.report.read_text()
+    assert "What the verifiers wrote about test proofs" in page
+    assert "hallucinated</span>" in page
+
+
+@pytest.mark.slow
+def test_a_killed_game_ends_in_the_same_bytes(score_run, make_score_recipe, tmp_path):
+    recipe, log = make_score_recipe(tmp_path), tmp_path / "log.txt"
+    deaths = [
+        ("open", r"verifier/\.round-000\.partial/checkpoints/checkpoint-4/trainer_state", 1),
+        ("os.rename", r"pool/\.round-000\.partial/labels/\.?labels\.jsonl", 1),
+        ("os.rename", r"evaluation/\.round-000\.partial/metrics\.json'", 1),
+    ]
+    for event, pattern, count in deaths:
+        moment = {"event": event, "pattern": pattern, "count": count}
+        code = play_in_process({"recipe": recipe, "signal": "SIGKILL", "moment": moment}, log)
+        assert code == -signal.SIGKILL, log.read_text()
+    assert differing(play(load_recipe(recipe)), score_run) == []
+
+
+def test_what_a_person_scores_is_learned_from(score_run, tmp_path):
+    """Beside the labels of the verifier, and in their place."""
+    import shutil
+
+    folder = tmp_path / "labels"
+    shutil.copytree(score_run.pool(0) / "labels", folder)
+    undecided = pd.read_csv(folder / "review.csv", dtype={"score": "string"})
+    assert len(undecided)
+    undecided["score"] = "0.5"
+    undecided.to_csv(folder / "review.csv", index=False)
+    assert set(read_review(folder / "review.csv").values()) == {0.5}
+    before, after = read_labels(score_run.pool(0) / "labels"), read_labels(folder)
+    assert len(after) == len(before) + len(undecided)
+    assert list(after.values()).count(0.5) == list(before.values()).count(0.5) + len(undecided)
+
+
+def test_a_prover_that_evaluates_itself(make_score_recipe, tmp_path):
+    """Its proofs alone go to the pool and the verifier; its reward rises with being right about itself."""
+    folder = play(load_recipe(make_score_recipe(tmp_path, num_rounds=1, **SELF_EVALUATION)))
+    rows = load_pool([folder.pool(0) / "test-helpful.parquet"]).to_pandas()
+    assert not rows["solution"].str.contains("Here is my evaluation").any()
+    lines = [json.loads(line) for line in (folder.prover(0) / "metrics.jsonl").read_text().splitlines()]
+    steps = [line for line in lines if "prover/self_evaluation/format_rate" in line]
+    assert len(steps) == 6
+    assert any(line["prover/self_evaluation/format_rate"] > 0 for line in steps)
+    assert all(0 <= line["prover/reward"] <= 1 for line in steps)
+    assert all(0 <= line["prover/self_evaluation/quality"] <= 1 for line in steps)  # by the verifier's meta-verifier
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"verifier__init": "head_only"}, "has no head; take `full` or `warm`"),
+        ({"verifier__loss": "cross_entropy"}, "`verifier.loss` is for `verifier.kind: bradley_terry`"),
+        ({"verifier__save_steps": 2}, "set `verifier.score.eval_steps`"),
+        ({"verifier__trainer": {"num_generations": 8}}, "`verifier.trainer` has `num_generations`"),
+        ({"task__name": "recall_task:RecallTask"}, "`verifier.score.meta_verifier` is `task`, and the task"),
+        ({"verifier__score__evaluate_prompt": "{{ solution }}"}, "unknown variable `solution`"),
+        ({"noise__rho0": 0.1, "task__name": "proofs"}, "is told the scores of this task's proofs"),
+        ({"noise__rho0": 0.1, "noise__resample": "epoch"}, "has no pairs"),
+        ({**SELF_EVALUATION, "prover__roles": "shared"}, "it needs `prover.roles: helpful_only`; got `shared`"),
+    ],
+)
+def test_recipes_that_are_refused(make_score_recipe, tmp_path, changes, message):
+    recipe = load_recipe(make_score_recipe(tmp_path, **changes))
+    assert any(message in mistake for mistake in check_recipe(recipe, World.load(recipe)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"verifier__kind": "bradley_terry"}, "`score` holds settings of `kind: score`"),
+        ({"verifier__score__label_checks": 2}, r"`num_checks` \(m\) must be odd"),
+        ({"verifier__score__label_agreements": 9}, "no proof could get a label"),
+        ({"verifier__score__num_generations": 1}, "num_generations"),
+    ],
+)
+def test_settings_that_contradict_each_other(make_score_recipe, tmp_path, changes, message):
+    with pytest.raises(RecipeError, match=message):
+        load_recipe(make_score_recipe(tmp_path, **changes))
+
+
+def test_the_recipes_of_these_tests_are_in_order(make_score_recipe, tmp_path):
+    for changes in ({}, SELF_EVALUATION, {"verifier__init": "warm"}, {"task__name": "proofs", "task__options": {}}):
+        recipe = load_recipe(make_score_recipe(tmp_path, **changes))
+        assert check_recipe(recipe, World.load(recipe)) == []

@@ -1,0 +1,65 @@
+"""Rewards of a predicted score, worked by hand."""
+
+import logging
+
+import pytest
+import torch
+
+from pvg_hf.rewards import EvaluationReward, score_agreement, self_evaluating_reward
+
+NAN = float("nan")
+
+
+def close(found, expected):
+    torch.testing.assert_close(found, torch.tensor(expected), equal_nan=True)
+
+
+def test_agreement():
+    predicted = torch.tensor([0.0, 0.5, 1.0, 1.0, NAN, 1.0, NAN])
+    reference = torch.tensor([0.0, 0.0, 0.0, 0.5, 1.0, NAN, NAN])
+    close(score_agreement(predicted, reference), [1.0, 0.5, 0.0, 0.5, 0.0, NAN, NAN])
+
+
+@pytest.mark.parametrize(
+    ("combination", "quality", "expected"),
+    [
+        ("additive", None, [1.0, 0.125 + 0.875 * 0.5, 0.875, 0.125, 0.0, NAN]),
+        ("additive", [0.5, 1.0, 0.0, 1.0, 1.0, 1.0], [0.125 + 0.4375, 0.5625, 0.0, 0.125, 0.0, NAN]),
+        ("multiplicative", None, [1.0, 0.5, 0.0, 0.0, 0.0, NAN]),
+        ("multiplicative", [0.5, 1.0, 0.0, 1.0, 1.0, 1.0], [0.5, 0.5, 0.0, 0.0, 0.0, NAN]),
+    ],
+)
+def test_combinations(combination, quality, expected):
+    has_form = torch.tensor([1.0, 1.0, 0.0, 1.0, 0.0, 1.0])
+    agreement = torch.tensor([1.0, 0.5, 1.0, 0.0, 0.0, NAN])
+    reward = EvaluationReward(combination)
+    close(reward(has_form, agreement, None if quality is None else torch.tensor(quality)), expected)
+
+
+def test_weights_are_renormalised_with_a_warning(caplog):
+    with caplog.at_level(logging.WARNING):
+        reward = EvaluationReward(format_weight=1.0, score_weight=3.0)
+    assert "The weights 1.0 and 3.0 do not sum to 1 and are taken as 0.25 and 0.75." in caplog.text
+    close(reward(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])), [0.25, 0.75])
+    caplog.clear()
+    EvaluationReward(format_weight=0.5, score_weight=0.5)
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("weights", [(-0.5, 1.5), (0.0, 0.0), (NAN, 1.0), (float("inf"), 1.0)])
+def test_bad_weights(weights):
+    with pytest.raises(ValueError, match="must be at least 0, and one of them above 0"):
+        EvaluationReward(format_weight=weights[0], score_weight=weights[1])
+
+
+def test_an_unknown_combination():
+    with pytest.raises(ValueError, match=r"`combination` is `additiv`.*Did you mean `additive`"):
+        EvaluationReward("additiv")
+
+
+def test_a_prover_that_evaluates_itself():
+    has_form, agreement = torch.tensor([1.0, 1.0, 0.0]), torch.tensor([1.0, 0.5, 1.0])
+    proof_score, quality = torch.tensor([0.5, 1.0, 1.0]), torch.tensor([1.0, 0.5, 1.0])
+    # .76 * .5 + .24; .76 + .24 * .5 * .5; no form
+    close(self_evaluating_reward(has_form, proof_score, agreement, quality), [0.62, 0.82, 0.0])
+    close(self_evaluating_reward(has_form, proof_score, agreement), [0.62, 0.88, 0.0])

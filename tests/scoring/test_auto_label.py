@@ -1,0 +1,172 @@
+"""Auto-labelling: evidence, resuming, people's labels, and the script."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from datasets import Dataset
+
+from pvg_hf import load_task
+from pvg_hf.analyses.form import write_evaluation
+from pvg_hf.analyses.scaled import ScaledVerification
+from pvg_hf.sampling import Sample
+from pvg_hf.scoring.auto_label import label_proofs
+from pvg_hf.tasks.proofs.corpus import PROOF_SETTINGS
+
+RULE = ScaledVerification(3, 3, 2)
+
+
+class Writer:
+    """Writes what it is told of each proof, and remembers what it was asked; stops after so many calls."""
+
+    def __init__(self, told, qualities, calls: int | None = None):
+        self.told, self.qualities, self.calls, self.evaluated, self.checked = told, qualities, calls, [], []
+
+    def evaluate(self, problems, proofs, num_analyses):
+        if self.calls is not None and len(self.evaluated) >= self.calls:
+            raise KeyboardInterrupt
+        self.evaluated += proofs
+        assert {len(self.told[proof]) for proof in proofs} == {num_analyses}
+        return [[self._sample(score) for score in self.told[proof]] for proof in proofs]
+
+    def _sample(self, score) -> Sample:
+        text = "no form" if score is None else write_evaluation(f"said {score}", score)
+        return Sample(text, len(text), is_truncated=False)
+
+    def check(self, problems, proofs, analyses, num_checks):
+        self.checked += list(zip(problems, proofs, analyses, strict=True))
+        assert len(problems) == len(proofs) == len(analyses)
+        return [self.qualities[proof][:num_checks] for proof in proofs]
+
+
+TOLD = {"good": [1, 1, None], "bad": [0, 0, 1], "odd": [0, 1, 1], "known": [1, 1, 1]}
+QUALITIES = {"bad": [1.0, 1.0, 0.0], "odd": [1.0, 1.0, None]}
+
+
+def proofs(*names, scores=None) -> Dataset:
+    rows = [{"problem": f"about {name}", "proof": name, "score": (scores or {}).get(name)} for name in names]
+    return Dataset.from_dict({key: [row[key] for row in rows] for key in ("problem", "proof", "score")})
+
+
+def label(folder, *, names=("good", "bad", "odd"), scores=None, writer=None, rule=RULE, **settings):
+    writer = writer or Writer(TOLD, QUALITIES)
+    done = label_proofs(
+        proofs(*names, scores=scores),
+        evaluate=writer.evaluate,
+        check=writer.check,
+        rule=rule,
+        folder=folder,
+        show_progress=False,
+        **settings,
+    )
+    return {row["proof"]: (row["score"], row["label_source"]) for row in done}, writer
+
+
+def fill_in(path, scores: dict[str, str]) -> None:
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows({**row, "score": scores.get(row["proof"], row["score"])} for row in rows)
+
+
+def review(folder) -> dict[str, str]:
+    with (folder / "review.csv").open(newline="") as file:
+        return {row["proof"]: row["score"] for row in csv.DictReader(file)}
+
+
+def test_labels_and_their_evidence(tmp_path):
+    labels, writer = label(tmp_path, names=("good", "bad", "known", "odd"), scores={"known": 0.5})
+    assert labels == {"good": (1.0, "auto"), "bad": (0.0, "auto"), "known": (0.5, "given"), "odd": (None, None)}
+    assert writer.evaluated == ["good", "bad", "odd"]
+    assert writer.checked == [("about bad", "bad", "said 0")] * 2 + [("about odd", "odd", "said 0")]
+    evidence = [json.loads(line) for line in (tmp_path / "evidence.jsonl").read_text().splitlines()]
+    assert [row["label"] for row in evidence] == [1.0, 0.0, None]
+    assert [analysis["score"] for analysis in evidence[0]["analyses"]] == [1.0, 1.0, None]
+    assert [analysis["qualities"] for analysis in evidence[1]["analyses"]] == [[1.0, 1.0, 0.0]] * 2 + [[]]
+    assert evidence[2]["analyses"][0]["text"] == write_evaluation("said 0", 0)
+    assert review(tmp_path) == {"odd": ""}
+    lines = [json.loads(line) for line in (tmp_path / "labels.jsonl").read_text().splitlines()]
+    assert [line["score"] for line in lines] == [1.0, 0.0, 0.5, None]
+
+
+def test_a_person_decides_and_is_never_overwritten(tmp_path):
+    label(tmp_path)
+    fill_in(tmp_path / "review.csv", {"odd": "0.5"})
+    labels, writer = label(tmp_path)
+    assert labels["odd"] == (0.5, "human")
+    assert writer.evaluated == []
+    assert review(tmp_path) == {"odd": "0.5"}
+    label(tmp_path, names=("good", "bad"))  # without the proof; the person's work stays
+    assert review(tmp_path) == {"odd": "0.5"}
+    assert label(tmp_path)[0]["odd"] == (0.5, "human")
+    assert label(tmp_path, scores={"odd": 1.0})[0]["odd"] == (1.0, "given")
+
+
+def test_a_person_is_not_asked_about_twice_and_no_model_is(tmp_path):
+    label(tmp_path)
+    fill_in(tmp_path / "review.csv", {"odd": "1"})
+    (tmp_path / "evidence.jsonl").unlink()
+    labels, writer = label(tmp_path)
+    assert writer.evaluated == ["good", "bad"]
+    assert labels["odd"] == (1.0, "human")
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr("pvg_hf.scoring.auto_label.PROOFS_AT_ONCE", 1)
+    whole, _ = label(tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        label(tmp_path / "stopped", writer=Writer(TOLD, QUALITIES, calls=2))
+    with (tmp_path / "stopped" / "evidence.jsonl").open("ab") as file:
+        file.write(b'{"key": "torn')
+    labels, writer = label(tmp_path / "stopped")
+    assert labels == whole
+    assert writer.evaluated == ["odd"]
+    for name in ("labels.jsonl", "review.csv"):
+        assert (tmp_path / "stopped" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_other_settings_are_refused(tmp_path):
+    label(tmp_path, made_by={"verifier": "a"})
+    with pytest.raises(ValueError, match=r"`num_analyses` was 3 and is 4.*another folder"):
+        label(tmp_path, rule=ScaledVerification(4, 3, 2), made_by={"verifier": "a"})
+    with pytest.raises(ValueError, match=r"`verifier` was 'a' and is 'b'"):
+        label(tmp_path, made_by={"verifier": "b"})
+
+
+@pytest.fixture
+def verifier_folder(tiny_prover, tmp_path):
+    folder = tmp_path / "verifier"
+    folder.mkdir()
+    for file in tiny_prover.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    settings = PROOF_SETTINGS
+    type(settings)(settings.evaluate_prompt, settings.judge_prompt, 8, 0.8).save(folder)
+    return folder
+
+
+def run_script(repository, *arguments) -> subprocess.CompletedProcess:
+    environment = {**os.environ, "PYTHONPATH": str(repository), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(repository / "scripts" / "auto_label.py"), *map(str, arguments)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.slow
+def test_the_script(repository, verifier_folder, tmp_path):
+    """An untrained verifier labels nothing: all is left to a person."""
+    task = load_task("proofs", num_train=1, num_test=3)
+    rows = [{"problem": row["problem"], "text": row["proof"]} for row in task.rated_proofs("test")]
+    (tmp_path / "proofs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    arguments = [tmp_path / "proofs.jsonl", "--verifier", verifier_folder, "--output", tmp_path / "labels"]
+    arguments += ["--column", "proof=text", "--device", "cpu", "-n", 2, "-m", 1, "-k", 1]
+    done = run_script(repository, *arguments)
+    assert done.returncode == 0, done.stderr
+    assert "0 auto, 3 undecided" in done.stderr + done.stdout
+    assert list(review(tmp_path / "labels").values()) == ["", "", ""]
+    refused = run_script(repository, *arguments[:-1], 3)
+    assert refused.returncode == 2
+    assert "`num_agreements` (k) is 3, more than the 2 analyses" in refused.stderr

@@ -1,0 +1,60 @@
+"""What a prover is paid that evaluates its own proof."""
+
+import pytest
+from prover_training import loss_lines, prover_args, read_completions
+
+from pvg_hf.analyses.form import OPENING, read_evaluation
+from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.proofs.corpus import SELF_EVALUATION_PROMPT
+from pvg_hf.trainers.self_evaluating_prover import SelfEvaluatingProverTrainer
+
+
+def train(writer, tmp_path, **options):
+    """One step on eight groups; returns what was written, what the scorer and the grader saw, and the log."""
+    from datasets import Dataset
+
+    texts = [f"Ana has {n} pens." for n in (3, 4, 5, 6, 7, 8, 3, 4)]
+    rows = [
+        {"prompt": SELF_EVALUATION_PROMPT.replace("{{ problem }}", t), "problem": t, "role": "helpful"} for t in texts
+    ]
+    seen: list[str] = []
+
+    def score(problems, proofs):
+        seen.extend(proofs)
+        return [0.25 if len(proof) % 2 else 0.75 for proof in proofs]
+
+    def grade(row, proof):
+        seen.append(proof)
+        return Grade(answer=proof, correct=True)
+
+    args = prover_args(
+        tmp_path, max_steps=1, per_device_train_batch_size=32, max_completion_length=64, log_completions=True
+    )
+    trainer = SelfEvaluatingProverTrainer(
+        str(writer), scorer=score, grader=grade, args=args, train_dataset=Dataset.from_list(rows), **options
+    )
+    trainer.train()
+    return read_completions(tmp_path), seen, loss_lines(trainer)[0]
+
+
+@pytest.mark.parametrize("has_meta", [False, True])
+def test_rewards_are_those_of_the_formula(writer, tmp_path, has_meta):
+    options = {"proof_weight": 0.5, "evaluation_weight": 0.5}
+    if has_meta:
+        options["meta_verifier"] = lambda problems, proofs, analyses: [0.5] * len(problems)
+    table, seen, log = train(writer, tmp_path, **options)
+    assert not any(OPENING in proof for proof in seen)
+    expected = []
+    for text in table["completion"]:
+        read = read_evaluation(text)
+        proof = text.partition(OPENING)[0].rstrip()
+        value = 0.25 if len(proof) % 2 else 0.75
+        agreement = 0 if read.score is None else 1 - abs(read.score - value)
+        expected.append(read.has_form * (0.5 * value + 0.5 * agreement * (0.5 if has_meta else 1)))
+    assert table["self_evaluation"].tolist() == pytest.approx(expected)
+    assert len(set(expected)) > 2
+    assert log["self_evaluation/format_rate"] == pytest.approx(_share_of_form(table))
+
+
+def _share_of_form(table) -> float:
+    return table["completion"].map(lambda text: read_evaluation(text).has_form).mean()
