@@ -20,6 +20,7 @@ def _run(repository, script: str, *arguments: str, cwd=None) -> subprocess.Compl
     return subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, timeout=500)
 
 
+@pytest.mark.slow
 def test_export_writes_weights_that_load_by_themselves(reference, repository, tmp_path):
     output = tmp_path / "exported"
     done = _run(repository, "export_player.py", str(reference.root), "--output", str(output), "--dtype", "float32")

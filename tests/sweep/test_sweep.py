@@ -73,6 +73,7 @@ def test_raw_results_are_json_and_the_plots_are_vectors_and_png(swept):
     assert "Against `none` at the same level" in summary
 
 
+@pytest.mark.slow
 def test_a_sweep_that_was_killed_goes_on_with_the_next_cell(swept, make_sweep, repository, tmp_path):
     recipe, log = tmp_path / "recipe.json", tmp_path / "log.txt"
     recipe.write_text(json.dumps(make_sweep(tmp_path)))
