@@ -118,6 +118,7 @@ def test_a_recipe_of_the_built_in_world_plays(name, tmp_path, repository):
     _check_played(play(recipe), num_phases=5)
 
 
+@pytest.mark.slow
 def test_the_recipe_of_a_verifier_that_writes_plays(tmp_path, repository):
     """Verifier, prover, harder proofs and their labels, and the next verifier, which learns from these."""
     small = ["task.options.num_train=160", "task.options.num_test=12", f"output_dir={tmp_path}", *SMALL_GAME]
