@@ -9,9 +9,10 @@ the same prompts, and write and judge the round's solutions. GRPO takes one step
 
     python benchmarks/ppo_against_grpo.py --seeds 0 --grpo prover.learning_rate=4.0e-3
 
-The prover phase is timed in a process of its own, whose peak of resident memory (on a GPU, of allocated memory) is taken. What
-is finished is not played again. Prints a Markdown table with 95 % intervals: over problems for a single run, and in the last
-row over seeds, for the difference of the two algorithms.
+The prover phase is timed in a process of its own, by the clock and by its time on processors, which other work on the machine
+moves less; its peak of resident memory (on a GPU, of allocated memory) is taken. What is finished is not played again. Prints a
+Markdown table with 95 % intervals: over problems for a single run, and in the last row over seeds, for the difference of the two
+algorithms.
 """
 
 import argparse
@@ -88,11 +89,12 @@ def prover_phase() -> None:
     set_up_logging()
     quiet_libraries()
     recipe = load_recipe(json.load(sys.stdin))
-    start = time.perf_counter()
+    start, before = time.perf_counter(), time.process_time()
     play(recipe, phase="prover", round_index=0)
+    spent = {"seconds": time.perf_counter() - start, "processor_seconds": time.process_time() - before}
     resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # KiB on Linux
     peak = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else resident
-    print(json.dumps({"seconds": time.perf_counter() - start, "bytes": peak}))
+    print(json.dumps({**spent, "bytes": peak}))
 
 
 def table(folders: dict[tuple[int, str], Path]) -> str:
@@ -105,6 +107,7 @@ def table(folders: dict[tuple[int, str], Path]) -> str:
         "solutions",
         "steps",
         "prover phase, s",
+        "on processors, s",
         "peak, MB",
         *(name for name, _ in COLUMNS),
     ]
@@ -114,7 +117,7 @@ def table(folders: dict[tuple[int, str], Path]) -> str:
         (data,), prover = run.evaluated, run.recipe.prover
         figures = [data.figure(key) for _, key in COLUMNS]
         written = prover.num_batches * prover.num_trainings * prover.prompts_per_step * prover.num_generations
-        costs = [cost["seconds"], cost["bytes"] / 1e6]
+        costs = [cost["seconds"], cost["processor_seconds"], cost["bytes"] / 1e6]
         values[seed, algorithm] = [*costs, *(nan if figure.value is None else figure.value for figure in figures)]
         shown = [f"{written:,}", str(prover.planned_steps), *(f"{number:.0f}" for number in costs)]
         rows.append([str(seed), algorithm, *shown, *map(show_figure, figures)])
