@@ -1,13 +1,14 @@
 """
 What rewards do to a verifier that writes, on the built-in world of proofs, from the model that ships with the package:
 
-    python benchmarks/score_verifier.py --workers 2                                  # three seeds, about three hours on two cores
+    python benchmarks/score_verifier.py --workers 2                                  # three seeds: 75 minutes on two cores
     python benchmarks/score_verifier.py --seeds 0 --steps 6 --every 3 --proofs 24    # two minutes
 
 Variants: the default reward (.125 for the form, .875 for the score), the same times the task's exact meta-verifier (R_meta), equal
-weights, the multiplicative form, and a meta-verifier, trained on analyses instead of proofs. Each checkpoint writes one evaluation of the same fresh proofs, and one of an analysis of each. The last checkpoint with
-R_meta then labels those proofs by scaled verification, checking its own analyses. What is finished is not trained again. Prints
-Markdown tables; the figures are means over the seeds with 95 % t-intervals.
+weights, the multiplicative form, and a meta-verifier, trained on analyses instead of proofs. Each checkpoint writes one evaluation
+of the same fresh proofs, and one of an analysis of each ("judged right": the share of analyses whose quality it says rightly). The
+last checkpoint with R_meta then labels those proofs by scaled verification, checking its own analyses. What is finished is not
+trained again. Prints Markdown tables; the figures are means over the seeds with 95 % t-intervals.
 """
 
 import argparse
@@ -35,6 +36,7 @@ COLUMNS = (
     "evaluations/false_positive_rate",
     "evaluations/hallucinated",
     "quality",
+    "judged right",
 )
 TEST_SEED = 1_000  # of the proofs that are evaluated: others than any that is trained on
 
@@ -188,7 +190,7 @@ def print_tables(cells: list[dict]) -> None:
     print("\n| at equal score accuracy | score accuracy | hallucinated | quality |\n|---|---|---|---|")
     for index, name in enumerate(("without R_meta", "with R_meta")):
         points = [pair[index] for pair in pairs]
-        keys = ("evaluations/accuracy", "evaluations/hallucinated", "quality", "judged right")
+        keys = ("evaluations/accuracy", "evaluations/hallucinated", "quality")
         print(f"| {name} | {' | '.join(show([point[key] for point in points]) for key in keys)} |")
     labels = [cell["labels"] for cell in by_variant[LABELLER]]
     shown = (show([found[key] for found in labels]) for key in ("labels/coverage", "labels/precision"))
