@@ -10,6 +10,7 @@ fill in their `score` (0, 0.5 or 1) and run the same command again. It goes on w
 
 import argparse
 import sys
+from pathlib import Path
 
 from pvg_hf.game.console import quiet_libraries, set_up_logging
 
@@ -33,6 +34,8 @@ def main() -> int:
 
     set_up_logging()
     quiet_libraries()
+    import torch
+
     from pvg_hf.analyses.scaled import ScaledVerification
     from pvg_hf.data.proofs import load_proofs, read_column_names
     from pvg_hf.scoring import ScoreVerifier
@@ -40,15 +43,18 @@ def main() -> int:
 
     options = {"device": arguments.device, "seed": arguments.seed}
     try:
+        if arguments.device == "cuda" and not torch.cuda.is_available():
+            raise ValueError("There is no GPU that torch could use; leave out `--device`.")
         rule = ScaledVerification(arguments.num_analyses, arguments.num_checks, arguments.num_agreements)
         proofs = load_proofs(arguments.proofs, columns=read_column_names(arguments.column), split=arguments.split)
         verifier = ScoreVerifier.from_pretrained(arguments.verifier, **options)
         meta = arguments.meta_verifier or arguments.verifier
         checker = verifier if meta == arguments.verifier else ScoreVerifier.from_pretrained(meta, **options)
-        made_by = {"verifier": arguments.verifier, "meta_verifier": meta, "seed": arguments.seed}
+        names = {"verifier": str(Path(arguments.verifier).resolve()), "meta_verifier": str(Path(meta).resolve())}
+        made_by = {**names, "seed": arguments.seed}
         functions = {"evaluate": verifier.evaluate, "check": checker.check_analyses}
         label_proofs(proofs, rule=rule, folder=arguments.output, made_by=made_by, **functions)
-    except ValueError as err:
+    except (ValueError, OSError) as err:
         print(f"error: {err}", file=sys.stderr)
         return 2
     return 0

@@ -20,7 +20,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipe", help="a YAML file with a section `sweep`")
     parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings in place of the recipe's")
-    parser.add_argument("--workers", type=int, metavar="N", help="processes (one for each core; with a GPU, one)")
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="processes (one for each core, at most eight; with a GPU, one)"
+    )
     parser.add_argument("--plan", action="store_true", help="check the recipe, say how long it will take, and stop")
     arguments = parser.parse_intermixed_args()
     if arguments.workers is not None and arguments.workers < 1:

@@ -71,7 +71,13 @@ class ScoreConfig:
 
     def rule(self) -> ScaledVerification:
         """n, m and k."""
-        return ScaledVerification(self.label_analyses, self.label_checks, self.label_agreements)
+        try:
+            return ScaledVerification(self.label_analyses, self.label_checks, self.label_agreements)
+        except ValueError as err:  # which names them as the class does
+            text = str(err).removesuffix(".")
+            for name in ("num_analyses", "num_checks", "num_agreements"):
+                text = text.replace(name, name.replace("num_", "label_"))
+            raise ValueError(text) from err
 
 
 @section

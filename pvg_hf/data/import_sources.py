@@ -34,7 +34,7 @@ def read_rows(
     _refuse(f"`{source}` is read as a file, all of it", config=config, split=split, revision=revision)
     if not path.is_file():
         raise ValueError(
-            f"There is no file `{source}` to import solutions from. A source that ends in `.jsonl` or `.parquet` is read "
+            f"There is no file `{source}`. A source that ends in `.jsonl` or `.parquet` is read "
             "as a file; others are a folder or the id of a dataset on the Hub."
         )
     return _read_jsonl(path) if path.suffix == ".jsonl" else _numbered(source, _read_parquet(path))
@@ -53,7 +53,7 @@ def _read_dataset(source: str, config: str | None, split: str, revision: str | N
         yield from _numbered(f"{source}[{chosen}]", rows)
     except (OSError, ValueError, DatasetsError, pa.ArrowException) as err:  # offline, no such repository, damaged, ...
         raise ValueError(
-            f"Cannot import solutions from `{source}[{chosen}]`: {str(err).strip()}\nA source is a `.jsonl` or `.parquet` "
+            f"Cannot read `{source}[{chosen}]`: {str(err).strip()}\nA source is a `.jsonl` or `.parquet` "
             "file, a folder with data files, or the id of a dataset on the Hub. Of the latter two, name the config if there "
             "are several, and the split if it is not `train`: `config` and `split`, in a recipe `bootstrap.import_config` "
             "and `bootstrap.import_split`."

@@ -36,7 +36,8 @@ def load_proofs(
         a score column is one without scores.
 
     Raises:
-        ValueError: if the source cannot be read, lacks a column, or has a score that is not 0, 0.5 or 1; rows are named.
+        ValueError: if the source cannot be read, lacks a column, has rows about an analysis, or a score that is not 0, 0.5
+            or 1; rows are named.
 
     Example:
 
@@ -47,6 +48,11 @@ def load_proofs(
     names = _checked_names(columns or {})
     rows, wrong = [], []
     for place, row in read_rows(source, config=config, split=split, revision=revision):
+        if row.get("analysis") is not None:
+            raise ValueError(
+                f"{place} is about an analysis, whose quality is no score of the proof. Load such rows with "
+                "`datasets.load_dataset`, which keeps their `analysis`."
+            )
         score = row.get(names["score"])
         if columns is not None and "score" in columns and names["score"] not in row:
             raise ValueError(
@@ -84,14 +90,21 @@ def check_proofs(dataset: Dataset, *, needs_scores: bool = False) -> None:
             Whether at least one row must have a score.
 
     Raises:
-        ValueError: for missing columns, scores that are not 0, 0.5, 1 or null (the rows are named), or none at all.
+        ValueError: for something else than a dataset, missing columns, problems or proofs that are no texts, scores that are not 0, 0.5, 1 or null (the rows are named), or none at all.
     """
+    if not isinstance(dataset, Dataset):
+        raise ValueError(
+            f"Proofs come as a `datasets.Dataset`; got {type(dataset).__name__} (try `Dataset.from_list`)."
+        )
     missing = [column for column in COLUMNS if column not in dataset.column_names]
     if missing:
         raise ValueError(
             f"The dataset of proofs lacks the column(s) {missing}; it has {dataset.column_names}. Rename yours with "
             "`dataset.rename_column`, or load it with `pvg_hf.data.proofs.load_proofs(..., columns=...)`."
         )
+    for column in ("problem", "proof"):
+        for index, text in enumerate(dataset[column]):
+            text_of(f"row {index}", {column: text}, column)
     scores = list(dataset["score"])
     _refuse_scores([f"row {index}: {score!r}" for index, score in enumerate(scores) if not is_reference_score(score)])
     if needs_scores and all(score is None or score != score for score in scores):

@@ -1,6 +1,7 @@
 """The review file: proofs that nobody could label, for a person to score in a spreadsheet or an editor."""
 
 import csv
+import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +46,7 @@ def read_review(path: Path) -> dict[str, float]:
         `dict[str, float]`: the score of each key; those left empty are left out, and a file that is not there has none.
 
     Raises:
-        ValueError: if a column is gone, or a score is not 0, 0.5 or 1; the line is named.
+        ValueError: if a column is gone, or a score is not 0, 0.5 or 1 (the row is named), or the file is not UTF-8.
     """
     return {row["key"]: float(row["score"]) for row in _scored_rows(path)}
 
@@ -76,9 +77,12 @@ def _scored_rows(path: Path) -> list[dict[str, str]]:
     """The lines that a person filled in, each score as `0`, `0.5` or `1`."""
     if not path.exists():
         return []
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        delimiter = ";" if ";" in file.readline().partition("score")[0] else ","
-        file.seek(0)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as err:
+        raise ValueError(f"{path} is not UTF-8; save it as `CSV UTF-8`.") from err
+    with io.StringIO(text, newline="") as file:
+        delimiter = ";" if ";" in text.partition("score")[0] else ","
         reader = csv.DictReader(file, delimiter=delimiter)
         missing = {"key", "score"}.difference(reader.fieldnames or ())
         if missing:
@@ -86,8 +90,8 @@ def _scored_rows(path: Path) -> list[dict[str, str]]:
                 f"{path} lacks the column(s) {sorted(missing)}; it has {reader.fieldnames}. Put them back."
             )
         return [
-            {**row, "score": _read_score(path, reader.line_num, row["score"])}
-            for row in reader
+            {**row, "score": _read_score(path, number, row["score"])}
+            for number, row in enumerate(reader, start=2)  # as a spreadsheet counts
             if (row["score"] or "").strip()
         ]
 
@@ -112,13 +116,13 @@ def _cell(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULA_SIGNS) else text
 
 
-def _read_score(path: Path, line: int, written: str) -> str:
+def _read_score(path: Path, number: int, written: str) -> str:
     try:
         score = float(written.replace(",", "."))
     except ValueError:
         score = -1.0
     if score not in ALLOWED_SCORES:
         raise ValueError(
-            f"{path}, line {line}: a score is 0, 0.5 or 1, or is left empty; found `{written}`. Correct it and start again."
+            f"{path}, row {number}: a score is 0, 0.5 or 1, or is left empty; found `{written}`. Correct it and start again."
         )
     return f"{score:g}"

@@ -9,6 +9,7 @@ from datasets import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from pvg_hf.analyses.form import Evaluation, read_evaluation
+from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.data.proofs import check_proofs
 from pvg_hf.models.sources import load_tokenizer
 from pvg_hf.rewards.predicted_score import score_agreement
@@ -50,6 +51,7 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
             Those of [`~trl.GRPOTrainer`].
 
     Raises:
+        TypeError: for a meta-verifier that is no function.
         ValueError: for missing columns, scores that are not allowed, no reference score at all, or fewer rows than one
             generation batch.
 
@@ -82,7 +84,11 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
         processing_class: PreTrainedTokenizerBase | None = None,
         **kwargs,
     ):
-        self.settings = args.verifier_settings()
+        if hasattr(meta_verifier, "rate_analyses"):
+            raise TypeError("`meta_verifier` is a function; of a `ScoreVerifier` pass its `rate_analyses`.")
+        if meta_verifier is not None and not callable(meta_verifier):
+            raise TypeError(f"`meta_verifier` is a function; got {type(meta_verifier).__name__}.")
+        self.settings = args.verifier_settings(_stored_settings(model))
         self.meta_verifier = meta_verifier
         self.evaluation_reward = args.evaluation_reward()
         tokenizer = processing_class or _tokenizer_of(model)
@@ -165,7 +171,7 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
                 [inputs[index]["proof"] for index in rows],
                 [evaluations[index].analysis or "" for index in rows],
             )
-            for index, value in zip(rows, _checked_qualities(said, len(rows)), strict=True):
+            for index, value in zip(rows, checked_qualities(said, len(rows)), strict=True):
                 is_unreadable[index] = value is None
                 quality[index] = value or 0.0
         return {
@@ -185,7 +191,13 @@ def _filled_in_later(completions: list, **columns) -> list[float]:
     return [0.0] * len(completions)
 
 
-def _checked_qualities(said: Sequence[float | None], num_analyses: int) -> Sequence[float | None]:
+def checked_qualities(said: Sequence[float | None], num_analyses: int) -> Sequence[float | None]:
+    """
+    Raises:
+        ValueError: unless a meta-verifier has said a quality in [0, 1], or `None`, of each analysis that it was asked about.
+    """
+    if not isinstance(said, Sequence):
+        raise ValueError(f"The meta-verifier returned {said!r}; it returns a list with one quality for each analysis.")
     if len(said) != num_analyses:
         raise ValueError(f"The meta-verifier was asked about {num_analyses} analyses and said {len(said)} qualities.")
     wrong = [value for value in said if value is not None and not 0 <= value <= 1]
@@ -196,8 +208,18 @@ def _checked_qualities(said: Sequence[float | None], num_analyses: int) -> Seque
     return said
 
 
+def _stored_settings(model: str | PreTrainedModel) -> ScoreVerifierSettings | None:
+    """What the model was asked before, where its folder says that."""
+    folder = Path(_source_of(model))
+    return ScoreVerifierSettings.load(folder) if ScoreVerifierSettings.is_in(folder) else None
+
+
+def _source_of(model: str | PreTrainedModel) -> str:
+    return model if isinstance(model, str) else model.config._name_or_path
+
+
 def _tokenizer_of(model: str | PreTrainedModel) -> PreTrainedTokenizerBase:
-    source = model if isinstance(model, str) else model.config._name_or_path
+    source = _source_of(model)
     if not source:
         raise ValueError("The model was made in memory and names no tokenizer; pass one as `processing_class`.")
     tokenizer = load_tokenizer(source)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from pvg_hf.analyses.settings import EVALUATE_PROMPT, JUDGE_PROMPT, ScoreVerifierSettings
+from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.rewards.predicted_score import EvaluationReward
 from pvg_hf.trainers.sampled_grpo_config import SampledGRPOConfig
 
@@ -20,8 +20,9 @@ class ScoreVerifierConfig(SampledGRPOConfig):
             How form and score become one reward, see [`~pvg_hf.rewards.EvaluationReward`]; or `"multiplicative"`.
         format_weight (`float`, defaults to 0.125), score_weight (`float`, defaults to 0.875):
             Of the additive combination; renormalised, with a warning, if they do not sum to 1.
-        evaluate_prompt (`str`), judge_prompt (`str`):
-            Jinja templates of the two questions, see [`ScoreVerifierSettings`]. They are saved with the model.
+        evaluate_prompt (`str`, *optional*), judge_prompt (`str`, *optional*):
+            Jinja templates of the two questions, see [`ScoreVerifierSettings`]; by default those that are stored with the
+            model, or else plain ones. They are saved with the model.
 
     Raises:
         ValueError: for a setting outside its range.
@@ -36,14 +37,18 @@ class ScoreVerifierConfig(SampledGRPOConfig):
     combination: str = field(default="additive", metadata={"help": "`additive` or `multiplicative`."})
     format_weight: float = field(default=0.125, metadata={"help": "Of the form, in the additive combination."})
     score_weight: float = field(default=0.875, metadata={"help": "Of the score, in the additive combination."})
-    evaluate_prompt: str = field(default=EVALUATE_PROMPT, metadata={"help": "Asks for an evaluation of a proof."})
-    judge_prompt: str = field(default=JUDGE_PROMPT, metadata={"help": "Asks for one of an analysis."})
+    evaluate_prompt: str | None = field(default=None, metadata={"help": "Asks for an evaluation of a proof."})
+    judge_prompt: str | None = field(default=None, metadata={"help": "Asks for one of an analysis."})
 
     def __post_init__(self):
         if self.num_generations is None or self.num_generations < 2:
             raise ValueError(
                 f"`num_generations` (K) is {self.num_generations}; an evaluation is paid relative to the others of its "
                 "proof, so that a group takes at least 2."
+            )
+        if self.max_completion_length is None:
+            raise ValueError(
+                "`max_completion_length` is the length at which an evaluation is cut off: it needs a number."
             )
         reward = self.evaluation_reward()
         self.format_weight, self.score_weight = reward.format_weight, reward.score_weight  # warned of once
@@ -54,8 +59,12 @@ class ScoreVerifierConfig(SampledGRPOConfig):
         """What pays an evaluation."""
         return EvaluationReward(self.combination, self.format_weight, self.score_weight)
 
-    def verifier_settings(self) -> ScoreVerifierSettings:
-        """What is saved with the weights."""
+    def verifier_settings(self, stored: ScoreVerifierSettings | None = None) -> ScoreVerifierSettings:
+        """What is saved with the weights; `stored` is what was stored with those that the training starts from."""
+        stored = stored or ScoreVerifierSettings()
         return ScoreVerifierSettings(
-            self.evaluate_prompt, self.judge_prompt, self.max_completion_length, self.temperature
+            self.evaluate_prompt or stored.evaluate_prompt,
+            self.judge_prompt or stored.judge_prompt,
+            self.max_completion_length,
+            self.temperature,
         )

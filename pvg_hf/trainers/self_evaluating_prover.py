@@ -11,7 +11,7 @@ from pvg_hf.rewards.predicted_score import score_agreement, self_evaluating_rewa
 from pvg_hf.trainers.prover_grpo import ProverGRPOTrainer
 from pvg_hf.trainers.role_metrics import RoleSignals
 from pvg_hf.trainers.sampled_grpo import completion_text
-from pvg_hf.trainers.score_verifier import MetaVerifier
+from pvg_hf.trainers.score_verifier import MetaVerifier, checked_qualities
 
 NAN = float("nan")
 
@@ -73,7 +73,7 @@ class SelfEvaluatingProverTrainer(ProverGRPOTrainer):
             asked = [(row["problem"], self._solution_in(text)) for row, text in zip(inputs, completions, strict=True)]
             analyses = [evaluation.analysis or "" for evaluation in read]
             said = self._meta_verifier([p for p, _ in asked], [proof for _, proof in asked], analyses)
-            quality = [value or 0.0 for value in said]
+            quality = [value or 0.0 for value in checked_qualities(said, len(analyses))]
         local = [[evaluation.has_form for evaluation in read], own, quality]
         self._log_completion_extra("own_score", own)
         self._own = gather(torch.tensor(local, dtype=torch.float32, device=scores.device).T.contiguous()).T

@@ -48,6 +48,7 @@ def test_a_source_without_scores(write):
             None,
             r"line 2: 0.7, .*line 3: '1', .*line 4: -1\.",
         ),
+        ([{"problem": "P", "proof": "Q", "score": 1, "analysis": "A"}], None, "line 1 is about an analysis"),
         ([], None, "holds no proof"),
     ],
 )

@@ -60,9 +60,15 @@ def test_a_score_that_is_not_allowed_is_refused_and_kept(path, score):
     fill_in(path, {"b": score})
     before = path.read_bytes()
     for use in (read_review, lambda file: write_review(file, ITEMS)):
-        with pytest.raises(ValueError, match=f"a score is 0, 0.5 or 1, or is left empty; found `{score}`"):
+        with pytest.raises(ValueError, match=f"row 3: a score is 0, 0.5 or 1, or is left empty; found `{score}`"):
             use(path)
     assert path.read_bytes() == before
+
+
+def test_a_file_that_is_not_utf_8(path):
+    path.write_bytes(b"key,score,proof\na,1,Z\xfcge\n")
+    with pytest.raises(ValueError, match="is not UTF-8; save it as `CSV UTF-8`"):
+        read_review(path)
 
 
 def test_a_column_that_is_gone(path):

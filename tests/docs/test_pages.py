@@ -35,7 +35,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MODULE_NAME = re.compile(r"# (\w+\.py)\n")  # a block that is a file of its own names itself in its first line
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 
-CAUSAL_LMS = ("Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-0.6B")
+CAUSAL_LMS = ("Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-0.5B-Instruct", "Qwen/Qwen3-0.6B")
 SUBSTITUTES = {name: f"tiny/{name.rpartition('/')[2]}" for name in CAUSAL_LMS} | {"max_steps=200": "max_steps=2"}
 CHAT_TEMPLATE = "{% for message in messages %}User: {{ message.content }}\n{% endfor %}"
 TEMPLATE = VerifierInput("{{ problem }}\n{{ solution }}", "</s>", 1024)

@@ -79,16 +79,22 @@ def test_a_download_that_went_wrong_is_made_again(name, published, client, refer
 
 def test_damage_that_stays_is_an_error_and_leaves_no_run(published, client, reference, tmp_path):
     """And what has come is not asked for again."""
-    published.faults.append(Fault("GET /blobs/", change=lambda body: b"?" * len(body), count=99, skip=5))
+    whole, before = 5, len(published.requests)
+    published.faults.append(Fault("GET /blobs/", change=lambda body: b"?" * len(body), count=99, skip=whole))
     with pytest.raises(ClientError, match="came with other bytes than the Hub announced") as caught:
         client("pull", RUN, "latest", str(tmp_path))
     assert "HubError" in caught.value.kinds
     assert not (tmp_path / "game").exists()
     published.faults.clear()
-    before = len(published.requests)
+    came, again = _blobs(published.requests[before:])[:whole], len(published.requests)
     folder = client("pull", RUN, "latest", str(tmp_path))
-    assert len(published.requests) - before < before
+    assert len(came) == whole
+    assert not set(came) & set(_blobs(published.requests[again:]))
     assert _is_same_where_it_is(folder, reference)
+
+
+def _blobs(requests: list[str]) -> list[str]:
+    return [request for request in requests if request.startswith("GET /blobs/")]
 
 
 def _is_same_where_it_is(folder: str, reference: RunFolder) -> bool:

@@ -164,6 +164,15 @@ def test_every_weight_moves_and_the_model_is_saved_with_its_prompts(evaluator, t
     assert all(0 <= score <= 1 for score in scores)
 
 
+def test_a_further_training_asks_what_was_asked_before(evaluator, tmp_path):
+    score_trainer(evaluator, tmp_path).save_model(str(tmp_path / "first"))
+    settings = {"evaluate_prompt": None, "judge_prompt": "{{ analysis }}?"}
+    again = score_trainer(str(tmp_path / "first"), tmp_path, settings=settings)
+    assert again.settings.evaluate_prompt == score_args(tmp_path).evaluate_prompt
+    assert again.settings.judge_prompt == "{{ analysis }}?"
+    assert again.train_dataset[0]["prompt"] == "claim bad?"
+
+
 def test_adapters(evaluator, tmp_path):
     trainer = score_trainer(evaluator, tmp_path, settings={"max_steps": 2}, peft_config=LORA)
     before = weights_of(trainer.model)
@@ -206,6 +215,8 @@ def test_prompts_through_a_chat_template(evaluator, tmp_path):
         (Dataset.from_dict({"problem": ["P"], "score": [1.0]}), r"lacks the column\(s\) \['proof'\]"),
         (Dataset.from_dict({"problem": ["P"], "proof": ["Q"], "score": [0.7]}), r"row 0: 0\.7"),
         (Dataset.from_dict({"problem": ["P"], "proof": ["Q"], "score": [None]}), "nothing to learn from"),
+        ([{"problem": "P", "proof": "Q", "score": 1.0}], "come as a `datasets.Dataset`; got list"),
+        (Dataset.from_dict({"problem": ["P"], "proof": [None], "score": [1.0]}), "row 0: `proof` must be a text"),
         (proof_rows(3), r"has 3 prompts, fewer than the 4 of one generation batch"),
     ],
 )
@@ -214,12 +225,26 @@ def test_datasets_that_are_refused(evaluator, tmp_path, rows, message):
         score_trainer(evaluator, tmp_path, rows=rows)
 
 
+def test_what_is_no_meta_verifier_is_refused(evaluator, tmp_path):
+    class Verifier:
+        rate_analyses = None
+
+    for given, message in (("task", "is a function; got str"), (Verifier(), "pass its `rate_analyses`")):
+        with pytest.raises(TypeError, match=message):
+            score_trainer(evaluator, tmp_path, meta_verifier=given)
+    for said in (None, [1.0], [2.0] * 16):
+        trainer = score_trainer(evaluator, tmp_path, meta_verifier=lambda *texts, said=said: said)
+        with pytest.raises(ValueError, match="The meta-verifier"):
+            trainer.train()
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"num_generations": 1}, r"`num_generations` \(K\) is 1"),
         ({"combination": "sum"}, "`combination` is `sum`"),
         ({"format_weight": -1.0}, "must be at least 0"),
+        ({"max_completion_length": None}, "it needs a number"),
         ({"evaluate_prompt": "{{ solution }}"}, "unknown variable `solution`"),
     ],
 )

@@ -56,5 +56,10 @@ def test_rewards_are_those_of_the_formula(writer, tmp_path, has_meta):
     assert log["self_evaluation/format_rate"] == pytest.approx(_share_of_form(table))
 
 
+def test_qualities_outside_their_range_are_refused(writer, tmp_path):
+    with pytest.raises(ValueError, match=r"The meta-verifier said the quality 2\.0"):
+        train(writer, tmp_path, meta_verifier=lambda problems, proofs, analyses: [2.0] * len(problems))
+
+
 def _share_of_form(table) -> float:
     return table["completion"].map(lambda text: read_evaluation(text).has_form).mean()

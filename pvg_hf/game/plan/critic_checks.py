@@ -24,6 +24,9 @@ def check_critic(context: PhaseContext) -> Iterator[str]:
         return
     if critic in (None, ADAPTER):
         return
+    if critic == VERIFIER and verifier.kind == "score":
+        yield f"{where}, which needs `verifier.kind: bradley_terry`; take `adapter`, or name a model."
+        return
     if critic == VERIFIER and verifier.quantization != "none":
         yield (
             f"{where}, and `verifier.quantization` is `{verifier.quantization}`: weights in 4 bits cannot be trained as a "

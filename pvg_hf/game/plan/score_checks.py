@@ -48,6 +48,8 @@ def check_self_evaluation(context: PhaseContext) -> Iterator[str]:
         yield f"{where}, and its own score is held against the verifier's, which lies in [0, 1] with `verifier.kind: score` only."
     if prover.roles != "helpful_only":
         yield f"{where}, which pays for honesty: it needs `prover.roles: helpful_only`; got `{prover.roles}`."
+    if "helpful" not in context.recipe.task.prompts:
+        yield f"{where}, and its prompt must ask for the evaluation: write one in `task.prompts.helpful`."
     if prover.algorithm != "grpo":
         yield f"{where}, which needs `prover.algorithm: grpo`; got `{prover.algorithm}`."
     if prover.reward_correction != "none":

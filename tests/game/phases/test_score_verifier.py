@@ -157,6 +157,11 @@ def test_a_prover_that_evaluates_itself(make_score_recipe, tmp_path):
         ({"verifier__score__evaluate_prompt": "{{ solution }}"}, "unknown variable `solution`"),
         ({"noise__rho0": 0.1, "task__name": "proofs"}, "is told the scores of this task's proofs"),
         ({"noise__rho0": 0.1, "noise__resample": "epoch"}, "has no pairs"),
+        (
+            {"prover__algorithm": "ppo", "prover__ppo": {"critic": "verifier"}},
+            "`prover.ppo.critic` is `verifier`, which needs `verifier.kind: bradley_terry`",
+        ),
+        ({**SELF_EVALUATION, "task__prompts": {}}, "write one in `task.prompts.helpful`"),
         ({**SELF_EVALUATION, "prover__roles": "shared"}, "it needs `prover.roles: helpful_only`; got `shared`"),
     ],
 )
@@ -169,7 +174,7 @@ def test_recipes_that_are_refused(make_score_recipe, tmp_path, changes, message)
     ("changes", "message"),
     [
         ({"verifier__kind": "bradley_terry"}, "`score` holds settings of `kind: score`"),
-        ({"verifier__score__label_checks": 2}, r"`num_checks` \(m\) must be odd"),
+        ({"verifier__score__label_checks": 2}, r"`label_checks` \(m\) must be odd"),
         ({"verifier__score__label_agreements": 9}, "no proof could get a label"),
         ({"verifier__score__num_generations": 1}, "num_generations"),
     ],

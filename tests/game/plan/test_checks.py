@@ -137,7 +137,7 @@ def test_one_mistake_is_named(mistakes_of, overrides, parts):
 def test_folder_of_solutions_is_looked_into(mistakes_of, tmp_path):
     (tmp_path / "test.jsonl").write_text('{"problem": "none", "solution": "none"}\n')
     (mistake,) = mistakes_of(f"bootstrap.import_from={tmp_path}")
-    assert mistake.startswith(f"`bootstrap.import_from`: Cannot import solutions from `{tmp_path}[train]`")
+    assert mistake.startswith(f"`bootstrap.import_from`: Cannot read `{tmp_path}[train]`")
     assert "['test']" in mistake
     (mistake,) = mistakes_of(f"bootstrap.import_from={tmp_path}", "bootstrap.import_split=test")
     assert "None of the 1 solutions" in mistake
