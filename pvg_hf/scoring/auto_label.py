@@ -24,6 +24,7 @@ from pvg_hf.sampling import Sample
 logger = logging.getLogger(__name__)
 
 PROOFS_AT_ONCE = 32
+MAX_NAMED = 5  # keys that a warning names
 GIVEN, HUMAN, AUTO = "given", "human", "auto"
 
 Evaluate = Callable[[list[str], list[str], int], list[list[Sample]]]
@@ -77,6 +78,14 @@ def label_proofs(
     folder.mkdir(parents=True, exist_ok=True)
     _check_settings(folder / "settings.json", {**asdict(rule), **(made_by or {})})
     people = read_review(folder / "review.csv")
+    strangers = sorted(people.keys() - {_key(row) for row in dataset})
+    if strangers:
+        logger.warning(
+            "%s holds scores of %d proofs that are not in the data: %s. They stay there and label nothing.",
+            folder / "review.csv",
+            len(strangers),
+            ", ".join(strangers[:MAX_NAMED]) + (", ..." if len(strangers) > MAX_NAMED else ""),
+        )
     journal = Journal(folder / "evidence.jsonl", nullcontext())
     evidence = {row["key"]: _analyses(row) for row in journal.read()}
     rows = {_key(row): row for row in dataset if row["score"] is None or row["score"] != row["score"]}

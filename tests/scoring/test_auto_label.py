@@ -94,14 +94,16 @@ def test_labels_and_their_evidence(tmp_path):
     assert [line["score"] for line in lines] == [1.0, 0.0, 0.5, None]
 
 
-def test_a_person_decides_and_is_never_overwritten(tmp_path):
+def test_a_person_decides_and_is_never_overwritten(tmp_path, caplog):
     label(tmp_path)
     fill_in(tmp_path / "review.csv", {"odd": "0.5"})
     labels, writer = label(tmp_path)
+    assert "not in the data" not in caplog.text
     assert labels["odd"] == (0.5, "human")
     assert writer.evaluated == []
     assert review(tmp_path) == {"odd": "0.5"}
     label(tmp_path, names=("good", "bad"))  # without the proof; the person's work stays
+    assert "holds scores of 1 proofs that are not in the data" in caplog.text
     assert review(tmp_path) == {"odd": "0.5"}
     assert label(tmp_path)[0]["odd"] == (0.5, "human")
     assert label(tmp_path, scores={"odd": 1.0})[0]["odd"] == (1.0, "given")
