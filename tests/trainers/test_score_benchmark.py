@@ -14,9 +14,15 @@ def test_the_experiment_over_rewards(repository, tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(repository), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=repository, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    rows = [line for line in done.stdout.splitlines() if line.startswith("| ")]
+    rows = _table_rows(done.stdout)
     assert sum(line.startswith("| additive |") for line in rows) == 3  # before, and after each step
     assert any(line.startswith("| n=8, m=3, k=3 |") for line in rows)
     assert any(line.startswith("| with R_meta |") for line in rows)
     again = subprocess.run(command, cwd=repository, env=environment, capture_output=True, text=True, check=True)
-    assert again.stdout == done.stdout  # nothing is trained twice
+    assert _table_rows(again.stdout) == rows
+    assert "'loss'" in done.stdout
+    assert "'loss'" not in again.stdout  # nothing is trained twice
+
+
+def _table_rows(stdout: str) -> list[str]:
+    return [line for line in stdout.splitlines() if line.startswith("| ")]
