@@ -10,7 +10,6 @@ fill in their `score` (0, 0.5 or 1) and run the same command again. It goes on w
 
 import argparse
 import sys
-from pathlib import Path
 
 from pvg_hf.game.console import quiet_libraries, set_up_logging
 
@@ -39,7 +38,7 @@ def main() -> int:
     from pvg_hf.analyses.scaled import ScaledVerification
     from pvg_hf.data.proofs import load_proofs, read_column_names
     from pvg_hf.scoring import ScoreVerifier
-    from pvg_hf.scoring.auto_label import label_proofs
+    from pvg_hf.scoring.auto_label import digest_of, label_proofs
 
     options = {"device": arguments.device, "seed": arguments.seed}
     try:
@@ -50,8 +49,8 @@ def main() -> int:
         verifier = ScoreVerifier.from_pretrained(arguments.verifier, **options)
         meta = arguments.meta_verifier or arguments.verifier
         checker = verifier if meta == arguments.verifier else ScoreVerifier.from_pretrained(meta, **options)
-        names = {"verifier": str(Path(arguments.verifier).resolve()), "meta_verifier": str(Path(meta).resolve())}
-        made_by = {**names, "seed": arguments.seed}
+        bytes_of = {"verifier": digest_of(arguments.verifier), "meta_verifier": digest_of(meta)}
+        made_by = {**bytes_of, "seed": arguments.seed}
         functions = {"evaluate": verifier.evaluate, "check": checker.check_analyses}
         label_proofs(proofs, rule=rule, folder=arguments.output, made_by=made_by, **functions)
     except (ValueError, OSError) as err:

@@ -85,6 +85,25 @@ class ScoreVerifierSettings:
     def save(self, folder: Path) -> None:
         (folder / _FILE).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
 
+    @classmethod
+    def for_model(
+        cls,
+        source: str | Path | None,
+        *,
+        evaluate_prompt: str | None,
+        judge_prompt: str | None,
+        max_new_tokens: int,
+        temperature: float,
+    ) -> "ScoreVerifierSettings":
+        """With the prompts that are given, else those that are stored in the folder `source`, else plain ones."""
+        stored = cls.load(Path(source)) if source and cls.is_in(Path(source)) else cls()
+        return cls(
+            evaluate_prompt or stored.evaluate_prompt,
+            judge_prompt or stored.judge_prompt,
+            max_new_tokens,
+            temperature,
+        )
+
     @staticmethod
     def is_in(folder: Path) -> bool:
         """Whether `folder` holds such settings."""

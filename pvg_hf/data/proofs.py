@@ -90,7 +90,8 @@ def check_proofs(dataset: Dataset, *, needs_scores: bool = False) -> None:
             Whether at least one row must have a score.
 
     Raises:
-        ValueError: for something else than a dataset, missing columns, problems or proofs that are no texts, scores that are not 0, 0.5, 1 or null (the rows are named), or none at all.
+        ValueError: for something else than a dataset, missing columns, problems or proofs that are no texts, scores that are
+            not 0, 0.5, 1 or null (the rows are named), or none at all.
     """
     if not isinstance(dataset, Dataset):
         raise ValueError(

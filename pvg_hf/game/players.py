@@ -145,11 +145,10 @@ def open_score_verifier(context: PhaseContext, source: str | Path, *, revision: 
 def score_prompts(context: PhaseContext, source: str | Path) -> ScoreVerifierSettings:
     """What a verifier that writes is asked: by the recipe, else by what is stored with it, else plainly."""
     score = context.recipe.verifier.score_settings
-    stored = ScoreVerifierSettings.load(Path(source)) if ScoreVerifierSettings.is_in(Path(source)) else None
-    stored = stored or ScoreVerifierSettings()
-    return ScoreVerifierSettings(
-        score.evaluate_prompt or stored.evaluate_prompt,
-        score.judge_prompt or stored.judge_prompt,
-        score.max_completion_length,
-        score.temperature,
+    return ScoreVerifierSettings.for_model(
+        source,
+        evaluate_prompt=score.evaluate_prompt,
+        judge_prompt=score.judge_prompt,
+        max_new_tokens=score.max_completion_length,
+        temperature=score.temperature,
     )

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
-from hashlib import blake2b
+from functools import partial
+from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,15 @@ def label_proofs(
     ]
     write_review(folder / "review.csv", items)
     return _finish(folder / "labels.jsonl", dataset, labels, read_review(folder / "review.csv"))
+
+
+def digest_of(folder: str | Path) -> str:
+    """Names a verifier by its weights and what it is asked, wherever it lies: another training is another verifier."""
+    digest = blake2b(digest_size=12)
+    for path in sorted([*Path(folder).glob("*.safetensors"), *Path(folder).glob("score_verifier.json")]):
+        with path.open("rb") as file:
+            digest.update(path.name.encode() + file_digest(file, partial(blake2b, digest_size=32)).digest())
+    return digest.hexdigest()
 
 
 def read_labels(

@@ -9,7 +9,6 @@ from datasets import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from pvg_hf.analyses.form import Evaluation, read_evaluation
-from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.data.proofs import check_proofs
 from pvg_hf.models.sources import load_tokenizer
 from pvg_hf.rewards.predicted_score import score_agreement
@@ -88,7 +87,7 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
             raise TypeError("`meta_verifier` is a function; of a `ScoreVerifier` pass its `rate_analyses`.")
         if meta_verifier is not None and not callable(meta_verifier):
             raise TypeError(f"`meta_verifier` is a function; got {type(meta_verifier).__name__}.")
-        self.settings = args.verifier_settings(_stored_settings(model))
+        self.settings = args.verifier_settings(_source_of(model))
         self.meta_verifier = meta_verifier
         self.evaluation_reward = args.evaluation_reward()
         tokenizer = processing_class or _tokenizer_of(model)
@@ -206,12 +205,6 @@ def checked_qualities(said: Sequence[float | None], num_analyses: int) -> Sequen
             f"The meta-verifier said the quality {wrong[0]}; a quality lies in [0, 1], or is `None` where it says none."
         )
     return said
-
-
-def _stored_settings(model: str | PreTrainedModel) -> ScoreVerifierSettings | None:
-    """What the model was asked before, where its folder says that."""
-    folder = Path(_source_of(model))
-    return ScoreVerifierSettings.load(folder) if ScoreVerifierSettings.is_in(folder) else None
 
 
 def _source_of(model: str | PreTrainedModel) -> str:

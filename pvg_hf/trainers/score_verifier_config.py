@@ -59,12 +59,12 @@ class ScoreVerifierConfig(SampledGRPOConfig):
         """What pays an evaluation."""
         return EvaluationReward(self.combination, self.format_weight, self.score_weight)
 
-    def verifier_settings(self, stored: ScoreVerifierSettings | None = None) -> ScoreVerifierSettings:
-        """What is saved with the weights; `stored` is what was stored with those that the training starts from."""
-        stored = stored or ScoreVerifierSettings()
-        return ScoreVerifierSettings(
-            self.evaluate_prompt or stored.evaluate_prompt,
-            self.judge_prompt or stored.judge_prompt,
-            self.max_completion_length,
-            self.temperature,
+    def verifier_settings(self, source: str | None = None) -> ScoreVerifierSettings:
+        """What is saved with the weights; `source` names those that the training starts from."""
+        return ScoreVerifierSettings.for_model(
+            source,
+            evaluate_prompt=self.evaluate_prompt,
+            judge_prompt=self.judge_prompt,
+            max_new_tokens=self.max_completion_length,
+            temperature=self.temperature,
         )

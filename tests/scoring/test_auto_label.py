@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -13,7 +14,7 @@ from pvg_hf import load_task
 from pvg_hf.analyses.form import write_evaluation
 from pvg_hf.analyses.scaled import ScaledVerification
 from pvg_hf.sampling import Sample
-from pvg_hf.scoring.auto_label import label_proofs
+from pvg_hf.scoring.auto_label import digest_of, label_proofs
 from pvg_hf.tasks.proofs.corpus import PROOF_SETTINGS
 
 RULE = ScaledVerification(3, 3, 2)
@@ -149,6 +150,15 @@ def verifier_folder(tiny_prover, tmp_path):
     settings = PROOF_SETTINGS
     type(settings)(settings.evaluate_prompt, settings.judge_prompt, 8, 0.8).save(folder)
     return folder
+
+
+def test_a_verifier_is_known_by_what_it_holds(verifier_folder, tmp_path):
+    copy = shutil.copytree(verifier_folder, tmp_path / "elsewhere")
+    assert digest_of(copy) == digest_of(verifier_folder)
+    for name in ("model.safetensors", "score_verifier.json"):
+        before, content = digest_of(copy), (copy / name).read_bytes()
+        (copy / name).write_bytes(content + b"?")
+        assert digest_of(copy) != before
 
 
 def run_script(repository, *arguments) -> subprocess.CompletedProcess:

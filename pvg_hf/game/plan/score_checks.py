@@ -17,7 +17,17 @@ from pvg_hf.tasks.rated import RatesAnalyses
 from pvg_hf.trainers.score_verifier_config import ScoreVerifierConfig
 
 # What only a head on pairs has.
-_OF_PAIRS = ("loss", "correction", "invariance", "shares_base")
+_OF_PAIRS = (
+    "loss",
+    "correction",
+    "invariance",
+    "center",
+    "pairs_per_step",
+    "template",
+    "max_length",
+    "tokens_per_batch",
+    "shares_base",
+)
 
 
 def check_score_verifier(context: PhaseContext) -> Iterator[str]:

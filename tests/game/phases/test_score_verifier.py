@@ -151,6 +151,7 @@ def test_a_prover_that_evaluates_itself(make_score_recipe, tmp_path):
     [
         ({"verifier__init": "head_only"}, "has no head; take `full` or `warm`"),
         ({"verifier__loss": "cross_entropy"}, "`verifier.loss` is for `verifier.kind: bradley_terry`"),
+        ({"verifier__max_length": 7}, "`verifier.max_length` is for `verifier.kind: bradley_terry`"),
         ({"verifier__save_steps": 2}, "set `verifier.score.eval_steps`"),
         ({"verifier__trainer": {"num_generations": 8}}, "`verifier.trainer` has `num_generations`"),
         ({"task__name": "recall_task:RecallTask"}, "`verifier.score.meta_verifier` is `task`, and the task"),
