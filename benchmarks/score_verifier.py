@@ -81,8 +81,6 @@ def train(arguments: argparse.Namespace, variant: str, seed: int, folder: Path) 
         learning_rate=arguments.learning_rate,
         lr_scheduler_type="constant",
         max_completion_length=PROOF_SETTINGS.max_new_tokens,
-        evaluate_prompt=PROOF_SETTINGS.evaluate_prompt,
-        judge_prompt=PROOF_SETTINGS.judge_prompt,
         save_steps=arguments.every,
         save_total_limit=None,
         seed=seed,
