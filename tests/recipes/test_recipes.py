@@ -34,7 +34,6 @@ SMALL_GAME = [
     "device=cpu",
     "bootstrap.solutions_per_problem=2",
     "verifier.max_steps=3",
-    "verifier.pairs_per_step=4",
     "prover.max_steps=2",
     "prover.prompts_per_step=4",
     "prover.num_generations=2",
@@ -46,6 +45,7 @@ SMALL_GAME = [
     "watchdogs.min_pair_accuracy=0.0",
     "watchdogs.max_truncated=1.0",
 ]
+SMALL_GAME_ON_PAIRS = [*SMALL_GAME, "verifier.pairs_per_step=4"]
 
 
 def test_there_are_recipes():
@@ -114,7 +114,7 @@ def _check_played(folder, num_phases: int) -> None:
 )
 def test_a_recipe_of_the_built_in_world_plays(name, tmp_path, repository):
     small = ["task.options.num_train=160", "task.options.num_test=12", f"output_dir={tmp_path}"]
-    recipe = load_recipe(repository / f"recipes/{name}.yaml", [*SMALL_GAME, *small])
+    recipe = load_recipe(repository / f"recipes/{name}.yaml", [*SMALL_GAME_ON_PAIRS, *small])
     _check_played(play(recipe), num_phases=5)
 
 
@@ -143,14 +143,14 @@ def test_the_recipe_that_makes_its_players_for_a_gpu_plays(tmp_path, repository)
     small += ["task.options.min_difficulty=2", "task.options.max_difficulty=2", "task.options.distractor_rate=0.0"]
     small += ["prover.warmup.batch_size=16", "verifier.warmup.batch_size=16"]
     taught = ["prover.warmup.max_steps=500", "prover.scratch.config.hidden_size=64"]
-    recipe = load_recipe(repository / "recipes/arithmetic-gpu.yaml", [*SMALL_GAME, *small, *SMALL_PLAYERS, *taught])
+    recipe = load_recipe(repository / "recipes/arithmetic-gpu.yaml", [*SMALL_GAME_ON_PAIRS, *small, *SMALL_PLAYERS, *taught])
     _check_played(play(recipe), num_phases=6)
 
 
 @pytest.mark.slow
 def test_the_recipe_for_small_machines_plays_on_text(tmp_path, repository, problems):
     small = [f"task.path={problems}", f"output_dir={tmp_path}", "split.max_train=null", "split.max_test=null"]
-    recipe = load_recipe(repository / "recipes/gsm8k-small-cpu.yaml", [*SMALL_GAME, *small, *SMALL_PLAYERS])
+    recipe = load_recipe(repository / "recipes/gsm8k-small-cpu.yaml", [*SMALL_GAME_ON_PAIRS, *small, *SMALL_PLAYERS])
     folder = play(recipe)
     _check_played(folder, num_phases=6)
     judged = pd.read_parquet(folder.verifier(0) / "heldout.parquet")
@@ -195,7 +195,7 @@ def test_a_round_of_gsm8k_with_a_small_model_of_its_architecture(
 ):
     small = [f"task.path={problems}", f"output_dir={tmp_path}", f"prover.model={qwen}", f"verifier.model={qwen}"]
     small += ["task.few_shot=0", "split.stratify_by=null"]
-    recipe = load_recipe(repository / f"recipes/{name}.yaml", [*SMALL_GAME, *small, *settings])
+    recipe = load_recipe(repository / f"recipes/{name}.yaml", [*SMALL_GAME_ON_PAIRS, *small, *settings])
     assert "qwen" in describe_plan(recipe)
     folder = play(recipe)
     _check_played(folder, num_phases=5)
