@@ -18,7 +18,15 @@ MAX_LINES = 300
 # From the ground up. A module stands on the floor of the longest prefix of its name; it may import from its own part of
 # the package and from the floors below.
 FLOORS = (
-    ("pvg_hf.journal", "pvg_hf.outcomes", "pvg_hf.roles", "pvg_hf.seeding", "pvg_hf.suggestions", "pvg_hf.templates"),
+    (
+        "pvg_hf.chat",
+        "pvg_hf.journal",
+        "pvg_hf.outcomes",
+        "pvg_hf.roles",
+        "pvg_hf.seeding",
+        "pvg_hf.suggestions",
+        "pvg_hf.templates",
+    ),
     ("pvg_hf.analyses", "pvg_hf.extensions"),
     ("pvg_hf.config",),
     ("pvg_hf.tasks",),
@@ -39,6 +47,7 @@ WITHOUT_TORCH = (
     "config",
     "data",
     "tasks",
+    "chat.py",
     "extensions.py",
     "journal.py",
     "outcomes.py",

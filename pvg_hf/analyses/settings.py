@@ -2,14 +2,18 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError
 
 from pvg_hf.analyses.form import CLOSING, OPENING
+from pvg_hf.chat import check_chat_template_kwargs, render_prompt
 from pvg_hf.templates import compile_template, outside_variables
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 _FILE = "score_verifier.json"
 _FORM = f"""Answer in exactly this form:
@@ -61,19 +65,23 @@ class ScoreVerifierSettings:
             Longest evaluation.
         temperature (`float`, defaults to 0.8):
             At which evaluations are sampled.
+        chat_template_kwargs (`Mapping[str, Any]`, *optional*):
+            What the model's chat template sees, e.g. `{"enable_thinking": False}`.
 
     Raises:
-        ValueError: for a template that is broken or uses another variable.
+        ValueError: for a template that is broken or uses another variable, and `chat_template_kwargs` that are set anyway.
     """
 
     evaluate_prompt: str = EVALUATE_PROMPT
     judge_prompt: str = JUDGE_PROMPT
     max_new_tokens: int = 1024
     temperature: float = 0.8
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
         _check("evaluate_prompt", self.evaluate_prompt, {"problem", "proof"})
         _check("judge_prompt", self.judge_prompt, {"problem", "proof", "analysis"})
+        check_chat_template_kwargs(self.chat_template_kwargs)
 
     def prompt(self, row: Mapping[str, Any]) -> str:
         """What is asked of a row with `problem` and `proof`: about its `analysis`, where it has one, else about the proof."""
@@ -81,6 +89,10 @@ class ScoreVerifierSettings:
         if row.get("analysis") is None:
             return compile_template(self.evaluate_prompt).render(texts)
         return compile_template(self.judge_prompt).render(texts, analysis=row["analysis"])
+
+    def render(self, row: Mapping[str, Any], tokenizer: "PreTrainedTokenizerBase") -> str:
+        """The prompt of a row as `tokenizer`'s model reads it."""
+        return render_prompt(self.prompt(row), tokenizer, self.chat_template_kwargs)
 
     def save(self, folder: Path) -> None:
         (folder / _FILE).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
@@ -94,14 +106,16 @@ class ScoreVerifierSettings:
         judge_prompt: str | None,
         max_new_tokens: int,
         temperature: float,
+        chat_template_kwargs: Mapping[str, Any] | None,
     ) -> "ScoreVerifierSettings":
-        """With the prompts that are given, else those that are stored in the folder `source`, else plain ones."""
+        """With what is given of prompts and their settings, else what is stored in the folder `source`, else plainly."""
         stored = cls.load(Path(source)) if source and cls.is_in(Path(source)) else cls()
         return cls(
             evaluate_prompt or stored.evaluate_prompt,
             judge_prompt or stored.judge_prompt,
             max_new_tokens,
             temperature,
+            stored.chat_template_kwargs if chat_template_kwargs is None else chat_template_kwargs,
         )
 
     @staticmethod

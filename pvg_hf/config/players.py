@@ -232,6 +232,10 @@ class ProverConfig(PlayerConfig):
         description="Weight of the KL divergence from the base prover; 0 saves the reference's forward pass and memory.",
     )
     temperature: Positive = Field(1.0, description="Temperature of sampling, in training and in minting.")
+    chat_template_kwargs: dict[str, Any] = Field(
+        default_factory=dict,
+        description="What the model's chat template sees, e.g. `{enable_thinking: false}` for a model that would think aloud.",
+    )
     generation: Literal["transformers", "continuous", "vllm_colocate", "vllm_server"] = Field(
         "transformers",
         description="What writes solutions, in training and in minting: this package's loop over transformers, continuous "

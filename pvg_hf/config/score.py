@@ -1,6 +1,6 @@
 """The section of a recipe about a verifier that writes an evaluation and predicts a score."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -62,6 +62,11 @@ class ScoreConfig:
     )
     judge_prompt: str | None = Field(
         None, description="The same over `problem`, `proof` and `analysis`, for checking an analysis."
+    )
+    chat_template_kwargs: dict[str, Any] | None = Field(
+        None,
+        description="What the model's chat template sees, e.g. `{enable_thinking: false}`; by default what is stored with the "
+        "model, or nothing.",
     )
 
     @model_validator(mode="after")

@@ -151,4 +151,5 @@ def score_prompts(context: PhaseContext, source: str | Path) -> ScoreVerifierSet
         judge_prompt=score.judge_prompt,
         max_new_tokens=score.max_completion_length,
         temperature=score.temperature,
+        chat_template_kwargs=score.chat_template_kwargs,
     )

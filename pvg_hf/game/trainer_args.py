@@ -81,7 +81,11 @@ def _soft_labels(loss: str) -> dict[str, Any]:
 
 def score_arguments(context: PhaseContext, output: Path, settings: ScoreVerifierSettings) -> ScoreVerifierConfig:
     """Those of a verifier that writes, which asks by the prompts of `settings`; `output` keeps its checkpoints."""
-    prompts = {"evaluate_prompt": settings.evaluate_prompt, "judge_prompt": settings.judge_prompt}
+    prompts = {
+        "evaluate_prompt": settings.evaluate_prompt,
+        "judge_prompt": settings.judge_prompt,
+        "chat_template_kwargs": dict(settings.chat_template_kwargs),
+    }
     machine = {**_of_the_machine(context), **context.recipe.verifier.trainer}
     return ScoreVerifierConfig(**machine, **score_settings(context, output), **prompts)
 

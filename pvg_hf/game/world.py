@@ -72,6 +72,7 @@ def recipe_prompts(recipe: Recipe, task: Task) -> PromptBuilder:
         overrides=recipe.task.prompts,
         sneaky_sees=recipe.task.sneaky_sees,
         few_shot=recipe.task.few_shot,
+        chat_template_kwargs=recipe.prover.chat_template_kwargs,
     )
 
 

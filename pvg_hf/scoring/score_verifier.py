@@ -16,7 +16,6 @@ from pvg_hf.sampling import Sample, Sampler, iterate_samples
 from pvg_hf.scoring.expected_score import expected_scores
 from pvg_hf.seeding import derive_rng
 from pvg_hf.suggestions import suggest
-from pvg_hf.tasks.prompts import render_prompt
 
 Estimate = Literal["sampled", "expected"]
 SHOW_PROGRESS_FROM = 64  # prompts
@@ -161,7 +160,7 @@ class ScoreVerifier:
         return score
 
     def _prompt(self, row: Mapping[str, Any]) -> str:
-        return render_prompt(self.settings.prompt(row), self._tokenizer)
+        return self.settings.render(row, self._tokenizer)
 
     def _write(self, rows: Sequence[Mapping[str, Any]], num_samples: int) -> list[list[Sample]]:
         prompts = [self._prompt(row) for row in rows]

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from jinja2 import TemplateError
 
+from pvg_hf.chat import check_chat_template_kwargs, render_prompt
 from pvg_hf.roles import Role
 from pvg_hf.tasks.answers import reference_answer
 from pvg_hf.tasks.base import Problem, Task
@@ -37,16 +38,20 @@ class PromptBuilder:
             What the sneaky role is shown: `"nothing"`, `"reference_answer"` (KL26) or `"honest_solution"`.
         few_shot (`int`, *optional*):
             Number of examples, from the first; the task's `default_few_shot` by default.
+        chat_template_kwargs (`Mapping[str, Any]`, *optional*):
+            What [`~PromptBuilder.render`] hands to the model's chat template, e.g. `{"enable_thinking": False}`.
 
     Raises:
         ValueError: for an unknown role or `sneaky_sees`, more examples than the task has, a template that is broken or
-            uses an unknown variable, and a sneaky template without the variable that `sneaky_sees` asks for.
+            uses an unknown variable, a sneaky template without the variable that `sneaky_sees` asks for, and
+            `chat_template_kwargs` that are not the template's to have.
     """
 
     task: Task
     overrides: Mapping[Role | str, str] = field(default_factory=dict)
     sneaky_sees: SneakySees = "nothing"
     few_shot: int | None = None
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     templates: Mapping[Role, str] = field(init=False, repr=False)
 
     def __post_init__(self):
@@ -59,6 +64,7 @@ class PromptBuilder:
                 f"`few_shot` must lie in [0, {num_examples}], the number of examples of task `{self.task.name}`; got "
                 f"{self.few_shot}."
             )
+        check_chat_template_kwargs(self.chat_template_kwargs)
         templates = {**self.task.prompts, **{_role(key): text for key, text in self.overrides.items()}}
         object.__setattr__(self, "templates", templates)
         for role, template in templates.items():
@@ -125,23 +131,8 @@ class PromptBuilder:
         return hints | {"honest_solution": honest_solution}
 
     def render(self, text: str, tokenizer: "PreTrainedTokenizerBase") -> str:
-        """The prompt as `tokenizer`'s model reads it (see [`render_prompt`])."""
-        return render_prompt(text, tokenizer)
-
-
-def render_prompt(text: str, tokenizer: "PreTrainedTokenizerBase") -> str:
-    """
-    A prompt as `tokenizer`'s model reads it: as the first message of a chat where it has a chat template.
-
-    Tokenise the result like any other text, special tokens included, as TRL's `GRPOTrainer` does with prompts that
-    are strings. Many chat templates write the beginning-of-sequence token, and their tokenizers add it once more;
-    so it is taken off here where the tokenizer adds it.
-    """
-    if tokenizer.chat_template is None:
-        return text
-    message = {"role": "user", "content": text}
-    chat = tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
-    return chat.removeprefix(tokenizer.bos_token) if _adds_bos(tokenizer) else chat
+        """The prompt as `tokenizer`'s model reads it (see [`~pvg_hf.chat.render_prompt`])."""
+        return render_prompt(text, tokenizer, self.chat_template_kwargs)
 
 
 def _role(name: Role | str) -> Role:
@@ -156,7 +147,3 @@ def _variables(template: str, role: Role) -> set[str]:
         return outside_variables(template)
     except TemplateError as err:
         raise ValueError(f"The prompt template of role `{role}` is broken: {err.message}.") from err
-
-
-def _adds_bos(tokenizer: "PreTrainedTokenizerBase") -> bool:
-    return tokenizer.bos_token_id is not None and tokenizer("")["input_ids"][:1] == [tokenizer.bos_token_id]

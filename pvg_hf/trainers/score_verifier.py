@@ -12,7 +12,6 @@ from pvg_hf.analyses.form import Evaluation, read_evaluation
 from pvg_hf.data.proofs import check_proofs
 from pvg_hf.models.sources import load_tokenizer
 from pvg_hf.rewards.predicted_score import score_agreement
-from pvg_hf.tasks.prompts import render_prompt
 from pvg_hf.trainers.sampled_grpo import SampledGRPOTrainer, completion_text
 from pvg_hf.trainers.score_metrics import ScoreSignals, score_metrics
 from pvg_hf.trainers.score_verifier_config import ScoreVerifierConfig
@@ -114,7 +113,7 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
     def _with_prompts(self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase) -> Dataset:
         if "prompt" in dataset.column_names:
             return dataset
-        return dataset.add_column("prompt", [render_prompt(self.settings.prompt(row), tokenizer) for row in dataset])
+        return dataset.add_column("prompt", [self.settings.render(row, tokenizer) for row in dataset])
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)  # gathered, (N, funcs)

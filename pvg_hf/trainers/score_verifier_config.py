@@ -22,7 +22,7 @@ class ScoreVerifierConfig(SampledGRPOConfig):
             Of the additive combination; renormalised, with a warning, if they do not sum to 1.
         evaluate_prompt (`str`, *optional*), judge_prompt (`str`, *optional*):
             Jinja templates of the two questions, see [`ScoreVerifierSettings`]; by default those that are stored with the
-            model, or else plain ones. They are saved with the model.
+            model, or else plain ones. They are saved with the model, and so are `chat_template_kwargs`, TRL's own argument.
 
     Raises:
         ValueError: for a setting outside its range.
@@ -52,8 +52,8 @@ class ScoreVerifierConfig(SampledGRPOConfig):
             )
         reward = self.evaluation_reward()
         self.format_weight, self.score_weight = reward.format_weight, reward.score_weight  # warned of once
-        self.verifier_settings()
         super().__post_init__()
+        self.verifier_settings()
 
     def evaluation_reward(self) -> EvaluationReward:
         """What pays an evaluation."""
@@ -67,4 +67,5 @@ class ScoreVerifierConfig(SampledGRPOConfig):
             judge_prompt=self.judge_prompt,
             max_new_tokens=self.max_completion_length,
             temperature=self.temperature,
+            chat_template_kwargs=self.chat_template_kwargs,
         )

@@ -17,7 +17,7 @@ def test_a_row_with_an_analysis_asks_about_the_analysis():
 
 
 def test_settings_are_kept(tmp_path):
-    settings = ScoreVerifierSettings("{{ problem }} {{ proof }}", "{{ analysis }}", 7, 0.3)
+    settings = ScoreVerifierSettings("{{ problem }} {{ proof }}", "{{ analysis }}", 7, 0.3, {"enable_thinking": False})
     settings.save(tmp_path)
     assert ScoreVerifierSettings.load(tmp_path) == settings
 
@@ -28,6 +28,7 @@ def test_settings_are_kept(tmp_path):
         ({"evaluate_prompt": "{{ problem"}, "`evaluate_prompt` is a broken template"),
         ({"evaluate_prompt": "{{ analysis }}"}, "unknown variable `analysis`; it may use `problem` and `proof`"),
         ({"judge_prompt": "{{ score }}"}, "`judge_prompt` uses the unknown variable `score`"),
+        ({"chat_template_kwargs": {"tokenize": True}}, "`chat_template_kwargs` has `tokenize`"),
     ],
 )
 def test_bad_prompts(settings, message):

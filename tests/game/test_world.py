@@ -1,3 +1,5 @@
+from copy import deepcopy
+
 import pytest
 from recall_task import NUMBERS, RecallTask
 
@@ -41,6 +43,14 @@ def test_sneaky_role_is_shown_the_reference_where_the_recipe_says_so(game, token
     problem = world.parts["prover"][0]
     assert problem["reference"] in world.prompt(problem, Role.SNEAKY, tokenizer)
     assert problem["reference"] not in world.prompt(problem, Role.HELPFUL, tokenizer)
+
+
+def test_the_provers_chat_template_sees_the_recipes_settings(game, tokenizer):
+    world = World.load(load_recipe(game(prover__chat_template_kwargs={"enable_thinking": False})))
+    assert world.prompts.chat_template_kwargs == {"enable_thinking": False}
+    tokenizer = deepcopy(tokenizer)
+    tokenizer.chat_template = "{{ messages[0].content }}{% if enable_thinking is false %} at once{% endif %}"
+    assert world.prompt(world.parts["prover"][0], Role.HELPFUL, tokenizer).endswith(" at once")
 
 
 def test_an_example_that_is_a_problem_of_the_game_is_refused(game):

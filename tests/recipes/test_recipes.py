@@ -143,7 +143,9 @@ def test_the_recipe_that_makes_its_players_for_a_gpu_plays(tmp_path, repository)
     small += ["task.options.min_difficulty=2", "task.options.max_difficulty=2", "task.options.distractor_rate=0.0"]
     small += ["prover.warmup.batch_size=16", "verifier.warmup.batch_size=16"]
     taught = ["prover.warmup.max_steps=500", "prover.scratch.config.hidden_size=64"]
-    recipe = load_recipe(repository / "recipes/arithmetic-gpu.yaml", [*SMALL_GAME_ON_PAIRS, *small, *SMALL_PLAYERS, *taught])
+    recipe = load_recipe(
+        repository / "recipes/arithmetic-gpu.yaml", [*SMALL_GAME_ON_PAIRS, *small, *SMALL_PLAYERS, *taught]
+    )
     _check_played(play(recipe), num_phases=6)
 
 

@@ -191,3 +191,25 @@ def test_a_rendered_prompt_tokenises_to_one_bos_at_most(adds_bos, chat_template,
     assert rendered == text
     # The call that TRL's GRPOTrainer makes on prompts that are strings.
     assert tokenizer(text=[rendered])["input_ids"] == [tokens]
+
+
+THINKING = CHAT + "{% if add_generation_prompt and enable_thinking is false %}</think>{% endif %}"
+
+
+@pytest.mark.parametrize(
+    ("chat_template", "kwargs", "text"),
+    [
+        (THINKING, {}, "<user>How many?<assistant>"),
+        (THINKING, {"enable_thinking": False}, "<user>How many?<assistant></think>"),
+        (None, {"enable_thinking": False}, "How many?"),
+    ],
+)
+def test_the_chat_template_sees_its_settings(chat_template, kwargs, text):
+    tokenizer = make_tokenizer(adds_bos=False, chat_template=chat_template)
+    assert PromptBuilder(TinyTask(), chat_template_kwargs=kwargs).render("How many?", tokenizer) == text
+
+
+@pytest.mark.parametrize("name", ["tokenize", "add_generation_prompt", "conversation"])
+def test_settings_that_are_not_the_chat_templates_are_refused(name):
+    with pytest.raises(ValueError, match=f"`chat_template_kwargs` has `{name}`, which is set for every prompt"):
+        PromptBuilder(TinyTask(), chat_template_kwargs={name: True})

@@ -165,11 +165,13 @@ def test_every_weight_moves_and_the_model_is_saved_with_its_prompts(evaluator, t
 
 
 def test_a_further_training_asks_what_was_asked_before(evaluator, tmp_path):
-    score_trainer(evaluator, tmp_path).save_model(str(tmp_path / "first"))
+    thinking = {"chat_template_kwargs": '{"enable_thinking": false}'}  # as a command line gives it
+    score_trainer(evaluator, tmp_path, settings=thinking).save_model(str(tmp_path / "first"))
     settings = {"evaluate_prompt": None, "judge_prompt": "{{ analysis }}?"}
     again = score_trainer(str(tmp_path / "first"), tmp_path, settings=settings)
     assert again.settings.evaluate_prompt == score_args(tmp_path).evaluate_prompt
     assert again.settings.judge_prompt == "{{ analysis }}?"
+    assert again.settings.chat_template_kwargs == {"enable_thinking": False}
     assert again.train_dataset[0]["prompt"] == "claim bad?"
 
 

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from pvg_hf.analyses.settings import ScoreVerifierSettings
-from pvg_hf.config.sections import VerifierConfig
+from pvg_hf.config.sections import DataConfig, VerifierConfig
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.plan.refusals import refusals
 from pvg_hf.game.plan.trainer_checks import refused_fields
@@ -36,6 +36,7 @@ def check_score_verifier(context: PhaseContext) -> Iterator[str]:
     for name in _OF_PAIRS:
         if vars(config)[name] != vars(defaults)[name]:
             yield f"`verifier.{name}` is for `verifier.kind: bradley_terry`, and `kind` is `score`; leave it out."
+    yield from _check_data(context)
     if config.init == "head_only":
         yield "`verifier.init` is `head_only`, and a verifier of kind `score` has no head; take `full` or `warm`."
     if config.init == "warm" and config.lora is not None:
@@ -64,6 +65,13 @@ def check_self_evaluation(context: PhaseContext) -> Iterator[str]:
         yield f"{where}, which needs `prover.algorithm: grpo`; got `{prover.algorithm}`."
     if prover.reward_correction != "none":
         yield f"{where} and takes the place of `prover.reward`; leave out `prover.reward_correction`."
+
+
+def _check_data(context: PhaseContext) -> Iterator[str]:
+    data, defaults = context.recipe.data, DataConfig()
+    for name in ("pairs", "pair_share", "solutions_per_problem"):
+        if vars(data)[name] != vars(defaults)[name]:
+            yield f"`data.{name}` chooses pairs, and a verifier of kind `score` learns from single proofs; leave it out."
 
 
 def _check_noise(context: PhaseContext) -> Iterator[str]:

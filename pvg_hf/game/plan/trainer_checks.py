@@ -7,7 +7,7 @@ from pathlib import Path
 
 from transformers import TrainingArguments
 
-from pvg_hf.config.sections import PlayerConfig, PPOConfig, ProverConfig
+from pvg_hf.config.sections import PlayerConfig, PPOConfig, ProverConfig, ScoreConfig, VerifierConfig
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.plan.refusals import refusals
 from pvg_hf.game.trainer_args import (
@@ -159,10 +159,17 @@ def recipe_keys(player: str, config: PlayerConfig) -> dict[str, str]:
     """The key of a recipe by the argument that it sets."""
     of_section = {field.name: f"{player}.{field.name}" for field in fields(config)}
     of_both = {name: key.format(player=player) for name, key in _KEYS_OF_BOTH.items()}
-    return {**of_section, **of_both, **_KEYS_OF_ONE[player], **_keys_of_ppo(config)}
+    return {**of_section, **of_both, **_KEYS_OF_ONE[player], **_keys_of_ppo(config), **_keys_of_score(config)}
 
 
 def _keys_of_ppo(config: PlayerConfig) -> dict[str, str]:
     if not isinstance(config, ProverConfig) or config.algorithm != "ppo":
         return {}
     return {field.name: f"prover.ppo.{field.name}" for field in fields(PPOConfig)} | {"kl_coef": "prover.beta"}
+
+
+def _keys_of_score(config: PlayerConfig) -> dict[str, str]:
+    if not isinstance(config, VerifierConfig) or config.kind != "score":
+        return {}
+    batch = {"per_device_train_batch_size": "verifier.score.proofs_per_step"}
+    return {field.name: f"verifier.score.{field.name}" for field in fields(ScoreConfig)} | batch
