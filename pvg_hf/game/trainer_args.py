@@ -94,6 +94,7 @@ def score_settings(context: PhaseContext, output: Path) -> dict[str, Any]:
     """Those of its arguments that `verifier.trainer` must not have, but for its prompts."""
     config, score = context.recipe.verifier, context.recipe.verifier.score_settings
     rows = score.proofs_per_step * score.num_generations
+    _, revision = context.initial_model("verifier")
     return {
         **_shared_settings(context, config, output),
         "per_device_train_batch_size": rows,
@@ -103,6 +104,7 @@ def score_settings(context: PhaseContext, output: Path) -> dict[str, Any]:
         "max_completion_length": score.max_completion_length,
         "temperature": score.temperature,
         "beta": score.beta,
+        "model_init_kwargs": {"revision": revision} if revision else None,  # of the KL reference
         "combination": score.combination,
         "format_weight": score.format_weight,
         "score_weight": score.score_weight,

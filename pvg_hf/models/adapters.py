@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from peft import LoraConfig as PeftLoraConfig
-from peft import PeftConfig, PeftModel, get_peft_model_state_dict
+from peft import PeftConfig, PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
+from peft.utils import load_peft_weights
 from safetensors import safe_open
 from transformers import PreTrainedModel
 
@@ -72,3 +73,8 @@ def attach_adapter(
     if others:
         raise ValueError(f"{misfit}: only one of the two has `{min(others)}` ({len(others)} in all). {remedy}")
     return model
+
+
+def take_over_adapter(model: PeftModel, folder: str | Path) -> None:
+    """Put the weights of the adapter that lies in `folder` into that of `model`, which has the same shape."""
+    set_peft_model_state_dict(model, load_peft_weights(str(folder), device="cpu"))

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from peft import PeftModel, set_peft_model_state_dict
-from peft.utils import load_peft_weights
+from peft import PeftModel
 from safetensors.torch import load_file
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from pvg_hf.models.adapters import take_over_adapter
 from pvg_hf.models.value_model import CRITIC_FOLDER
 
 _READ = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
@@ -76,7 +76,7 @@ class Critic:
                 "trainer, or with another `critic`. Start anew, or go on from a checkpoint of this one."
             )
         if is_adapter:
-            set_peft_model_state_dict(self.model, load_peft_weights(str(file.parent), device="cpu"))
+            take_over_adapter(self.model, file.parent)
         else:
             self.model.load_state_dict(load_file(file))
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pvg_hf import load_recipe, play
-from pvg_hf.game.phases import prover, verifier
+from pvg_hf.game.phases import prover, score_verifier, verifier
 
 sys.path.insert(0, str(Path(__file__).parent))  # for the modules beside this file, here and in other processes
 
@@ -33,7 +33,7 @@ class Beginnings(list):
 def beginnings(monkeypatch) -> Beginnings:
     """Fills up while the test plays."""
     seen = Beginnings()
-    for phase in (prover, verifier):
+    for phase in (prover, score_verifier, verifier):
 
         def run_and_note(context, trainer, run=phase.run_trainer, **kwargs):
             seen.add(trainer)

@@ -6,8 +6,6 @@ from functools import partial
 from pathlib import Path
 
 from accelerate.utils import set_seed
-from peft import set_peft_model_state_dict
-from peft.utils import load_peft_weights
 
 from pvg_hf.game.assumed_rates import tell_prover_correction
 from pvg_hf.game.context import PhaseContext
@@ -25,6 +23,7 @@ from pvg_hf.game.stopping import StopRule
 from pvg_hf.game.trainer_args import prover_arguments
 from pvg_hf.game.training import LogCallback, run_trainer
 from pvg_hf.game.watchdogs import Watchdogs
+from pvg_hf.models.adapters import take_over_adapter
 from pvg_hf.models.prover import load_prover, lora_for_prover
 from pvg_hf.models.sources import is_adapter, name_base
 from pvg_hf.roles import Role
@@ -249,7 +248,7 @@ def _continue_adapter(context: PhaseContext, sub_phase: SubPhase, trainer: Prove
     previous = context.folder.prover(round_index - 1)
     previous = previous / sub_phase.roles[0] if config.roles == "separate" else previous
     assert is_adapter(previous)
-    set_peft_model_state_dict(trainer.model, load_peft_weights(str(previous), device="cpu"))
+    take_over_adapter(trainer.model, previous)
 
 
 def _arguments(context: PhaseContext, sub_phase: SubPhase) -> ProverGRPOConfig:

@@ -5,11 +5,12 @@ from pathlib import Path
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.folder import remove, write_json
 from pvg_hf.game.heldout import Heldout, score_heldout
-from pvg_hf.game.meta_verifier import open_meta_verifier, verifier_source
+from pvg_hf.game.meta_verifier import last_verifier, open_meta_verifier, verifier_source
 from pvg_hf.game.players import score_prompts
 from pvg_hf.game.score_rows import heldout_proofs, training_proofs
 from pvg_hf.game.trainer_args import score_arguments
 from pvg_hf.game.training import run_trainer
+from pvg_hf.models.adapters import take_over_adapter
 from pvg_hf.models.prover import load_prover, lora_for_prover
 from pvg_hf.models.sources import name_base
 from pvg_hf.trainers.finite_loss import FiniteLossCallback
@@ -19,11 +20,10 @@ from pvg_hf.trainers.score_verifier import ScoreVerifierTrainer
 def train_score_verifier(context: PhaseContext, output: Path, heldout: Heldout) -> str:
     """Write the verifier with its tokenizer, prompts and calibration, and its scores on D_V's held-out part."""
     config = context.recipe.verifier
-    source, revision = verifier_source(context)
-    args = score_arguments(context, output / "checkpoints", score_prompts(context, source))
-    dtype = context.dtype("verifier", is_precise=config.lora is None)
-    model, tokenizer = load_prover(source, revision=revision, dtype=dtype, quantization=config.quantization)
-    model.config._name_or_path = source  # TRL loads the KL reference from here
+    initial, revision = context.initial_model("verifier")
+    args = score_arguments(context, output / "checkpoints", score_prompts(context, verifier_source(context)[0]))
+    model, tokenizer = _starting_verifier(context)
+    model.config._name_or_path = initial  # TRL loads the KL reference from here
     trainer = ScoreVerifierTrainer(
         model,
         args=args,
@@ -34,6 +34,8 @@ def train_score_verifier(context: PhaseContext, output: Path, heldout: Heldout) 
         peft_config=lora_for_prover(config.lora, revision) if config.lora else None,
         callbacks=[FiniteLossCallback()],
     )
+    if config.lora and (last := last_verifier(context)):
+        take_over_adapter(trainer.model, last)  # into a fresh one, so that the KL reference is the initial verifier
     run_trainer(context, trainer, prefix="verifier")
     trainer.save_model(str(output))
     rewards = {str(line["step"]): line["eval_reward"] for line in trainer.state.log_history if "eval_reward" in line}
@@ -46,3 +48,11 @@ def train_score_verifier(context: PhaseContext, output: Path, heldout: Heldout) 
         (output / "training_args.bin").unlink(missing_ok=True)
     context.processes.wait_for_everyone()
     return f"validation reward {best:.3f} at its best, " + score_heldout(context, output, heldout)
+
+
+def _starting_verifier(context: PhaseContext):
+    """The weights without an adapter that the round starts from, and their tokenizer."""
+    config = context.recipe.verifier
+    source, revision = context.initial_model("verifier") if config.lora else verifier_source(context)
+    dtype = context.dtype("verifier", is_precise=config.lora is None)
+    return load_prover(source, revision=revision, dtype=dtype, quantization=config.quantization)

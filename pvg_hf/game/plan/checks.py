@@ -174,11 +174,24 @@ def _check_sequence(recipe: Recipe, round_index: int) -> Iterator[str]:
     yield from unweighable or check_environments(
         phase_context(recipe.for_round(round_index), PhaseKey("verifier", round_index), None)
     )
-    now = recipe.for_round(round_index).prover
-    if now.init != "previous" or round_index == 0:
-        return
-    before = recipe.for_round(round_index - 1).prover
-    if now.lora != before.lora or (now.roles == "separate") != (before.roles == "separate"):
+    if round_index > 0:
+        yield from _check_going_on(recipe.for_round(round_index - 1), recipe.for_round(round_index), round_index)
+
+
+def _check_going_on(before: Recipe, now: Recipe, round_index: int) -> Iterator[str]:
+    """Whether a round's players fit the weights of the round before that they start from."""
+    verifiers, provers = (now.verifier, before.verifier), (now.prover, before.prover)
+    is_other_kind = len({verifier.kind for verifier in verifiers}) > 1
+    is_other_adapter = now.verifier.kind == "score" and now.verifier.lora != before.verifier.lora
+    if now.verifier.init != "full" and (is_other_kind or is_other_adapter):
+        yield (
+            f"`verifier.init` is `{now.verifier.init}`, but round {round_index - 1} has another `verifier.kind` or other "
+            f"`verifier.lora`, so that its weights do not fit round {round_index}."
+        )
+    is_other_shape = (
+        len({prover.roles == "separate" for prover in provers}) > 1 or now.prover.lora != before.prover.lora
+    )
+    if now.prover.init == "previous" and is_other_shape:
         yield (
             f"`prover.init` is `previous`, but round {round_index - 1} has other `prover.lora` or `prover.roles`, so that "
             f"its weights do not fit round {round_index}."

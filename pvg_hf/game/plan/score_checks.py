@@ -39,8 +39,6 @@ def check_score_verifier(context: PhaseContext) -> Iterator[str]:
     yield from _check_data(context)
     if config.init == "head_only":
         yield "`verifier.init` is `head_only`, and a verifier of kind `score` has no head; take `full` or `warm`."
-    if config.init == "warm" and config.lora is not None:
-        yield "`verifier.init` is `warm` with `verifier.lora`: a verifier of kind `score` goes on with whole weights only."
     if config.save_steps is not None:
         yield "`verifier.save_steps`: a verifier of kind `score` is saved where it is validated; set `verifier.score.eval_steps`."
     yield from _check_noise(context)

@@ -1,18 +1,21 @@
 """Games whose verifier writes an evaluation and predicts a score."""
 
 import json
+import shutil
 import signal
 
 import pandas as pd
 import pytest
+import torch
 from game_runs import differing, play_in_process
+from safetensors.torch import load_file
 
 from pvg_hf import load_recipe, play
 from pvg_hf.config import RecipeError
 from pvg_hf.data.pool import load_pool
 from pvg_hf.data.review import read_review
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.folder import RunFolder, read_json
+from pvg_hf.game.folder import RunFolder, read_json, read_json_lines
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.plan.checks import check_recipe
 from pvg_hf.game.schedule import PhaseKey
@@ -20,6 +23,7 @@ from pvg_hf.game.score_rows import training_proofs
 from pvg_hf.game.world import World
 from pvg_hf.scoring import ScoreVerifier
 from pvg_hf.scoring.auto_label import read_labels
+from pvg_hf.trainers.score_verifier import ScoreVerifierTrainer
 
 SELF_EVALUATION = {
     "prover__roles": "helpful_only",
@@ -119,8 +123,6 @@ def test_a_killed_game_ends_in_the_same_bytes(score_run, make_score_recipe, tmp_
 
 def test_what_a_person_scores_is_learned_from(score_run, tmp_path):
     """Beside the labels of the verifier, and in their place."""
-    import shutil
-
     folder = tmp_path / "labels"
     shutil.copytree(score_run.pool(0) / "labels", folder)
     undecided = pd.read_csv(folder / "review.csv", dtype={"score": "string"})
@@ -146,6 +148,25 @@ def test_a_prover_that_evaluates_itself(make_score_recipe, tmp_path):
     assert all(0 <= line["prover/self_evaluation/quality"] <= 1 for line in steps)  # by the verifier's meta-verifier
 
 
+def test_a_warm_verifier_goes_on_with_its_adapter_and_is_held_near_the_first(make_score_recipe, tmp_path, beginnings):
+    changes = {"verifier__init": "warm", "verifier__lora": {"r": 4}, "verifier__score__beta": 0.1}
+    changes |= {"prover__max_steps": 2, "verifier__score__labels": "task"}
+    recipe = load_recipe(make_score_recipe(tmp_path, **changes))
+    folder = play(recipe)
+    verifiers = [(trainer, weights) for trainer, weights in beginnings if isinstance(trainer, ScoreVerifierTrainer)]
+    assert len(verifiers) == 2
+    saved = load_file(folder.verifier(0) / "adapter_model.safetensors")
+    _, weights = verifiers[1]
+    begun = {name.replace(".default", ""): tensor for name, tensor in weights.items() if "lora_" in name}
+    assert begun.keys() == saved.keys()
+    assert all(torch.equal(begun[name], saved[name]) for name in saved)
+    for (trainer, _), is_first in zip(verifiers, (True, False), strict=True):
+        assert trainer.ref_model is None  # the adapter is switched off instead
+        lines = read_json_lines(folder.verifier(0 if is_first else 1) / "metrics.jsonl")
+        first = next(line["verifier/kl"] for line in lines if "verifier/kl" in line)
+        assert (first < 1e-6) == is_first
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -162,6 +183,10 @@ def test_a_prover_that_evaluates_itself(make_score_recipe, tmp_path):
         ({"task__name": "recall_task:RecallTask"}, "`verifier.score.meta_verifier` is `task`, and the task"),
         ({"verifier__score__evaluate_prompt": "{{ solution }}"}, "unknown variable `solution`"),
         ({"noise__rho0": 0.1, "task__name": "proofs"}, "is told the scores of this task's proofs"),
+        (
+            {"verifier__init": "warm", "rounds": {1: {"verifier": {"lora": {}}}}},
+            "round 0 has another `verifier.kind` or other",
+        ),
         ({"noise__rho0": 0.1, "noise__resample": "epoch"}, "has no pairs"),
         (
             {"prover__algorithm": "ppo", "prover__ppo": {"critic": "verifier"}},
