@@ -9,6 +9,7 @@ CLOSING = "Based on my evaluation, the final overall score should be:"
 ALLOWED_SCORES = (0.0, 0.5, 1.0)
 
 _BOX_START = re.compile(r"\\boxed(?![A-Za-z])")
+_BRACE = re.compile(r"\s*\{")
 _BOX = re.compile(r"\s*\{(?P<content>[^{}]*)\}")
 _SCORE = re.compile(r"(?P<zero>0(?:\.0+)?)|(?P<half>0?\.50*)|(?P<one>1(?:\.0+)?)", re.ASCII)
 _VALUES = {"zero": 0.0, "half": 0.5, "one": 1.0}
@@ -70,8 +71,8 @@ def text_before_score(text: str) -> str | None:
     opening = _OPENING.search(text)
     closing = (_CLOSING.search(text, opening.end()) if opening else None) or _CLOSING.search(text)
     start = _BOX_START.search(text, closing.end()) if closing else None
-    brace = text.find("{", start.end()) if start else -1
-    return None if brace < 0 else text[: brace + 1]
+    brace = _BRACE.match(text, start.end()) if start else None
+    return text[: brace.end()] if brace else None
 
 
 def write_evaluation(analysis: str, score: float) -> str:

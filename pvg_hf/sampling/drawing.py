@@ -44,7 +44,7 @@ def draw_solutions(
     """
     device, max_new_tokens = model.device, uniforms.shape[1]
     owners, uniforms = owners.to(device), uniforms.to(device)
-    ids, mask = _pad_left(prompts, device)
+    ids, mask = pad_left(prompts, device)
     cache = RoomyCache(model.config)
     logits = _next_logits(model, ids, mask, (mask.cumsum(-1) - 1).clamp(min=0), cache)[owners]
     cache.select(owners)
@@ -84,7 +84,7 @@ def _next_logits(
     return output.logits[:, -1].float()
 
 
-def _pad_left(prompts: Sequence[list[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+def pad_left(prompts: Sequence[list[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """Token ids and mask, each of shape `(prompts, longest)`, filled up on the left with what the mask hides."""
     width = max(map(len, prompts))
     ids = [[ids[0]] * (width - len(ids)) + ids for ids in prompts]

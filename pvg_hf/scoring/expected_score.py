@@ -1,60 +1,156 @@
 """The expected score of an evaluation under the model's own distribution at its box."""
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from pvg_hf.analyses.form import ALLOWED_SCORES
+from pvg_hf.sampling.drawing import pad_left
+from pvg_hf.scoring.budget import TokenBudget, choose_tokens
 
-TEXTS_PER_BATCH = 32
+SPELLINGS = {"0": 0.0, "0.0": 0.0, "0.5": 0.5, ".5": 0.5, "1": 1.0, "1.0": 1.0}
+"""Ways in which a score is written in a box; those with white space count as 0."""
+
+Path = tuple[int, ...]
 
 
-def expected_scores(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], temperature: float
-) -> list[float]:
+@dataclass(frozen=True)
+class Box:
+    """
+    Args:
+        before (`str`):
+            A prompt with an evaluation up to the brace that opens its box.
+        whole (`str`):
+            The same with all of the evaluation.
+    """
+
+    before: str
+    whole: str
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A path of tokens behind the beginning of a box, and the places along it from which a box can be closed."""
+
+    box: int
+    beginning: list[int]
+    path: Path
+    closings: Mapping[int, list[tuple[int, float]]]  # tokens that close the box, with its score, by the place
+
+
+class BoxReader:
     """
     Args:
         model ([`~transformers.PreTrainedModel`]), tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
             Of the score verifier.
-        texts (`Sequence[str]`):
-            A prompt with an evaluation up to the brace that opens its box.
         temperature (`float`):
             At which evaluations are sampled.
-
-    Returns:
-        `list[float]`: for each text the sum over 0, 0.5 and 1 of the score times the probability that it is written next and
-        the box closed. What else could be written counts as 0, as a box that cannot be read does.
     """
-    scores = []
-    for start in range(0, len(texts), TEXTS_PER_BATCH):
-        scores += _of_batch(model, tokenizer, texts[start : start + TEXTS_PER_BATCH], temperature)
-    return scores
+
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, temperature: float):
+        self._model, self._tokenizer, self._temperature = model, tokenizer, temperature
+        self._tokens = sorted(_texts_of_tokens(tokenizer))
+        self._texts = [text for text, _ in self._tokens]
+        self._budget = TokenBudget(choose_tokens(model.config, model.device, model.dtype))
+        self._closings_behind = cache(self._find_closings)
+
+    def __call__(self, boxes: Sequence[Box]) -> list[float]:
+        """
+        Returns:
+            `list[float]`: for each box the sum over 0, 0.5 and 1 of the score times the probability that it is written and the
+            box closed, however the tokenizer cuts that into tokens and whatever the closing token goes on with. What else could
+            be written counts as 0, as a box that cannot be read does.
+        """
+        rows = [row for index, box in enumerate(boxes) for row in self._rows(index, box)]
+        scores = [0.0] * len(boxes)
+        lengths = [len(row.beginning) + len(row.path) for row in rows]
+        for indices, found in self._budget.run(lengths, lambda batch: self._read([rows[index] for index in batch])):
+            for index, score in zip(indices, found, strict=True):
+                scores[rows[index].box] += score
+        return scores
+
+    def _rows(self, index: int, box: Box) -> Iterator[_Row]:
+        """As few paths as pass through every place from which the box can be closed."""
+        beginning, open_text = self._beginning(box)
+        closings = self._closings_behind(open_text)
+        passed: set[Path] = set()
+        for path in sorted(closings, key=len, reverse=True):
+            if path in passed:
+                continue
+            places = {length: path[:length] for length in range(len(path) + 1)}
+            new = {
+                length: closings[part] for length, part in places.items() if part in closings and part not in passed
+            }
+            passed.update(places.values())
+            yield _Row(index, beginning, path, new)
+
+    def _beginning(self, box: Box) -> tuple[list[int], str]:
+        """The tokens up to the box as the model wrote them, and the text before it that these leave to the next token."""
+        whole, before = (self._tokenizer(text)["input_ids"] for text in (box.whole, box.before))
+        pairs = enumerate(zip(before, whole, strict=False))
+        shared = next((place for place, (one, other) in pairs if one != other), min(len(before), len(whole)))
+        return before[:shared], self._tokenizer.decode(before[shared:], skip_special_tokens=True)
+
+    def _find_closings(self, open_text: str) -> dict[Path, list[tuple[int, float]]]:
+        """By the tokens written so far: those that complete a score and close its box, with that score."""
+        found: dict[Path, list[tuple[int, float]]] = {}
+        for spelling, score in SPELLINGS.items():
+            self._follow(f"{open_text}{spelling}}}", score, (), found)
+        return found
+
+    def _follow(self, text: str, score: float, path: Path, found: dict[Path, list[tuple[int, float]]]) -> None:
+        closing = [(token, score) for token in self._beginning_with(text)]
+        if closing:
+            found.setdefault(path, []).extend(closing)
+        for length in range(1, len(text)):
+            for token in self._equal_to(text[:length]):
+                self._follow(text[length:], score, (*path, token), found)
+
+    def _beginning_with(self, text: str) -> Iterator[int]:
+        for place in range(bisect_left(self._texts, text), len(self._texts)):
+            if not self._texts[place].startswith(text):
+                return
+            yield self._tokens[place][1]
+
+    def _equal_to(self, text: str) -> Iterator[int]:
+        for place in range(bisect_left(self._texts, text), len(self._texts)):
+            if self._texts[place] != text:
+                return
+            yield self._tokens[place][1]
+
+    @torch.inference_mode()
+    def _read(self, rows: Sequence[_Row]) -> list[float]:
+        """What each row adds to its box's expected score."""
+        ids, mask = pad_left([[*row.beginning, *row.path] for row in rows], self._model.device)
+        kept = 1 + max(len(row.path) for row in rows)
+        logits = self._model(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=(mask.cumsum(-1) - 1).clamp(min=0),
+            use_cache=False,
+            logits_to_keep=kept,
+        ).logits[:, -kept:]
+        logprobs = torch.log_softmax(logits.float() / self._temperature, dim=-1)  # (rows, kept, vocabulary)
+        return [_expectation(row, logprobs[index, kept - 1 - len(row.path) :]) for index, row in enumerate(rows)]
 
 
-@torch.inference_mode()
-def _of_batch(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], temperature: float
-) -> list[float]:
-    rows, starts = [], []
-    for text in texts:
-        ways = [tokenizer(f"{text}{score:g}}}")["input_ids"] for score in ALLOWED_SCORES]
-        rows += ways
-        starts += [_common_length(ways)] * len(ways)
-    longest = max(map(len, rows))
-    ids = torch.tensor([row + [tokenizer.pad_token_id] * (longest - len(row)) for row in rows])  # (rows, seq)
-    lengths = torch.tensor([len(row) for row in rows])
-    place = torch.arange(longest)
-    mask = place < lengths[:, None]
-    logits = model(input_ids=ids.to(model.device), attention_mask=mask.long().to(model.device)).logits.float().cpu()
-    logprobs = torch.log_softmax(logits[:, :-1] / temperature, dim=-1)  # of the token at place + 1
-    logprobs = logprobs.gather(-1, ids[:, 1:, None]).squeeze(-1)
-    is_written = mask[:, 1:] & (place[1:] >= torch.tensor(starts)[:, None])
-    probs = logprobs.where(is_written, 0).sum(1).exp().view(-1, len(ALLOWED_SCORES))  # (texts, scores)
-    return (probs * torch.tensor(ALLOWED_SCORES)).sum(1).tolist()
+def _expectation(row: _Row, logprobs: torch.Tensor) -> float:
+    """`logprobs`, (path + 1, vocabulary), are of the tokens behind the beginning and behind each token of the path."""
+    reached = torch.stack([logprobs[place, token] for place, token in enumerate(row.path)]) if row.path else None
+    total = 0.0
+    for place, closings in row.closings.items():
+        tokens, scores = map(list, zip(*closings, strict=True))
+        so_far = reached[:place].sum() if place else 0.0
+        total += ((logprobs[place, tokens] + so_far).exp() * logprobs.new_tensor(scores)).sum().item()
+    return total
 
 
-def _common_length(ways: Sequence[list[int]]) -> int:
-    """Tokens that all ways begin with."""
-    shortest = min(map(len, ways))
-    return next((place for place in range(shortest) if len({way[place] for way in ways}) > 1), shortest)
+def _texts_of_tokens(tokenizer: PreTrainedTokenizerBase) -> Iterator[tuple[str, int]]:
+    """Of every token but special ones, single bytes, and those that begin a word of SentencePiece with a space."""
+    special = {*tokenizer.all_special_ids}
+    for token, name in enumerate(tokenizer.convert_ids_to_tokens(range(len(tokenizer)))):
+        if name is not None and token not in special and not name.startswith(("▁", "<0x")):
+            yield tokenizer.decode([token]), token

@@ -1,6 +1,7 @@
 """A trained score verifier in use: it writes evaluations of proofs, or rates analyses."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -13,7 +14,7 @@ from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.models.prover import load_prover, merge_adapter
 from pvg_hf.models.sources import resolve_dtype
 from pvg_hf.sampling import Sample, Sampler, iterate_samples
-from pvg_hf.scoring.expected_score import expected_scores
+from pvg_hf.scoring.expected_score import Box, BoxReader
 from pvg_hf.seeding import derive_rng
 from pvg_hf.suggestions import suggest
 
@@ -126,12 +127,20 @@ class ScoreVerifier:
         return [means[pair] for pair in asked]
 
     def _expected(self, asked: Sequence[tuple[str, str]], written: Sequence[Sequence[Sample]]) -> list[list[float]]:
-        """The expected score of each evaluation, given all that it says before the first box that counts; 0 without one."""
-        starts = [[text_before_score(sample.text) for sample in samples] for samples in written]
+        """
+        The expected score of each evaluation, given all that it says before the first box that counts; 0 without one, and for
+        an evaluation that was cut.
+        """
         prompts = [self._prompt({"problem": problem, "proof": proof}) for problem, proof in asked]
-        texts = [prompt + start for prompt, row in zip(prompts, starts, strict=True) for start in row if start]
-        found = iter(expected_scores(self.model, self._tokenizer, texts, self.settings.temperature))
-        return [[next(found) if start else 0.0 for start in row] for row in starts]
+        boxes = [
+            [_box_of(prompt, sample) for sample in samples] for prompt, samples in zip(prompts, written, strict=True)
+        ]
+        found = iter(self._box_reader([box for row in boxes for box in row if box]))
+        return [[next(found) if box else 0.0 for box in row] for row in boxes]
+
+    @cached_property
+    def _box_reader(self) -> BoxReader:
+        return BoxReader(self.model, self._tokenizer, self.settings.temperature)
 
     def evaluate(self, problems: Sequence[str], proofs: Sequence[str], num_analyses: int) -> list[list[Sample]]:
         """Independent evaluations of each proof, as texts."""
@@ -173,3 +182,8 @@ class ScoreVerifier:
                     written[index] = of_row
                 progress.update(len(indices))
         return written
+
+
+def _box_of(prompt: str, sample: Sample) -> Box | None:
+    before = None if sample.is_truncated else text_before_score(sample.text)
+    return None if before is None else Box(prompt + before, prompt + sample.text)

@@ -85,6 +85,7 @@ def test_reference_scores(value, is_allowed):
         (f"\\boxed{{1}} {CLOSING} \\boxed{{0}} \\boxed{{1}}", f"\\boxed{{1}} {CLOSING} \\boxed{{"),
         (f"{CLOSING} 1", None),
         (f"{CLOSING} \\boxed", None),
+        (f"{CLOSING} \\boxed1 see {{x}}", None),
         ("\\boxed{1}", None),
     ],
 )

@@ -3,10 +3,8 @@
 import pytest
 import torch
 
-from pvg_hf.analyses.form import write_evaluation
 from pvg_hf.models.prover import load_prover
 from pvg_hf.scoring import ScoreVerifier
-from pvg_hf.scoring.expected_score import expected_scores
 from pvg_hf.tasks.proofs.corpus import PROOF_SETTINGS
 
 PROBLEM = "Ana has 3 pens. On Monday Ana finds 2 pens. How many pens does Ana have?"
@@ -68,23 +66,6 @@ def test_the_expected_score_agrees_with_the_sampled_one_and_scatters_less(writer
     ]
     spread = [torch.tensor(rows).var(0).sum().item() for rows in few]
     assert spread[1] < spread[0]
-
-
-def test_an_expected_score_by_hand(writer):
-    """The product of the model's own probabilities of every token of `0.5}`, at the temperature, times 0.5, and so on."""
-    model, tokenizer = load_prover(writer)
-    text = "Ana has 5 pens.\nproof:\nhas 5\n#### 5\nevaluation:\n" + write_evaluation("ok", 1).removesuffix("1}")
-    start, by_hand = tokenizer(text)["input_ids"], 0.0
-    for score in (0.5, 1.0):
-        ids = tokenizer(f"{text}{score:g}}}")["input_ids"]
-        assert ids[: len(start)] == start
-        probability = 1.0
-        for place in range(len(start), len(ids)):
-            with torch.no_grad():
-                logits = model(torch.tensor([ids[:place]])).logits[0, -1]
-            probability *= torch.softmax(logits / 0.8, -1)[ids[place]].item()
-        by_hand += score * probability
-    assert expected_scores(model, tokenizer, [text, text + " "], 0.8)[0] == pytest.approx(by_hand, rel=1e-4)
 
 
 def test_it_is_frozen(verifier, tiny_prover):
