@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,7 +51,7 @@ def read_review(path: Path) -> dict[str, float]:
     return {row["key"]: float(row["score"]) for row in _scored_rows(path)}
 
 
-def write_review(path: Path, items: Iterable[ReviewItem]) -> None:
+def write_review(path: Path, items: Iterable[ReviewItem], scores: Mapping[str, float]) -> None:
     """
     Write the review file anew, whole or not at all. What people filled in stays, also for a proof that is not among the
     items any more.
@@ -61,12 +61,15 @@ def write_review(path: Path, items: Iterable[ReviewItem]) -> None:
             Replaced.
         items (`Iterable[ReviewItem]`):
             What waits, and what people have scored already.
+        scores (`Mapping[str, float]`):
+            What people said of items that the file does not have any more, by key.
 
     Raises:
         ValueError: as [`read_review`], before anything is written.
     """
     scored = {row["key"]: row for row in _scored_rows(path)}
-    rows = [_row(item, scored.pop(item.key, {"score": ""})["score"]) for item in items]
+    known = {key: {"score": f"{score:g}"} for key, score in scores.items()}
+    rows = [_row(item, scored.pop(item.key, known.get(item.key, {"score": ""}))["score"]) for item in items]
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, _COLUMNS, restval="", extrasaction="ignore")
         writer.writeheader()

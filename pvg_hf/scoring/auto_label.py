@@ -3,11 +3,12 @@
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
 from hashlib import blake2b, file_digest
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def label_proofs(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     _check_settings(folder / "settings.json", {**asdict(rule), **(made_by or {})})
-    people = read_review(folder / "review.csv")
+    people = _scores_of_people(folder)
     strangers = sorted(people.keys() - {_key(row) for row in dataset})
     if strangers:
         logger.warning(
@@ -89,7 +90,8 @@ def label_proofs(
         )
     journal = Journal(folder / "evidence.jsonl", nullcontext())
     evidence = {row["key"]: _analyses(row) for row in journal.read()}
-    rows = {_key(row): row for row in dataset if row["score"] is None or row["score"] != row["score"]}
+    given = {_key(row): row["score"] for row in dataset if row["score"] is not None and row["score"] == row["score"]}
+    rows = {_key(row): row for row in dataset if _key(row) not in given}
     waiting = [(key, row) for key, row in rows.items() if key not in evidence and key not in people]
     with tqdm(total=len(waiting), desc="labels", unit="proof", disable=not show_progress) as progress:
         for start in range(0, len(waiting), PROOFS_AT_ONCE):
@@ -106,8 +108,12 @@ def label_proofs(
         for key, row in rows.items()
         if key in people or labels[key] is None
     ]
-    write_review(folder / "review.csv", items)
-    return _finish(folder / "labels.jsonl", dataset, labels, read_review(folder / "review.csv"))
+    write_review(folder / "review.csv", items, people)
+    people = read_review(folder / "review.csv")
+    sources = {key: (score, AUTO) for key, score in labels.items() if score is not None}
+    sources |= {key: (score, HUMAN) for key, score in people.items()}
+    sources |= {key: (score, GIVEN) for key, score in given.items()}
+    return _finish(folder / "labels.jsonl", dataset, sources)
 
 
 def digest_of(folder: str | Path) -> str:
@@ -163,27 +169,37 @@ def _gather_evidence(
         for sample in samples
     ]
     doubts = [index for index, (_, _, read) in enumerate(analyses) if read.score is not None and read.score < 1]
-    qualities = check(
-        [problems[analyses[index][0]] for index in doubts],
-        [proofs[analyses[index][0]] for index in doubts],
-        [analyses[index][2].analysis or analyses[index][1] for index in doubts],
-        rule.num_checks,
-    )
-    checks = dict(zip(doubts, qualities, strict=True))
+    asked = [
+        (problems[owner], proofs[owner], read.analysis or text)
+        for owner, text, read in (analyses[index] for index in doubts)
+    ]
+    checks = dict(zip(doubts, _check_each(asked, check, rule.num_checks), strict=True))
     found: list[list[CheckedAnalysis]] = [[] for _ in rows]
     for index, (owner, text, read) in enumerate(analyses):
         found[owner].append(CheckedAnalysis(text, read.score, tuple(checks.get(index, ()))))
     return found
 
 
-def _finish(path: Path, dataset: Dataset, labels: Mapping[str, float | None], people: Mapping[str, float]) -> Dataset:
-    """Write and return the dataset with its labels."""
+def _check_each(asked: Sequence[tuple[str, str, str]], check: Check, num_checks: int) -> list[list[float | None]]:
+    """
+    `num_checks` qualities of each (problem, proof, analysis). Equal questions get equal answers, so that an analysis that was
+    written several times is checked as much more often, and the checks are dealt out: each copy has its own.
+    """
+    copies = Counter(asked)
+    found: dict[tuple[str, str, str], Iterator[float | None]] = {}
+    for number in sorted(set(copies.values())):
+        distinct = [question for question, times in copies.items() if times == number]
+        problems, proofs, analyses = map(list, zip(*distinct, strict=True))
+        qualities = check(problems, proofs, analyses, number * num_checks)
+        found.update(zip(distinct, map(iter, qualities), strict=True))
+    return [list(islice(found[question], num_checks)) for question in asked]
+
+
+def _finish(path: Path, dataset: Dataset, labels: Mapping[str, tuple[float, str]]) -> Dataset:
+    """Write and return the dataset with its labels and whose they are."""
     rows = []
     for row in dataset:
-        key, score, source = _key(row), row["score"], GIVEN
-        if score is None or score != score:
-            score = people.get(key, labels.get(key))
-            source = HUMAN if key in people else AUTO if score is not None else None
+        score, source = labels.get(_key(row), (None, None))
         rows.append({"problem": row["problem"], "proof": row["proof"], "score": score, "label_source": source})
     with replacing(path) as temporary:
         temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -191,6 +207,15 @@ def _finish(path: Path, dataset: Dataset, labels: Mapping[str, float | None], pe
     told = ", ".join(f"{counts[source]} {source}" for source in (GIVEN, HUMAN, AUTO, "undecided"))
     logger.info("Labels of %d proofs: %s. Those undecided wait in %s.", len(rows), told, path.with_name("review.csv"))
     return Dataset.from_list(rows)
+
+
+def _scores_of_people(folder: Path) -> dict[str, float]:
+    """From the review file; where that is gone, those that the last labels rest on."""
+    path, labels = folder / "review.csv", folder / "labels.jsonl"
+    if path.exists() or not labels.exists():
+        return read_review(path)
+    rows = [json.loads(line) for line in labels.read_text(encoding="utf-8").splitlines()]
+    return {_key(row): row["score"] for row in rows if row["label_source"] == HUMAN}
 
 
 def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ ITEMS = [ReviewItem(key, f"problem {key}", f"=proof {key}\nof lines", ANALYSES) 
 
 @pytest.fixture
 def path(tmp_path):
-    write_review(tmp_path / "review.csv", ITEMS)
+    write_review(tmp_path / "review.csv", ITEMS, {})
     return tmp_path / "review.csv"
 
 
@@ -49,7 +49,7 @@ def test_what_a_person_fills_in(path, form):
 
 def test_scores_stay_when_the_file_is_written_anew(path):
     fill_in(path, {"a": "1", "c": "0"})
-    write_review(path, ITEMS[1:])
+    write_review(path, ITEMS[1:], {})
     assert read_review(path) == {"a": 1.0, "c": 0.0}
     assert [row["key"] for row in rows_of(path)] == ["b", "c", "a"]
     assert rows_of(path)[2]["problem"] == "problem a"
@@ -59,7 +59,7 @@ def test_scores_stay_when_the_file_is_written_anew(path):
 def test_a_score_that_is_not_allowed_is_refused_and_kept(path, score):
     fill_in(path, {"b": score})
     before = path.read_bytes()
-    for use in (read_review, lambda file: write_review(file, ITEMS)):
+    for use in (read_review, lambda file: write_review(file, ITEMS, {})):
         with pytest.raises(ValueError, match=f"row 3: a score is 0, 0.5 or 1, or is left empty; found `{score}`"):
             use(path)
     assert path.read_bytes() == before

@@ -14,7 +14,7 @@ from pvg_hf import load_task
 from pvg_hf.analyses.form import write_evaluation
 from pvg_hf.analyses.scaled import ScaledVerification
 from pvg_hf.sampling import Sample
-from pvg_hf.scoring.auto_label import digest_of, label_proofs
+from pvg_hf.scoring.auto_label import digest_of, label_proofs, read_labels
 from pvg_hf.tasks.proofs.corpus import PROOF_SETTINGS
 
 RULE = ScaledVerification(3, 3, 2)
@@ -39,12 +39,13 @@ class Writer:
 
     def check(self, problems, proofs, analyses, num_checks):
         self.checked += list(zip(problems, proofs, analyses, strict=True))
+        assert len(set(self.checked)) == len(self.checked)  # equal questions would get equal answers
         assert len(problems) == len(proofs) == len(analyses)
         return [self.qualities[proof][:num_checks] for proof in proofs]
 
 
 TOLD = {"good": [1, 1, None], "bad": [0, 0, 1], "odd": [0, 1, 1], "known": [1, 1, 1]}
-QUALITIES = {"bad": [1.0, 1.0, 0.0], "odd": [1.0, 1.0, None]}
+QUALITIES = {"bad": [1.0, 1.0, 0.0, 1.0, 0.0, 1.0], "odd": [1.0, 1.0, None]}
 
 
 def proofs(*names, scores=None) -> Dataset:
@@ -84,11 +85,11 @@ def test_labels_and_their_evidence(tmp_path):
     labels, writer = label(tmp_path, names=("good", "bad", "known", "odd"), scores={"known": 0.5})
     assert labels == {"good": (1.0, "auto"), "bad": (0.0, "auto"), "known": (0.5, "given"), "odd": (None, None)}
     assert writer.evaluated == ["good", "bad", "odd"]
-    assert writer.checked == [("about bad", "bad", "said 0")] * 2 + [("about odd", "odd", "said 0")]
+    assert writer.checked == [("about odd", "odd", "said 0"), ("about bad", "bad", "said 0")]
     evidence = [json.loads(line) for line in (tmp_path / "evidence.jsonl").read_text().splitlines()]
     assert [row["label"] for row in evidence] == [1.0, 0.0, None]
     assert [analysis["score"] for analysis in evidence[0]["analyses"]] == [1.0, 1.0, None]
-    assert [analysis["qualities"] for analysis in evidence[1]["analyses"]] == [[1.0, 1.0, 0.0]] * 2 + [[]]
+    assert [analysis["qualities"] for analysis in evidence[1]["analyses"]] == [[1.0, 1.0, 0.0], [1.0, 0.0, 1.0], []]
     assert evidence[2]["analyses"][0]["text"] == write_evaluation("said 0", 0)
     assert review(tmp_path) == {"odd": ""}
     lines = [json.loads(line) for line in (tmp_path / "labels.jsonl").read_text().splitlines()]
@@ -108,6 +109,29 @@ def test_a_person_decides_and_is_never_overwritten(tmp_path, caplog):
     assert review(tmp_path) == {"odd": "0.5"}
     assert label(tmp_path)[0]["odd"] == (0.5, "human")
     assert label(tmp_path, scores={"odd": 1.0})[0]["odd"] == (1.0, "given")
+
+
+def test_what_a_person_said_outlives_the_review_file(tmp_path):
+    label(tmp_path)
+    fill_in(tmp_path / "review.csv", {"odd": "0.5"})
+    label(tmp_path)
+    (tmp_path / "review.csv").unlink()
+    assert label(tmp_path)[0]["odd"] == (0.5, "human")
+    assert review(tmp_path) == {"odd": "0.5"}
+    fill_in(tmp_path / "review.csv", {"odd": ""})
+    assert label(tmp_path)[0]["odd"] == (None, None)
+
+
+def test_a_proof_that_comes_with_and_without_a_score_has_it(tmp_path):
+    rows = proofs("good", "odd").to_list()
+    rows.insert(0, {**rows[0], "score": 0.0})
+    writer = Writer(TOLD, QUALITIES)
+    settings = {"evaluate": writer.evaluate, "check": writer.check, "rule": RULE, "folder": tmp_path}
+    labels = label_proofs(Dataset.from_list(rows), show_progress=False, **settings)
+    assert labels["score"][:] == [0.0, 0.0, None]
+    assert labels["label_source"][:] == ["given", "given", None]
+    assert writer.evaluated == ["odd"]
+    assert read_labels(tmp_path) == {("about good", "good"): 0.0}
 
 
 def test_a_person_is_not_asked_about_twice_and_no_model_is(tmp_path):
