@@ -17,8 +17,8 @@ from pvg_hf.game.console import quiet_libraries, set_up_logging
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("proofs", help="a .jsonl or .parquet file, a folder, or a dataset on the Hub")
-    parser.add_argument("--verifier", required=True, help="folder of a score verifier")
-    parser.add_argument("--meta-verifier", help="folder of what checks the analyses (the verifier itself by default)")
+    parser.add_argument("--verifier", required=True, help="folder of a score verifier, or one on the Hub")
+    parser.add_argument("--meta-verifier", help="what checks the analyses (the verifier itself by default)")
     parser.add_argument("--output", required=True, help="folder of the labels")
     parser.add_argument("-n", "--num-analyses", type=int, default=8, help="analyses of a proof (%(default)s)")
     parser.add_argument("-m", "--num-checks", type=int, default=3, help="checks of an analysis, odd (%(default)s)")
@@ -37,6 +37,7 @@ def main() -> int:
 
     from pvg_hf.analyses.scaled import ScaledVerification
     from pvg_hf.data.proofs import load_proofs, read_column_names
+    from pvg_hf.models.sources import local_folder
     from pvg_hf.scoring import ScoreVerifier
     from pvg_hf.scoring.auto_label import digest_of, label_proofs
 
@@ -46,10 +47,11 @@ def main() -> int:
             raise ValueError("There is no GPU that torch could use; leave out `--device`.")
         rule = ScaledVerification(arguments.num_analyses, arguments.num_checks, arguments.num_agreements)
         proofs = load_proofs(arguments.proofs, columns=read_column_names(arguments.column), split=arguments.split)
-        verifier = ScoreVerifier.from_pretrained(arguments.verifier, **options)
-        meta = arguments.meta_verifier or arguments.verifier
-        checker = verifier if meta == arguments.verifier else ScoreVerifier.from_pretrained(meta, **options)
-        bytes_of = {"verifier": digest_of(arguments.verifier), "meta_verifier": digest_of(meta)}
+        folder = local_folder(arguments.verifier)
+        meta = local_folder(arguments.meta_verifier) if arguments.meta_verifier else folder
+        verifier = ScoreVerifier.from_pretrained(folder, **options)
+        checker = verifier if meta == folder else ScoreVerifier.from_pretrained(meta, **options)
+        bytes_of = {"verifier": digest_of(folder), "meta_verifier": digest_of(meta)}
         made_by = {**bytes_of, "seed": arguments.seed}
         functions = {"evaluate": verifier.evaluate, "check": checker.check_analyses}
         label_proofs(proofs, rule=rule, folder=arguments.output, made_by=made_by, **functions)

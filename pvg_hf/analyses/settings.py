@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import EntryNotFoundError, HFValidationError, OfflineModeIsEnabled, RepositoryNotFoundError
 from jinja2 import TemplateError
 
 from pvg_hf.analyses.form import CLOSING, OPENING
@@ -107,9 +109,11 @@ class ScoreVerifierSettings:
         max_new_tokens: int,
         temperature: float,
         chat_template_kwargs: Mapping[str, Any] | None,
+        revision: str | None = None,
     ) -> "ScoreVerifierSettings":
-        """With what is given of prompts and their settings, else what is stored in the folder `source`, else plainly."""
-        stored = cls.load(Path(source)) if source and cls.is_in(Path(source)) else cls()
+        """With what is given of prompts and their settings, else what is stored with the model `source`, else plainly."""
+        path = _find(source, revision) if source else None
+        stored = cls() if path is None else cls._read(path)
         return cls(
             evaluate_prompt or stored.evaluate_prompt,
             judge_prompt or stored.judge_prompt,
@@ -124,19 +128,35 @@ class ScoreVerifierSettings:
         return (folder / _FILE).exists()
 
     @classmethod
-    def load(cls, folder: Path) -> "ScoreVerifierSettings":
+    def load(cls, source: str | Path, revision: str | None = None) -> "ScoreVerifierSettings":
         """
+        Those that are stored with a model, in a folder or on the Hub.
+
         Raises:
-            ValueError: if `folder` holds no score verifier.
+            ValueError: if there are none.
         """
-        path = Path(folder) / _FILE
-        try:
-            values: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError as err:
+        path = _find(source, revision)
+        if path is None:
             raise ValueError(
-                f"{folder} is not a score verifier: it has no {_FILE}, which `ScoreVerifierTrainer` saves with the weights."
-            ) from err
+                f"{source} is not a score verifier: it has no {_FILE}, which `ScoreVerifierTrainer` saves with the weights."
+            )
+        return cls._read(path)
+
+    @classmethod
+    def _read(cls, path: Path) -> "ScoreVerifierSettings":
+        values: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return cls(**values)
+
+
+def _find(source: str | Path, revision: str | None) -> Path | None:
+    """The file of the settings, from the Hub where `source` is no folder."""
+    if Path(source).is_dir():
+        path = Path(source) / _FILE
+        return path if path.exists() else None
+    try:
+        return Path(hf_hub_download(str(source), _FILE, revision=revision))
+    except (EntryNotFoundError, HFValidationError, OfflineModeIsEnabled, RepositoryNotFoundError):
+        return None
 
 
 def _check(name: str, template: str, known: set[str]) -> None:

@@ -134,7 +134,7 @@ def open_score_verifier(context: PhaseContext, source: str | Path, *, revision: 
     return ScoreVerifier(
         merge_adapter(model).to(context.processes.device),
         tokenizer,
-        score_prompts(context, source),
+        score_prompts(context, source, revision),
         num_analyses=config.score_settings.num_analyses,
         estimate=config.score_settings.estimate,
         seed=context.recipe.seed,
@@ -142,7 +142,7 @@ def open_score_verifier(context: PhaseContext, source: str | Path, *, revision: 
     )
 
 
-def score_prompts(context: PhaseContext, source: str | Path) -> ScoreVerifierSettings:
+def score_prompts(context: PhaseContext, source: str | Path, revision: str | None = None) -> ScoreVerifierSettings:
     """What a verifier that writes is asked: by the recipe, else by what is stored with it, else plainly."""
     score = context.recipe.verifier.score_settings
     return ScoreVerifierSettings.for_model(
@@ -152,4 +152,5 @@ def score_prompts(context: PhaseContext, source: str | Path) -> ScoreVerifierSet
         max_new_tokens=score.max_completion_length,
         temperature=score.temperature,
         chat_template_kwargs=score.chat_template_kwargs,
+        revision=revision,
     )

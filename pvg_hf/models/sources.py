@@ -5,6 +5,8 @@ from importlib.resources import files
 from pathlib import Path
 
 import torch
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, HTTPError, LocalEntryNotFoundError
 from peft import PeftConfig, PeftModel
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
@@ -16,12 +18,29 @@ PACKAGED = {
 }
 """By the name of a world and a player, the folder of the model that ships with the package."""
 
+_OF_A_MODEL = ["*.json", "*.jinja", "*.model", "*.safetensors", "*.txt"]
+
 
 def resolve_model(model: str, player: str) -> str:
     """A Hub id or folder as it is; the name of a built-in world as the folder of the packaged model of `player`."""
     if model not in PACKAGED:
         return model
     return str(files("pvg_hf").joinpath("assets", PACKAGED[model][player]))
+
+
+def local_folder(source: str | Path, revision: str | None = None) -> str:
+    """
+    `source`, or, where that is no folder, the one into which it is fetched from the Hub: weights as safetensors only.
+
+    Raises:
+        ValueError: if the Hub has no such model, or cannot be asked.
+    """
+    if Path(source).is_dir():
+        return str(source)
+    try:
+        return snapshot_download(str(source), revision=revision, allow_patterns=_OF_A_MODEL, ignore_patterns=["*/*"])
+    except (HFValidationError, HfHubHTTPError, HTTPError, LocalEntryNotFoundError) as err:
+        raise ValueError(f"`{source}` is no folder, and cannot be had from the Hub: {err}") from err
 
 
 def resolve_dtype(dtype: str, *, is_precise: bool) -> torch.dtype:

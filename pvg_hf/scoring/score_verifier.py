@@ -12,7 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from pvg_hf.analyses.form import read_evaluation, text_before_score
 from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.models.prover import load_prover, merge_adapter
-from pvg_hf.models.sources import resolve_dtype
+from pvg_hf.models.sources import local_folder, resolve_dtype
 from pvg_hf.sampling import Sample, Sampler, iterate_samples
 from pvg_hf.scoring.expected_score import Box, BoxReader
 from pvg_hf.seeding import derive_rng
@@ -89,12 +89,20 @@ class ScoreVerifier:
 
     @classmethod
     def from_pretrained(
-        cls, folder: str | Path, *, device: str = "auto", dtype: str = "auto", **options: Any
+        cls,
+        source: str | Path,
+        *,
+        revision: str | None = None,
+        device: str = "auto",
+        dtype: str = "auto",
+        **options: Any,
     ) -> "ScoreVerifier":
         """
         Args:
-            folder (`str` or `Path`):
-                Where [`ScoreVerifierTrainer`] saved it: all weights, or an adapter.
+            source (`str` or `Path`):
+                Folder in which [`ScoreVerifierTrainer`] saved it, all weights or an adapter; or a model on the Hub.
+            revision (`str`, *optional*):
+                Of the model on the Hub, e.g. `round-001` of a published run.
             device (`str`, defaults to `"auto"`):
                 Where it computes: `cpu`, `cuda`, or a GPU where there is one.
             dtype (`str`, defaults to `"auto"`):
@@ -103,12 +111,13 @@ class ScoreVerifier:
                 Of the class.
 
         Raises:
-            ValueError: if `folder` holds no score verifier.
+            ValueError: if `source` is no score verifier.
         """
-        settings = ScoreVerifierSettings.load(Path(folder))
+        source = local_folder(source, revision)
+        settings = ScoreVerifierSettings.load(source)
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
-        model, tokenizer = load_prover(folder, dtype=resolve_dtype(dtype, is_precise=device == "cpu"))
+        model, tokenizer = load_prover(source, dtype=resolve_dtype(dtype, is_precise=device == "cpu"))
         return cls(merge_adapter(model).to(device), tokenizer, settings, **options)
 
     def __call__(self, problems: Sequence[str], proofs: Sequence[str]) -> list[float]:

@@ -165,3 +165,14 @@ def upload_answers(repository: str, folder: str, lines: list[str]) -> list[str]:
     finally:
         scheduler.stop()
     return restored
+
+
+def score_verifier(repo: str, revision: str) -> tuple[str, str, str]:
+    """The question of a score verifier on the Hub: as it is used, as a training that starts from it asks, and without it."""
+    from pvg_hf import ScoreVerifierConfig
+    from pvg_hf.scoring import ScoreVerifier
+
+    verifier = ScoreVerifier.from_pretrained(repo, revision=revision, device="cpu")
+    args = ScoreVerifierConfig("unused", use_cpu=True)
+    found = args.verifier_settings(repo)
+    return verifier.settings.evaluate_prompt, found.evaluate_prompt, args.verifier_settings().evaluate_prompt

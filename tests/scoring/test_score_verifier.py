@@ -78,6 +78,8 @@ def test_it_is_frozen(verifier, tiny_prover):
 def test_another_folder_and_bad_numbers(verifier, tiny_prover):
     with pytest.raises(ValueError, match=r"is not a score verifier: it has no score_verifier\.json"):
         ScoreVerifier.from_pretrained(tiny_prover)
+    with pytest.raises(ValueError, match="`no/folder` is no folder, and cannot be had from the Hub"):
+        ScoreVerifier.from_pretrained("no/folder")
     with pytest.raises(ValueError, match="`estimate` is `expect`"):
         ScoreVerifier(verifier.model, None, PROOF_SETTINGS, estimate="expect")
     with pytest.raises(ValueError, match="`num_analyses` must be at least 1; got 0"):

@@ -21,7 +21,7 @@ def train_score_verifier(context: PhaseContext, output: Path, heldout: Heldout) 
     """Write the verifier with its tokenizer, prompts and calibration, and its scores on D_V's held-out part."""
     config = context.recipe.verifier
     initial, revision = context.initial_model("verifier")
-    args = score_arguments(context, output / "checkpoints", score_prompts(context, verifier_source(context)[0]))
+    args = score_arguments(context, output / "checkpoints", score_prompts(context, *verifier_source(context)))
     model, tokenizer = _starting_verifier(context)
     model.config._name_or_path = initial  # TRL loads the KL reference from here
     trainer = ScoreVerifierTrainer(

@@ -9,6 +9,7 @@ from pvg_hf.config.sections import PlayerConfig, WarmupConfig
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import GameInterrupted
+from pvg_hf.game.players import score_prompts
 from pvg_hf.game.trainer_args import MAX_SEED
 from pvg_hf.game.training import StopCallback
 from pvg_hf.models.prover import load_prover
@@ -40,6 +41,8 @@ def _make_player(context: PhaseContext, player: str, config: PlayerConfig, outpu
     if context.processes.is_main_process:
         model.save_pretrained(output)
         tokenizer.save_pretrained(output)
+        if player == "verifier" and context.recipe.verifier.kind == "score" and not config.scratch:
+            score_prompts(context, source, config.revision).save(output)
     context.processes.wait_for_everyone()
     return line
 

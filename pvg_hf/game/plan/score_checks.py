@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.config.sections import DataConfig, VerifierConfig
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.plan.refusals import refusals
@@ -95,5 +94,6 @@ def _check_task(context: PhaseContext) -> Iterator[str]:
 
 def _make_arguments(context: PhaseContext) -> None:
     source = resolve_model(context.recipe.verifier.model, "verifier")
-    settings: ScoreVerifierSettings = score_prompts(context, source)
+    is_here = Path(source).is_dir()  # what is stored on the Hub is for the training to fetch
+    settings = score_prompts(context, source if is_here else "")
     score_arguments(context, Path("checkpoints"), settings)

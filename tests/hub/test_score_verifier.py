@@ -1,0 +1,24 @@
+"""A published verifier that writes is used from the Hub, and asks there what it was trained to be asked."""
+
+import pytest
+from client import ClientError
+from loopback_hub import OWNER
+
+from pvg_hf.analyses.settings import ScoreVerifierSettings
+
+
+def test_its_prompts_come_with_it(hub, client, score_run):
+    for round_index in (0, 1):
+        client("push", str(score_run.root), round_index)
+    repo = f"{OWNER}/game-verifier"
+    used, trained_further, plain = client("score_verifier", repo, "round-000")
+    assert used == trained_further == ScoreVerifierSettings.load(score_run.verifier(0)).evaluate_prompt
+    assert plain != used
+    fetched = {request.rsplit("/", 1)[-1] for request in hub.requests if "/resolve/" in request}
+    assert {"model.safetensors", "score_verifier.json"} <= fetched
+    assert "training_args.bin" not in fetched
+
+
+def test_a_model_that_is_not_there(hub, client):
+    with pytest.raises(ClientError, match="is no folder, and cannot be had from the Hub"):
+        client("score_verifier", f"{OWNER}/another", "main")
