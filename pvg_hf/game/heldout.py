@@ -102,7 +102,9 @@ def score_heldout(context: PhaseContext, verifier: Path, heldout: Heldout) -> st
         {
             "verifier/heldout_pair_accuracy": accuracy.value,
             "verifier/threshold": threshold,
-            "verifier/num_cut": scorer.num_cut,  # every process scores everything
+            **{
+                f"verifier/{name}": number for name, number in scorer.counts.items()
+            },  # every process scores everything
         }
     )
     context.processes.wait_for_everyone()

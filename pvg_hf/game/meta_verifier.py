@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.players import open_score_verifier
-from pvg_hf.trainers.score_verifier import MetaVerifier
+from pvg_hf.trainers.meta_verification import MetaVerifier
 
 
 def open_meta_verifier(context: PhaseContext) -> MetaVerifier | None:

@@ -87,6 +87,11 @@ class ScoreVerifier:
             prompts_per_batch=prompts_per_batch,
         )
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """What could not be read so far: `num_unreadable`."""
+        return {"num_unreadable": self.num_unreadable}
+
     @classmethod
     def from_pretrained(
         cls,

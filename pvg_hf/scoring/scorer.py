@@ -75,6 +75,11 @@ class VerifierScorer:
     def tokens_per_batch(self) -> int:
         return self._budget.tokens
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """What was not read whole so far: `num_cut`."""
+        return {"num_cut": self.num_cut}
+
     @classmethod
     def from_pretrained(
         cls, folder: str | Path, *, device: str | torch.device | None = None, **kwargs

@@ -12,11 +12,10 @@ from pvg_hf.analyses.form import Evaluation, read_evaluation
 from pvg_hf.data.proofs import check_proofs
 from pvg_hf.models.sources import load_tokenizer
 from pvg_hf.rewards.predicted_score import score_agreement
+from pvg_hf.trainers.meta_verification import MetaVerifier, ask_meta_verifier
 from pvg_hf.trainers.sampled_grpo import SampledGRPOTrainer, completion_text
 from pvg_hf.trainers.score_metrics import ScoreSignals, score_metrics
 from pvg_hf.trainers.score_verifier_config import ScoreVerifierConfig
-
-MetaVerifier = Callable[[list[str], list[str], list[str]], Sequence[float | None]]
 
 NAN = float("nan")
 
@@ -136,47 +135,24 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
         references = [row["score"] for row in inputs]
         predicted = [evaluation.score for evaluation in evaluations]
         has_form = [evaluation.has_form for evaluation in evaluations]
+        problems, proofs = ([row[name] for row in inputs] for name in ("problem", "proof"))
+        rated = ask_meta_verifier(self.meta_verifier, problems, proofs, evaluations, is_exempt=is_judgment)
         local = {
             "predicted": [NAN if score is None else score for score in predicted],
             "reference": [NAN if score is None else score for score in references],
             "has_form": has_form,
             "is_cut": [evaluation.is_cut for evaluation in evaluations],
             "is_judgment": is_judgment,
-            **self._ask_meta_verifier(inputs, evaluations, is_judgment),
+            "quality": rated.quality,
+            "was_asked": rated.was_asked,
+            "is_unreadable": rated.is_unreadable,
         }
         self._log_completion_extra("score", references)
         self._log_completion_extra("predicted", predicted)
         self._log_completion_extra("has_form", has_form)
-        self._log_completion_extra("quality", local["quality"])
+        self._log_completion_extra("quality", rated.quality)
         table = torch.tensor(list(local.values()), dtype=torch.float32, device=self.accelerator.device).T
         return ScoreSignals(**dict(zip(local, gather(table.contiguous()).T, strict=True)))  # (local rows, signals)
-
-    def _ask_meta_verifier(
-        self, inputs: list[dict], evaluations: list[Evaluation], is_judgment: list[bool]
-    ) -> dict[str, list[float | bool]]:
-        """The quality of each analysis: 1 where none is asked for, 0 where there is none, or none can be read."""
-        to_rate = self.meta_verifier is not None
-        quality = [0.0 if to_rate and not judgment else 1.0 for judgment in is_judgment]
-        rows = [
-            index
-            for index, evaluation in enumerate(evaluations)
-            if to_rate and evaluation.has_form and not is_judgment[index]
-        ]
-        is_unreadable = [False] * len(inputs)
-        if self.meta_verifier is not None and rows:
-            said = self.meta_verifier(
-                [inputs[index]["problem"] for index in rows],
-                [inputs[index]["proof"] for index in rows],
-                [evaluations[index].analysis or "" for index in rows],
-            )
-            for index, value in zip(rows, checked_qualities(said, len(rows)), strict=True):
-                is_unreadable[index] = value is None
-                quality[index] = value or 0.0
-        return {
-            "quality": quality,
-            "was_asked": [index in set(rows) for index in range(len(inputs))],
-            "is_unreadable": is_unreadable,
-        }
 
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
         super()._save(output_dir, state_dict)
@@ -187,23 +163,6 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
 def _filled_in_later(completions: list, **columns) -> list[float]:
     """TRL's reward function; `_calculate_rewards` puts the reward in its column."""
     return [0.0] * len(completions)
-
-
-def checked_qualities(said: Sequence[float | None], num_analyses: int) -> Sequence[float | None]:
-    """
-    Raises:
-        ValueError: unless a meta-verifier has said a quality in [0, 1], or `None`, of each analysis that it was asked about.
-    """
-    if not isinstance(said, Sequence):
-        raise ValueError(f"The meta-verifier returned {said!r}; it returns a list with one quality for each analysis.")
-    if len(said) != num_analyses:
-        raise ValueError(f"The meta-verifier was asked about {num_analyses} analyses and said {len(said)} qualities.")
-    wrong = [value for value in said if value is not None and not 0 <= value <= 1]
-    if wrong:
-        raise ValueError(
-            f"The meta-verifier said the quality {wrong[0]}; a quality lies in [0, 1], or is `None` where it says none."
-        )
-    return said
 
 
 def _source_of(model: str | PreTrainedModel) -> str:

@@ -8,10 +8,10 @@ from accelerate.utils import gather
 
 from pvg_hf.analyses.form import read_evaluation, text_before_evaluation
 from pvg_hf.rewards.predicted_score import score_agreement, self_evaluating_reward
+from pvg_hf.trainers.meta_verification import MetaVerifier, ask_meta_verifier
 from pvg_hf.trainers.prover_grpo import ProverGRPOTrainer
 from pvg_hf.trainers.role_metrics import RoleSignals
 from pvg_hf.trainers.sampled_grpo import completion_text
-from pvg_hf.trainers.score_verifier import MetaVerifier, checked_qualities
 
 NAN = float("nan")
 
@@ -54,7 +54,7 @@ class SelfEvaluatingProverTrainer(ProverGRPOTrainer):
     ):
         self._weights = {"proof_weight": proof_weight, "evaluation_weight": evaluation_weight}
         self._meta_verifier = meta_verifier
-        self._own: torch.Tensor | None = None  # of the step at hand, gathered: (3, N)
+        self._own: torch.Tensor | None = None  # of the step at hand, gathered: (5, N)
         super().__init__(model, **kwargs)
         self.reward_func_names[0] = "self_evaluation"
 
@@ -68,23 +68,22 @@ class SelfEvaluatingProverTrainer(ProverGRPOTrainer):
             for completion, is_cut in zip(completions, self._are_cut(completion_ids_list), strict=True)
         ]
         own = [NAN if evaluation.score is None else evaluation.score for evaluation in read]
-        quality = [1.0] * len(read)
-        if self._meta_verifier is not None:
-            asked = [(row["problem"], self._solution_in(text)) for row, text in zip(inputs, completions, strict=True)]
-            analyses = [evaluation.analysis or "" for evaluation in read]
-            said = self._meta_verifier([p for p, _ in asked], [proof for _, proof in asked], analyses)
-            quality = [value or 0.0 for value in checked_qualities(said, len(analyses))]
-        local = [[evaluation.has_form for evaluation in read], own, quality]
+        problems, proofs = [row["problem"] for row in inputs], [self._solution_in(text) for text in completions]
+        rated = ask_meta_verifier(self._meta_verifier, problems, proofs, read)
+        has_form = [evaluation.has_form for evaluation in read]
+        local = [has_form, own, rated.quality, rated.was_asked, rated.is_unreadable]
         self._log_completion_extra("own_score", own)
         self._own = gather(torch.tensor(local, dtype=torch.float32, device=scores.device).T.contiguous()).T
         return signals, told
 
     def _role_rewards(self, signals: RoleSignals, told: torch.Tensor) -> torch.Tensor:
-        has_form, own, quality = self._own
+        has_form, own, quality, was_asked, is_unreadable = self._own
         agreement = score_agreement(own, signals.scores)
         metrics = self._metrics["train" if self.model.training else "eval"]
         metrics["self_evaluation/format_rate"].append(has_form.mean().item())
         metrics["self_evaluation/agreement"].append(agreement.mean().item())
-        if self._meta_verifier is not None:
-            metrics["self_evaluation/quality"].append(quality.mean().item())
+        if was_asked.any():
+            asked = was_asked.bool()
+            metrics["self_evaluation/quality"].append(quality[asked].mean().item())
+            metrics["self_evaluation/unreadable"].append(is_unreadable[asked].mean().item())
         return self_evaluating_reward(has_form, signals.scores, agreement, quality, **self._weights)

@@ -41,19 +41,28 @@ def train(writer, tmp_path, **options):
 def test_rewards_are_those_of_the_formula(writer, tmp_path, has_meta):
     options = {"proof_weight": 0.5, "evaluation_weight": 0.5}
     if has_meta:
-        options["meta_verifier"] = lambda problems, proofs, analyses: [0.5] * len(problems)
+        options["meta_verifier"] = lambda problems, proofs, analyses: (
+            [0.5, None] * (len(problems) // 2) + [0.5] * (len(problems) % 2)
+        )
     table, seen, log = train(writer, tmp_path, **options)
     assert not any(OPENING in proof for proof in seen)
-    expected = []
+    expected, asked = [], []
     for text in table["completion"]:
         read = read_evaluation(text)
         proof = text.partition(OPENING)[0].rstrip()
         value = 0.25 if len(proof) % 2 else 0.75
         agreement = 0 if read.score is None else 1 - abs(read.score - value)
-        expected.append(read.has_form * (0.5 * value + 0.5 * agreement * (0.5 if has_meta else 1)))
+        quality = (0.0 if sum(asked) % 2 else 0.5) if has_meta else 1
+        asked.append(read.has_form)
+        expected.append(read.has_form * (0.5 * value + 0.5 * agreement * quality))
     assert table["self_evaluation"].tolist() == pytest.approx(expected)
     assert len(set(expected)) > 2
     assert log["self_evaluation/format_rate"] == pytest.approx(_share_of_form(table))
+    if has_meta:  # asked about those with the form, it said nothing of every second
+        assert log["self_evaluation/unreadable"] == pytest.approx((sum(asked) // 2) / sum(asked))
+        assert log["self_evaluation/quality"] == pytest.approx((sum(asked) + 1) // 2 * 0.5 / sum(asked))
+    else:
+        assert "self_evaluation/unreadable" not in log
 
 
 def test_qualities_outside_their_range_are_refused(writer, tmp_path):

@@ -16,11 +16,11 @@ from pvg_hf.evaluation.report.plots import PLOTS, Plot
 from pvg_hf.evaluation.report.progress import describe_progress
 from pvg_hf.evaluation.report.run_data import RunData, load_run
 from pvg_hf.evaluation.report.tables import (
-    cut_table,
     difficulty_table,
     diversity_table,
     pairs_table,
     rounds_table,
+    scoring_counts_table,
     sources_table,
     times_table,
 )
@@ -80,7 +80,8 @@ def render_page(run: RunData, images: dict[str, Image]) -> str:
             confusion=confusion_table(run),
             evaluated=sample_evaluations(run),
             pairs=pairs_table(run),
-            cut=cut_table(run),
+            cut=scoring_counts_table(run, "num_cut"),
+            unreadable=scoring_counts_table(run, "num_unreadable"),
             diversity=diversity_table(run),
             difficulty=difficulty_table(run),
             times=times_table(run),

@@ -17,7 +17,7 @@ from pvg_hf.evaluation.intervals import EMPTY, Figure
 from pvg_hf.roles import GAME_ROLES
 
 Event = dict[str, Any]
-COUNTS = re.compile(r"(heldout_)?pairs/|\w+/num_cut$")  # metrics that are counts of a round
+COUNTS = re.compile(r"(heldout_)?pairs/|\w+/num_(cut|unreadable)$")  # metrics that are counts of a round
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class RoundData:
             The test solutions of both roles; `None` before they were minted.
         counts (`Counter[str]`, *optional*):
             What its pairs were built from and what was left out (`pairs/...`, `heldout_pairs/...`), and the inputs that
-            were cut when they were scored (`PHASE/num_cut`), as far as the phases are finished.
+            were cut when they were scored (`PHASE/num_cut`) and the evaluations without a score (`PHASE/num_unreadable`), as far as the phases are finished.
         evaluations (`pd.DataFrame`, *optional*):
             What a verifier of kind `score` wrote about test proofs.
     """

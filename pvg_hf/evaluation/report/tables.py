@@ -143,12 +143,15 @@ def pairs_table(run: RunData) -> Table:
     return Table(["", *(heading for heading, _ in PAIR_COLUMNS)], rows)
 
 
-def cut_table(run: RunData) -> Table:
-    """Inputs that were over the verifier's maximum length when they were scored, by round and phase."""
+def scoring_counts_table(run: RunData, name: str) -> Table:
+    """
+    By round and phase, `num_cut`: inputs that were over the verifier's maximum length when they were scored; or
+    `num_unreadable`: evaluations in which no score could be read.
+    """
     rows = [
-        (f"round {data.round_index}", [_count_cell(data, f"{phase}/num_cut") for phase in SCORING_PHASES])
+        (f"round {data.round_index}", [_count_cell(data, f"{phase}/{name}") for phase in SCORING_PHASES])
         for data in run.rounds
-        if any(data.counts[f"{phase}/num_cut"] for phase in SCORING_PHASES)
+        if any(data.counts[f"{phase}/{name}"] for phase in SCORING_PHASES)
     ]
     return Table(["", *SCORING_PHASES], rows)
 

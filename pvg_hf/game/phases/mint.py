@@ -4,12 +4,12 @@ from pathlib import Path
 
 from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.cut_inputs import count_cut
 from pvg_hf.game.evaluations import label_new_proofs
 from pvg_hf.game.feedback import Feedback
 from pvg_hf.game.folder import BEST_HELPFUL
 from pvg_hf.game.minting import Batch, write_solutions
 from pvg_hf.game.players import open_role_sampler, open_sampler, open_scorer
+from pvg_hf.game.scoring_counts import count_over_processes
 from pvg_hf.roles import GAME_ROLES, Role
 from pvg_hf.scoring import ScoreVerifier
 
@@ -35,7 +35,7 @@ def run_mint(context: PhaseContext, output: Path) -> str:
         test = Batch("test", Role.HELPFUL, round_index, mint.test_solutions_per_problem, checkpoint=BEST_HELPFUL)
         path = output / f"test-{BEST_HELPFUL}.parquet"
         num_rows += write_solutions(context, path, [test], open_sampler(context, best, beside=scorer), scorer)
-    context.record({"mint/num_cut": count_cut(scorer)})
+    context.record({f"mint/{name}": number for name, number in count_over_processes(scorer).items()})
     if isinstance(scorer, ScoreVerifier) and context.recipe.verifier.score_settings.labels == "auto":
         context.record(label_new_proofs(context, scorer, output))
     return f"{num_rows} solutions of the round's prover"

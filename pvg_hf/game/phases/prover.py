@@ -9,7 +9,6 @@ from accelerate.utils import set_seed
 
 from pvg_hf.game.assumed_rates import tell_prover_correction
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.cut_inputs import CutCallback
 from pvg_hf.game.feedback import Feedback
 from pvg_hf.game.feedback_callback import FeedbackCallback
 from pvg_hf.game.folder import BEST_HELPFUL, read_json, read_json_lines, remove, staged, write_json, write_json_lines
@@ -18,6 +17,7 @@ from pvg_hf.game.meta_verifier import open_meta_verifier
 from pvg_hf.game.players import open_scorer
 from pvg_hf.game.prover_data import prover_prompts
 from pvg_hf.game.recovery import fine_tune_on_incorrect
+from pvg_hf.game.scoring_counts import CountsCallback
 from pvg_hf.game.selection import BestHelpfulCallback
 from pvg_hf.game.stopping import StopRule
 from pvg_hf.game.trainer_args import prover_arguments
@@ -140,7 +140,7 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
             context, trainer.scorer, sub_phase.output / BEST_HELPFUL, is_over=lambda: bool(ends)
         )
         best.attach(trainer)
-    trainer.add_callback(CutCallback(trainer.scorer))
+    trainer.add_callback(CountsCallback(trainer.scorer))
     if feedback.noise is not None:
         trainer.add_callback(FeedbackCallback(feedback))
     run_trainer(

@@ -9,12 +9,12 @@ from pvg_hf.evaluation.intervals import EMPTY, Figure, rate
 from pvg_hf.evaluation.report.run_data import load_run
 from pvg_hf.evaluation.report.tables import (
     Cell,
-    cut_table,
     difficulty_table,
     diversity_table,
     duration,
     pairs_table,
     rounds_table,
+    scoring_counts_table,
     sources_table,
     times_table,
 )
@@ -101,7 +101,7 @@ def test_pairs_table_tells_what_was_left_out_of_either_part(run):
 
 
 def test_cut_table_has_the_rounds_in_which_an_input_was_cut(run):
-    table = cut_table(run)
+    table = scoring_counts_table(run, "num_cut")
     assert table.headers == ["", "verifier", "prover", "mint", "evaluate"]
     assert [(heading, cells[0].value) for heading, cells in table.rows] == [("round 1", "5"), ("round 2", "10")]
 

@@ -25,6 +25,7 @@ from pvg_hf.scoring import ScoreVerifier
 from pvg_hf.scoring.auto_label import read_labels
 from pvg_hf.trainers.score_verifier import ScoreVerifierTrainer
 
+PHASES = ("verifier", "mint", "evaluate")
 SELF_EVALUATION = {
     "prover__roles": "helpful_only",
     "prover__self_evaluation": {},
@@ -59,6 +60,14 @@ def test_solutions_are_scored_by_the_mean_of_evaluations(score_run):
     rows = load_pool(sorted(score_run.pool(0).glob("test-*.parquet"))).to_pandas()
     assert set(rows["score"]) <= {0.0, 0.25, 0.5, 0.75, 1.0}
     assert rows["score"].nunique() > 1
+
+
+def test_evaluations_without_a_score_are_counted_and_told(score_run):
+    lines = [line for file in score_run.root.rglob("metrics.jsonl") for line in read_json_lines(file)]
+    counts = {phase: [line[key] for line in lines if (key := f"{phase}/num_unreadable") in line] for phase in PHASES}
+    assert all(counts.values())
+    assert sum(map(sum, counts.values())) > 0
+    assert "Evaluations without a score" in (score_run.root / "report.html").read_text()
 
 
 def test_new_proofs_are_labelled_by_the_rounds_verifier(score_run):

@@ -1,0 +1,71 @@
+"""Asks a meta-verifier about the analyses of a step."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pvg_hf.analyses.form import Evaluation
+
+MetaVerifier = Callable[[list[str], list[str], list[str]], Sequence[float | None]]
+"""(problems, proofs, analyses) -> qualities in [0, 1], `None` where it says none."""
+
+
+@dataclass(frozen=True)
+class Qualities:
+    """
+    Of each evaluation.
+
+    Args:
+        quality (`list[float]`):
+            Of its analysis.
+        was_asked (`list[bool]`):
+            Whether the meta-verifier was asked about it.
+        is_unreadable (`list[bool]`):
+            Whether it was, and said none, which counts as 0.
+    """
+
+    quality: list[float]
+    was_asked: list[bool]
+    is_unreadable: list[bool]
+
+
+def ask_meta_verifier(
+    meta_verifier: MetaVerifier | None,
+    problems: Sequence[str],
+    proofs: Sequence[str],
+    evaluations: Sequence[Evaluation],
+    *,
+    is_exempt: Sequence[bool] | None = None,
+) -> Qualities:
+    """
+    The quality of each analysis: 1 without a meta-verifier and of those that are exempt, 0 of an evaluation without the form,
+    about which it is not asked.
+
+    Raises:
+        ValueError: unless it says a quality in [0, 1], or `None`, of each analysis that it is asked about.
+    """
+    numbers = range(len(evaluations))
+    exempt = {index for index in numbers if meta_verifier is None or (is_exempt is not None and is_exempt[index])}
+    asked = [index for index in numbers if index not in exempt and evaluations[index].has_form]
+    said: Sequence[float | None] = ()
+    if meta_verifier is not None and asked:
+        analyses = [evaluations[index].analysis or "" for index in asked]
+        said = meta_verifier([problems[index] for index in asked], [proofs[index] for index in asked], analyses)
+        _check_qualities(said, len(asked))
+    found = dict(zip(asked, said, strict=True))
+    return Qualities(
+        quality=[1.0 if index in exempt else found.get(index) or 0.0 for index in numbers],
+        was_asked=[index in found for index in numbers],
+        is_unreadable=[index in found and found[index] is None for index in numbers],
+    )
+
+
+def _check_qualities(said: Sequence[float | None], num_analyses: int) -> None:
+    if not isinstance(said, Sequence):
+        raise ValueError(f"The meta-verifier returned {said!r}; it returns a list with one quality for each analysis.")
+    if len(said) != num_analyses:
+        raise ValueError(f"The meta-verifier was asked about {num_analyses} analyses and said {len(said)} qualities.")
+    wrong = [value for value in said if value is not None and not 0 <= value <= 1]
+    if wrong:
+        raise ValueError(
+            f"The meta-verifier said the quality {wrong[0]}; a quality lies in [0, 1], or is `None` where it says none."
+        )
