@@ -270,7 +270,7 @@ def make_score_recipe(make_recipe, writer) -> Callable[..., dict[str, Any]]:
                 "labels": "auto",
                 "label_analyses": 4,
                 "label_checks": 1,
-                "label_agreements": 1,
+                "label_agreements": 2,
             },
         }
         settings = {
