@@ -128,8 +128,8 @@ def _climb(table: _Table, point: tuple[float, float, float], fixed: int | None, 
         if fixed is not None:
             parameters = _unmirrored(parameters, fixed, value, accepted=yes.sum() / answers.sum())
     rho0, rho1, prevalence = parameters.tolist()
-    if fixed is None and rho0 + rho1 > 1:  # the mirrored solution, of the same likelihood
-        rho0, rho1, prevalence = 1 - rho0, 1 - rho1, 1 - prevalence
+    if fixed is None and rho0 + rho1 > 1:  # the mirrored solution, of the same likelihood: the truths change names
+        rho0, rho1, prevalence = 1 - rho1, 1 - rho0, 1 - prevalence
     return _Fit((rho0, rho1, prevalence), likelihood)
 
 

@@ -57,6 +57,18 @@ def test_a_checker_that_never_errs_has_an_interval_from_zero():
     assert 0 < estimate.rho0.high < 0.05
 
 
+def test_a_solution_that_is_found_with_its_truths_swapped_is_turned_round():
+    # 250 items with 0 of 5 accepted and 135 with 2 of 9. EM comes to a kind that is never accepted and one that is accepted
+    # in 270 of 1,711.6 answers, .1577: the former is the incorrect one, whichever of the two EM called so.
+    calls = np.full((385, 9), np.nan)
+    calls[:250, :5], calls[250:] = 0, [1] * 2 + [0] * 7
+    estimate = rates_from_calls(calls)
+    assert estimate.rates == pytest.approx((0, 0.8423), abs=1e-3)
+    assert estimate.prevalence.value == pytest.approx(0.6086, abs=1e-3)
+    for rate in (estimate.rho0, estimate.rho1, estimate.prevalence):
+        assert rate.low <= rate.value <= rate.high
+
+
 def test_calls_that_err_together_do_not_fit():
     calls = draw_calls(0.1, 0.1, 0.5, num_calls=6)
     assert rates_from_calls(calls).fit_p_value > 0.001
