@@ -128,8 +128,12 @@ class NoiseConfig:
     @property
     def flips_in_training(self) -> bool:
         """Whether the labels of the pool are clean, and the verifier's trainer makes them noisy."""
-        is_by_step = self.schedule is not None and self.schedule.over == "steps"
-        return self.level == "pair" or self.resample != "fixed" or self.soft_labels or is_by_step
+        return self.level == "pair" or self.resample != "fixed" or self.soft_labels or self.is_by_step
+
+    @property
+    def is_by_step(self) -> bool:
+        """Whether the rates change in each step of a player's training."""
+        return self.schedule is not None and self.schedule.over == "steps"
 
     @field_serializer("rho0", "rho1")
     def _as_stated(self, rate: float) -> float:

@@ -82,20 +82,25 @@ def _checker_rates(context: PhaseContext, player: str) -> Rates:
 
 class NoiseScheduleCallback(TrainerCallback):
     """
-    Sets the rates of a verifier's trainer for each step.
+    Sets the rates of a trainer for each step.
 
     Args:
         noise ([`~pvg_hf.config.noise.NoiseConfig`]):
             With a schedule over steps.
+        sets_injected (`bool`):
+            Whether the trainer flips labels at them, as a verifier's does without soft labels.
         sets_assumed (`bool`):
-            Whether the correction assumes them too.
+            Whether the correction assumes them.
     """
 
-    def __init__(self, noise: NoiseConfig, *, sets_assumed: bool):
+    def __init__(self, noise: NoiseConfig, *, sets_injected: bool, sets_assumed: bool):
         self.noise = noise
+        self.sets_injected = sets_injected
         self.sets_assumed = sets_assumed
 
     def on_step_begin(self, args, state, control, **kwargs):
-        args.noise_rho0, args.noise_rho1 = rates_at(self.noise, round_index=0, step=state.global_step)
+        rates = rates_at(self.noise, round_index=0, step=state.global_step)
+        if self.sets_injected:
+            args.noise_rho0, args.noise_rho1 = rates
         if self.sets_assumed:
-            args.rho0, args.rho1 = args.noise_rho0, args.noise_rho1
+            args.rho0, args.rho1 = rates

@@ -229,6 +229,20 @@ def test_a_schedule_over_steps_moves_the_rates_of_the_trainer(play_phase, beginn
 
 
 @pytest.mark.parametrize(
+    ("loss", "injected"), [("bradley_terry", (0.0, 0.0)), ("cross_entropy", pytest.approx((0.35, 0.175)))]
+)
+def test_soft_labels_on_a_schedule_over_steps_draw_nothing(loss, injected, play_phase, beginnings):
+    schedule = {"over": "steps", "kind": "linear", "length": 8}
+    noise = {"rho0": 0.4, "rho1": 0.2, "soft_labels": True, "schedule": schedule}
+    folder = play_phase("verifier", 0, noise=noise, verifier__loss=loss)
+    args = beginnings[-1][0].args
+    assert (args.rho0, args.rho1) == pytest.approx((0.35, 0.175))  # of the last step, the eighth
+    assert (args.noise_rho0, args.noise_rho1) == injected  # as means of single solutions, or none
+    lines = read_json_lines(folder.verifier(0) / "metrics.jsonl")
+    assert not any(line.get("verifier/flipped") or line.get("verifier/tied") for line in lines)
+
+
+@pytest.mark.parametrize(
     ("loss", "expected"),
     [
         ("bradley_terry", {"correction": "smoothing", "noise_rho0": 0.0, "noise_resample": "fixed", "rho0": 0.2}),

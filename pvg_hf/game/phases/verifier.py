@@ -67,8 +67,12 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
 
 def _noise_callbacks(context: PhaseContext) -> list[NoiseScheduleCallback]:
     recipe = context.recipe
-    is_by_step = recipe.noise.is_for_verifier and recipe.noise.schedule and recipe.noise.schedule.over == "steps"
-    return [NoiseScheduleCallback(recipe.noise, sets_assumed=recipe.rates.source == "noise")] if is_by_step else []
+    if not (recipe.noise.is_for_verifier and recipe.noise.is_by_step):
+        return []
+    # Soft labels of pairs are label smoothing, which draws nothing and assumes the rates.
+    is_smoothing = recipe.noise.soft_labels and recipe.verifier.loss == "bradley_terry"
+    sets_assumed = recipe.rates.source == "noise"
+    return [NoiseScheduleCallback(recipe.noise, sets_injected=not is_smoothing, sets_assumed=sets_assumed)]
 
 
 def _pairs(context: PhaseContext, part: str) -> tuple[Dataset, PairReport]:
