@@ -12,7 +12,7 @@ from pvg_hf.data.schema import FAILED_OUTCOMES, outcome_of
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.minting import grade_sample, without_evaluation
 from pvg_hf.game.players import make_sampler
-from pvg_hf.rewards import RELATIVE_REWARDS, correctness_gated_convincingness
+from pvg_hf.rewards import RELATIVE_REWARDS, RewardFunction, correctness_gated_convincingness
 from pvg_hf.roles import Role
 from pvg_hf.sampling import Sample
 from pvg_hf.scoring import VerifierScorer
@@ -101,8 +101,7 @@ class BestHelpfulCallback(TrainerCallback):
         scores = torch.tensor(self.scorer([problem["problem"] for problem, _ in rows], [s.text for _, s in rows]))
         correct = torch.tensor([grade.correct for grade, _ in graded])
         judged = torch.tensor([outcome_of(grade, s.is_truncated) not in FAILED_OUTCOMES for grade, s in graded])
-        is_relative = config.reward in RELATIVE_REWARDS
-        reward = correctness_gated_convincingness if is_relative else self.trainer.role_reward
+        reward = correctness_gated_convincingness if config.reward in RELATIVE_REWARDS else self._reward()
         sneaky = torch.zeros_like(correct)
         rewards = reward(scores, correct, sneaky, group_size=config.eval_samples, answered=judged)
         right = correct & judged
@@ -112,3 +111,7 @@ class BestHelpfulCallback(TrainerCallback):
             "heldout/score_correct": scores[right].mean().item() if right.any() else None,
             "heldout/selection": rewards.mean().item(),
         }
+
+    def _reward(self) -> RewardFunction:
+        """The trainer's; without its correction where the noise is the game's own, which held-out solutions are not told."""
+        return self.trainer.role_reward if self.trainer.feedback is None else self.trainer.plain_reward

@@ -102,7 +102,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             _check_dataset(dataset)
         self.scorer = scorer
         self.grader = grader
-        self.role_reward = _role_reward(reward or load_reward(args.reward), args)
+        self.plain_reward = partial(reward or load_reward(args.reward), **(args.reward_options or {}))
         self.feedback = feedback
         super().__init__(
             model,
@@ -113,6 +113,13 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             **kwargs,
         )
         self.reward_func_names[0] = args.reward if reward is None else OWN_REWARD
+
+    @property
+    def role_reward(self) -> RoleReward:
+        """What is paid by what is told: corrected, where that is asked for, at the rates that `args` have by now."""
+        if self.args.reward_correction == "none":
+            return self.plain_reward
+        return noise_corrected(self.plain_reward, self.args.rho0, self.args.rho1)
 
     def _verifier_score(self, completions: list, problem: list[str], log_extra: Callable, **columns) -> list[float]:
         """TRL's reward function on this process's rows; `_calculate_rewards` turns the gathered scores to rewards."""
@@ -199,12 +206,6 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         if "kl" in self._metrics[mode]:
             self._metrics[mode]["kl_from_base"] = list(self._metrics[mode]["kl"])
         super().log(logs, start_time)
-
-
-def _role_reward(reward: RoleReward, args: ProverGRPOConfig) -> RoleReward:
-    """With the options bound, and corrected for the grader's noise where that is asked for."""
-    reward = partial(reward, **(args.reward_options or {}))
-    return reward if args.reward_correction == "none" else noise_corrected(reward, args.rho0, args.rho1)
 
 
 def _check_dataset(dataset: Dataset) -> None:

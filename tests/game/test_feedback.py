@@ -228,6 +228,22 @@ def test_a_schedule_over_steps_moves_the_rates_of_the_trainer(play_phase, beginn
     assert (args.rho0, args.rho1) == (args.noise_rho0, args.noise_rho1)
 
 
+def test_a_schedule_over_steps_moves_the_rates_that_a_provers_correction_assumes(play_phase):
+    """Whether a solution plays its role pays, by the label, (1 - e) / (1 - 2 e) or - e / (1 - 2 e) at the step's rate e."""
+    noise = {"epsilon": 0.4, "applies_to": "prover", "schedule": {"over": "steps", "kind": "linear", "length": 8}}
+    settings = {"prover__reward": "correctness_only", "prover__reward_correction": "backward"}
+    folder = play_phase("prover", 0, noise=noise, logging__log_completions=True, **settings)
+    files = sorted((folder.prover(0) / "completions").glob("*.parquet"))
+    assert len(files) == 6
+    for step, file in enumerate(files):
+        rows = pd.read_parquet(file)
+        rate = 0.4 * step / 8
+        paid = rows.loc[rows["outcome"].isin(["VERIFIED", "PROOF_INVALID"]), "correctness_only"]
+        by_label = paid.map(lambda reward: reward > 0.5).map({True: 1 - rate, False: -rate}) / (1 - 2 * rate)
+        assert paid.nunique() == 2
+        assert paid.tolist() == pytest.approx(by_label.tolist(), abs=1e-5)
+
+
 @pytest.mark.parametrize(
     ("loss", "injected"), [("bradley_terry", (0.0, 0.0)), ("cross_entropy", pytest.approx((0.35, 0.175)))]
 )

@@ -61,6 +61,24 @@ def test_prover_is_judged_by_its_heldout_solutions(reward, options, judge, play_
     assert line["prover/heldout/selection"] == pytest.approx(rewards.mean().item(), abs=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("changes", "is_plain"),
+    [
+        ({"noise": {"epsilon": 0.1, "applies_to": "prover"}}, True),
+        (
+            {"rates": {"source": "given", "rho0": 0.1, "rho1": 0.1}},
+            False,
+        ),  # of the task's grader, which grades here too
+    ],
+)
+def test_noise_that_heldout_solutions_are_not_told_is_not_corrected_for(changes, is_plain, play_phase):
+    folder = play_phase("prover", 0, prover__reward="cgc", prover__reward_correction="backward", **changes)
+    line = read_json_lines(folder.prover(0) / "metrics.jsonl")[-1]
+    scores, correct, _ = heldout_solutions(folder, folder.prover(0))
+    plain = torch.where(correct, scores, -2.0).mean().item()
+    assert (line["prover/heldout/selection"] == pytest.approx(plain, abs=1e-5)) == is_plain
+
+
 def test_cut_heldout_solutions_are_failed_ones(play_phase, tokenizer):
     """As many tokens as a whole solution has, but none for its end: what states a right answer is cut there."""
     length = len(tokenizer(write_solution(5))["input_ids"])

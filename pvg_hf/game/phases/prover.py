@@ -13,6 +13,7 @@ from pvg_hf.game.feedback import Feedback
 from pvg_hf.game.feedback_callback import FeedbackCallback
 from pvg_hf.game.folder import BEST_HELPFUL, read_json, read_json_lines, remove, staged, write_json, write_json_lines
 from pvg_hf.game.honest_side import honest_side
+from pvg_hf.game.label_rates import NoiseScheduleCallback
 from pvg_hf.game.meta_verifier import open_meta_verifier
 from pvg_hf.game.players import open_scorer
 from pvg_hf.game.prover_data import prover_prompts
@@ -217,13 +218,21 @@ def _make_trainer(context: PhaseContext, sub_phase: SubPhase, feedback: Feedback
         ),
         processing_class=tokenizer,
         peft_config=lora_for_prover(config.lora, revision) if config.lora else None,
-        callbacks=[FiniteLossCallback()],
+        callbacks=[FiniteLossCallback(), *_rate_callbacks(context)],
     )
     _continue_adapter(context, sub_phase, trainer)
     if sub_phase.recovery == "supervised":
         fine_tune_on_incorrect(context, trainer.model, tokenizer)
         set_seed(trainer.args.seed, device_specific=True)
     return trainer
+
+
+def _rate_callbacks(context: PhaseContext) -> list[NoiseScheduleCallback]:
+    """What keeps the rates that the reward's correction assumes with those at which labels flip."""
+    noise = context.recipe.noise
+    if not (noise.is_for_prover and noise.is_by_step and context.recipe.rates.source == "noise"):
+        return []
+    return [NoiseScheduleCallback(noise, sets_injected=False, sets_assumed=True)]
 
 
 def _initial_prover(context: PhaseContext):
