@@ -135,7 +135,8 @@ class VerifierConfig(PlayerConfig):
     correction: Literal["none", "smoothing", "forward", "backward", "exact"] = Field(
         "none",
         description="Correction of the loss for label noise at the rates of `rates`; `smoothing` and `exact` are for "
-        "`bradley_terry` only, and `exact` needs `data.pairs: all` where the pool's labels are noisy.",
+        "`bradley_terry` only. Where the pool's labels are noisy, `exact` needs `data.pairs: all`, and so does every correction "
+        "of `cross_entropy`.",
     )
     invariance: InvarianceConfig = Field(
         default_factory=InvarianceConfig, description="Invariance over rounds and roles, see its own section."

@@ -154,7 +154,8 @@ class DataConfig:
     pairs: Literal["labelled", "all"] = Field(
         "labelled",
         description="`labelled`: pairs of a solution labelled correct and one labelled incorrect. `all`: `solutions_per_problem` "
-        "solutions whatever their labels, and all pairs of them, ties included, which `verifier.correction: exact` needs.",
+        "solutions whatever their labels, and all pairs of them, ties included, which `verifier.correction: exact` and the "
+        "corrections of `cross_entropy` need.",
     )
     pair_share: Annotated[float, Field(gt=0, le=1)] = Field(
         1.0, description="For `pairs: all`: share of those pairs that is kept, at random whatever their labels."

@@ -38,8 +38,8 @@ class SweepConfig:
     )
     corrections: Annotated[list[Correction], Field(min_length=1)] = Field(
         default_factory=lambda: [PLAIN, "forward"],
-        description="Of the verifier's loss. `exact` comes with `data.pairs: all`; `pointwise` is cross-entropy on single "
-        "solutions without a correction; all others are Bradley-Terry.",
+        description="Of the verifier's loss. `pointwise` is cross-entropy on single solutions, by itself without a correction; all "
+        "others are Bradley-Terry. `exact`, `pointwise_forward` and `pointwise_backward` come with `data.pairs: all`.",
     )
 
     @field_validator("levels", "seeds", "corrections")

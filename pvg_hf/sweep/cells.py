@@ -12,19 +12,17 @@ from pvg_hf.game.folder import RunFolder
 from pvg_hf.roles import Role
 
 _BRADLEY_TERRY, _CROSS_ENTROPY = {"loss": "bradley_terry"}, {"loss": "cross_entropy"}
+_ANY_LABELS = {"data": {"pairs": "all"}}  # of solutions that are chosen whatever their noisy labels
 SETTINGS: dict[str, dict[str, Any]] = {
     **{name: {"verifier": {**_BRADLEY_TERRY, "correction": name}} for name in ("smoothing", "forward", "backward")},
     PLAIN: {"verifier": {**_BRADLEY_TERRY, "correction": "none"}},
-    "exact": {"verifier": {**_BRADLEY_TERRY, "correction": "exact"}, "data": {"pairs": "all"}},
+    "exact": {"verifier": {**_BRADLEY_TERRY, "correction": "exact"}, **_ANY_LABELS},
     POINTWISE: {"verifier": {**_CROSS_ENTROPY, "correction": "none"}},
-    "pointwise_forward": {"verifier": {**_CROSS_ENTROPY, "correction": "forward"}},
-    "pointwise_backward": {"verifier": {**_CROSS_ENTROPY, "correction": "backward"}},
+    "pointwise_forward": {"verifier": {**_CROSS_ENTROPY, "correction": "forward"}, **_ANY_LABELS},
+    "pointwise_backward": {"verifier": {**_CROSS_ENTROPY, "correction": "backward"}, **_ANY_LABELS},
 }
-# On clean labels a corrected loss is the plain one; `exact` differs in its pairs.
-_ON_CLEAN_LABELS = {
-    **dict.fromkeys(("smoothing", "forward", "backward"), PLAIN),
-    **dict.fromkeys(("pointwise_forward", "pointwise_backward"), POINTWISE),
-}
+# On clean labels a corrected loss is the plain one; those on pairs of any labels differ in their pairs.
+_ON_CLEAN_LABELS = dict.fromkeys(("smoothing", "forward", "backward"), PLAIN)
 # What a worker's game must not do, and what must not end it: a verifier that learned nothing is a result.
 _OF_EVERY_CELL = {
     "sweep": None,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
+from pvg_hf.config import Recipe
 from pvg_hf.data.mixture import mixture_weights
 from pvg_hf.data.pairs import check_pair_choice
 from pvg_hf.data.schema import BASE_ROUND
@@ -26,13 +27,22 @@ def check_corrections(context: PhaseContext) -> Iterator[str]:
             "pool's labels are clean and flipped in training only, where no estimate sees them: take `source: noise`."
         )
     is_noisy = any(stated_rates(context, "verifier")) or recipe.rates.source == "trusted"
-    if recipe.verifier.correction == "exact" and data.pairs != "all" and is_noisy and not is_pool_clean:
-        yield (
-            "`verifier.correction` is `exact`, which needs pairs that are chosen without regard to their noisy labels: set "
-            "`data.pairs` to `all`, or take `forward`."
-        )
+    if is_noisy and not is_pool_clean:
+        yield from _check_choice(recipe)
     if recipe.prover.reward_correction != "none":
         yield from refusals("`prover.reward_correction`", partial(audit_prover_correction, context))
+
+
+def _check_choice(recipe: Recipe) -> Iterator[str]:
+    """Whether noisy labels of the pool are, among the solutions that are chosen, what the verifier's correction assumes."""
+    data, verifier = recipe.data, recipe.verifier
+    of_labels = {("bradley_terry", "exact"), ("cross_entropy", "forward"), ("cross_entropy", "backward")}
+    if (verifier.loss, verifier.correction) in of_labels and data.pairs != "all":
+        instead = "`forward`" if verifier.correction == "exact" else "`verifier.loss: bradley_terry`"
+        yield (
+            f"`verifier.correction` is `{verifier.correction}` with `loss: {verifier.loss}`, which needs pairs that are chosen "
+            f"without regard to their noisy labels: set `data.pairs` to `all`, or take {instead}."
+        )
 
 
 def check_environments(context: PhaseContext) -> list[str]:

@@ -76,6 +76,14 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["noise.level=pair", "noise.rho0=0.1"], ["`verifier`", "one rate"]),
         (["verifier.correction=exact", "noise.epsilon=0.1"], ["`exact`", "set `data.pairs` to `all`"]),
         (["verifier.correction=exact", "rates={source: given, rho0: 0.1}"], ["`exact`", "`data.pairs`"]),
+        (
+            ["verifier={loss: cross_entropy, correction: forward}", "noise.epsilon=0.1"],
+            ["`forward` with `loss: cross_entropy`", "set `data.pairs` to `all`", "`verifier.loss: bradley_terry`"],
+        ),
+        (
+            ["verifier={loss: cross_entropy, correction: backward}", "rates={source: given, rho1: 0.1}"],
+            ["`backward` with `loss: cross_entropy`", "`data.pairs`"],
+        ),
         (["verifier.correction=exact", "data.pairs=all", "verifier.center=0"], ["`verifier`", "unbounded below"]),
         (["verifier.correction=exact", "noise={level: pair, epsilon: 0.1}"], ["`noise_level` is `pair`"]),
         (["data={pairs: all, correct_source: both}"], ["`data`", "`correct_source` is `both`"]),
@@ -132,6 +140,21 @@ def test_one_mistake_is_named(mistakes_of, overrides, parts):
     assert len(mistakes) == 1
     for part in parts:
         assert part in mistakes[0]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["verifier={loss: cross_entropy, correction: forward}", "noise.epsilon=0.1", "data.pairs=all"],
+        ["verifier={loss: cross_entropy, correction: backward}", "noise={epsilon: 0.1, resample: epoch}"],
+        ["verifier={loss: cross_entropy, correction: forward}"],
+        ["verifier={loss: cross_entropy}", "noise.epsilon=0.1"],
+        ["verifier={correction: backward}", "noise.epsilon=0.1"],
+    ],
+)
+def test_a_correction_of_labels_by_which_nothing_was_chosen(overrides, mistakes_of):
+    """Pairs of any labels; labels that are clean until training; no noise; no correction; and one of strict pairs."""
+    assert mistakes_of(*overrides) == []
 
 
 def test_folder_of_solutions_is_looked_into(mistakes_of, tmp_path):
