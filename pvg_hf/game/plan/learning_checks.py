@@ -36,6 +36,15 @@ def check_corrections(context: PhaseContext) -> Iterator[str]:
 def _check_choice(recipe: Recipe) -> Iterator[str]:
     """Whether noisy labels of the pool are, among the solutions that are chosen, what the verifier's correction assumes."""
     data, verifier = recipe.data, recipe.verifier
+    if verifier.correction != "none" and data.correct_source != "prover":
+        share = {"dataset": "all", "both": "part"}[data.correct_source]
+        yield (
+            f"`verifier.correction` is `{verifier.correction}` with `data.correct_source: {data.correct_source}`, where {share} of "
+            "the correct sides are references, which no noise mislabels: their pairs are never the wrong way round, and the "
+            "rates of the labels would be corrected for where nothing is wrong. Leave the correction out (`none`), or take "
+            "`correct_source: prover`."
+        )
+        return
     of_labels = {("bradley_terry", "exact"), ("cross_entropy", "forward"), ("cross_entropy", "backward")}
     if (verifier.loss, verifier.correction) in of_labels and data.pairs != "all":
         instead = "`forward`" if verifier.correction == "exact" else "`verifier.loss: bradley_terry`"

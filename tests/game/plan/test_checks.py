@@ -84,6 +84,18 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
             ["verifier={loss: cross_entropy, correction: backward}", "rates={source: given, rho1: 0.1}"],
             ["`backward` with `loss: cross_entropy`", "`data.pairs`"],
         ),
+        (
+            ["verifier.correction=forward", "noise.epsilon=0.1", "data.correct_source=dataset"],
+            ["all of the correct sides are references", "(`none`)", "`correct_source: prover`"],
+        ),
+        (
+            ["verifier={loss: cross_entropy, correction: forward}", "noise.checker={}", "data.correct_source=both"],
+            ["`data.correct_source: both`", "part of the correct sides"],
+        ),
+        (
+            ["verifier.correction=smoothing", "rates.source=trusted", "data.correct_source=both"],
+            ["never the wrong way"],
+        ),
         (["verifier.correction=exact", "data.pairs=all", "verifier.center=0"], ["`verifier`", "unbounded below"]),
         (["verifier.correction=exact", "noise={level: pair, epsilon: 0.1}"], ["`noise_level` is `pair`"]),
         (["data={pairs: all, correct_source: both}"], ["`data`", "`correct_source` is `both`"]),
@@ -155,6 +167,18 @@ def test_one_mistake_is_named(mistakes_of, overrides, parts):
 def test_a_correction_of_labels_by_which_nothing_was_chosen(overrides, mistakes_of):
     """Pairs of any labels; labels that are clean until training; no noise; no correction; and one of strict pairs."""
     assert mistakes_of(*overrides) == []
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["noise.epsilon=0.1"],
+        ["noise={epsilon: 0.1, resample: step}", "verifier.correction=forward"],  # references flip there too
+        ["noise={epsilon: 0.1, applies_to: prover}", "verifier.correction=forward"],
+    ],
+)
+def test_references_as_correct_sides_beside_noise(overrides, mistakes_of):
+    assert mistakes_of("data.correct_source=dataset", *overrides) == []
 
 
 def test_folder_of_solutions_is_looked_into(mistakes_of, tmp_path):
