@@ -50,7 +50,7 @@ class RatesConfig:
     source: Literal["noise", "given", "trusted"] = Field(
         "noise",
         description="`noise`: what that section injects. `given`: `rho0` and `rho1` of this section, for labels that came with "
-        "errors. `trusted`: estimated in each verifier phase from the solutions of a few problems whose clean truth is known.",
+        "errors. `trusted`: estimated in each phase that corrects, from the solutions of a few problems whose clean truth is known.",
     )
     rho0: FlipRate = Field(0.0, description="For `given`: P(label 1 | truth 0).")
     rho1: FlipRate = Field(0.0, description="For `given`: P(label 0 | truth 1); `rho0 + rho1` must stay below 1.")

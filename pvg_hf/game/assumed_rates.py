@@ -4,7 +4,9 @@ import logging
 from functools import partial
 from typing import NamedTuple
 
+from pvg_hf.config import Recipe
 from pvg_hf.data.candidates import read_candidates
+from pvg_hf.data.mixture import mixture_weights
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.label_rates import label_rates
 from pvg_hf.noise.estimation import NoiseEstimate, rates_from_trusted
@@ -40,20 +42,43 @@ def verifier_rates(context: PhaseContext) -> AssumedRates:
     """What the verifier's correction assumes; an estimate is told as an event."""
     if context.recipe.rates.source != "trusted" or context.recipe.verifier.correction == "none":
         return AssumedRates(stated_rates(context, "verifier"), {}, "")
+    return _estimated(context, "verifier")
+
+
+def prover_rates(context: PhaseContext) -> AssumedRates:
+    """
+    What the prover's correction assumes, likewise. An estimate is that of the pool's labels, which the prover's reward is
+    told at the same rates where the noise is both players'; of noise that is the verifier's alone, it is told none.
+    """
+    if context.recipe.prover.reward_correction == "none" or not is_estimated_for_prover(context.recipe):
+        return AssumedRates(stated_rates(context, "prover"), {}, "")
+    return _estimated(context, "prover")
+
+
+def is_estimated_for_prover(recipe: Recipe) -> bool:
+    """Whether trusted problems are to tell the rates of the labels that the prover's reward reads."""
+    return recipe.rates.source == "trusted" and recipe.noise.is_any and recipe.noise.is_for_prover
+
+
+def _estimated(context: PhaseContext, player: str) -> AssumedRates:
     estimate = _estimate(context)
     named = {"rho0": estimate.rho0, "rho1": estimate.rho1}
     figures = {f"{name}/{key}": value for name, rate in named.items() for key, value in rate._asdict().items()}
     context.event("rates_estimated", source="trusted", **figures)
     line = ", ".join(f"{name} {rate}" for name, rate in named.items())
     logger.info("%s: estimated rates of wrong labels: %s", context.phase, line)
-    figures = {f"verifier/rates/{key}": value for key, value in figures.items()}
+    figures = {f"{player}/rates/{key}": value for key, value in figures.items()}
     return AssumedRates(estimate.rates, figures, f"estimated {line}; ")
 
 
 def _estimate(context: PhaseContext) -> NoiseEstimate:
-    """From the solutions of the trusted problems, each text once, failed and unlabelled ones left out as in pairs."""
+    """From the trusted problems' solutions in the round's mixture, each text once, failed and unlabelled ones left out."""
+    data = context.recipe.data
+    weights = mixture_weights(data.mixture, context.round_index, window=data.window, custom=data.weights)
     candidates = read_candidates(
-        context.folder.training_pools(context.round_index), parts=("verifier",), rounds=range(-1, context.round_index)
+        context.folder.training_pools(context.round_index),
+        parts=("verifier",),
+        rounds=[source for source, weight in weights.items() if weight > 0],
     )
     share = context.recipe.rates.trusted_share
     trusted = [derive_uniform(context.recipe.seed, "trusted", name) < share for name in candidates.problem_ids]
@@ -67,27 +92,29 @@ def _estimate(context: PhaseContext) -> NoiseEstimate:
         ) from err
 
 
-def audit_prover_correction(context: PhaseContext) -> CorrectionAudit:
-    """What `prover.reward_correction` does to what the prover learns, see [`audit_noise_correction`]."""
+def audit_prover_correction(context: PhaseContext, rates: tuple[float, float] | None = None) -> CorrectionAudit:
+    """What `prover.reward_correction` does to what the prover learns, see [`audit_noise_correction`]; at stated rates."""
     prover = context.recipe.prover
+    rho0, rho1 = stated_rates(context, "prover") if rates is None else rates
     return audit_noise_correction(
         partial(load_reward(prover.reward), **prover.reward_options),
-        *stated_rates(context, "prover"),
+        rho0,
+        rho1,
         group_size=prover.num_generations,
         scale_rewards=prover.scale_rewards,
     )
 
 
-def tell_prover_correction(context: PhaseContext) -> str:
+def tell_prover_correction(context: PhaseContext, assumed: AssumedRates) -> str:
     """Tell the audit of the phase's reward as an event; a few words on it for the phase's line, none without correction."""
     recipe = context.recipe
     if recipe.prover.reward_correction == "none":
         return ""
-    audit, (rho0, rho1) = audit_prover_correction(context), stated_rates(context, "prover")
+    audit, (rho0, rho1) = audit_prover_correction(context, assumed.rates), assumed.rates
     figures = {"verdict": audit.verdict, "reason": audit.reason, "factor": audit.factor, "rho0": rho0, "rho1": rho1}
     context.event("reward_correction", reward=recipe.prover.reward, **figures)
     logger.info("%s: the reward's correction is %s. %s", context.phase, _shown(audit), audit.reason)
-    return f"reward correction: {_shown(audit)}; "
+    return f"{assumed.line}reward correction: {_shown(audit)}; "
 
 
 def _shown(audit: CorrectionAudit) -> str:

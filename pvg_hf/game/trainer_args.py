@@ -123,6 +123,7 @@ def prover_arguments(
     context: PhaseContext,
     output: Path,
     *,
+    rates: tuple[float, float] | None = None,
     seed_path: tuple[str, ...] = (),
     temperature: float | None = None,
     threshold: float | None = None,
@@ -135,6 +136,8 @@ def prover_arguments(
             The phase.
         output (`Path`):
             Where checkpoints are kept.
+        rates (`tuple[float, float]`, *optional*):
+            Those that the reward's correction assumes, in place of the stated ones.
         seed_path (`tuple[str, ...]`):
             Names that tell this trainer's seed from others of the phase.
         temperature (`float`, *optional*):
@@ -144,6 +147,8 @@ def prover_arguments(
     """
     settings = prover_settings(context, output, *seed_path)
     settings["acceptance_threshold"] = threshold
+    if rates is not None:
+        settings["rho0"], settings["rho1"] = rates
     if temperature is not None:
         settings["temperature"] = temperature
     machine = _of_the_machine(context)

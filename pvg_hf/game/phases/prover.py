@@ -7,7 +7,7 @@ from pathlib import Path
 
 from accelerate.utils import set_seed
 
-from pvg_hf.game.assumed_rates import tell_prover_correction
+from pvg_hf.game.assumed_rates import prover_rates, tell_prover_correction
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.feedback import Feedback
 from pvg_hf.game.feedback_callback import FeedbackCallback
@@ -47,6 +47,8 @@ class SubPhase:
             Which roles it trains.
         output (`Path`):
             Where its last checkpoint goes.
+        rates (`tuple[float, float]`):
+            `(rho0, rho1)` that the reward's correction assumes.
         first_step (`int`):
             Steps of the phase before it.
         recovery (`str`):
@@ -55,22 +57,32 @@ class SubPhase:
 
     roles: tuple[Role, ...]
     output: Path
+    rates: tuple[float, float]
     first_step: int = 0
     recovery: str = "none"
 
 
 def run_prover(context: PhaseContext, output: Path) -> str:
     """Write the last checkpoint (for `roles: separate`, an adapter per role) and the best helpful one beside it."""
-    config, correction = context.recipe.prover, tell_prover_correction(context)
+    assumed = prover_rates(context)
+    correction = tell_prover_correction(context, assumed)
+    line = _train_roles(context, output, assumed.rates)
+    if assumed.figures:
+        context.record(assumed.figures)
+    return correction + line
+
+
+def _train_roles(context: PhaseContext, output: Path, rates: tuple[float, float]) -> str:
+    config = context.recipe.prover
     if config.num_trainings == 1:
         fixed = _fixed_side(context, config.trained_roles)
-        return correction + _train(context, SubPhase(config.trained_roles, output), fixed)
+        return _train(context, SubPhase(config.trained_roles, output, rates), fixed)
     lines, fixed = [], {}
     for index, role in enumerate(config.trained_roles):
-        first_step = index * config.max_steps
-        lines.append(f"{role}: {_train_separately(context, SubPhase((role,), output / role, first_step), fixed)}")
+        sub_phase = SubPhase((role,), output / role, rates, first_step=index * config.max_steps)
+        lines.append(f"{role}: {_train_separately(context, sub_phase, fixed)}")
         fixed = _final_heldout(context)
-    return correction + "; ".join(lines)
+    return "; ".join(lines)
 
 
 def _train_separately(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) -> str:
@@ -265,6 +277,7 @@ def _arguments(context: PhaseContext, sub_phase: SubPhase) -> ProverGRPOConfig:
     return prover_arguments(
         context,
         sub_phase.output / "checkpoints",
+        rates=sub_phase.rates,
         seed_path=(*sub_phase.roles, sub_phase.recovery),
         temperature=temperature * (RECOVERY_TEMPERATURE if sub_phase.recovery == "temperature" else 1.0),
         threshold=read_json(context.folder.verifier(context.round_index) / "calibration.json")["threshold"],

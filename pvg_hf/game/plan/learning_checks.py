@@ -7,7 +7,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.data.mixture import mixture_weights
 from pvg_hf.data.pairs import check_pair_choice
 from pvg_hf.data.schema import BASE_ROUND
-from pvg_hf.game.assumed_rates import audit_prover_correction, stated_rates
+from pvg_hf.game.assumed_rates import audit_prover_correction, is_estimated_for_prover, stated_rates
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.plan.refusals import refusals
 from pvg_hf.roles import GAME_ROLES
@@ -30,7 +30,21 @@ def check_corrections(context: PhaseContext) -> Iterator[str]:
     if is_noisy and not is_pool_clean:
         yield from _check_choice(recipe)
     if recipe.prover.reward_correction != "none":
+        yield from [] if is_pool_clean else _check_estimate_for_prover(recipe)
         yield from refusals("`prover.reward_correction`", partial(audit_prover_correction, context))
+
+
+def _check_estimate_for_prover(recipe: Recipe) -> Iterator[str]:
+    """Whether the pool's labels tell the rates of those that the prover's reward reads."""
+    noise = recipe.noise
+    if not is_estimated_for_prover(recipe) or (noise.is_for_verifier and noise.schedule is None):
+        return
+    why = "their rates are those of earlier rounds" if noise.is_for_verifier else "they are clean"
+    setting = "`noise.schedule`" if noise.is_for_verifier else f"`noise.applies_to: {noise.applies_to}`"
+    yield (
+        f"`rates.source` is `trusted`, which estimates the rates from the pool's labels, but with {setting} {why}, and no "
+        "estimate of what `prover.reward_correction` corrects: take `source: noise` or `source: given`."
+    )
 
 
 def _check_choice(recipe: Recipe) -> Iterator[str]:

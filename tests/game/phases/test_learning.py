@@ -1,11 +1,16 @@
 """Corrections and invariance in the phases of a game."""
 
+import shutil
+
 import pytest
-from game_runs import bytes_of
+from game_runs import branch_off, bytes_of
 
 from pvg_hf import load_recipe, play
 from pvg_hf.data.candidates import read_candidates
+from pvg_hf.game.assumed_rates import verifier_rates
 from pvg_hf.game.folder import read_json, read_json_lines
+from pvg_hf.game.plan.checks import phase_context
+from pvg_hf.game.schedule import PhaseKey
 from pvg_hf.seeding import derive_uniform
 
 
@@ -47,6 +52,56 @@ def test_exact_correction_at_rates_that_trusted_problems_tell(share, game, begin
     assert rate == pytest.approx(rates[1])
     counts = read_json(folder.verifier(0) / "pairs.json")
     assert counts["pairs/num_pairs"] > counts["heldout_pairs/num_pairs"] > 0
+
+
+@pytest.mark.parametrize(
+    ("applies_to", "assumes_estimate"), [("both", True), ("verifier", False)], ids=["both", "verifier"]
+)
+def test_rates_that_trusted_problems_tell_reach_the_provers_correction(applies_to, assumes_estimate, game, beginnings):
+    """Where the noise is both players'; a reward that is told the truth is corrected for nothing."""
+    recipe = load_recipe(
+        game(
+            noise={"checker": {"tiers": {"balanced": {"spurious_fail": 0.2, "spurious_pass": 0.2}}}}
+            | {"applies_to": applies_to},
+            rates={"source": "trusted", "trusted_share": 1.0},
+            prover__reward_correction="backward",
+            prover__max_steps=1,
+        )
+    )
+    play(recipe, phase="bootstrap")
+    play(recipe, phase="verifier", round_index=0)
+    folder = play(recipe, phase="prover", round_index=0)
+    rows = read_candidates(folder.training_pools(0), parts=("verifier",), rounds=[-1]).rows
+    rates = [(rows["label"] != rows["correct"])[rows["correct"] == truth].mean() for truth in (False, True)]
+    expected = pytest.approx(tuple(rates) if assumes_estimate else (0.0, 0.0))
+    assert min(rates) > 0
+    trainer, _ = beginnings[-1]
+    assert (trainer.args.rho0, trainer.args.rho1) == expected
+    (event,) = events_of(folder, "reward_correction")
+    assert (event["rho0"], event["rho1"]) == expected
+    assert [event["phase"] for event in events_of(folder, "rates_estimated")] == ["prover"] * assumes_estimate
+    told = [line.get("prover/rates/rho1/value") for line in read_json_lines(folder.prover(0) / "metrics.jsonl")]
+    assert any(value is not None for value in told) == assumes_estimate
+
+
+@pytest.mark.parametrize(("mixture", "is_noisy"), [("equal_per_round", True), ("latest", False)])
+def test_rounds_that_are_not_learned_from_are_not_estimated_from(mixture, is_noisy, game, reference, tmp_path):
+    """The base's labels are noisy, at moment 0, and those of round 0 are not."""
+    schedule = {"start": 1.0, "end": 0.0, "length": 1}
+    recipe = load_recipe(
+        game(
+            noise={"epsilon": 0.4, "schedule": schedule},
+            rates={"source": "trusted", "trusted_share": 1.0},
+            data__mixture=mixture,
+            verifier__correction="forward",
+        )
+    )
+    folder = branch_off(reference, tmp_path, "round-001/verifier")
+    shutil.rmtree(folder.pool(-1))
+    play(recipe, phase="bootstrap")
+    rates = verifier_rates(phase_context(recipe, PhaseKey("verifier", 1), None)).rates
+    assert (sum(rates) > 0.1) == is_noisy
+    assert is_noisy or rates == (0.0, 0.0)
 
 
 def test_too_few_trusted_problems_are_refused(game):

@@ -104,6 +104,22 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
             ["rates.source=trusted", "noise={resample: step, epsilon: 0.1}"],
             ["`rates.source`", "flipped in training only"],
         ),
+        (
+            [
+                "rates.source=trusted",
+                "noise={epsilon: 0.1, applies_to: prover}",
+                "prover={reward: cgc, reward_correction: backward}",
+            ],
+            ["`rates.source` is `trusted`", "with `noise.applies_to: prover` they are clean"],
+        ),
+        (
+            [
+                "rates.source=trusted",
+                "noise={epsilon: 0.1, applies_to: both, schedule: {length: 2}}",
+                "prover={reward: cgc, reward_correction: backward}",
+            ],
+            ["with `noise.schedule` their rates are those of earlier rounds", "take `source: noise`"],
+        ),
         (["rates={source: given, rho0: 0.1}", "noise={level: pair, epsilon: 0.1}"], ["`verifier`", "one rate"]),
         (["verifier.invariance.method=irm"], ["`verifier`", "Unknown invariance `irm`"]),
         (["verifier.invariance.method=vrex", "verifier.correction=forward"], ["`correction` `forward`"]),
