@@ -66,9 +66,15 @@ def _mean_factor(context: PhaseContext) -> float:
 
 
 def _checker_rates(context: PhaseContext, player: str) -> Rates:
+    rho0, rho1 = np.mean(routed_rates(context, player), axis=0)
+    return float(rho0), float(rho1)
+
+
+def routed_rates(context: PhaseContext, player: str) -> list[Rates]:
+    """`(rho0, rho1)` of the checker's channel for each of a player's problems; without problems, that of no slice alone."""
     routes = make_routes(context.recipe.noise.checker)
     if context.world is None:
-        return routed_channel(routes.routing).label_rates
+        return [routed_channel(routes.routing).label_rates]
     known: dict[int, Rates] = {}
     rates = []
     for problem in context.world.parts[player]:
@@ -76,8 +82,7 @@ def _checker_rates(context: PhaseContext, player: str) -> Rates:
         if id(routing) not in known:
             known[id(routing)] = routed_channel(routing).label_rates
         rates.append(known[id(routing)])
-    rho0, rho1 = np.mean(rates, axis=0)
-    return float(rho0), float(rho1)
+    return rates
 
 
 class NoiseScheduleCallback(TrainerCallback):

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from pvg_hf.config import Recipe
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.label_rates import routed_rates
 from pvg_hf.game.memory import list_knobs
 from pvg_hf.game.plan.machine import total_memory
 from pvg_hf.game.plan.rounds import RoundPlan
@@ -21,6 +23,7 @@ def list_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
         `str`: a sentence or two.
     """
     yield from _without_figure(recipe)
+    yield from _unlike_slices(plans)
     yield from _too_long(recipe, plans[0])
     yield from _too_large(recipe, plans)
 
@@ -33,6 +36,25 @@ def _without_figure(recipe: Recipe) -> Iterator[str]:
             f"best-of-{', '.join(out_of_reach)} will have no figure, as a test problem gets "
             f"`mint.test_solutions_per_problem` = {samples} solutions."
         )
+
+
+def _unlike_slices(plans: Sequence[RoundPlan]) -> Iterator[str]:
+    for key in dict.fromkeys(key for plan in plans for key in _corrected_by_means(plan.amounts.context)):
+        yield (
+            f"`{key}` assumes the mean of the rates of wrong labels over the problems, and these differ between slices or "
+            "critical problems of the checker: it is unbiased at best on average over them, and `exact` not even then."
+        )
+
+
+def _corrected_by_means(context: PhaseContext) -> Iterator[str]:
+    """The corrections that assume one pair of rates where the checker has several."""
+    recipe, noise = context.recipe, context.recipe.noise
+    if noise.checker is None:
+        return
+    if noise.is_for_verifier and recipe.verifier.correction != "none":
+        yield from ["verifier.correction"] if len(set(routed_rates(context, "verifier"))) > 1 else []
+    if noise.is_for_prover and recipe.prover.reward_correction != "none":
+        yield from ["prover.reward_correction"] if len(set(routed_rates(context, "prover"))) > 1 else []
 
 
 def _too_long(recipe: Recipe, first: RoundPlan) -> Iterator[str]:

@@ -38,6 +38,22 @@ def test_a_plan_notes_what_is_seldom_meant(values):
     assert "`max_position_embeddings` = 256" in " ".join(plan.split())
 
 
+@pytest.mark.parametrize(
+    ("checker", "correction", "is_noted"),
+    [
+        ("{slice_by: difficulty, slices: {2: {noise_enabled: false}}}", "forward", True),
+        ("{critical: difficulty == 2}", "forward", True),
+        ("{slice_by: difficulty, slices: {2: {noise_enabled: false}}}", "none", False),
+        ("{slice_by: difficulty}", "forward", False),
+    ],
+)
+def test_a_plan_notes_that_a_correction_assumes_the_mean_of_unlike_slices(checker, correction, is_noted, values):
+    overrides = [f"noise.checker={checker}", f"verifier.correction={correction}", "num_rounds=2"]
+    plan = " ".join(describe_plan(load_recipe(values, overrides)).split())
+    assert plan.count("`verifier.correction` assumes the mean of the rates") == is_noted
+    assert "`prover.reward_correction` assumes" not in plan
+
+
 def test_a_plan_names_the_phases_that_are_larger_than_the_machine_and_what_to_turn(values):
     """A verifier of 128 thousand million weights, nearly all of them in its embedding."""
     sizes = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
