@@ -51,6 +51,11 @@ class Predicate:
                 "`package.module:Name`."
             )
 
+    @property
+    def is_column(self) -> bool:
+        """Whether the condition is a column itself."""
+        return self.text == self.column
+
     def __call__(self, problem: Problem) -> bool:
         return bool(self._holds(problem))
 

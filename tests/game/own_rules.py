@@ -1,4 +1,4 @@
-"""Stop rules, a reward and a checker of a user's own."""
+"""Stop rules, a reward and checkers of a user's own."""
 
 from pvg_hf.tasks.answers import extract_answer
 
@@ -22,3 +22,16 @@ def pays_by_the_others(scores, correct, sneaky, *, group_size, answered=None):
 
 def ends_evenly(problem, solution) -> bool:
     return int(extract_answer(solution)) % 2 == 0
+
+
+def knows_the_reference_only(problem, solution) -> bool | None:
+    return True if solution == problem["reference"] else None
+
+
+def knows_no_mistake(problem, solution) -> bool | None:
+    return None if solution not in ("", problem["reference"]) else bool(solution)
+
+
+def fails_on_mistakes(problem, solution) -> bool:
+    assert solution == problem["reference"]
+    return True

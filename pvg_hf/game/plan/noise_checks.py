@@ -1,7 +1,10 @@
 """Whether the noise of a recipe is what it says, and its checker works."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from functools import partial
+
+from datasets import Dataset
 
 from pvg_hf.config.checker import CheckerConfig
 from pvg_hf.game.checking import make_base, make_routes
@@ -9,11 +12,12 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.label_rates import label_rates
 from pvg_hf.game.plan.refusals import refusals
 from pvg_hf.noise.routes import Routes
+from pvg_hf.noise.verdicts import BaseChecker
 from pvg_hf.suggestions import suggest
 
 
 def check_noise(context: PhaseContext) -> Iterator[str]:
-    """The mistakes of `noise`, among them what a checker of the user's says of a reference solution."""
+    """The mistakes of `noise`, among them what a checker of the user's says of solutions."""
     noise = context.recipe.noise
     if noise.soft_labels and context.recipe.verifier.correction != "none":
         yield (
@@ -26,6 +30,7 @@ def check_noise(context: PhaseContext) -> Iterator[str]:
     mistakes = refusals("`noise.checker`", partial(make_routes, noise.checker))
     if not mistakes:
         mistakes = [*_check_columns(context, make_routes(noise.checker))]
+        mistakes = mistakes or refusals("`noise.checker`", partial(_refuse_small_budgets, context))
     yield from mistakes or refusals("`noise.checker`", partial(_label_rates, context))
     yield from [] if mistakes else _check_base(context, noise.checker)
 
@@ -33,6 +38,27 @@ def check_noise(context: PhaseContext) -> Iterator[str]:
 def _label_rates(context: PhaseContext) -> None:
     for player in ("verifier", "prover"):
         label_rates(context, player)
+
+
+def _refuse_small_budgets(context: PhaseContext) -> None:
+    """
+    Raises:
+        ValueError: if a budget does not pay for the first call about any solution.
+    """
+    noise = context.recipe.noise
+    budgets = {name: budget for name, budget in asdict(noise.checker.budget).items() if budget is not None}
+    if not budgets or context.world is None:
+        return
+    routes = make_routes(noise.checker)
+    players = [*["verifier"] * noise.is_for_verifier, *["prover"] * noise.is_for_prover]
+    problems = (problem for player in players for problem in context.world.parts[player])
+    least = min(routes.of(problem)[0].path[0].cost for problem in problems)
+    small = [f"`budget.{name}` ({budget:g})" for name, budget in budgets.items() if budget < least]
+    if small:
+        raise ValueError(
+            f"{' and '.join(small)} cannot pay for a single call, as the cheapest that comes first costs {least:g}: every "
+            "solution would be BUDGET_EXHAUSTED and have no label. Raise it, or begin with a cheaper `tier`."
+        )
 
 
 def _check_columns(context: PhaseContext, routes: Routes) -> Iterator[str]:
@@ -45,7 +71,11 @@ def _check_columns(context: PhaseContext, routes: Routes) -> Iterator[str]:
     unknown = {key: column for key, column in named.items() if column is not None and column not in columns}
     for key, column in unknown.items():
         yield f"`noise.checker.{key}` names the column `{column}`, which the task's problems lack. {suggest(column, columns)}"
-    if unknown or routes.slice_by is None:
+    if unknown:
+        return
+    if routes.critical is not None and routes.critical.is_column:
+        yield from _check_critical(parts["verifier"], routes.critical.column)
+    if routes.slice_by is None:
         return
     values = sorted({str(value) for part in parts.values() for value in part.unique(routes.slice_by)})
     for name in routes.slices:
@@ -56,23 +86,50 @@ def _check_columns(context: PhaseContext, routes: Routes) -> Iterator[str]:
             )
 
 
+def _check_critical(problems: Dataset, column: str) -> Iterator[str]:
+    kind = str(problems.features.arrow_schema.field(column).type)
+    if kind != "bool":
+        yield (
+            f"`noise.checker.critical` is the column `{column}`, whose values are neither true nor false but "
+            f"`{kind}`, so that all that are not 0 or empty would be critical. Compare it with a value, as in "
+            "`difficulty >= 5`."
+        )
+
+
 def _check_base(context: PhaseContext, config: CheckerConfig) -> Iterator[str]:
-    """Ask a checker of the user's about a reference solution, as the game would."""
-    base = make_base(config) if not refusals("", partial(make_base, config)) else None
-    yield from refusals("`noise.checker.command`", partial(make_base, config))
+    """Ask a checker of the user's, as the game would."""
+    mistakes = refusals("`noise.checker.command`", partial(make_base, config))
+    yield from mistakes
+    base = None if mistakes else make_base(config)
     if base is None or context.world is None:
         return
-    problem = context.world.parts["verifier"][0]
-    budget = make_routes(config).routing.longest_seconds
     try:
-        verdict = base.ask(problem, problem["reference"], budget)
-    except TypeError as err:
-        yield f"`noise.checker.base`: {err}"
-        return
+        yield from _ask_base(base, context.world.parts["verifier"], make_routes(config).routing.longest_seconds)
     finally:
         base.close()
-    asked = f"about the reference solution of the problem `{problem['problem_id']}`"
-    if verdict.error is not None:
-        yield f"`noise.checker.base`, asked {asked}, ends with an error: {verdict.error}"
-    elif verdict.passed is None:
-        yield f"`noise.checker.base`, asked {asked}, does not come to an end within {budget:g} s."
+
+
+def _ask_base(base: BaseChecker, problems: Dataset, budget_seconds: float) -> Iterator[str]:
+    """The first mistake: the reference must be judged, and whatever is said of right and wrong be a boolean."""
+    problem = problems[0]
+    for asked, solution in _solutions_to_ask(problems):
+        where = f"`noise.checker.base`, asked whether {asked} solves the problem `{problem['problem_id']}`,"
+        try:
+            verdict = base.ask(problem, solution, budget_seconds)
+        except TypeError as err:
+            yield f"{where} gives no verdict: {err}"
+            return
+        if solution == problem["reference"] and verdict.passed is None:
+            told = f"does not come to an end within {budget_seconds:g} s."
+            yield f"{where} {told if verdict.error is None else f'ends with an error: {verdict.error}'}"
+            return
+
+
+def _solutions_to_ask(problems: Dataset) -> Iterator[tuple[str, str]]:
+    """What a solution to the first problem is, and its text."""
+    reference, *others = problems["reference"]
+    yield "the reference solution", reference
+    yield "an empty solution", ""
+    wrong = next((other for other in others if other != reference), None)
+    if wrong is not None:
+        yield "another problem's reference solution", wrong

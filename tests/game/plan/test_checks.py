@@ -141,10 +141,27 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["noise.checker={critical: lemma}"], ["`noise.checker.critical` names the column `lemma`"]),
         (["noise.checker={critical: level more}"], ["Cannot read the condition `level more`"]),
         (["noise.checker={tiers: {balanced: {timeout: 0.5, spurious_fail: 0.5}}}"], ["sum to 1.01", "below 1"]),
-        (["noise.checker={budget: {per_solution: 1}}"], ["`noise.checker`: The checker abstains from every solution"]),
+        (["noise.checker={critical: difficulty}"], ["the column `difficulty`", "`int64`", "`difficulty >= 5`"]),
+        (["noise.checker={critical: problem_id}"], ["the column `problem_id`", "`string`"]),
+        (["noise.checker={budget: {per_solution: 1}}"], ["`noise.checker`: `budget.per_solution` (1)", "costs 2"]),
+        (["noise.checker={budget: {per_round: 1.5}}"], ["`budget.per_round` (1.5)", "BUDGET_EXHAUSTED"]),
+        (
+            ["noise.checker={budget: {total: 1, per_round: 3, per_solution: 1}}"],
+            ["`budget.per_solution` (1) and `budget.total` (1) cannot pay"],
+        ),
+        (["noise.checker={budget: {total: 3}, critical: difficulty > 0}"], ["costs 4"]),
+        (["noise={applies_to: prover, checker: {budget: {total: 1}}}"], ["`budget.total` (1)"]),
         (["noise.checker={base: 'no_such:rule'}"], ["`noise.checker.base`", "no module `no_such`"]),
         (["noise.checker={base: 'math:isnan'}"], ["`noise.checker.base`", "ends with an error: TypeError"]),
-        (["noise.checker={base: 'operator:itemgetter'}"], ["`noise.checker.base`", "must return True"]),
+        (["noise.checker={base: 'operator:itemgetter'}"], ["whether the reference solution", "must return True"]),
+        (
+            ["noise.checker={base: 'own_rules:knows_the_reference_only'}"],
+            ["whether an empty solution", "returned None"],
+        ),
+        (
+            ["noise.checker={base: 'own_rules:knows_no_mistake'}"],
+            ["whether another problem's reference solution solves the problem `arithmetic-0-train", "returned None"],
+        ),
         (
             ["noise.checker={base: command, command: [lake, build]}"],
             ["`noise.checker.command`", "never reads the solution"],
@@ -195,6 +212,20 @@ def test_a_correction_of_labels_by_which_nothing_was_chosen(overrides, mistakes_
 )
 def test_references_as_correct_sides_beside_noise(overrides, mistakes_of):
     assert mistakes_of("data.correct_source=dataset", *overrides) == []
+
+
+@pytest.mark.parametrize(
+    "checker",
+    [
+        "{budget: {per_round: 2}}",
+        "{budget: {per_solution: 1, total: 1}, tier: fast_noisy}",
+        "{budget: {total: 1}, slice_by: difficulty, slices: {2: {tier: fast_noisy}}}",
+        "{base: 'own_rules:fails_on_mistakes'}",
+    ],
+    ids=["one call a round", "of the cheap tier", "for one slice", "errors are outcomes"],
+)
+def test_checkers_that_can_say_something_are_taken(mistakes_of, checker):
+    assert mistakes_of(f"noise.checker={checker}") == []
 
 
 def test_folder_of_solutions_is_looked_into(mistakes_of, tmp_path):
