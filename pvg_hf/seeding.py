@@ -17,7 +17,7 @@ def derive_seed(*path: object) -> int:
     Returns:
         `int`: in [0, 2**63), fit for `torch.Generator.manual_seed` and `numpy.random.default_rng`.
     """
-    parts = [str(part).encode() for part in path]
+    parts = [str(part).encode(errors="surrogatepass") for part in path]  # a text may hold half of a surrogate pair
     message = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
     return int.from_bytes(hashlib.blake2b(message, digest_size=8).digest(), "big") >> 1
 

@@ -44,7 +44,10 @@ class CommandChecker:
     def ask(self, problem: Problem, solution: str, budget_seconds: float) -> Verdict:
         with tempfile.TemporaryDirectory(prefix="pvg-check-") as folder:
             places = {"{solution}": Path(folder) / "solution.txt", "{problem}": Path(folder) / "problem.json"}
-            places["{solution}"].write_text(solution, encoding="utf-8")
+            try:
+                places["{solution}"].write_text(solution, encoding="utf-8")
+            except UnicodeEncodeError as err:  # half of a surrogate pair, which is no text that a program could read
+                return Verdict(None, 0.0, f"UnicodeEncodeError: {err}")
             places["{problem}"].write_text(json.dumps(dict(problem), default=str), encoding="utf-8")
             return _run([_filled(part, places) for part in self.command], Path(folder) / "errors", budget_seconds)
 

@@ -64,7 +64,7 @@ def judge(function: Callable[[Problem, str], bool], problem: Problem, solution: 
     started = time.monotonic()
     try:
         passed = function(problem, solution)
-    except Exception as err:  # noqa: BLE001 - whatever a checker of the user's raises
+    except (Exception, SystemExit) as err:  # noqa: BLE001 - whatever a checker of the user's raises, Ctrl-C aside
         return Verdict(None, time.monotonic() - started, f"{type(err).__name__}: {err}")
     if not isinstance(passed, bool | np.bool_):
         raise TypeError(

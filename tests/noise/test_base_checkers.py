@@ -15,6 +15,7 @@ from pvg_hf.outcomes import Outcome
 
 HERE = Path(__file__).parent
 PROBLEM = {"problem_id": "p", "reference": "4"}
+HALF = "4 \ud83d"  # of a surrogate pair, which no encoding holds
 ECHO = "import sys; text = open(sys.argv[1]).read(); sys.exit(int(text))"
 
 
@@ -60,6 +61,14 @@ def test_a_command_that_does_not_run_is_an_error(command, told):
         raise AssertionError(outcome.detail)
 
 
+def test_a_text_that_no_file_holds_is_an_error_of_a_command():
+    lines: list[str] = []
+    outcome = ImperfectChecker(python(ECHO), Tier("lean"), write=lines.append).check(PROBLEM, HALF)
+    assert (outcome.code, outcome.label) == (Outcome.VERIFIER_INTERNAL_ERROR, None)
+    assert "surrogates not allowed" in outcome.detail
+    assert json.loads(lines[0])["detail"] == outcome.detail
+
+
 def num_running(marker: str) -> int:
     """Processes whose command line holds a text."""
     found = 0
@@ -88,10 +97,12 @@ def test_a_command_that_reads_no_solution_is_refused(command):
 
 
 def test_a_worker_serves_all_that_comes(worker):
-    told = [worker.ask(PROBLEM, text, 5) for text in ("right", "wrong", "raise", "die", "right")]
-    assert [verdict.passed for verdict in told] == [True, False, None, None, True]
+    texts = ("right", "wrong", "raise", "exit", "die", "right", HALF)
+    told = [worker.ask(PROBLEM, text, 5) for text in texts]
+    assert [verdict.passed for verdict in told] == [True, False, None, None, None, True, False]
     assert told[2].error == "RuntimeError: no such lemma"
-    assert "ended with 3" in told[3].error
+    assert told[3].error == "SystemExit: no such prover"
+    assert "ended with 3" in told[4].error
 
 
 @pytest.mark.parametrize("text", ["hang", "hang with a child"])

@@ -1,6 +1,7 @@
 """A grader as a noisy channel."""
 
 import json
+import sys
 import time
 from dataclasses import FrozenInstanceError
 
@@ -130,6 +131,38 @@ def test_an_error_of_the_base_checker_is_an_abstention_with_its_text():
     assert (outcome.code, outcome.label, outcome.success) == (Outcome.VERIFIER_INTERNAL_ERROR, None, False)
     assert outcome.detail == "RuntimeError: no such lemma"
     assert (outcome.truth, outcome.noise) == (None, None)
+
+
+@pytest.mark.parametrize("status", [0, 3, "no such prover"])
+def test_a_base_checker_that_would_end_the_process_is_an_error(status):
+    """Also with the status 0: to a command it is a pass, of a function it is no answer."""
+    outcome = ImperfectChecker(lambda problem, solution: sys.exit(status), Tier("lean")).check(problem(), "right")
+    assert (outcome.code, outcome.label) == (Outcome.VERIFIER_INTERNAL_ERROR, None)
+    assert outcome.detail == f"SystemExit: {status}"
+
+
+def test_ctrl_c_within_a_base_checker_is_no_outcome():
+    def interrupted(problem, solution):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ImperfectChecker(interrupted, Tier("lean")).check(problem(), "right")
+
+
+def test_a_text_that_no_encoding_holds_is_judged():
+    """The halves of a surrogate pair reach the base checker, and what it raises of them is an error."""
+    halves = ("right \ud83d", "right \ude00")
+    lines: list[str] = []
+    outcomes = [ImperfectChecker(is_right, Tier("lean"), write=lines.append).check(problem(), half) for half in halves]
+    assert [outcome.code for outcome in outcomes] == [Outcome.VERIFIED] * 2
+    assert len({json.loads(line)["solution"] for line in lines}) == 2
+
+    def encodes(problem, solution):
+        return bool(solution.encode())
+
+    outcome = ImperfectChecker(encodes, Tier("lean")).check(problem(), halves[0])
+    assert outcome.code == Outcome.VERIFIER_INTERNAL_ERROR
+    assert outcome.detail.startswith("UnicodeEncodeError: ")
 
 
 @pytest.mark.parametrize("answer", [None, 1, "True", 0.5])
