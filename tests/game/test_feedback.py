@@ -6,6 +6,7 @@ import signal
 import pandas as pd
 import pytest
 from game_runs import branch_off, differing, play_in_process
+from recall_task import RecallTask
 from test_distributed import start_two
 
 from pvg_hf import load_recipe, play
@@ -15,6 +16,7 @@ from pvg_hf.game.label_rates import label_rates
 from pvg_hf.game.plan.checks import phase_context
 from pvg_hf.game.schedule import PhaseKey
 from pvg_hf.noise.telemetry import count_checks, read_events
+from pvg_hf.tasks.grade import Grade
 
 ROUGH = {"timeout": 0.2, "spurious_fail": 0.25, "spurious_pass": 0.25}
 CHECKER = {
@@ -25,6 +27,13 @@ CHECKER = {
     "slices": {3: {"noise_enabled": False}},
 }
 NOISE = {"applies_to": "both", "checker": CHECKER}
+
+
+def grade_or_fail(task: RecallTask, problem: dict, solution: str) -> Grade:
+    """Breaks the promise of a task, that a bad solution is data."""
+    if solution != problem["reference"]:
+        raise RuntimeError(f"cannot read {solution!r}")
+    return Grade(answer="1", correct=True)
 
 
 def read_pool(folder: RunFolder, round_index: int) -> pd.DataFrame:
@@ -200,6 +209,24 @@ def test_a_checker_of_the_users_own_is_asked(tmp_path, game, monkeypatch):
     assert rows["label"].tolist() == [int(answer) % 2 == 0 for answer in rows["answer"]]
     assert (rows["label"] != rows["correct"]).any()
     assert not rows["is_noise_flagged"].any()
+
+
+@pytest.mark.parametrize("base", ["grade", "own_rules:ends_evenly"])
+def test_an_error_of_the_tasks_grade_is_no_outcome_of_the_checker(base, tmp_path, game, monkeypatch):
+    """It says what is true, which nothing can stand in for: the phase ends, and is continued when the task is mended."""
+    recipe = load_recipe(game(noise={"applies_to": "both", "checker": {"base": base}}))
+    with monkeypatch.context() as patched:
+        patched.setattr(RecallTask, "grade", grade_or_fail)
+        with pytest.raises(RuntimeError, match="cannot read"):
+            play(recipe, phase="bootstrap")
+    assert not RunFolder(tmp_path / "game").pool(BASE_ROUND).exists()
+    assert play(recipe, phase="bootstrap").pool(BASE_ROUND).exists()
+
+
+def test_an_error_of_the_tasks_grade_ends_a_provers_training(play_phase, monkeypatch):
+    monkeypatch.setattr(RecallTask, "grade", grade_or_fail)
+    with pytest.raises(RuntimeError, match="cannot read"):
+        play_phase("prover", 0, noise=NOISE)
 
 
 def test_a_schedule_over_rounds_moves_the_rates_of_the_labels(tmp_path, game, reference, beginnings):
