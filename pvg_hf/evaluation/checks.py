@@ -20,7 +20,8 @@ class NoiseRate:
         configured (`float`):
             In [0, 1).
         figure ([`Figure`]):
-            What was found; its `n` are distinct solutions at one attempt, those of the truth that the noise is about.
+            What was found; its `n` are distinct solutions at one attempt: of timeouts all, of the others those of the truth
+            that the noise is about, with a verdict in time.
     """
 
     noise: str

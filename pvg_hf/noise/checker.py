@@ -201,7 +201,7 @@ class ImperfectChecker:
             calls.append(call)
             cost += call.cost
             if self.write is not None:
-                self.write(event_line(asked, call, verdict, attempt, path))
+                self.write(event_line(asked, call, verdict, attempt, path, is_late=tier.is_late(verdict)))
             if call.code == Outcome.BUDGET_EXHAUSTED or not routing.goes_on(call.code):
                 break
         return CheckOutcome.of(tuple(calls), truth=verdict.passed, error=verdict.error)

@@ -38,7 +38,9 @@ class Asked(NamedTuple):
     step: int | None
 
 
-def event_line(asked: Asked, call: Call, verdict: Verdict, attempt: int, seed_path: str) -> str:
+def event_line(
+    asked: Asked, call: Call, verdict: Verdict, attempt: int, seed_path: str, *, is_late: bool = False
+) -> str:
     """
     A line of JSON, by hand: a call may cost no more than microseconds.
 
@@ -47,9 +49,13 @@ def event_line(asked: Asked, call: Call, verdict: Verdict, attempt: int, seed_pa
             The question, what was said, and what the base checker says.
         attempt (`int`), seed_path (`str`):
             See [`~pvg_hf.noise.draws.check_path`].
+        is_late (`bool`):
+            Whether the verdict takes longer than the tier's time budget, so that only a timeout can be said.
     """
     noise = "null" if call.noise is None else f'"{call.noise}"'
     more = "" if asked.step is None else f', "step": {asked.step}'
+    if is_late:
+        more += ', "is_late": true'
     if call.code == Outcome.VERIFIER_INTERNAL_ERROR:
         more += f', "detail": {_quoted(verdict.error)}'
     return (

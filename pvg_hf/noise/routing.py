@@ -138,7 +138,7 @@ def make_call(tier: Tier, verdict: Verdict, draws: tuple[float, float], *, is_re
     duration_ms = 1000 * verdict.seconds if is_real else 0.0
     if verdict.error is not None:
         return Call(tier.name, Outcome.VERIFIER_INTERNAL_ERROR, None, duration_ms, tier.cost)
-    if verdict.passed is None or verdict.seconds > tier.budget_seconds:
+    if verdict.passed is None or tier.is_late(verdict):
         return Call(tier.name, Outcome.VERIFIER_TIMEOUT, None, tier.budget_ms, tier.cost)
     if verdict.passed:
         if which < tier.spurious_fail:

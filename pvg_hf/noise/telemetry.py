@@ -99,8 +99,12 @@ def _count_call(counts: CheckCounts, event: Mapping[str, Any], previous: Mapping
 
 
 def _count_trial(counts: CheckCounts, event: Mapping[str, Any]) -> None:
-    """A call times out whatever the truth; only a correct solution can be rejected by mistake."""
-    possible = {"timeout": True, "spurious_fail": event["truth"] is True, "spurious_pass": event["truth"] is False}
+    """
+    A call can be made to time out whatever the truth. It can be made to reject if the verdict is that the solution is correct,
+    and comes in time. That counts the calls with an injected timeout, as the closed form does, which knows no base checker's own.
+    """
+    verdict = None if event.get("is_late") else event["truth"]
+    possible = {"timeout": True, "spurious_fail": verdict is True, "spurious_pass": verdict is False}
     for noise in NOISE_TYPES:
         if possible[noise]:
             place = (noise, event["tier"], event["slice"])

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, replace
 
 from pvg_hf.noise.durations import Duration
+from pvg_hf.noise.verdicts import Verdict
 
 TIER_NAMES = ("fast_noisy", "balanced", "slow_precise")
 DEFAULT_TIER = "balanced"
@@ -53,6 +54,10 @@ class Tier:
         for name in ("budget_seconds", "cost"):
             if not (vars(self)[name] > 0 and math.isfinite(vars(self)[name])):
                 raise ValueError(f"`{name}` of the tier `{self.name}` is {vars(self)[name]}; it must be above 0.")
+
+    def is_late(self, verdict: Verdict) -> bool:
+        """Whether a verdict, if there is one, takes longer than the time budget."""
+        return verdict.seconds > self.budget_seconds
 
     @property
     def budget_ms(self) -> float:

@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from pvg_hf.noise import ImperfectChecker, Ledger, Routes, Routing, Tier
 from pvg_hf.noise.events import digest_events
 from pvg_hf.noise.recall import recall_outcomes
@@ -46,6 +48,31 @@ def test_counts_are_those_of_the_outcomes():
     assert counts.successes == {"quick->slow": sum(outcome.success for outcome in further)}
     assert counts.num_abstentions == sum(outcome.label is None for outcome in outcomes.values())
     assert counts.num_flagged == sum(outcome.is_flagged for outcome in outcomes.values())
+
+
+VERDICTS = {
+    "correct": Verdict(True),
+    "correct, late": Verdict(True, seconds=3),
+    "incorrect": Verdict(False),
+    "incorrect, late": Verdict(False, seconds=3),
+    "hang": Verdict(None, seconds=3),
+    "error": Verdict(None, error="RuntimeError: no such lemma"),
+}
+
+
+def test_rates_are_of_the_calls_that_had_a_verdict_in_time():
+    lines: list[str] = []
+    tier = Tier("quick", timeout=0.2, spurious_fail=0.3, spurious_pass=0.1, budget_seconds=1)
+    checker = ImperfectChecker(None, tier, write=lines.append)
+    for index in range(1000):
+        for text, verdict in VERDICTS.items():
+            checker.check({"problem_id": str(index)}, text, verdict=verdict)
+    counts = count_checks(json.loads(line) for line in lines)
+    for noise, rate, trials in (("timeout", 0.2, 6000), ("spurious_fail", 0.3, 1000), ("spurious_pass", 0.1, 1000)):
+        place = (noise, "quick", "all")
+        assert counts.trials[place] == trials
+        # five standard deviations of a binomial share
+        assert counts.injected[place] / trials == pytest.approx(rate, abs=5 * (rate * (1 - rate) / trials) ** 0.5)
 
 
 def test_equal_texts_are_no_further_trials():
