@@ -11,40 +11,71 @@ import torch
 PACKAGE = Path(__file__).parent.parent / "pvg_hf"
 FILES = sorted(path for part in ("noise", "data", "tasks") for path in (PACKAGE / part).rglob("*.py"))
 SEEDED = {"default_rng", "Generator", "SeedSequence", "BitGenerator", "PCG64", "Philox"}  # of numpy.random
+FROM_ENTROPY = SEEDED - {"Generator", "BitGenerator"}  # where they are given no seed
 DRAWS = {"rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "poisson"}  # of torch
 GLOBAL_MODULES = {"random", "secrets", "uuid"}
 GLOBAL_CALLS = {"manual_seed", "set_seed", "seed_all", "urandom", "initial_seed", "get_rng_state", "set_rng_state"}
-IN_PLACE = {"uniform_", "normal_", "random_", "bernoulli_", "exponential_", "rand_like", "randn_like", "randint_like"}
+IN_PLACE = {"uniform_", "normal_", "random_", "bernoulli_", "exponential_", "cauchy_", "geometric_", "log_normal_"}
+IN_PLACE |= {"rand_like", "randn_like", "randint_like"}
+# Methods of datasets and data frames, and the argument without which they take the global generator.
+SEED_ARGUMENTS = {
+    "shuffle": ("seed", "generator"),
+    "train_test_split": ("seed", "generator", "random_state"),
+    "sample": ("random_state", "seed"),
+}
 
 
 def global_uses(source: str) -> list[str]:
     """What of a module reads or writes a global generator."""
-    return [ast.unparse(node) for node in ast.walk(ast.parse(source)) if _is_global(node)]
+    tree = ast.parse(source)
+    names = {"np": "numpy", **_names_of_modules(tree)}
+    return [ast.unparse(node) for node in ast.walk(tree) if _is_global(node, names)]
 
 
-def _is_global(node: ast.AST) -> bool:
+def _names_of_modules(tree: ast.AST) -> dict[str, str]:
+    """What modules are called, as `import numpy as xp` has it."""
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
+    return {alias.asname: alias.name for node in imports for alias in node.names if alias.asname is not None}
+
+
+def _is_global(node: ast.AST, names: dict[str, str]) -> bool:
     if isinstance(node, ast.Import):
         return any(alias.name.split(".")[0] in GLOBAL_MODULES or alias.name == "numpy.random" for alias in node.names)
     if isinstance(node, ast.ImportFrom):
-        is_numpy = node.module == "numpy.random" and any(alias.name not in SEEDED for alias in node.names)
-        of_torch = node.module == "torch" and any(
-            alias.name in DRAWS | IN_PLACE | GLOBAL_CALLS for alias in node.names
-        )
-        return node.module.split(".")[0] in GLOBAL_MODULES or is_numpy or of_torch
-    if isinstance(node, ast.Call):
-        return _is_global_call(node)
-    return False
+        return node.level == 0 and _is_global_import(node.module, {alias.name for alias in node.names})
+    return isinstance(node, ast.Call) and _is_global_call(node, names)
 
 
-def _is_global_call(node: ast.Call) -> bool:
-    name = ast.unparse(node.func)
+def _is_global_import(module: str, imported: set[str]) -> bool:
+    if module == "numpy.random":
+        return not imported <= SEEDED
+    if module in ("numpy", "torch") and "random" in imported:
+        return True
+    return module.split(".")[0] in GLOBAL_MODULES or (
+        module == "torch" and bool(imported & (DRAWS | IN_PLACE | GLOBAL_CALLS))
+    )
+
+
+def _is_global_call(node: ast.Call, names: dict[str, str]) -> bool:
+    first, *rest = ast.unparse(node.func).split(".")
+    name = ".".join([names.get(first, first), *rest])
     *_, parent, last = ["", *name.split(".")]
-    if name.startswith(("np.random.", "numpy.random.")):
-        return last not in SEEDED or (last == "default_rng" and not node.args)
-    has_generator = any(keyword.arg == "generator" for keyword in node.keywords)
+    if last in FROM_ENTROPY and parent in ("", "random"):
+        return not _is_given(node, "seed", "entropy", is_first=True)
+    if name.startswith("numpy.random."):
+        return last not in SEEDED
+    if last in SEED_ARGUMENTS and parent:
+        return not _is_given(node, *SEED_ARGUMENTS[last], is_first=last == "shuffle")  # as in `rng.shuffle(values)`
     if (parent == "torch" and last in DRAWS) or last in IN_PLACE:
-        return not has_generator
-    return last in GLOBAL_CALLS and not name.startswith("generator.")
+        return not _is_given(node, "generator")
+    return name == "torch.seed" or (last in GLOBAL_CALLS and not name.startswith("generator."))
+
+
+def _is_given(node: ast.Call, *names: str, is_first: bool = False) -> bool:
+    """Whether a call has one of the named arguments, or where that is meant a first one without a name, and not `None`."""
+    values = [keyword.value for keyword in node.keywords if keyword.arg in names]
+    values += node.args[:1] if is_first else []
+    return any(ast.unparse(value) != "None" for value in values)
 
 
 def test_there_is_something_to_check():
@@ -76,6 +107,23 @@ def test_no_global_generator_is_used(path):
         "transformers.set_seed(1)",
         "os.urandom(8)",
         "from torch import rand",
+        "from numpy import random",
+        "import numpy as xp; xp.random.rand(3)",
+        "import numpy as xp; xp.random.default_rng()",
+        "from numpy.random import default_rng; default_rng()",
+        "np.random.default_rng(None)",
+        "np.random.default_rng(seed=None)",
+        "np.random.Generator(np.random.PCG64())",
+        "import torch as t; t.randn(3)",
+        "torch.rand(3, generator=None)",
+        "torch.seed()",
+        "x.cauchy_()",
+        "dataset.shuffle()",
+        "dataset.shuffle(seed=None)",
+        "dataset['train'].shuffle(keep_in_memory=True)",
+        "dataset.train_test_split(0.1)",
+        "frame.sample(3)",
+        "frame.groupby('problem_id').sample(n=1, random_state=None)",
     ],
 )
 def test_such_uses_are_found(source):
@@ -91,6 +139,16 @@ def test_such_uses_are_found(source):
         "torch.rand(3, generator=generator)",
         "x.uniform_(generator=generator)",
         "generator.manual_seed(3)",
+        "import numpy as xp; xp.random.default_rng(3)",
+        "from numpy.random import default_rng; default_rng(seed=3)",
+        "np.random.Generator(np.random.PCG64(3))",
+        "from . import random",
+        "rng.shuffle(values)",
+        "dataset.shuffle(seed)",
+        "dataset.shuffle(seed=seed)",
+        "dataset.shuffle(generator=rng)",
+        "dataset.train_test_split(0.1, seed=seed)",
+        "frame.sample(3, random_state=rng)",
     ],
 )
 def test_seeded_draws_are_no_such_uses(source):
