@@ -67,7 +67,7 @@ def _whole_events(path: Path) -> list[Event]:
     return [json.loads(line) for line in lines if line.endswith(b"\n")]
 
 
-def open_ledger(context: PhaseContext, budget: BudgetConfig, own: Path, kept: Iterable[Event]) -> Ledger:
+def open_ledger(context: PhaseContext, budget: BudgetConfig, known: Iterable[Event]) -> Ledger:
     """
     The budgets that solutions share, less what earlier phases have spent.
 
@@ -76,14 +76,12 @@ def open_ledger(context: PhaseContext, budget: BudgetConfig, own: Path, kept: It
             The phase.
         budget ([`~pvg_hf.config.checker.BudgetConfig`]):
             Of the recipe.
-        own (`Path`):
-            The log that is being written.
-        kept (`Iterable[Mapping]`):
-            What stands in it already.
+        known (`Iterable[Mapping]`):
+            Events of this phase.
     """
     if budget.per_round is None and budget.total is None:
         return Ledger()
-    own_cost = sum(event["cost"] for event in kept) + _cost_of_parts(context, own)
+    own_cost = sum(event["cost"] for event in known)
     earlier = _earlier_costs(context)
     in_round = sum(cost for (round_index, _), cost in earlier.items() if round_index == _place(context)[0])
     return Ledger(
@@ -99,10 +97,10 @@ def _place(context: PhaseContext) -> tuple[int, int]:
     return round_index, _ORDER.index(context.phase.name)
 
 
-def _cost_of_parts(context: PhaseContext, own: Path) -> float:
+def events_of_parts(context: PhaseContext) -> list[Event]:
     """Of the parts of this phase that are finished, as a role that is trained before the other."""
     parts = partial_of(context.phase.target(context.folder)).glob(f"[!.]*/{EVENTS}")
-    return sum(event["cost"] for part in sorted(parts) if part != own for event in read_events(part))
+    return [event for part in sorted(parts) for event in read_events(part)]
 
 
 def _earlier_costs(context: PhaseContext) -> dict[tuple[int, int], float]:

@@ -9,7 +9,7 @@ from typing import Any
 from accelerate.utils import gather_object
 
 from pvg_hf.data.schema import BASE_ROUND
-from pvg_hf.game.check_log import CheckLog, open_ledger
+from pvg_hf.game.check_log import CheckLog, events_of_parts, open_ledger
 from pvg_hf.game.checking import make_base, make_clock, make_routes
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.label_rates import rates_at
@@ -72,8 +72,9 @@ class Feedback:
             return
         config = self.noise.checker
         kept = self._log.cut(step)
+        known = [*events_of_parts(self.context), *kept]
         self.context.processes.wait_for_everyone()
-        ledger = open_ledger(self.context, config.budget, self._log.path, kept)
+        ledger = open_ledger(self.context, config.budget, known)
         self._checker = ImperfectChecker(
             make_base(config),
             make_routes(config),
@@ -83,7 +84,7 @@ class Feedback:
             write=self._log.write,
         )
         if ledger.is_limited:
-            self._checker.remember(recall_outcomes(kept))
+            self._checker.remember(recall_outcomes(known))
 
     def __call__(self, rows: Sequence[Row], step: int | None = None) -> list[Outcome]:
         """

@@ -11,7 +11,8 @@ from test_distributed import start_two
 
 from pvg_hf import load_recipe, play
 from pvg_hf.data.schema import BASE_ROUND
-from pvg_hf.game.folder import RunFolder, read_json, read_json_lines
+from pvg_hf.game.feedback import Feedback
+from pvg_hf.game.folder import RunFolder, partial_of, read_json, read_json_lines, staged
 from pvg_hf.game.label_rates import label_rates
 from pvg_hf.game.plan.checks import phase_context
 from pvg_hf.game.schedule import PhaseKey
@@ -181,6 +182,27 @@ def test_budgets_are_of_the_round_and_of_the_game(limited):
     assert codes["BUDGET_EXHAUSTED"] > 0
     rows = read_pool(limited, 0)
     assert rows.loc[rows["feedback"] == "BUDGET_EXHAUSTED", "label"].isna().all()
+
+
+def test_what_one_role_paid_for_is_not_paid_for_by_the_other(tmp_path, game):
+    """`roles: separate`: three texts cost 6, and of two more that come with the other role one can be paid for."""
+    noise = {"applies_to": "prover", "checker": {"noise_enabled": False, "budget": {"per_round": 8}}}
+    recipe = load_recipe(game(noise=noise, prover__roles="separate"))
+    context = phase_context(recipe, PhaseKey("prover", 0), None)
+    rows = [
+        {"problem_id": "p", "solution": f"has {number}", "correct": True, "outcome": "VERIFIED"} for number in range(5)
+    ]
+    partial = partial_of(context.folder.prover(0))
+    told = {}
+    for role, number in (("helpful", 3), ("sneaky", 5)):
+        with staged(partial / role, is_main=True) as output:
+            feedback = Feedback(context, output, is_noisy=True)
+            feedback.begin()
+            told[role] = feedback(rows[:number], step=0)
+            feedback.close()
+    assert told == {"helpful": ["VERIFIED"] * 3, "sneaky": ["VERIFIED"] * 4 + ["BUDGET_EXHAUSTED"]}
+    costs = [event["cost"] for role in told for event in read_events(partial / role / "events.jsonl")]
+    assert costs == [2, 2, 2, 2, 0]
 
 
 def test_killed_and_continued_a_game_ends_in_the_same_outcomes(limited, tmp_path, make_recipe):
