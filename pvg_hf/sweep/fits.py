@@ -121,7 +121,7 @@ def find_breakdown(by_seed: pd.DataFrame, clean: pd.Series, floors: pd.Series) -
     """
     Args:
         by_seed (`pd.DataFrame`):
-            Values, a row per level (ascending) and a column per seed.
+            Values, a row per level (ascending) and a column per seed; of a loss, with the sign turned round everywhere.
         clean (`pd.Series`), floors (`pd.Series`):
             Of each seed.
 

@@ -1,5 +1,6 @@
 """What is measured of a cell: by clean labels, on solutions that all cells of a seed share."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from pvg_hf.losses import bradley_terry
 from pvg_hf.roles import Role
 
 CHANCE = 0.5
+EQUAL_SCORES = math.log(2)  # nats a pair, of a verifier that scores all solutions alike
 SHARED = (environment_name(BASE_ROUND, Role.BASE), REFERENCE)  # what minted it depends on no noise
 CHANGE = "_change"  # ends the name of a measure less the same seed's clean reference
 DISTANCE = "parameter_distance"
@@ -34,20 +36,43 @@ class Measure:
             With its unit.
         floor (`float` or `str`, *optional*):
             What is left where the verifier, or the game, does nothing: a value, or the figure of the clean reference that
-            tells it. A measure has broken down where half of what lies above is lost; without a floor it cannot.
+            tells it. A measure has broken down where half of its clean distance to the floor is lost; without a floor it
+            cannot.
+        is_loss (`bool`):
+            Whether lower is better, so that the floor lies above.
+        why_no_floor (`str`):
+            Said in its place.
     """
 
     title: str
     floor: float | str | None = None
+    is_loss: bool = False
+    why_no_floor: str = ""
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is a share with a floor, of which more is better."""
+        return self.floor is not None and not self.is_loss
+
+    @property
+    def sign(self) -> int:
+        """Of a change to the better."""
+        return -1 if self.is_loss else 1
 
 
 MEASURES = {
     "pair_accuracy": Measure("clean pair accuracy", CHANCE),
     "auc": Measure("clean AUC", CHANCE),
-    "clean_loss": Measure("clean loss (nats a pair)"),
-    DISTANCE: Measure("parameter distance (share of the norm)"),
+    "clean_loss": Measure("clean loss (nats a pair)", EQUAL_SCORES, is_loss=True),
+    DISTANCE: Measure(
+        "parameter distance (share of the norm)",
+        why_no_floor="it is 0 by definition when clean, and no distance says that a verifier has lost anything",
+    ),
     "helpful_accuracy": Measure("helpful accuracy", BASE_HELPFUL),
-    "prover_success": Measure("prover success (share accepted)"),
+    "prover_success": Measure(
+        "prover success (share accepted)",
+        why_no_floor="a verifier that knows nothing may accept everything or nothing, by its threshold",
+    ),
 }
 
 

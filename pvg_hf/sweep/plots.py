@@ -82,7 +82,7 @@ def _draw(axes: Axes, table: pd.DataFrame, measure: str, suffix: str) -> None:
     is_change = suffix and measure != DISTANCE  # which is one itself
     axes.set_title(("change of " if is_change else "") + MEASURES[measure].title, fontsize=10)
     tidy(axes)
-    if MEASURES[measure].floor is not None:  # a share: with few seeds its interval reaches beyond what there is
+    if MEASURES[measure].is_share:  # with few seeds its interval reaches beyond what there is
         low, high = axes.get_ylim()
         axes.set_ylim(max(low, -1.02 if suffix else -0.02), min(high, 1.02))
     if suffix or MEASURES[measure].floor == CHANCE:

@@ -89,14 +89,14 @@ def _fit_rows(place: dict[str, Any], fit: Fit) -> list[dict[str, Any]]:
 
 
 def breakdown_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Where each measure with a floor has lost half of what it has above it, and from where on a loss can be told."""
+    """Where each measure with a floor has lost half of its distance to it, and from where on a loss can be told."""
     rows = []
     for name, correction, cells in _measured(table):
         if MEASURES[name].floor is None:
             continue
         of_seeds = cells.groupby("seed").first()
-        by_seed = cells.pivot(index="level", columns="seed", values=name)
-        found = find_breakdown(by_seed, of_seeds[f"{name}_clean"], of_seeds[f"{name}_floor"])
+        by_seed, sign = cells.pivot(index="level", columns="seed", values=name), MEASURES[name].sign
+        found = find_breakdown(sign * by_seed, sign * of_seeds[f"{name}_clean"], sign * of_seeds[f"{name}_floor"])
         if found is not None:
             told = {"told_from": first_told_loss(cells, name)}
             rows.append({"measure": name, "correction": correction, **asdict(found), **told})
@@ -104,9 +104,9 @@ def breakdown_table(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def first_told_loss(cells: pd.DataFrame, name: str) -> float | None:
-    """The lowest level at which the interval of the seeds' mean change lies below 0; `None` if it never does."""
+    """The lowest level at which the interval of the seeds' mean change is for the worse; `None` if it never is."""
     for level, rows in cells.groupby("level"):
-        change = mean_over_seeds(rows[f"{name}{CHANGE}"])
+        change = mean_over_seeds(MEASURES[name].sign * rows[f"{name}{CHANGE}"])
         if change.high is not None and change.high < 0:
             return float(level)
     return None

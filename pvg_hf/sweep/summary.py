@@ -27,7 +27,7 @@ def summarize(recipe: Recipe, table: pd.DataFrame, fits: pd.DataFrame, breakdown
     lines += _section(f"Against `{PLAIN}` at the same level", _gain_lines(table)) if _compares(table) else []
     if table["level"].nunique() >= LEVELS_OF_A_FIT:
         lines += _section("Fits", _fit_lines(fits)) if len(fits) else []
-        lines += _section("Breakdown", _breakdown_lines(breakdowns)) if len(breakdowns) else []
+        lines += _section("Breakdown", _breakdown_lines(table, breakdowns)) if len(breakdowns) else []
     return "\n".join(lines) + "\n"
 
 
@@ -52,7 +52,7 @@ def _compares(table: pd.DataFrame) -> bool:
 
 def _gain_lines(table: pd.DataFrame) -> list[str]:
     """What a correction gains over none, paired by seed."""
-    names = [name for name, measure in MEASURES.items() if name in table and measure.floor is not None]
+    names = [name for name, measure in MEASURES.items() if name in table and measure.is_share]
     rows = [["correction", "level", *(MEASURES[name].title for name in names)]]
     by_place = table.set_index(["correction", "level", "seed"])[names]
     for (correction, level), cells in table[table["level"] > 0].groupby(["correction", "level"], sort=False):
@@ -84,13 +84,14 @@ def _show(figure: Figure) -> str:
     return show_figure(figure, with_n=False)
 
 
-def _breakdown_lines(breakdowns: pd.DataFrame) -> list[str]:
+def _breakdown_lines(table: pd.DataFrame, breakdowns: pd.DataFrame) -> list[str]:
     rows = [["measure", "correction", "half is lost at", "seeds that get there", "a loss can be told from"]]
     for row in breakdowns.itertuples():
         seeds = f"{row.num_broken} of {row.num_seeds}"
         seeds += "" if pd.isna(row.lowest) else f", at {row.lowest:.3g} to {row.highest:.3g}"
         rows.append([MEASURES[row.measure].title, row.correction, _level(row.level), seeds, _level(row.told_from)])
-    return _markdown(rows)
+    without = [measure for name, measure in MEASURES.items() if name in table and measure.floor is None]
+    return [*_markdown(rows), "", *(f"- No level of {measure.title}: {measure.why_no_floor}." for measure in without)]
 
 
 def _level(level: float | None) -> str:
