@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pvg_hf.data.schema import round_name
 from pvg_hf.hub.names import PLAYERS
+from pvg_hf.models.value_model import CRITIC_FOLDER
 
 ROUND = r"(?P<round>round-\d{3,})"
 SIDE = "(helpful|sneaky)"
@@ -21,7 +22,11 @@ _MODEL_FILE = (
     r"|(chat_template|quantization|verifier_input|score_verifier|validation|calibration)\.json|chat_template\.jinja"
     r"|merges\.txt|vocab\.txt|tokenizer\.model|spiece\.model)"
 )
-_PLACES = {"prover": rf"(best-helpful/|{SIDE}/(best-helpful/)?|{BASE_FOLDER}/)?", "verifier": rf"({BASE_FOLDER}/)?"}
+_CHECKPOINT = rf"(best-helpful/|{SIDE}/(best-helpful/)?)?"  # of a prover; PPO's critic lies beside each
+_PLACES = {
+    "prover": rf"({BASE_FOLDER}/|{_CHECKPOINT}({CRITIC_FOLDER.as_posix()}/)?)",
+    "verifier": rf"({BASE_FOLDER}/)?",
+}
 _MODELS = {player: re.compile(place + _MODEL_FILE) for player, place in _PLACES.items()}
 # The solutions' repository has the run's own paths.
 _RECORDS = re.compile(

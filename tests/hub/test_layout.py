@@ -15,6 +15,19 @@ from pvg_hf.hub.layout import is_ours, is_record, place_of_player, place_of_reco
         ),
         ("sneaky/adapter_model.safetensors", "prover/round-002/sneaky/adapter_model.safetensors"),
         ("helpful/best-helpful/adapter_config.json", "prover/round-002/helpful/best-helpful/adapter_config.json"),
+        ("critic/value_model/model.safetensors", "prover/round-002/critic/value_model/model.safetensors"),
+        (
+            "best-helpful/critic/value_model/tokenizer.json",
+            "prover/round-002/best-helpful/critic/value_model/tokenizer.json",
+        ),
+        (
+            "sneaky/critic/value_model/adapter_model.safetensors",
+            "prover/round-002/sneaky/critic/value_model/adapter_model.safetensors",
+        ),
+        (
+            "helpful/best-helpful/critic/value_model/adapter_config.json",
+            "prover/round-002/helpful/best-helpful/critic/value_model/adapter_config.json",
+        ),
         ("base/config.json", "models/prover/config.json"),
     ],
 )
@@ -41,6 +54,10 @@ def test_players_files_have_a_place(path, place):
         "modeling_llama.py",
         "model.safetensors\n",
         "checkpoint-2/model.safetensors",
+        "base/critic/value_model/model.safetensors",
+        "critic/model.safetensors",
+        "critic/value_model/optimizer.pt",
+        "critic/value_model/../model.safetensors",
         "README.md",
         "recipe.yaml",
     ],
@@ -48,6 +65,10 @@ def test_players_files_have_a_place(path, place):
 @pytest.mark.parametrize("player", ["prover", "verifier"])
 def test_other_files_have_none(player, path):
     assert place_of_player(player, path, 2, has_own_base=True) is None
+
+
+def test_a_verifier_has_no_critic():
+    assert place_of_player("verifier", "critic/value_model/model.safetensors", 2, has_own_base=True) is None
 
 
 def test_a_base_that_the_run_did_not_make_is_not_pulled():

@@ -1,11 +1,13 @@
 """The model card of a round's prover or verifier."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from huggingface_hub import ModelCard, ModelCardData
 
 from pvg_hf.hub.cards.facts import describe_base, eval_results, hub_base, license_of, rounds_table
 from pvg_hf.hub.publication import Publication
+from pvg_hf.models.value_model import CRITIC_FOLDER
 
 PIPELINES = {"prover": "text-generation", "verifier": "text-classification", "score-verifier": "text-generation"}
 
@@ -46,6 +48,16 @@ def player_card(publication: Publication, player: str) -> str:
         roles=[role.value for role in recipe.prover.trained_roles],
         is_separate=recipe.prover.roles == "separate",
         has_best_helpful=any("best-helpful/" in path for path in publication.results(player)),
+        critic=_critic_in(publication.results(player)),
+        critic_folder=CRITIC_FOLDER.as_posix(),
         table=rounds_table(figures, player),
     )
     return str(card)
+
+
+def _critic_in(paths: Iterable[str]) -> str | None:
+    """What is published of PPO's critic: an `adapter`, or `whole` weights; `None` where there is none."""
+    names = {Path(path).name for path in paths if CRITIC_FOLDER.as_posix() in path}
+    if not names:
+        return None
+    return "adapter" if "adapter_config.json" in names else "whole"
