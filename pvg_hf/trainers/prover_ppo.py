@@ -265,6 +265,10 @@ class ProverPPOTrainer(ProverGRPOTrainer):
         super()._load_from_checkpoint(resume_from_checkpoint, model)
         self.critic.load(Path(resume_from_checkpoint))
 
+    def _load_best_model(self) -> None:
+        super()._load_best_model()
+        self.critic.load(Path(self.state.best_model_checkpoint))
+
 
 def _solution_mask(batch: Batch) -> torch.Tensor:
     """The tokens that the prover wrote, as booleans of shape (B, T)."""

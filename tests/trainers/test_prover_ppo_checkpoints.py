@@ -1,10 +1,12 @@
 """A critic is saved with its prover, read back, and gone on with to the bit."""
 
 import shutil
+from filecmp import cmp
+from pathlib import Path
 
 import pytest
 from ppo_training import make_scorer, ppo_trainer
-from prover_training import LORA, loss_lines, score_texts
+from prover_training import LORA, loss_lines, role_rows, score_texts
 from weights import weights_of
 
 from pvg_hf.models.value_model import CRITIC_FOLDER, load_value_model
@@ -44,6 +46,22 @@ def test_what_is_saved_can_be_a_critic_again(prover, tmp_path):
     assert again.score.weight.any()
     next_one = ppo_trainer(prover, tmp_path, critic=str(tmp_path / "saved" / CRITIC_FOLDER))
     assert next_one.critic.model.score.weight.equal(trainer.critic.model.score.weight)
+
+
+@pytest.mark.parametrize("peft_config", [None, LORA], ids=["whole", "adapter"])
+def test_the_best_policy_comes_with_its_own_critic(peft_config, prover, tmp_path):
+    settings = {"save_strategy": "steps", "save_steps": 2, "eval_strategy": "steps", "eval_steps": 2}
+    # The tokens so far are fewest at the first checkpoint.
+    settings |= {"load_best_model_at_end": True, "metric_for_best_model": "num_tokens", "greater_is_better": False}
+    trainer = ppo_trainer(prover, tmp_path, settings=settings, peft_config=peft_config, eval_dataset=role_rows())
+    trainer.train()
+    trainer.save_model(str(tmp_path / "saved"))
+    best, last = tmp_path / "out" / "checkpoint-2", tmp_path / "out" / "checkpoint-4"
+    assert trainer.state.best_model_checkpoint == str(best)
+    weights = "model.safetensors" if peft_config is None else "adapter_model.safetensors"
+    for file in (Path(weights), CRITIC_FOLDER / weights):
+        assert cmp(tmp_path / "saved" / file, best / file, shallow=False)
+        assert not cmp(last / file, best / file, shallow=False)
 
 
 def test_a_checkpoint_without_a_critic_is_refused(prover, tmp_path):

@@ -30,6 +30,7 @@ SIZES = {
         (Trainer.get_decay_parameter_names, ["self", "model"]),
         (Trainer._save, ["self", "output_dir", "state_dict"]),
         (Trainer._load_from_checkpoint, ["self", "resume_from_checkpoint", "model"]),
+        (Trainer._load_best_model, ["self"]),
         (Accelerator.reduce, ["self", "tensor", "reduction", "scale"]),
         (Accelerator.no_sync, ["self", "model"]),
         (disable_dropout_in_model, ["model"]),
@@ -110,6 +111,12 @@ def test_adapters_one_level_below_a_checkpoint_are_taken_for_the_policys():
     source = inspect.getsource(Trainer._load_from_checkpoint)
     assert "for folder_name in os.listdir(resume_from_checkpoint)" in source
     assert "model.load_adapter(peft_id, subdir_name" in source
+
+
+def test_the_best_model_is_read_from_its_checkpoint():
+    source = inspect.getsource(Trainer._load_best_model)
+    assert "os.path.join(self.state.best_model_checkpoint, SAFE_WEIGHTS_NAME)" in source
+    assert "_load_from_checkpoint" not in source  # so that a critic is read there, too, on its own
 
 
 def test_a_copy_shares_what_it_is_told_to_and_loses_its_adapters():
