@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
+from accelerate.logging import get_logger
 from datasets import Dataset
 from peft import PeftConfig, PeftModel
 from transformers import PreTrainedModel
@@ -14,6 +15,8 @@ from pvg_hf.trainers.distributed import forget_evaluation_mode, whole_weights
 from pvg_hf.trainers.hardware import lift_adapter, silence_old_checkpointing_names
 from pvg_hf.trainers.prover_generation import samples_plainly
 from pvg_hf.trainers.sampled_grpo_config import SampledGRPOConfig
+
+logger = get_logger(__name__)
 
 
 class SampledGRPOTrainer(GRPOTrainer):
@@ -51,6 +54,8 @@ class SampledGRPOTrainer(GRPOTrainer):
         **kwargs,
     ):
         self._check_number_of_prompts(train_dataset, args)
+        if (mistake := args.find_uneven_saving()) is not None:
+            logger.warning(mistake)
         if peft_config is None and args.beta > 0:
             _check_reference(model)
         silence_old_checkpointing_names()

@@ -1,7 +1,9 @@
 """Arguments of GRPO whose completions are drawn by the project's own loop."""
 
 from dataclasses import dataclass, field
+from math import ceil
 
+from transformers.trainer_utils import SaveStrategy
 from trl import GRPOConfig
 
 from pvg_hf.trainers.hardware import turn_off_gpu_defaults
@@ -38,3 +40,23 @@ class SampledGRPOConfig(GRPOConfig):
         turn_off_gpu_defaults(self)
         self.generation = choose_engine(self, self.generation)
         super().__post_init__()
+
+    @property
+    def steps_per_batch(self) -> int:
+        """Optimiser steps that are taken on one batch of completions."""
+        return max(1, self.steps_per_generation * self.num_iterations // self.gradient_accumulation_steps)
+
+    def find_uneven_saving(self) -> str | None:
+        """
+        What is wrong with `save_steps`, if anything: a checkpoint within a batch of completions does not hold the batch, so
+        that training which goes on from there draws another one.
+        """
+        save_steps = self.save_steps
+        if save_steps < 1:  # a share of all steps, as far as their number is known
+            save_steps = ceil(save_steps * max(0, self.max_steps))
+        if self.save_strategy != SaveStrategy.STEPS or save_steps % self.steps_per_batch == 0:
+            return None
+        return (
+            f"`save_steps` is {save_steps}, and a generated batch is trained on for {self.steps_per_batch} steps: take a "
+            "multiple of them, or a run that goes on from a checkpoint differs from one that was not stopped."
+        )

@@ -36,6 +36,37 @@ def test_wrong_settings_are_refused(settings, message, tmp_path):
         prover_args(tmp_path, **settings)
 
 
+@pytest.mark.parametrize(
+    ("settings", "num_steps"),
+    [
+        ({"num_iterations": 2}, 2),
+        ({"steps_per_generation": 3, "per_device_train_batch_size": 8, "generation_batch_size": None}, 3),
+        ({"gradient_accumulation_steps": 2}, 1),
+        ({"steps_per_generation": 2, "gradient_accumulation_steps": 4}, 1),  # two batches a step
+    ],
+)
+def test_steps_that_are_taken_on_a_batch(settings, num_steps, tmp_path):
+    assert prover_args(tmp_path, **settings).steps_per_batch == num_steps
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_even"),
+    [
+        ({"save_steps": 1}, False),
+        ({"save_steps": 5}, False),
+        ({"save_steps": 4}, True),
+        ({"save_steps": 0.5, "max_steps": 6}, False),  # every 3 steps
+        ({"save_steps": 0.5, "max_steps": 7}, True),  # every 4
+        ({"save_steps": 0.5, "max_steps": -1}, True),  # nobody knows yet
+        ({"save_steps": 1, "save_strategy": "no"}, True),
+        ({"save_steps": 1, "save_strategy": "epoch"}, True),
+    ],
+)
+def test_checkpoints_fall_between_batches_or_not(settings, is_even, tmp_path):
+    found = prover_args(tmp_path, **{"num_iterations": 2, "save_strategy": "steps", **settings}).find_uneven_saving()
+    assert (found is None) == is_even
+
+
 def test_command_line():
     arguments = ["--output_dir", "out", "--report_to", "none", "--reward", "cgc", "--reward_options", '{"floor": -3}']
     (args,) = HfArgumentParser(ProverGRPOConfig).parse_args_into_dataclasses(arguments)

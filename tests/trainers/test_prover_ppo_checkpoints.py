@@ -1,12 +1,13 @@
 """A critic is saved with its prover, read back, and gone on with to the bit."""
 
+import logging
 import shutil
 from filecmp import cmp
 from pathlib import Path
 
 import pytest
 from ppo_training import make_scorer, ppo_trainer
-from prover_training import LORA, loss_lines, role_rows, score_texts
+from prover_training import LORA, loss_lines, prover_trainer, role_rows, score_texts
 from weights import weights_of
 
 from pvg_hf.models.value_model import CRITIC_FOLDER, load_value_model
@@ -34,6 +35,17 @@ def test_a_continued_training_is_the_whole_one(structure, prover, tmp_path):
         for line in loss_lines(trainer)
     ]
     assert untimed[:4] == untimed[4:]
+
+
+@pytest.mark.parametrize("trainer", [prover_trainer, ppo_trainer], ids=["grpo", "ppo"])
+@pytest.mark.parametrize("save_steps", [1, 2])
+def test_checkpoints_within_a_batch_are_warned_of(save_steps, trainer, prover, tmp_path, caplog):
+    settings = {"num_iterations": 2, "save_strategy": "steps", "save_steps": save_steps}
+    with caplog.at_level(logging.WARNING, logger="pvg_hf"):
+        trainer(prover, tmp_path, settings=settings)
+    warnings = [record.getMessage() for record in caplog.records if "`save_steps`" in record.getMessage()]
+    assert len(warnings) == (save_steps == 1)
+    assert all("`save_steps` is 1, and a generated batch is trained on for 2 steps: take a" in w for w in warnings)
 
 
 def test_what_is_saved_can_be_a_critic_again(prover, tmp_path):

@@ -161,7 +161,7 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
         trainer,
         prefix="prover",
         first_step=sub_phase.first_step,
-        resumable_every=_steps_per_generation(trainer.args),
+        resumable_every=trainer.args.steps_per_batch,
     )
     trainer.save_model(str(sub_phase.output))
     if context.processes.is_main_process:
@@ -180,11 +180,6 @@ def _keep_completions(output: Path) -> None:
     if written.exists():
         remove(kept)
         written.rename(kept)
-
-
-def _steps_per_generation(args: ProverGRPOConfig) -> int:
-    """Optimiser steps that are taken on one batch of solutions."""
-    return max(1, args.steps_per_generation * args.num_iterations // args.gradient_accumulation_steps)
 
 
 def _describe(steps: int, ends: list[str], rule: StopRule) -> str:

@@ -19,7 +19,6 @@ from pvg_hf.game.trainer_args import (
 )
 from pvg_hf.suggestions import suggest
 from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
-from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
 
 _ANYWHERE = Path("checkpoints")  # a config of TRL wants a folder; it makes none
 
@@ -117,16 +116,9 @@ def _check_prover_arguments(context: PhaseContext) -> Iterator[str]:
 
 def _make_prover_arguments(context: PhaseContext) -> None:
     """The settings that TRL checks against each other, as the prover phase gives them."""
-    _check_save_steps(prover_arguments(context, _ANYWHERE))
-
-
-def _check_save_steps(args: ProverGRPOConfig) -> None:
-    steps_per_batch = args.steps_per_generation * args.num_iterations // args.gradient_accumulation_steps
-    if args.save_strategy != "no" and args.save_steps % max(1, steps_per_batch):
-        raise ValueError(
-            f"`save_steps` is {args.save_steps}, and a generated batch is trained on for {steps_per_batch} steps: take a "
-            "multiple of them, or a run that goes on from a checkpoint differs from one that was not stopped."
-        )
+    mistake = prover_arguments(context, _ANYWHERE).find_uneven_saving()
+    if mistake is not None:
+        raise ValueError(mistake)
 
 
 def _check_prompts(config: ProverConfig, num_problems: int) -> Iterator[str]:
