@@ -4,14 +4,14 @@ import gradio as gr
 import pandas as pd
 
 from pvg_hf.browse.runs import OpenRun
-from pvg_hf.evaluation.report.evaluations import show_evaluation
+from pvg_hf.evaluation.report.evaluations import has_hallucination, show_evaluation
 from space_app.events import FAST, wire
 from space_app.render import heading, notice, render
 
 KINDS = {
     "every evaluation": lambda rows: rows,
     "wrong score": lambda rows: rows[rows["predicted"] != rows["reference"]],
-    "hallucinated issue": lambda rows: rows[rows["issues"].str.contains("false")],
+    "hallucinated issue": lambda rows: rows[rows["issues"].map(has_hallucination).astype(bool)],
     "flawed proof that got a 1": lambda rows: rows[(rows["reference"] == 0) & (rows["predicted"] == 1)],
 }
 

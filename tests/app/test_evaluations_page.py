@@ -44,3 +44,9 @@ def test_kinds_by_hand():
         {"reference": [0.0, 1.0, 0.5], "predicted": [1.0, 1.0, None], "issues": ['[["x", false]]', "[]", "[]"]}
     )
     assert [list(choose(rows).index) for choose in KINDS.values()] == [[0, 1, 2], [0, 2], [0], [0]]
+
+
+def test_an_issue_that_quotes_the_word_false_is_none_that_does_not_exist():
+    rows = pd.DataFrame({"issues": ['[["Line 2 calls a true statement false.", true]]', '[["x", null]]']})
+    assert KINDS["hallucinated issue"](rows).empty
+    assert list(KINDS["hallucinated issue"](rows[:0]).columns) == ["issues"]

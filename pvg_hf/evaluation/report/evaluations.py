@@ -68,10 +68,15 @@ def sample_evaluations(run: RunData) -> list[ShownEvaluation]:
     if not rounds:
         return []
     rows = rounds[-1].evaluations
-    order = sorted(range(len(rows)), key=lambda place: "false" not in rows["issues"].iloc[place])
+    order = sorted(range(len(rows)), key=lambda place: not has_hallucination(rows["issues"].iloc[place]))
     by_score = [[place for place in order if rows["reference"].iloc[place] == score] for score in ALLOWED_SCORES]
     chosen = [place for turn in range(NUM_SHOWN) for places in by_score for place in places[turn : turn + 1]]
     return [show_evaluation(rows.iloc[place]) for place in chosen[:NUM_SHOWN]]
+
+
+def has_hallucination(issues: str) -> bool:
+    """Whether an evaluation names an issue that its proof does not have, by `issues` of `evaluations.parquet`."""
+    return any(is_real is False for _, is_real in json.loads(issues))
 
 
 def show_evaluation(row: pd.Series) -> ShownEvaluation:
