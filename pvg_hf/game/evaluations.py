@@ -1,6 +1,7 @@
 """What a round's score verifier writes about the round's test proofs, and what the task says of it."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
@@ -14,6 +15,7 @@ from pvg_hf.evaluation.score_quality import evaluation_figures, label_figures
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.folder import LABELS
+from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.players import open_score_verifier
 from pvg_hf.game.score_rows import reference_scores
 from pvg_hf.roles import GAME_ROLES
@@ -33,15 +35,17 @@ def label_new_proofs(context: PhaseContext, verifier: ScoreVerifier, output: Pat
         unknown = Dataset.from_dict(
             {"problem": rows["problem"], "proof": rows["solution"], "score": [None] * len(rows)}
         )
-        label_proofs(
-            unknown,
-            evaluate=verifier.evaluate,
-            check=verifier.check_analyses,
-            rule=context.recipe.verifier.score_settings.rule(),
-            folder=output / LABELS,
-            show_progress=shows_progress(context.recipe),
-        )
-    context.processes.wait_for_everyone()
+        with suppress(GameInterrupted):  # which all processes raise together below
+            label_proofs(
+                unknown,
+                evaluate=verifier.evaluate,
+                check=verifier.check_analyses,
+                rule=context.recipe.verifier.score_settings.rule(),
+                folder=output / LABELS,
+                show_progress=shows_progress(context.recipe),
+                before_batch=context.stop.check_alone,
+            )
+    context.stop.check()  # where the others wait for the main process
     return {f"mint/{key}": figure.value for key, figure in _label_figures(output).items()}
 
 

@@ -34,7 +34,10 @@ class StopRequest:
 
     def is_asked(self) -> bool:
         """Whether any process was asked to stop. All processes must ask at the same place, and get the same answer."""
-        return any(gather_object([self._asked_at is not None or self._has_lost_launcher()]))
+        return any(gather_object([self._is_asked_here()]))
+
+    def _is_asked_here(self) -> bool:
+        return self._asked_at is not None or self._has_lost_launcher()
 
     def _has_lost_launcher(self) -> bool:
         return self._launcher is not None and os.getppid() != self._launcher
@@ -45,6 +48,16 @@ class StopRequest:
             GameInterrupted: if a stop was asked for, on all processes alike.
         """
         if self.is_asked():
+            raise GameInterrupted
+
+    def check_alone(self) -> None:
+        """
+        The same where one process works and the others wait in [`check`], which it must come to as well.
+
+        Raises:
+            GameInterrupted: if this process was asked to stop, on it alone.
+        """
+        if self._is_asked_here():
             raise GameInterrupted
 
     @contextmanager

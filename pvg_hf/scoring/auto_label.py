@@ -42,6 +42,7 @@ def label_proofs(
     folder: str | Path,
     made_by: Mapping[str, Any] | None = None,
     show_progress: bool = True,
+    before_batch: Callable[[], None] | None = None,
 ) -> Dataset:
     """
     Label the proofs of a dataset that have no score.
@@ -67,6 +68,8 @@ def label_proofs(
             otherwise is refused.
         show_progress (`bool`, defaults to `True`):
             Show a progress bar.
+        before_batch (`Callable`, *optional*):
+            Is called before each batch of proofs; what it raises ends the labelling there, with all evidence so far kept.
 
     Returns:
         [`~datasets.Dataset`]: `problem`, `proof`, `score` (null where undecided) and `label_source`: `given` (by the
@@ -95,6 +98,8 @@ def label_proofs(
     waiting = [(key, row) for key, row in rows.items() if key not in evidence and key not in people]
     with tqdm(total=len(waiting), desc="labels", unit="proof", disable=not show_progress) as progress:
         for start in range(0, len(waiting), PROOFS_AT_ONCE):
+            if before_batch is not None:
+                before_batch()
             part = waiting[start : start + PROOFS_AT_ONCE]
             found = _gather_evidence([row for _, row in part], evaluate, check, rule)
             for (key, _), analyses in zip(part, found, strict=True):

@@ -15,6 +15,7 @@ from pvg_hf import load_recipe, play
 from pvg_hf.game import interrupt
 from pvg_hf.game.folder import read_json_lines
 from pvg_hf.game.interrupt import GameInterrupted, StopRequest
+from pvg_hf.scoring.auto_label import PROOFS_AT_ONCE
 
 IN_A_PROVER_STEP = {"event": "open", "pattern": r"prover/\.round-000\.partial/checkpoints/checkpoint-4/trainer_state"}
 IN_MINTING = {"event": "os.rename", "pattern": r"pool/\.round-000\.partial/helpful\.parquet'"}
@@ -123,6 +124,32 @@ def test_ctrl_c_waits_for_the_end_of_a_generation(tmp_path, make_recipe, referen
         "checkpoint-4"
     ]
     assert differing(*runs) == []
+
+
+def test_ctrl_c_ends_labelling_after_the_batch_of_proofs_at_hand(tmp_path, make_score_recipe, score_run):
+    folder = copy_until(score_run, tmp_path, "round-000/mint")
+    order = {"recipe": make_score_recipe(tmp_path), "phase": "mint", "round_index": 0}
+    moment = {"event": "open", "pattern": r"pool/\.round-000\.partial/labels/evidence\.jsonl"}  # its first line
+    assert play_in_process({**order, "signal": "SIGINT", "moment": moment}, tmp_path / "log.txt") == 1
+    assert "GameInterrupted" in (tmp_path / "log.txt").read_text()
+    labels = folder.root / "pool" / ".round-000.partial" / "labels"
+    assert len(read_json_lines(labels / "evidence.jsonl")) == PROOFS_AT_ONCE
+    assert not (labels / "labels.jsonl").exists()
+    play(load_recipe(order["recipe"]), phase="mint", round_index=0)
+    check_same_so_far(folder, score_run)
+    for name in ("evidence.jsonl", "labels.jsonl"):
+        mine, whole = (run.pool(0) / "labels" / name for run in (folder, score_run))
+        assert mine.read_bytes() == whole.read_bytes()
+
+
+def test_one_process_may_ask_alone():
+    with StopRequest().listening() as stop:
+        stop.check_alone()
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(GameInterrupted):
+            stop.check_alone()
+        with pytest.raises(GameInterrupted):
+            stop.check()
 
 
 def test_echo_of_a_signal_is_no_second_request():

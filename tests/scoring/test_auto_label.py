@@ -157,6 +157,22 @@ def test_a_run_that_was_stopped_goes_on(tmp_path, monkeypatch):
         assert (tmp_path / "stopped" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+def test_it_can_be_stopped_before_each_batch(tmp_path, monkeypatch):
+    monkeypatch.setattr("pvg_hf.scoring.auto_label.PROOFS_AT_ONCE", 1)
+    writer = Writer(TOLD, QUALITIES)
+
+    def stop_after_two() -> None:
+        if len(writer.evaluated) == 2:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        label(tmp_path, writer=writer, before_batch=stop_after_two)
+    assert writer.evaluated == ["good", "bad"]
+    assert len((tmp_path / "evidence.jsonl").read_text().splitlines()) == 2
+    assert not (tmp_path / "labels.jsonl").exists()
+    assert label(tmp_path)[1].evaluated == ["odd"]
+
+
 def test_other_settings_are_refused(tmp_path):
     label(tmp_path, made_by={"verifier": "a"})
     with pytest.raises(ValueError, match=r"`num_analyses` was 3 and is 4.*another folder"):
