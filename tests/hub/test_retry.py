@@ -1,6 +1,8 @@
 """What is tried again, when, and what is said."""
 
+import hf_xet
 import pytest
+from huggingface_hub.errors import OfflineModeIsEnabled
 
 from pvg_hf.hub import retry
 from pvg_hf.hub.retry import DamagedDownload, HubError, RetryPolicy
@@ -58,6 +60,24 @@ def test_an_error_that_the_client_wrapped_is_found(waits):
 
 def test_a_short_download_is_told_by_its_text(waits):
     assert RetryPolicy().run("it", Failing(OSError("Consistency check failed: file should be of size 3"))) == 1
+
+
+@pytest.mark.parametrize("kind", [ConnectionError, ConnectionResetError, TimeoutError])
+def test_a_network_that_is_lost_below_the_client_is_tried_again(kind, waits):
+    """As hf_xet tells it, with no cause."""
+    error = kind("Server error: 503 Service Unavailable")
+    assert RetryPolicy().run("it", Failing(error, error)) == 2
+    assert waits == [2, 4]
+    with pytest.raises(HubError, match=f"it is written: {kind.__name__}: Server error: 503") as caught:
+        RetryPolicy(num_attempts=2).run("it is written", Failing(error, error))
+    assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize("kind", [hf_xet.XetAuthenticationError, OfflineModeIsEnabled])
+def test_what_no_second_attempt_mends_is_not_tried_again(kind, waits):
+    with pytest.raises(HubError, match=f"it: {kind.__name__}: refused"):
+        RetryPolicy().run("it", Failing(kind("refused")))
+    assert waits == []
 
 
 def test_no_token_and_no_signed_address_is_said(waits, monkeypatch):
