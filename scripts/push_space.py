@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from pvg_hf.browse.space import build_space, push_space
+from pvg_hf.hub.retry import HubError
 
 
 def main() -> int:
@@ -33,7 +34,7 @@ def main() -> int:
             print(build_space(arguments.run, arguments.output, tuple(options)))
             return 0
         print(push_space(arguments.run, arguments.space, tuple(options), is_private=not arguments.public))
-    except (ValueError, OSError) as err:  # the Hub's errors are of the latter kind
+    except (HubError, ValueError, OSError) as err:
         print(f"error: {err}", file=sys.stderr)
         return 2
     return 0

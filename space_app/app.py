@@ -14,6 +14,7 @@ import gradio as gr
 from pvg_hf.browse.legibility import open_study
 from pvg_hf.browse.runs import OpenRun, open_run
 from pvg_hf.game.lock import locked
+from pvg_hf.hub.retry import HubError
 from pvg_hf.study import NUM_SOLUTIONS, SECONDS
 from pvg_hf.study.study import Study
 from pvg_hf.study.upload import schedule_uploads
@@ -77,7 +78,11 @@ def make_app(source: str, settings: StudySettings, stack: ExitStack) -> gr.Block
         return _make_error_page(str(err))
     try:
         study = _open_study(run, settings, stack)
-    except (ValueError, OSError) as err:  # in use by another process, or a folder that cannot be written
+    except (
+        HubError,
+        ValueError,
+        OSError,
+    ) as err:  # no network, another process's study, a folder that cannot be written
         logger.warning("There is no study: %s", err)
         study = f"The study cannot be opened: {err}"
     return _make_pages(run, study, settings)

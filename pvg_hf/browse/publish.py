@@ -6,6 +6,7 @@ from pvg_hf.browse.space import push_space
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.publishing import on_main_process
+from pvg_hf.hub.retry import HubError
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ class SpaceCallback(GameCallback):
         space = f"{published[-1]['run']}-app"
         try:
             url = push_space(folder.root, space, is_private=context.recipe.hub.private)
-        except (ValueError, OSError) as err:  # the Hub's errors are of the latter kind
+        except (HubError, ValueError, OSError) as err:
             context.alert("hub", f"The Space {space} could not be brought up to date: {err}")
             return
         logger.info("Space: %s", url)

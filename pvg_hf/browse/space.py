@@ -11,6 +11,8 @@ from huggingface_hub import HfApi
 import pvg_hf
 from pvg_hf.browse.index import pool_files
 from pvg_hf.game.folder import RunFolder
+from pvg_hf.hub.repository import Repository
+from pvg_hf.hub.retry import RetryPolicy
 
 _READ = {".json", ".jsonl", ".yaml", ".parquet", ".safetensors", ".jinja", ".model", ".txt"}  # and nothing pickled
 _ENTRY = '''"""Starts the app on the run of this Space."""
@@ -64,9 +66,16 @@ def build_space(run: str | Path, output: Path, options: tuple[str, ...] = ()) ->
     return output
 
 
-def push_space(run: str | Path, space: str, options: tuple[str, ...] = (), *, is_private: bool = True) -> str:
+def push_space(
+    run: str | Path,
+    space: str,
+    options: tuple[str, ...] = (),
+    *,
+    is_private: bool = True,
+    retry: RetryPolicy | None = None,
+) -> str:
     """
-    Put the app on a run on the Hub, or bring a Space up to date.
+    Put the app on a run on the Hub, or bring a Space up to date; of what is there already nothing is sent again.
 
     Args:
         run (`str` or `Path`), options (`tuple[str, ...]`, *optional*):
@@ -74,21 +83,29 @@ def push_space(run: str | Path, space: str, options: tuple[str, ...] = (), *, is
         space (`str`):
             `NAMESPACE/NAME`.
         is_private (`bool`, defaults to `True`):
-            Of a Space that is made.
+            Of a Space that is made; one that is there must not be public then.
+        retry ([`~pvg_hf.hub.retry.RetryPolicy`], *optional*):
+            How often and when something is tried again.
 
     Returns:
         `str`: its address.
 
     Raises:
-        OSError: if the Hub cannot be reached or refuses.
-        ValueError: as [`build_space`].
+        HubError: if the Hub cannot be reached or refuses.
+        ValueError: as [`build_space`], and if the Space shall be private and is public.
     """
-    api = HfApi(library_name="pvg_hf")
-    with tempfile.TemporaryDirectory() as folder:
-        build_space(run, Path(folder), options)
-        url = api.create_repo(space, repo_type="space", space_sdk="gradio", private=is_private, exist_ok=True)
-        api.upload_folder(repo_id=space, repo_type="space", folder_path=folder, commit_message="The app on a run")
-    return str(url)
+    repository = Repository(HfApi(library_name="pvg_hf"), space, "space", retry or RetryPolicy())
+    with tempfile.TemporaryDirectory() as workspace:
+        folder = build_space(run, Path(workspace), options)
+        url = repository.ensure(is_private=is_private)
+        files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+        repository.upload(files, _is_ours, "The app on a run")
+    return url
+
+
+def _is_ours(path: str) -> bool:
+    """Whether a path of a Space is one that [`build_space`] writes, so that it goes where it is written no more."""
+    return path.partition("/")[0] in ("runs", "space_app", "pvg_hf")
 
 
 def _copy_run(folder: RunFolder, target: Path) -> None:

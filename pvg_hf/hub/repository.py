@@ -16,6 +16,17 @@ Result = TypeVar("Result")
 Source = Path | bytes
 Tree = dict[str, RepoFile]
 
+_OF_A_RUN = (
+    "the recipe wants it private (`hub.private`). Make it private on the Hub, set `hub.private: false`, or give the "
+    "run another `hub.run_name`."
+)
+_WANTED_PRIVATE = {
+    "model": _OF_A_RUN,
+    "dataset": _OF_A_RUN,
+    "space": "this Space is to be private. Make it private on the Hub, ask for a public one (`hub.private: false` in the recipe, "
+    "`--public` of push_space.py), or take another name.",
+}
+
 
 @dataclass(frozen=True)
 class Repository:
@@ -24,7 +35,7 @@ class Repository:
         api ([`~huggingface_hub.HfApi`]):
             The client; it finds the token by itself.
         repo_id (`str`), repo_type (`str`):
-            Which repository; `model` or `dataset`.
+            Which repository; `model`, `dataset` or `space`.
         retry ([`RetryPolicy`]):
             How often and when something is tried again.
     """
@@ -38,20 +49,20 @@ class Repository:
     def _place(self) -> dict[str, str]:
         return {"repo_id": self.repo_id, "repo_type": self.repo_type}
 
-    def ensure(self, *, is_private: bool) -> None:
+    def ensure(self, *, is_private: bool) -> str:
         """
-        Make the repository if it is not there.
+        Make the repository if it is not there; returns its address.
 
         Raises:
             ValueError: if it is public though it shall be private.
         """
-        self._run("is made", lambda: self.api.create_repo(**self._place, private=is_private, exist_ok=True))
+        settings = {"private": is_private, "space_sdk": "gradio" if self.repo_type == "space" else None}
+        url = self._run("is made", lambda: self.api.create_repo(**self._place, **settings, exist_ok=True))
         info = self._run("is read", lambda: self.api.repo_info(**self._place))
         if is_private and not info.private:
-            raise ValueError(
-                f"The repository {self.repo_id} is public, and the recipe wants it private (`hub.private`). Make it private "
-                "on the Hub, set `hub.private: false`, or give the run another `hub.run_name`."
-            )
+            wanted = _WANTED_PRIVATE[self.repo_type]
+            raise ValueError(f"The repository {self.repo_id} is public, and {wanted}")
+        return str(url)
 
     def tags(self) -> dict[str, str]:
         """The commit of each tag."""

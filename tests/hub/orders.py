@@ -6,7 +6,8 @@ import os
 import re
 import runpy
 import sys
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pvg_hf import load_recipe, play, pull_round, push_round
 from pvg_hf.browse.publish import SpaceCallback
 from pvg_hf.browse.query import Query
 from pvg_hf.browse.runs import open_run
+from pvg_hf.browse.space import push_space
 from pvg_hf.config.sections import HubConfig
 from pvg_hf.game.answering import Answerer
 from pvg_hf.game.folder import RunFolder
@@ -153,10 +155,25 @@ def play_with_space(recipe: dict[str, Any]) -> str:
     return play_recipe(recipe, callbacks=[SpaceCallback()])
 
 
+def push_app(folder: str, space: str, **options: Any) -> str:
+    return push_space(folder, space, retry=QUICK, **options)
+
+
+def open_study_app(run: str, folder: str, repository: str) -> str:
+    """The app with a study whose answers go to the Hub; returns what was logged."""
+    import space_app.app as face
+
+    face.schedule_uploads = partial(schedule_uploads, retry=QUICK)
+    said = io.StringIO()
+    with log_into(said), ExitStack() as stack:
+        face.make_app(run, face.StudySettings(folder=Path(folder), repository=repository), stack)
+    return said.getvalue()
+
+
 def upload_answers(repository: str, folder: str, lines: list[str]) -> list[str]:
     """Answers of a study that are committed; returns the files that stood in the folder once the study was opened."""
     place = Path(folder)
-    scheduler = schedule_uploads(repository, place, os.environ["HF_TOKEN"])
+    scheduler = schedule_uploads(repository, place, os.environ["HF_TOKEN"], retry=QUICK)
     restored = sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
     try:
         with scheduler.lock, (place / "answers.jsonl").open("a", encoding="utf-8") as file:

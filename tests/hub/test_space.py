@@ -1,6 +1,8 @@
 """What the app puts on the Hub: itself as a Space, and a study's answers."""
 
-from loopback_hub import OWNER
+import pytest
+from client import ClientError
+from loopback_hub import OWNER, Fault
 
 
 def test_a_space_is_private_and_holds_the_app_and_its_run(hub, client, reference, repository):
@@ -22,6 +24,37 @@ def test_a_space_that_the_token_may_not_write_is_an_error(hub, client, reference
     assert status == 2
     assert told.startswith("error: ")
     assert "401" in told
+
+
+def test_a_space_whose_network_is_away_for_a_while_is_tried_again(hub, client, reference):
+    hub.faults += [Fault("POST .*/create", drops=True), Fault("POST .*/commit/", 503)]
+    client("push_app", str(reference.root), f"{OWNER}/app")
+    assert "app.py" in hub.repo("app").files()
+    hub.faults.append(Fault("", drops=True, count=99))
+    with pytest.raises(ClientError, match=f"{OWNER}/app is made: ") as caught:
+        client("push_app", str(reference.root), f"{OWNER}/app")
+    assert caught.value.kinds[0] == "HubError"
+
+
+def test_a_study_whose_network_is_away_is_told_and_the_app_opens(hub, client, reference, tmp_path):
+    hub.faults.append(Fault("", drops=True, count=99))
+    said = client("open_study_app", str(reference.root), str(tmp_path), f"{OWNER}/answers")
+    assert f"There is no study: {OWNER}/answers is read: " in said
+    (tmp_path / "answers.jsonl").write_text("")  # nothing is to be fetched
+    said = client("open_study_app", str(reference.root), str(tmp_path), f"{OWNER}/answers")
+    assert f"There is no study: {OWNER}/answers is opened: " in said
+
+
+def test_answers_that_cannot_be_read_for_a_while_are_not_overwritten(hub, client, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    (second / ".lock").touch()  # as of a study that is opened
+    client("upload_answers", f"{OWNER}/answers", str(first), ["one"])
+    hub.faults.append(Fault("GET /api/datasets/", 503, count=2))
+    assert "answers.jsonl" in client("upload_answers", f"{OWNER}/answers", str(second), ["two"])
+    texts = [text for path, text in hub.repo("answers").files().items() if path.endswith("answers.jsonl")]
+    assert texts == [b"one\ntwo\n"]
 
 
 def test_a_studys_answers_are_committed_and_come_back(hub, client, tmp_path):
