@@ -15,6 +15,7 @@ from pvg_hf.hub.repository import Repository
 from pvg_hf.hub.retry import RetryPolicy
 
 _READ = {".json", ".jsonl", ".yaml", ".parquet", ".safetensors", ".jinja", ".model", ".txt"}  # and nothing pickled
+_EVENTS = "events.jsonl"  # of the run, and of what a phase's checks were asked
 _ENTRY = '''"""Starts the app on the run of this Space."""
 
 import sys
@@ -109,12 +110,11 @@ def _is_ours(path: str) -> bool:
 
 
 def _copy_run(folder: RunFolder, target: Path) -> None:
-    """The files of a run that the app reads: no prover, and none of a study's answers."""
-    names = ("recipe.yaml", "run.json", "metrics.jsonl", "events.jsonl")
-    files = [folder.root / name for name in names]
+    """The files of a run that the app reads: no prover, no event log, and none of a study's answers."""
+    files = [folder.root / name for name in ("recipe.yaml", "run.json", "metrics.jsonl")]
     files += [file.path for file in pool_files(folder)]
     for pattern in ("evaluation/round-*/*", "verifier/round-*/*", "models/verifier/*"):
-        files += [path for path in folder.root.glob(pattern) if path.suffix in _READ]
+        files += [path for path in folder.root.glob(pattern) if path.suffix in _READ and path.name != _EVENTS]
     for path in files:
         if path.is_file():
             copy = target / path.relative_to(folder.root)

@@ -15,6 +15,7 @@ from pvg_hf.browse.space import build_space
 @pytest.fixture
 def space(run_copy, tmp_path):
     (run_copy / "study").mkdir()
+    (run_copy / "verifier" / "round-001" / "events.jsonl").touch()
     (run_copy / "study" / "answers.jsonl").write_text("{}\n")
     return build_space(run_copy, tmp_path / "space", ("--study-only", "--study-repo", "org/answers"))
 
@@ -42,7 +43,7 @@ def test_nothing_is_published_that_the_app_does_not_read(space):
     run = space / "runs" / "small"
     assert {path.name for path in run.iterdir()} == {
         "recipe.yaml",
-        *("run.json", "metrics.jsonl", "events.jsonl"),
+        *("run.json", "metrics.jsonl"),
         *("pool", "evaluation", "verifier"),
     }
     assert {path.suffix for path in run.rglob("*") if path.is_file()} <= {
@@ -52,7 +53,7 @@ def test_nothing_is_published_that_the_app_does_not_read(space):
         ".parquet",
         ".safetensors",
     }
-    assert not [path for path in files if "__pycache__" in path.parts]
+    assert not [path for path in files if "__pycache__" in path.parts or path.name == "events.jsonl"]
     assert (run / "verifier" / "round-001" / "model.safetensors").exists()
 
 

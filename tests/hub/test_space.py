@@ -3,6 +3,7 @@
 import pytest
 from client import ClientError
 from loopback_hub import OWNER, Fault
+from stored_repos import Blob
 
 
 def test_a_space_is_private_and_holds_the_app_and_its_run(hub, client, reference, repository):
@@ -24,6 +25,24 @@ def test_a_space_that_the_token_may_not_write_is_an_error(hub, client, reference
     assert status == 2
     assert told.startswith("error: ")
     assert "401" in told
+
+
+def test_a_public_space_is_refused_for_a_private_run(hub, client, reference):
+    client("push_app", str(reference.root), f"{OWNER}/open", is_private=False)
+    before = hub.repo("open").log[:]
+    with pytest.raises(ClientError, match=r"ana/open is public, and this Space is to be private.*--public"):
+        client("push_app", str(reference.root), f"{OWNER}/open")
+    assert hub.repo("open").log == before
+
+
+def test_a_space_that_is_renewed_keeps_no_event_log(hub, client, reference):
+    client("push_app", str(reference.root), f"{OWNER}/app")
+    space = hub.repo("app")
+    before = space.files()
+    others = {path: Blob(b"x", False) for path in ("runs/game/events.jsonl", "notes.txt")}
+    space.commit({**space.commits[space.log[-1]], **others})
+    client("push_app", str(reference.root), f"{OWNER}/app")
+    assert space.files() == {**before, "notes.txt": b"x"}
 
 
 def test_a_space_whose_network_is_away_for_a_while_is_tried_again(hub, client, reference):
