@@ -57,9 +57,9 @@ def _restore(repository: str, folder: Path, token: str) -> None:
     """
     api = HfApi(library_name="pvg_hf", token=token)
     try:
-        paths = api.list_repo_files(repository, repo_type="dataset")
+        found = api.repo_info(repository, repo_type="dataset")
     except RepositoryNotFoundError:  # of a new study: the scheduler makes it
         return
-    for path in paths:
+    for path in (file.rfilename for file in found.siblings or ()):
         if fnmatch(path, _FILES):
-            api.hf_hub_download(repository, path, repo_type="dataset", local_dir=folder)
+            api.hf_hub_download(repository, path, repo_type="dataset", revision=found.sha, local_dir=folder)
