@@ -72,7 +72,12 @@ def find_repos(recipe: Recipe, hub: HubConfig, api: HfApi, retry: RetryPolicy) -
 
 
 def _publish(publication: Publication, repositories: dict[str, Repository]) -> None:
-    """Upload what lacks its tag, and tag it; the solutions come last, so that their tag says that all is there."""
+    """
+    Upload what lacks its tag, and tag it; the solutions come last, so that their tag says that all is there.
+
+    Raises:
+        ValueError: if somebody else has meanwhile set the tag for other content.
+    """
     tag, message = publication.tag, f"{publication.tag} of {publication.recipe.name}"
     todo = {kind: repository for kind, repository in repositories.items() if tag not in repository.tags()}
     with tempfile.TemporaryDirectory() as workspace:
@@ -82,6 +87,8 @@ def _publish(publication: Publication, repositories: dict[str, Repository]) -> N
             commits[kind] = repository.upload(files, lambda path, kind=kind: is_ours(kind, path), message)
     for kind, commit in commits.items():
         repositories[kind].set_tag(tag, commit)
+        if repositories[kind].tags().get(tag) != commit:  # somebody else's came first, of which the Hub says nothing
+            _clear_the_way(publication, repositories, overwrite=False)
         logger.info("Published %s, %s", repositories[kind].repo_id, tag)
 
 

@@ -107,7 +107,7 @@ class Repository:
         return self._run("is written", commit)
 
     def set_tag(self, name: str, commit: str) -> None:
-        """Tag a commit; a tag of this name must not be there for another one."""
+        """Tag a commit; a tag of this name that is there, be it for another one, is left as it is."""
 
         create = self.api.create_tag
         self._run(f"is tagged {name}", lambda: create(**self._place, tag=name, revision=commit, exist_ok=True))

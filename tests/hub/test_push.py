@@ -192,6 +192,31 @@ def test_a_round_with_other_content_is_refused(hub, client, reference, other_run
     assert hub.state() == expected
 
 
+@pytest.mark.parametrize("name", RUNS)
+def test_a_tag_that_somebody_else_sets_meanwhile_is_refused(name, hub, client, reference):
+    def steal() -> None:
+        repo = hub.repo(name)
+        repo.tags["round-000"] = repo.log[0]
+
+    hub.faults.append(Fault(f"POST .*{name}/tag/", act=steal))
+    with pytest.raises(ClientError, match=f"{name} has other content of ") as caught:
+        client("push", str(reference.root), 0)
+    assert "ValueError" in caught.value.kinds
+
+
+def test_a_tag_of_the_same_content_may_be_somebody_elses(hub, client, reference):
+    """Only the card differs, which follows from the package's version."""
+
+    def steal() -> None:
+        repo = hub.repo("game-prover")
+        repo.commit({**repo.commits[repo.log[-1]], "README.md": Blob(b"another", False)})
+        repo.tags["round-000"] = repo.log[-1]
+
+    hub.faults.append(Fault("POST .*game-prover/tag/", act=steal))
+    client("push", str(reference.root), 0)
+    assert hub.repo("game-solutions").tags.keys() == {"round-000"}
+
+
 def test_overwriting_takes_back_the_rounds_after_it(hub, client, reference, other_run):
     for k in range(2):
         client("push", str(reference.root), k)
