@@ -88,6 +88,7 @@ def play(
             open_run(recipe, folder, processes)
         processes.wait_for_everyone()
         with stop.listening(), open_tracker(recipe, folder) as tracker:
+            _publish(recipe, folder, processes)  # what an earlier start was stopped before, or failed at
             for key in still_wanted(recipe, phases):
                 stop.check()
                 _play_phase(recipe, folder, key, world, stop, tracker, callbacks)
@@ -164,13 +165,19 @@ def _play_phase(
         if key.name == "evaluate":
             refresh_report(folder)
     logger.info("%s: %s (%s)", key, record.summary, show_seconds(record.seconds))
-    if key.name == "evaluate" and recipe.hub.push:
-        on_main_process(context.processes, partial(publish_rounds, recipe, folder))
+    if key.name == "evaluate":
+        _publish(recipe, folder, context.processes)
     for callback in callbacks:
         callback.on_phase_end(context)
     gc.collect()  # one phase's models are gone before the next loads its own
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+def _publish(recipe: Recipe, folder: RunFolder, processes: PartialState) -> None:
+    """Every evaluated round that is not published yet, if the recipe says so."""
+    if recipe.hub.push:
+        on_main_process(processes, partial(publish_rounds, recipe, folder))
 
 
 @contextmanager

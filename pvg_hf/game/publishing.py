@@ -23,8 +23,8 @@ SECONDS_BETWEEN_SIGNS = 2.0
 
 def publish_rounds(recipe: Recipe, folder: RunFolder) -> None:
     """
-    Publish every evaluated round that is not noted as published. A failure is an alert and no more: whatever is missing is
-    tried again with the next round.
+    Publish every evaluated round that is not noted as published; the Hub is not asked where all are. A failure is an alert
+    and no more: whatever is missing is tried again with the next round, and when the run is opened again.
     """
     target = {"namespace": recipe.hub.namespace, "run_name": recipe.hub.run_name or recipe.name}
     for round_index in publishable_rounds(folder.root):
@@ -40,8 +40,8 @@ def publish_rounds(recipe: Recipe, folder: RunFolder) -> None:
 
 def _tell_failure(folder: RunFolder, round_index: int, err: Exception) -> None:
     message = (
-        f"Round {round_index} could not be published: {err} The game goes on; it is tried again after the next round, or by "
-        f"`python scripts/push_run.py {folder.root}`."
+        f"Round {round_index} could not be published: {err} The game goes on; it is tried again after the next round, when the "
+        f"run is next played, or by `python scripts/push_run.py {folder.root}`."
     )
     logger.warning(message)
     alert = {"phase": "publish", "round": round_index, "kind": "hub", "message": message}

@@ -81,6 +81,21 @@ def test_what_failed_is_made_up_for_next_time(hub, client, finished, recipe):
     assert "403" in alert["message"]
 
 
+def test_a_finished_run_that_is_played_again_publishes_what_is_missing(hub, client, finished, recipe, reference):
+    """As where it was stopped while its last round was published."""
+    client("push", str(finished.root), 0)
+    hub.faults.append(Fault("POST .*/commit/", 403))
+    client("play_recipe", recipe())
+    (alert,) = _alerts(finished)
+    assert alert["round"] == 1
+    client("play_recipe", recipe())
+    assert hub.repo("game-solutions").tags.keys() == TAGS
+    assert differing(finished, reference) == []
+    hub.requests.clear()
+    client("play_recipe", recipe())
+    assert hub.requests == []
+
+
 def test_a_refused_round_is_an_alert_too(hub, client, finished, recipe, tmp_path):
     other = tmp_path / "other"
     shutil.copytree(finished.root, other)
