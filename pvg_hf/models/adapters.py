@@ -9,6 +9,7 @@ from safetensors import safe_open
 from transformers import PreTrainedModel
 
 from pvg_hf.config.sections import LoraConfig
+from pvg_hf.models.sources import refuse_pickles
 
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 
@@ -58,9 +59,10 @@ def attach_adapter(
             Whether it goes on being trained.
 
     Raises:
-        ValueError: if it was trained on another model: a layer is missing, is one too many, or has another shape. (PEFT
+        ValueError: if its weights are no safetensors, or it was trained on another model: a layer is missing, is one too many, or has another shape. (PEFT
             takes an adapter with other layers for none at all there, with a warning.)
     """
+    refuse_pickles(folder, ADAPTER_WEIGHTS)
     misfit = f"The adapter in `{folder}` does not fit its base `{adapter.base_model_name_or_path}`"
     remedy = "Name the model that it was trained on in `base_model_name_or_path` of its `adapter_config.json`."
     try:
@@ -76,5 +78,11 @@ def attach_adapter(
 
 
 def take_over_adapter(model: PeftModel, folder: str | Path) -> None:
-    """Put the weights of the adapter that lies in `folder` into that of `model`, which has the same shape."""
+    """
+    Put the weights of the adapter that lies in `folder` into that of `model`, which has the same shape.
+
+    Raises:
+        ValueError: if they are no safetensors.
+    """
+    refuse_pickles(folder, ADAPTER_WEIGHTS)
     set_peft_model_state_dict(model, load_peft_weights(str(folder), device="cpu"))

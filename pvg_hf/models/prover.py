@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 from pvg_hf.config.sections import LoraConfig
 from pvg_hf.models.adapters import attach_adapter, lora_settings
 from pvg_hf.models.quantization import is_quantized, mend_layers, quantization_arguments, saved_quantization
-from pvg_hf.models.sources import is_adapter, load_tokenizer, read_adapter
+from pvg_hf.models.sources import SAFELY, is_adapter, load_tokenizer, read_adapter, refuse_pickles
 
 
 def load_prover(
@@ -52,12 +52,18 @@ def merge_adapter(model: PreTrainedModel | PeftModel) -> PreTrainedModel | PeftM
 def load_causal_lm(
     source: str, *, revision: str | None = None, dtype: torch.dtype = torch.float32, quantization: str = "none"
 ) -> PreTrainedModel:
-    """A causal language model without an adapter."""
+    """
+    A causal language model without an adapter.
+
+    Raises:
+        ValueError: if its weights are no safetensors.
+    """
+    refuse_pickles(source)
     model = AutoModelForCausalLM.from_pretrained(
         source,
         revision=revision,
         dtype=dtype,
-        trust_remote_code=False,
+        **SAFELY,
         **quantization_arguments(quantization, dtype),
     )
     mend_layers(model)

@@ -18,6 +18,9 @@ PACKAGED = {
 }
 """By the name of a world and a player, the folder of the model that ships with the package."""
 
+SAFELY = {"trust_remote_code": False, "use_safetensors": True}
+"""What loads weights is told: neither code nor a pickle that comes with them is run."""
+
 _OF_A_MODEL = ["*.json", "*.jinja", "*.model", "*.safetensors", "*.txt"]
 
 
@@ -41,6 +44,26 @@ def local_folder(source: str | Path, revision: str | None = None) -> str:
         return snapshot_download(str(source), revision=revision, allow_patterns=_OF_A_MODEL, ignore_patterns=["*/*"])
     except (HFValidationError, HfHubHTTPError, HTTPError, LocalEntryNotFoundError) as err:
         raise ValueError(f"`{source}` is no folder, and cannot be had from the Hub: {err}") from err
+
+
+def refuse_pickles(source: str | Path, weights: str = "*.safetensors") -> None:
+    """
+    Args:
+        source (`str` or `Path`):
+            A folder; a Hub id passes, whose files are not known here.
+        weights (`str`, defaults to `"*.safetensors"`):
+            What its weights are called.
+
+    Raises:
+        ValueError: if the folder has no such file, be it that they lie there as a pickle.
+    """
+    folder = Path(source)
+    if folder.is_dir() and not any(folder.glob(weights)):
+        others = sorted(path.name for path in folder.glob("*.bin"))
+        raise ValueError(
+            f"`{source}` has no weights as safetensors ({weights}){f', but {others[0]}' if others else ''}. A pickle can run a "
+            "program and is not loaded: have its owner save the model anew with `save_pretrained`."
+        )
 
 
 def resolve_dtype(dtype: str, *, is_precise: bool) -> torch.dtype:

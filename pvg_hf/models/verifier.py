@@ -12,7 +12,7 @@ from pvg_hf.config.sections import LoraConfig
 from pvg_hf.models.adapters import attach_adapter, lora_settings
 from pvg_hf.models.quantization import mend_layers, quantization_arguments, saved_quantization
 from pvg_hf.models.score_head import keep_head_precise, score_head_modules
-from pvg_hf.models.sources import is_adapter, load_tokenizer, read_adapter
+from pvg_hf.models.sources import SAFELY, is_adapter, load_tokenizer, read_adapter, refuse_pickles
 
 HEADS = ("score", "classifier")  # which no quantisation touches
 
@@ -39,14 +39,18 @@ def load_classifier(
     """
     A classifier with one logit, whose head computes in float32; that of a language model's checkpoint is drawn from
     torch's generator.
+
+    Raises:
+        ValueError: if its weights are no safetensors.
     """
+    refuse_pickles(source)
     with suppress_seqcls_warning():
         model = AutoModelForSequenceClassification.from_pretrained(
             source,
             revision=revision,
             num_labels=1,
             dtype=dtype,
-            trust_remote_code=False,
+            **SAFELY,
             **quantization_arguments(quantization, dtype, kept=HEADS),
         )
     mend_layers(model)

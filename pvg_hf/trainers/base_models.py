@@ -131,7 +131,8 @@ def initial_model(config: BaseModelConfig) -> LlamaForCausalLM:
         )
     )
     if config.start is not None:
-        _copy_weights(LlamaForCausalLM.from_pretrained(resolve_model("arithmetic", config.start)), model)
+        start = resolve_model("arithmetic", config.start)
+        _copy_weights(LlamaForCausalLM.from_pretrained(start, use_safetensors=True), model)
     return model
 
 

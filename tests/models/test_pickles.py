@@ -1,0 +1,49 @@
+"""Weights that lie in a folder as a pickle alone are not loaded."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from adapted_players import make_prover, make_verifier
+from safetensors.torch import load_file
+
+from pvg_hf.models.adapters import take_over_adapter
+from pvg_hf.models.prover import load_causal_lm, load_prover
+from pvg_hf.models.value_model import load_value_model
+from pvg_hf.models.verifier import load_classifier, load_verifier
+
+
+def pickle_weights(folder: Path, safe: str, pickled: str) -> Path:
+    torch.save(load_file(folder / safe), folder / pickled)
+    (folder / safe).unlink()
+    return folder
+
+
+@pytest.mark.parametrize("load", [load_prover, load_causal_lm, load_verifier, load_classifier, load_value_model])
+def test_full_weights(load, tiny_prover, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_prover, folder)
+    pickle_weights(folder, "model.safetensors", "pytorch_model.bin")
+    with pytest.raises(ValueError, match=r"has no weights as safetensors .*, but pytorch_model.bin. A pickle can run"):
+        load(str(folder))
+
+
+@pytest.mark.parametrize("load", [load_causal_lm, load_classifier, load_value_model])
+def test_weights_from_the_hub(load, hub_model, tmp_path):
+    (snapshot,) = (tmp_path / "hub").glob("*/snapshots/" + "1" * 40)
+    pickle_weights(snapshot, "model.safetensors", "pytorch_model.bin")
+    with pytest.raises(OSError, match="safetensors"):
+        load(hub_model)
+
+
+@pytest.mark.parametrize(("make", "load"), [(make_prover, load_prover), (make_verifier, load_verifier)])
+def test_an_adapter(make, load, wider_prover, tokenizer, tmp_path):
+    model = make(wider_prover)
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    pickle_weights(tmp_path, "adapter_model.safetensors", "adapter_model.bin")
+    with pytest.raises(ValueError, match=r"\(adapter_model.safetensors\), but adapter_model.bin"):
+        load(tmp_path)
+    with pytest.raises(ValueError, match=r"\(adapter_model.safetensors\), but adapter_model.bin"):
+        take_over_adapter(model, tmp_path)
