@@ -98,15 +98,8 @@ def score_heldout(context: PhaseContext, verifier: Path, heldout: Heldout) -> st
     if context.processes.is_main_process:
         rows.to_parquet(verifier / "heldout.parquet")
         write_json(verifier / "calibration.json", {"threshold": threshold, "pair_accuracy": accuracy.to_dict()})
-    context.record(
-        {
-            "verifier/heldout_pair_accuracy": accuracy.value,
-            "verifier/threshold": threshold,
-            **{
-                f"verifier/{name}": number for name, number in scorer.counts.items()
-            },  # every process scores everything
-        }
-    )
+    counts = {f"verifier/{name}": number for name, number in scorer.counts.items()}  # every process scores everything
+    context.record({"verifier/heldout_pair_accuracy": accuracy.value, "verifier/threshold": threshold, **counts})
     context.processes.wait_for_everyone()
     return f"pair accuracy {accuracy} on the held-out part of its mixture"
 

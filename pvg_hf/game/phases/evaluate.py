@@ -71,7 +71,6 @@ def _rescored_base_rows(context: PhaseContext) -> pd.DataFrame:
     rows = _test_rows(context, -1)
     scorer = open_scorer(context, context.folder.verifier(context.round_index))
     rows["score"] = scorer(rows["problem"].tolist(), rows["solution"].tolist())
-    context.record(
-        {f"evaluate/{name}": number for name, number in scorer.counts.items()}
-    )  # every process scores everything
+    counts = {f"evaluate/{name}": number for name, number in scorer.counts.items()}  # every process scores everything
+    context.record(counts)
     return rows
