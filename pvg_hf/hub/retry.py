@@ -95,15 +95,19 @@ _ADVICE = {
 }
 
 
-# What tells most comes first: the client's errors have those of its HTTP library as their causes, or wrap them.
-_OF_THE_HUB = (HfHubHTTPError, HTTPError, DamagedDownload, OfflineModeIsEnabled, LocalEntryNotFoundError)
+# What tells most comes first: the client's errors have those of its HTTP library as their causes, or wrap them. Python's own
+# errors of the network are those of hf_xet, which carries large files beside that library.
+_OF_THE_HUB = (
+    *(HfHubHTTPError, HTTPError, DamagedDownload, OfflineModeIsEnabled, LocalEntryNotFoundError),
+    *(ConnectionError, TimeoutError),
+)
 
 
 def _hub_error(err: BaseException) -> BaseException | None:
     """The error of the Hub or the network that `err` is or comes of."""
     causes = list(_causes(err))
     found = [cause for kind in _OF_THE_HUB for cause in causes if isinstance(cause, kind)]
-    return next(iter([*found, *filter(_is_short, causes)]), None)
+    return next(iter([*found, *filter(_is_short, causes), *filter(_is_refused_by_xet, causes)]), None)
 
 
 def _causes(err: BaseException | None) -> Iterator[BaseException]:
@@ -117,7 +121,12 @@ def _is_short(err: BaseException) -> bool:
     return isinstance(err, OSError) and "Consistency check failed" in str(err)
 
 
+def _is_refused_by_xet(err: BaseException) -> bool:
+    """An error of hf_xet's own, such as a token that it is not let in with; not every machine has the package."""
+    return type(err).__module__.partition(".")[0] == "hf_xet"
+
+
 def _is_transient(cause: BaseException) -> bool:
     if isinstance(cause, HfHubHTTPError):
         return cause.response.status_code in TRANSIENT
-    return not isinstance(cause, OfflineModeIsEnabled)
+    return not (isinstance(cause, OfflineModeIsEnabled) or _is_refused_by_xet(cause))
