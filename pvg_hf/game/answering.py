@@ -11,6 +11,7 @@ from pvg_hf.game.players import open_role_sampler, open_sampler, open_scorer
 from pvg_hf.game.schedule import PhaseKey
 from pvg_hf.game.world import World, load_recipe_task, recipe_prompts
 from pvg_hf.hub.locate import locate_run
+from pvg_hf.hub.publication import publishable_rounds
 from pvg_hf.roles import Role
 from pvg_hf.sampling import Sampler
 from pvg_hf.scoring import VerifierScorer
@@ -107,10 +108,11 @@ class Answerer:
 
         Raises:
             HubError: if the Hub cannot be reached or refuses.
-            ValueError: if the folder holds no such round that was evaluated.
+            ValueError: if the folder holds no such round that was evaluated, or not its players.
         """
         folder = RunFolder(locate_run(run))
         round_index = _evaluated_round(folder, round_index)
+        _check_players(folder, round_index)
         calibration = read_json(folder.evaluation(round_index) / "answering.json")
         if calibration is None:
             raise ValueError(
@@ -169,6 +171,16 @@ def _evaluated_round(folder: RunFolder, round_index: int | None) -> int:
             "folder of a run (runs/NAME) that was played at least through `evaluate` of its first round."
         )
     return rounds[-1] if round_index is None else round_index
+
+
+def _check_players(folder: RunFolder, round_index: int) -> None:
+    there = publishable_rounds(folder.root)
+    if round_index not in there:
+        raise ValueError(
+            f"{folder.root} has no weights of the players of round {round_index}; it has those of {there}. Of a published run "
+            f"only the last round's are fetched: get this one by `python scripts/pull_round.py NAMESPACE/RUN {round_index}` "
+            "and name the folder that it makes."
+        )
 
 
 def _context(folder: RunFolder, round_index: int, device: str) -> PhaseContext:

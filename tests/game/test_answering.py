@@ -1,5 +1,6 @@
 import json
 import math
+import shutil
 
 import pytest
 from recall_task import RecallTask
@@ -57,3 +58,14 @@ def test_a_folder_without_an_evaluated_round(tmp_path, reference):
         ValueError, match=r"holds no round 7 that was evaluated with a calibration; it has those of \[0, 1\]"
     ):
         Answerer.from_run(reference.root, round_index=7)
+
+
+def test_a_round_whose_weights_are_gone(tmp_path, reference):
+    """As those before the last one are in a published run that was fetched."""
+    shutil.copytree(reference.root, tmp_path / "game")
+    for weights in (tmp_path / "game" / "verifier" / "round-000").glob("*.safetensors"):
+        weights.unlink()
+    with pytest.raises(
+        ValueError, match=r"no weights of the players of round 0; it has those of \[1\].*RUN 0` and name"
+    ):
+        Answerer.from_run(tmp_path / "game", round_index=0)
