@@ -19,6 +19,7 @@ from pvg_hf.hub.repository import Repository
 from pvg_hf.hub.retry import RetryPolicy
 
 STAGING = ".pull"  # in the run's folder, until everything is there
+_WHOLE = "whole"  # what a folder in it is called, with its round, once all has come and is being moved to its place
 UNRELATED = {STAGING, ".lock"}  # what may stand in a run's folder before there is a run
 
 
@@ -79,7 +80,7 @@ def published_commit(run: str, round_index: int | Literal["latest"] = "latest", 
 
 def pull_into(root: Path, run: str, *, retry: RetryPolicy | None = None) -> int:
     """
-    Begin a run's folder with the last round that was published.
+    Begin a run's folder with the last round that was published, or go on with a beginning that was stopped.
 
     Args:
         root (`Path`):
@@ -94,6 +95,9 @@ def pull_into(root: Path, run: str, *, retry: RetryPolicy | None = None) -> int:
         HubError: if the Hub cannot be reached or refuses.
         ValueError: if no round is published, or other files are in the way.
     """
+    finished = next((root / STAGING).glob(f"{_WHOLE}-*"), None)
+    if finished is not None:
+        return _move_in(finished, root)
     others = sorted({path.name for path in root.iterdir()} - UNRELATED) if root.exists() else []
     if others:
         raise ValueError(
@@ -103,11 +107,22 @@ def pull_into(root: Path, run: str, *, retry: RetryPolicy | None = None) -> int:
     source = _Source.find(run, "latest", retry or RetryPolicy())
     staging = root / STAGING / source.commit
     source.fetch_players(source.fetch_records(staging), staging)
+    whole = root / STAGING / f"{_WHOLE}-{source.round_index}"
+    os.replace(staging / "run", whole)
+    return _move_in(whole, root)
+
+
+def _move_in(whole: Path, root: Path) -> int:
+    """
+    Move what was fetched to its place; by the name of `whole` a second call knows that the first was stopped, and that what
+    stands in the run's folder is of the same round.
+    """
     # The recipe comes last: without it there is no run.
-    for path in sorted((staging / "run").iterdir(), key=lambda path: path.name == RECIPE):
+    for path in sorted(whole.iterdir(), key=lambda path: path.name == RECIPE):
         os.replace(path, root / path.name)
+    round_index = int(whole.name.removeprefix(f"{_WHOLE}-"))
     shutil.rmtree(root / STAGING)
-    return source.round_index
+    return round_index
 
 
 @dataclass(frozen=True)

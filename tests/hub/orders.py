@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import runpy
+import signal
 import sys
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
@@ -25,6 +26,7 @@ from pvg_hf.game.plan import describe_plan
 from pvg_hf.game.plan.hub_checks import check_hub
 from pvg_hf.game.publishing import publish_rounds
 from pvg_hf.hub.locate import locate_run
+from pvg_hf.hub.pull import pull_into
 from pvg_hf.hub.retry import RetryPolicy
 from pvg_hf.study.upload import schedule_uploads
 
@@ -63,6 +65,28 @@ def push_in_child(folder: str, round_index: int, pid_file: str) -> int:
 
 def pull(run: str, round_index: Any, output_dir: str, **options: Any) -> str:
     return str(pull_round(run, round_index, output_dir=output_dir, retry=QUICK, **options))
+
+
+def begin(root: str, run: str) -> int:
+    return pull_into(Path(root), run, retry=QUICK)
+
+
+def begin_and_be_killed(root: str, run: str, num_moved: int) -> int:
+    """Begin a run's folder in a process that is killed once so much was moved there; returns how it ended."""
+    pid = os.fork()
+    if pid == 0:
+        moved: list[str] = []
+
+        def kill(event: str, arguments: tuple) -> None:
+            if event == "os.rename" and Path(arguments[1]).parent == Path(root):
+                moved.append(str(arguments[1]))
+                if len(moved) > num_moved:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(kill)
+        begin(root, run)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def locate(source: str) -> str:

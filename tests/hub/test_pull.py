@@ -1,6 +1,7 @@
 """A published round becomes a run's folder again, byte for byte, whatever happens on the way."""
 
 import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -91,6 +92,20 @@ def test_damage_that_stays_is_an_error_and_leaves_no_run(published, client, refe
     assert len(came) == whole
     assert not set(came) & set(_blobs(published.requests[again:]))
     assert _is_same_where_it_is(folder, reference)
+
+
+@pytest.mark.parametrize("num_moved", [0, 2])
+def test_a_beginning_that_is_killed_is_gone_on_with(num_moved, published, client, reference, tmp_path):
+    """While what was fetched is moved to its place."""
+    root = tmp_path / "game"
+    assert client("begin_and_be_killed", str(root), RUN, num_moved) == -signal.SIGKILL
+    assert len([path for path in root.iterdir() if path.name != ".pull"]) == num_moved
+    published.requests.clear()
+    assert client("begin", str(root), RUN) == 1
+    assert published.requests == []
+    assert _is_same_where_it_is(str(root), reference)
+    assert (root / "recipe.yaml").is_file()
+    assert not (root / ".pull").exists()
 
 
 def _blobs(requests: list[str]) -> list[str]:
