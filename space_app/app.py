@@ -17,7 +17,7 @@ from pvg_hf.game.lock import locked
 from pvg_hf.hub.retry import HubError
 from pvg_hf.study import NUM_SOLUTIONS, SECONDS
 from pvg_hf.study.study import Study
-from pvg_hf.study.upload import schedule_uploads
+from pvg_hf.study.upload import uploaded
 from space_app.evaluations_page import build_evaluations_page
 from space_app.render import FOLDER, heading, notice
 from space_app.rounds_page import build_rounds_page
@@ -112,9 +112,7 @@ def _open_study(run: OpenRun, settings: StudySettings, stack: ExitStack) -> Stud
         if not token:
             raise ValueError(f"answers are to go to {settings.repository}, but HF_TOKEN is not set. Set it, or leave "
                              "--study-repo out.")  # fmt: skip
-        scheduler = schedule_uploads(settings.repository, folder, token)
-        stack.callback(scheduler.stop)
-        lock = scheduler.lock
+        lock = stack.enter_context(uploaded(settings.repository, folder, token))
     return open_study(run, folder, seconds=settings.seconds, num_solutions=settings.num_solutions, lock=lock)
 
 

@@ -1,5 +1,9 @@
-"""A study's answers in a dataset repository, committed every few minutes."""
+"""A study's answers in a dataset repository, committed every few minutes and at the end."""
 
+import logging
+from collections.abc import Iterator
+from concurrent.futures import wait
+from contextlib import AbstractContextManager, contextmanager
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
@@ -9,21 +13,25 @@ from huggingface_hub.errors import RepositoryNotFoundError
 
 from pvg_hf.hub.retry import RetryPolicy
 
+logger = logging.getLogger(__name__)
+
 MINUTES_BETWEEN_COMMITS = 5.0
+SECONDS_FOR_THE_LAST_COMMIT = 60.0
 _FILES = "*.jsonl"
 
 
-def schedule_uploads(
+@contextmanager
+def uploaded(
     repository: str,
     folder: Path,
     token: str,
     *,
     minutes: float = MINUTES_BETWEEN_COMMITS,
     retry: RetryPolicy | None = None,
-) -> CommitScheduler:
+) -> Iterator[AbstractContextManager]:
     """
-    Commit the files of a study every few minutes. Its `lock` is to be held while they are written, and `stop` commits
-    a last time.
+    Commit the files of a study every few minutes, and a last time when the block ends. If that fails, or takes longer than
+    a minute, a warning says so: the files stay in the folder.
 
     An empty folder, as a Space has after a restart, is filled from the repository first, so that the study goes on.
 
@@ -39,6 +47,9 @@ def schedule_uploads(
         retry ([`~pvg_hf.hub.retry.RetryPolicy`], *optional*):
             How often and when the start is tried again.
 
+    Yields:
+        `AbstractContextManager`: a lock, to be held while the files are written.
+
     Raises:
         HubError: if the Hub cannot be reached or refuses.
     """
@@ -47,7 +58,13 @@ def schedule_uploads(
     if not any(folder.glob(_FILES)):
         retry.run(f"{repository} is read", partial(_restore, repository, folder, token))
     schedule = partial(CommitScheduler, repo_id=repository, repo_type="dataset", folder_path=folder, private=True)
-    return retry.run(f"{repository} is opened", partial(schedule, every=minutes, token=token, allow_patterns=_FILES))
+    scheduler = retry.run(
+        f"{repository} is opened", partial(schedule, every=minutes, token=token, allow_patterns=_FILES)
+    )
+    try:
+        yield scheduler.lock
+    finally:
+        _commit_last(scheduler, repository)
 
 
 def _restore(repository: str, folder: Path, token: str) -> None:
@@ -63,3 +80,21 @@ def _restore(repository: str, folder: Path, token: str) -> None:
     for path in (file.rfilename for file in found.siblings or ()):
         if fnmatch(path, _FILES):
             api.hf_hub_download(repository, path, repo_type="dataset", revision=found.sha, local_dir=folder)
+
+
+def _commit_last(scheduler: CommitScheduler, repository: str) -> None:
+    """A scheduler that is stopped commits nothing any more, not even what it would at the end of the process."""
+    commit = scheduler.trigger()
+    try:
+        wait([commit], timeout=SECONDS_FOR_THE_LAST_COMMIT)
+    finally:
+        scheduler.stop()
+    reason = commit.exception() if commit.done() else f"no reply in {SECONDS_FOR_THE_LAST_COMMIT:.0f} s"
+    if reason is not None:
+        logger.warning(
+            "The last answers were not committed to %s (%s). They are in %s: start the app with this folder again, or upload "
+            "its files yourself.",
+            repository,
+            reason,
+            scheduler.folder_path,
+        )

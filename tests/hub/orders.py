@@ -7,6 +7,7 @@ import re
 import runpy
 import signal
 import sys
+import time
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -28,7 +29,7 @@ from pvg_hf.game.publishing import publish_rounds
 from pvg_hf.hub.locate import locate_run
 from pvg_hf.hub.pull import pull_into
 from pvg_hf.hub.retry import RetryPolicy
-from pvg_hf.study.upload import schedule_uploads
+from pvg_hf.study.upload import uploaded
 
 torch.set_num_threads(1)
 QUICK = RetryPolicy(num_attempts=3, first_wait=0.01, max_wait=0.02)
@@ -187,25 +188,25 @@ def open_study_app(run: str, folder: str, repository: str) -> str:
     """The app with a study whose answers go to the Hub; returns what was logged."""
     import space_app.app as face
 
-    face.schedule_uploads = partial(schedule_uploads, retry=QUICK)
+    face.uploaded = partial(uploaded, retry=QUICK)
     said = io.StringIO()
     with log_into(said), ExitStack() as stack:
         face.make_app(run, face.StudySettings(folder=Path(folder), repository=repository), stack)
     return said.getvalue()
 
 
-def upload_answers(repository: str, folder: str, lines: list[str]) -> list[str]:
-    """Answers of a study that are committed; returns the files that stood in the folder once the study was opened."""
-    place = Path(folder)
-    scheduler = schedule_uploads(repository, place, os.environ["HF_TOKEN"], retry=QUICK)
-    restored = sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
-    try:
-        with scheduler.lock, (place / "answers.jsonl").open("a", encoding="utf-8") as file:
+def upload_answers(repository: str, folder: str, lines: list[str]) -> tuple[list[str], str]:
+    """
+    A study that ends right after its answers; returns the files that stood in the folder once the study was opened, and what
+    was logged.
+    """
+    place, said = Path(folder), io.StringIO()
+    with log_into(said), uploaded(repository, place, os.environ["HF_TOKEN"], retry=QUICK) as lock:
+        restored = sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
+        time.sleep(1)  # what is committed at the start does not have the answers
+        with lock, (place / "answers.jsonl").open("a", encoding="utf-8") as file:
             file.writelines(line + "\n" for line in lines)
-        scheduler.trigger().result(timeout=60)
-    finally:
-        scheduler.stop()
-    return restored
+    return restored, said.getvalue()
 
 
 def score_verifier(repo: str, revision: str) -> tuple[str, str, str]:

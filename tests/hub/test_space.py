@@ -2,7 +2,7 @@
 
 import pytest
 from client import ClientError
-from loopback_hub import OWNER, Fault
+from loopback_hub import OWNER, TOKEN, Fault
 from stored_repos import Blob
 
 
@@ -80,10 +80,21 @@ def test_a_studys_answers_are_committed_and_come_back(hub, client, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
     second.mkdir()
-    assert client("upload_answers", f"{OWNER}/answers", str(first), ["one"]) == []
+    restored, said = client("upload_answers", f"{OWNER}/answers", str(first), ["one"])
+    assert restored == []
+    assert "not committed" not in said
     assert [text for path, text in hub.repo("answers").files().items() if path.endswith("answers.jsonl")] == [b"one\n"]
     assert hub.repo("answers").is_private
-    restored = client("upload_answers", f"{OWNER}/answers", str(second), ["two"])
+    restored, _ = client("upload_answers", f"{OWNER}/answers", str(second), ["two"])
     assert [path for path in restored if path.endswith("answers.jsonl")] == ["answers.jsonl"]
     texts = [text for path, text in hub.repo("answers").files().items() if path.endswith("answers.jsonl")]
     assert texts == [b"one\ntwo\n"]
+
+
+def test_answers_that_are_not_committed_at_the_end_are_said_to_be_where_they_are(hub, client, tmp_path):
+    hub.faults.append(Fault(r"POST .*/commit/main", status=403))
+    _, said = client("upload_answers", f"{OWNER}/answers", str(tmp_path), ["one"])
+    assert f"The last answers were not committed to {OWNER}/answers (" in said
+    assert f"They are in {tmp_path.resolve()}" in said
+    assert TOKEN not in said
+    assert (tmp_path / "answers.jsonl").read_text() == "one\n"
