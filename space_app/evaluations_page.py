@@ -1,7 +1,6 @@
 """Evaluations: what a round's verifier wrote about a proof, beside it."""
 
 import gradio as gr
-import pandas as pd
 
 from pvg_hf.browse.runs import OpenRun
 from pvg_hf.evaluation.report.evaluations import has_hallucination, show_evaluation
@@ -24,13 +23,17 @@ def build_evaluations_page(demo: gr.Blocks, run: OpenRun) -> None:
             "What the verifier wrote about a test proof; issues are marked true or hallucinated.",
         )
     )
-    tables = evaluations_of(run)
-    if not tables:
+    found = run.evaluations()
+    tables = found.tables
+    for text in found.damage:
+        gr.HTML(notice(text, kind="problem"))
+    if not tables and not found.damage:
         gr.HTML(
             notice(
                 "No verifier of this run has written evaluations. Those of `verifier.kind: score` do, when a round is evaluated."
             )
         )
+    if not tables:
         return
     with gr.Row(elem_id="filters"):
         round_index = gr.Dropdown(
@@ -57,9 +60,3 @@ def build_evaluations_page(demo: gr.Blocks, run: OpenRun) -> None:
     wire([previous.click], lambda *values: show(-1, *values), inputs, outputs)
     wire([following.click], lambda *values: show(1, *values), inputs, outputs)
     demo.load(lambda *values: show(0, *values), inputs, outputs, **FAST)
-
-
-def evaluations_of(run: OpenRun) -> dict[int, pd.DataFrame]:
-    """By round, what its verifier wrote."""
-    files = sorted(run.folder.root.glob("evaluation/round-*/evaluations.parquet"))
-    return {int(file.parent.name.removeprefix("round-")): pd.read_parquet(file) for file in files}

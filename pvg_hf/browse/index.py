@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from pvg_hf.browse.query import Filter, Query
-from pvg_hf.data.schema import BASE_ROUND, FAILED_OUTCOMES
+from pvg_hf.data.schema import BASE_ROUND, FAILED_OUTCOMES, round_folders
 from pvg_hf.game.folder import RunFolder, read_json, replay_advice
 from pvg_hf.roles import GAME_ROLES, Role
 
@@ -192,11 +192,17 @@ class SolutionIndex:
     def _read_threshold(self, folder: RunFolder, round_index: int) -> float | None:
         if round_index == BASE_ROUND:
             return None
+        path = folder.verifier(round_index) / "calibration.json"
         try:
-            return read_json(folder.verifier(round_index) / "calibration.json")["threshold"]
+            calibration = read_json(path)
         except ValueError as err:
             self.damage.append(str(err))
             return None
+        threshold = calibration.get("threshold") if isinstance(calibration, dict) else None
+        if isinstance(threshold, int | float):
+            return float(threshold)
+        self.damage.append(f"{path} holds no number as its `threshold`. {replay_advice(path.parent)}")
+        return None
 
     def _ask(self, query: str, values: dict[str, Any] | list[Any] | None = None) -> list[tuple[Any, ...]]:
         return self._connection.cursor().execute(query, values).fetchall()
@@ -204,8 +210,7 @@ class SolutionIndex:
 
 def pool_files(folder: RunFolder) -> Iterator[PoolFile]:
     """The files of a run that hold what its provers wrote in the game's two roles, round by round."""
-    rounds = sorted(int(path.name.removeprefix("round-")) for path in folder.root.glob("pool/round-*"))
-    for round_index in (BASE_ROUND, *rounds):
+    for round_index in (BASE_ROUND, *round_folders(folder.root / "pool")):
         names = [f"{prefix}{role}.parquet" for role in GAME_ROLES for prefix in ("test-", "")]
         paths = [folder.pool(round_index) / name for name in names]
         yield from (PoolFile(path, round_index) for path in paths if path.exists())

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from pvg_hf.browse.evaluations import Evaluations, read_evaluations
 from pvg_hf.browse.index import SolutionIndex
 from pvg_hf.config import Recipe
 from pvg_hf.evaluation.report.run_data import RunData, load_run
@@ -44,6 +45,7 @@ class OpenRun:
         self.folder = RunFolder(root)
         self.recipe: Recipe = self.folder.read_recipe()
         self._index = _Kept(lambda: SolutionIndex(self.folder))
+        self._evaluations = _Kept(lambda: read_evaluations(self.folder))
         self._data = _Kept(lambda: load_run(root, solution_columns=FIGURE_COLUMNS))
 
     @property
@@ -54,6 +56,10 @@ class OpenRun:
     def index(self) -> SolutionIndex:
         """The run's solutions."""
         return self._index.get(_stamp(self.folder.root, "pool/*/*.parquet", "verifier/*/calibration.json"))
+
+    def evaluations(self) -> Evaluations:
+        """What its verifiers wrote, where they write."""
+        return self._evaluations.get(_stamp(self.folder.root, "evaluation/*/evaluations.parquet"))
 
     def data(self) -> RunData:
         """

@@ -9,6 +9,7 @@ from pathlib import Path
 from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.browse.runs import OpenRun
 from pvg_hf.browse.showing import percentile
+from pvg_hf.data.schema import round_folders
 from pvg_hf.game.damage import HOW_ASKED
 from pvg_hf.game.folder import damaged_weights, replay_advice
 from pvg_hf.scoring import ScoreVerifier, VerifierScorer
@@ -62,9 +63,8 @@ class ScoreDesk:
 
     def rounds(self) -> list[int]:
         """Rounds whose verifier is there."""
-        root = self._run.folder.root
-        trained = (path.parent.name for name in HOW_ASKED for path in root.glob(f"verifier/round-*/{name}"))
-        return sorted(int(name.removeprefix("round-")) for name in trained)
+        verifiers = round_folders(self._run.folder.root / "verifier")
+        return [index for index, place in verifiers.items() if any((place / name).exists() for name in HOW_ASKED)]
 
     def score(self, round_index: int, problem: str, solution: str) -> ScoredText:
         """

@@ -10,6 +10,7 @@ from huggingface_hub import HfApi
 
 import pvg_hf
 from pvg_hf.browse.index import pool_files
+from pvg_hf.data.schema import round_folders
 from pvg_hf.game.folder import RunFolder
 from pvg_hf.hub.repository import Repository
 from pvg_hf.hub.retry import RetryPolicy
@@ -113,8 +114,9 @@ def _copy_run(folder: RunFolder, target: Path) -> None:
     """The files of a run that the app reads: no prover, no event log, and none of a study's answers."""
     files = [folder.root / name for name in ("recipe.yaml", "run.json", "metrics.jsonl")]
     files += [file.path for file in pool_files(folder)]
-    for pattern in ("evaluation/round-*/*", "verifier/round-*/*", "models/verifier/*"):
-        files += [path for path in folder.root.glob(pattern) if path.suffix in _READ and path.name != _EVENTS]
+    folders = [place for name in ("evaluation", "verifier") for place in round_folders(folder.root / name).values()]
+    for place in (*folders, folder.models / "verifier"):
+        files += [path for path in place.glob("*") if path.suffix in _READ and path.name != _EVENTS]
     for path in files:
         if path.is_file():
             copy = target / path.relative_to(folder.root)

@@ -1,7 +1,9 @@
 """What a row of the pool holds, how a solution ended, and what its source is called."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from datasets import Features, Value
@@ -13,6 +15,8 @@ from pvg_hf.tasks.grade import Grade
 
 BASE_ROUND = -1
 """`round_index` of the base prover's and of imported solutions."""
+
+_ROUND_NAME = re.compile(r"round-([0-9]{3}|[1-9][0-9]{3,})")
 
 SOLUTION_COLUMNS: dict[str, Value] = {
     "problem_id": Value("string"),
@@ -159,6 +163,13 @@ def make_solution(
 def round_name(round_index: int) -> str:
     """`base` for the round before the first, then `round-000`, `round-001`, ..."""
     return "base" if round_index == BASE_ROUND else f"round-{round_index:03d}"
+
+
+def round_folders(folder: Path) -> dict[int, Path]:
+    """Those of a folder's folders that [`round_name`] names, without `base`, by round; a copy `round-000.bak` is none."""
+    found = {path: _ROUND_NAME.fullmatch(path.name) for path in folder.glob("round-*") if path.is_dir()}
+    rounds = {int(name[1]): path for path, name in found.items() if name}
+    return dict(sorted(rounds.items()))
 
 
 def environment_name(round_index: int, role: Role | str) -> str:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pvg_hf.data.schema import round_folders
 from pvg_hf.evaluation.answering import Calibration
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.folder import RunFolder, read_json
@@ -162,8 +163,8 @@ class Answerer:
 
 
 def _evaluated_round(folder: RunFolder, round_index: int | None) -> int:
-    found = sorted(path.parent.name for path in folder.root.glob("evaluation/round-*/answering.json"))
-    rounds = [int(name.removeprefix("round-")) for name in found]
+    evaluated = round_folders(folder.root / "evaluation")
+    rounds = [index for index, place in evaluated.items() if (place / "answering.json").exists()]
     if not rounds or round_index not in (None, *rounds):
         wanted = "round" if round_index is None else f"round {round_index}"
         raise ValueError(

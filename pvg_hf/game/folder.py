@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 
 from pvg_hf.config import Recipe, RecipeError, load_recipe
 from pvg_hf.data.rounds import training_files
-from pvg_hf.data.schema import round_name
+from pvg_hf.data.schema import round_folders, round_name
 from pvg_hf.models.sources import is_adapter
 from pvg_hf.models.value_model import CRITIC_FOLDER
 
@@ -93,12 +93,11 @@ class RunFolder:
         Raises:
             ValueError: if there is no such player; the message lists those that there are.
         """
-        trained = sorted((self.root / name).glob("round-*"))
-        rounds = {int(place.name.removeprefix("round-")): place for place in trained}
+        rounds = round_folders(self.root / name)
         if round_index is None:
             round_index = max(rounds, default=0)
         if round_index not in rounds:
-            raise ValueError(f"{self.root} holds no {name} of round {round_index}; it has those of {sorted(rounds)}.")
+            raise ValueError(f"{self.root} holds no {name} of round {round_index}; it has those of {list(rounds)}.")
         place = rounds[round_index]
         folders = [path for path in place.glob("**/") if path.name != CRITIC_FOLDER.name]
         checkpoints = {path.name: path for path in folders if is_adapter(path) or (path / "config.json").exists()}

@@ -9,6 +9,7 @@ from textwrap import wrap
 from typing import Any
 
 from pvg_hf.config import Recipe
+from pvg_hf.data.schema import round_folders
 from pvg_hf.game.console import launcher
 from pvg_hf.game.damage import find_damage
 from pvg_hf.game.folder import BEST_HELPFUL, RunFolder, partial_of, read_json, replay_advice
@@ -131,7 +132,8 @@ def _header(folder: RunFolder, phases: list[PhaseStatus]) -> Iterator[str]:
     yield f"{'Finished':<{LABEL}}{len(finished)} of {len(phases)} phases, in {show_seconds(seconds)}"
     report = folder.report if folder.report.exists() else "none yet; it comes with the first evaluated round"
     yield f"{'Report':<{LABEL}}{report}"
-    best = sorted(folder.root.glob(f"prover/round-*/**/{BEST_HELPFUL}"))
+    provers = round_folders(folder.root / "prover").values()
+    best = [path for prover in provers for path in sorted(prover.glob(f"**/{BEST_HELPFUL}"))]
     yield f"{'Helpful':<{LABEL}}{best[-1] if best else 'no checkpoint of a helpful prover was kept yet'}"
 
 

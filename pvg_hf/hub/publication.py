@@ -7,7 +7,7 @@ from typing import Any
 
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.sections import PlayerConfig
-from pvg_hf.data.schema import round_name
+from pvg_hf.data.schema import round_folders, round_name
 from pvg_hf.hub.layout import RECIPE, base_files, player_files, record_files
 from pvg_hf.hub.names import PLAYERS, RunRepos
 from pvg_hf.hub.repository import Source
@@ -99,8 +99,7 @@ def read_recipe(root: Path) -> Recipe:
 
 def publishable_rounds(root: Path) -> list[int]:
     """The rounds that are evaluated and whose players are still there."""
-    evaluated = sorted(int(path.name.removeprefix("round-")) for path in (root / "evaluation").glob("round-*"))
-    return [k for k in evaluated if all(_has(root, phase, k) for phase in PHASES)]
+    return [k for k in round_folders(root / "evaluation") if all(_has(root, phase, k) for phase in PHASES)]
 
 
 def _has(root: Path, phase: str, round_index: int) -> bool:

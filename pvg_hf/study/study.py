@@ -1,12 +1,13 @@
 """A study as it is run: who was given what, what is on show, and what was answered."""
 
+import json
 import re
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ GRACE_SECONDS = 2.0
 CONFIDENCES = (1, 2, 3)
 """1 = a guess, 3 = sure."""
 
+_ITEM_FIELDS = {field.name for field in fields(StudyItem)}
+_ANSWER_FIELDS = {"problem_id", "round_index", "role", "correct", "judgment", "seconds"}
 _PARTICIPANT = re.compile(r"[\w.-]{1,64}", re.ASCII)
 DrawSheet = Callable[[str, Counter[str]], list[StudyItem]]
 
@@ -72,6 +75,9 @@ class Study:
             Held while a file is written, e.g. that of a [`~huggingface_hub.CommitScheduler`].
         clock (`Callable[[], float]`, *optional*):
             Seconds since the epoch.
+
+    Raises:
+        ValueError: if a file has a line that no study wrote.
     """
 
     def __init__(
@@ -92,9 +98,11 @@ class Study:
         self._draw, self._clock = draw, clock
         self._guard = threading.RLock()
         self._started: dict[tuple[str, str], float] = {}  # clocks that this process has started
-        self._num_shown = Counter((row["participant"], row["item"]) for row in self._shown.read())
-        self._given = {row["participant"]: [StudyItem(**item) for item in row["items"]] for row in self._sheets.read()}
-        self._answered = {(row["participant"], row["item"]): row for row in self._answers.read()}
+        self._num_shown = Counter((row["participant"], row["item"]) for row in _read(self._shown, _is_shown))
+        self._given = {
+            row["participant"]: [StudyItem(**item) for item in row["items"]] for row in _read(self._sheets, _is_sheet)
+        }
+        self._answered = {(row["participant"], row["item"]): row for row in _read(self._answers, _is_answer)}
 
     def knows(self, participant: str) -> bool:
         """Whether someone has a sheet."""
@@ -207,6 +215,34 @@ class Study:
         }
         self._answers.append(row)
         self._answered[participant, item_id] = row
+
+
+def _read(journal: Journal, is_one: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
+    rows = journal.read()
+    for row in rows:
+        if not is_one(row):
+            raise ValueError(
+                f"{journal.path} has a line that no study wrote: {json.dumps(row)[:120]}. Take it out, or keep the study's "
+                "files in a folder of their own (--study-dir), and start the app again."
+            )
+    return rows
+
+
+def _is_sheet(row: dict[str, Any]) -> bool:
+    items = row.get("items")
+    return (
+        isinstance(row.get("participant"), str)
+        and isinstance(items, list)
+        and all(isinstance(item, dict) and item.keys() == _ITEM_FIELDS for item in items)
+    )
+
+
+def _is_shown(row: dict[str, Any]) -> bool:
+    return isinstance(row.get("participant"), str) and isinstance(row.get("item"), str)
+
+
+def _is_answer(row: dict[str, Any]) -> bool:
+    return _is_shown(row) and row.keys() >= _ANSWER_FIELDS and row["judgment"] in set(Judgment)
 
 
 def check_participant(participant: str) -> None:

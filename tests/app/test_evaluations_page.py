@@ -5,13 +5,13 @@ import pytest
 from playwright.sync_api import expect
 
 from pvg_hf.browse.runs import OpenRun
-from space_app.evaluations_page import KINDS, evaluations_of
+from space_app.evaluations_page import KINDS
 
 pytestmark = pytest.mark.browser
 
 
 def test_an_evaluation_beside_its_proof(serve, score_run, open_page, tmp_path):
-    rows = evaluations_of(OpenRun(score_run.root))[1]
+    rows = OpenRun(score_run.root).evaluations().tables[1]
     url, _ = serve(score_run.root, folder=tmp_path / "study")
     page = open_page(f"{url}/evaluations")
     panel = page.locator("#evaluation")
@@ -24,7 +24,7 @@ def test_an_evaluation_beside_its_proof(serve, score_run, open_page, tmp_path):
 
 
 def test_hallucinated_issues_are_marked(serve, score_run, open_page, tmp_path):
-    rows = KINDS["hallucinated issue"](evaluations_of(OpenRun(score_run.root))[1])
+    rows = KINDS["hallucinated issue"](OpenRun(score_run.root).evaluations().tables[1])
     assert len(rows)
     url, _ = serve(score_run.root, folder=tmp_path / "study")
     page = open_page(f"{url}/evaluations")

@@ -94,12 +94,22 @@ def test_a_run_that_cannot_be_opened(serve, open_page, run_copy, break_it, messa
 def test_a_damaged_run_says_what_to_do_and_shows_the_rest(serve, open_page, run_copy):
     (run_copy / "pool" / "round-001" / "test-sneaky.parquet").write_bytes(b"no parquet")
     (run_copy / "verifier" / "round-001" / "model.safetensors").write_bytes(b"no weights")
+    (run_copy / "verifier" / "round-000" / "calibration.json").write_text("{}")
+    (run_copy / "evaluation" / "round-001" / "evaluations.parquet").write_bytes(b"no parquet")
+    (run_copy / "pool" / "round-000.bak").mkdir()
+    (run_copy / "study").mkdir()
+    (run_copy / "study" / "answers.jsonl").write_text('{"a": 1}\n')
     url, _ = serve(run_copy)
     page = open_page(url)
-    expect(page.get_by_role("alert")).to_contain_text("test-sneaky.parquet cannot be read")
+    expect(page.get_by_role("alert").first).to_contain_text("test-sneaky.parquet cannot be read")
+    expect(page.get_by_role("alert").last).to_contain_text("calibration.json holds no number as its `threshold`")
     expect(page.locator("#card-helpful pre")).to_be_visible()
     expect(page.locator("#card-sneaky")).to_contain_text("wrote nothing to this problem")
     expect(open_page(f"{url}/rounds").get_by_role("alert").first).to_contain_text("test-sneaky.parquet")
+    expect(open_page(f"{url}/evaluations").get_by_role("alert")).to_contain_text("evaluations.parquet cannot be read")
+    expect(open_page(f"{url}/study").get_by_role("alert")).to_contain_text(
+        "answers.jsonl has a line that no study wrote"
+    )
     page = open_page(f"{url}/score")
     page.get_by_role("button", name="Fill in an example").click()
     expect(page.get_by_label("Solution, a step on each line")).not_to_be_empty()

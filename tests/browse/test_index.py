@@ -1,13 +1,17 @@
 """The index over a run's solutions, against the same questions asked of the whole tables."""
 
+import shutil
+
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
 from pvg_hf.browse.index import SolutionIndex
 from pvg_hf.browse.query import Filter, Query
+from pvg_hf.browse.runs import OpenRun
+from pvg_hf.browse.scoring import ScoreDesk
 from pvg_hf.evaluation.roles import has_failed, judged
-from pvg_hf.game.folder import RunFolder
+from pvg_hf.game.folder import RunFolder, replay_advice
 
 ROUNDS = (0, 1)
 
@@ -122,6 +126,25 @@ def test_a_damaged_file_is_named_and_the_others_are_shown(run_copy):
     assert {row["role"] for row in index.solutions(1, index.find(Query(1))[0])} == {"helpful"}
     assert index.threshold(0) is None
     assert index.find(Query(0, filter=Filter.SNEAKY_ACCEPTED)) == []
+
+
+@pytest.mark.parametrize("text", ["{}", "[0.5]", '{"threshold": null}'])
+def test_a_calibration_without_a_threshold_is_named(run_copy, text):
+    file = run_copy / "verifier" / "round-000" / "calibration.json"
+    file.write_text(text)
+    index = SolutionIndex(RunFolder(run_copy))
+    assert index.damage == [f"{file} holds no number as its `threshold`. {replay_advice(file.parent)}"]
+    assert (index.threshold(0), index.rounds) == (None, [-1, 0, 1])
+
+
+def test_copies_of_a_rounds_folders_are_no_rounds(run_copy):
+    for name in ("pool", "verifier", "evaluation", "prover"):
+        shutil.copytree(run_copy / name / "round-000", run_copy / name / "round-000.bak")
+    run = OpenRun(run_copy)
+    assert (run.index().rounds, run.index().damage) == ([-1, 0, 1], [])
+    assert ScoreDesk(run).rounds() == [0, 1]
+    assert [data.round_index for data in run.data().rounds] == [0, 1]
+    assert run.folder.player("verifier") == run_copy / "verifier" / "round-001"
 
 
 def test_a_run_without_solutions(tmp_path):

@@ -85,6 +85,27 @@ def test_a_process_that_starts_anew_goes_on_where_the_last_one_ended(study, open
     assert [row["num_shown"] for row in rows] == [1, 1, 1, 2]
 
 
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("answers", '{"a": 1}'),
+        ("answers", '{"participant": "ann", "item": "x"}'),
+        ("sheets", '{"participant": "ann", "items": [{"x": 1}]}'),
+        ("sheets", '{"participant": "ann", "items": 3}'),
+        ("shown", '{"participant": ["ann"], "item": "x"}'),
+    ],
+)
+def test_a_line_that_no_study_wrote_is_named(study, open_again, name, line):
+    answer_next(study)
+    file = study.folder / f"{name}.jsonl"
+    with file.open("a") as lines:
+        lines.write(line + "\n")
+    with pytest.raises(ValueError, match=r"has a line that no study wrote: .*Take it out") as caught:
+        open_again()
+    assert f"{file} has" in str(caught.value)
+    assert line in str(caught.value)
+
+
 def test_all_solutions_are_judged_in_the_end(study):
     items = [answer_next(study) for _ in range(8)]
     assert items == [item.item for item in study.sheet("ann")]

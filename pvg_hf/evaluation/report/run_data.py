@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from pvg_hf.config import Recipe, load_recipe
-from pvg_hf.data.schema import BASE_ROUND, round_name
+from pvg_hf.data.schema import BASE_ROUND, round_folders, round_name
 from pvg_hf.evaluation.intervals import EMPTY, Figure
 from pvg_hf.roles import GAME_ROLES
 
@@ -138,8 +138,8 @@ def _load_checks(run_folder: Path) -> list[dict[str, Any]]:
 
 
 def _round_indices(run_folder: Path, steps: pd.DataFrame) -> list[int]:
-    folders = [path.name for part in ("evaluation", "pool") for path in (run_folder / part).glob("round-*")]
-    return sorted({int(name.removeprefix("round-")) for name in folders} | {int(index) for index in steps["round"]})
+    folders = {index for part in ("evaluation", "pool") for index in round_folders(run_folder / part)}
+    return sorted(folders | {int(index) for index in steps["round"]})
 
 
 def _load_round(
