@@ -11,8 +11,16 @@ from gradio.events import Dependency
 FAST: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 SLOW: dict[str, Any] = {"show_progress": "minimal", "api_visibility": "private"}
 
+# Of a part that is not to be seen yet, and may be filled all the same.
+HIDDEN: Any = "hidden"
+
 # Puts a query string into the browser's address; by itself it would be taken for one of the main page.
 SHOW_ADDRESS = "(link) => history.replaceState(null, '', location.pathname + link)"
+
+
+def choices_of(rounds: Sequence[int]) -> dict[str, Any]:
+    """Of a dropdown of rounds: the last one is chosen."""
+    return {"choices": [(f"round {k}", k) for k in rounds], "value": max(rounds, default=None)}
 
 
 def wire(

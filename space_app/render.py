@@ -1,5 +1,6 @@
 """Values as HTML. Everything is escaped: what a model wrote is shown as text, whatever it looks like."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,11 @@ def notice(text: str, *, kind: str = "note") -> str:
             `note`, or `problem` for what is wrong.
     """
     return render("notice", lines=text.splitlines(), kind=kind)
+
+
+def problems(texts: Iterable[str]) -> str:
+    """What is wrong, each in a box of its own; nothing where all is well."""
+    return "".join(notice(text, kind="problem") for text in texts)
 
 
 def heading(title: str, explanation: str) -> Markup:

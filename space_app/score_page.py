@@ -6,8 +6,8 @@ from pvg_hf.browse.query import Query
 from pvg_hf.browse.runs import OpenRun
 from pvg_hf.browse.scoring import MAX_PROBLEM_CHARACTERS, MAX_SOLUTION_CHARACTERS, ScoreDesk
 from pvg_hf.roles import Role
-from space_app.events import FAST, SLOW
-from space_app.render import heading, notice, render
+from space_app.events import FAST, HIDDEN, SLOW, choices_of
+from space_app.render import heading, notice, problems, render
 
 
 def build_score_page(demo: gr.Blocks, run: OpenRun) -> None:
@@ -19,25 +19,27 @@ def build_score_page(demo: gr.Blocks, run: OpenRun) -> None:
         )
     )
     rounds = desk.rounds()
-    if not rounds:
-        gr.HTML(notice(no_verifier(run), kind="problem"))
-        return
-    choices = [(f"round {k}", k) for k in rounds]
-    round_index = gr.Dropdown(choices, value=rounds[-1], label="Verifier of", elem_id="verifier-round")
-    problem = gr.Textbox(
-        label="Problem", lines=3, max_lines=12, max_length=MAX_PROBLEM_CHARACTERS, elem_id="own-problem"
-    )
-    solution = gr.Textbox(
-        label="Solution, a step on each line",
-        lines=5,
-        max_lines=24,
-        max_length=MAX_SOLUTION_CHARACTERS,
-        elem_id="own-solution",
-    )
-    with gr.Row():
-        example = gr.Button("Fill in an example", elem_id="example")
-        score = gr.Button("Score", variant="primary", elem_id="score")
-    result = gr.HTML(elem_id="scored")
+    state = gr.HTML(_problems(run, rounds), elem_classes="state")
+    with gr.Column(visible=bool(rounds) or HIDDEN) as body:
+        round_index = gr.Dropdown(**choices_of(rounds), label="Verifier of", elem_id="verifier-round")
+        problem = gr.Textbox(
+            label="Problem", lines=3, max_lines=12, max_length=MAX_PROBLEM_CHARACTERS, elem_id="own-problem"
+        )
+        solution = gr.Textbox(
+            label="Solution, a step on each line",
+            lines=5,
+            max_lines=24,
+            max_length=MAX_SOLUTION_CHARACTERS,
+            elem_id="own-solution",
+        )
+        with gr.Row():
+            example = gr.Button("Fill in an example", elem_id="example")
+            score = gr.Button("Score", variant="primary", elem_id="score")
+        result = gr.HTML(elem_id="scored")
+
+    def load():
+        rounds = desk.rounds()
+        return _problems(run, rounds), gr.Column(visible=bool(rounds) or HIDDEN), gr.Dropdown(**choices_of(rounds))
 
     def score_it(round_index: int, problem: str, solution: str) -> str:
         try:
@@ -45,8 +47,13 @@ def build_score_page(demo: gr.Blocks, run: OpenRun) -> None:
         except ValueError as err:
             return notice(str(err), kind="problem")
 
+    demo.load(load, None, [state, body, round_index], **FAST)
     example.click(lambda k: find_example(run, k), round_index, [problem, solution], **FAST)
     score.click(score_it, [round_index, problem, solution], result, concurrency_limit=4, **SLOW)
+
+
+def _problems(run: OpenRun, rounds: list[int]) -> str:
+    return problems([] if rounds else [no_verifier(run)])
 
 
 def no_verifier(run: OpenRun) -> str:

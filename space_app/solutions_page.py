@@ -12,10 +12,10 @@ from pvg_hf.browse.runs import OpenRun
 from pvg_hf.browse.showing import ShownProblem, show_problem
 from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.roles import GAME_ROLES, Role
-from space_app.events import FAST, SHOW_ADDRESS, wire
+from space_app.events import FAST, HIDDEN, SHOW_ADDRESS, wire
 from space_app.histogram import make_histogram
 from space_app.links import View, read_link, write_link
-from space_app.render import heading, notice, render
+from space_app.render import heading, notice, problems, render
 
 MAX_SEARCH_CHARACTERS = 200
 FILTERS = {
@@ -69,14 +69,15 @@ def build_solutions_page(demo: gr.Blocks, run: OpenRun) -> None:
     gr.HTML(
         heading(f"{run.name}: solutions", "Who is right? Read both, then reveal. What a model wrote is shown as text.")
     )
-    for text in index.damage:
-        gr.HTML(notice(text, kind="problem"))
-    if not index.rounds:
-        gr.HTML(notice(nothing_yet(run), kind="problem"))
-        return
-    controls = _make_controls(index)
-    page = _make_panels(controls)
-    _wire(demo, run, page)
+    state = gr.HTML(_problems(run), elem_classes="state")
+    with gr.Column(visible=bool(index.rounds) or HIDDEN) as body:
+        page = _make_panels(_make_controls(index))
+    _wire(demo, run, page, [state, body])
+
+
+def _problems(run: OpenRun) -> str:
+    index = run.index()
+    return problems(index.damage if index.rounds else [*index.damage, nothing_yet(run)])
 
 
 def nothing_yet(run: OpenRun) -> str:
@@ -87,9 +88,10 @@ def nothing_yet(run: OpenRun) -> str:
 
 
 def _make_controls(index: SolutionIndex) -> list[gr.components.Component]:
-    rounds = [("base prover" if k == BASE_ROUND else f"round {k}", k) for k in index.rounds]
     with gr.Row(elem_id="filters"):
-        round_index = gr.Dropdown(rounds, value=index.rounds[-1], label="Round", elem_id="round", min_width=130)
+        round_index = gr.Dropdown(
+            _rounds(index), value=next(reversed(index.rounds), None), label="Round", elem_id="round", min_width=130
+        )
         part = gr.Dropdown(list(PARTS), value=next(iter(PARTS)), label="Problems", elem_id="part", min_width=130)
         shown = gr.Dropdown(list(FILTERS), value=next(iter(FILTERS)), label="Show", elem_id="show", min_width=150)
         difficulty = gr.Dropdown(
@@ -110,6 +112,10 @@ def _make_controls(index: SolutionIndex) -> list[gr.components.Component]:
     return [round_index, part, shown, difficulty, search]
 
 
+def _rounds(index: SolutionIndex) -> list[tuple[str, int]]:
+    return [("base prover" if k == BASE_ROUND else f"round {k}", k) for k in index.rounds]
+
+
 def _make_panels(controls: list[gr.components.Component]) -> Page:
     with gr.Row(elem_id="steps-row"):
         previous = gr.Button("Previous", elem_id="previous")
@@ -125,16 +131,19 @@ def _make_panels(controls: list[gr.components.Component]) -> Page:
                 cards.append(gr.HTML(elem_id=f"card-{role}"))
     histogram = gr.HTML(elem_id="histogram")
     gr.HTML(f"<p class='soft'>{KEYS} The address of this page reopens this view.</p>")
-    link = gr.Textbox(visible="hidden", elem_id="link")
+    link = gr.Textbox("", visible=HIDDEN, elem_id="link")
     steps = {-1: previous, 1: following}
     panels = [problem, *cards, histogram]
     return Page(controls, steps, position, picks, panels, reveal, gr.State(1), gr.State(False), link)
 
 
-def _wire(demo: gr.Blocks, run: OpenRun, page: Page) -> None:
+def _wire(demo: gr.Blocks, run: OpenRun, page: Page, around: list[gr.blocks.Block]) -> None:
     def load(request: gr.Request):
-        view = read_link(dict(request.query_params), run.index())
-        return [*_control_values(view.query), *show(run, view)]
+        index = run.index()
+        if not index.rounds:
+            return [_problems(run), gr.Column(visible=HIDDEN), *([gr.skip()] * len(shown))]
+        view = read_link(dict(request.query_params), index)
+        return [_problems(run), gr.Column(visible=True), *_set_controls(index, view.query), *show(run, view)]
 
     def change(*controls):
         return show(run, View(_query(*controls)))
@@ -149,6 +158,7 @@ def _wire(demo: gr.Blocks, run: OpenRun, page: Page) -> None:
     def toggle(*values):
         return show(run, _view(run, values), is_revealed=not values[-1])
 
+    shown = [*page.controls, *page.outputs]
     typed = [*page.controls, page.position]
     moves = [
         wire([control.input for control in page.controls], change, page.controls, page.outputs, latest=True),
@@ -159,7 +169,7 @@ def _wire(demo: gr.Blocks, run: OpenRun, page: Page) -> None:
             wire([button.click], partial(go, step), [*page.controls, page.place], page.outputs)
             for step, button in page.steps.items()
         ),
-        demo.load(load, None, [*page.controls, *page.outputs], **FAST),
+        demo.load(load, None, [*around, *shown], **FAST),
     ]
     for move in moves:
         move.then(None, page.link, None, js=SHOW_ADDRESS, **FAST)
@@ -234,7 +244,15 @@ def _view(run: OpenRun, values: tuple[Any, ...]) -> View:
     return View(query, problem_id, dict(zip(GAME_ROLES, (helpful, sneaky))))
 
 
-def _control_values(query: Query) -> list[Any]:
+def _set_controls(index: SolutionIndex, query: Query) -> list[Any]:
+    """Values of the controls, with what there is to choose from by now."""
     names = {value: name for name, value in FILTERS.items()}
     parts = {value: name for name, value in PARTS.items()}
-    return [query.round_index, parts[query.is_test], names[query.filter], query.difficulty or ANY, query.search]
+    difficulties = index.difficulties
+    return [
+        gr.Dropdown(_rounds(index), value=query.round_index),
+        parts[query.is_test],
+        names[query.filter],
+        gr.Dropdown([ANY, *difficulties], value=query.difficulty or ANY, visible=bool(difficulties)),
+        query.search,
+    ]

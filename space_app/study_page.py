@@ -10,7 +10,7 @@ import gradio as gr
 from pvg_hf.browse.index import SolutionIndex
 from pvg_hf.browse.runs import OpenRun
 from pvg_hf.study.study import Judgment, Progress, Study, check_participant
-from space_app.events import FAST, SHOW_ADDRESS
+from space_app.events import FAST, HIDDEN, SHOW_ADDRESS
 from space_app.render import heading, notice, render
 from space_app.study_owner import build_owner_part
 
@@ -59,15 +59,20 @@ def build_study_page(
     With `is_for_participants`, it shows neither results nor sheets.
     """
     gr.HTML(heading("Legibility study", "How well can people check what the provers wrote?"))
-    if not has_solutions(run.index()):
-        gr.HTML(
-            notice(f"The run {run.folder.root} has no test solutions yet: there is nothing to judge.", kind="problem")
-        )
-        return
-    page = _make_page(run)
+    state = gr.HTML(elem_classes="state")
+    with gr.Column() as body:
+        page = _make_page(run)
+        if not is_for_participants:
+            build_owner_part(study)
+
+    def load():
+        if has_solutions(run.index()):
+            return "", gr.Column(visible=True)
+        text = f"The run {run.folder.root} has no test solutions yet: there is nothing to judge."
+        return notice(text, kind="problem"), gr.Column(visible=HIDDEN)
+
+    demo.load(load, None, [state, body], **FAST)
     _wire(demo, study, page, num_solutions)
-    if not is_for_participants:
-        build_owner_part(study)
 
 
 def has_solutions(index: SolutionIndex) -> bool:

@@ -1,5 +1,7 @@
 """Evaluations in a browser."""
 
+import shutil
+
 import pandas as pd
 import pytest
 from playwright.sync_api import expect
@@ -32,6 +34,25 @@ def test_hallucinated_issues_are_marked(serve, score_run, open_page, tmp_path):
     page.get_by_role("option", name="hallucinated issue").click()
     expect(page.get_by_label(f"Evaluation, of {len(rows)}")).to_be_visible()
     expect(page.locator("#evaluation .flaw").first).to_contain_text("hallucinated")
+
+
+def test_evaluations_that_come_while_the_app_is_open(serve, score_run, open_page, tmp_path):
+    root = tmp_path / "runs" / "game"
+    shutil.copytree(score_run.root, root)
+    for name in ("round-000", "round-001"):
+        shutil.move(root / "evaluation" / name, tmp_path / name)
+    url, _ = serve(root)
+    expect(open_page(f"{url}/evaluations").locator(".notice")).to_contain_text("No verifier of this run")
+    for name in ("round-000", "round-001"):
+        shutil.move(tmp_path / name, root / "evaluation" / name)
+        page = open_page(f"{url}/evaluations")
+        expect(page.locator("#evaluation pre").first).to_be_visible()
+        expect(page.get_by_role("combobox", name="Round")).to_have_value(f"round {int(name[-3:])}")
+        page.locator("#next").click()
+        expect(page.locator("#position input")).to_have_value("2")
+    page.get_by_role("combobox", name="Round").click()
+    page.get_by_role("option", name="round 0").click()
+    expect(page.locator("#position input")).to_have_value("1")
 
 
 def test_a_run_without_evaluations_says_so(app, open_page):

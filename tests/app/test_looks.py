@@ -1,6 +1,7 @@
 """Every page at a narrow width, in both colour schemes, and with texts that mean no good."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -118,9 +119,8 @@ def test_a_damaged_run_says_what_to_do_and_shows_the_rest(serve, open_page, run_
 
 
 def test_a_run_that_has_only_begun(serve, open_page, run_copy):
-    for name in ("pool", "verifier", "evaluation", "metrics.jsonl"):
-        path = run_copy / name
-        path.unlink() if path.is_file() else shutil.rmtree(path)
+    (run_copy / "metrics.jsonl").unlink()
+    put_back = put_aside(run_copy, "pool", "verifier", "evaluation")
     url, _ = serve(run_copy)
     for path, message in {
         "": "has no solutions yet",
@@ -129,3 +129,40 @@ def test_a_run_that_has_only_begun(serve, open_page, run_copy):
         "study": "there is nothing to judge",
     }.items():
         expect(open_page(f"{url}/{path}").locator(".notice").first).to_contain_text(message)
+    put_back()
+    check_all_is_there(url, open_page)
+
+
+def test_a_round_that_comes_while_the_app_is_open(serve, open_page, run_copy):
+    put_back = put_aside(run_copy, *(f"{name}/round-001" for name in ("pool", "verifier", "evaluation")))
+    url, _ = serve(run_copy)
+    page = open_page(url)
+    expect(page.get_by_role("combobox", name="Round")).to_have_value("round 0")
+    put_back()
+    check_all_is_there(url, open_page)
+
+
+def put_aside(run: Path, *names: str) -> Callable[[], None]:
+    """Takes parts of a run out of its folder; what is returned puts them back."""
+    aside = run.parent.parent / "aside"
+    for place, name in enumerate(names):
+        (aside / str(place)).parent.mkdir(exist_ok=True)
+        shutil.move(run / name, aside / str(place))
+    return lambda: [shutil.move(aside / str(place), run / name) for place, name in enumerate(names)]
+
+
+def check_all_is_there(url: str, open_page) -> None:
+    """Every page has the last round, and goes on from it."""
+    page = open_page(url)
+    expect(page.get_by_role("combobox", name="Round")).to_have_value("round 1")
+    expect(page.get_by_role("combobox", name="Difficulty")).to_have_value("any")
+    page.get_by_role("button", name="Next").click()
+    expect(page.locator("#position input")).to_have_value("2")
+    page = open_page(f"{url}/score")
+    expect(page.get_by_role("combobox", name="Verifier of")).to_have_value("round 1")
+    page.get_by_role("button", name="Fill in an example").click()
+    expect(page.get_by_label("Solution, a step on each line")).not_to_be_empty()
+    page = open_page(f"{url}/study")
+    page.get_by_role("button", name="Show the first solution").click()
+    expect(page.locator("#judge-1")).to_be_visible()
+    expect(page.locator(".notice")).to_have_count(0)
