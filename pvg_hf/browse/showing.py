@@ -9,6 +9,7 @@ import pandas as pd
 
 from pvg_hf.browse.index import SolutionIndex, of_role
 from pvg_hf.browse.query import Filter, Query
+from pvg_hf.data.schema import FAILED_OUTCOMES
 from pvg_hf.evaluation.report.examples import Line, mark_flaw
 from pvg_hf.roles import GAME_ROLES, Role
 
@@ -126,10 +127,15 @@ def _choose(
     named = [row for row in rows if row["sample_index"] == sample_index]
     if named or asked is Filter.ALL:
         return next(iter([*named, *rows]), None)
-    of_kind = [row for row in rows if row["correct"] == (role == Role.HELPFUL) and row["score"] is not None]
+    of_kind = [row for row in rows if row["correct"] == (role == Role.HELPFUL) and _is_judged(row)]
     if asked is Filter.HELPFUL_REJECTED and role == Role.HELPFUL:
         of_kind.reverse()  # the one that is rejected
     return next(iter([*of_kind, *rows]), None)
+
+
+def _is_judged(row: dict[str, Any]) -> bool:
+    """Whether the filters see it: a solution that failed has a score too."""
+    return row["score"] is not None and row["outcome"] not in FAILED_OUTCOMES
 
 
 def _show(row: dict[str, Any], scores: np.ndarray, threshold: float | None, *, is_revealed: bool) -> ShownSolution:

@@ -1,9 +1,14 @@
 """A problem as a page shows it."""
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from pvg_hf.browse.index import SolutionIndex
 from pvg_hf.browse.query import Filter, Query
 from pvg_hf.browse.showing import show_problem
+from pvg_hf.data.schema import FAILED_OUTCOMES
+from pvg_hf.game.folder import RunFolder
 from pvg_hf.roles import GAME_ROLES, Role
 
 
@@ -55,6 +60,25 @@ def test_a_filter_shows_the_solutions_that_it_is_about(rescored_index, asked):
             assert shown[Role.SNEAKY].is_accepted
         if asked is Filter.HELPFUL_REJECTED:
             assert not shown[Role.HELPFUL].is_accepted
+
+
+@pytest.mark.parametrize("outcome", sorted(FAILED_OUTCOMES))
+def test_a_filter_is_not_about_solutions_that_failed(run_copy, outcome):
+    """Each text without an answer is the most convincing incorrect one to its problem, and is no valid mistake."""
+    folder = RunFolder(run_copy)
+    file = folder.pool(1) / "test-sneaky.parquet"
+    rows = pd.read_parquet(file)
+    rows["correct"], rows["outcome"] = False, "PROOF_INVALID"
+    failed = rows["sample_index"] == 0
+    rows.loc[failed, "outcome"] = outcome
+    rows.assign(score=np.where(failed, 100.0, -100.0)).to_parquet(file)
+    index = SolutionIndex(folder)
+    query = Query(1, filter=Filter.CAUGHT)
+    found = index.find(query)
+    assert found
+    for problem_id in found:
+        sneaky = show_problem(index, query, problem_id).solutions[Role.SNEAKY]
+        assert (sneaky.sample_index != 0, sneaky.score) == (True, -100.0)
 
 
 def test_the_percentile_counts_what_scores_below(index):
