@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
 NUM_BINS = 32
@@ -48,26 +47,26 @@ class Histogram:
         return f"M0 100 {' '.join(steps)} V100"
 
 
-def make_histogram(scores: pd.DataFrame, marked: Mapping[str, float | None]) -> Histogram | None:
+def make_histogram(scores: Mapping[bool, np.ndarray], marked: Mapping[str, float | None]) -> Histogram | None:
     """
     Args:
-        scores (`pd.DataFrame`):
-            `correct` and `score` of a round's judged solutions.
+        scores (`Mapping[bool, np.ndarray]`):
+            Of a round's judged solutions that are correct (True) and incorrect (False), each from low to high.
         marked (`Mapping[str, float | None]`):
             What to mark, by name.
 
     Returns:
         `Histogram`: `None` where there is no score.
     """
-    if scores.empty:
+    ends = [end for some in scores.values() if len(some) for end in (some[0], some[-1])]
+    if not ends:
         return None
     known = {name: score for name, score in marked.items() if score is not None}
-    values = [*scores["score"], *known.values()]
+    values = [*ends, *known.values()]
     margin = 0.02 * (max(values) - min(values)) or 0.5
     low, high = min(values) - margin, max(values) + margin
     edges = np.linspace(low, high, NUM_BINS + 1)
-    kinds = {kind: scores.loc[scores["correct"] == kind, "score"] for kind in (True, False)}
-    shares = [np.histogram(of_kind, edges)[0] / max(1, len(of_kind)) for of_kind in kinds.values()]
+    shares = [np.diff(np.searchsorted(scores[kind], edges)) / max(1, len(scores[kind])) for kind in (True, False)]
     highest = max(share.max() for share in shares)
 
     def place(score: float) -> float:
@@ -76,7 +75,7 @@ def make_histogram(scores: pd.DataFrame, marked: Mapping[str, float | None]) -> 
     ticks = [tick for tick in MaxNLocator(6).tick_values(low, high) if low <= tick <= high]
     return Histogram(
         bars=[(100 * first / highest, 100 * second / highest) for first, second in zip(*shares)],
-        counts={kind: len(of_kind) for kind, of_kind in kinds.items()},
+        counts={kind: len(some) for kind, some in scores.items()},
         ticks=[(f"{tick:g}", place(tick)) for tick in ticks],
         marks=[Mark(name, score, place(score)) for name, score in known.items()],
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
@@ -88,6 +89,7 @@ class SolutionIndex:
         for file_index, file in enumerate(self._files):
             self._add(file_index, file)
         self._connection.execute(_SUMMARIZE)
+        self._scores: dict[tuple[int, bool], dict[bool, np.ndarray]] = {}
         self._thresholds = {k: self._read_threshold(folder, k) for k in self.rounds}
 
     @property
@@ -133,14 +135,16 @@ class SolutionIndex:
         places = self._ask(f"{query} ORDER BY role, score DESC, sample_index", [round_index, problem_id, is_test])
         return self.read(places)
 
-    def scores(self, round_index: int, *, is_test: bool = True) -> pd.DataFrame:
+    def scores(self, round_index: int, *, is_test: bool = True) -> dict[bool, np.ndarray]:
         """
-        `problem_id`, `role`, `correct` and `score` of a round's judged solutions (see
-        [`~pvg_hf.evaluation.roles.judged`]).
+        The scores of a round's judged solutions (see [`~pvg_hf.evaluation.roles.judged`]) from low to high: those of the
+        correct ones (True) and of the incorrect ones (False). They are kept: every page of the round shows them.
         """
-        query = "SELECT problem_id, role, correct, score FROM solutions WHERE round_index = ? AND is_test = ?"
-        cursor = self._connection.cursor()
-        return cursor.execute(f"{query} AND NOT has_failed AND score IS NOT NULL", [round_index, is_test]).df()
+        if (round_index, is_test) not in self._scores:
+            self._scores[round_index, is_test] = {
+                kind: self._sort(round_index, is_test, kind) for kind in (True, False)
+            }
+        return self._scores[round_index, is_test]
 
     def test_solutions(self) -> pd.DataFrame:
         """All test solutions that did not fail: `place`, `problem_id`, `round_index`, `role`, `correct`, `num_flaws`."""
@@ -203,6 +207,11 @@ class SolutionIndex:
             return float(threshold)
         self.damage.append(f"{path} holds no number as its `threshold`. {replay_advice(path.parent)}")
         return None
+
+    def _sort(self, *values: int | bool) -> np.ndarray:
+        query = "SELECT score FROM solutions WHERE round_index = ? AND is_test = ? AND correct = ?"
+        query += " AND NOT has_failed AND score IS NOT NULL ORDER BY score"
+        return np.asarray(self._connection.cursor().execute(query, values).fetchnumpy()["score"])
 
     def _ask(self, query: str, values: dict[str, Any] | list[Any] | None = None) -> list[tuple[Any, ...]]:
         return self._connection.cursor().execute(query, values).fetchall()

@@ -93,8 +93,7 @@ class ScoreDesk:
         num_cut = scorer.num_cut
         scores = scorer([problem] * len(ends), ["\n".join(lines[:end]) for end in ends])
         index = self._run.index()
-        table, threshold = index.scores(round_index), index.threshold(round_index)
-        compared = {kind: table.loc[table["correct"] == kind, "score"].to_numpy() for kind in (True, False)}
+        compared, threshold = index.scores(round_index), index.threshold(round_index)
         return ScoredText(
             score=scores[-1],
             percentiles={kind: percentile(scores[-1], others) for kind, others in compared.items()},

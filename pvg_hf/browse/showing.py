@@ -1,6 +1,6 @@
 """A problem with a helpful and a sneaky solution beside each other, as a page shows it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,7 +102,7 @@ def show_problem(
             Whether to tell what is correct and where the first flaw is.
     """
     rows = index.solutions(query.round_index, problem_id, is_test=query.is_test)
-    scores = index.scores(query.round_index, is_test=query.is_test)["score"].to_numpy()
+    scores = index.scores(query.round_index, is_test=query.is_test).values()
     threshold = index.threshold(query.round_index)
     shown = {}
     for role in GAME_ROLES:
@@ -138,7 +138,9 @@ def _is_judged(row: dict[str, Any]) -> bool:
     return row["score"] is not None and row["outcome"] not in FAILED_OUTCOMES
 
 
-def _show(row: dict[str, Any], scores: np.ndarray, threshold: float | None, *, is_revealed: bool) -> ShownSolution:
+def _show(
+    row: dict[str, Any], scores: Iterable[np.ndarray], threshold: float | None, *, is_revealed: bool
+) -> ShownSolution:
     score, kind = row["score"], row.get("first_flaw_kind")
     verdict = Verdict(
         row["correct"],
@@ -151,12 +153,15 @@ def _show(row: dict[str, Any], scores: np.ndarray, threshold: float | None, *, i
         sample_index=row["sample_index"],
         lines=mark_flaw(row["solution"], row.get("first_flaw_step") if is_revealed else None, kind),
         score=score,
-        percentile=percentile(score, scores),
+        percentile=percentile(score, *scores),
         is_accepted=None if score is None or threshold is None else score > threshold,
         verdict=verdict if is_revealed else None,
     )
 
 
-def percentile(score: float | None, scores: np.ndarray) -> float | None:
-    """Share in [0, 100] of `scores` below `score`; `None` where either is missing."""
-    return None if score is None or not len(scores) else 100 * float((scores < score).mean())
+def percentile(score: float | None, *scores: np.ndarray) -> float | None:
+    """Share in [0, 100] of all `scores`, each array from low to high, below `score`; `None` where either is missing."""
+    num_scores = sum(map(len, scores))
+    if score is None or not num_scores:
+        return None
+    return 100 * sum(int(np.searchsorted(some, score)) for some in scores) / num_scores

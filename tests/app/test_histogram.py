@@ -1,14 +1,13 @@
 """The histogram of scores."""
 
-import pandas as pd
+import numpy as np
 import pytest
 
 from space_app.histogram import NUM_BINS, make_histogram
 
 
-def scores(correct, incorrect) -> pd.DataFrame:
-    rows = [(True, score) for score in correct] + [(False, score) for score in incorrect]
-    return pd.DataFrame(rows, columns=["correct", "score"])
+def scores(correct, incorrect) -> dict[bool, np.ndarray]:
+    return {True: np.sort(correct), False: np.sort(incorrect)}
 
 
 def test_bars_are_shares_of_their_kind_and_the_highest_fills_the_chart():

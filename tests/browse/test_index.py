@@ -99,9 +99,13 @@ def test_a_problems_solutions_are_the_pools_rows(index, arithmetic_run, is_test,
 
 
 def test_scores_are_those_of_judged_solutions(index, arithmetic_run):
+    rows = judged(whole_table(arithmetic_run, 0))
     found = index.scores(0)
-    assert sorted(found["score"]) == sorted(judged(whole_table(arithmetic_run, 0))["score"])
-    assert index.scores(-1).empty
+    for kind in (True, False):
+        assert list(found[kind]) == sorted(rows.loc[rows["correct"] == kind, "score"])
+    assert index.scores(0) is found  # read once: a page shows them with every problem
+    assert len(index.scores(0, is_test=False)[True]) != len(found[True])
+    assert [len(some) for some in index.scores(-1).values()] == [0, 0]
 
 
 def test_test_solutions_can_be_read_again_by_their_place(index, arithmetic_run):

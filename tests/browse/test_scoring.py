@@ -35,9 +35,7 @@ def test_a_solution_of_the_run_gets_its_own_score_again(run, desk, round_index):
     assert scored.steps[-1][1] == scored.score
     begun = desk.score(round_index, row["problem"], "\n".join(lines[:2]))
     assert begun.score == pytest.approx(scored.steps[1][1], abs=1e-4)
-    table = index.scores(round_index)
-    for kind in (True, False):
-        others = table.loc[table["correct"] == kind, "score"]
+    for kind, others in index.scores(round_index).items():
         assert scored.num_compared[kind] == len(others)
         assert scored.percentiles[kind] == pytest.approx(100 * (others < scored.score).mean())
     assert scored.is_accepted == (scored.score > index.threshold(round_index))

@@ -82,7 +82,7 @@ def test_a_filter_is_not_about_solutions_that_failed(run_copy, outcome):
 
 
 def test_the_percentile_counts_what_scores_below(index):
-    scores = index.scores(0)["score"]
+    scores = np.concatenate(list(index.scores(0).values()))
     shown = show_problem(index, Query(0), index.find(Query(0))[0]).solutions[Role.HELPFUL]
     assert shown.percentile == pytest.approx(100 * (scores < shown.score).mean())
 
