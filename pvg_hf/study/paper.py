@@ -55,33 +55,47 @@ def read_sheets(study: Study, text: str) -> tuple[int, int]:
         study ([`~pvg_hf.study.study.Study`]):
             That wrote them.
         text (`str`):
-            A CSV file with at least `participant`, `item`, `judgment` (`correct`, `flawed` or `time ran out`; empty
-            where nothing was said), `confidence` (1 to 3) and `seconds` (may be empty).
+            A CSV file, by commas or semicolons as spreadsheets save them, with at least `participant`, `item`, `judgment`
+            (`correct`, `flawed` or `time ran out`; empty where nothing was said), `confidence` (1 to 3) and `seconds` (may
+            be empty).
 
     Returns:
         `tuple[int, int]`: how many answers were new, and how many were known already.
 
     Raises:
-        SheetError: listing every row that makes no sense.
+        SheetError: listing every row that makes no sense; also if the file is no CSV file, or too large.
     """
     if len(text) > MAX_CHARACTERS:
         raise SheetError(f"The file has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read.")
-    reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")))
-    missing = [name for name in ("participant", "item", "judgment") if name not in (reader.fieldnames or ())]
-    if missing:
-        raise SheetError(f"The file lacks the columns {missing}; a sheet has {list(COLUMNS)}.")
     answers, mistakes = [], []
-    for row in reader:
+    for line, row in _read_rows(text.removeprefix("\ufeff")):
         try:
             answer = _read_row(study, row)
         except ValueError as err:
-            mistakes.append(f"Line {reader.line_num}: {err}")
+            mistakes.append(f"Line {line}: {err}")
         else:
             answers += [answer] if answer else []
     if mistakes:
         raise SheetError("\n".join([f"Nothing was taken down; {len(mistakes)} row(s) make no sense:", *mistakes[:20]]))
     taken = [study.take_down(a.participant, a.item, a.judgment, a.confidence, a.seconds) for a in answers]
     return sum(taken), len(taken) - sum(taken)
+
+
+def _read_rows(text: str) -> list[tuple[int, dict[str, str | None]]]:
+    """Each row, and the number of its last line."""
+    heading = text.partition("\n")[0]
+    delimiter = ";" if heading.count(";") > heading.count(",") else ","
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        missing = [name for name in ("participant", "item", "judgment") if name not in (reader.fieldnames or ())]
+        if missing:
+            raise SheetError(f"The file lacks the columns {missing}; a sheet has {list(COLUMNS)}.")
+        return [(reader.line_num, row) for row in reader]
+    except csv.Error as err:  # e.g. of a field that is larger than any sheet's
+        raise SheetError(
+            f"Nothing was taken down; the file cannot be read after line {reader.line_num} ({err}). Download the sheet again "
+            "and fill in its last three columns."
+        ) from err
 
 
 def _read_row(study: Study, row: dict[str, str | None]) -> _Answer | None:

@@ -8,13 +8,13 @@ import pytest
 from pvg_hf.study.paper import SheetError, read_sheets, write_sheets
 
 
-def filled_in(text: str, *answers: dict[str, str]) -> str:
+def filled_in(text: str, *answers: dict[str, str], delimiter: str = ",") -> str:
     """The sheet with the first rows answered."""
     rows = list(csv.DictReader(io.StringIO(text)))
     for row, answer in zip(rows, answers):
         row.update(answer)
     file = io.StringIO()
-    writer = csv.DictWriter(file, rows[0].keys())
+    writer = csv.DictWriter(file, rows[0].keys(), delimiter=delimiter)
     writer.writeheader()
     writer.writerows(rows)
     return file.getvalue()
@@ -70,6 +70,22 @@ def test_a_row_that_makes_no_sense_is_named_and_nothing_is_taken_down(study, ans
         read_sheets(study, sheet)
     assert message in str(caught.value)
     assert "1 row(s)" in str(caught.value)
+    assert study.answers() == []
+
+
+def test_a_sheet_that_a_spreadsheet_saved_with_semicolons(study):
+    said = {"judgment": "flawed", "seconds": "30,5"}
+    sheet = filled_in(write_sheets(study, ["ann"]), said, delimiter=";")
+    assert read_sheets(study, sheet) == (1, 0)
+    assert [row["seconds"] for row in study.answers()] == [30.5]
+
+
+def test_a_field_that_no_sheet_has_is_refused(study):
+    sheet = filled_in(write_sheets(study, ["ann"]), {"judgment": "correct"}, {"problem": "x" * 131_073})
+    with pytest.raises(SheetError, match=r"cannot be read after line \d+ \(field larger than field limit"):
+        read_sheets(study, sheet)
+    with pytest.raises(SheetError, match="cannot be read after line 0"):
+        read_sheets(study, "x" * 131_073)
     assert study.answers() == []
 
 
