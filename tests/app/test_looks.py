@@ -1,5 +1,6 @@
 """Every page at a narrow width, in both colour schemes, and with texts that mean no good."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,13 @@ from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
-PATHS = {"": "#card-sneaky pre", "rounds": "#comparison table", "score": "#own-solution", "study": "#study-go"}
+PATHS = {
+    "": "#card-sneaky pre",
+    "rounds": "#comparison table",
+    "evaluations": "#evaluation pre",
+    "score": "#own-solution",
+    "study": "#study-go",
+}
 HOSTILE = (
     "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>\n"
     "[link](javascript:alert(1)) ![image](http://evil.example/x.png) **bold** $x^2$\n"
@@ -20,9 +27,24 @@ HOSTILE = (
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
 
 
+@pytest.fixture(scope="session")
+def addresses(app, serve, arithmetic_run, tmp_path_factory) -> dict[str, str]:
+    """Of each page, on a run that fills it."""
+    run = Path(shutil.copytree(arithmetic_run, tmp_path_factory.mktemp("evaluated") / "small"))
+    write_evaluation(run, problem="How many?", solution="#### 3", evaluation="No.\nYes.\nSo?", role="sneaky")
+    return {path: f"{serve(run)[0] if path == 'evaluations' else app}/{path}" for path in PATHS}
+
+
+def write_evaluation(run: Path, evaluation: str, **texts: str) -> None:
+    """As a verifier does that writes: the first line names no real issue, the second one does."""
+    issues = json.dumps([[line, place > 0] for place, line in enumerate(evaluation.split("\n")[:2])])
+    row = {**texts, "evaluation": evaluation, "issues": issues, "reference": 0.0, "predicted": 1.0}
+    pd.DataFrame([row]).to_parquet(run / "evaluation" / "round-001" / "evaluations.parquet")
+
+
 @pytest.mark.parametrize("path", PATHS)
-def test_a_narrow_screen_needs_no_scrolling_sideways(app, open_page, path):
-    page = open_page(f"{app}/{path}", width=390)
+def test_a_narrow_screen_needs_no_scrolling_sideways(addresses, open_page, path):
+    page = open_page(addresses[path], width=390)
     expect(page.locator(PATHS[path]).first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     wide = """[...document.querySelectorAll('button, input, textarea, pre')].filter(element => element.offsetParent
@@ -31,10 +53,12 @@ def test_a_narrow_screen_needs_no_scrolling_sideways(app, open_page, path):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_texts_have_the_contrast_of_wcag_aa(app, open_page, scheme):
+def test_texts_have_the_contrast_of_wcag_aa(addresses, open_page, scheme):
     for path, ready in PATHS.items():
-        page = open_page(f"{app}/{path}", scheme=scheme)
+        page = open_page(addresses[path], scheme=scheme)
         expect(page.locator(ready).first).to_be_visible()
+        if path == "evaluations":
+            expect(page.locator("#evaluation mark + span")).to_have_text(["◀ hallucinated", "◀ true"])
         if path == "":
             page.get_by_role("button", name="Reveal").click()
             expect(page.locator(".verdict").first).to_be_visible()
@@ -49,6 +73,7 @@ def hostile_run(run_copy) -> Path:
     for file in run_copy.glob("pool/*/*.parquet"):
         rows = pd.read_parquet(file)
         rows.assign(solution=HOSTILE, problem=HOSTILE + rows["problem"]).to_parquet(file)
+    write_evaluation(run_copy, problem=HOSTILE, solution=HOSTILE, evaluation=HOSTILE, role="<h1>owned</h1>")
     return run_copy
 
 
@@ -65,6 +90,14 @@ def test_hostile_texts_are_shown_as_texts(serve, open_page, hostile_run):
     page.get_by_role("button", name="Show the first solution").click()
     expect(page.locator("#study-panel pre").last).to_contain_text("evil.example")
     assert page.locator("#study-panel pre").last.text_content() == HOSTILE
+    check_harmless(page)
+    page = open_page(f"{url}/evaluations", width=390)
+    expect(page.locator("#evaluation mark")).to_have_count(2)
+    for place in ("p", "pre"):
+        assert page.locator(f"#evaluation {place}").first.text_content() == HOSTILE
+    for line in HOSTILE.splitlines():
+        expect(page.locator("#evaluation pre").last).to_contain_text(line)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
     check_harmless(page)
     page = open_page(f"{url}/score")
     page.get_by_role("button", name="Fill in an example").click()
