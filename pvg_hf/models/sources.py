@@ -41,7 +41,7 @@ def local_folder(source: str | Path, revision: str | None = None) -> str:
     if Path(source).is_dir():
         return str(source)
     try:
-        return snapshot_download(str(source), revision=revision, allow_patterns=_OF_A_MODEL, ignore_patterns=["*/*"])
+        return snapshot_download(str(source), revision=revision, allow_patterns=_OF_A_MODEL)
     except (HFValidationError, HfHubHTTPError, HTTPError, LocalEntryNotFoundError) as err:
         raise ValueError(f"`{source}` is no folder, and cannot be had from the Hub: {err}") from err
 

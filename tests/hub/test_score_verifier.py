@@ -17,6 +17,9 @@ def test_its_prompts_come_with_it(hub, client, score_run):
     fetched = {request.rsplit("/", 1)[-1] for request in hub.requests if "/resolve/" in request}
     assert {"model.safetensors", "score_verifier.json"} <= fetched
     assert "training_args.bin" not in fetched
+    card = hub.repo("game-verifier").files("round-001")["README.md"].decode()
+    (score,) = client("run_card", card, "scores")
+    assert 0 <= score <= 1
 
 
 def test_a_model_that_is_not_there(hub, client):
