@@ -1,12 +1,15 @@
 """A run by its folder or by its name on the Hub."""
 
+import logging
 import re
 from pathlib import Path
 
 from huggingface_hub import constants
 
 from pvg_hf.hub.pull import published_commit, pull_round
-from pvg_hf.hub.retry import RetryPolicy
+from pvg_hf.hub.retry import HubError, RetryPolicy
+
+logger = logging.getLogger(__name__)
 
 _PUBLISHED = re.compile(r"[\w.-]+/[\w.-]+")
 
@@ -23,17 +26,25 @@ def locate_run(source: str | Path, *, cache: Path | None = None, retry: RetryPol
             How often and when something is tried again.
 
     Returns:
-        `Path`: the folder, which may not be there if it was named by its path.
+        `Path`: the folder, which may not be there if it was named by its path. Where the Hub cannot be asked, what was fetched
+        last, with a warning.
 
     Raises:
-        HubError: if the Hub cannot be reached or refuses.
+        HubError: if the Hub cannot be reached or refuses, and nothing was fetched before.
         ValueError: if no such run is published.
     """
     folder = Path(source)
     if folder.exists() or not _PUBLISHED.fullmatch(str(source)) or folder.parent.is_dir():
         return folder
     retry = retry or RetryPolicy()
-    commit = published_commit(str(source), retry=retry)
-    place = (cache or Path(constants.HF_HOME)) / "pvg_hf" / str(source).replace("/", "--") / commit
-    kept = next(place.glob("*/recipe.yaml"), None)
-    return kept.parent if kept else pull_round(str(source), output_dir=place, retry=retry)
+    places = (cache or Path(constants.HF_HOME)) / "pvg_hf" / str(source).replace("/", "--")
+    try:
+        commit = published_commit(str(source), retry=retry)
+    except HubError as err:
+        kept = max(places.glob("*/*/recipe.yaml"), key=lambda file: file.stat().st_mtime, default=None)
+        if kept is None:
+            raise
+        logger.warning("%s This is %s as it was fetched last; a later round may be there.", err, source)
+        return kept.parent
+    kept = next((places / commit).glob("*/recipe.yaml"), None)
+    return kept.parent if kept else pull_round(str(source), output_dir=places / commit, retry=retry)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from client import ClientError
-from loopback_hub import OWNER
+from loopback_hub import OWNER, Fault
 
 from pvg_hf.game.folder import RunFolder
 
@@ -22,6 +22,15 @@ def test_it_is_fetched_once(published, client):
     published.requests.clear()
     assert client("locate", RUN) == folder
     assert [request for request in published.requests if "resolve" in request] == []
+
+
+def test_what_was_fetched_is_opened_while_the_hub_is_away(published, client):
+    folder = client("locate", RUN)
+    published.faults.append(Fault("GET /api/", 503, count=99))
+    assert client("locate", RUN) == folder
+    with pytest.raises(ClientError, match="503") as caught:
+        client("locate", "ana/never-fetched")
+    assert "HubError" in caught.value.kinds
 
 
 def test_the_app_opens_a_published_run_as_the_one_that_was_played(published, client, reference):
