@@ -78,11 +78,8 @@ def make_app(source: str, settings: StudySettings, stack: ExitStack) -> gr.Block
         return _make_error_page(str(err))
     try:
         study = _open_study(run, settings, stack)
-    except (
-        HubError,
-        ValueError,
-        OSError,
-    ) as err:  # no network, another process's study, a folder that cannot be written
+    # No network, another process's study, a folder that cannot be written.
+    except (HubError, ValueError, OSError) as err:
         logger.warning("There is no study: %s", err)
         study = f"The study cannot be opened: {err}"
     return _make_pages(run, study, settings)

@@ -59,8 +59,8 @@ def attach_adapter(
             Whether it goes on being trained.
 
     Raises:
-        ValueError: if its weights are no safetensors, or it was trained on another model: a layer is missing, is one too many, or has another shape. (PEFT
-            takes an adapter with other layers for none at all there, with a warning.)
+        ValueError: if its weights are no safetensors, or it was trained on another model: a layer is missing, is one too
+            many, or has another shape. (PEFT takes an adapter with other layers for none at all there, with a warning.)
     """
     refuse_pickles(folder, ADAPTER_WEIGHTS)
     misfit = f"The adapter in `{folder}` does not fit its base `{adapter.base_model_name_or_path}`"

@@ -68,4 +68,5 @@ class ScoreVerifierConfig(SampledGRPOConfig):
             max_new_tokens=self.max_completion_length,
             temperature=self.temperature,
             chat_template_kwargs=self.chat_template_kwargs,
+            revision=(self.model_init_kwargs or {}).get("revision"),
         )

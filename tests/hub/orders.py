@@ -215,6 +215,6 @@ def score_verifier(repo: str, revision: str) -> tuple[str, str, str]:
     from pvg_hf.scoring import ScoreVerifier
 
     verifier = ScoreVerifier.from_pretrained(repo, revision=revision, device="cpu")
-    args = ScoreVerifierConfig("unused", use_cpu=True)
+    args = ScoreVerifierConfig("unused", use_cpu=True, model_init_kwargs={"revision": revision})
     found = args.verifier_settings(repo)
     return verifier.settings.evaluate_prompt, found.evaluate_prompt, args.verifier_settings().evaluate_prompt

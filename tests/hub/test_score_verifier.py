@@ -14,6 +14,7 @@ def test_its_prompts_come_with_it(hub, client, score_run):
     used, trained_further, plain = client("score_verifier", repo, "round-000")
     assert used == trained_further == ScoreVerifierSettings.load(score_run.verifier(0)).evaluate_prompt
     assert plain != used
+    assert any("/resolve/round-000/score_verifier.json" in request for request in hub.requests)
     fetched = {request.rsplit("/", 1)[-1] for request in hub.requests if "/resolve/" in request}
     assert {"model.safetensors", "score_verifier.json"} <= fetched
     assert "training_args.bin" not in fetched
