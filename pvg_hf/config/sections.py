@@ -184,7 +184,11 @@ class StoppingConfig:
     rule: str = Field(
         "auto",
         description="`parity`, `parity_and_incorrect`, `goodhart`, `max_steps`, or `package.module:Name`; `auto` goes by the reward: "
-        "parity for `src`, parity and incorrect for `cgc`, `goodhart` for its own, else `max_steps`.",
+        "`parity` for `src` and `standardized_src`, `parity_and_incorrect` for `cgc`, `goodhart` for `goodhart`, `max_steps` for "
+        "all others.",
+    )
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="Keyword arguments of a custom rule, e.g. `{patience: 20}`."
     )
     sneaky_incorrect_threshold: Share = Field(
         0.95,

@@ -6,7 +6,7 @@ from numbers import Real
 from typing import Literal, get_args
 
 from pvg_hf.data.schema import BASE_ROUND
-from pvg_hf.extensions import load_extension
+from pvg_hf.extensions import load_function, running
 
 MixtureKind = Literal["equal_per_round", "latest", "exponential", "sliding", "custom"]
 MIXTURE_KINDS: tuple[str, ...] = get_args(MixtureKind)
@@ -70,12 +70,13 @@ def _check_arguments(kind: str, round_index: int, owned: Mapping[str, tuple[str,
 
 def _custom_weights(custom: Mapping[int, float] | str, round_index: int) -> Mapping[int, float]:
     if isinstance(custom, str):
-        function = load_extension(custom, "mixture")
-        weights = function(round_index) if callable(function) else None
+        function = load_function(custom, "mixture", "(round_index) -> {source: weight}")
+        with running(f"The mixture `{custom}`, asked for round {round_index},"):
+            weights = function(round_index)
         if not isinstance(weights, Mapping):
             raise ValueError(
-                f"The mixture `{custom}` must be a function of `round_index` that gives a mapping of sources to "
-                f"weights; got {function if weights is None else weights!r}."
+                f"The mixture `{custom}` must return a mapping of sources to weights for round {round_index}; got "
+                f"{weights!r:.80}."
             )
         return weights
     return {k: weight for k, weight in custom.items() if not (isinstance(k, int) and k >= round_index)}

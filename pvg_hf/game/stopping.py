@@ -1,18 +1,26 @@
 """When a prover phase ends before its planned steps (protocols of stopping; K24, KL26)."""
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
 
 from pvg_hf.config.sections import ProverConfig, StoppingConfig
-from pvg_hf.extensions import load_extension
+from pvg_hf.extensions import ExtensionError, check_arguments, load_function, running
+from pvg_hf.suggestions import suggest
 
 Means = Mapping[str, float]
-Rule = Callable[[Means, StoppingConfig], bool]
+Rule = Callable[..., bool]
+
+INTERFACE = "(means, config, **options) -> bool"  # of a rule; documented in docs/extensions.md
 
 FIRST_SHARE = 0.1  # of the planned steps in which no rule fires
 GOODHART_ACCURACY, GOODHART_WINDOW = 0.2, 80  # K24: below this over so many steps
 MAX_FAILED_SHARE = 0.5  # of the sneaky solutions; where more of them fail, those left say little of the role
 CELLS = ("score/", "accuracy/", "judged_accuracy/", "failed/")  # the figures of a step that are smoothed
+OF_EVERY_STEP = ("accuracy/{role}", "failed/{role}")  # for each trained role
+# Missing until a first solution of this kind was judged.
+OF_SOME_STEPS = ("judged_accuracy/{role}", "score/{role}_correct", "score/{role}_incorrect")
 DEFAULT_RULES = {"src": "parity", "standardized_src": "parity", "cgc": "parity_and_incorrect", "goodhart": "goodhart"}
 
 
@@ -58,7 +66,14 @@ class StopRule:
         self.means: dict[str, float] = {}
         self.fixed = dict(fixed or {})
         self._accuracies: deque[float] = deque(maxlen=GOODHART_WINDOW)
+        self._max_steps = prover.max_steps
         self._rule = self._goodhart if self.name == "goodhart" else load_rule(self.name)
+        self._check_options()
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether the rule is the user's `package.module:Name`."""
+        return ":" in self.name
 
     def update(self, step: int, figures: Means) -> bool:
         """Take in a step's figures; True when the phase should end. A cell without a solution keeps its mean."""
@@ -70,7 +85,34 @@ class StopRule:
             self.means[key] = mean + self.weight * (value - mean)
         accuracies = [cells[key] for key in ("accuracy/helpful", "accuracy/sneaky") if key in cells]
         self._accuracies.append(sum(accuracies) / len(accuracies))
-        return step > self.first_step and self._rule({**self.means, **self.fixed}, self.config)
+        return step > self.first_step and self.ask({**self.means, **self.fixed}, step)
+
+    def ask(self, means: Means, step: int) -> bool:
+        """
+        Call the rule with smoothed means.
+
+        Raises:
+            ExtensionError: if a custom rule raises an error, or does not return a boolean.
+        """
+        if not self.is_custom:
+            return self._rule(means, self.config)
+        asked = f"The stop rule `{self.name}` (`stopping.rule`), asked at step {step},"
+        given = {**means, "step": step, "max_steps": self._max_steps}
+        with running(asked):
+            answer = self._rule(given, self.config, **self.config.options)
+        if not isinstance(answer, bool | np.bool_):
+            raise ExtensionError(f"{asked} returns {answer!r:.80}; it must return True or False.")
+        return bool(answer)
+
+    def _check_options(self) -> None:
+        options = self.config.options
+        if self.is_custom:
+            check_arguments(self._rule, f"The stop rule `{self.name}`", INTERFACE, {}, self.config, **options)
+        elif options:
+            raise ValueError(
+                f"The stop rule `{self.name}` takes no `stopping.options`, which are arguments of a custom rule; got "
+                f"{options!r:.80}."
+            )
 
     def _goodhart(self, means: Means, config: StoppingConfig) -> bool:
         """The prover's accuracy is low over a whole window (K24)."""
@@ -86,7 +128,34 @@ def load_rule(name: str) -> Rule:
         ValueError: if there is no such rule.
     """
     if ":" in name:
-        return load_extension(name, "stop rule")
+        return load_function(name, "stop rule", INTERFACE)
     if name not in RULES:
-        raise ValueError(f"Unknown stop rule `{name}`; known are auto, goodhart, {', '.join(RULES)}, `module:Name`.")
+        known = suggest(name, ["auto", "goodhart", *RULES])
+        raise ValueError(f"Unknown stop rule `{name}`. {known} A custom rule is named as `package.module:Name`.")
     return RULES[name]
+
+
+def rehearse(rule: StopRule, roles: Sequence[str]) -> None:
+    """
+    Call a custom rule with synthetic means: all of them, and those that exist before any solution was judged.
+
+    Args:
+        rule ([`StopRule`]):
+            Its own state does not change.
+        roles (`Sequence[str]`):
+            The roles that are trained.
+
+    Raises:
+        ExtensionError: if the rule raises an error, or does not return a boolean.
+    """
+    first = {key.format(role=role): 0.5 for role in roles for key in OF_EVERY_STEP}
+    later = {key.format(role=role): 0.5 for role in roles for key in OF_SOME_STEPS}
+    step = int(rule.first_step) + 1
+    rule.ask({**first, **later}, step)
+    try:
+        rule.ask(first, step)
+    except ExtensionError as err:
+        raise ExtensionError(
+            f"{err} It was given {sorted(first)}: the other means are missing until a first such solution was judged. Read "
+            "them by `means.get(key)`."
+        ) from err

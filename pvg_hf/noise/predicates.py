@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import yaml
 
-from pvg_hf.extensions import load_extension
+from pvg_hf.extensions import load_function, running
 from pvg_hf.noise.verdicts import Problem
 
 _COMPARISON = re.compile(r"\s*(\w+)\s*(==|!=|>=|<=|>|<)\s*(.+?)\s*")
@@ -61,7 +61,10 @@ class Predicate:
 
 
 def _load_function(spec: str) -> Callable[[Problem], bool]:
-    function = load_extension(spec, "condition")
-    if not callable(function):
-        raise ValueError(f"The condition `{spec}` is a {type(function).__name__}; it must be a function of a problem.")
-    return function
+    function = load_function(spec, "condition", "(problem) -> bool")
+
+    def holds(problem: Problem) -> bool:
+        with running(f"The condition `{spec}`, asked about the problem `{problem.get('problem_id')}`,"):
+            return function(problem)
+
+    return holds

@@ -133,6 +133,36 @@ def read_flags(name: str, flags: torch.Tensor, scores: torch.Tensor) -> torch.Te
     return is_set
 
 
+def check_rewards(rewards: object, scores: torch.Tensor, what: str) -> None:
+    """
+    Check what a reward function returned.
+
+    Args:
+        rewards (`object`):
+            Should be a floating point tensor of the shape of `scores`. NaN means that a solution has no reward.
+        scores (`torch.Tensor` of shape `(num_solutions,)`):
+            What the function was given.
+        what (`str`):
+            The reward's name in messages, e.g. ``The reward `my_rewards:margin` ``.
+
+    Raises:
+        ValueError: if it is no tensor, of another shape or type, or holds an infinite value.
+    """
+    if not isinstance(rewards, torch.Tensor):
+        raise ValueError(
+            f"{what} returns a {type(rewards).__name__}; it must return a tensor, a reward for each score."
+        )
+    if rewards.shape != scores.shape:
+        raise ValueError(
+            f"{what} returns a tensor of shape {tuple(rewards.shape)} for scores of shape {tuple(scores.shape)}; they "
+            "must agree: a reward for each score."
+        )
+    if not rewards.is_floating_point():
+        raise ValueError(f"{what} returns a tensor of {rewards.dtype}; it must be floating point, e.g. by `.float()`.")
+    if rewards.isinf().any():
+        raise ValueError(f"{what} returns {int(rewards.isinf().sum())} infinite rewards of {len(rewards)}.")
+
+
 def _check_group_size(group_size: int, num_solutions: int) -> None:
     if group_size < 1 or num_solutions % group_size:
         raise ValueError(f"`group_size` is {group_size}; it must be at least 1 and divide {num_solutions} solutions.")

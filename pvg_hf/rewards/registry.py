@@ -1,11 +1,19 @@
 """Rewards by the names that recipes give them."""
 
-from pvg_hf.extensions import load_extension
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from pvg_hf.extensions import check_arguments, load_function, running
 from pvg_hf.rewards.baselines import acceptance, correctness_only, goodhart
 from pvg_hf.rewards.gated import correctness_gated_convincingness
-from pvg_hf.rewards.inputs import RewardFunction
+from pvg_hf.rewards.inputs import RewardFunction, check_rewards, read_scores
 from pvg_hf.rewards.relative import signed_relative_convincingness, standardized_relative_convincingness
 from pvg_hf.suggestions import suggest
+
+INTERFACE = "(scores, correct, sneaky, *, group_size, answered=None, **options) -> rewards"
 
 REWARDS: dict[str, RewardFunction] = {
     "src": signed_relative_convincingness,
@@ -21,6 +29,38 @@ REWARDS: dict[str, RewardFunction] = {
 RELATIVE_REWARDS = frozenset({"src", "standardized_src"})
 
 
+@dataclass(frozen=True)
+class CustomReward:
+    """
+    A user's reward, checked at each call.
+
+    Args:
+        function ([`~pvg_hf.rewards.RewardFunction`]):
+            The reward.
+        name (`str`):
+            Its name in messages.
+    """
+
+    function: Callable[..., torch.Tensor]
+    name: str
+
+    def __call__(
+        self, scores: torch.Tensor, correct: torch.Tensor, sneaky: torch.Tensor, **options: Any
+    ) -> torch.Tensor:
+        """
+        Raises:
+            ValueError: if a score is not finite, the function raises any error, or it returns something else than a
+                floating point tensor of the shape of `scores` without infinities.
+        """
+        read_scores(scores)
+        what = f"The reward `{self.name}`"
+        check_arguments(self.function, what, INTERFACE, scores, correct, sneaky, **options)
+        with running(what):
+            rewards = self.function(scores, correct, sneaky, **options)
+        check_rewards(rewards, scores, what)
+        return rewards
+
+
 def load_reward(name_or_spec: str) -> RewardFunction:
     """
     A reward by its name in recipes, or the user's own.
@@ -34,22 +74,14 @@ def load_reward(name_or_spec: str) -> RewardFunction:
         `RewardFunction`: `(scores, correct, sneaky, *, group_size, answered=None) -> rewards`.
 
     Raises:
-        ValueError: if the name is unknown, or nothing that can be called stands under `package.module:Name`.
+        ValueError: if the name is unknown, or `package.module:Name` is not a function. A custom reward raises
+            `ValueError` when it is called, see [`CustomReward`].
     """
     if ":" in name_or_spec:
-        return _load_own_reward(name_or_spec)
+        return CustomReward(load_function(name_or_spec, "reward", INTERFACE), name_or_spec)
     if name_or_spec not in REWARDS:
         raise ValueError(
-            f"Unknown reward `{name_or_spec}`. {suggest(name_or_spec, REWARDS)} A reward of your own is named as "
+            f"Unknown reward `{name_or_spec}`. {suggest(name_or_spec, REWARDS)} A custom reward is named as "
             "`package.module:Name`."
         )
     return REWARDS[name_or_spec]
-
-
-def _load_own_reward(spec: str) -> RewardFunction:
-    reward = load_extension(spec, "reward")
-    if not callable(reward):
-        raise ValueError(
-            f"The reward `{spec}` is a {type(reward).__name__}; it must be a function of a batch's scores."
-        )
-    return reward

@@ -6,17 +6,19 @@ V-REx is after Krueger et al. 2021 (2003.00688), IRMv1 after Arjovsky et al. 201
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 
-from pvg_hf.extensions import load_extension
+from pvg_hf.extensions import load_function, running
 from pvg_hf.suggestions import suggest
 
 Regulariser = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """`(margins, environments) -> penalty`, a scalar that can be differentiated; at least two environments are present."""
 
+INTERFACE = "(margins, environments) -> penalty"
 METHODS = ("none", "balanced", "vrex", "irmv1", "balanced+vrex", "balanced+irmv1")
 IRM_FORMS = ("plain", "two_halves")
 DEFAULT_WEIGHTS = {"vrex": 10.0, "irmv1": 100.0}  # DomainBed's
@@ -83,19 +85,19 @@ def load_regulariser(penalty: str, irm_form: str = "plain") -> Regulariser:
             `"plain"` or `"two_halves"`, see [`irm_v1`] and [`irm_v1_two_halves`].
 
     Raises:
-        ValueError: if nothing that can be called stands under `package.module:Name`.
+        ValueError: if `package.module:Name` is not a function. A custom penalty raises `ExtensionError` in place of its
+            own errors.
     """
     if penalty == "vrex":
         return v_rex
     if penalty == "irmv1":
         return irm_v1 if irm_form == "plain" else irm_v1_two_halves
-    regulariser = load_extension(penalty, "invariance penalty")
-    if not callable(regulariser):
-        raise ValueError(
-            f"The invariance penalty `{penalty}` is a {type(regulariser).__name__}; it must be a function "
-            "`(margins, environments) -> penalty`."
-        )
-    return regulariser
+    return partial(_call_custom, load_function(penalty, "invariance penalty", INTERFACE), penalty)
+
+
+def _call_custom(regulariser: Regulariser, name: str, margins: torch.Tensor, environments: torch.Tensor) -> object:
+    with running(f"The invariance penalty `{name}`"):
+        return regulariser(margins, environments)
 
 
 def invariant_risk(

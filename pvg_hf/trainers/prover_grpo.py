@@ -9,7 +9,7 @@ from accelerate.utils import gather, gather_object
 from datasets import Dataset
 
 from pvg_hf.data.schema import FAILED_OUTCOMES, final_grade, outcome_of
-from pvg_hf.rewards import count_floor_violations, load_reward, noise_corrected, role_aligned
+from pvg_hf.rewards import CustomReward, count_floor_violations, load_reward, noise_corrected, role_aligned
 from pvg_hf.roles import GAME_ROLES, Role
 from pvg_hf.tasks.grade import Grade
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
@@ -102,7 +102,8 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             _check_dataset(dataset)
         self.scorer = scorer
         self.grader = grader
-        self.plain_reward = partial(reward or load_reward(args.reward), **(args.reward_options or {}))
+        role_reward = load_reward(args.reward) if reward is None else CustomReward(reward, OWN_REWARD)
+        self.plain_reward = partial(role_reward, **(args.reward_options or {}))
         self.feedback = feedback
         super().__init__(
             model,
@@ -136,9 +137,19 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         scores = rewards[:, 0].clone()  # its column is overwritten below
         signals, told = self._gather_signals(inputs, completions, completion_ids_list, scores)
         rewards[:, 0] = self._role_rewards(signals, told)
+        self._refuse_unpaid(rewards[~told.isnan(), 0])
         rewards[told.isnan()] = torch.nan  # of every function, or TRL would take the row for one that earned 0
         self._record(signals, told, rewards[:, 0])
         return rewards
+
+    def _refuse_unpaid(self, rewards: torch.Tensor) -> None:
+        """Training on a batch without any reward would change nothing, and report no error."""
+        if len(rewards) and rewards.isnan().all():
+            raise ValueError(
+                f"The reward `{self.reward_func_names[0]}` is NaN for all of the batch's {len(rewards)} solutions, "
+                "although each has a score and a label: nothing can be learned from it. NaN means that a solution has no "
+                "reward."
+            )
 
     def _role_rewards(self, signals: RoleSignals, told: torch.Tensor) -> torch.Tensor:
         """The first function's rewards, of all processes' rows."""

@@ -55,8 +55,8 @@ def test_a_function_of_the_users_own(kind, kwargs):
     ("name", "message"),
     [
         ("from_the_future", r"weighs the sources \[2\], but this round's are -1 \(base\) to 1"),
-        ("nothing", "must be a function of `round_index` that gives a mapping"),
-        ("number", "must be a function of `round_index` that gives a mapping .*got 3"),
+        ("nothing", "must return a mapping .*got None"),
+        ("number", "is a int; it must be a function"),
         ("nowhere", "has no `nowhere`"),
     ],
 )

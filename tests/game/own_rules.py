@@ -8,7 +8,16 @@ def as_soon_as_allowed(means, config) -> bool:
 
 
 def below_own_threshold(means, config) -> bool:
-    return means["score/helpful_correct"] < config.score_parity_threshold
+    score = means.get("score/helpful_correct")
+    return score is not None and score < config.score_parity_threshold
+
+
+def after_patience(means, config, *, patience) -> bool:
+    return means["step"] >= patience and means["step"] <= means["max_steps"]
+
+
+def fails_late(means, config) -> bool:
+    return bool(1 / (means["step"] - 5) < -1)
 
 
 def scaled_score(scores, correct, sneaky, *, group_size, answered=None, factor):

@@ -1,6 +1,7 @@
 import pytest
 
 from pvg_hf.config.sections import ProverConfig, StoppingConfig
+from pvg_hf.extensions import ExtensionError
 from pvg_hf.game.stopping import StopRule
 
 
@@ -142,8 +143,38 @@ def test_rule_of_the_users_own_sees_means_and_thresholds():
     assert rule.update(6, figures(helpful_correct=-1.0))  # 1 - .5 = .5 by the mean of 2 and -1
 
 
-def test_unknown_rule_is_refused_and_the_known_ones_named():
+def test_custom_rule_gets_the_step_and_its_options():
+    rule = make_rule("own_rules:after_patience", options={"patience": 4})
+    assert [rule.update(step, figures(1.0)) for step in range(1, 6)] == [False, False, False, True, True]
+
+
+def test_custom_rule_that_fails_in_a_phase_is_named_with_its_step():
+    rule = make_rule("own_rules:fails_late")
+    assert not rule.update(3, figures(1.0))
     with pytest.raises(
-        ValueError, match=r"Unknown stop rule `partiy`; known are auto, goodhart, parity, .*`module:Name`"
+        ExtensionError, match=r"`own_rules:fails_late` \(`stopping\.rule`\), asked at step 5.*own_rules\.py, line"
+    ):
+        rule.update(5, figures(1.0))
+
+
+@pytest.mark.parametrize(
+    ("rule", "options", "parts"),
+    [
+        ("parity", {"patience": 3}, ["`parity`", "`stopping.options`"]),
+        ("own_rules:after_patience", {}, ["(means, config, *, patience)", "'patience'"]),
+        ("own_rules:after_patience", {"patience": 3, "margin": 1}, ["'margin'"]),
+        ("collections:deque", {}, ["is a class", "(means, config, **options) -> bool"]),
+        ("math:pi", {}, ["is a float"]),
+    ],
+)
+def test_options_must_fit_the_rule(rule, options, parts):
+    with pytest.raises(ValueError) as caught:
+        make_rule(rule, options=options)
+    assert [part for part in parts if part not in str(caught.value)] == []
+
+
+def test_unknown_rule_is_refused_with_the_closest():
+    with pytest.raises(
+        ValueError, match=r"Unknown stop rule `partiy`\. Did you mean `parity`\?.*package\.module:Name"
     ):
         make_rule("partiy")

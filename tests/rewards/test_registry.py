@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from pvg_hf import rewards
-from pvg_hf.rewards import RELATIVE_REWARDS, load_reward
+from pvg_hf.rewards import RELATIVE_REWARDS, CustomReward, load_reward
 from pvg_hf.rewards.registry import REWARDS
 
 
@@ -22,12 +22,46 @@ def test_rewards_by_name(name, function):
 
 
 def test_a_reward_of_the_users_own():
-    assert load_reward("pvg_hf.rewards.baselines:goodhart") is rewards.goodhart
+    assert load_reward("pvg_hf.rewards.baselines:goodhart").function is rewards.goodhart
 
 
 def test_a_reward_must_be_callable():
     with pytest.raises(ValueError, match="TOLERANCE` is a float; it must be a function"):
         load_reward("pvg_hf.rewards.relative:TOLERANCE")
+
+
+def _call(function, scores=(1.0, 2.0, 3.0, 4.0), **options):
+    scores = torch.tensor(scores)
+    flags = torch.zeros(len(scores), dtype=torch.bool)
+    return CustomReward(function, "mine")(scores, flags, flags, group_size=2, answered=~flags, **options)
+
+
+def test_a_custom_reward_may_leave_solutions_without_a_reward():
+    paid = _call(lambda scores, *args, **options: scores.where(scores > 1, torch.nan))
+    assert paid.isnan().tolist() == [True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("function", "parts"),
+    [
+        (lambda scores, *args, **options: scores.tolist(), ["returns a list"]),
+        (lambda scores, *args, **options: scores[:2], ["(2,)", "(4,)"]),
+        (lambda scores, *args, **options: scores > 0, ["torch.bool"]),
+        (lambda scores, *args, **options: scores / 0, ["4 infinite"]),
+        (lambda scores, *args, **options: {}["margin"], ["KeyError", "margin", "test_registry.py, line"]),
+        (lambda scores, correct, sneaky: scores, ["group_size"]),
+    ],
+    ids=["list", "shape", "type", "infinite", "error", "signature"],
+)
+def test_what_a_custom_reward_returns_is_checked(function, parts):
+    with pytest.raises(ValueError) as caught:
+        _call(function)
+    assert [part for part in ["`mine`", *parts] if part not in str(caught.value)] == []
+
+
+def test_scores_that_are_not_finite_are_not_blamed_on_the_reward():
+    with pytest.raises(ValueError, match="1 of 2 scores are not finite"):
+        _call(lambda scores, *args, **options: scores, scores=(1.0, float("nan")))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +74,7 @@ def test_an_unknown_name_is_answered_with_the_closest(name, closest):
 
 def test_a_name_like_no_other_is_answered_with_all_there_are():
     with pytest.raises(
-        ValueError, match=r"Unknown reward `zebra`. Known are `src`, `cgc`, .*`acceptance`. A reward of"
+        ValueError, match=r"Unknown reward `zebra`. Known are `src`, `cgc`, .*`acceptance`. A custom reward"
     ):
         load_reward("zebra")
 

@@ -124,3 +124,25 @@ def test_a_corrected_reward_is_that_of_the_rates(prover, tmp_path):
 def test_wrong_corrections_are_refused(settings, message, prover, tmp_path):
     with pytest.raises(ValueError, match=message):
         prover_trainer(prover, tmp_path, settings=settings)
+
+
+@pytest.mark.parametrize(
+    ("reward", "part"),
+    [
+        (lambda scores, *args, **options: scores * torch.nan, "`own_reward` is NaN for all of the batch's 16"),
+        (lambda scores, *args, **options: scores.tolist(), "`own_reward` returns a list"),
+        (lambda scores, *args, **options: {}["margin"], "`own_reward` ends with KeyError: 'margin'"),
+    ],
+    ids=["NaN", "list", "error"],
+)
+def test_a_reward_that_pays_nothing_or_nonsense_ends_the_training(reward, part, prover, tmp_path):
+    with pytest.raises(ValueError, match=part):
+        prover_trainer(prover, tmp_path, reward=reward).train()
+
+
+def test_a_batch_without_any_label_is_no_mistake_of_the_reward(prover, tmp_path):
+    trainer = prover_trainer(
+        prover, tmp_path, feedback=lambda rows, step: [None] * len(rows), settings={"max_steps": 1}
+    )
+    trainer.train()
+    assert trainer.state.global_step == 1

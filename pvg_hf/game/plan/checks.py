@@ -15,6 +15,7 @@ from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.phases.bootstrap import imported_rows
 from pvg_hf.game.plan.critic_checks import check_critic
+from pvg_hf.game.plan.extension_checks import check_extensions
 from pvg_hf.game.plan.generation_checks import check_generation
 from pvg_hf.game.plan.hub_checks import check_hub
 from pvg_hf.game.plan.learning_checks import check_corrections, check_environments
@@ -25,10 +26,8 @@ from pvg_hf.game.plan.score_checks import check_score_verifier, check_self_evalu
 from pvg_hf.game.plan.sharding_checks import check_sharding
 from pvg_hf.game.plan.trainer_checks import check_prover_trainer, check_verifier_trainer
 from pvg_hf.game.schedule import PhaseKey
-from pvg_hf.game.stopping import StopRule
 from pvg_hf.game.tracking import TRACKERS
 from pvg_hf.game.world import World
-from pvg_hf.rewards import load_reward
 
 # What is settled before the first round, so that a single round cannot change it.
 WHOLE_GAME = (
@@ -101,8 +100,7 @@ def _check_settings(recipe: Recipe, round_index: int, world: World | None) -> It
     yield from check_generation(context)
     yield from check_sharding(context)
     yield from check_critic(context)
-    yield from refusals("`prover.reward`", partial(_try_reward, of_round))
-    yield from refusals("`stopping.rule`", partial(StopRule, of_round.stopping, of_round.prover))
+    yield from check_extensions(context)
     yield from check_prover_trainer(context)
     of_verifier = replace(context, phase=PhaseKey("verifier", round_index))
     yield from check_self_evaluation(context)
@@ -150,20 +148,6 @@ def _check_import(recipe: Recipe, world: World) -> list[str]:
         return []
     rows = imported_rows(recipe.bootstrap, world)
     return refusals("`bootstrap.import_from`", partial(next, rows, None))
-
-
-def _try_reward(recipe: Recipe) -> None:
-    """Load the reward and let it judge a group of each role, with the recipe's options."""
-    size = recipe.prover.num_generations
-    index = torch.arange(2 * size)
-    load_reward(recipe.prover.reward)(
-        index / size - 1,
-        index % 2 == 0,
-        index >= size,
-        group_size=size,
-        answered=torch.ones(2 * size, dtype=torch.bool),
-        **recipe.prover.reward_options,
-    )
 
 
 def _check_sequence(recipe: Recipe, round_index: int) -> Iterator[str]:
