@@ -8,15 +8,15 @@ from typing import Any
 from datasets import Dataset
 
 from pvg_hf.data.import_sources import read_rows, text_of
-from pvg_hf.data.schema import BASE_ROUND, make_solution
+from pvg_hf.data.schema import BASE_ROUND, final_grade, make_solution
 from pvg_hf.data.split import VERIFIER_PARTS, normalized_text
 from pvg_hf.roles import Role
 from pvg_hf.tasks.base import Task
 
 logger = logging.getLogger(__name__)
 
-IMPORT_COLUMNS = ("problem_id", "problem", "solution", "label", "prover")
-DEFAULT_COLUMNS = {name: name for name in ("problem_id", "problem", "solution")}
+IMPORT_COLUMNS = ("problem_id", "problem", "solution", "is_truncated", "label", "prover")
+DEFAULT_COLUMNS = {name: name for name in ("problem_id", "problem", "solution", "is_truncated")}
 
 
 def import_solutions(
@@ -43,11 +43,12 @@ def import_solutions(
         problems (`Mapping[str, Dataset]`):
             The split (see [`~pvg_hf.data.split.split_problems`]).
         columns (`Mapping[str, str]`, *optional*):
-            What the source calls our columns, e.g. `{"solution": "response", "problem": "question"}`. `problem_id` or
-            `problem` tells the problem, by its id or by its text up to white space, and `solution` is the text;
-            unmapped, they are looked for under these names. `label` (0, 1 or null) is read only if it is mapped, and
-            becomes what the verifier is told, in place of the grade. `prover` (who wrote the text) is read only if it is mapped, and is
-            otherwise `source`.
+            Names of the source's columns by ours, e.g. `{"solution": "response", "problem": "question"}`. `problem_id` or
+            `problem` identifies the problem, by its id or by its text up to white space, and `solution` is the text.
+            `is_truncated` (true or false) says that a text was cut at a length limit, so that its answer does not
+            count; texts without it count as whole. These four are read under their own names unless mapped. `label`
+            (0, 1 or null) is read only if mapped, and is then shown to the verifier in place of the grade. `prover`
+            (who wrote the text) is read only if mapped, and is otherwise `source`.
         config (`str`, *optional*):
             Configuration of a folder or dataset that has several.
         split (`str`, *optional*):
@@ -57,7 +58,7 @@ def import_solutions(
 
     Yields:
         `dict[str, Any]`: rows of the role `base` with `round_index` -1, in the order of the source. The text's length in
-        tokens is not known (null), and no text counts as truncated.
+        tokens is not known (null).
 
     Raises:
         ValueError: if the source cannot be read, or has no such config, split or revision; if a row is broken (the message
@@ -73,7 +74,8 @@ def import_solutions(
             continue
         part, problem = found
         solution = text_of(place, row, names["solution"])
-        grade = task.grade(problem, solution)
+        is_truncated = _is_truncated(place, row, names["is_truncated"], is_required="is_truncated" in (columns or {}))
+        grade = final_grade(task.grade(problem, solution), is_truncated)
         yield make_solution(
             task=task,
             problem=problem,
@@ -86,7 +88,7 @@ def import_solutions(
             label=_label(place, row, names["label"]) if "label" in names else int(grade.correct),
             sample_index=sample_indices[problem["problem_id"]],
             num_tokens=None,
-            is_truncated=False,
+            is_truncated=is_truncated,
         )
         sample_indices[problem["problem_id"]] += 1
     _report(source, num_rows, sample_indices.total())
@@ -144,6 +146,17 @@ def _label(place: str, row: Mapping[str, Any], column: str) -> int | None:
     if label not in (0, 1, None):
         raise ValueError(f"{place}: `{column}` must be 0 or 1 (or false, true), or null to abstain; got {label!r}.")
     return None if label is None else int(label)
+
+
+def _is_truncated(place: str, row: Mapping[str, Any], column: str, *, is_required: bool) -> bool:
+    if is_required and column not in row:
+        raise ValueError(
+            f"{place}: the column `{column}`, mapped to `is_truncated`, is missing; the row has {list(row)}."
+        )
+    is_truncated = row.get(column)
+    if is_truncated not in (0, 1, None):
+        raise ValueError(f"{place}: `{column}` must be true or false; got {str(is_truncated)[:80]!r}.")
+    return bool(is_truncated)
 
 
 def _report(source: str, num_rows: int, num_imported: int) -> None:

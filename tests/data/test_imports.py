@@ -61,6 +61,33 @@ def test_an_unknown_id_falls_back_to_the_text(task, split, write):
     assert row["problem_id"] == "sum-1"
 
 
+@pytest.mark.parametrize(
+    ("row", "columns"),
+    [({"is_truncated": True}, {}), ({"cut": 1}, {"is_truncated": "cut"})],
+    ids=["own name", "mapped"],
+)
+def test_a_truncated_solution_counts_as_cut_though_it_states_the_answer(task, split, write, row, columns):
+    whole = {"problem_id": "sum-0", "solution": "1"}
+    rows = [{**whole, **row}, {**whole, **dict.fromkeys(row, False)}, {**whole, **dict.fromkeys(row)}]
+    imported = list(import_solutions(write(rows), task, split, columns=columns))
+    assert [(row["is_truncated"], row["outcome"], row["correct"], row["label"]) for row in imported] == [
+        (True, "TRUNCATED", False, 0),
+        (False, "VERIFIED", True, 1),
+        (False, "VERIFIED", True, 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "key"), [({"is_truncated": "no"}, "no"), ({}, "cut")], ids=["not a truth value", "mapped and missing"]
+)
+def test_refuses_an_unreadable_truncation(task, split, write, row, key):
+    columns = {} if row else {"is_truncated": "cut"}
+    source = write([{"problem_id": "sum-0", "solution": "1", **row}])
+    with pytest.raises(ValueError, match=key) as error:
+        list(import_solutions(source, task, split, columns=columns))
+    assert "is_truncated" in str(error.value)
+
+
 def test_an_unmapped_label_is_the_grade(task, split, write):
     source = write([*ROWS[:2], {**ROWS[0], "label": 0}])
     assert [row["label"] for row in import_solutions(source, task, split)] == [1, 0, 1]

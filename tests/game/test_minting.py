@@ -97,13 +97,14 @@ def test_noisy_pool_keeps_the_truth_beside_the_label(tmp_path, game):
 
 @pytest.mark.parametrize(("columns", "is_noisy"), [({}, True), ({"label": "human"}, False)])
 def test_imported_solutions_get_the_noise_unless_they_bring_labels(columns, is_noisy, tmp_path, game, reference):
-    own = pd.read_parquet(reference.pool(-1) / "base.parquet")[["problem_id", "solution", "correct"]]
+    own = pd.read_parquet(reference.pool(-1) / "base.parquet")[["problem_id", "solution", "is_truncated"]]
     own.assign(human=1).to_json(tmp_path / "own.jsonl", orient="records", lines=True)
     bootstrap = {"import_from": str(tmp_path / "own.jsonl"), "import_columns": columns}
     folder = play(load_recipe(game(bootstrap=bootstrap, noise={"epsilon": 0.3})), phase="bootstrap")
     written = play(load_recipe(game(name="written", noise={"epsilon": 0.3})), phase="bootstrap")
     rows, others = (pd.read_parquet(run.pool(-1) / "base.parquet") for run in (folder, written))
-    assert rows["solution"].tolist() == others["solution"].tolist()
+    for column in ("solution", "correct", "outcome"):
+        assert rows[column].tolist() == others[column].tolist()
     assert rows["label"].tolist() == (others["label"].tolist() if is_noisy else [1] * len(rows))
     assert (others["label"] != others["correct"]).any()
 
