@@ -11,7 +11,7 @@ from pvg_hf.rewards import signed_relative_convincingness
 
 # By plain gradient descent, which keeps a difference in rounding as small as it was. Adam's first steps have the size of
 # the learning rate whatever the gradient's, so that a gradient near zero would turn rounding into a whole step.
-DESCENT = {"verifier__trainer": {"optim": "sgd"}, "verifier__learning_rate": 0.1}
+DESCENT = {"verifier__trainer": {"optim": "sgd"}, "verifier__learning_rate": 1.0}
 CHANGES = {
     "verifier": {**DESCENT, "verifier__pairs_per_step": 4},  # a process, 8 in all
     # 3 prompts of 4 solutions give either process 6 solutions: the middle group straddles them.
@@ -52,8 +52,7 @@ def test_verifier_takes_the_same_steps_up_to_rounding(twofold, tmp_path, make_re
     whole_batches = list(zip(mine, others, strict=True))[:2]  # before the first epoch ends
     for line, other in whole_batches:
         for key in ("verifier/loss", "verifier/accuracy", "verifier/grad_norm"):
-            assert line[key] == pytest.approx(other[key], abs=1e-4), key
-    assert abs(others[0]["verifier/loss"] - others[1]["verifier/loss"]) > 1e-3  # other batches, so that it can tell
+            assert line[key] == pytest.approx(other[key], abs=1e-5), key
 
 
 def test_rewards_of_a_group_that_straddles_the_processes_go_by_its_own_mean(twofold):
