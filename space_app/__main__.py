@@ -13,12 +13,25 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pvg_hf.game.console import quiet_libraries, set_up_logging
 from pvg_hf.study import NUM_SOLUTIONS, SECONDS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
+    try:
+        print(f"Loading {options.run} ...", flush=True)  # the imports take several seconds
+        _serve(options)
+    except (ValueError, OSError) as err:
+        print(f"error: {err}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _serve(options: argparse.Namespace) -> None:
+    from pvg_hf.game.console import quiet_libraries, set_up_logging
+
     set_up_logging()
     quiet_libraries()
     from space_app.app import StudySettings, serve
@@ -31,7 +44,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         is_alone=options.study_only,
     )
     serve(options.run, settings, options.port)
-    return 0
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -58,6 +70,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.study_seconds <= 0 or options.study_solutions < 1:
         parser.error("--study-seconds must be above 0, and --study-solutions at least 1")
+    if options.port is not None and not 1 <= options.port <= 65535:
+        parser.error(f"--port must be from 1 to 65535, not {options.port}")
     return options
 
 

@@ -2,9 +2,12 @@
 
 import logging
 import os
+import socket
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # read when gradio is imported
@@ -19,7 +22,7 @@ from pvg_hf.study import NUM_SOLUTIONS, SECONDS
 from pvg_hf.study.study import Study
 from pvg_hf.study.upload import uploaded
 from space_app.evaluations_page import build_evaluations_page
-from space_app.render import FOLDER, heading, notice
+from space_app.render import FOLDER, notice
 from space_app.rounds_page import build_rounds_page
 from space_app.score_page import build_score_page
 from space_app.solutions_page import build_solutions_page
@@ -51,17 +54,39 @@ class StudySettings:
 
 
 def serve(source: str, settings: StudySettings, port: int | None) -> None:
-    """Serve the app on a run until Ctrl-C."""
+    """
+    Serve the app on a run until Ctrl-C.
+
+    Raises:
+        ValueError: if the run cannot be opened or the port cannot be had; nothing is served then.
+    """
+    if port is not None:
+        _check_port(port)
     with ExitStack() as stack:
+        folder = stack.enter_context(TemporaryDirectory(prefix="pvg-"))
+        os.environ.setdefault("GRADIO_TEMP_DIR", f"{folder}/gradio")  # uploads, and copies of downloads
         app = make_app(source, settings, stack)
         _, url, _ = launch(app, server_port=port, prevent_thread_lock=True, quiet=True)
         print(f"Open {url} in a browser; Ctrl-C ends the app.", flush=True)
         app.block_thread()
 
 
+def _check_port(port: int) -> None:
+    """Gradio looks only once everything is loaded, and speaks of its own environment variables."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that was closed a moment ago is free
+        try:
+            probe.bind(("127.0.0.1", port))  # as Gradio does
+        except OSError as err:
+            raise ValueError(
+                f"Port {port} cannot be used ({err.strerror}). Give another `--port`, or none: the first free one from 7860 "
+                "is taken then."
+            ) from err
+
+
 def make_app(source: str, settings: StudySettings, stack: ExitStack) -> gr.Blocks:
     """
-    The app on a run; a page that says what is wrong where the run cannot be opened.
+    Build the app on a run.
 
     Args:
         source (`str`):
@@ -69,20 +94,20 @@ def make_app(source: str, settings: StudySettings, stack: ExitStack) -> gr.Block
         settings ([`StudySettings`]):
             Of the study.
         stack (`ExitStack`):
-            Ends what the app holds: the study's lock and its uploads.
+            Ends what the app holds: the study's lock, its uploads, and temporary files.
+
+    Raises:
+        ValueError: if the run cannot be opened.
     """
-    try:
-        run = open_run(source)
-    except ValueError as err:
-        logger.warning("%s", err)
-        return _make_error_page(str(err))
+    run = open_run(source)
     try:
         study = _open_study(run, settings, stack)
     # No network, another process's study, a folder that cannot be written.
     except (HubError, ValueError, OSError) as err:
         logger.warning("There is no study: %s", err)
         study = f"The study cannot be opened: {err}"
-    return _make_pages(run, study, settings)
+    folder = Path(stack.enter_context(TemporaryDirectory(prefix="pvg-")))
+    return _make_pages(run, study, settings, folder)
 
 
 def launch(app: gr.Blocks, **options: Any) -> tuple[Any, str, str]:
@@ -102,27 +127,31 @@ def launch(app: gr.Blocks, **options: Any) -> tuple[Any, str, str]:
 
 def _open_study(run: OpenRun, settings: StudySettings, stack: ExitStack) -> Study:
     folder = settings.folder or run.folder.root / "study"
-    stack.enter_context(locked(folder, is_main=True, user="The study in {root} is run"))
-    lock = None
+
+    def hold() -> None:
+        stack.enter_context(locked(folder, is_main=True, user="The study in {root} is run"))
+
+    options: dict[str, Any] = {"hold": hold}
     if settings.repository is not None:
         token = os.environ.get("HF_TOKEN")
         if not token:
             raise ValueError(f"answers are to go to {settings.repository}, but HF_TOKEN is not set. Set it, or leave "
                              "--study-repo out.")  # fmt: skip
-        lock = stack.enter_context(uploaded(settings.repository, folder, token))
-    return open_study(run, folder, seconds=settings.seconds, num_solutions=settings.num_solutions, lock=lock)
+        hold()  # before the folder is filled from the repository
+        options = {"lock": stack.enter_context(uploaded(settings.repository, folder, token))}
+    return open_study(run, folder, seconds=settings.seconds, num_solutions=settings.num_solutions, **options)
 
 
-def _make_pages(run: OpenRun, study: Study | str, settings: StudySettings) -> gr.Blocks:
+def _make_pages(run: OpenRun, study: Study | str, settings: StudySettings, folder: Path) -> gr.Blocks:
     main_page = "Study" if settings.is_alone else "Solutions"
     with gr.Blocks(title=f"{run.name}: prover-verifier game", analytics_enabled=False) as app:
         gr.Navbar(main_page_name=main_page, visible=not settings.is_alone)
         if settings.is_alone:
-            _put_study(app, run, study, settings)
+            _put_study(app, run, study, settings, folder)
             return app
         build_solutions_page(app, run)
     for name, path, build in (
-        ("Rounds", "rounds", build_rounds_page),
+        ("Rounds", "rounds", partial(build_rounds_page, folder=folder)),
         ("Evaluations", "evaluations", build_evaluations_page),
         ("Score your own", "score", build_score_page),
     ):
@@ -131,19 +160,12 @@ def _make_pages(run: OpenRun, study: Study | str, settings: StudySettings) -> gr
             build(app, run)
     with app.route("Study", "study"):
         gr.Navbar(main_page_name=main_page)
-        _put_study(app, run, study, settings)
+        _put_study(app, run, study, settings, folder)
     return app
 
 
-def _put_study(app: gr.Blocks, run: OpenRun, study: Study | str, settings: StudySettings) -> None:
+def _put_study(app: gr.Blocks, run: OpenRun, study: Study | str, settings: StudySettings, folder: Path) -> None:
     if isinstance(study, str):
         gr.HTML(notice(study, kind="problem"))
     else:
-        build_study_page(app, run, study, settings.num_solutions, is_for_participants=settings.is_alone)
-
-
-def _make_error_page(text: str) -> gr.Blocks:
-    with gr.Blocks(title="Prover-verifier game", analytics_enabled=False) as app:
-        gr.HTML(heading("This run cannot be opened", "The app shows a run of a prover-verifier game."))
-        gr.HTML(notice(text, kind="problem"), elem_id="problem")
-    return app
+        build_study_page(app, run, study, settings.num_solutions, folder, is_for_participants=settings.is_alone)

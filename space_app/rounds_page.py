@@ -1,6 +1,7 @@
 """Rounds: what each came to, as plots and numbers, and beside another run's."""
 
-import tempfile
+import os
+import threading
 from pathlib import Path
 
 import gradio as gr
@@ -16,8 +17,8 @@ from space_app.events import SLOW
 from space_app.render import heading, notice, render
 
 
-def build_rounds_page(demo: gr.Blocks, run: OpenRun) -> None:
-    """Put the page into `demo`, within whose context this is called."""
+def build_rounds_page(demo: gr.Blocks, run: OpenRun, folder: Path) -> None:
+    """Put the page into `demo`, within whose context this is called; `folder` is for temporary files."""
     gr.HTML(heading(f"{run.name}: rounds", "From the run's own figures on test problems; all labels are clean."))
     figures = gr.HTML(notice("Drawing the plots."), elem_id="figures")
     download = gr.DownloadButton("Download all figures (CSV)", elem_id="download", interactive=False)
@@ -29,12 +30,14 @@ def build_rounds_page(demo: gr.Blocks, run: OpenRun) -> None:
         theirs = gr.Dropdown([], label="Its round", elem_id="their-round", min_width=140)
     comparison = gr.HTML(elem_id="comparison")
 
-    drawn: list[tuple[RunData, str]] = []  # the last figures, and what was drawn of them
+    drawn: list[tuple[RunData, str, str]] = []  # the last figures, and their page and file
+    drawing = threading.Lock()  # all visitors see the same plots: the first one has them drawn
 
-    def draw(data: RunData) -> str:
-        if not drawn or drawn[0][0] is not data:
-            drawn[:] = [(data, _show_rounds(data))]
-        return drawn[0][1]
+    def draw(data: RunData) -> tuple[str, str]:
+        with drawing:
+            if not drawn or drawn[0][0] is not data:
+                drawn[:] = [(data, _show_rounds(data), _write_csv(data, folder / f"{run.name}-figures.csv"))]
+            return drawn[0][1:]
 
     def load():
         try:
@@ -47,9 +50,10 @@ def build_rounds_page(demo: gr.Blocks, run: OpenRun) -> None:
                 gr.Dropdown([]),
             )
         rounds = _evaluated(data)
-        file = gr.DownloadButton(value=_write_csv(run, data) if rounds else None, interactive=bool(rounds))
+        page, path = draw(data)
+        file = gr.DownloadButton(value=path if rounds else None, interactive=bool(rounds))
         ends = (max(rounds, default=None), min(rounds, default=None))
-        return draw(data), file, *(gr.Dropdown(rounds, value=end) for end in ends)
+        return page, file, *(gr.Dropdown(rounds, value=end) for end in ends)
 
     def choose(name: str):
         try:
@@ -88,8 +92,9 @@ def _compare(run: OpenRun, our_round: int, other: OpenRun, their_round: int) -> 
     return render("comparison", table=table, ours=ours, theirs=theirs, is_paired=is_paired)
 
 
-def _write_csv(run: OpenRun, data: RunData) -> str:
-    """A file of its own folder, which Gradio copies to where it serves downloads from."""
-    path = Path(tempfile.mkdtemp(prefix="pvg-")) / f"{run.name}-figures.csv"
-    figures_frame(data).to_csv(path, index=False)
+def _write_csv(data: RunData, path: Path) -> str:
+    """A file that Gradio copies to where it serves downloads from, in place of an older one."""
+    temporary = path.with_suffix(".partial")
+    figures_frame(data).to_csv(temporary, index=False)
+    os.replace(temporary, path)
     return str(path)

@@ -27,8 +27,8 @@ _HEADINGS = {
 }
 
 
-def build_owner_part(study: Study) -> None:
-    """Put results and sheets below the study, folded."""
+def build_owner_part(study: Study, folder: Path) -> None:
+    """Put results and sheets below the study, folded; `folder` is for temporary files."""
     with gr.Accordion(
         "Results (they tell which rounds were hard: not for participants)", open=False, elem_id="results"
     ):
@@ -42,7 +42,9 @@ def build_owner_part(study: Study) -> None:
         filled = gr.File(label="Filled-in sheets", file_types=[".csv"], elem_id="filled-sheets")
         taken = gr.HTML(elem_id="sheets-taken")
     refresh.click(lambda: show_results(study), None, results, **SLOW)
-    make.click(lambda count: gr.DownloadButton(value=_write(study, count), interactive=True), number, file, **SLOW)
+    make.click(
+        lambda count: gr.DownloadButton(value=_write(study, count, folder), interactive=True), number, file, **SLOW
+    )
     filled.upload(lambda path: take_down(study, path), filled, taken, **SLOW)
 
 
@@ -86,8 +88,8 @@ def take_down(study: Study, path: str) -> str:
     return notice(f"{num_new} answer(s) were taken down; {num_known} were known already.")
 
 
-def _write(study: Study, count: int | None) -> str:
+def _write(study: Study, count: int | None, folder: Path) -> str:
     ids = [f"sheet-{secrets.token_hex(4)}" for _ in range(max(1, min(MAX_SHEETS, int(count or 1))))]
-    path = Path(tempfile.mkdtemp(prefix="pvg-")) / "sheets.csv"
+    path = Path(tempfile.mkdtemp(dir=folder)) / "sheets.csv"
     path.write_text(write_sheets(study, ids), encoding="utf-8-sig")  # spreadsheets read UTF-8 by its mark
     return str(path)

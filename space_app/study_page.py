@@ -3,6 +3,7 @@
 import secrets
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -51,19 +52,19 @@ class Page:
 
 
 def build_study_page(
-    demo: gr.Blocks, run: OpenRun, study: Study, num_solutions: int, *, is_for_participants: bool
+    demo: gr.Blocks, run: OpenRun, study: Study, num_solutions: int, folder: Path, *, is_for_participants: bool
 ) -> None:
     """
     Put the page into `demo`, within whose context this is called.
 
-    With `is_for_participants`, it shows neither results nor sheets.
+    With `is_for_participants`, it shows neither results nor sheets. `folder` is for temporary files.
     """
     gr.HTML(heading("Legibility study", "How well can people check what the provers wrote?"))
     state = gr.HTML(elem_classes="state")
     with gr.Column() as body:
         page = _make_page(run)
         if not is_for_participants:
-            build_owner_part(study)
+            build_owner_part(study, folder)
 
     def load():
         if has_solutions(run.index()):
@@ -105,7 +106,10 @@ def _wire(demo: gr.Blocks, study: Study, page: Page, num_solutions: int) -> None
         return show(participant, study.progress(participant) if study.knows(participant) else None)
 
     def go(participant: str):
-        return show(participant, study.show(participant))
+        try:
+            return show(participant, study.show(participant))
+        except (ValueError, OSError) as err:  # another process's study, a folder that cannot be written
+            return show(participant, None, str(err))
 
     def judge(judgment: Judgment, confidence: int | None, participant: str, item: str):
         if not study.knows(participant):

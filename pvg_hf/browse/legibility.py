@@ -1,8 +1,8 @@
 """A legibility study of a run's test solutions."""
 
 from collections import Counter
-from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -20,7 +20,7 @@ def open_study(
     *,
     seconds: float = SECONDS,
     num_solutions: int = NUM_SOLUTIONS,
-    lock: AbstractContextManager | None = None,
+    **options: Any,
 ) -> Study:
     """
     Begin a study, or go on with it.
@@ -33,8 +33,8 @@ def open_study(
             Of the study's files.
         seconds (`float`, *optional*, defaults to `45.0`), num_solutions (`int`, *optional*, defaults to 24):
             The time for a solution, and how many a participant is given.
-        lock (`AbstractContextManager`, *optional*):
-            Held while a file is written.
+        options (`Any`, *optional*):
+            Of [`~pvg_hf.study.study.Study`].
     """
     seed = run.recipe.seed
     chosen: dict[SolutionIndex, pd.DataFrame] = {}  # of the index as it is
@@ -59,4 +59,4 @@ def open_study(
             for row, texts in zip(sheet.itertuples(), index.read(list(sheet["place"])))
         ]
 
-    return Study(folder, draw, seconds=seconds, lock=lock)
+    return Study(folder, draw, seconds=seconds, **options)

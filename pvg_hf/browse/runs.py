@@ -77,13 +77,13 @@ def open_run(source: str | Path) -> OpenRun:
 
     Args:
         source (`str` or `Path`):
-            A run's folder, or the name of a published run (`org/run`), whose last round is fetched.
+            A run's folder, or the name of a published run (`org/run`), whose last round is fetched without its provers.
 
     Raises:
         ValueError: if there is none; the message says what there is, or how to get one.
     """
     try:
-        root = locate_run(source)
+        root = locate_run(source, with_provers=False)
     except HubError as err:
         raise ValueError(f"The run {source} cannot be fetched: {err}") from err
     if not root.exists():

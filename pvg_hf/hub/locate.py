@@ -14,12 +14,18 @@ logger = logging.getLogger(__name__)
 _PUBLISHED = re.compile(r"[\w.-]+/[\w.-]+")
 
 
-def locate_run(source: str | Path, *, cache: Path | None = None, retry: RetryPolicy | None = None) -> Path:
+def locate_run(
+    source: str | Path, *, with_provers: bool = True, cache: Path | None = None, retry: RetryPolicy | None = None
+) -> Path:
     """
+    Find a run's folder, or fetch a published run.
+
     Args:
         source (`str` or `Path`):
             A run's folder, or `NAMESPACE/RUN`: its last published round is fetched once and kept in the cache of the
             Hugging Face libraries.
+        with_provers (`bool`, *optional*, defaults to `True`):
+            Whether the provers are fetched too. A run that was fetched without them is kept apart.
         cache (`Path`, *optional*):
             Another place to keep it.
         retry ([`~pvg_hf.hub.retry.RetryPolicy`], *optional*):
@@ -37,14 +43,18 @@ def locate_run(source: str | Path, *, cache: Path | None = None, retry: RetryPol
     if folder.exists() or not _PUBLISHED.fullmatch(str(source)) or folder.parent.is_dir():
         return folder
     retry = retry or RetryPolicy()
-    places = (cache or Path(constants.HF_HOME)) / "pvg_hf" / str(source).replace("/", "--")
+    whole = (cache or Path(constants.HF_HOME)) / "pvg_hf" / str(source).replace("/", "--")
+    places = [whole] if with_provers else [whole, whole / "without-provers"]
     try:
         commit = published_commit(str(source), retry=retry)
     except HubError as err:
-        kept = max(places.glob("*/*/recipe.yaml"), key=lambda file: file.stat().st_mtime, default=None)
+        found = [file for place in places for file in place.glob("*/*/recipe.yaml")]
+        kept = max(found, key=lambda file: file.stat().st_mtime, default=None)
         if kept is None:
             raise
         logger.warning("%s This is %s as it was fetched last; a later round may be there.", err, source)
         return kept.parent
-    kept = next((places / commit).glob("*/recipe.yaml"), None)
-    return kept.parent if kept else pull_round(str(source), output_dir=places / commit, retry=retry)
+    kept = next((file for place in places for file in (place / commit).glob("*/recipe.yaml")), None)
+    if kept is not None:
+        return kept.parent
+    return pull_round(str(source), output_dir=places[-1] / commit, with_provers=with_provers, retry=retry)

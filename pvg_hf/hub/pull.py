@@ -29,6 +29,7 @@ def pull_round(
     *,
     output_dir: str | Path = "runs",
     with_earlier_players: bool = False,
+    with_provers: bool = True,
     retry: RetryPolicy | None = None,
 ) -> Path:
     """
@@ -44,6 +45,8 @@ def pull_round(
             Where the run's folder is made, under the `name` of its recipe.
         with_earlier_players (`bool`, defaults to `False`):
             Get the players of the rounds before it too; a game goes on without them.
+        with_provers (`bool`, defaults to `True`):
+            Get the provers; reading and scoring solutions does without them, a game does not.
         retry ([`RetryPolicy`], *optional*):
             How often and when something is tried again.
 
@@ -62,7 +65,7 @@ def pull_round(
     target = output / recipe.name
     if target.exists():
         raise ValueError(f"{target} is there already. Move it away, or give another `output_dir`.")
-    source.fetch_players(recipe, staging, with_earlier=with_earlier_players)
+    source.fetch_players(recipe, staging, with_earlier=with_earlier_players, with_provers=with_provers)
     os.replace(staging / "run", target)
     shutil.rmtree(workspace)
     return target
@@ -154,9 +157,14 @@ class _Source:
         download(repository, round_name(self.round_index), staging / "run", place, staging / "solutions")
         return read_recipe(staging / "run")
 
-    def fetch_players(self, recipe: Recipe, staging: Path, *, with_earlier: bool = False) -> None:
+    def fetch_players(
+        self, recipe: Recipe, staging: Path, *, with_earlier: bool = False, with_provers: bool = True
+    ) -> None:
         """The players of the round, or of all rounds so far."""
-        for player, config in (("prover", recipe.prover), ("verifier", recipe.verifier)):
+        players = {"prover": recipe.prover, "verifier": recipe.verifier}
+        for player, config in players.items():
+            if player == "prover" and not with_provers:
+                continue
             repository = Repository(self.api, self.repos.player(player), "model", self.retry)
             has_own_base = bool(config.scratch or config.warmup)
             for k in range(0 if with_earlier else self.round_index, self.round_index + 1):

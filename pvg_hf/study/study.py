@@ -66,13 +66,15 @@ class Study:
 
     Args:
         folder (`Path`):
-            Is made. One process at a time may use it.
+            Made with the first sheet. One process at a time may use it.
         draw (`Callable[[str, Counter[str]], list[StudyItem]]`):
             A new participant's solutions, given how often each item was given so far.
         seconds (`float`, *optional*, defaults to `45.0`):
             The time for a solution (K24).
         lock (`AbstractContextManager`, *optional*):
             Held while a file is written, e.g. that of a [`~huggingface_hub.CommitScheduler`].
+        hold (`Callable[[], object]`, *optional*):
+            Called once, before the folder is read or made, e.g. to lock it.
         clock (`Callable[[], float]`, *optional*):
             Seconds since the epoch.
 
@@ -87,9 +89,9 @@ class Study:
         *,
         seconds: float = SECONDS,
         lock: AbstractContextManager | None = None,
+        hold: Callable[[], object] | None = None,
         clock: Callable[[], float] = time.time,
     ):
-        folder.mkdir(parents=True, exist_ok=True)
         lock = nullcontext() if lock is None else lock
         self._sheets, self._shown, self._answers = (
             Journal(folder / f"{name}.jsonl", lock) for name in ("sheets", "shown", "answers")
@@ -97,21 +99,42 @@ class Study:
         self.folder, self.seconds = folder, seconds
         self._draw, self._clock = draw, clock
         self._guard = threading.RLock()
+        self._hold = hold
         self._started: dict[tuple[str, str], float] = {}  # clocks that this process has started
+        self._num_shown: Counter[tuple[str, str]] = Counter()
+        self._given: dict[str, list[StudyItem]] = {}
+        self._answered: dict[tuple[str, str], dict[str, Any]] = {}
+        self._is_open = False
+        if folder.exists():  # looking at a run leaves nothing in its folder
+            self._open()
+
+    def _open(self) -> None:
+        if self._is_open:
+            return
+        if self._hold is not None:
+            self._hold()
+        self.folder.mkdir(parents=True, exist_ok=True)
         self._num_shown = Counter((row["participant"], row["item"]) for row in _read(self._shown, _is_shown))
         self._given = {
             row["participant"]: [StudyItem(**item) for item in row["items"]] for row in _read(self._sheets, _is_sheet)
         }
         self._answered = {(row["participant"], row["item"]): row for row in _read(self._answers, _is_answer)}
+        self._is_open = True
 
     def knows(self, participant: str) -> bool:
         """Whether someone has a sheet."""
         return participant in self._given
 
     def sheet(self, participant: str) -> list[StudyItem]:
-        """A participant's solutions in their order; drawn when one is first asked for."""
+        """
+        A participant's solutions in their order; drawn when one is first asked for.
+
+        Raises:
+            ValueError: for an id that [`check_participant`] refuses, or if the folder cannot be opened.
+        """
         check_participant(participant)
         with self._guard:
+            self._open()
             if participant not in self._given:
                 counts = Counter(item.item for items in self._given.values() for item in items)
                 items = self._draw(participant, counts)

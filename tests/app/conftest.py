@@ -1,6 +1,7 @@
 """The app as it is served, and a real browser before it."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,6 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from space_app.app import StudySettings, launch, make_app
+
+sys.path.insert(0, str(Path(__file__).parent))  # for the modules of the app's tests
 
 CHROMIUM = Path(os.environ.get("PVG_CHROMIUM", "/usr/bin/chromium"))
 _OWN = ("127.0.0.1", "localhost")

@@ -112,19 +112,6 @@ def check_harmless(page) -> None:
     assert page.locator("img[src='x'], a[href*='evil'], a[href^='javascript'], h1:text-is('owned')").count() == 0
 
 
-@pytest.mark.parametrize(
-    ("break_it", "message"),
-    [
-        (lambda run: (run / "recipe.yaml").unlink(), "it has no recipe.yaml"),
-        (lambda run: (run / "recipe.yaml").write_text("num_rounds: many"), "Put back the recipe"),
-    ],
-)
-def test_a_run_that_cannot_be_opened(serve, open_page, run_copy, break_it, message):
-    break_it(run_copy)
-    page = open_page(serve(run_copy)[0])
-    expect(page.get_by_role("alert")).to_contain_text(message)
-
-
 def test_a_damaged_run_says_what_to_do_and_shows_the_rest(serve, open_page, run_copy):
     (run_copy / "pool" / "round-001" / "test-sneaky.parquet").write_bytes(b"no parquet")
     (run_copy / "verifier" / "round-001" / "model.safetensors").write_bytes(b"no weights")

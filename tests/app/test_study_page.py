@@ -113,6 +113,11 @@ def test_participants_alone_see_the_study_alone(serve, open_page, arithmetic_run
 
 
 def test_a_study_is_run_by_one_process(serve, open_page, arithmetic_run, folder):
-    serve(arithmetic_run, folder=folder)
-    url, _ = serve(arithmetic_run, folder=folder)
-    expect(open_page(f"{url}/study").get_by_role("alert")).to_contain_text("is run by process")
+    first, _ = serve(arithmetic_run, folder=folder)
+    second, _ = serve(arithmetic_run, folder=folder)
+    begin(open_page(f"{first}/study"))
+    page = open_page(f"{second}/study")  # which was opened before the first one had a folder
+    page.get_by_role("button", name="Show the first solution").click()
+    expect(page.locator("#study-panel .notice")).to_contain_text("is run by process")
+    third, _ = serve(arithmetic_run, folder=folder)
+    expect(open_page(f"{third}/study").get_by_role("alert")).to_contain_text("is run by process")

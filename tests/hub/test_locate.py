@@ -37,6 +37,17 @@ def test_the_app_opens_a_published_run_as_the_one_that_was_played(published, cli
     assert client("open_in_the_app", RUN) == client("open_in_the_app", str(reference.root))
 
 
+def test_the_app_fetches_no_prover(published, client):
+    client("open_in_the_app", RUN)
+    prover = f"/{OWNER}/game-prover"
+    assert [request for request in published.requests if prover in request] == []
+    folder = Path(client("locate", RUN))  # what needs the provers does not take the folder without them
+    assert any((folder / "prover").rglob("*.safetensors"))
+    published.requests.clear()
+    client("open_in_the_app", RUN)  # and the whole one is good enough for the app
+    assert [request for request in published.requests if "resolve" in request] == []
+
+
 def test_the_app_says_why_a_published_run_cannot_be_opened(hub, client):
     with pytest.raises(ClientError, match=r"The run ana/nothing cannot be fetched: .*the Hub answered 404") as caught:
         client("open_in_the_app", "ana/nothing")

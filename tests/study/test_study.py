@@ -124,3 +124,25 @@ def test_participants_have_sheets_of_their_own(study):
 def test_an_id_that_cannot_stand_in_a_link_is_refused(study, name):
     with pytest.raises(ValueError, match="1 to 64 letters"):
         study.sheet(name)
+
+
+def test_a_study_that_is_only_looked_at_makes_no_folder(open_again):
+    held = []
+    study = open_again(hold=lambda: held.append(study.folder.exists()))
+    assert not study.knows("ann")
+    assert study.answers() == []
+    assert not study.folder.exists()
+    sheet = study.sheet("ann")
+    study.sheet("bob")
+    assert held == [False]  # once, before the folder was made
+    assert open_again().sheet("ann") == sheet
+
+
+def test_a_folder_that_is_held_by_another_is_neither_read_nor_written(open_again, study):
+    study.sheet("ann")
+
+    def refuse() -> None:
+        raise ValueError("held by process 7")
+
+    with pytest.raises(ValueError, match="process 7"):
+        open_again(hold=refuse)

@@ -1,0 +1,116 @@
+"""How the app starts and ends: what cannot be served is one line, and nothing is left behind."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+from visitor import Visitor
+
+import space_app.rounds_page
+from space_app.__main__ import main
+
+
+@pytest.fixture
+def start(repository):
+    """Starts the app in a process of its own."""
+    started = []
+
+    def begin(*arguments: str, **environment: str) -> subprocess.Popen:
+        settings = {**os.environ, "PYTHONPATH": str(repository), "HF_HUB_OFFLINE": "1", **environment}
+        command = [sys.executable, "-m", "space_app", *arguments]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        started.append(subprocess.Popen(command, env=settings, **pipes))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda root: root / "nothing", "nothing is not there"),
+        (lambda root: root, "it has no recipe.yaml"),
+        (lambda root: (root / "recipe.yaml").write_text("num_rounds: many") and root, "Put back the recipe"),
+        (lambda root: "ana/nothing", "cannot be fetched"),
+    ],
+)
+def test_a_run_that_cannot_be_opened_is_said_in_one_message(tmp_path, capsys, make, message):
+    assert main([str(make(tmp_path))]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert message in said
+    assert "Traceback" not in said
+
+
+def test_a_port_in_use_is_one_line(arithmetic_run, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert main([str(arithmetic_run), "--port", str(port)]) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith(f"error: Port {port} cannot be used")
+    assert "--port" in said.err
+    assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "-1"])
+def test_a_port_that_there_is_not(port, capsys):
+    with pytest.raises(SystemExit):
+        main(["runs/any", "--port", port])
+    assert port in capsys.readouterr().err
+
+
+def test_ctrl_c_while_it_loads(start, arithmetic_run):
+    process = start(str(arithmetic_run))
+    assert process.stdout.readline() == f"Loading {arithmetic_run} ...\n"
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+
+
+def test_nothing_is_left_behind(start, run_copy, tmp_path):
+    place = tmp_path / "temporary"
+    place.mkdir()
+    before = sorted(run_copy.rglob("*"))
+    process = start(str(run_copy), TMPDIR=str(place), MPLCONFIGDIR=str(tmp_path))
+    process.stdout.readline()
+    url = process.stdout.readline().split()[1]
+    for _ in range(3):
+        visit_rounds(url)
+    assert list(place.glob("pvg-*"))
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=120)
+    assert list(place.glob("pvg-*")) + list(place.glob("gradio*")) == []
+    assert sorted(run_copy.rglob("*")) == before
+
+
+def visit_rounds(url: str) -> str:
+    """What the page has for its plots when it is loaded."""
+    visitor = Visitor(url)
+    event = visitor.event("figures", "load")
+    reply = visitor.call(event)
+    assert reply["success"]
+    return reply["output"]["data"][visitor.outputs(event).index(visitor.component("figures"))]
+
+
+def test_plots_are_drawn_once_for_all_first_visitors(serve, arithmetic_run, monkeypatch):
+    drawn = []
+    draw = space_app.rounds_page._show_rounds
+    monkeypatch.setattr(space_app.rounds_page, "_show_rounds", lambda data: drawn.append(data) or draw(data))
+    url, _ = serve(arithmetic_run)
+    pages = []
+    visitors = [threading.Thread(target=lambda: pages.append(visit_rounds(url))) for _ in range(20)]
+    for visitor in visitors:
+        visitor.start()
+    for visitor in visitors:
+        visitor.join()
+    assert len(pages) == 20
+    assert all(page == pages[0] and page.count("<img") == 5 for page in pages)
+    assert len(drawn) == 1
