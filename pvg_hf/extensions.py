@@ -1,21 +1,130 @@
-"""Finds what a user names as `package.module:Name`: a task, a reward, a stop rule, a mixture."""
+"""
+Finds what a user names as `package.module:Name`: a task, a reward, a stop rule, a mixture. Holds back the code of recipes
+that came from somebody else (see `pvg_hf.config.trust`): every module and command of a recipe passes through here.
+"""
 
 import importlib
 import inspect
+import json
 import re
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from pvg_hf.suggestions import suggest
+from pvg_hf.suggestions import show_value, suggest
 
 _SPEC = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)")
 
 
-def load_extension(spec: str, kind: str) -> object:
+@dataclass(frozen=True)
+class NamedCode:
+    """
+    Code that a recipe names.
+
+    Args:
+        key (`str`):
+            Where in the recipe, e.g. `noise.checker.command`.
+        value (`str`):
+            `package.module:Name`, or the list under the key as JSON.
+    """
+
+    key: str
+    value: str
+
+    @classmethod
+    def of(cls, key: str, value: object) -> "NamedCode":
+        """`value` is a text or a list of texts; characters that a terminal may hide are escaped when it is shown."""
+        return cls(key, value if isinstance(value, str) else json.dumps(value, default=str))
+
+    def __str__(self) -> str:
+        is_plain = self.value.isascii() and self.value.isprintable()
+        shown = self.value if is_plain else self.value.encode("unicode_escape").decode("ascii")
+        return f"`{self.key}`: {shown}"
+
+
+class UntrustedCodeError(ValueError):
+    """
+    A recipe that came from somebody else names code that the user has not trusted yet.
+
+    Args:
+        folder (`Path`):
+            The run that the recipe came with.
+        code (`Sequence[NamedCode]`):
+            Everything that waits for the user's word.
+    """
+
+    def __init__(self, folder: Path, code: Sequence[NamedCode]):
+        listed = "\n".join(f"- {named}" for named in code)
+        super().__init__(
+            f"The recipe in {folder} came with a run that was pulled, and names code that would run with your rights:\n"
+            f"{listed}\nNothing of it was run. If you know this code and trust it, say so once: `python "
+            f"scripts/run_rounds.py {folder / 'recipe.yaml'} --plan --trust`. docs/security.md says what a recipe can do."
+        )
+        self.folder = folder
+        self.code = tuple(code)
+
+
+class _Gate:
+    """Which code must not run in this process yet, by value; what the user's own recipes name may run at any rate."""
+
+    def __init__(self) -> None:
+        self._allowed: set[str] = set()
+        self._withheld: dict[str, UntrustedCodeError] = {}
+
+    def allow(self, code: Iterable[NamedCode]) -> None:
+        for named in code:
+            self._allowed.add(named.value)
+            self._withheld.pop(named.value, None)
+
+    def withhold(self, folder: Path, code: Sequence[NamedCode]) -> None:
+        error = UntrustedCodeError(folder, code)
+        for named in code:
+            if named.value not in self._allowed:
+                self._withheld[named.value] = error
+
+    def check(self, value: str) -> None:
+        if value in self._withheld:
+            error = self._withheld[value]
+            raise UntrustedCodeError(error.folder, error.code)
+
+
+_GATE = _Gate()
+
+
+def allow_code(code: Iterable[NamedCode]) -> None:
+    """Let code run in this process: that of the user's own recipe, or what the user trusts."""
+    _GATE.allow(code)
+
+
+def withhold_code(folder: Path, code: Sequence[NamedCode]) -> None:
+    """Let code, named by the recipe of a run that came from somebody else, not run in this process before it is allowed."""
+    _GATE.withhold(folder, code)
+
+
+def refuse_withheld(code: Iterable[NamedCode]) -> None:
+    """
+    Raises:
+        UntrustedCodeError: if some of it must not run yet; the message names all of its run.
+    """
+    for named in code:
+        _GATE.check(named.value)
+
+
+def check_command(command: Sequence[str]) -> None:
+    """
+    To be called before a recipe's command is run.
+
+    Raises:
+        UntrustedCodeError: if it must not run yet.
+    """
+    refuse_withheld([NamedCode.of("command", list(command))])
+
+
+def load_extension(spec: str, kind: str) -> Any:
     """
     Import the object that `spec` names.
 
@@ -26,15 +135,18 @@ def load_extension(spec: str, kind: str) -> object:
             What it is wanted as, for messages: `"task"`, `"reward"`, ...
 
     Returns:
-        `object`: whatever stands under that name; the caller checks that it is of the kind.
+        `Any`: whatever stands under that name; the caller checks that it is of the kind.
 
     Raises:
-        ValueError: if `spec` is not of this form, there is no such module, or no such name in it. An error that the
-            module raises while it is imported, a missing import of its own included, passes through.
+        UntrustedCodeError: if it is named by a recipe that came from somebody else, and was not trusted.
+        ValueError: if `spec` is not of this form, there is no such module, or no such name in it, or the module ends the
+            process when it is imported. An error that the module raises while it is imported, a missing import of its own
+            included, passes through.
     """
     match = _SPEC.fullmatch(spec)
     if match is None:
-        raise ValueError(f"Cannot load the {kind} `{spec}`: it must be of the form `package.module:Name`.")
+        raise ValueError(f"Cannot load the {kind} `{show_value(spec)}`: it must be of the form `package.module:Name`.")
+    _GATE.check(spec)
     module = _import_module(match["module"], spec, kind)
     try:
         return getattr(module, match["name"])
@@ -49,6 +161,11 @@ def load_extension(spec: str, kind: str) -> object:
 def _import_module(module: str, spec: str, kind: str) -> object:
     try:
         return importlib.import_module(module)
+    except SystemExit as err:
+        raise ValueError(
+            f"Cannot load the {kind} `{spec}`: the module `{module}` ends the process when it is imported "
+            f'(SystemExit: {err.code}). Guard what it runs with `if __name__ == "__main__":`.'
+        ) from err
     except ModuleNotFoundError as err:
         is_missing_itself = err.name is not None and f"{module}.".startswith(f"{err.name}.")
         if not is_missing_itself:
@@ -124,11 +241,11 @@ def running(what: str) -> Iterator[None]:
         yield
     except ExtensionError:
         raise
-    except Exception as err:
+    except (Exception, SystemExit) as err:
         raise ExtensionError(f"{what} ends with {_describe(err)}.") from err
 
 
-def _describe(err: Exception) -> str:
+def _describe(err: BaseException) -> str:
     """An error of the user's code in one line: type, message, and the last place in the file that was called."""
     frames = traceback.extract_tb(err.__traceback__)[2:]  # the first are `running` and its caller
     places = [frame for frame in frames if frame.filename == frames[0].filename]

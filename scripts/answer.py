@@ -20,17 +20,30 @@ def main() -> int:
     parser.add_argument("--round", type=int, dest="round_index", help="from 0; the last one by default")
     parser.add_argument("--seed", type=int, default=0, help="of the solutions (%(default)s)")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="let the code run that the recipe of a pulled run names (docs/security.md)",
+    )
     parser.add_argument("--all", action="store_true", help="show every solution with its score")
     arguments = parser.parse_args()
 
     set_up_logging()
     quiet_libraries()
+    from pvg_hf.config import load_recipe
+    from pvg_hf.config.trust import trust_recipe
     from pvg_hf.game.answering import Answerer
+    from pvg_hf.hub.locate import locate_run
     from pvg_hf.hub.retry import HubError
 
     problem = sys.stdin.read() if arguments.problem == "-" else arguments.problem
     try:
-        answerer = Answerer.from_run(arguments.run, round_index=arguments.round_index, device=arguments.device)
+        run = locate_run(arguments.run)
+        if arguments.trust:
+            recipe = run / "recipe.yaml"
+            for line in trust_recipe(recipe, load_recipe(recipe)):
+                print(f"Trusted from now on: {line}", file=sys.stderr)
+        answerer = Answerer.from_run(run, round_index=arguments.round_index, device=arguments.device)
         reply = answerer(
             problem,
             num_samples=arguments.num_samples,

@@ -11,9 +11,12 @@ A run that was stopped is continued by the same command.
 """
 
 import argparse
+import logging
 import sys
+from pathlib import Path
 
 from pvg_hf.config import Recipe, load_recipe
+from pvg_hf.config.trust import trust_recipe
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.console import is_main_process, quiet_libraries, script_line, set_up_logging
 from pvg_hf.game.errors import DiskFullError, OutOfMemory
@@ -26,12 +29,19 @@ def main() -> int:
     parser.add_argument("--phase", help="play this phase alone, e.g. prover")
     parser.add_argument("--round", type=int, dest="round_index", metavar="K", help="the round of --phase, from 0")
     parser.add_argument("--plan", action="store_true", help="check the recipe, say what would be played, and stop")
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="let the code run that the recipe of a pulled run names (docs/security.md)",
+    )
     parser.add_argument("--status", action="store_true", help="say what the run's folder holds, and stop")
     arguments = parser.parse_intermixed_args()  # options may stand among the overrides
 
     set_up_logging()
     try:
         recipe = load_recipe(arguments.recipe, arguments.overrides)
+        if arguments.trust:
+            trust(arguments.recipe, recipe)
         if arguments.status:
             from pvg_hf.game.status import describe_status
 
@@ -49,6 +59,11 @@ def main() -> int:
     except (ValueError, FloatingPointError, DiskFullError, OutOfMemory) as err:
         print(f"error: {err}", file=sys.stderr)
         return 2
+
+
+def trust(path: str, recipe: Recipe) -> None:
+    for line in trust_recipe(Path(path), recipe, is_recorded=is_main_process()):
+        logging.getLogger("pvg_hf").info("Trusted from now on: %s", line)
 
 
 def callbacks_of(recipe: Recipe) -> list[GameCallback]:

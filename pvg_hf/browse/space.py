@@ -10,6 +10,7 @@ from huggingface_hub import HfApi
 
 import pvg_hf
 from pvg_hf.browse.index import pool_files
+from pvg_hf.config.trust import write_origin
 from pvg_hf.data.schema import round_folders
 from pvg_hf.game.folder import RunFolder
 from pvg_hf.hub.repository import Repository
@@ -58,6 +59,7 @@ def build_space(run: str | Path, output: Path, options: tuple[str, ...] = ()) ->
     if folder.recipe.is_file():
         place = f"runs/{folder.root.resolve().name}"
         _copy_run(folder, output / place)
+        write_origin(output / place, folder.root.resolve().name)  # of whoever gets it with the Space
     elif not re.fullmatch(r"[\w.-]+/[\w.-]+", place, re.ASCII):
         raise ValueError(f"{run} is neither a run's folder nor the name of a published run (org/run).")
     for part in ("space_app", "pvg_hf"):

@@ -1,7 +1,7 @@
 """The section `noise.checker` of a recipe: a checker that errs, hangs and costs."""
 
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -99,6 +99,11 @@ class CheckerConfig:
         default_factory=list,
         description="For `base: command`: program and arguments, with `{solution}` for a file with the text and `{problem}` for "
         "one with the problem as JSON. Exit code 0 accepts.",
+    )
+    env: list[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]] = Field(
+        default_factory=list,
+        description="Names of environment variables that a command or function sees besides those that programs need to run "
+        "(`PATH`, `HOME`, `LANG`, ...). It sees no others: no token, key or password that is not listed here.",
     )
     noise_enabled: bool = Field(True, description="Whether noise is injected.")
     tiers: TiersConfig = Field(default_factory=TiersConfig, description="What differs from the tiers' defaults.")

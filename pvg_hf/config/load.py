@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe, merge, values_of_round
+from pvg_hf.config.trust import guard_file
 from pvg_hf.suggestions import suggest
 
 
@@ -28,19 +29,24 @@ def load_recipe(source: str | Path | Mapping[str, Any], overrides: Iterable[str]
             stated in the other way (`noise.epsilon`, or `noise.rho0` and `noise.rho1`).
 
     Returns:
-        `Recipe`: checked; fields that the source does not state have their defaults.
+        `Recipe`: checked; fields that the source does not state have their defaults. Code that it names is not run before
+        [`~pvg_hf.config.trust.trust_recipe`] where the file came with a pulled run.
 
     Raises:
         RecipeError: naming every unknown key (with the closest known one), wrong type and value out of range, those
             under `rounds` included.
     """
     values = dict(source) if isinstance(source, Mapping) else _read_yaml(Path(source))
-    for override in overrides:
-        values = merge(values, _parse_override(override))
+    stated: dict[str, Any] = {}
+    for override in map(_parse_override, overrides):
+        values, stated = merge(values, override), merge(stated, override)
     mistakes = list(_find_mistakes(values))
     if mistakes:
         raise RecipeError("\n".join([f"The recipe has {len(mistakes)} mistake(s):", *mistakes]))
-    return RECIPE_ADAPTER.validate_python(values)
+    recipe = RECIPE_ADAPTER.validate_python(values)
+    if not isinstance(source, Mapping):
+        guard_file(Path(source), recipe, stated)
+    return recipe
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:

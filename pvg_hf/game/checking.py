@@ -3,6 +3,7 @@
 from dataclasses import asdict, replace
 
 from pvg_hf.config.checker import CheckerConfig, SliceConfig, TierConfig, TiersConfig
+from pvg_hf.extensions import NamedCode, refuse_withheld
 from pvg_hf.noise.clock import RealClock, VirtualClock
 from pvg_hf.noise.command import CommandChecker
 from pvg_hf.noise.durations import Duration
@@ -35,7 +36,11 @@ def make_base(config: CheckerConfig) -> BaseChecker | None:
     """What stands behind the noise; `None` for the task's own grade, which is known already."""
     if config.base == "grade":
         return None
-    return CommandChecker(config.command) if config.base == "command" else WorkerChecker(config.base)
+    if config.env:
+        refuse_withheld([NamedCode.of("noise.checker.env", config.env)])
+    if config.base == "command":
+        return CommandChecker(config.command, config.env)
+    return WorkerChecker(config.base, config.env)
 
 
 def make_clock(config: CheckerConfig) -> VirtualClock:

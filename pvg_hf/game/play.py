@@ -12,6 +12,7 @@ from accelerate import PartialState
 from accelerate.utils import parse_flag_from_env
 
 from pvg_hf.config import Recipe, load_recipe
+from pvg_hf.config.trust import admit_code
 from pvg_hf.data.pool import DamagedPoolError
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.check_summary import summarize_checks
@@ -72,6 +73,7 @@ def play(
     Raises:
         ValueError: if the recipe, the data or a verifier is not in order, or another process plays the run; nothing that
             is finished is lost.
+        UntrustedCodeError: if the recipe came with a pulled run and names code that the user does not trust yet.
         DiskFullError: if there is no room for a phase's results; nothing that is finished is lost.
         GameInterrupted: if the user stopped the run; playing it again continues it.
     """
@@ -80,6 +82,8 @@ def play(
     stop = StopRequest()
     processes = PartialState(cpu=recipe.device == "cpu" or not torch.cuda.is_available())
     folder = RunFolder(Path(recipe.output_dir) / recipe.name)
+    for line in admit_code(recipe):
+        logger.info("The recipe runs %s", line)
     world = World.load(recipe)
     refuse_mistakes(recipe, world)
     with naming_full_disk(folder.root), locked(folder.root, is_main=processes.is_main_process):

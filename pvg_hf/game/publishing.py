@@ -9,6 +9,7 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 
 from pvg_hf.config import Recipe
+from pvg_hf.config.trust import list_code
 from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.upkeep import refresh_report
 from pvg_hf.hub.publication import publishable_rounds
@@ -60,7 +61,7 @@ def begin_from_hub(recipe: Recipe, folder: RunFolder) -> None:
     if recipe.resume_from_hub is None or folder.recipe.exists():
         return
     try:
-        last = pull_into(folder.root, recipe.resume_from_hub)
+        last = pull_into(folder.root, recipe.resume_from_hub, trusted=list_code(recipe.to_dict()))
     except HubError as err:
         raise ValueError(f"`resume_from_hub`: {err}") from err
     folder.log_event("pulled", run=recipe.resume_from_hub, round=last)

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Literal
 from huggingface_hub import HfApi
 
 from pvg_hf.config import Recipe
+from pvg_hf.config.trust import write_origin
 from pvg_hf.data.schema import round_name
+from pvg_hf.extensions import NamedCode
 from pvg_hf.hub.download import download
 from pvg_hf.hub.layout import RECIPE, place_of_player, place_of_record
 from pvg_hf.hub.names import TAG, RunRepos
@@ -66,6 +69,7 @@ def pull_round(
     if target.exists():
         raise ValueError(f"{target} is there already. Move it away, or give another `output_dir`.")
     source.fetch_players(recipe, staging, with_earlier=with_earlier_players, with_provers=with_provers)
+    write_origin(staging / "run", run, source.round_index)
     os.replace(staging / "run", target)
     shutil.rmtree(workspace)
     return target
@@ -81,7 +85,7 @@ def published_commit(run: str, round_index: int | Literal["latest"] = "latest", 
     return _Source.find(run, round_index, retry).commit
 
 
-def pull_into(root: Path, run: str, *, retry: RetryPolicy | None = None) -> int:
+def pull_into(root: Path, run: str, *, retry: RetryPolicy | None = None, trusted: Sequence[NamedCode] = ()) -> int:
     """
     Begin a run's folder with the last round that was published, or go on with a beginning that was stopped.
 
@@ -90,6 +94,8 @@ def pull_into(root: Path, run: str, *, retry: RetryPolicy | None = None) -> int:
             The run's folder. Nothing is done if a run stands in it.
         run (`str`), retry ([`RetryPolicy`], *optional*):
             As of [`pull_round`].
+        trusted (`Sequence[NamedCode]`, *optional*):
+            Code that the user's own recipe names, which may run without being asked about.
 
     Returns:
         `int`: the round.
@@ -110,6 +116,7 @@ def pull_into(root: Path, run: str, *, retry: RetryPolicy | None = None) -> int:
     source = _Source.find(run, "latest", retry or RetryPolicy())
     staging = root / STAGING / source.commit
     source.fetch_players(source.fetch_records(staging), staging)
+    write_origin(staging / "run", run, source.round_index, trusted)
     whole = root / STAGING / f"{_WHOLE}-{source.round_index}"
     os.replace(staging / "run", whole)
     return _move_in(whole, root)

@@ -10,8 +10,46 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from pvg_hf.extensions import check_command
 from pvg_hf.noise.verdicts import Problem, Verdict
 
+KEPT_VARIABLES = frozenset(
+    [
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TERM",
+        "TMPDIR",
+        "TMP",
+        "TEMP",
+        "SYSTEMROOT",
+        "LD_LIBRARY_PATH",
+        "DYLD_LIBRARY_PATH",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "PYTHONHASHSEED",
+        "PYTHONUTF8",
+        "PYTHONIOENCODING",
+        "VIRTUAL_ENV",
+        "CONDA_PREFIX",
+        "ELAN_HOME",
+        "XDG_CACHE_HOME",
+        "HF_HOME",
+        "HF_HUB_CACHE",
+        "HF_HUB_OFFLINE",
+        "HF_DATASETS_OFFLINE",
+        "TRANSFORMERS_OFFLINE",
+        "CUDA_HOME",
+        "CUDA_VISIBLE_DEVICES",
+    ]
+)
+"""Environment variables that every checker sees: those that programs need to be found, to start and to read text."""
+_KEPT_PREFIXES = ("LC_", "OMP_", "MKL_")
 _NOT_RUN = (126, 127)  # what a shell says of a command that cannot be executed, or is not there
 _SHOWN = 500  # characters of an error
 
@@ -26,12 +64,15 @@ class CommandChecker:
         command (`Sequence[str]`):
             Program and arguments. `{solution}` becomes the path of a file with the text, `{problem}` that of a JSON file
             with the problem's columns.
+        env (`Sequence[str]`, *optional*):
+            Names of environment variables that the command sees besides `KEPT_VARIABLES`.
 
     Raises:
         ValueError: if it is empty, or names neither file.
+        UntrustedCodeError: if a pulled recipe names it, and the user does not trust it yet.
     """
 
-    def __init__(self, command: Sequence[str]):
+    def __init__(self, command: Sequence[str], env: Sequence[str] = ()):
         if not command:
             raise ValueError("The checker's `command` is empty; give a program and its arguments.")
         if not any("{solution}" in part for part in command):
@@ -39,7 +80,9 @@ class CommandChecker:
                 f"The checker's `command` is {list(command)}, which never reads the solution: put `{{solution}}`, the path "
                 "of a file with its text, among the arguments."
             )
+        check_command(command)
         self.command = list(command)
+        self.env = tuple(env)
 
     def ask(self, problem: Problem, solution: str, budget_seconds: float) -> Verdict:
         with tempfile.TemporaryDirectory(prefix="pvg-check-") as folder:
@@ -49,7 +92,8 @@ class CommandChecker:
             except UnicodeEncodeError as err:  # half of a surrogate pair, which is no text that a program could read
                 return Verdict(None, 0.0, f"UnicodeEncodeError: {err}")
             places["{problem}"].write_text(json.dumps(dict(problem), default=str), encoding="utf-8")
-            return _run([_filled(part, places) for part in self.command], Path(folder) / "errors", budget_seconds)
+            command = [_filled(part, places) for part in self.command]
+            return _run(command, Path(folder) / "errors", budget_seconds, checker_environment(self.env))
 
     def close(self) -> None:
         """A command is over when it is judged."""
@@ -61,12 +105,33 @@ def _filled(part: str, places: dict[str, Path]) -> str:
     return part
 
 
-def _run(command: list[str], errors: Path, budget_seconds: float) -> Verdict:
+def checker_environment(passed: Sequence[str] = ()) -> dict[str, str]:
+    """
+    What a checker sees of this process's environment. It judges, and may execute, what a model wrote, so that it is given no
+    tokens, keys or passwords.
+
+    Args:
+        passed (`Sequence[str]`, *optional*):
+            Names of further variables, as far as they are set.
+    """
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in KEPT_VARIABLES or name.startswith(_KEPT_PREFIXES) or name in passed
+    }
+
+
+def _run(command: list[str], errors: Path, budget_seconds: float, environment: dict[str, str]) -> Verdict:
     started = time.monotonic()
     with errors.open("wb") as stream:  # a file, as a pipe that a grandchild holds is never at its end
         try:
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stream, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stream,
+                start_new_session=True,
+                env=environment,
             )
         except OSError as err:
             return Verdict(None, time.monotonic() - started, f"Cannot run {command[0]!r}: {err.strerror}.")

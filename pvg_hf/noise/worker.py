@@ -2,11 +2,11 @@
 
 import multiprocessing
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 
-from pvg_hf.extensions import load_extension
-from pvg_hf.noise.command import end_group
+from pvg_hf.extensions import NamedCode, load_extension, refuse_withheld
+from pvg_hf.noise.command import checker_environment, end_group
 from pvg_hf.noise.verdicts import Problem, Verdict, judge
 
 START_SECONDS = 120.0  # for the imports of the function's module
@@ -21,13 +21,19 @@ class WorkerChecker:
     Args:
         function (`str` or `Callable`):
             `(problem, solution) -> bool`: `package.module:Name`, or a function that can be pickled.
+        env (`Sequence[str]`, *optional*):
+            Names of environment variables that the function sees besides `pvg_hf.noise.command.KEPT_VARIABLES`.
 
     Raises:
         TypeError: when asked, if the function returns something that is not a boolean.
+        UntrustedCodeError: if a pulled recipe names the function, and the user does not trust it yet.
     """
 
-    def __init__(self, function: str | Callable[[Problem, str], bool]):
+    def __init__(self, function: str | Callable[[Problem, str], bool], env: Sequence[str] = ()):
+        if isinstance(function, str):  # which another process imports
+            refuse_withheld([NamedCode.of("function", function)])
         self.function = function
+        self.env = tuple(env)
         self._process: multiprocessing.process.BaseProcess | None = None
         self._connection: Connection | None = None
 
@@ -55,7 +61,7 @@ class WorkerChecker:
     def _start(self) -> str | None:
         """The error that kept it from starting, if there was one."""
         self._connection, theirs = _PROCESSES.Pipe()
-        self._process = _PROCESSES.Process(target=_serve, args=(self.function, theirs), daemon=True)
+        self._process = _PROCESSES.Process(target=_serve, args=(self.function, theirs, self.env), daemon=True)
         self._process.start()
         theirs.close()
         try:
@@ -77,8 +83,11 @@ class WorkerChecker:
         self._process = self._connection = None
 
 
-def _serve(function: str | Callable[[Problem, str], bool], connection: Connection) -> None:
+def _serve(function: str | Callable[[Problem, str], bool], connection: Connection, env: Sequence[str]) -> None:
     """The worker: answers until nobody asks any more."""
+    cleaned = checker_environment(env)
+    os.environ.clear()
+    os.environ.update(cleaned)
     os.setsid()  # so that what the function starts dies with the worker
     try:
         found = load_extension(function, "checker") if isinstance(function, str) else function

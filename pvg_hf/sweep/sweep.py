@@ -10,6 +10,7 @@ import yaml
 from tqdm import tqdm
 
 from pvg_hf.config import Recipe, RecipeError, load_recipe
+from pvg_hf.config.trust import admit_code
 from pvg_hf.game.folder import read_json, write_json, write_text
 from pvg_hf.game.lock import locked
 from pvg_hf.game.plan.checks import check_recipe, list_mistakes
@@ -193,11 +194,14 @@ def _checked_cells(recipe: Recipe) -> list[Cell]:
 
     Raises:
         RecipeError: with all mistakes, if there are any.
+        UntrustedCodeError: if the recipe came with a pulled run and names code that the user does not trust yet.
     """
     if recipe.sweep is None:
         raise RecipeError(
             "The recipe has no section `sweep`, which says what is varied; `sweep: {}` takes its defaults."
         )
+    for line in admit_code(recipe):
+        logger.info("The recipe runs %s", line)
     cells = list_cells(recipe)
     mistakes = dict.fromkeys(_mistakes(recipe, cells))
     if mistakes:

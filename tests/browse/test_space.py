@@ -43,7 +43,7 @@ def test_nothing_is_published_that_the_app_does_not_read(space):
     run = space / "runs" / "small"
     assert {path.name for path in run.iterdir()} == {
         "recipe.yaml",
-        *("run.json", "metrics.jsonl"),
+        *("run.json", "metrics.jsonl", "origin.json"),
         *("pool", "evaluation", "verifier"),
     }
     assert {path.suffix for path in run.rglob("*") if path.is_file()} <= {

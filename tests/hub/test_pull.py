@@ -1,5 +1,6 @@
 """A published round becomes a run's folder again, byte for byte, whatever happens on the way."""
 
+import json
 import os
 import signal
 from dataclasses import replace
@@ -34,6 +35,7 @@ def test_last_round_has_everything_that_the_game_goes_on_from(published, client,
     assert [path for path in mine if mine[path] != bytes_of(reference)[path]] == []
     assert find_damage(load_recipe(reference.recipe), RunFolder(Path(folder))) == {}
     assert [path.name for path in tmp_path.iterdir()] == ["game"]
+    assert json.loads((tmp_path / "game" / "origin.json").read_text()) == {"run": RUN, "round": 1, "trusted": []}
 
 
 def test_earlier_players_come_when_they_are_asked_for(published, client, reference, tmp_path):

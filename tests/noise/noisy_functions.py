@@ -26,3 +26,10 @@ def behave(problem: dict, solution: str) -> bool:
         case "shrug":
             return None
     return solution == "right"
+
+
+def sees(problem: dict, solution: str) -> bool:
+    """Whether the variable that the solution names is set, also for a program that the function starts."""
+    found = subprocess.run(["printenv", solution], capture_output=True).returncode == 0
+    assert found == (solution in os.environ)
+    return found

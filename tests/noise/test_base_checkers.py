@@ -131,3 +131,52 @@ def test_an_answer_beyond_the_budget_of_a_tier_is_a_timeout_there():
     routing = Routing((Tier("quick", budget_seconds=1), Tier("slow", budget_seconds=10)), "on_timeout", "quick")
     outcome = ImperfectChecker(None, routing).check(PROBLEM, "4", verdict=Verdict(True, seconds=3))
     assert [call.code for call in outcome.calls] == [Outcome.VERIFIER_TIMEOUT, Outcome.VERIFIED]
+
+
+SECRETS = [
+    "HF_TOKEN",
+    "HUGGING_FACE_HUB_TOKEN",
+    "HF_TOKEN_PATH",
+    "WANDB_API_KEY",
+    "OPENAI_API_KEY",
+    "GITHUB_TOKEN",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "DB_PASSWORD",
+    "CLIENT_SECRET",
+    "DATABASE_URL",
+    "SSH_AUTH_SOCK",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+]
+
+
+@pytest.fixture
+def secrets(monkeypatch):
+    for name in SECRETS:
+        monkeypatch.setenv(name, "x")
+
+
+@pytest.mark.usefixtures("secrets")
+def test_a_command_sees_no_secret_but_those_that_are_listed():
+    code = "import os, sys; sys.exit(open(sys.argv[1]).read() not in os.environ)"
+    command = [sys.executable, "-S", "-c", code, "{solution}"]
+    plain, given = CommandChecker(command), CommandChecker(command, env=["DATABASE_URL", "NOT_SET_ANYWHERE"])
+    seen = [name for name in SECRETS if plain.ask(PROBLEM, name, 30).passed]
+    assert seen == []
+    assert plain.ask(PROBLEM, "PATH", 30).passed
+    assert given.ask(PROBLEM, "DATABASE_URL", 30).passed
+    assert given.ask(PROBLEM, "NOT_SET_ANYWHERE", 30).passed is False
+    assert given.ask(PROBLEM, "HF_TOKEN", 30).passed is False
+
+
+@pytest.mark.usefixtures("secrets")
+def test_a_function_sees_no_secret_but_those_that_are_listed(monkeypatch):
+    monkeypatch.syspath_prepend(HERE)
+    monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=":")
+    checker = WorkerChecker("noisy_functions:sees", env=["WANDB_API_KEY"])
+    try:
+        seen = [name for name in (*SECRETS, "PATH") if checker.ask(PROBLEM, name, 60).passed]
+    finally:
+        checker.close()
+    assert seen == ["WANDB_API_KEY", "PATH"]

@@ -1,10 +1,12 @@
 """The plan of a game, as text for a terminal or a file."""
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import wrap
 
 from pvg_hf.config import Recipe, RecipeError
+from pvg_hf.config.trust import admit_code
 from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.plan.amounts import count_tokens, describe_amount
 from pvg_hf.game.plan.checks import check_recipe, list_mistakes
@@ -18,6 +20,8 @@ from pvg_hf.game.schedule import ROUND_PHASES, schedule
 from pvg_hf.game.units import show_bytes, show_count, show_seconds
 from pvg_hf.game.world import World
 from pvg_hf.roles import Role
+
+logger = logging.getLogger(__name__)
 
 WIDTH = 80
 LABEL = 12  # columns
@@ -43,13 +47,18 @@ def describe_plan(recipe: Recipe) -> str:
 
     Raises:
         RecipeError: with all mistakes, if there are any.
+        UntrustedCodeError: if the recipe came with a pulled run and names code that the user does not trust yet.
     """
+    code = admit_code(recipe)
     world, mistakes = _load_world(recipe)
     mistakes += [*check_recipe(recipe, world), *_check_folder(recipe)]
     if mistakes or world is None:
+        for line in code:
+            logger.info("The recipe runs %s", line)
         raise RecipeError(list_mistakes(mistakes))
     plans = plan_rounds(recipe, world)
-    lines = [*_header(recipe, world, plans[0]), "", _row("Phase", "What is done", "Tokens", "Memory", "Time")]
+    header = [*_header(recipe, world, plans[0]), *(line for named in code for line in _entry("Runs", named))]
+    lines = [*header, "", _row("Phase", "What is done", "Tokens", "Memory", "Time")]
     for plan in plans:
         lines += _rows(plan)
     lines += [_row("To play", "", "", "", _show_total(recipe, plans)), "", *wrap(ROUGH, WIDTH)]

@@ -1,0 +1,177 @@
+"""Which code a recipe names, and whether it may run: that of a recipe from somebody else waits for the user's word."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pvg_hf.config.recipe import Recipe
+from pvg_hf.extensions import NamedCode, allow_code, refuse_withheld, withhold_code
+
+ORIGIN = "origin.json"
+"""In a run's folder that was pulled: where it came from, and which of its code the user trusts."""
+
+_RECIPE = "recipe.yaml"
+_OURS = "pvg_hf"
+
+CODE_KEYS = (
+    "task.name",
+    "data.mixture",
+    "noise.checker.base",
+    "noise.checker.command",
+    "noise.checker.env",
+    "noise.checker.critical",
+    "verifier.invariance.method",
+    "prover.reward",
+    "stopping.rule",
+)
+"""The keys of a recipe that can name a module or a command, or say what a command sees of the environment."""
+
+
+def list_code(values: Mapping[str, Any]) -> list[NamedCode]:
+    """
+    Code from outside of this package that a recipe names.
+
+    Args:
+        values (`Mapping`):
+            Plain values of a recipe, or a part of them.
+
+    Returns:
+        `list[NamedCode]`: of the whole game and then of single rounds, each in the order of `CODE_KEYS`.
+    """
+    rounds = values.get("rounds")
+    parts = [("", values)]
+    parts += [(f"rounds.{index}.", part) for index, part in rounds.items()] if isinstance(rounds, Mapping) else []
+    return [named for prefix, part in parts for key in CODE_KEYS for named in _code_under(part, key, prefix)]
+
+
+def _code_under(values: Any, key: str, prefix: str) -> Iterator[NamedCode]:
+    for name in key.split("."):
+        values = values.get(name) if isinstance(values, Mapping) else None
+    if isinstance(values, str):
+        spec = values.rpartition("+")[2]  # `balanced+package.module:Name`
+        if ":" in spec and spec.split(":")[0].split(".")[0] != _OURS:
+            yield NamedCode.of(prefix + key, spec)
+    elif values:
+        yield NamedCode.of(prefix + key, values)
+
+
+def describe_code(recipe: Recipe) -> list[str]:
+    """A line for each module and command that playing the recipe, or planning it, runs: key and value."""
+    return [str(named) for named in list_code(recipe.to_dict())]
+
+
+def admit_code(recipe: Recipe) -> list[str]:
+    """
+    To be called before anything that a recipe names is run.
+
+    Returns:
+        `list[str]`: as [`describe_code`].
+
+    Raises:
+        UntrustedCodeError: if the recipe came with a pulled run, and the user has not said that its code may run.
+    """
+    refuse_withheld(list_code(recipe.to_dict()))
+    return describe_code(recipe)
+
+
+def guard_file(path: Path, recipe: Recipe, stated: Mapping[str, Any]) -> None:
+    """
+    Decide which code of a recipe may run in this process, as its file is read.
+
+    Args:
+        path (`Path`):
+            The file. One within a run's folder that was pulled is somebody else's, any other the user's own.
+        recipe ([`Recipe`]):
+            What was read.
+        stated (`Mapping`):
+            What the user stated beside the file, whose code is the user's own.
+    """
+    code, own = list_code(recipe.to_dict()), list_code(stated)
+    folder = origin_of(path)
+    if folder is None:
+        allow_code(code)
+        return
+    trusted = [*_read_trusted(folder), *own]
+    allow_code(named for named in code if named in trusted)
+    withheld = [named for named in code if named not in trusted]
+    if withheld:
+        withhold_code(folder, withheld)
+
+
+def trust_recipe(path: Path, recipe: Recipe, *, is_recorded: bool = True) -> list[str]:
+    """
+    Let the code run that a pulled run's recipe names, now and later; a value that changes is asked about again.
+
+    Args:
+        path (`Path`):
+            The recipe's file.
+        recipe ([`Recipe`]):
+            What was read from it.
+        is_recorded (`bool`, defaults to `True`):
+            Whether this process writes it to the run's folder.
+
+    Returns:
+        `list[str]`: a line for each module or command that is trusted now and was not before; empty for the user's own
+        recipe.
+
+    Raises:
+        ValueError: if it cannot be recorded.
+    """
+    folder = origin_of(path)
+    if folder is None:
+        return []
+    trusted, code = _read_trusted(folder), list_code(recipe.to_dict())
+    new = [named for named in code if named not in trusted]
+    if is_recorded and new:
+        try:
+            _write(folder, {**_read(folder), "trusted": [vars(named) for named in (*trusted, *new)]})
+        except OSError as err:
+            raise ValueError(f"What you trust cannot be recorded in {folder / ORIGIN}: {err.strerror}.") from err
+    allow_code(code)
+    return [str(named) for named in new]
+
+
+def write_origin(folder: Path, run: str, round_index: int | None = None, trusted: Sequence[NamedCode] = ()) -> None:
+    """
+    Mark a run's folder as one that came from somebody else.
+
+    Args:
+        folder (`Path`):
+            The run's folder.
+        run (`str`):
+            Where it came from, e.g. `NAMESPACE/RUN`.
+        round_index (`int`, *optional*):
+            The round that was pulled.
+        trusted (`Sequence[NamedCode]`, *optional*):
+            Code that the user named in a recipe of their own.
+    """
+    _write(folder, {"run": run, "round": round_index, "trusted": [vars(named) for named in trusted]})
+
+
+def origin_of(path: Path) -> Path | None:
+    """The pulled run's folder that a file is in; `None` if it is in none."""
+    parents = path.resolve().parents
+    return next((folder for folder in parents if (folder / ORIGIN).exists() and (folder / _RECIPE).exists()), None)
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    """Empty where the file is damaged, so that nothing is trusted."""
+    try:
+        values = json.loads((folder / ORIGIN).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _read_trusted(folder: Path) -> list[NamedCode]:
+    entries = _read(folder).get("trusted")
+    entries = entries if isinstance(entries, list) else []
+    return [NamedCode(**entry) for entry in entries if isinstance(entry, dict) and entry.keys() == {"key", "value"}]
+
+
+def _write(folder: Path, values: Mapping[str, Any]) -> None:
+    temporary = folder / f".{ORIGIN}.partial"
+    temporary.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    os.replace(temporary, folder / ORIGIN)
