@@ -2,19 +2,22 @@
 
 import logging
 import os
+import signal
 import socket
-from contextlib import ExitStack
+import time
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import FrameType
 from typing import Any
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # read when gradio is imported
 
 import gradio as gr
 
-from pvg_hf.browse.legibility import open_study
+from pvg_hf.browse.legibility import open_study, study_folder
 from pvg_hf.browse.runs import OpenRun, open_run
 from pvg_hf.game.lock import locked
 from pvg_hf.hub.retry import HubError
@@ -37,7 +40,7 @@ class StudySettings:
     """
     Args:
         folder (`Path`, *optional*):
-            Of the study's files; `study` in the run's folder by default.
+            Of the study's files; by default as [`~pvg_hf.browse.legibility.study_folder`] says.
         seconds (`float`, *optional*, defaults to `45.0`), num_solutions (`int`, *optional*, defaults to 24):
             For a solution, and on a participant's sheet.
         repository (`str`, *optional*):
@@ -55,7 +58,7 @@ class StudySettings:
 
 def serve(source: str, settings: StudySettings, port: int | None) -> None:
     """
-    Serve the app on a run until Ctrl-C.
+    Serve the app on a run until Ctrl-C or SIGTERM; a study's last answers are committed then.
 
     Raises:
         ValueError: if the run cannot be opened or the port cannot be had; nothing is served then.
@@ -67,8 +70,24 @@ def serve(source: str, settings: StudySettings, port: int | None) -> None:
         os.environ.setdefault("GRADIO_TEMP_DIR", f"{folder}/gradio")  # uploads, and copies of downloads
         app = make_app(source, settings, stack)
         _, url, _ = launch(app, server_port=port, prevent_thread_lock=True, quiet=True)
+        signal.signal(signal.SIGTERM, _interrupt)
+        stack.callback(_close, app)  # before the study's uploads end: no answer comes after the last commit
         print(f"Open {url} in a browser; Ctrl-C ends the app.", flush=True)
-        app.block_thread()
+        with suppress(KeyboardInterrupt):
+            while True:
+                time.sleep(1)
+
+
+def _close(app: gr.Blocks) -> None:
+    """Close the app at once: open pages keep connections, for which it would wait longer than containers may take."""
+    app.server.force_exit = True
+    app.close(verbose=False)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """End the app as Ctrl-C does: containers are ended by SIGTERM, and their disks are gone with them."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one would cut the last commit short
+    raise KeyboardInterrupt
 
 
 def _check_port(port: int) -> None:
@@ -126,7 +145,7 @@ def launch(app: gr.Blocks, **options: Any) -> tuple[Any, str, str]:
 
 
 def _open_study(run: OpenRun, settings: StudySettings, stack: ExitStack) -> Study:
-    folder = settings.folder or run.folder.root / "study"
+    folder = settings.folder or study_folder(run)
 
     def hold() -> None:
         stack.enter_context(locked(folder, is_main=True, user="The study in {root} is run"))

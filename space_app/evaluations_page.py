@@ -4,7 +4,7 @@ import gradio as gr
 
 from pvg_hf.browse.runs import OpenRun
 from pvg_hf.evaluation.report.evaluations import has_hallucination, show_evaluation
-from space_app.events import FAST, HIDDEN, choices_of, wire
+from space_app.events import FAST, INVISIBLE, TAKE_STEPS, choices_of, shown_if, wire
 from space_app.render import heading, notice, problems, render
 
 KINDS = {
@@ -36,28 +36,36 @@ def build_evaluations_page(demo: gr.Blocks, run: OpenRun) -> None:
             previous = gr.Button("Previous", elem_id="previous")
             place = gr.Number(1, label="Evaluation", precision=0, minimum=1, elem_id="position")
             following = gr.Button("Next", elem_id="next")
+        steps = gr.Number(0, elem_classes=[INVISIBLE], elem_id="steps")
         panel = gr.HTML(elem_id="evaluation")
 
     def load(name: str):
         found = run.evaluations()
         if not found.tables:
-            return problems(found.damage) or notice(NONE), gr.Column(visible=HIDDEN), *([gr.skip()] * 3)
+            return problems(found.damage) or notice(NONE), gr.Column(elem_classes=shown_if(False)), *([gr.skip()] * 3)
         choices = choices_of(list(found.tables))
-        shown = show(0, choices["value"], name, 1)
-        return problems(found.damage), gr.Column(visible=True), gr.Dropdown(**choices), *shown
+        shown = show(choices["value"], name, 1, 0)
+        return problems(found.damage), gr.Column(elem_classes=shown_if(True)), gr.Dropdown(**choices), *shown
 
-    def show(step: int, k: int | None, name: str, at: float | None):
+    def show(k: int | None, name: str, at: float | None, steps: int):
         table = run.evaluations().tables.get(k)
         rows = None if table is None else KINDS[name](table)
         if rows is None or rows.empty:
-            return gr.Number(1, label="Evaluation, of 0"), notice("No evaluation fits. Choose another round or kind.")
-        index = (int(at or 1) - 1 + step) % len(rows)
+            return gr.Number(1, label="Evaluation 0 of 0"), notice("No evaluation fits. Choose another round or kind.")
+        index = (int(at or 1) - 1 + steps) % len(rows)
         shown = render("evaluation", shown=show_evaluation(rows.iloc[index]))
-        return gr.Number(index + 1, label=f"Evaluation, of {len(rows):,}"), shown
+        return gr.Number(index + 1, label=f"Evaluation {index + 1:,} of {len(rows):,}"), shown
 
-    inputs, outputs = [round_index, kind, place], [place, panel]
-    wire([round_index.input, kind.input], lambda k, name, _: show(0, k, name, 1), inputs, outputs, latest=True)
-    wire([place.submit], lambda *values: show(0, *values), inputs, outputs, latest=True)
-    wire([previous.click], lambda *values: show(-1, *values), inputs, outputs)
-    wire([following.click], lambda *values: show(1, *values), inputs, outputs)
+    outputs = [place, panel]
+    wire(
+        [round_index.input, kind.input], lambda k, name: show(k, name, 1, 0), [round_index, kind], outputs, latest=True
+    )
+    wire(
+        [place.submit, place.blur, previous.click, following.click],
+        show,
+        [round_index, kind, place, steps],
+        outputs,
+        latest=True,
+        js=TAKE_STEPS,
+    )
     demo.load(load, kind, [state, body, round_index, *outputs], **FAST)

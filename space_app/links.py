@@ -1,8 +1,8 @@
 """A view of the Solutions page as a link, and back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from urllib.parse import urlencode
+from dataclasses import dataclass, field, replace
+from urllib.parse import parse_qsl, urlencode
 
 from pvg_hf.browse.index import SolutionIndex
 from pvg_hf.browse.query import Filter, Query
@@ -24,7 +24,7 @@ def write_link(view: View) -> str:
     values = {
         "round": query.round_index,
         "part": "test" if query.is_test else "training",
-        "show": None if query.filter is Filter.ALL else query.filter.value,
+        "show": query.filter.value,
         "difficulty": query.difficulty,
         "search": query.search or None,
         "problem": view.problem_id,
@@ -34,7 +34,10 @@ def write_link(view: View) -> str:
 
 
 def read_link(values: Mapping[str, str], index: SolutionIndex) -> View:
-    """The view of a link; what it does not say, or says of something that is not there, is the last round's default."""
+    """
+    The view of a link; what it does not say, or says of something that is not there, is the last round's default. A link that
+    asks for nothing leads to the problems that fooled the round's verifier, if any.
+    """
     rounds = index.rounds
     named = _number(values.get("round"))
     round_index = named if named in rounds else rounds[-1]
@@ -47,8 +50,16 @@ def read_link(values: Mapping[str, str], index: SolutionIndex) -> View:
         difficulty=difficulty if difficulty in index.difficulties else None,
         search=values.get("search", "")[:200],
     )
+    if not values.keys() & {"show", "problem", "search", "difficulty"}:
+        fooled = replace(query, filter=Filter.FOOLED)
+        query = fooled if index.find(fooled) else query
     chosen = {role: _number(values.get(role.value)) for role in GAME_ROLES}
     return View(query, values.get("problem"), chosen)
+
+
+def parse_link(link: str) -> dict[str, str]:
+    """The values of a query string, for [`read_link`]."""
+    return dict(parse_qsl(link.removeprefix("?")))
 
 
 def _number(text: str | None) -> int | None:

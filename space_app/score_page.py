@@ -6,7 +6,7 @@ from pvg_hf.browse.query import Query
 from pvg_hf.browse.runs import OpenRun
 from pvg_hf.browse.scoring import MAX_PROBLEM_CHARACTERS, MAX_SOLUTION_CHARACTERS, ScoreDesk
 from pvg_hf.roles import Role
-from space_app.events import FAST, HIDDEN, SLOW, choices_of
+from space_app.events import FAST, SLOW, choices_of, shown_if
 from space_app.render import heading, notice, problems, render
 
 
@@ -20,7 +20,7 @@ def build_score_page(demo: gr.Blocks, run: OpenRun) -> None:
     )
     rounds = desk.rounds()
     state = gr.HTML(_problems(run, rounds), elem_classes="state")
-    with gr.Column(visible=bool(rounds) or HIDDEN) as body:
+    with gr.Column(elem_classes=shown_if(bool(rounds))) as body:
         round_index = gr.Dropdown(**choices_of(rounds), label="Verifier of", elem_id="verifier-round")
         problem = gr.Textbox(
             label="Problem", lines=3, max_lines=12, max_length=MAX_PROBLEM_CHARACTERS, elem_id="own-problem"
@@ -39,7 +39,11 @@ def build_score_page(demo: gr.Blocks, run: OpenRun) -> None:
 
     def load():
         rounds = desk.rounds()
-        return _problems(run, rounds), gr.Column(visible=bool(rounds) or HIDDEN), gr.Dropdown(**choices_of(rounds))
+        return (
+            _problems(run, rounds),
+            gr.Column(elem_classes=shown_if(bool(rounds))),
+            gr.Dropdown(**choices_of(rounds)),
+        )
 
     def score_it(round_index: int, problem: str, solution: str) -> str:
         try:

@@ -16,6 +16,22 @@
     }
   });
 
+  // Presses of Previous and Next are counted here: those that come while the server answers are sent with the next call.
+  let steps = 0;
+  document.addEventListener(
+    "click",
+    (event) => {
+      if (event.target.closest("#next")) steps += 1;
+      if (event.target.closest("#previous")) steps -= 1;
+    },
+    true,
+  );
+  window.pvgTakeSteps = () => {
+    const taken = steps;
+    steps = 0;
+    return taken;
+  };
+
   // The server keeps the time; this shows it, from what was left when the solution arrived.
   let clock = null;
   setInterval(() => {

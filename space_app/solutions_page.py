@@ -1,7 +1,6 @@
 """Solutions: a helpful and a sneaky one to the same problem, side by side."""
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -12,9 +11,9 @@ from pvg_hf.browse.runs import OpenRun
 from pvg_hf.browse.showing import ShownProblem, show_problem
 from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.roles import GAME_ROLES, Role
-from space_app.events import FAST, HIDDEN, SHOW_ADDRESS, wire
+from space_app.events import FAST, INVISIBLE, SHOW_ADDRESS, TAKE_STEPS, shown_if, wire
 from space_app.histogram import make_histogram
-from space_app.links import View, read_link, write_link
+from space_app.links import View, parse_link, read_link, write_link
 from space_app.render import heading, notice, problems, render
 
 MAX_SEARCH_CHARACTERS = 200
@@ -42,25 +41,19 @@ class Page:
     """The components whose values make up a view, and those that show it."""
 
     controls: list[gr.components.Component]
-    steps: dict[int, gr.Button]  # how far each goes
+    buttons: list[gr.Button]  # previous and next
     position: gr.Number
     picks: dict[Role, gr.Dropdown]
     panels: list[gr.HTML]  # problem, helpful, sneaky, histogram
     reveal: gr.Button
-    place: gr.State  # which problem is on show, from 1: the number beside the buttons may be being typed
     is_revealed: gr.State
-    link: gr.Textbox
-
-    @property
-    def inputs(self) -> list[gr.components.Component]:
-        return [*self.controls, self.place, *self.picks.values(), self.is_revealed]
+    link: gr.Textbox  # the view on show, whatever is being typed into the controls
+    steps: gr.Number  # how far the buttons were pressed, filled in by the browser
 
     @property
     def outputs(self) -> list[gr.components.Component]:
-        return [
-            *(self.place, self.position, *self.picks.values(), *self.panels),
-            *(self.reveal, self.is_revealed, self.link),
-        ]
+        # The link first: whatever a further value sets off in the browser is to find the view that it belongs to.
+        return [self.link, self.position, *self.picks.values(), *self.panels, self.reveal, self.is_revealed]
 
 
 def build_solutions_page(demo: gr.Blocks, run: OpenRun) -> None:
@@ -70,7 +63,7 @@ def build_solutions_page(demo: gr.Blocks, run: OpenRun) -> None:
         heading(f"{run.name}: solutions", "Who is right? Read both, then reveal. What a model wrote is shown as text.")
     )
     state = gr.HTML(_problems(run), elem_classes="state")
-    with gr.Column(visible=bool(index.rounds) or HIDDEN) as body:
+    with gr.Column(elem_classes=shown_if(bool(index.rounds))) as body:
         page = _make_panels(_make_controls(index))
     _wire(demo, run, page, [state, body])
 
@@ -98,7 +91,7 @@ def _make_controls(index: SolutionIndex) -> list[gr.components.Component]:
             [ANY, *index.difficulties],
             value=ANY,
             label="Difficulty",
-            visible=bool(index.difficulties),
+            elem_classes=shown_if(bool(index.difficulties)),
             elem_id="difficulty",
             min_width=100,
         )
@@ -131,76 +124,119 @@ def _make_panels(controls: list[gr.components.Component]) -> Page:
                 cards.append(gr.HTML(elem_id=f"card-{role}"))
     histogram = gr.HTML(elem_id="histogram")
     gr.HTML(f"<p class='soft'>{KEYS} The address of this page reopens this view.</p>")
-    link = gr.Textbox("", visible=HIDDEN, elem_id="link")
-    steps = {-1: previous, 1: following}
+    link = gr.Textbox(elem_classes=[INVISIBLE], elem_id="link")
+    steps = gr.Number(0, elem_classes=[INVISIBLE], elem_id="steps")
     panels = [problem, *cards, histogram]
-    return Page(controls, steps, position, picks, panels, reveal, gr.State(1), gr.State(False), link)
+    buttons = [previous, following]
+    return Page(controls, buttons, position, picks, panels, reveal, gr.State(False), link, steps)
 
 
 def _wire(demo: gr.Blocks, run: OpenRun, page: Page, around: list[gr.blocks.Block]) -> None:
+    shown = [*page.outputs, *page.controls]
+
     def load(request: gr.Request):
         index = run.index()
         if not index.rounds:
-            return [_problems(run), gr.Column(visible=HIDDEN), *([gr.skip()] * len(shown))]
-        view = read_link(dict(request.query_params), index)
-        return [_problems(run), gr.Column(visible=True), *_set_controls(index, view.query), *show(run, view)]
+            return [_problems(run), gr.Column(elem_classes=shown_if(False)), *([gr.skip()] * len(shown))]
+        view = fit(index, read_link(dict(request.query_params), index))
+        body = gr.Column(elem_classes=shown_if(True))
+        return [_problems(run), body, *show(run, view), *_set_controls(index, view.query)]
 
-    def change(*controls):
-        return show(run, View(_query(*controls)))
+    def change_round(round_index: int, link: str):
+        """The same problem, with a filter that it passes in this round."""
+        index = run.index()
+        view = read_link(parse_link(link), index)
+        query = replace(view.query, round_index=round_index)
+        query = replace(query, is_test=query.is_test or not index.has_part(round_index, is_test=False))
+        fitting = fit(index, View(query, view.problem_id))
+        if fitting.problem_id is None:
+            fitting = View(query)
+        return [*show(run, fitting), *_set_controls(index, fitting.query)]
 
-    def go(step, *values):
-        *controls, place = values
-        return show(run, View(_query(*controls)), place=(place or 1) + step)
+    def change(*values):
+        *controls, link = values
+        query = _query(*controls)
+        if query == read_link(parse_link(link), run.index()).query:  # a value that the server has set
+            return [gr.skip()] * len(page.outputs)
+        return show(run, View(query))
 
-    def pick(*values):
-        return show(run, _view(run, values))
+    def go(position: float | None, link: str, steps: int):
+        index = run.index()
+        view = read_link(parse_link(link), index)
+        found = index.find(view.query)
+        before = found.index(view.problem_id) + 1 if view.problem_id in found else 1
+        place = int(position or before) + steps
+        if place == before and position is not None:
+            return [gr.skip()] * len(page.outputs)
+        return show(run, View(view.query), place=place)
 
-    def toggle(*values):
-        return show(run, _view(run, values), is_revealed=not values[-1])
+    def pick(helpful: int | None, sneaky: int | None, is_revealed: bool, link: str):
+        view = read_link(parse_link(link), run.index())
+        return show(run, replace(view, chosen={Role.HELPFUL: helpful, Role.SNEAKY: sneaky}), is_revealed=is_revealed)
 
-    shown = [*page.controls, *page.outputs]
-    typed = [*page.controls, page.position]
+    def toggle(is_revealed: bool, link: str):
+        return show(run, read_link(parse_link(link), run.index()), is_revealed=not is_revealed)
+
+    round_index, *filters, search = page.controls
     moves = [
-        wire([control.input for control in page.controls], change, page.controls, page.outputs, latest=True),
-        wire([page.position.submit, page.position.input], partial(go, 0), typed, page.outputs, latest=True),
-        wire([dropdown.input for dropdown in page.picks.values()], pick, page.inputs, page.outputs),
-        wire([page.reveal.click], toggle, page.inputs, page.outputs),
-        *(
-            wire([button.click], partial(go, step), [*page.controls, page.place], page.outputs)
-            for step, button in page.steps.items()
+        wire([round_index.input], change_round, [round_index, page.link], shown, latest=True),
+        wire(
+            # A textbox's `input` is sent for typed characters only, and not for what is deleted or pasted.
+            [*(control.input for control in filters), search.change],
+            change,
+            [*page.controls, page.link],
+            page.outputs,
+            latest=True,
         ),
+        wire(
+            # Not while a number is typed: the answer would take the place of its next digits.
+            [page.position.submit, page.position.blur, *(button.click for button in page.buttons)],
+            go,
+            [page.position, page.link, page.steps],
+            page.outputs,
+            latest=True,
+            js=TAKE_STEPS,
+        ),
+        wire(
+            [dropdown.input for dropdown in page.picks.values()],
+            pick,
+            [*page.picks.values(), page.is_revealed, page.link],
+            page.outputs,
+        ),
+        wire([page.reveal.click], toggle, [page.is_revealed, page.link], page.outputs),
         demo.load(load, None, [*around, *shown], **FAST),
     ]
     for move in moves:
         move.then(None, page.link, None, js=SHOW_ADDRESS, **FAST)
 
 
+def fit(index: SolutionIndex, view: View) -> View:
+    """A view whose filter its problem passes: every problem, if it does not pass the view's; no problem, if it is not there."""
+    if view.problem_id is None or view.problem_id in index.find(view.query):
+        return view
+    every = replace(view, query=replace(view.query, filter=Filter.ALL, difficulty=None, search=""))
+    return every if view.problem_id in index.find(every.query) else replace(every, problem_id=None)
+
+
 def show(run: OpenRun, view: View, *, place: int = 1, is_revealed: bool = False) -> list[Any]:
     """Values of the page's outputs for a view; `place` is the problem's if the view has none, from 1 and round the ends."""
     index = run.index()
     found = index.find(view.query)
-    if view.problem_id is not None and view.problem_id not in found:  # of a link whose filter does not fit any more
-        view = replace(view, query=replace(view.query, filter=Filter.ALL, difficulty=None, search=""))
-        found = index.find(view.query)
     if not found:
         return _show_nothing(view.query)
-    if view.problem_id in found:
-        place = found.index(view.problem_id) + 1
-    else:
-        place = (int(place) - 1) % len(found) + 1
+    place = found.index(view.problem_id) + 1 if view.problem_id in found else (place - 1) % len(found) + 1
     problem_id = found[place - 1]
     shown = show_problem(index, view.query, problem_id, view.chosen, is_revealed=is_revealed)
     chosen = {role: solution.sample_index for role, solution in shown.solutions.items()}
     return [
-        place,
-        gr.Number(place, label=f"Problem, of {len(found):,}"),
+        write_link(View(view.query, problem_id, chosen)),
+        gr.Number(place, label=f"Problem {place:,} of {len(found):,}"),
         *(_pick(shown, role) for role in GAME_ROLES),
         render("problem", shown=shown, meaning=MEANINGS[view.query.filter]),
         *(render("solution", role=role.value, solution=shown.solutions.get(role)) for role in GAME_ROLES),
         _histogram(index, view.query, shown),
         gr.Button("Hide" if is_revealed else "Reveal", interactive=True),
         is_revealed,
-        write_link(View(view.query, problem_id, chosen)),
     ]
 
 
@@ -208,8 +244,8 @@ def _show_nothing(query: Query) -> list[Any]:
     text = "No problem fits. Choose another round or filter, or search for something else."
     picks = [gr.Dropdown([], value=None) for _ in GAME_ROLES]
     panels = [notice(text), "", "", ""]
-    number = gr.Number(1, label="Problem, of 0")
-    return [1, number, *picks, *panels, gr.Button("Reveal", interactive=False), False, write_link(View(query))]
+    number = gr.Number(1, label="Problem 0 of 0")
+    return [write_link(View(query)), number, *picks, *panels, gr.Button("Reveal", interactive=False), False]
 
 
 def _pick(shown: ShownProblem, role: Role) -> gr.Dropdown:
@@ -235,15 +271,6 @@ def _query(round_index: int, part: str, shown: str, difficulty: str, search: str
     return Query(round_index, PARTS[part], FILTERS[shown], None if difficulty == ANY else difficulty, search.strip())
 
 
-def _view(run: OpenRun, values: tuple[Any, ...]) -> View:
-    """The view that the page shows, by its inputs."""
-    *controls, place, helpful, sneaky, _ = values
-    query = _query(*controls)
-    found = run.index().find(query)
-    problem_id = found[(place - 1) % len(found)] if found else None
-    return View(query, problem_id, dict(zip(GAME_ROLES, (helpful, sneaky))))
-
-
 def _set_controls(index: SolutionIndex, query: Query) -> list[Any]:
     """Values of the controls, with what there is to choose from by now."""
     names = {value: name for name, value in FILTERS.items()}
@@ -253,6 +280,6 @@ def _set_controls(index: SolutionIndex, query: Query) -> list[Any]:
         gr.Dropdown(_rounds(index), value=query.round_index),
         parts[query.is_test],
         names[query.filter],
-        gr.Dropdown([ANY, *difficulties], value=query.difficulty or ANY, visible=bool(difficulties)),
+        gr.Dropdown([ANY, *difficulties], value=query.difficulty or ANY, elem_classes=shown_if(bool(difficulties))),
         query.search,
     ]

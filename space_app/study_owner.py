@@ -83,7 +83,13 @@ def take_down(study: Study, path: str) -> str:
     """What came of a file of filled-in sheets, as HTML."""
     try:
         num_new, num_known = read_sheets(study, Path(path).read_text(encoding="utf-8-sig"))
-    except ValueError as err:  # also of bytes that are no UTF-8
+    except UnicodeDecodeError as err:
+        text = f"The file is not text in UTF-8 (byte {err.start} is 0x{err.object[err.start]:02x}), and nothing was recorded."
+        return notice(
+            f"{text}\nSave it as “CSV UTF-8 (comma delimited)” in your spreadsheet, and upload it again.",
+            kind="problem",
+        )
+    except ValueError as err:
         return notice(str(err), kind="problem")
     return notice(f"{num_new} answer(s) were taken down; {num_known} were known already.")
 

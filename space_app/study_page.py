@@ -11,7 +11,7 @@ import gradio as gr
 from pvg_hf.browse.index import SolutionIndex
 from pvg_hf.browse.runs import OpenRun
 from pvg_hf.study.study import Judgment, Progress, Study, check_participant
-from space_app.events import FAST, HIDDEN, SHOW_ADDRESS
+from space_app.events import FAST, INVISIBLE, SHOW_ADDRESS, shown_if
 from space_app.render import heading, notice, render
 from space_app.study_owner import build_owner_part
 
@@ -26,8 +26,8 @@ ANSWERS = (
 )
 _LATE = "Time ran out for that solution."
 _REFUSED = (
-    "That answer was not taken down: it came twice, or the app was started anew in between. If the solution is shown "
-    "again, please judge it again."
+    "That answer was not recorded: it came twice or after the time was over, or the app was restarted in between. If the "
+    "solution is shown again, please judge it again."
 )
 _STORAGE_SECRET = "pvg-study"  # the id is no secret: it stands in the address
 _FOCUS = "() => setTimeout(() => document.querySelector('#study-go:not([disabled])')?.focus(), 300)"
@@ -61,19 +61,19 @@ def build_study_page(
     """
     gr.HTML(heading("Legibility study", "How well can people check what the provers wrote?"))
     state = gr.HTML(elem_classes="state")
-    with gr.Column() as body:
-        page = _make_page(run)
+    page = _make_page(run)
+    with gr.Column() as owner:
         if not is_for_participants:
             build_owner_part(study, folder)
 
     def load():
         if has_solutions(run.index()):
-            return "", gr.Column(visible=True)
+            return "", gr.Column(elem_classes=shown_if(True))
         text = f"The run {run.folder.root} has no test solutions yet: there is nothing to judge."
-        return notice(text, kind="problem"), gr.Column(visible=HIDDEN)
+        return notice(text, kind="problem"), gr.Column(elem_classes=shown_if(False))
 
-    demo.load(load, None, [state, body], **FAST)
-    _wire(demo, study, page, num_solutions)
+    demo.load(load, None, [state, owner], **FAST)
+    _wire(demo, run, study, page, num_solutions)
 
 
 def has_solutions(index: SolutionIndex) -> bool:
@@ -82,41 +82,50 @@ def has_solutions(index: SolutionIndex) -> bool:
 
 def _make_page(run: OpenRun) -> Page:
     participant = gr.BrowserState(storage_key=f"pvg-study-{run.name}", secret=_STORAGE_SECRET)
-    item = gr.Textbox(visible="hidden", elem_id="study-item")
-    link = gr.Textbox(visible="hidden", elem_id="study-link")
+    item = gr.Textbox(elem_classes=[INVISIBLE], elem_id="study-item")
+    link = gr.Textbox(elem_classes=[INVISIBLE], elem_id="study-link")
     panel = gr.HTML(elem_id="study-panel")
-    go = gr.Button("Show the first solution", variant="primary", elem_id="study-go", visible=False)
+    go = gr.Button("Show the first solution", variant="primary", elem_id="study-go", elem_classes=[INVISIBLE])
     buttons = []
-    with gr.Column(visible=False, elem_id="judgments") as judgments:
+    with gr.Column(elem_classes=[INVISIBLE], elem_id="judgments") as judgments:
         for first in (0, 3):
             with gr.Row():
                 for number in range(first + 1, first + 4):
                     name = f"{ANSWERS[number - 1][0]} ({number})"
                     buttons.append(gr.Button(name, elem_id=f"judge-{number}", min_width=150))
-        time_ran_out = gr.Button("Time ran out", visible="hidden", elem_id="time-ran-out")
+    time_ran_out = gr.Button("Time ran out", elem_classes=[INVISIBLE], elem_id="time-ran-out")
     return Page(participant, item, link, panel, go, judgments, buttons, time_ran_out)
 
 
-def _wire(demo: gr.Blocks, study: Study, page: Page, num_solutions: int) -> None:
+def _wire(demo: gr.Blocks, run: OpenRun, study: Study, page: Page, num_solutions: int) -> None:
     def show(participant: str, progress: Progress | None, note: str = "") -> list[Any]:
+        if progress is None and not has_solutions(run.index()):
+            return show_nothing(participant)
         return show_progress(study, participant, progress, num_solutions, note)
 
     def load(stored: str | None, request: gr.Request):
         participant = find_participant(request.query_params.get("participant"), stored)
-        return show(participant, study.progress(participant) if study.knows(participant) else None)
+        if not study.knows(participant):
+            return show(participant, None)
+        progress = study.progress(participant)
+        return show(participant, progress, _LATE if progress.has_run_out else "")
 
     def go(participant: str):
         try:
-            return show(participant, study.show(participant))
+            progress = study.show(participant)
         except (ValueError, OSError) as err:  # another process's study, a folder that cannot be written
             return show(participant, None, str(err))
+        return show(participant, progress) if progress.num_items else show_nothing(participant)
 
     def judge(judgment: Judgment, confidence: int | None, participant: str, item: str):
         if not study.knows(participant):
             return show(participant, None)
-        is_taken = study.answer(participant, item, judgment, confidence)
-        note = _LATE if is_taken and judgment is Judgment.TIME_RAN_OUT else "" if is_taken else _REFUSED
-        return show(participant, study.progress(participant), note)
+        recorded = study.answer(participant, item, judgment, confidence)
+        progress = study.progress(participant)
+        if recorded is Judgment.TIME_RAN_OUT or progress.has_run_out:
+            return show(participant, progress, _LATE)
+        is_refused = recorded is None and judgment is not Judgment.TIME_RAN_OUT
+        return show(participant, progress, _REFUSED if is_refused else "")
 
     presses = [(button, said, sure) for button, (_, said, sure) in zip(page.buttons, ANSWERS)]
     presses.append((page.time_ran_out, Judgment.TIME_RAN_OUT, None))
@@ -142,7 +151,8 @@ def show_progress(
             seconds_left=progress.seconds_left,
             seconds=study.seconds,
         )
-        return [participant, progress.item.item, link, panel, gr.Button(visible=False), gr.Column(visible=True)]
+        go, judgments = gr.Button(elem_classes=shown_if(False)), gr.Column(elem_classes=shown_if(True))
+        return [participant, progress.item.item, link, panel, go, judgments]
     num_done, num_items = (progress.num_done, progress.num_items) if progress else (0, 0)
     panel = render(
         "study_intro",
@@ -155,7 +165,22 @@ def show_progress(
     )
     is_over = progress is not None and progress.item is None
     name = "Show the next solution" if num_done else "Show the first solution"
-    return [participant, "", link, panel, gr.Button(name, visible=not is_over), gr.Column(visible=False)]
+    go = gr.Button(name, elem_classes=shown_if(not is_over))
+    return [participant, "", link, panel, go, gr.Column(elem_classes=shown_if(False))]
+
+
+def show_nothing(participant: str) -> list[Any]:
+    """Values of the page's outputs while the run has no solutions to judge: there is no button to begin with."""
+    panel = notice("There is no solution to judge yet. Load this page again later.")
+    hidden = shown_if(False)
+    return [
+        participant,
+        "",
+        f"?participant={participant}",
+        panel,
+        gr.Button(elem_classes=hidden),
+        gr.Column(elem_classes=hidden),
+    ]
 
 
 def find_participant(named: str | None, stored: str | None) -> str:

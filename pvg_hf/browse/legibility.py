@@ -1,5 +1,7 @@
 """A legibility study of a run's test solutions."""
 
+import logging
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -8,10 +10,33 @@ import pandas as pd
 
 from pvg_hf.browse.index import SolutionIndex
 from pvg_hf.browse.runs import OpenRun
+from pvg_hf.hub.locate import kept_folder
 from pvg_hf.seeding import derive_rng
 from pvg_hf.study import NUM_SOLUTIONS, SECONDS
 from pvg_hf.study.items import StudyItem, choose_items, draw_sheet
 from pvg_hf.study.study import Study
+
+logger = logging.getLogger(__name__)
+
+
+def study_folder(run: OpenRun) -> Path:
+    """
+    Return the default folder of a run's study: `study` in the run's folder.
+
+    The study of a published run lies beside the folders of its fetched rounds, so that it continues when the next round is
+    published. If there is none yet, the last study that was kept within a round's folder is copied there.
+    """
+    kept = kept_folder(run.folder.root)
+    folder = kept / "study"
+    if kept != run.folder.root and not folder.exists():
+        sheets = kept.glob("**/study/sheets.jsonl")
+        last = max(sheets, key=lambda file: file.stat().st_mtime, default=None)
+        if last is not None:
+            logger.info("The study in %s continues in %s.", last.parent, folder)
+            folder.mkdir()
+            for file in last.parent.glob("*.jsonl"):
+                shutil.copy2(file, folder)
+    return folder
 
 
 def open_study(

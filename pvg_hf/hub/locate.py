@@ -14,6 +14,23 @@ logger = logging.getLogger(__name__)
 _PUBLISHED = re.compile(r"[\w.-]+/[\w.-]+")
 
 
+def kept_folder(root: Path, *, cache: Path | None = None) -> Path:
+    """
+    Folder for what belongs to a run and not to one of its published rounds.
+
+    Args:
+        root (`Path`):
+            What [`locate_run`] returned.
+        cache (`Path`, *optional*):
+            As there.
+
+    Returns:
+        `Path`: `root`, or, if it was fetched, the folder in which every fetched round has a folder of its own.
+    """
+    places = (cache or Path(constants.HF_HOME)) / "pvg_hf"
+    return places / root.relative_to(places).parts[0] if root.is_relative_to(places) and root != places else root
+
+
 def locate_run(
     source: str | Path, *, with_provers: bool = True, cache: Path | None = None, retry: RetryPolicy | None = None
 ) -> Path:

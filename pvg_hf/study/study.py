@@ -48,12 +48,15 @@ class Progress:
             The next one; `None` at the end.
         seconds_left (`float`, *optional*):
             On its clock, from the first time that it was shown; `None` before that.
+        has_run_out (`bool`, *optional*, defaults to `False`):
+            Whether the time of the last solution was found to be over just now, with no answer to it.
     """
 
     num_done: int
     num_items: int
     item: StudyItem | None
     seconds_left: float | None
+    has_run_out: bool = False
 
 
 class Study:
@@ -116,7 +119,9 @@ class Study:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._num_shown = Counter((row["participant"], row["item"]) for row in _read(self._shown, _is_shown))
         self._given = {
-            row["participant"]: [StudyItem(**item) for item in row["items"]] for row in _read(self._sheets, _is_sheet)
+            row["participant"]: [StudyItem(**item) for item in row["items"]]
+            for row in _read(self._sheets, _is_sheet)
+            if row["items"]  # an empty sheet, of someone who came before the first solutions, is drawn again
         }
         self._answered = {(row["participant"], row["item"]): row for row in _read(self._answers, _is_answer)}
         self._is_open = True
@@ -127,7 +132,8 @@ class Study:
 
     def sheet(self, participant: str) -> list[StudyItem]:
         """
-        A participant's solutions in their order; drawn when one is first asked for.
+        A participant's solutions in their order, drawn when they are first asked for. A sheet is kept once it has
+        solutions: who comes before there are any has an empty one until then.
 
         Raises:
             ValueError: for an id that [`check_participant`] refuses, or if the folder cannot be opened.
@@ -138,6 +144,8 @@ class Study:
             if participant not in self._given:
                 counts = Counter(item.item for items in self._given.values() for item in items)
                 items = self._draw(participant, counts)
+                if not items:
+                    return []
                 row = {"participant": participant, "time": self._clock(), "items": [asdict(item) for item in items]}
                 self._sheets.append(row)
                 self._given[participant] = items
@@ -146,13 +154,13 @@ class Study:
     def progress(self, participant: str) -> Progress:
         """Where a participant stands. A solution whose time is over is noted as such."""
         with self._guard:
-            self._end_overdue(participant)
+            has_run_out = self._end_overdue(participant)
             items = self.sheet(participant)
             left = [item for item in items if (participant, item.item) not in self._answered]
             item = left[0] if left else None
             start = self._started.get((participant, item.item)) if item else None
             seconds_left = None if start is None else max(0.0, start + self.seconds - self._clock())
-            return Progress(len(items) - len(left), len(items), item, seconds_left)
+            return Progress(len(items) - len(left), len(items), item, seconds_left, has_run_out)
 
     def show(self, participant: str) -> Progress:
         """The next solution, its clock started."""
@@ -165,31 +173,36 @@ class Study:
                 self._started[participant, item.item] = now
             return self.progress(participant)
 
-    def answer(self, participant: str, item_id: str, judgment: Judgment, confidence: int | None) -> bool:
+    def answer(self, participant: str, item_id: str, judgment: Judgment, confidence: int | None) -> Judgment | None:
         """
-        Take down an answer to the solution on show.
+        Record an answer to the solution on show.
 
         Args:
             participant (`str`), item_id (`str`):
                 Who, and of which solution.
             judgment ([`Judgment`]):
-                One that arrives too late counts as `TIME_RAN_OUT`.
+                One that arrives too late is recorded as `TIME_RAN_OUT`. A `TIME_RAN_OUT` that arrives before this
+                study's own clock says so is not recorded.
             confidence (`int`, *optional*):
                 One of `CONFIDENCES`; `None` when time ran out.
 
         Returns:
-            `bool`: whether it was taken down. A second answer to a solution is not, and neither is one to a solution
-            that was never shown.
+            [`Judgment`], *optional*: what was recorded. `None` if nothing was: of a second answer to a solution, of one to
+            a solution that was never shown, and of a time-out before its time.
         """
         with self._guard:
             start = self._started.get((participant, item_id))
             if start is None or (participant, item_id) in self._answered:
-                return False
+                return None
             seconds = self._clock() - start
-            if judgment is Judgment.TIME_RAN_OUT or seconds > self.seconds + GRACE_SECONDS:
-                judgment, confidence = Judgment.TIME_RAN_OUT, None
+            if judgment is Judgment.TIME_RAN_OUT and seconds < self.seconds:
+                return None
+            if seconds > self.seconds + GRACE_SECONDS:
+                judgment = Judgment.TIME_RAN_OUT
+            if judgment is Judgment.TIME_RAN_OUT:
+                confidence = None
             self._take_down(participant, item_id, judgment, confidence, min(seconds, self.seconds), "app")
-            return True
+            return judgment
 
     def take_down(
         self, participant: str, item_id: str, judgment: Judgment, confidence: int | None, seconds: float | None
@@ -206,11 +219,15 @@ class Study:
         with self._guard:
             return list(self._answered.values())
 
-    def _end_overdue(self, participant: str) -> None:
+    def _end_overdue(self, participant: str) -> bool:
+        """Note the solutions whose time is over; returns whether there was one."""
+        has_run_out = False
         for (who, item_id), start in list(self._started.items()):
             is_over = self._clock() - start > self.seconds + GRACE_SECONDS
             if who == participant and is_over and (who, item_id) not in self._answered:
                 self._take_down(who, item_id, Judgment.TIME_RAN_OUT, None, self.seconds, "app")
+                has_run_out = True
+        return has_run_out
 
     def _take_down(
         self,

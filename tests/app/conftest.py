@@ -11,7 +11,7 @@ import pytest
 
 from space_app.app import StudySettings, launch, make_app
 
-sys.path.insert(0, str(Path(__file__).parent))  # for the modules of the app's tests
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "hub")]  # for the modules there
 
 CHROMIUM = Path(os.environ.get("PVG_CHROMIUM", "/usr/bin/chromium"))
 _OWN = ("127.0.0.1", "localhost")

@@ -22,7 +22,13 @@ def test_an_evaluation_beside_its_proof(serve, score_run, open_page, tmp_path):
     expect(panel).to_contain_text(f"true score {rows['reference'].iloc[0]:g}")
     page.locator("#next").click()
     expect(panel.locator("pre").first).to_have_text(rows["solution"].iloc[1])
-    expect(page.get_by_label(f"Evaluation, of {len(rows)}")).to_have_value("2")
+    expect(page.get_by_label(f"Evaluation 2 of {len(rows)}")).to_have_value("2")
+    for _ in range(len(rows)):
+        page.keyboard.press("n")
+    expect(page.get_by_label(f"Evaluation 2 of {len(rows)}")).to_have_value("2")
+    page.locator("#position input").fill("1")
+    page.keyboard.press("Tab")
+    expect(panel.locator("pre").first).to_have_text(rows["solution"].iloc[0])
 
 
 def test_hallucinated_issues_are_marked(serve, score_run, open_page, tmp_path):
@@ -32,7 +38,7 @@ def test_hallucinated_issues_are_marked(serve, score_run, open_page, tmp_path):
     page = open_page(f"{url}/evaluations")
     page.get_by_label("Show").click()
     page.get_by_role("option", name="hallucinated issue").click()
-    expect(page.get_by_label(f"Evaluation, of {len(rows)}")).to_be_visible()
+    expect(page.get_by_label(f"Evaluation 1 of {len(rows)}")).to_be_visible()
     expect(page.locator("#evaluation .flaw").first).to_contain_text("hallucinated")
 
 

@@ -1,6 +1,6 @@
 """A view as a link, and back."""
 
-from urllib.parse import parse_qsl
+from dataclasses import replace
 
 import pytest
 
@@ -8,7 +8,7 @@ from pvg_hf.browse.index import SolutionIndex
 from pvg_hf.browse.query import Filter, Query
 from pvg_hf.game.folder import RunFolder
 from pvg_hf.roles import Role
-from space_app.links import View, read_link, write_link
+from space_app.links import View, parse_link, read_link, write_link
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def index(arithmetic_run) -> SolutionIndex:
     ],
 )
 def test_a_link_leads_back_to_the_view(index, view):
-    read = read_link(dict(parse_qsl(write_link(view).removeprefix("?"))), index)
+    read = read_link(parse_link(write_link(view)), index)
     assert (read.query, read.problem_id) == (view.query, view.problem_id)
     assert {role: sample for role, sample in read.chosen.items() if sample is not None} == view.chosen
 
@@ -36,8 +36,17 @@ def test_a_link_leads_back_to_the_view(index, view):
 )
 def test_what_a_link_does_not_know_is_the_last_rounds_default(index, values):
     read = read_link(values, index)
-    assert read.query == Query(1)
+    assert read.query == replace(Query(1), filter=read.query.filter)
     assert set(read.chosen.values()) == {None}
+
+
+def test_a_link_that_asks_for_nothing_leads_to_the_fooled_problems_if_any(index):
+    for k in index.rounds:
+        fooled = Query(k, filter=Filter.FOOLED)
+        expected = fooled if index.find(fooled) else Query(k)
+        assert read_link({"round": str(k)}, index).query == expected
+        for asked in ({"show": "all"}, {"problem": "p"}, {"search": "x"}):
+            assert read_link({"round": str(k), **asked}, index).query.filter is Filter.ALL
 
 
 def test_the_base_prover_has_no_training_problems(index):

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import TimeoutError, expect
+
+from space_app.study_page import ANSWERS
 
 pytestmark = pytest.mark.browser
 
@@ -18,6 +20,25 @@ PATHS = {
     "score": "#own-solution",
     "study": "#study-go",
 }
+# Everything that can be pressed or filled in on a page, as a person sees it.
+SOLUTIONS = "Round, Problems, Show, Difficulty, Search in problems, Previous, Problem 1 of 12, Next, Reveal"
+PICKS = "Helpful solution, Sneaky solution"
+JUDGMENTS = ", ".join(f"{name} ({number})" for number, (name, *_) in enumerate(ANSWERS, start=1))
+OWNERS = "Results (they tell which rounds were hard: not for participants), Sheets for people without the app (CSV)"
+CONTROLS = {
+    "": f"{SOLUTIONS}, {PICKS}",
+    "rounds": "Download all figures (CSV), Round of small, Run, Its round",
+    "evaluations": "Round, Show, Previous, Evaluation 1 of 1, Next",
+    "score": "Verifier of, Problem, Solution, a step on each line, Fill in an example, Score",
+    "study": f"Show the first solution, {OWNERS}",
+}
+VISIBLE = """() => {
+    const name = (element) => element.getAttribute("aria-label") || element.innerText || element.labels?.[0]?.innerText || element.id;
+    return [...document.querySelectorAll("button, input, textarea, select, summary, [contenteditable=true]")]
+        .filter((element) => element.checkVisibility({ visibilityProperty: true, opacityProperty: true }))
+        .map((element) => name(element).trim().split("\\n")[0])
+        .join(", ");
+}"""
 HOSTILE = (
     "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>\n"
     "[link](javascript:alert(1)) ![image](http://evil.example/x.png) **bold** $x^2$\n"
@@ -40,6 +61,59 @@ def write_evaluation(run: Path, evaluation: str, **texts: str) -> None:
     issues = json.dumps([[line, place > 0] for place, line in enumerate(evaluation.split("\n")[:2])])
     row = {**texts, "evaluation": evaluation, "issues": issues, "reference": 0.0, "predicted": 1.0}
     pd.DataFrame([row]).to_parquet(run / "evaluation" / "round-001" / "evaluations.parquet")
+
+
+def check_controls(page, expected: str) -> None:
+    """Waits until these controls are seen and no others, and looks again once the page has come to rest."""
+    try:
+        page.wait_for_function(f"(expected) => ({VISIBLE})() === expected", arg=expected, timeout=15_000)
+    except TimeoutError:
+        assert page.evaluate(VISIBLE) == expected
+    page.wait_for_timeout(500)
+    assert page.evaluate(VISIBLE) == expected
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_but_a_pages_controls_is_seen(addresses, open_page, width):
+    for path, ready in PATHS.items():
+        page = open_page(addresses[path], width=width)
+        expect(page.locator(ready).first).to_be_visible()
+        check_controls(page, CONTROLS[path])
+        page.close()
+
+
+def test_nothing_but_a_pages_controls_is_seen_after_it_was_used(addresses, open_page):
+    page = open_page(f"{addresses['']}?show=all")
+    page.get_by_role("button", name="Next").click()
+    second = SOLUTIONS.replace("1 of 12", "2 of 12")
+    check_controls(page, f"{second}, {PICKS}")
+    page.get_by_role("button", name="Reveal").click()
+    check_controls(page, f"{second.replace('Reveal', 'Reference, Hide')}, {PICKS}")
+    page.get_by_label("Search in problems").fill("no such problem")
+    check_controls(page, f"{SOLUTIONS.replace('1 of 12', '0 of 0')}, {PICKS}")
+    page.goto(addresses["score"])
+    page.get_by_role("button", name="Fill in an example").click()
+    page.get_by_role("button", name="Score", exact=True).click()
+    expect(page.locator("#scored table")).to_be_visible()
+    check_controls(page, CONTROLS["score"])
+    page.goto(addresses["evaluations"])
+    page.get_by_role("button", name="Next").click()
+    check_controls(page, CONTROLS["evaluations"])
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_participants_see_the_buttons_that_answer(serve, open_page, arithmetic_run, tmp_path, is_alone):
+    url, _ = serve(arithmetic_run, folder=tmp_path / "study", num_solutions=2, is_alone=is_alone)
+    page = open_page(url if is_alone else f"{url}/study")
+    rest = "" if is_alone else f", {OWNERS}"
+    for number, begin in enumerate(("first", "next"), start=1):
+        check_controls(page, f"Show the {begin} solution{rest}")
+        page.get_by_role("button", name=f"Show the {begin} solution").click()
+        check_controls(page, JUDGMENTS + rest)
+        page.reload()
+        check_controls(page, JUDGMENTS + rest)
+        page.locator(f"#judge-{number}").click()
+    check_controls(page, rest.removeprefix(", "))
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -12,6 +12,8 @@ from pvg_hf.game.folder import RunFolder
 pytestmark = pytest.mark.browser
 
 PROBLEM = "#problem article > pre"  # not the reference
+POSITION = "#position input"
+SEARCH = "#search textarea"
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +27,7 @@ def problem_texts(index, query) -> list[str]:
 
 def test_two_solutions_side_by_side_and_the_truth_on_demand(app, open_page, index):
     first = index.find(Query(1))[0]
-    page = open_page(app)
+    page = open_page(f"{app}/?show=all")
     expect(page.locator(PROBLEM)).to_have_text(problem_texts(index, Query(1))[0])
     for role in ("helpful", "sneaky"):
         expect(page.locator(f"#card-{role} pre")).not_to_be_empty()
@@ -47,7 +49,7 @@ def test_two_solutions_side_by_side_and_the_truth_on_demand(app, open_page, inde
 
 def test_keys_lead_through_the_problems(app, open_page, index):
     texts = problem_texts(index, Query(1))
-    page = open_page(app)
+    page = open_page(f"{app}/?show=all")
     problem = page.locator(PROBLEM)
     expect(problem).to_have_text(texts[0])
     for key, place in (("ArrowRight", 1), ("n", 2), ("ArrowLeft", 1), ("p", 0), ("p", -1)):
@@ -58,8 +60,91 @@ def test_keys_lead_through_the_problems(app, open_page, index):
     page.keyboard.press("n")
     expect(problem).to_have_text(texts[0])
     expect(page.locator(".verdict")).to_have_count(0)  # of the next problem nothing is given away
-    page.locator("#search textarea, #search input").first.press_sequentially("nrp")
+    page.locator(SEARCH).press_sequentially("nrp")
     expect(page.locator("#problem")).to_contain_text("No problem fits")
+
+
+def test_ten_presses_lead_ten_problems_on(app, open_page, index):
+    texts = problem_texts(index, Query(1))
+    page = open_page(f"{app}/?show=all")
+    expect(page.locator(PROBLEM)).to_have_text(texts[0])
+    for key, place in (("n", 10), ("p", 0)):
+        for _ in range(10):
+            page.keyboard.press(key)
+        expect(page.locator(PROBLEM)).to_have_text(texts[place])
+        expect(page.locator(POSITION)).to_have_value(str(place + 1))
+
+
+def test_the_first_view_has_the_problems_that_fooled_the_verifier(app, open_page, index):
+    k = next(k for k in reversed(index.rounds) if index.find(Query(k, filter=Filter.FOOLED)))
+    page = open_page(f"{app}/?round={k}")
+    expect(page.get_by_role("combobox", name="Show")).to_have_value("fooled")
+    expect(page.locator(PROBLEM)).to_have_text(problem_texts(index, Query(k, filter=Filter.FOOLED))[0])
+
+
+def test_a_number_arrives_whole_however_slowly_it_is_typed(app, open_page, index):
+    texts = problem_texts(index, Query(1))
+    page = open_page(f"{app}/?show=all")
+    position, problem = page.locator(POSITION), page.locator(PROBLEM)
+    expect(problem).to_have_text(texts[0])
+    position.click()
+    page.keyboard.press("Control+a")
+    page.keyboard.type("12", delay=100)
+    expect(position).to_have_value("12")
+    page.keyboard.press("Enter")
+    expect(problem).to_have_text(texts[11])
+    page.keyboard.press("Control+a")
+    page.keyboard.press("Delete")
+    page.keyboard.type("10", delay=100)
+    page.keyboard.press("Tab")
+    expect(problem).to_have_text(texts[9])
+    expect(page.get_by_label(f"Problem 10 of {len(texts)}")).to_have_value("10")
+    position.fill("4")
+    page.locator("#next").click()  # leaves the field: to the fourth problem, and one on
+    expect(problem).to_have_text(texts[4])
+    position.fill("")
+    page.keyboard.press("Tab")
+    expect(position).to_have_value("5")
+
+
+def test_search_notices_what_is_deleted_and_pasted(app, open_page, index):
+    word = problem_texts(index, Query(1))[0].split()[0]
+    number = {search: len(index.find(Query(1, search=search))) for search in ("", word)}
+    assert number[""] > number[word] > 0
+    page = open_page(f"{app}/?show=all")
+    search, problem = page.locator(SEARCH), page.locator("#problem")
+    for keys, found in (
+        (f"{word}xx", 0),
+        (["Backspace"] * 2, number[word]),
+        (["Control+a", "Delete"], number[""]),
+    ):
+        search.press_sequentially(keys) if isinstance(keys, str) else [search.press(key) for key in keys]
+        expect(page.get_by_label(f"Problem {min(found, 1)} of {found}")).to_be_visible()
+    page.keyboard.insert_text(word)  # as a paste: no key is pressed
+    expect(page.get_by_label(f"Problem 1 of {number[word]}")).to_be_visible()
+    expect(page).to_have_url(re.compile(f"search={word}&problem="))
+    page.keyboard.press("Tab")
+    page.locator("#next").click()
+    expect(page.locator(POSITION)).to_have_value(str(1 % number[word] + 1))
+    text = problem.inner_text()
+    again = open_page(page.url)  # the filled-in search does not lead back to the first problem
+    expect(again.locator(SEARCH)).to_have_value(word)
+    expect(again.locator("#problem")).to_have_text(text, use_inner_text=True)
+
+
+def test_a_problem_stays_when_the_round_changes(app, open_page, index):
+    fooled = Query(0, filter=Filter.CAUGHT)
+    problem_id = next(found for found in index.find(fooled) if found in index.find(Query(1)))
+    page = open_page(f"{app}/?round=0&show=caught&problem={problem_id}")
+    text = index.solutions(0, problem_id)[0]["problem"]
+    expect(page.locator(PROBLEM)).to_have_text(text)
+    for name, k in (("round 1", 1), ("base prover", -1)):
+        page.get_by_role("combobox", name="Round").click()
+        page.get_by_role("option", name=name).click()
+        expect(page).to_have_url(re.compile(f"round={k}&.*problem={problem_id}"))
+        expect(page.locator(PROBLEM)).to_have_text(text)
+    is_caught = problem_id in index.find(Query(-1, filter=Filter.CAUGHT))
+    expect(page.get_by_role("combobox", name="Show")).to_have_value("caught" if is_caught else "every problem")
 
 
 def test_a_filter_and_the_link_to_what_it_shows(app, open_page, index):

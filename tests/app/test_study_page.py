@@ -1,10 +1,16 @@
 """The legibility study in a browser."""
 
 import json
+import os
 import re
+import signal
+import socket
+import subprocess
+import sys
 import time
 
 import pytest
+from loopback_hub import OWNER, TOKEN, LoopbackHub, serving
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -80,6 +86,76 @@ def test_the_countdown_ends_a_solution(serve, open_page, arithmetic_run, folder)
     assert [row["judgment"] for row in answers(folder)] == ["time_ran_out", "correct"]
 
 
+def test_a_time_out_that_a_participant_sends_early_is_not_recorded(serve, open_page, arithmetic_run, folder):
+    url, _ = serve(arithmetic_run, folder=folder, num_solutions=2)
+    page = open_page(f"{url}/study")
+    begin(page)
+    solution = page.locator("#study-panel pre").last.inner_text()
+    page.evaluate("document.querySelector('#time-ran-out').click()")
+    page.reload()
+    expect(page.locator("#study-panel pre").last).to_have_text(solution, use_inner_text=True)
+    assert answers(folder) == []
+
+
+def test_an_answer_that_comes_too_late_says_so(serve, open_page, arithmetic_run, folder):
+    url, _ = serve(arithmetic_run, folder=folder, seconds=1.0, num_solutions=3)
+    page = open_page(f"{url}/study?participant=ann")
+    for leave in (lambda: page.keyboard.press("1"), page.reload):
+        expect(page.locator("#study-go")).to_be_visible()
+        page.evaluate("for (let id = 1; id < 10000; id++) clearInterval(id)")  # a browser that sleeps from now on
+        begin(page)
+        page.wait_for_timeout(4000)  # more than the time and the grace for the network
+        leave()
+        expect(page.locator("#study-panel")).to_contain_text("Time ran out for that solution")
+    assert [row["judgment"] for row in answers(folder)] == ["time_ran_out"] * 2
+
+
+def test_answers_are_committed_when_the_app_is_ended_as_containers_are(
+    open_page, arithmetic_run, folder, tmp_path, repository
+):
+    hub = LoopbackHub()
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    command = [sys.executable, "-m", "space_app", arithmetic_run, "--study-only", "--port", str(port)]
+    command += ["--study-dir", folder, "--study-repo", f"{OWNER}/answers"]
+    settings = {"HF_TOKEN": TOKEN, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1"}
+    with serving(hub) as endpoint:
+        environment = {**os.environ, **settings, "HF_ENDPOINT": endpoint}
+        app = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=repository, env=environment)
+        try:
+            next(line for line in app.stdout if str(port) in line)
+            page = open_page(f"http://127.0.0.1:{port}")
+            begin(page)
+            page.keyboard.press("1")
+            expect(page.locator("#study-panel")).to_contain_text("1 of 12 done")
+            app.send_signal(signal.SIGTERM)
+            assert app.wait(timeout=120) == 0
+        finally:
+            app.kill()
+    (row,) = answers(folder)
+    assert [json.loads(hub.repo("answers").files()["answers.jsonl"])] == [row]
+    assert row["judgment"] == "flawed"
+
+
+def test_a_study_that_is_opened_before_there_are_solutions(serve, open_page, run_copy, folder, tmp_path):
+    (run_copy / "pool").rename(tmp_path / "pool")
+    url, _ = serve(run_copy, folder=folder)
+    page = open_page(f"{url}/study?participant=ann")
+    expect(page.locator("#study-panel")).to_contain_text("no solution to judge yet")
+    expect(page.get_by_role("alert")).to_contain_text("there is nothing to judge")
+    expect(page.get_by_role("button", name="Show the first solution")).to_have_count(0)
+    page.evaluate(
+        "document.querySelector('#study-go').click()"
+    )  # as somebody does whose page is older than the run's files
+    page.wait_for_timeout(500)
+    assert not (folder / "sheets.jsonl").exists()
+    (tmp_path / "pool").rename(run_copy / "pool")
+    page.reload()
+    begin(page)
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
 def test_results_and_sheets(serve, open_page, arithmetic_run, folder, tmp_path):
     url, _ = serve(arithmetic_run, folder=folder, num_solutions=4)
     page = open_page(f"{url}/study?participant=ann")
@@ -102,6 +178,20 @@ def test_results_and_sheets(serve, open_page, arithmetic_run, folder, tmp_path):
     page.locator("#filled-sheets input[type=file]").set_input_files(sheet)
     expect(page.locator("#sheets-taken")).to_contain_text("4 answer(s) were taken down; 0 were known")
     assert len(answers(folder)) == 5
+
+
+@pytest.mark.parametrize("content", [b"participant,item,judgment\nann,x,\x80\n", "participant,item".encode("utf-16")])
+def test_a_sheet_that_is_not_utf_8_says_what_to_do(serve, open_page, arithmetic_run, folder, tmp_path, content):
+    url, _ = serve(arithmetic_run, folder=folder)
+    page = open_page(f"{url}/study")
+    page.get_by_role("button", name="Sheets for people").click()
+    sheet = tmp_path / "sheets.csv"
+    sheet.write_bytes(content)
+    page.locator("#filled-sheets input[type=file]").set_input_files(sheet)
+    expect(page.locator("#sheets-taken")).to_contain_text(
+        re.compile(r"not text in UTF-8 \(byte \d+ is 0x\w\w\).*CSV UTF-8")
+    )
+    assert answers(folder) == []
 
 
 def test_participants_alone_see_the_study_alone(serve, open_page, arithmetic_run, folder):

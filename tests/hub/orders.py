@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from pvg_hf import load_recipe, play, pull_round, push_round
+from pvg_hf.browse.legibility import study_folder
 from pvg_hf.browse.publish import SpaceCallback
 from pvg_hf.browse.query import Query
 from pvg_hf.browse.runs import open_run
@@ -193,6 +194,11 @@ def open_study_app(run: str, folder: str, repository: str) -> str:
     with log_into(said), ExitStack() as stack:
         face.make_app(run, face.StudySettings(folder=Path(folder), repository=repository), stack)
     return said.getvalue()
+
+
+def find_study(run: str) -> str:
+    """Where the app keeps the study of a run if it is not told."""
+    return str(study_folder(open_run(run)))
 
 
 def upload_answers(repository: str, folder: str, lines: list[str]) -> tuple[list[str], str]:

@@ -1,5 +1,6 @@
 """A run is opened by its folder or by its name on the Hub."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,24 @@ def test_the_app_says_why_a_published_run_cannot_be_opened(hub, client):
     with pytest.raises(ClientError, match=r"The run ana/nothing cannot be fetched: .*the Hub answered 404") as caught:
         client("open_in_the_app", "ana/nothing")
     assert "ValueError" in caught.value.kinds
+
+
+def test_a_study_of_a_published_run_continues_when_the_next_round_is_published(hub, client, reference):
+    shutil.rmtree(client.home / "pvg_hf", ignore_errors=True)
+    client("push", str(reference.root), 0)
+    first = Path(client("locate", RUN))
+    (first / "study").mkdir()
+    (first / "study" / "sheets.jsonl").write_text("of an earlier version\n")
+    study = Path(client("find_study", RUN))
+    assert study == client.home / "pvg_hf" / "ana--game" / "study"
+    assert (study / "sheets.jsonl").read_text() == "of an earlier version\n"
+    (study / "sheets.jsonl").write_text("new\n")
+    client("push", str(reference.root), 1)
+    assert client("locate", RUN) != str(first)
+    assert client("find_study", RUN) == str(study)
+    assert (study / "sheets.jsonl").read_text() == "new\n"
+    assert client("find_study", str(reference.root)) == str(reference.root / "study")
+    shutil.rmtree(client.home / "pvg_hf")
 
 
 def test_a_folder_is_itself(client, reference, tmp_path):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from pvg_hf.study.study import GRACE_SECONDS, Judgment
+from pvg_hf.study.items import StudyItem
+from pvg_hf.study.study import GRACE_SECONDS, Judgment, Study
 
 
 def answer_next(study, judgment=Judgment.CORRECT, confidence=2) -> str:
@@ -60,10 +61,53 @@ def test_an_answer_that_comes_too_late_is_none(study, clock, delay, judgment):
     assert (row["confidence"] is None) == (judgment == "time_ran_out")
 
 
+@pytest.mark.parametrize("passed", [0, 44.9])
+def test_a_time_out_before_its_time_is_not_recorded(study, clock, passed):
+    item = study.show("ann").item.item
+    clock.wait(passed)
+    assert study.answer("ann", item, Judgment.TIME_RAN_OUT, None) is None
+    assert study.answers() == []
+    assert study.progress("ann").seconds_left == pytest.approx(45 - passed)
+    clock.wait(45 - passed)
+    assert study.answer("ann", item, Judgment.TIME_RAN_OUT, 3) is Judgment.TIME_RAN_OUT
+    assert [(row["judgment"], row["confidence"]) for row in study.answers()] == [("time_ran_out", None)]
+
+
+def test_what_was_recorded_of_an_answer_is_returned(study, clock):
+    assert study.answer("ann", study.show("ann").item.item, Judgment.FLAWED, 1) is Judgment.FLAWED
+    item = study.show("ann").item.item
+    clock.wait(60)
+    assert study.answer("ann", item, Judgment.FLAWED, 1) is Judgment.TIME_RAN_OUT
+    assert study.answer("ann", item, Judgment.FLAWED, 1) is None
+
+
+def test_an_empty_sheet_is_not_kept(tmp_path, clock):
+    items = []
+    study = Study(tmp_path, lambda participant, counts: list(items), clock=clock)
+    assert study.sheet("ann") == []
+    assert study.show("ann").item is None
+    assert not study.knows("ann")
+    assert not (tmp_path / "sheets.jsonl").exists()
+    items.append(StudyItem("i", "p", 0, "helpful", True, "How many?", "3"))
+    assert study.show("ann").item == items[0]
+    assert study.knows("ann")
+
+
+def test_an_empty_sheet_that_was_kept_is_drawn_again(study, open_again):
+    study.folder.mkdir()
+    study.folder.joinpath("sheets.jsonl").write_text('{"participant": "ann", "time": 1.0, "items": []}\n')
+    again = open_again()
+    assert not again.knows("ann")
+    assert len(again.sheet("ann")) == 8
+    assert open_again().sheet("ann") == again.sheet("ann")
+
+
 def test_who_stays_away_finds_the_next_solution(study, clock):
     first = study.show("ann").item
     clock.wait(3600)
     progress = study.progress("ann")
+    assert progress.has_run_out
+    assert not study.progress("ann").has_run_out  # which is said once
     assert progress.item != first
     assert progress.seconds_left is None  # it waits until it is asked for
     assert [row["judgment"] for row in study.answers()] == ["time_ran_out"]
