@@ -80,6 +80,7 @@ def serve(source: str, settings: StudySettings, port: int | None) -> None:
 
 def _close(app: gr.Blocks) -> None:
     """Close the app at once: open pages keep connections, for which it would wait longer than containers may take."""
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # a connection that is cut off now is no error
     app.server.force_exit = True
     app.close(verbose=False)
 
