@@ -71,6 +71,9 @@ def check_controls(page, expected: str) -> None:
         assert page.evaluate(VISIBLE) == expected
     page.wait_for_timeout(500)
     assert page.evaluate(VISIBLE) == expected
+    empty_frames = """[...document.querySelectorAll(".form")].filter((form) => form.checkVisibility()
+        && ![...form.children].some((child) => child.checkVisibility())).length"""
+    assert page.evaluate(empty_frames) == 0
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -2,11 +2,13 @@
 
 import re
 
+import pandas as pd
 import pytest
 from playwright.sync_api import expect
 
 from pvg_hf.browse.index import SolutionIndex
 from pvg_hf.browse.query import Filter, Query
+from pvg_hf.data.schema import FAILED_OUTCOMES
 from pvg_hf.game.folder import RunFolder
 
 pytestmark = pytest.mark.browser
@@ -75,11 +77,18 @@ def test_ten_presses_lead_ten_problems_on(app, open_page, index):
         expect(page.locator(POSITION)).to_have_value(str(place + 1))
 
 
-def test_the_first_view_has_the_problems_that_fooled_the_verifier(app, open_page, index):
-    k = next(k for k in reversed(index.rounds) if index.find(Query(k, filter=Filter.FOOLED)))
-    page = open_page(f"{app}/?round={k}")
+def test_the_first_view_has_the_problems_that_fooled_the_verifier(serve, open_page, run_copy):
+    file = run_copy / "pool" / "round-001" / "test-sneaky.parquet"
+    rows = pd.read_parquet(file)
+    fooling = rows[~rows["correct"] & ~rows["outcome"].isin(FAILED_OUTCOMES)].index
+    rows.loc[fooling, "score"] = [100.0 + place for place in range(len(fooling))]
+    rows.to_parquet(file)
+    url, _ = serve(run_copy)
+    fooled = problem_texts(SolutionIndex(RunFolder(run_copy)), Query(1, filter=Filter.FOOLED))
+    page = open_page(url)
     expect(page.get_by_role("combobox", name="Show")).to_have_value("fooled")
-    expect(page.locator(PROBLEM)).to_have_text(problem_texts(index, Query(k, filter=Filter.FOOLED))[0])
+    expect(page.get_by_label(f"Problem 1 of {len(fooled)}")).to_be_visible()
+    expect(page.locator(PROBLEM)).to_have_text(fooled[0])
 
 
 def test_a_number_arrives_whole_however_slowly_it_is_typed(app, open_page, index):
