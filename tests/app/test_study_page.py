@@ -124,7 +124,7 @@ def test_answers_are_committed_when_the_app_is_ended_as_containers_are(
         environment = {**os.environ, **settings, "HF_ENDPOINT": endpoint}
         app = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=repository, env=environment)
         try:
-            next(line for line in app.stdout if str(port) in line)
+            next(line for line in app.stdout if f":{port}" in line)
             page = open_page(f"http://127.0.0.1:{port}")
             begin(page)
             page.keyboard.press("1")
