@@ -166,7 +166,7 @@ def _wire(demo: gr.Blocks, run: OpenRun, page: Page, around: list[gr.blocks.Bloc
         found = index.find(view.query)
         before = found.index(view.problem_id) + 1 if view.problem_id in found else 1
         place = int(position or before) + steps
-        if place == before and position is not None:
+        if view.problem_id is None or (place == before and position is not None):  # nothing to go from, or to
             return [gr.skip()] * len(page.outputs)
         return show(run, View(view.query), place=place)
 

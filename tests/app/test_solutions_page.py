@@ -174,6 +174,20 @@ def test_a_filter_and_the_link_to_what_it_shows(app, open_page, index):
         expect(again.locator(f"#card-{role} pre")).to_have_text(text, use_inner_text=True)
 
 
+def test_a_part_without_problems_has_none_to_go_to(app, open_page):
+    page = open_page(f"{app}/?round=-1&show=all")
+    page.get_by_role("combobox", name="Problems").click()
+    page.get_by_role("option", name="training").click()
+    expect(page.locator("#problem")).to_contain_text("No problem fits")
+    page.keyboard.press("n")
+    page.wait_for_timeout(500)
+    expect(page.locator("#problem")).to_contain_text("No problem fits")
+    page.get_by_role("combobox", name="Round").click()
+    page.get_by_role("option", name="round 1").click()
+    expect(page.get_by_label("Problem 1 of 12")).to_be_visible()
+    expect(page.get_by_role("combobox", name="Problems")).to_have_value("test")
+
+
 @pytest.mark.parametrize("link", ["?round=99&problem=no-such&helpful=x", "?part=training&show=<b>&search=%00"])
 def test_a_link_to_what_is_not_there_shows_what_is(app, open_page, link):
     page = open_page(f"{app}/{link}")
