@@ -1,5 +1,6 @@
 """Prover-verifier games with language models on the Hugging Face stack."""
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from pvg_hf.trainers.prover_ppo_config import ProverPPOConfig
     from pvg_hf.trainers.score_verifier import ScoreVerifierTrainer
     from pvg_hf.trainers.score_verifier_config import ScoreVerifierConfig
+
+# bitsandbytes, which peft imports wherever it is installed, warns of a missing package that it computes without.
+logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 
 # Names are imported when they are first asked for, so that `import pvg_hf` does not wait for torch.
 _MODULES = {

@@ -21,8 +21,7 @@ def main() -> int:
     parser.add_argument(
         "--checkpoint",
         choices=["last", "best-helpful", "helpful", "sneaky"],
-        default="last",
-        help="of the prover; `helpful` and `sneaky` where the roles have adapters of their own",
+        help="of the prover; by default `last`, or `helpful` where the roles have adapters of their own",
     )
     parser.add_argument("--output", type=Path, required=True, help="folder that is made")
     parser.add_argument("--dtype", choices=["bfloat16", "float16", "float32"], default="bfloat16")

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from pvg_hf.config import load_recipe
+from pvg_hf.game.resume import with_added_rounds
 from pvg_hf.game.schedule import unfinished
 
 SCRIPT = Path(__file__).with_name("run_rounds.py")
@@ -27,7 +28,8 @@ def main() -> int:
     arguments = parser.parse_intermixed_args()
 
     try:
-        phases = unfinished(load_recipe(arguments.recipe, arguments.overrides))
+        recipe = load_recipe(arguments.recipe, arguments.overrides)
+        phases = unfinished(with_added_rounds(recipe, arguments.overrides))
     except ValueError as err:
         print(f"error: {err}", file=sys.stderr)
         return 2

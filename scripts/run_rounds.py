@@ -39,7 +39,9 @@ def main() -> int:
 
     set_up_logging()
     try:
-        recipe = load_recipe(arguments.recipe, arguments.overrides)
+        from pvg_hf.game.resume import with_added_rounds
+
+        recipe = with_added_rounds(load_recipe(arguments.recipe, arguments.overrides), arguments.overrides)
         if arguments.trust:
             trust(arguments.recipe, recipe)
         if arguments.status:

@@ -1,5 +1,6 @@
 """The sections of a recipe that are about a player: its model, its training and, for each of the two, its phase."""
 
+from math import ceil
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -9,6 +10,10 @@ from pvg_hf.config.learning import InvarianceConfig
 from pvg_hf.config.ppo import PPOConfig
 from pvg_hf.config.score import ScoreConfig, SelfEvaluationConfig
 from pvg_hf.roles import GAME_ROLES, Role
+
+# `save_steps: auto`: so many checkpoints in a phase, but none closer than so many steps.
+AUTO_SAVES = 10
+MIN_AUTO_SAVE_STEPS = 10
 
 
 @section
@@ -95,15 +100,32 @@ class PlayerConfig:
         False,
         description="Compute activations a second time instead of keeping them: less memory, about 1.3 times the time.",
     )
-    save_steps: Count | None = Field(
-        None,
-        description="Steps between the checkpoints that a stopped phase goes on from; without them it starts again.",
+    save_steps: Count | Literal["auto"] | None = Field(
+        "auto",
+        description="Steps between the checkpoints from which a stopped phase resumes; two are kept. `auto` is a tenth of the "
+        "phase, but at least 10 steps. Without checkpoints (`null`) a stopped phase starts again. May be changed in a begun run.",
     )
     trainer: dict[str, Any] = Field(
         default_factory=dict,
         description="Any other argument of the trainer's config under TRL's name (`RewardConfig`, `GRPOConfig`). What a key of "
         "the recipe sets, or the game itself relies on, is refused here.",
     )
+
+    @property
+    def steps_per_batch(self) -> int:
+        """Optimiser steps on one batch; only between batches does a checkpoint hold all that training resumes from."""
+        return 1
+
+    @property
+    def checkpoint_steps(self) -> int | None:
+        """Steps between checkpoints, or `None` for no checkpoints: `save_steps`, with `auto` resolved."""
+        if self.save_steps != "auto":
+            return self.save_steps
+        iterations = self.trainer.get(
+            "num_iterations", 1
+        )  # GRPO's, which is checked with the trainer's other arguments
+        step = self.steps_per_batch * (iterations if isinstance(iterations, int) and iterations > 0 else 1)
+        return ceil(max(MIN_AUTO_SAVE_STEPS, self.max_steps / AUTO_SAVES) / step) * step
 
 
 @section

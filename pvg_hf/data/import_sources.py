@@ -28,6 +28,12 @@ def read_rows(
     """
     path = Path(source)
     if path.suffix not in (".jsonl", ".parquet"):
+        if path.is_file():
+            raise ValueError(
+                f"`{source}` is a file of a kind that is not read; an import reads `.jsonl` and `.parquet` files, folders "
+                f"and datasets on the Hub. To convert it: `datasets.load_dataset({(path.suffix[1:] or 'text')!r}, "
+                f"data_files={source!r}, split='train').to_json({str(path.with_suffix('.jsonl'))!r})`."
+            )
         if path.is_dir():
             _refuse(f"The folder `{source}` has no revisions", revision=revision)
         return _read_dataset(source, config, split or "train", revision)

@@ -19,7 +19,6 @@ HARMLESS = (
     r"The tokenizer has new PAD/BOS/EOS tokens that differ from the model config",
     r"'pin_memory' argument is set as true but no accelerator is found",
     r"There were missing keys in the checkpoint model loaded: \['lm_head\.weight'\]\.",  # tied to the embeddings
-    r"Failed to load CPU gemm_4bit_forward from kernels-community",  # of bitsandbytes, which computes without them too
 )
 _PYTHON_WARNING = re.compile(
     r".*?:\d+: (?P<text>\w+: .*?)(\n  [^\n]*)?\s*", re.DOTALL

@@ -15,6 +15,7 @@ from pvg_hf.game.console import has_default_threads, launcher, script_line
 from pvg_hf.game.errors import DiskFullError, OutOfMemory
 from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.play import play
+from pvg_hf.game.status import describe_stop
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ def play_and_tell(
         folder = play(recipe, phase=phase, round_index=round_index, callbacks=callbacks)
     except GameInterrupted:
         command = f"{launcher()} {script_line()}"
-        logger.warning("Stopped; everything finished is kept. Continue with the same command: %s", command)
+        logger.warning("Stopped. %s Continue with the same command: %s", describe_stop(recipe), command)
         return INTERRUPTED
     if PartialState().is_main_process:
         report = folder.report

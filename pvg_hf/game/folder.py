@@ -19,6 +19,7 @@ from pvg_hf.data.rounds import training_files
 from pvg_hf.data.schema import round_folders, round_name
 from pvg_hf.models.sources import is_adapter
 from pvg_hf.models.value_model import CRITIC_FOLDER
+from pvg_hf.roles import Role
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ class RunFolder:
         """The best helpful checkpoint of a round; `None` where the helpful role was not trained."""
         return next(self.prover(round_index).glob(f"**/{BEST_HELPFUL}"), None)
 
-    def player(self, name: str, round_index: int | None = None, checkpoint: str = "last") -> Path:
+    def player(self, name: str, round_index: int | None = None, checkpoint: str | None = None) -> Path:
         """
         Folder of a trained player.
 
@@ -87,8 +88,9 @@ class RunFolder:
                 `prover` or `verifier`.
             round_index (`int`, *optional*):
                 The last round that trained one by default.
-            checkpoint (`str`, defaults to `"last"`):
-                Of the prover: `last`, `best-helpful`, or a role that has an adapter of its own.
+            checkpoint (`str`, *optional*):
+                Of the prover: `last`, `best-helpful`, or a role that has an adapter of its own. By default `last`, or
+                `helpful` where each role has an adapter of its own.
 
         Raises:
             ValueError: if there is no such player; the message lists those that there are.
@@ -102,6 +104,8 @@ class RunFolder:
         folders = [path for path in place.glob("**/") if path.name != CRITIC_FOLDER.name]
         checkpoints = {path.name: path for path in folders if is_adapter(path) or (path / "config.json").exists()}
         checkpoints["last"] = checkpoints.pop(place.name, None)  # none where each role has an adapter of its own
+        if checkpoint is None:
+            checkpoint = "last" if checkpoints["last"] is not None else Role.HELPFUL.value
         if checkpoints.get(checkpoint) is None:
             there = sorted(name for name, path in checkpoints.items() if path is not None)
             raise ValueError(f"{place} has no checkpoint `{checkpoint}`; it has {there}.")

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +17,8 @@ logger = logging.getLogger(__name__)
 @contextmanager
 def locked(root: Path, *, is_main: bool, user: str = "The run in {root} is being played") -> Iterator[None]:
     """
-    Hold a run's folder, which is made if need be, within the block; `.lock` in it names the process that does. The
-    system lets go of it when a process dies. Processes other than the main one hold nothing, and on Windows none does.
+    Hold a run's folder within the block; `.lock` in it names the process that does. The folder is made if there is none,
+    and removed again if nothing was written into it. The system releases the lock when a process dies. Processes other than the main one hold nothing, and on Windows none does.
 
     Args:
         root (`Path`):
@@ -33,6 +34,7 @@ def locked(root: Path, *, is_main: bool, user: str = "The run in {root} is being
     if not is_main or sys.platform == "win32":
         yield
         return
+    is_new = not root.exists()
     root.mkdir(parents=True, exist_ok=True)
     with (root / ".lock").open("a+", encoding="utf-8") as file:
         _take(file, root, user)
@@ -42,6 +44,8 @@ def locked(root: Path, *, is_main: bool, user: str = "The run in {root} is being
         try:
             yield
         finally:
+            if is_new and os.listdir(root) == [".lock"]:  # what was to come was refused
+                shutil.rmtree(root)
             fcntl.flock(file, fcntl.LOCK_UN)  # closing alone does not: a child of this process may have it open too
 
 

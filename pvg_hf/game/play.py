@@ -36,6 +36,7 @@ from pvg_hf.game.tracking import GameTracker, open_tracker
 from pvg_hf.game.units import show_seconds
 from pvg_hf.game.upkeep import bring_up_to_date, open_run, refresh_report
 from pvg_hf.game.world import World
+from pvg_hf.suggestions import suggest
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +89,8 @@ def play(
     refuse_mistakes(recipe, world)
     with naming_full_disk(folder.root), locked(folder.root, is_main=processes.is_main_process):
         on_main_process(processes, partial(begin_from_hub, recipe, folder))
+        still_wanted(recipe, phases)  # refused before the folder is bound to this recipe
+        processes.wait_for_everyone()
         if processes.is_main_process:
             open_run(recipe, folder, processes)
         processes.wait_for_everyone()
@@ -109,10 +112,21 @@ def _wanted(recipe: Recipe, name: str | None, round_index: int | None) -> list[P
                 f"{round_index}`), or neither: the whole game is then played, up to `num_rounds`."
             )
         return phases
-    wanted = PhaseKey(name, round_index)
+    wanted = PhaseKey.parse(name, round_index)
     if wanted not in phases:
-        raise ValueError(f"The game has no phase `{wanted}`; it has {', '.join(map(str, phases))}.")
+        raise ValueError(f"The game has no phase `{wanted}`. {_suggest_phase(wanted, phases)}")
     return [wanted]
+
+
+def _suggest_phase(wanted: PhaseKey, phases: list[PhaseKey]) -> str:
+    rounds = [key.round_index for key in phases if key.name == wanted.name]
+    if rounds and rounds[0] is None:
+        return f"`{wanted.name}` comes before the first round: name no round, `--phase {wanted.name}`."
+    if rounds and wanted.round_index is None:
+        return f"Every round has one: name the round too, e.g. `--phase {wanted.name} --round {rounds[-1]}`."
+    if rounds:
+        return f"Its rounds are 0 to {rounds[-1]}; set a larger `num_rounds` for more."
+    return suggest(wanted.name, sorted({key.name for key in phases}))
 
 
 def still_wanted(recipe: Recipe, wanted: list[PhaseKey]) -> list[PhaseKey]:

@@ -1,15 +1,21 @@
 """Whether a run may be continued: with this recipe, and by this number of processes."""
 
+import logging
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from pvg_hf.config import Recipe
+from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.game.console import launcher_for
 from pvg_hf.game.folder import RunFolder, partial_of
 from pvg_hf.game.phase_record import read_record
 from pvg_hf.game.schedule import PhaseKey, schedule
 
+logger = logging.getLogger(__name__)
+
 # What may change from one start of a run to the next: none of it touches a draw or a gradient.
 CHANGEABLE = frozenset({"num_rounds", "logging", "hub", "resume_from_hub", "output_dir", "sweep"})
+CHANGEABLE_OF_PLAYERS = frozenset({"save_steps"})
 TRAINING = ("verifier", "prover")  # phases that go on from where they were ended
 
 
@@ -20,7 +26,38 @@ def check_recipe_of(folder: RunFolder, recipe: Recipe) -> None:
     """
     if folder.recipe.exists():
         stored = folder.read_recipe()
-        check_unchanged(stored, recipe, num_begun=_num_begun(folder, stored))
+        is_begun = any(_has_begun(folder, key) for key in schedule(stored))
+        try:
+            check_unchanged(stored, recipe, num_begun=_num_begun(folder, stored))
+        except ValueError as err:
+            if is_begun:
+                raise
+            raise ValueError(f"{err} Nothing was played yet: delete {folder.root} to begin with this recipe.") from err
+
+
+def with_added_rounds(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
+    """
+    A recipe with the rounds that its run was extended by, so that whoever extended a run by overrides need not repeat
+    them.
+
+    Args:
+        recipe ([`Recipe`]):
+            As it was given, overrides included.
+        overrides (`Sequence[str]`):
+            Those overrides; where one sets `num_rounds`, nothing is added.
+
+    Returns:
+        [`Recipe`]: with `num_rounds` of the run's folder where that is larger, and with the overrides of those rounds.
+    """
+    folder = RunFolder(Path(recipe.output_dir) / recipe.name)
+    if not folder.recipe.exists() or any(override.startswith("num_rounds=") for override in overrides):
+        return recipe
+    stored = folder.read_recipe()
+    if stored.num_rounds <= recipe.num_rounds:
+        return recipe
+    added = {k: values for k, values in stored.rounds.items() if k >= recipe.num_rounds and k not in recipe.rounds}
+    logger.info("The run was extended to %d rounds; set `num_rounds` to change that.", stored.num_rounds)
+    return load_recipe({**recipe.to_dict(), "num_rounds": stored.num_rounds, "rounds": {**recipe.rounds, **added}})
 
 
 def check_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> None:
@@ -45,7 +82,7 @@ def check_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> None:
             f"The run `{recipe.name}` was begun with another recipe:\n" + "\n".join(lines) + "\n"
             "Continue it with the recipe in its folder, or give this one another `name`. Rounds that have not begun, here "
             f"from {num_begun} on, may be changed by overrides, such as `rounds.{num_begun}.prover.beta=0.1`; a round has "
-            "begun once a folder of it stands, be it unfinished (`.round-NNN.partial`)."
+            "begun once it has a folder, even an unfinished one (`.round-NNN.partial`)."
         )
 
 
@@ -73,9 +110,20 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[
 
 
 def _settled(recipe: Recipe, num_begun: int) -> dict[str, Any]:
-    """What of a recipe may not change any more."""
+    """The settings that may not change any more."""
+    begun = {index: _without_changeable(value) for index, value in recipe.rounds.items() if index < num_begun}
     values = {key: value for key, value in recipe.to_dict().items() if key not in CHANGEABLE}
-    return values | {"rounds": {index: value for index, value in recipe.rounds.items() if index < num_begun}}
+    return _without_changeable(values) | {"rounds": begun}
+
+
+def _without_changeable(values: dict[str, Any]) -> dict[str, Any]:
+    """`values` without the settings of the players that may change."""
+    players = {
+        player: {key: value for key, value in values[player].items() if key not in CHANGEABLE_OF_PLAYERS}
+        for player in ("prover", "verifier")
+        if isinstance(values.get(player), dict)
+    }
+    return {**values, **players}
 
 
 def _num_begun(folder: RunFolder, recipe: Recipe) -> int:

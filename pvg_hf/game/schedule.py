@@ -1,5 +1,6 @@
 """Which phases a game has, in which order, and where each leaves its results."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,18 @@ class PhaseKey:
 
     def __str__(self) -> str:
         return self.name if self.round_index is None else f"round-{self.round_index:03d}/{self.name}"
+
+    @classmethod
+    def parse(cls, text: str, round_index: int | None = None) -> "PhaseKey":
+        """The phase that `round-000/prover`, or `prover` with a round's index, names."""
+        match = re.fullmatch(r"round-(\d+)/(.+)", text)
+        if match is None:
+            return cls(text, round_index)
+        if round_index not in (None, int(match[1])):
+            raise ValueError(
+                f"The phase `{text}` and the round {round_index} contradict each other; leave out one round."
+            )
+        return cls(match[2], int(match[1]))
 
     def target(self, folder: RunFolder) -> Path:
         """The folder whose existence says that the phase is finished."""

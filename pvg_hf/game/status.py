@@ -15,7 +15,7 @@ from pvg_hf.game.damage import find_damage
 from pvg_hf.game.folder import BEST_HELPFUL, RunFolder, partial_of, read_json, replay_advice
 from pvg_hf.game.phase_record import read_record
 from pvg_hf.game.resume import TRAINING, check_recipe_of
-from pvg_hf.game.schedule import PhaseKey, schedule
+from pvg_hf.game.schedule import PhaseKey, schedule, unfinished
 from pvg_hf.game.units import show_seconds
 
 WIDTH = 80
@@ -85,9 +85,21 @@ def phase_status(folder: RunFolder, key: PhaseKey, damage: str | None = None) ->
     return PhaseStatus(key, "to do")
 
 
+def describe_stop(recipe: Recipe) -> str:
+    """What a run that was just stopped keeps, in a sentence or two: finished phases, and the checkpoint of a begun one."""
+    folder = RunFolder(Path(recipe.output_dir) / recipe.name)
+    begun = next((key for key in unfinished(recipe) if partial_of(key.target(folder)).exists()), None)
+    if begun is None:
+        return "All finished phases are kept."
+    checkpoint = find_checkpoint(partial_of(begun.target(folder))) if begun.name in TRAINING else None
+    if checkpoint is None:
+        return f"All finished phases are kept; `{begun}` will start again."
+    return f"All finished phases are kept; `{begun}` will resume from its {checkpoint}."
+
+
 def _describe_progress(partial: Path, trains: bool) -> str:
     """The newest checkpoint, and when anything was written last; the folder may change or go meanwhile."""
-    checkpoint = _describe_checkpoint(partial) if trains else ""
+    checkpoint = (find_checkpoint(partial) or "no checkpoint within the phase") if trains else ""
     newest = max(_changes(partial), default=None)
     written = "" if newest is None else f"last written {show_seconds(max(0.0, time.time() - newest))} ago"
     return "; ".join(part for part in (checkpoint, written) if part)
@@ -107,7 +119,8 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from (Path(place, name) for name in names)
 
 
-def _describe_checkpoint(partial: Path) -> str:
+def find_checkpoint(partial: Path) -> str | None:
+    """The newest checkpoint of a begun phase in words, e.g. `checkpoint at step 20 of 50`; `None` if it has none."""
     steps = {}
     for path in _files(partial):
         if path.name != "trainer_state.json":
@@ -118,7 +131,7 @@ def _describe_checkpoint(partial: Path) -> str:
             continue
         steps[state["global_step"]] = (state["max_steps"], path.relative_to(partial).parts[0])
     if not steps:
-        return "no checkpoint within the phase"
+        return None
     step = max(steps)
     planned, first = steps[step]
     role = "" if first == "checkpoints" else f"{first.strip('.').removesuffix('.partial')}: "

@@ -173,6 +173,12 @@ class NoisyRewardConfig(InvarianceArguments, RewardConfig):
                     f"{what} has the rates {rates}; with `noise_level=pair` there is one rate, P(a pair's order is "
                     "reversed), so that both must be equal."
                 )
+        stated = (self.rho0, self.rho1, self.flip_rate)
+        if self.correction != "none" and injected == (0, 0) and stated == (None, None, None):
+            raise ValueError(
+                f"`correction={self.correction}` needs the rates of wrong labels, or it changes nothing: set `rho0` and "
+                "`rho1`, or `flip_rate`, to what the data's labels are assumed to have (0 is allowed)."
+            )
         if self.correction == "exact" and self.noise_level == "pair":
             raise ValueError(
                 "`correction=exact` is for labels that flip by themselves, and `noise_level` is `pair`; take "

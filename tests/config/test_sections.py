@@ -125,3 +125,30 @@ def test_settings_of_ppo_are_for_ppo():
     prover = load_recipe({"prover": {"algorithm": "ppo", "ppo": {"num_iterations": 1}, "max_steps": 10}}).prover
     assert (prover.steps_per_batch, prover.num_batches) == (1, 10)
     assert load_recipe({"prover": {"max_steps": 10}}).prover.num_batches == 10
+
+
+@pytest.mark.parametrize(
+    ("settings", "steps"),
+    [
+        ({"max_steps": 300}, 30),
+        ({"max_steps": 301}, 31),
+        ({"max_steps": 50}, 10),
+        ({"max_steps": 50, "save_steps": 7}, 7),
+        ({"max_steps": 50, "save_steps": None}, None),
+        ({"max_steps": 50, "algorithm": "ppo", "ppo": {"num_iterations": 4}}, 12),
+        ({"max_steps": 50, "trainer": {"num_iterations": 3}}, 12),
+        ({"max_steps": 50, "trainer": {"num_iterations": "three"}}, 10),  # refused elsewhere
+    ],
+    ids=[
+        "a tenth",
+        "rounded up",
+        "at least 10",
+        "stated",
+        "none",
+        "whole PPO batches",
+        "whole GRPO batches",
+        "not a number",
+    ],
+)
+def test_checkpoints_are_a_tenth_of_the_phase_apart(settings, steps):
+    assert load_recipe({"prover": settings}).prover.checkpoint_steps == steps

@@ -226,3 +226,10 @@ def test_damaged_data_are_not_to_be_deleted(task, split, tmp_path, name):
 def test_refuses_to_map_an_unknown_column(task, split, write):
     with pytest.raises(ValueError, match=r"maps \['answer'\], .* it maps \['problem_id'"):
         list(import_solutions(write(ROWS), task, split, columns={"answer": "answer"}))
+
+
+@pytest.mark.parametrize("name", ["own.csv", "own.json"])
+def test_a_file_of_another_kind_is_not_taken_for_a_dataset_of_the_hub(task, split, tmp_path, name):
+    (tmp_path / name).write_text("problem_id,solution\nsum-0,1\n")
+    with pytest.raises(ValueError, match=rf"{name}.*jsonl"):
+        list(import_solutions(str(tmp_path / name), task, split))

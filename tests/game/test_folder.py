@@ -105,3 +105,33 @@ def test_damaged_weights_are_found(tmp_path, player):
     for cut in (len(content) - 1, 100, 0):
         (tmp_path / "deeper" / "model.safetensors").write_bytes(content[:cut])
         assert damaged_weights(tmp_path) == tmp_path / "deeper" / "model.safetensors"
+
+
+def _make_prover(root, *checkpoints):
+    for checkpoint in checkpoints:
+        folder = root / "prover" / "round-000" / checkpoint
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "adapter_config.json").write_text("{}")
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "checkpoint", "found"),
+    [
+        (["."], None, "."),
+        ([".", "best-helpful"], None, "."),
+        (["helpful", "sneaky"], None, "helpful"),
+        (["helpful", "sneaky", "helpful/best-helpful"], None, "helpful"),
+        (["helpful", "sneaky"], "sneaky", "sneaky"),
+    ],
+    ids=["shared", "shared with the best", "separate", "separate with the best", "named"],
+)
+def test_a_prover_is_found_without_naming_its_checkpoint(checkpoints, checkpoint, found, tmp_path):
+    _make_prover(tmp_path, *checkpoints)
+    place = tmp_path / "prover" / "round-000"
+    assert RunFolder(tmp_path).player("prover", checkpoint=checkpoint) == place / found
+
+
+def test_an_absent_checkpoint_is_an_error_that_lists_the_others(tmp_path):
+    _make_prover(tmp_path, "helpful", "sneaky")
+    with pytest.raises(ValueError, match=r"`last`.*helpful.*sneaky"):
+        RunFolder(tmp_path).player("prover", checkpoint="last")

@@ -36,6 +36,19 @@ def test_is_free_again_after_an_error(tmp_path):
         pass
 
 
+@pytest.mark.parametrize(
+    ("is_there", "files"), [(False, []), (False, ["recipe.yaml"]), (True, [])], ids=["unused", "used", "older"]
+)
+def test_a_folder_that_was_made_for_the_lock_goes_unless_it_was_used(is_there, files, tmp_path):
+    root = tmp_path / "runs" / "game"
+    if is_there:
+        root.mkdir(parents=True)
+    with locked(root, is_main=True):
+        for name in files:
+            (root / name).touch()
+    assert root.exists() == (is_there or bool(files))
+
+
 def test_processes_of_one_game_do_not_lock_each_other_out(tmp_path):
     with locked(tmp_path, is_main=True), locked(tmp_path, is_main=False):
         pass

@@ -4,7 +4,7 @@ from game_runs import branch_off, check_same_so_far, copy_until, differing, play
 from pvg_hf import load_recipe, play
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.folder import RunFolder, read_json, read_json_lines, write_json
-from pvg_hf.game.schedule import schedule
+from pvg_hf.game.schedule import PhaseKey, schedule
 
 
 def test_phases_in_processes_of_their_own_equal_the_run_in_one(tmp_path, game, reference):
@@ -26,19 +26,50 @@ def test_phase_before_its_turn_is_refused(game):
 
 
 @pytest.mark.parametrize(
-    ("phase", "round_index", "named"),
+    ("phase", "round_index", "named", "remedy"),
     [
-        ("prover", 7, "round-007/prover"),
-        ("prove", 0, "round-000/prove"),
-        ("prover", None, "prover"),
-        ("bootstrap", 0, "round-000/bootstrap"),
+        ("prover", 7, "round-007/prover", "0 to 1"),
+        ("round-007/prover", None, "round-007/prover", "0 to 1"),
+        ("prove", 0, "round-000/prove", "`prover`"),
+        ("prover", None, "prover", "--phase prover --round"),
+        ("bootstrap", 0, "round-000/bootstrap", "--phase bootstrap"),
     ],
 )
-def test_unknown_phase_is_refused_and_the_known_ones_named(game, phase, round_index, named):
-    with pytest.raises(
-        ValueError, match=f"no phase `{named}`; it has bootstrap, round-000/verifier, round-000/prover"
-    ):
+def test_refuses_an_unknown_phase_and_says_what_to_type(game, phase, round_index, named, remedy):
+    with pytest.raises(ValueError, match=f"`{named}`.*{remedy}"):
         play(load_recipe(game()), phase=phase, round_index=round_index)
+
+
+@pytest.mark.parametrize(
+    ("text", "round_index", "key"),
+    [
+        ("round-003/prover", None, PhaseKey("prover", 3)),
+        ("round-003/prover", 3, PhaseKey("prover", 3)),
+        ("prover", 3, PhaseKey("prover", 3)),
+        ("bootstrap", None, PhaseKey("bootstrap")),
+    ],
+)
+def test_a_phase_is_named_with_its_round_or_beside_it(text, round_index, key):
+    assert PhaseKey.parse(text, round_index) == key
+
+
+def test_refuses_two_rounds_of_one_phase():
+    with pytest.raises(ValueError, match=r"`round-003/prover`.* 4 "):
+        PhaseKey.parse("round-003/prover", 4)
+
+
+def test_a_refused_start_binds_no_folder(tmp_path, game):
+    with pytest.raises(ValueError, match="bootstrap"):
+        play(load_recipe(game()), phase="mint", round_index=0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_of_which_nothing_was_played_says_that_it_can_be_deleted(tmp_path, game):
+    folder = RunFolder(tmp_path / "game")
+    folder.root.mkdir()
+    folder.write_recipe(load_recipe(game()))
+    with pytest.raises(ValueError, match=r"`prover\.beta`(.|\n)*delete .*game"):
+        play(load_recipe(game(prover__beta=0.5)))
 
 
 def test_round_without_its_phase_is_refused(tmp_path, game):

@@ -144,7 +144,7 @@ def _check_overrides(recipe: Recipe) -> Iterator[str]:
 def _check_import(recipe: Recipe, world: World) -> list[str]:
     """Of solutions in a file or folder, its columns and its first row that is about a problem of the verifier."""
     source = recipe.bootstrap.import_from
-    if source is None or not (source.endswith((".jsonl", ".parquet")) or Path(source).is_dir()):
+    if source is None or not (source.endswith((".jsonl", ".parquet")) or Path(source).exists()):
         return []
     rows = imported_rows(recipe.bootstrap, world)
     return refusals("`bootstrap.import_from`", partial(next, rows, None))

@@ -29,9 +29,32 @@ def check_corrections(context: PhaseContext) -> Iterator[str]:
     is_noisy = any(stated_rates(context, "verifier")) or recipe.rates.source == "trusted"
     if is_noisy and not is_pool_clean:
         yield from _check_choice(recipe)
+    yield from _check_rates(recipe)
     if recipe.prover.reward_correction != "none":
         yield from [] if is_pool_clean else _check_estimate_for_prover(recipe)
         yield from refusals("`prover.reward_correction`", partial(audit_prover_correction, context))
+
+
+def _check_rates(recipe: Recipe) -> Iterator[str]:
+    """Corrections whose rates nothing states; a rate of 0 that is stated, as in a sweep, is taken at its word."""
+    noise, rates = recipe.noise, recipe.rates
+    if rates.source == "given":
+        has_rates = dict.fromkeys(("verifier", "prover"), rates.rho0 + rates.rho1 > 0)
+    else:
+        is_stated = noise.is_any or noise.epsilon is not None
+        has_rates = {"verifier": is_stated and noise.is_for_verifier, "prover": is_stated and noise.is_for_prover}
+    has_rates["verifier"] |= rates.source == "trusted"
+    corrections = {
+        "verifier": ("verifier.correction", recipe.verifier.correction),
+        "prover": ("prover.reward_correction", recipe.prover.reward_correction),
+    }
+    for player, (key, correction) in corrections.items():
+        if correction != "none" and not has_rates[player]:
+            yield (
+                f"`{key}` is `{correction}`, but the labels that the {player} sees have no noise, so that it would change nothing. "
+                "State the noise (`noise`), or the rates to assume (`rates: {source: given, rho0: ..., rho1: ...}`), or leave "
+                "the correction out."
+            )
 
 
 def _check_estimate_for_prover(recipe: Recipe) -> Iterator[str]:

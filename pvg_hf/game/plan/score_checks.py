@@ -38,7 +38,7 @@ def check_score_verifier(context: PhaseContext) -> Iterator[str]:
     yield from _check_data(context)
     if config.init == "head_only":
         yield "`verifier.init` is `head_only`, and a verifier of kind `score` has no head; take `full` or `warm`."
-    if config.save_steps is not None:
+    if config.save_steps not in ("auto", None):
         yield "`verifier.save_steps`: a verifier of kind `score` is saved where it is validated; set `verifier.score.eval_steps`."
     yield from _check_noise(context)
     yield from _check_task(context)
