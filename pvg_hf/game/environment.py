@@ -2,7 +2,7 @@
 
 import platform
 import subprocess
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ def describe_environment(recipe: Recipe, processes: PartialState) -> dict[str, A
     """Versions, git revision, machine, processes, threads and seed; equal bytes are promised for equal ones."""
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+        "versions": {"python": platform.python_version(), **{name: installed_version(name) for name in PACKAGES}},
         "git_revision": git_revision(),
         "machine": {"processor": platform.machine(), "system": platform.system(), "gpus": gpus},
         "launcher": launcher(),
@@ -28,6 +28,14 @@ def describe_environment(recipe: Recipe, processes: PartialState) -> dict[str, A
         "num_threads": torch.get_num_threads(),
         "seed": recipe.seed,
     }
+
+
+def installed_version(package: str) -> str | None:
+    """`None` for one that is imported from a source tree and is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def git_revision() -> str | None:

@@ -8,14 +8,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.config.sections import InvarianceConfig, PlayerConfig, PPOConfig
 from pvg_hf.game.assumed_rates import stated_rates
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.label_rates import label_rates
+from pvg_hf.models.sources import has_bfloat16
 from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
 from pvg_hf.trainers.prover_ppo_config import ProverPPOConfig
@@ -228,4 +227,4 @@ def _shared_settings(context: PhaseContext, config: PlayerConfig, output: Path, 
 def _of_the_machine(context: PhaseContext) -> dict[str, Any]:
     """What `trainer` may say otherwise."""
     on_gpu = context.processes.device.type == "cuda"
-    return {"bf16": on_gpu and torch.cuda.is_bf16_supported(), "dataloader_pin_memory": on_gpu}
+    return {"bf16": on_gpu and has_bfloat16(), "dataloader_pin_memory": on_gpu}

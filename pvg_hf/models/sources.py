@@ -81,7 +81,15 @@ def resolve_dtype(dtype: str, *, is_precise: bool) -> torch.dtype:
         return {"float32": torch.float32, "bfloat16": torch.bfloat16}[dtype]
     if is_precise:
         return torch.float32
-    return torch.bfloat16 if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else torch.float32
+    return torch.bfloat16 if has_bfloat16() else torch.float32
+
+
+def has_bfloat16() -> bool:
+    """
+    Whether there is a GPU that computes in bfloat16. Older ones (before compute capability 8.0) only emulate it, more slowly than
+    they compute in float32.
+    """
+    return torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
 
 
 def load_tokenizer(source: str | Path, revision: str | None = None) -> PreTrainedTokenizerBase:

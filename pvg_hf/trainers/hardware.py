@@ -6,6 +6,8 @@ import torch
 from peft import PeftModel
 from transformers import PreTrainedModel, TrainingArguments
 
+from pvg_hf.models.sources import has_bfloat16
+
 
 def turn_off_gpu_defaults(args: TrainingArguments) -> None:
     """
@@ -14,7 +16,7 @@ def turn_off_gpu_defaults(args: TrainingArguments) -> None:
     """
     has_gpu = torch.cuda.is_available() and not args.use_cpu
     if args.bf16 is None:
-        args.bf16 = has_gpu and torch.cuda.is_bf16_supported() and not args.fp16
+        args.bf16 = has_gpu and has_bfloat16() and not args.fp16
     # TRL still says `gradient_checkpointing`, which transformers 5 mirrors from `activation_checkpointing` and warns of
     # where only the old name is set.
     if args.activation_checkpointing is None:

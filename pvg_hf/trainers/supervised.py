@@ -7,6 +7,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallba
 from transformers.trainer_callback import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
+from pvg_hf.models.sources import has_bfloat16
 from pvg_hf.trainers.finite_loss import FiniteLossCallback
 
 
@@ -91,7 +92,7 @@ def fine_tune(
             save_strategy="no",
             report_to="none",
             use_cpu=settings.use_cpu,
-            bf16=not settings.use_cpu,
+            bf16=not settings.use_cpu and has_bfloat16(),
             activation_checkpointing=not settings.use_cpu,
             dataloader_pin_memory=not settings.use_cpu,
             disable_tqdm=not settings.show_progress,

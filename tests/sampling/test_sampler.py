@@ -72,6 +72,22 @@ def test_a_row_is_what_plain_forwards_give(prover, temperature):
     assert {sample.is_truncated for row in samples for sample in row} == {False, True}
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_draws_invert_the_cumulative_distribution_up_to_rounding(prover, device):
+    """Of a device's own draws the probabilities are computed on a CPU, in one forward over the whole text."""
+    model, tokenizer = prover
+    rows = [tokenizer(prompt)["input_ids"] for prompt in PROMPTS]
+    uniforms = torch.from_numpy(np.stack([rng.random(MAX_NEW_TOKENS) for (rng,) in _rngs()]))
+    drawn = Sampler(model.to(device), tokenizer, max_new_tokens=MAX_NEW_TOKENS).sample_ids(rows, uniforms)
+    model.to("cpu")
+    for ids, tokens, numbers in zip(rows, drawn, uniforms, strict=True):
+        with torch.inference_mode():
+            logits = model(input_ids=torch.tensor([ids + tokens])).logits[0, len(ids) - 1 : -1].double()
+        cumulative = torch.cat([torch.zeros(len(tokens), 1), logits.softmax(-1).cumsum(-1)], dim=1)
+        below, above = (cumulative.gather(1, torch.tensor(tokens)[:, None] + shift)[:, 0] for shift in (0, 1))
+        assert ((below - 1e-3 <= numbers[: len(tokens)]) & (numbers[: len(tokens)] <= above + 1e-3)).all()
+
+
 def test_absolute_positions_do_not_count_the_padding(tokenizer):
     torch.manual_seed(0)
     sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128, "initializer_range": 0.3}

@@ -75,6 +75,15 @@ def _score_by_hand(model, tokenizer, end_token: str | None, problem: str, soluti
     return model.eval()(input_ids=torch.tensor([ids])).logits.item()
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("tokens_per_batch", [1, 4096])
+def test_scores_of_a_gpu_are_those_of_a_cpu(tokens_per_batch):
+    model, tokenizer, verifier_input = _verifier("qwen2")
+    by_hand = [_score_by_hand(model, tokenizer, "</s>", *texts) for texts in zip(PROBLEMS, SOLUTIONS, strict=True)]
+    scorer = VerifierScorer(model.to("cuda"), tokenizer, verifier_input, tokens_per_batch=tokens_per_batch)
+    assert scorer(PROBLEMS, SOLUTIONS) == pytest.approx(by_hand, abs=1e-3)
+
+
 @pytest.mark.parametrize("tokens_per_batch", [1, 64, 4096])
 @pytest.mark.parametrize("kind", [*sorted(SHARING), "bert", "pad is end"])
 def test_scores_are_those_of_plain_forwards(kind, tokens_per_batch):

@@ -49,6 +49,18 @@ def test_every_weight_moves_and_the_verifier_learns(tmp_path, build, words, fram
     assert trainer.evaluate()["eval_accuracy"] == 1.0
 
 
+@pytest.mark.gpu
+def test_every_weight_moves_on_a_gpu(tmp_path, words):
+    trainer = verifier_trainer(
+        tmp_path, text_pairs(32), words, max_steps=8, eval_dataset=text_pairs(9), use_cpu=False, noise_rho0=0.1
+    )
+    before = weights_of(trainer.model)
+    trainer.train()
+    assert {weight.device.type for weight in trainer.model.parameters()} == {"cuda"}
+    assert moved_since(trainer.model, before) == set(before)
+    assert trainer.evaluate()["eval_num_pairs"] == 9
+
+
 def test_encoders_read_a_text_in_its_frame(tmp_path, framed_words):
     trainer = verifier_trainer(tmp_path, text_pairs(1), framed_words, bert())
     assert framed_words.convert_ids_to_tokens(trainer.train_dataset[0]["chosen_ids"]) == [

@@ -24,9 +24,10 @@ def test_gpu_settings_that_were_asked_for_stay():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_gpu_defaults_are_those_of_trl():
-    assert _config().gradient_checkpointing
+    config = _config()
+    assert config.activation_checkpointing
+    assert config.bf16 == (torch.cuda.get_device_capability() >= (8, 0))
 
 
 def test_noise_seed_follows_the_seed():

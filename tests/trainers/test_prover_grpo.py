@@ -39,6 +39,22 @@ def test_every_weight_moves_and_the_reference_does_not(prover, tmp_path):
     assert all(line["grad_norm"] > 0 for line in log)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("quantization", ["none", "4bit"])
+def test_adapters_on_a_gpu_are_trained_in_float32(quantization, wider_prover, tmp_path):
+    """With what a GPU has by default: bfloat16 where it computes in it, and activation checkpointing."""
+    model, _ = load_prover(wider_prover, dtype=torch.bfloat16, quantization=quantization)
+    assert model.device.type == ("cuda" if quantization == "4bit" else "cpu")
+    trainer = prover_trainer(model, tmp_path, peft_config=LORA, settings={"use_cpu": False})
+    before = weights_of(trainer.model)
+    trainer.train()
+    assert trainer.args.activation_checkpointing
+    adapters = {name: weight for name, weight in trainer.model.named_parameters() if weight.requires_grad}
+    assert {(weight.dtype, weight.device.type) for weight in adapters.values()} == {(torch.float32, "cuda")}
+    assert moved_since(trainer.model, before) == set(adapters)
+    assert all(torch.isfinite(weight).all() for weight in adapters.values())
+
+
 def _run_document(repository, **paths) -> dict:
     """Run the first block of the trainer's page with its paths and number of steps replaced; its names afterwards."""
     text = (repository / "docs" / "prover-trainer.md").read_text(encoding="utf-8")

@@ -45,6 +45,17 @@ def test_only_adapters_and_the_value_head_move(prover, tmp_path):
     assert moved_since(trainer.critic.model, values) == {n for n in values if "lora_" in n or "modules_to_save" in n}
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("peft_config", [None, LORA], ids=["whole", "adapters"])
+def test_prover_and_critic_move_on_a_gpu(peft_config, prover, tmp_path):
+    trainer = ppo_trainer(prover, tmp_path, peft_config=peft_config, settings={"use_cpu": False})
+    weights, values = weights_of(trainer.model), weights_of(trainer.critic.model)
+    trainer.train()
+    assert moved_since(trainer.model, weights)
+    assert moved_since(trainer.critic.model, values)
+    assert {weight.device.type for weight in trainer.critic.model.parameters()} == {"cuda"}
+
+
 @pytest.mark.parametrize(
     ("quantization", "settings"),
     [("4bit", {}), ("none", {"bf16": True}), ("none", {"activation_checkpointing": True})],

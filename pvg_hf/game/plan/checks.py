@@ -1,5 +1,6 @@
 """What is wrong with a recipe, as far as that can be known before anything is played."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -118,6 +119,13 @@ def phase_context(recipe: Recipe, phase: PhaseKey, world: World | None) -> Phase
 def _check_machine(recipe: Recipe) -> Iterator[str]:
     if recipe.device == "cuda" and not torch.cuda.is_available():
         yield "`device` is `cuda`, but torch finds no GPU here; `auto` takes one where there is one."
+    num_gpus = torch.cuda.device_count()
+    if recipe.device != "cpu" and num_gpus > 1 and os.environ.get("WORLD_SIZE", "1") == "1":
+        yield (
+            f"One process sees {num_gpus} GPUs, over all of which the trainers would spread each of its batches: show it "
+            "one (`CUDA_VISIBLE_DEVICES=0`), or start a process for each (`accelerate launch --config_file "
+            f"recipes/accelerate/multi_gpu.yaml --num_processes {num_gpus}`)."
+        )
 
 
 def _check_trackers(recipe: Recipe) -> Iterator[str]:

@@ -191,7 +191,9 @@ def _mint(amounts: Amounts, players: dict[str, Player]) -> Work:
 
 def _evaluate(amounts: Amounts, players: dict[str, Player]) -> Work:
     verifier = players["verifier"]
-    return _beside(verifier.size.frozen_bytes, _scoring(amounts, verifier, amounts.num_test_solutions))
+    return _beside(
+        as_scorer(amounts, verifier).size.frozen_bytes, _scoring(amounts, verifier, amounts.num_test_solutions)
+    )
 
 
 def _writing(amounts: Amounts, prover: Player, writing: Writing) -> Work:
@@ -208,7 +210,14 @@ def _writing(amounts: Amounts, prover: Player, writing: Writing) -> Work:
     )
 
 
+def as_scorer(amounts: Amounts, verifier: Player) -> Player:
+    """A frozen verifier, whose base may be held in more precise numbers than below an adapter in training."""
+    scoring = amounts.context.dtype("verifier", is_precise=True)
+    return replace(verifier, size=replace(verifier.size, weight_bytes=scoring.itemsize))
+
+
 def _scoring(amounts: Amounts, verifier: Player, num_solutions: float) -> Work:
+    verifier = as_scorer(amounts, verifier)
     if amounts.recipe.verifier.kind == "score":
         number = amounts.recipe.verifier.score_settings.num_analyses
         return evaluating(amounts, verifier.size, verifier.machine, num_solutions, number)
@@ -223,7 +232,7 @@ def _scoring(amounts: Amounts, verifier: Player, num_solutions: float) -> Work:
 
 def _bytes_beside(amounts: Amounts, verifier: Player) -> float:
     """Of the verifier's weights beside a prover's: all, or what it has of its own on the prover's base."""
-    size = verifier.size
+    size = as_scorer(amounts, verifier).size
     return size.num_trained * size.trained_bytes if amounts.recipe.verifier.shares_base else size.frozen_bytes
 
 

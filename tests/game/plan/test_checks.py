@@ -284,6 +284,16 @@ def test_a_gpu_that_is_not_there_is_refused(mistakes_of, monkeypatch):
     ]
 
 
+def test_one_process_with_several_gpus_is_refused(mistakes_of, monkeypatch):
+    """Transformers would spread every batch over all of them (`DataParallel`), which TRL's GRPO does not expect."""
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
+    (mistake,) = mistakes_of("device=auto")
+    assert "sees 4 GPUs" in mistake
+    assert "CUDA_VISIBLE_DEVICES=0" in mistake
+    assert "--num_processes 4" in mistake
+    assert mistakes_of("device=cpu") == []
+
+
 @pytest.mark.parametrize(
     ("num_processes", "micro_batch", "part"),
     [

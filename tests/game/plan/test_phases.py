@@ -23,6 +23,12 @@ def test_weights_are_counted(amounts_of):
     assert peak(amounts_of(), "verifier") > TRAINING
 
 
+def test_a_verifier_that_scores_is_held_in_its_own_type(amounts_of):
+    """In float32 here, also where its base is in bfloat16 below an adapter in training."""
+    trained = {"verifier": Player(replace(SIZE, weight_bytes=2), PLAYERS["verifier"].machine)}
+    assert estimate_work(amounts_of(), trained, "evaluate") == estimate_work(amounts_of(), PLAYERS, "evaluate")
+
+
 def test_the_reference_is_a_second_copy_without_adapters(amounts_of):
     with_reference, without = peak(amounts_of(), "prover"), peak(amounts_of("prover.beta=0"), "prover")
     assert without > TRAINING + WEIGHTS  # and the verifier's
