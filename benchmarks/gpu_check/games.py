@@ -1,0 +1,207 @@
+"""Plays a few steps of every phase of recipes, and measures each phase's speed and memory against the plan's."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu_check.measures import PhaseMeasures, Save
+from benchmarks.gpu_check.stand_ins import make_player, make_problems, make_wrong_solutions
+from pvg_hf import load_recipe, play
+from pvg_hf.config import Recipe
+from pvg_hf.game.plan.rounds import RoundPlan, plan_rounds
+from pvg_hf.game.world import World
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+PLAYERS = ("prover", "verifier")
+Settings = Mapping[str, Any]
+
+# A few steps on a few problems. Random weights solve none of them, end no solution, and order pairs by luck.
+FEW: Settings = {
+    "split.max_train": 48,
+    "split.verifier_share": 0.34,
+    "split.heldout_share": 0.2,
+    "split.stratify_by": "null",
+    "data.correct_source": "dataset",
+    "verifier.max_steps": 3,
+    "prover.max_steps": 3,
+    "prover.eval_problems": 4,
+    "stopping.rule": "max_steps",
+    "watchdogs.max_truncated": 1.0,
+    "watchdogs.min_pair_accuracy": 0.0,
+}
+SHORT: Settings = {"prover.max_completion_length": 64, "prover.prompts_per_step": 4}  # where a launcher is tried
+TOY: Settings = {
+    "verifier.max_steps": 2,
+    "prover.max_steps": 2,
+    "prover.prompts_per_step": 2,
+    "prover.num_generations": 2,
+    "prover.max_completion_length": 8,
+    "mint.test_solutions_per_problem": 2,
+    "mint.problems_per_batch": 4,
+    "evaluation.bootstrap_samples": 100,
+    "watchdogs.min_pair_accuracy": 0.0,
+}
+TOY_OF_STAND_INS: Settings = {
+    "verifier.pairs_per_step": 2,
+    "verifier.gradient_accumulation_steps": 2,
+    "prover.micro_batch_size": 1,
+}
+TOY_FROM_SCRATCH: Settings = {
+    "task.options.num_train": 60,
+    "task.options.num_test": 4,
+    "verifier.pairs_per_step": 4,
+    "watchdogs.max_truncated": 1.0,
+    "data.correct_source": "dataset",
+    **{
+        f"{player}.{key}": value
+        for player in PLAYERS
+        for key, value in {
+            "scratch.config.hidden_size": 32,
+            "scratch.config.num_hidden_layers": 2,
+            "scratch.config.num_attention_heads": 4,
+            "scratch.config.num_key_value_heads": 4,
+            "scratch.config.intermediate_size": 48,
+            "scratch.vocab_size": 400,
+            "warmup.max_steps": 2,
+            "warmup.batch_size": 2,
+        }.items()
+    },
+}
+
+
+@dataclass(frozen=True)
+class Game:
+    """
+    Args:
+        recipe (`str`):
+            A file of `recipes/`.
+        settings (`Mapping[str, Any]`):
+            In place of the recipe's.
+        phases (`tuple[str, ...]`):
+            To be played; all of one round if empty.
+        has_stand_ins (`bool`, defaults to `True`):
+            Whether stand-ins of the recipe's players take a few steps on a few problems; otherwise its first round is
+            played as it is.
+    """
+
+    recipe: str
+    settings: Settings = field(default_factory=dict)
+    phases: tuple[str, ...] = ()
+    has_stand_ins: bool = True
+
+
+UNTIL_TRAINED = ("bootstrap", "verifier", "prover")
+GAMES = {
+    "gsm8k": Game("gsm8k.yaml"),
+    "gsm8k-8gb": Game("gsm8k-8gb.yaml"),
+    "gsm8k-qlora": Game("gsm8k-qlora.yaml"),
+    "continuous": Game("gsm8k.yaml", {"prover.generation": "continuous"}, UNTIL_TRAINED),
+    "vllm": Game(
+        "gsm8k.yaml",
+        {"prover.generation": "vllm_colocate", "prover.trainer.vllm_gpu_memory_utilization": 0.3},
+        UNTIL_TRAINED,
+    ),
+    "fsdp": Game("gsm8k.yaml", SHORT, UNTIL_TRAINED),
+    "zero3": Game("gsm8k.yaml", SHORT, UNTIL_TRAINED),
+    "arithmetic-gpu": Game("arithmetic-gpu.yaml", has_stand_ins=False),
+}
+
+
+def play_and_measure(
+    name: str, work: Path, *, is_toy: bool, phases: Sequence[str], known: Mapping[str, Any], save: Save
+) -> None:
+    """
+    Play a game, going on with it where it was begun.
+
+    Args:
+        name (`str`):
+            A key of [`GAMES`].
+        work (`Path`):
+            Keeps the stand-ins and the run.
+        is_toy (`bool`):
+            Whether players, texts and batches are tiny.
+        phases (`Sequence[str]`):
+            To play in this process; all of the game's if empty.
+        known (`Mapping[str, Any]`):
+            Figures of phases that an earlier process has played.
+        save (`Callable`):
+            Is given all figures after each phase.
+    """
+    game = GAMES[name]
+    players = _players(game, work, is_toy=is_toy)
+    recipe = _shortened(name, players, work, is_toy=is_toy)
+    (plan,) = plan_rounds(recipe, World.load(recipe))
+    if not known:  # what is finished could not be measured again
+        shutil.rmtree(work / "runs" / name, ignore_errors=True)
+    figures = {"phases": {}, **known, **_describe_players(game, recipe, plan)}
+    measures = PhaseMeasures(plan, figures, save)
+    for phase in phases or game.phases or (None,):
+        play(recipe, phase=phase, round_index=None if phase in (None, "bootstrap") else 0, callbacks=[measures])
+    if not game.phases:
+        whole = load_recipe(RECIPES / game.recipe, _as_overrides(players))
+        figures["hours_of_recipe"] = _estimate_hours(whole, figures["phases"])
+        save(figures)
+
+
+def _players(game: Game, work: Path, *, is_toy: bool) -> Settings:
+    """The settings that put stand-ins in the place of the recipe's players and problems."""
+    if not game.has_stand_ins:
+        return {}
+    recipe, settings = load_recipe(RECIPES / game.recipe), {"task.path": make_problems(work / "problems")}
+    for player, config in (("prover", recipe.prover), ("verifier", recipe.verifier)):
+        settings[f"{player}.model"] = make_player(config.model, work / "models", is_toy=is_toy)
+        if config.quantization == "4bit" and find_spec("bitsandbytes") is None:
+            settings[f"{player}.quantization"] = "none"
+    return settings
+
+
+def _shortened(name: str, players: Settings, work: Path, *, is_toy: bool) -> Recipe:
+    """The recipe of a game as it is played here."""
+    game = GAMES[name]
+    settings = {"name": name, "output_dir": work / "runs", "num_rounds": 1, "logging.progress": "false", **players}
+    toy = {**TOY, **(TOY_OF_STAND_INS if game.has_stand_ins else TOY_FROM_SCRATCH)}
+    settings |= (FEW if game.has_stand_ins else {}) | dict(game.settings) | (toy if is_toy else {})
+    path = RECIPES / game.recipe
+    if game.has_stand_ins:
+        batch = load_recipe(path).mint.problems_per_batch
+        settings["split.max_test"] = settings.get("mint.problems_per_batch", batch)
+    if game.has_stand_ins or is_toy:  # players that solve nothing
+        parts = World.load(load_recipe(path, _as_overrides(settings))).parts
+        problems = chain(parts["verifier"], parts["verifier_heldout"])
+        settings["bootstrap.import_from"] = make_wrong_solutions(problems, work / f"{name}-wrong.jsonl")
+    return load_recipe(path, _as_overrides(settings))
+
+
+def _as_overrides(settings: Settings) -> list[str]:
+    return [f"{key}={value}" for key, value in settings.items()]
+
+
+def _describe_players(game: Game, recipe: Recipe, plan: RoundPlan) -> dict[str, Any]:
+    sizes = {name: size for name, size in plan.sizes.items() if size is not None}
+    wanted = load_recipe(RECIPES / game.recipe).prover.quantization
+    copies = 2 * (2 * sizes["prover"].num_parameters + sizes["verifier"].num_parameters)
+    return {
+        "recipe": game.recipe,
+        "weights": {name: size.num_parameters for name, size in sizes.items()},
+        "quantization": recipe.prover.quantization,
+        "note": "without 4 bits: bitsandbytes is not installed" if wanted != recipe.prover.quantization else "",
+        "three_copies_gb": round(copies / 1e9, 3),  # policy, reference and verifier in bfloat16
+    }
+
+
+def _estimate_hours(whole: Recipe, phases: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """
+    Hours of a whole recipe: each phase's planned time, times what the few steps took over what was planned for them; `None`
+    where a phase was not measured, as its process was killed at its very end.
+    """
+    hours = 0.0
+    for plan in plan_rounds(whole, World.load(whole)):
+        for key in plan.phases:
+            if key.name not in phases:
+                return None
+            hours += plan.work(key.name).seconds * phases[key.name]["worked_over_planned"] / 3600
+    return round(hours, 2)

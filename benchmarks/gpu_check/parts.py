@@ -1,0 +1,87 @@
+"""The parts of the check in the order in which they say most, and how each is started."""
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+OUT_OF_MEMORY = 3  # exit status of a part that did not fit
+LAUNCHERS = ROOT / "recipes" / "accelerate"
+
+
+@dataclass(frozen=True)
+class Part:
+    """
+    Args:
+        name (`str`):
+            By which it is asked for.
+        about (`str`):
+            What it measures, in a line.
+        minutes (`float`):
+            After which it is ended.
+        steps (`tuple[str, ...]`):
+            Names of phases that are played in a process each; one process for everything by default.
+        launcher (`str`, *optional*):
+            A file of `recipes/accelerate/` that starts its process.
+        needs (`str`, *optional*):
+            A package without which it is left out.
+        needs_gpu (`bool`):
+            Whether it is left out without one.
+    """
+
+    name: str
+    about: str
+    minutes: float
+    steps: tuple[str, ...] = ("",)
+    launcher: str | None = None
+    needs: str | None = None
+    needs_gpu: bool = False
+
+    def command(self, step: str, *, work: Path, result: Path, is_toy: bool) -> list[str]:
+        """What starts the process of a step."""
+        worker = ["-m", "benchmarks.gpu_check.worker", self.name, "--work", str(work), "--result", str(result)]
+        worker += ["--toy"] if is_toy else []
+        worker += ["--phases", step] if step else []
+        if self.launcher is None:
+            return [sys.executable, *worker]
+        if is_toy:  # accelerate shards on accelerators only
+            return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "1", *worker]
+        launcher = ["-m", "accelerate.commands.launch", "--config_file", str(LAUNCHERS / self.launcher)]
+        return [sys.executable, *launcher, "--num_processes", "1", *worker]
+
+
+PHASE_BY_PHASE = ("bootstrap", "verifier", "prover")
+PARTS = (
+    Part("probe", "the machine: GPU, memory, bfloat16, matrix rate, versions", 3),
+    Part("gsm8k", "recipes/gsm8k.yaml: every phase, a few steps", 10),
+    Part("tests", "the tests marked `gpu`", 6),
+    Part("gsm8k-8gb", "recipes/gsm8k-8gb.yaml: every phase, a few steps", 10),
+    Part("gsm8k-qlora", "recipes/gsm8k-qlora.yaml: every phase, a few steps", 12),
+    Part("fsdp", "FSDP2 with one process: bootstrap, verifier, prover", 5, launcher="fsdp.yaml"),
+    Part("continuous", "transformers' continuous batching: bootstrap, verifier, prover", 6, needs_gpu=True),
+    Part("vllm", "vLLM in the same process: bootstrap, verifier, prover", 8, PHASE_BY_PHASE, None, "vllm", True),
+    Part(
+        "zero3",
+        "ZeRO-3 with one process: bootstrap, verifier, prover",
+        6,
+        PHASE_BY_PHASE,
+        "zero3.yaml",
+        "deepspeed",
+        True,
+    ),
+    Part("arithmetic-gpu", "recipes/arithmetic-gpu.yaml: one round as it is", 25),
+)
+
+
+def environment() -> dict[str, str]:
+    """That of a part's processes: offline, quiet, and with the repository among the places of modules."""
+    places = filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(places),
+        "PYTHONUNBUFFERED": "1",
+        "HF_HUB_OFFLINE": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }

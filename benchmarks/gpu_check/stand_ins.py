@@ -1,0 +1,168 @@
+"""Players of the real sizes with random weights, and problems as long as GSM8K's: nothing is downloaded."""
+
+import json
+import os
+import random
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import CONFIG_MAPPING, AutoModelForCausalLM, PreTrainedTokenizerBase
+
+from pvg_hf.models.scratch import train_tokenizer
+from pvg_hf.models.sources import load_tokenizer
+
+CONFIGS = Path(__file__).parent / "configs"
+NUM_PROBLEMS = {"train": 7473, "test": 1319}  # of GSM8K
+# Problems by the number of steps of their solution, in shares of GSM8K's training set.
+STEPS = {2: 0.26, 3: 0.29, 4: 0.22, 5: 0.13, 6: 0.06, 7: 0.03, 8: 0.01}
+TOY_SIZES = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 2048,
+}
+TOY_VOCABULARY = 2048
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+_NAMES = ("Ana", "Ben", "Chloe", "Dmitri", "Esther", "Farid", "Grace", "Hugo", "Ines", "Jonas", "Keiko", "Liam")
+_THINGS = ("apples", "books", "candles", "dollars", "eggs", "flowers", "letters", "marbles", "pages", "stickers")
+_EVENTS = (  # in the question, in the solution, and what it does to the number
+    ("On {day} {name} buys {n} more {things}.", "buys", 1),
+    ("{name} gives {n} {things} away on {day}.", "gives away", -1),
+    ("A friend brings {n} {things} on {day}.", "is brought", 1),
+    ("By the end of {day} {n} {things} are lost.", "loses", -1),
+)
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def published_name(model: str) -> str:
+    """The stand-in's folder for a Hub id: its last part."""
+    return model.rpartition("/")[2]
+
+
+def published_settings(model: str) -> dict[str, Any]:
+    """
+    The configuration that the Hub publishes for a model, without its special tokens.
+
+    Args:
+        model (`str`):
+            A Hub id of which `configs/` has the configuration.
+    """
+    return json.loads((CONFIGS / f"{published_name(model)}.json").read_text(encoding="utf-8"))
+
+
+def make_player(model: str, folder: Path, *, is_toy: bool) -> Path:
+    """
+    Save random weights of a model's size in bfloat16, with a tokenizer that has as many tokens; once.
+
+    Args:
+        model (`str`):
+            The Hub id of a model of which `configs/` has the configuration.
+        folder (`Path`):
+            Where stand-ins are kept; the tokenizer is shared between them.
+        is_toy (`bool`):
+            Whether to make a player of two narrow layers instead.
+
+    Returns:
+        `Path`: the player's folder.
+    """
+    place = folder / published_name(model)
+    if place.exists():
+        return place
+    settings = published_settings(model)
+    tokenizer = _make_tokenizer(folder / "tokenizer", settings["vocab_size"], is_toy=is_toy)
+    settings |= TOY_SIZES | {"vocab_size": len(tokenizer)} if is_toy else {}
+    settings |= {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
+    torch.manual_seed(0)
+    with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
+        weights = AutoModelForCausalLM.from_config(
+            CONFIG_MAPPING[settings["model_type"]](**settings), dtype=torch.bfloat16
+        )
+    partial = folder / f".{place.name}.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    weights.save_pretrained(partial)
+    tokenizer.save_pretrained(partial)
+    partial.rename(place)
+    return place
+
+
+def _make_tokenizer(folder: Path, vocab_size: int, *, is_toy: bool) -> PreTrainedTokenizerBase:
+    """
+    A byte-level BPE tokenizer with as many tokens as the models have. Most are made of words that mean nothing: what random
+    weights write is read as about as many tokens as were written.
+    """
+    if not folder.exists():
+        rng = random.Random(0)
+        texts = [f"{row['question']}\n{row['answer']}" for row in _write_problems("train", 500)]
+        if not is_toy:
+            texts += [" " + " ".join(_nonsense(rng) for _ in range(50)) for _ in range(vocab_size // 50)]
+        tokenizer = train_tokenizer(texts, TOY_VOCABULARY if is_toy else vocab_size)
+        tokenizer.chat_template = CHAT_TEMPLATE
+        tokenizer.save_pretrained(folder)
+    return load_tokenizer(folder)
+
+
+def _nonsense(rng: random.Random) -> str:
+    return "".join(rng.choice("bcdfghjklmnprstvwz") + rng.choice("aeiou") for _ in range(rng.randint(2, 5)))
+
+
+def make_problems(folder: Path) -> Path:
+    """A folder with `train.jsonl` and `test.jsonl`: GSM8K's own where `PVG_GSM8K_DIR` names them, else stories as long."""
+    if "PVG_GSM8K_DIR" in os.environ:
+        return Path(os.environ["PVG_GSM8K_DIR"])
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, number in NUM_PROBLEMS.items():
+        file = folder / f"{split}.jsonl"
+        if not file.exists():
+            partial = file.with_suffix(".partial")
+            partial.write_text("".join(json.dumps(row) + "\n" for row in _write_problems(split, number)))
+            partial.rename(file)
+    return folder
+
+
+def make_wrong_solutions(problems: Iterable[Mapping[str, Any]], file: Path) -> Path:
+    """
+    Write wrong solutions to begin a game with, as random weights write none that has an answer: references with another
+    final answer.
+
+    Args:
+        problems (`Iterable[Mapping[str, Any]]`):
+            With `problem` and `reference`, whose last line is `####` and a whole number.
+        file (`Path`):
+            A `.jsonl` file.
+    """
+    with file.open("w", encoding="utf-8") as output:
+        for row in problems:
+            steps, _, answer = row["reference"].rpartition("#### ")
+            for off_by in (1, 2):
+                wrong = int(answer.replace(",", "")) + off_by
+                output.write(json.dumps({"problem": row["problem"], "solution": f"{steps}#### {wrong}"}) + "\n")
+    return file
+
+
+def _write_problems(split: str, number: int) -> Iterator[dict[str, str]]:
+    """Stories about what somebody has, with GSM8K's number of steps; a question has about 230 characters."""
+    rng = random.Random(split)
+    for index in range(number):
+        name, things = rng.choice(_NAMES), rng.choice(_THINGS)
+        total = rng.randint(100, 900)
+        story = [f"At the beginning of week {index} {name} has {total} {things} in a box."]
+        lines = []
+        for _ in range(rng.choices(list(STEPS), list(STEPS.values()))[0]):
+            text, verb, sign = rng.choice(_EVENTS)
+            amount = rng.randint(2, 9)
+            story.append(text.format(day=rng.choice(_DAYS), name=name, n=amount, things=things))
+            before, total = total, total + sign * amount
+            sum_of = f"{before}{'+' if sign > 0 else '-'}{amount}"
+            lines.append(
+                f"{name} {verb} {amount} {things}, so that there are {sum_of} = <<{sum_of}={total}>>{total} {things} now."
+            )
+        story.append(f"How many {things} does {name} have now?")
+        yield {"question": " ".join(story), "answer": "\n".join([*lines, f"#### {total}"])}

@@ -1,0 +1,51 @@
+"""
+Run everything that waits for a GPU by one command, with random weights of the real sizes; nothing is downloaded:
+
+    python scripts/check_gpu.py --minutes 20
+    python scripts/check_gpu.py --only gsm8k-qlora --only vllm
+    python scripts/check_gpu.py --toy
+
+A folder gets `check_gpu.json`, with every figure, and `check_gpu.md`, the tables of docs/performance.md; both are written
+after each phase. Every part runs in processes of its own: one that fails, is killed, does not fit in memory or runs out of
+time is recorded with its last lines, and the others go on. The same command goes on with what is not done. Without a GPU
+the parts run on toy sizes. docs/performance.md says what the figures mean.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def main() -> int:
+    sys.path.insert(0, str(ROOT))  # `benchmarks` is not part of the package
+    from benchmarks.gpu_check.parts import PARTS
+    from benchmarks.gpu_check.runner import Check
+
+    listed = "\n".join(f"  {part.name:15} {part.about}; at most {part.minutes:g} minutes" for part in PARTS)
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        epilog=f"parts, in their order:\n{listed}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = [part.name for part in PARTS]
+    parser.add_argument(
+        "--only", action="append", choices=names, metavar="PART", help="run this part; may be repeated"
+    )
+    parser.add_argument("--minutes", type=float, default=25, help="for all parts of this call together (default: 25)")
+    parser.add_argument("--output", type=Path, default=ROOT / "runs" / "check-gpu", help="folder of the results")
+    parser.add_argument("--again", action="store_true", help="also run parts that are done")
+    parser.add_argument("--toy", action="store_true", default=None, help="tiny sizes; the default without a GPU")
+    arguments = parser.parse_args()
+
+    chosen = [part for part in PARTS if not arguments.only or part.name in ("probe", *arguments.only)]
+    try:
+        return Check(arguments.output, chosen, 60 * arguments.minutes, arguments.toy, arguments.again).run()
+    except ValueError as err:
+        print(f"error: {err}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

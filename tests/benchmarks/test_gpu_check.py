@@ -1,0 +1,172 @@
+"""`scripts/check_gpu.py`: on toy sizes from end to end, and how it goes on after a part that did not end well."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from scripted_parts import Scripted, make_part
+from transformers import CONFIG_MAPPING, AutoModelForCausalLM
+
+from benchmarks.gpu_check.games import GAMES
+from benchmarks.gpu_check.measures import training_flops
+from benchmarks.gpu_check.parts import OUT_OF_MEMORY, PARTS, Part
+from benchmarks.gpu_check.runner import Check
+from benchmarks.gpu_check.stand_ins import CONFIGS, make_problems, published_settings
+from benchmarks.gpu_check.table import describe
+from pvg_hf import load_recipe
+from pvg_hf.game.plan.players import PlayerSize
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def _run(folder: Path, *parts: Part, **settings) -> tuple[int, dict]:
+    check = Check(folder / "out", parts, **settings)
+    status = check.run()
+    assert sorted(path.name for path in check.output.iterdir()) == ["check_gpu.json", "check_gpu.md"]
+    return status, json.loads(check.file.read_text())["parts"]
+
+
+def test_a_part_that_ends_badly_is_recorded_and_the_others_go_on(tmp_path):
+    killed = make_part(
+        "killed", "import os, signal; print('in the middle', flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    large = make_part("large", f"sys.exit({OUT_OF_MEMORY})")
+    slow = make_part("slow", "import time; time.sleep(60)", minutes=0.02)
+    status, parts = _run(tmp_path, killed, large, slow, make_part("good"))
+    assert status == 1
+    assert {name: part["status"] for name, part in parts.items()} == {
+        "killed": "failed",
+        "large": "out of memory",
+        "slow": "out of time",
+        "good": "done",
+    }
+    assert parts["killed"]["last_lines"] == ["in the middle"]
+    assert parts["killed"]["reason"] == f"exit status {-signal.SIGKILL}"
+    assert {part["figures"]["number"] for part in parts.values()} == {1}  # what was measured before is kept
+
+
+def test_the_next_call_goes_on_with_what_is_not_done(tmp_path):
+    failing = make_part("first", "sys.exit(1)")
+    _run(tmp_path, failing, make_part("second"))
+    status, parts = _run(tmp_path, make_part("first"), make_part("second"))
+    assert status == 0
+    assert {name: part["figures"]["number"] for name, part in parts.items()} == {"first": 2, "second": 1}
+    _, parts = _run(tmp_path, make_part("first"), make_part("second"), repeats=True)
+    assert {name: part["figures"]["number"] for name, part in parts.items()} == {"first": 1, "second": 1}
+
+
+def test_no_part_is_begun_without_time(tmp_path):
+    status, parts = _run(tmp_path, make_part("first"), seconds=5)
+    assert (status, parts) == (1, {})
+
+
+def test_a_package_that_is_missing_leaves_a_part_out(tmp_path):
+    _, parts = _run(tmp_path, Scripted("part", "", 1, needs="no_such_package"))
+    assert parts["part"] == {"status": "left out", "reason": "no_such_package is not installed"}
+
+
+def test_a_call_that_is_stopped_ends_the_part_with_all_that_it_has_started(tmp_path):
+    child = tmp_path / "child"
+    lines = f"import subprocess; p = subprocess.Popen(['sleep', '60']); open({str(child)!r}, 'w').write(str(p.pid)); p.wait()"
+    script = f"""
+import sys
+from pathlib import Path
+from benchmarks.gpu_check.runner import Check
+from scripted_parts import make_part
+sys.exit(Check(Path({str(tmp_path)!r}) / "out", [make_part("part", {lines!r})]).run())
+"""
+    places = os.pathsep.join([str(REPOSITORY), str(Path(__file__).parent)])
+    process = subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": places})
+    while not (child.exists() and child.read_text()):
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 130
+    pid = int(child.read_text())
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE  # nobody waits for it
+    assert json.loads((tmp_path / "out" / "check_gpu.json").read_text())["parts"]["part"]["status"] == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"), [("Qwen2.5-0.5B", 494.0), ("Qwen2.5-1.5B-Instruct", 1543.7), ("Qwen2.5-3B-Instruct", 3085.9)]
+)
+def test_the_configurations_are_those_of_the_models(name, millions):
+    """Their cards say 0.49, 1.54 and 3.09 B."""
+    settings = published_settings(name)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(CONFIG_MAPPING[settings["model_type"]](**settings))
+    assert model.num_parameters() / 1e6 == pytest.approx(millions, abs=0.1)
+
+
+def test_every_recipe_that_is_played_by_stand_ins_has_their_configurations():
+    for game in GAMES.values():
+        recipe = load_recipe(REPOSITORY / "recipes" / game.recipe)
+        names = [config.model.rpartition("/")[2] for config in (recipe.prover, recipe.verifier)]
+        assert not game.has_stand_ins or all((CONFIGS / f"{name}.json").exists() for name in names)
+    assert set(GAMES) == {part.name for part in PARTS} - {"probe", "tests"}
+
+
+def test_stand_in_problems_are_as_long_as_those_of_gsm8k(tmp_path, monkeypatch):
+    monkeypatch.delenv("PVG_GSM8K_DIR", raising=False)
+    rows = [json.loads(line) for line in (make_problems(tmp_path) / "train.jsonl").open(encoding="utf-8")]
+    lengths = [len(row["question"]) for row in rows]
+    assert len(rows) == len({row["question"] for row in rows}) == 7473
+    assert 225 < sum(lengths) / len(lengths) < 245  # 234.5 in the original
+
+
+def test_flops_of_a_trained_token_by_hand():
+    sizes = {"num_layers": 1, "hidden_size": 1, "vocab_size": 1, "cache_width": 1, "max_positions": None}
+    size = PlayerSize(1100, 100, 1000, **sizes, weight_bytes=2, num_quantized=0, trained_bytes=4)
+    assert training_flops(size, has_reference=False) == 4 * 1000 + 2 * 100
+    assert training_flops(size, has_reference=True) == 6 * 1000 + 2 * 100
+
+
+def test_the_table_shows_phases_in_their_order():
+    phase = {"peak_gb": 1.5, "planned_gb": 1.2, "writing_mfu": 0.031}
+    figures = {
+        "phases": {"prover": phase, "bootstrap": phase},
+        "weights": {"prover": 2e6, "verifier": 1e6},
+        "three_copies_gb": 3.0,
+        "note": "",
+    }
+    lines = describe({"parts": {"gsm8k": {"status": "done", "seconds": 3.0, "figures": figures}}}).splitlines()
+    assert [line.split(" | ")[1] for line in lines if line.startswith("| gsm8k")][:2] == ["bootstrap", "prover"]
+    assert "3.1 %" in lines[2]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_every_part_reports_figures_on_toy_sizes(tmp_path):
+    """Also from an environment in which the package is not installed, as far as that can be had here."""
+    command = [
+        sys.executable,
+        str(REPOSITORY / "scripts" / "check_gpu.py"),
+        "--toy",
+        "--output",
+        str(tmp_path / "out"),
+    ]
+    done = subprocess.run([*command, "--minutes", "29"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    results = json.loads((tmp_path / "out" / "check_gpu.json").read_text())
+    assert set(results["parts"]) == {part.name for part in PARTS}
+    for part in PARTS:
+        record = results["parts"][part.name]
+        assert record["status"] == ("left out" if part.needs_gpu else "done")
+        if part.name in GAMES and not part.needs_gpu:
+            phases = record["figures"]["phases"]
+            wanted = set(GAMES[part.name].phases or ("bootstrap", "verifier", "prover", "mint", "evaluate"))
+            assert wanted <= set(phases)
+            assert all(figures["peak_over_planned"] > 0 for figures in phases.values())
+            assert phases["prover"]["written_tokens_per_second"] > 0
+            assert phases["prover"]["step_seconds"] > 0
+            assert phases["prover"]["training_mfu"] > 0
+    assert results["parts"]["tests"]["figures"]["num_collected"] > 5
+    assert describe(results) in done.stdout
+    assert not (tmp_path / "out.work").exists()
