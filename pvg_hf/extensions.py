@@ -226,20 +226,22 @@ def check_arguments(function: Callable[..., Any], what: str, interface: str, *ar
 
 
 @contextmanager
-def running(what: str) -> Iterator[None]:
+def running(what: str, passes: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     """
     Replace any error that the user's code raises inside this block.
 
     Args:
         what (`str`):
             What is called, and with what, e.g. ``The stop rule `my_rules:late`, asked at step 12,``.
+        passes (`tuple[type[Exception], ...]`, *optional*):
+            Errors that are written for the user and stay as they are.
 
     Raises:
         ExtensionError: with the type, message, file and line of the error.
     """
     try:
         yield
-    except ExtensionError:
+    except (ExtensionError, *passes):
         raise
     except (Exception, SystemExit) as err:
         raise ExtensionError(f"{what} ends with {_describe(err)}.") from err

@@ -188,7 +188,7 @@ class StoppingConfig:
         "all others.",
     )
     options: dict[str, Any] = Field(
-        default_factory=dict, description="Keyword arguments of a custom rule, e.g. `{patience: 20}`."
+        default_factory=dict, description="Keyword arguments of a custom rule, e.g. `{margin: 0.3}`."
     )
     sneaky_incorrect_threshold: Share = Field(
         0.95,

@@ -11,7 +11,7 @@ from pvg_hf.data.import_sources import read_rows, text_of
 from pvg_hf.data.schema import BASE_ROUND, final_grade, make_solution
 from pvg_hf.data.split import VERIFIER_PARTS, normalized_text
 from pvg_hf.roles import Role
-from pvg_hf.tasks.base import Task
+from pvg_hf.tasks.base import Task, grade_solution
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def import_solutions(
         part, problem = found
         solution = text_of(place, row, names["solution"])
         is_truncated = _is_truncated(place, row, names["is_truncated"], is_required="is_truncated" in (columns or {}))
-        grade = final_grade(task.grade(problem, solution), is_truncated)
+        grade = final_grade(grade_solution(task, problem, solution), is_truncated)
         yield make_solution(
             task=task,
             problem=problem,

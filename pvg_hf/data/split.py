@@ -7,10 +7,10 @@ import numpy as np
 from datasets import Dataset
 
 from pvg_hf.seeding import derive_uniform
+from pvg_hf.tasks.base import PROBLEM_COLUMNS
 
 PARTS = ("verifier", "verifier_heldout", "prover", "prover_heldout", "test")
 VERIFIER_PARTS = PARTS[:2]
-PROBLEM_COLUMNS = ("problem_id", "problem", "reference")
 
 
 def split_problems(

@@ -17,7 +17,7 @@ from pvg_hf.game.feedback import Feedback
 from pvg_hf.roles import Role
 from pvg_hf.sampling import Sample, Sampler
 from pvg_hf.seeding import derive_rng
-from pvg_hf.tasks.base import Task
+from pvg_hf.tasks.base import Task, grade_solution
 from pvg_hf.tasks.grade import Grade
 
 Row = dict[str, Any]
@@ -141,7 +141,7 @@ def _rows(context: PhaseContext, batch: Batch, problem: Row, samples: list[Sampl
 
 def grade_sample(task: Task, problem: Row, sample: Sample) -> Grade:
     """The final grade of what a prover wrote."""
-    return final_grade(task.grade(problem, sample.text), sample.is_truncated)
+    return final_grade(grade_solution(task, problem, sample.text), sample.is_truncated)
 
 
 def cut_at_stop(sample: Sample, stop_strings: Sequence[str], tokenizer) -> Sample:

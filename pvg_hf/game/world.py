@@ -9,6 +9,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.data.split import normalized_text, split_problems
 from pvg_hf.roles import Role
 from pvg_hf.tasks import PromptBuilder, Task, load_task
+from pvg_hf.tasks.base import read_problems
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,8 @@ class World:
         task = load_recipe_task(recipe)
         split = recipe.split
         parts = split_problems(
-            _first(task.problems("train"), split.max_train),
-            _first(task.problems("test"), split.max_test),
+            _first(read_problems(task, "train"), split.max_train),
+            _first(read_problems(task, "test"), split.max_test),
             seed=recipe.seed,
             verifier_share=split.verifier_share,
             heldout_share=split.heldout_share,

@@ -1,16 +1,20 @@
 """The contract of a task: a named world of problems, prompts and grades."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, get_args
 
-from datasets import Dataset, Value
+import pyarrow as pa
+from datasets import Dataset, Features, Value
 
+from pvg_hf.extensions import ExtensionError, running
 from pvg_hf.roles import Role
 from pvg_hf.tasks.answers import extract_answer
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.grade import Grade, call_grader
 
 Problem = Mapping[str, Any]
+PROBLEM_COLUMNS = ("problem_id", "problem", "reference")
+"""The columns, all of them texts, that the problems of every task have."""
 Split = Literal["train", "test"]
 
 
@@ -44,6 +48,9 @@ class Task(ABC):
         stop_strings (`tuple[str, ...]`):
             Texts that end a solution in the role `base`, e.g. what stands between two examples: a base prover that was
             shown some goes on with another problem. A solution is cut before the first of them.
+        references_are_correct (`bool`):
+            Whether `grade` calls every reference correct, which is checked on a few problems before a game begins. False
+            where references are bare answers that `grade` does not read, or where some are known to be wrong.
     """
 
     name: ClassVar[str]
@@ -53,6 +60,7 @@ class Task(ABC):
     few_shot_examples: ClassVar[tuple[dict[str, str], ...]] = ()
     default_few_shot: ClassVar[int | None] = None
     stop_strings: ClassVar[tuple[str, ...]] = ()
+    references_are_correct: ClassVar[bool] = True
 
     @abstractmethod
     def problems(self, split: Split) -> Dataset | None:
@@ -77,3 +85,76 @@ class Task(ABC):
         one by its mark (see [`~pvg_hf.tasks.answers.extract_answer`]).
         """
         return extract_answer(solution)
+
+
+def is_custom(task: Task) -> bool:
+    """Whether a task is the user's own code."""
+    return not type(task).__module__.startswith("pvg_hf.")
+
+
+def grade_solution(task: Task, problem: Problem, solution: str) -> Grade:
+    """
+    Grade a solution text by its task.
+
+    Raises:
+        ExtensionError: if the task's `grade` raises any error, or does not return a [`Grade`] with the task's
+            `detail_columns`.
+    """
+    return call_grader(task.grade, problem, solution, name=f"The task `{task.name}`", detail=task.detail_columns)
+
+
+def read_problems(task: Task, split: Split) -> Dataset | None:
+    """
+    The problems of a split, checked.
+
+    Returns:
+        [`~datasets.Dataset`], or `None` for a task without a test split.
+
+    Raises:
+        ValueError: if they are no dataset, lack a column, or have values that do not fit a column's type; and whatever
+            the task raises.
+    """
+    what = f"`problems({split!r})` of the task `{task.name}`"
+    with running(what, passes=(ValueError,)):
+        problems = task.problems(split)
+    if problems is None and split == "test":
+        return None
+    if not isinstance(problems, Dataset):
+        raise ExtensionError(
+            f"{what} returns a {type(problems).__name__}; it must return a `datasets.Dataset`, such as "
+            "`Dataset.from_list(rows)`."
+        )
+    missing = [name for name in (*PROBLEM_COLUMNS, *task.columns) if name not in problems.column_names]
+    if missing:
+        raise ExtensionError(
+            f"{what} lacks the columns {missing}; it has {problems.column_names}. A task's problems have {list(PROBLEM_COLUMNS)} "
+            "and what its `columns` declare."
+        )
+    for name in PROBLEM_COLUMNS:
+        _check_text(problems, name, what)
+    for name, feature in task.columns.items():
+        check_values(list(problems[name]), feature, f"{what}: the column `{name}`")
+    return problems
+
+
+def _check_text(problems: Dataset, name: str, what: str) -> None:
+    kind = problems.features.arrow_schema.field(name).type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise ExtensionError(f"{what} has `{name}` of type {kind}; it must be text, such as `str(number)`.")
+    values = list(problems[name])
+    if None in values:
+        raise ExtensionError(f"{what} has no `{name}` in row {values.index(None)}; every problem needs one.")
+
+
+def check_values(values: Sequence[object], feature: Value, what: str) -> None:
+    """
+    Check that values can be stored as `feature`, as in a pool.
+
+    Raises:
+        ExtensionError: naming `what` and both types.
+    """
+    kind = Features({"column": feature}).arrow_schema.field("column").type
+    try:
+        pa.array(values, type=kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as err:
+        raise ExtensionError(f"{what} is declared as {kind}, and its values are not: {err!s:.200}.") from err

@@ -1,8 +1,15 @@
 """What a task says of one solution."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
+
+import numpy as np
+
+from pvg_hf.extensions import ExtensionError, running
+
+SHOWN = 80  # characters of a solution in a message
 
 
 @dataclass(frozen=True)
@@ -28,3 +35,61 @@ class Grade:
     certified: bool | None = None
     test_pass_rate: float | None = None
     detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+def call_grader(
+    grader: Callable[[Mapping[str, Any], str], Grade],
+    problem: Mapping[str, Any],
+    solution: str,
+    *,
+    name: str = "The grader",
+    detail: Iterable[str] = (),
+) -> Grade:
+    """
+    Grade a solution by code that may be the user's, and check what it returns.
+
+    Args:
+        grader (`Callable`):
+            `(problem, solution) -> Grade`.
+        problem (`Mapping[str, Any]`), solution (`str`):
+            What is graded.
+        name (`str`, defaults to `"The grader"`):
+            Who grades, for messages.
+        detail (`Iterable[str]`, *optional*):
+            Keys that `Grade.detail` must have.
+
+    Raises:
+        ExtensionError: if the grader raises any error, or returns something else than a sound [`Grade`]. The message has
+            the problem's id and the beginning of the solution.
+    """
+    asked = f"{name}, asked about the problem `{problem.get('problem_id')}` and the solution {solution[:SHOWN]!r},"
+    with running(asked):
+        grade = grader(problem, solution)
+    mistake = _find_mistake(grade, detail)
+    if mistake is not None:
+        raise ExtensionError(f"{asked} {mistake}")
+    return grade
+
+
+def _find_mistake(grade: object, detail: Iterable[str]) -> str | None:
+    """What is wrong with a grade, if anything."""
+    if not isinstance(grade, Grade):
+        return f"returns {grade!r:.80}, a {type(grade).__name__}; it must return a `pvg_hf.tasks.Grade`."
+    if not isinstance(grade.correct, bool | np.bool_):
+        return f"returns `correct={grade.correct!r:.80}`; it must be True or False."
+    if not isinstance(grade.answer, str | None):
+        return f"returns `answer={grade.answer!r:.80}`; it must be a text, or None where there is no final answer."
+    if grade.correct and grade.answer is None:
+        return "returns `correct=True` without an `answer`; a solution without a final answer is never correct."
+    if not isinstance(grade.certified, bool | np.bool_ | None):
+        return f"returns `certified={grade.certified!r:.80}`; it must be True, False, or None for a task without certificates."
+    rate = grade.test_pass_rate
+    if rate is not None and not (isinstance(rate, Real) and 0 <= rate <= 1):
+        return f"returns `test_pass_rate={rate!r:.80}`; it must lie in [0, 1], or be None for a task without tests."
+    missing = [key for key in detail if key not in grade.detail]
+    if missing:
+        return (
+            f"returns a `detail` without {', '.join(f'`{key}`' for key in missing)} of the task's `detail_columns`; it has "
+            f"{list(grade.detail)}."
+        )
+    return None

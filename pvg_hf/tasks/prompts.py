@@ -119,6 +119,10 @@ class PromptBuilder:
             return template.render(variables, problem=problem["problem"], examples=self.examples, **hints)
         except TemplateError as err:
             raise ValueError(f"The prompt template of role `{role}` cannot be rendered: {err.message}.") from err
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as err:  # of an expression in it
+            raise ValueError(
+                f"The prompt template of role `{role}` cannot be rendered: {type(err).__name__}: {err}."
+            ) from err
 
     def _hints(self, problem: Problem, role: Role, honest_solution: str | None) -> dict[str, str | None]:
         hints: dict[str, str | None] = dict.fromkeys(_HINTS)

@@ -3,7 +3,7 @@
 import inspect
 from typing import Any
 
-from pvg_hf.extensions import load_extension
+from pvg_hf.extensions import load_extension, running
 from pvg_hf.suggestions import suggest
 from pvg_hf.tasks.base import Task
 
@@ -27,7 +27,7 @@ def load_task(name: str, **options: Any) -> Task:
 
     Raises:
         ValueError: for an unknown name, something that is no task, an option that the class does not take or one that
-            it misses, and whatever the class refuses.
+            it misses, and whatever the class refuses; an `ExtensionError` for any other error of the class.
 
     Example:
 
@@ -39,7 +39,8 @@ def load_task(name: str, **options: Any) -> Task:
     """
     task_class = _find_class(name)
     _check_options(name, task_class, options)
-    return task_class(**options)
+    with running(f"The task `{name}`, made with the options {options!r:.80},", passes=(ValueError,)):
+        return task_class(**options)
 
 
 def _find_class(name: str) -> type[Task]:

@@ -11,7 +11,7 @@ from datasets import Dataset
 from pvg_hf.data.schema import FAILED_OUTCOMES, final_grade, outcome_of
 from pvg_hf.rewards import CustomReward, count_floor_violations, load_reward, noise_corrected, role_aligned
 from pvg_hf.roles import GAME_ROLES, Role
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.tasks.grade import Grade, call_grader
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
 from pvg_hf.trainers.role_metrics import RoleSignals, role_metrics
 from pvg_hf.trainers.sampled_grpo import SampledGRPOTrainer, completion_text
@@ -167,7 +167,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         """What the grader says of this process's rows, gathered beside the scores, and what the reward is told of them."""
         truncated = self._are_cut(completion_ids_list)
         grades = [
-            final_grade(self.grader(row, self._solution_in(completion)), is_truncated)
+            final_grade(call_grader(self.grader, row, self._solution_in(completion)), is_truncated)
             for row, completion, is_truncated in zip(inputs, completions, truncated, strict=True)
         ]
         outcomes = [outcome_of(grade, is_truncated) for grade, is_truncated in zip(grades, truncated, strict=True)]

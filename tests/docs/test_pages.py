@@ -22,10 +22,13 @@ from pvg_hf.data.schema import solution_features
 from pvg_hf.game.assumed_rates import audit_prover_correction
 from pvg_hf.game.plan.checks import check_recipe, phase_context
 from pvg_hf.game.schedule import PhaseKey
+from pvg_hf.game.stopping import OF_EVERY_STEP, OF_SOME_STEPS, StopRule
 from pvg_hf.game.world import World
 from pvg_hf.models.prover import lora_for_prover
 from pvg_hf.models.verifier import lora_for_verifier
 from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.rewards import load_reward
+from pvg_hf.roles import GAME_ROLES
 from pvg_hf.trainers.invariance import load_regulariser
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -181,6 +184,31 @@ def test_recipes_of_the_tasks_page(folder, tiny_models, gsm8k_folder):
     worlds = {recipe.task.name: (recipe, World.load(recipe)) for recipe in _recipes("tasks.md")}
     assert worlds.keys() == {"arithmetic", "gsm8k", "my_task:CountTask"}
     assert check_recipe(*worlds["my_task:CountTask"]) == []
+
+
+def test_extensions_page(folder, monkeypatch):
+    for module in ("my_rules", "my_rewards"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    _write_modules("extensions.md")
+    with_rule, with_reward = _recipes("extensions.md")
+    for recipe in (with_rule, with_reward):
+        assert check_recipe(recipe, World.load(recipe)) == []
+    paid = load_reward(with_reward.prover.reward)(
+        torch.tensor([1.0, 2.0, 0.0, 3.0]),
+        torch.tensor([True, False, True, False]),
+        torch.tensor([False, False, True, True]),
+        group_size=2,
+        **with_reward.prover.reward_options,
+    )
+    # The helpful incorrect and the sneaky correct solution miss their roles; the last outscores half of its group.
+    assert paid.tolist() == [0.0, -0.5, -0.5, 0.5]
+    rule = StopRule(with_rule.stopping, with_rule.prover)
+    means = {"score/helpful_correct": 1.0, "score/sneaky_incorrect": 0.8, "failed/sneaky": 0.0}
+    assert [rule.ask(means, step) for step in (19, 20)] == [False, True]
+    told = set(
+        re.findall(r"`((?:accuracy|failed|judged_accuracy|score)/\w+)`", (DOCS / "extensions.md").read_text("utf-8"))
+    )
+    assert told == {key.format(role=role) for key in (*OF_EVERY_STEP, *OF_SOME_STEPS) for role in GAME_ROLES}
 
 
 def test_verifier_trainer_page(folder, tiny_models, pair_files):

@@ -146,3 +146,15 @@ def test_a_batch_without_any_label_is_no_mistake_of_the_reward(prover, tmp_path)
     )
     trainer.train()
     assert trainer.state.global_step == 1
+
+
+@pytest.mark.parametrize(
+    ("grader", "part"),
+    [
+        (lambda row, solution: True, "returns True, a bool"),
+        (lambda row, solution: row["reference"], "KeyError: 'reference'"),
+    ],
+)
+def test_a_grader_that_returns_no_grade_is_one_clear_error(grader, part, prover, tmp_path):
+    with pytest.raises(ValueError, match=f"The grader, asked about .* {part}"):
+        prover_trainer(prover, tmp_path, grader=grader).train()

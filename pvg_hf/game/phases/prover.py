@@ -28,6 +28,7 @@ from pvg_hf.models.adapters import take_over_adapter
 from pvg_hf.models.prover import load_prover, lora_for_prover
 from pvg_hf.models.sources import is_adapter, name_base
 from pvg_hf.roles import Role
+from pvg_hf.tasks.base import grade_solution
 from pvg_hf.trainers.finite_loss import FiniteLossCallback
 from pvg_hf.trainers.prover_grpo import ProverGRPOTrainer
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
@@ -217,7 +218,7 @@ def _make_trainer(context: PhaseContext, sub_phase: SubPhase, feedback: Feedback
     trainer = _trainer_class(context)(
         model,
         scorer=open_scorer(context, context.folder.verifier(round_index), beside=model),
-        grader=context.world.task.grade,
+        grader=partial(grade_solution, context.world.task),
         feedback=None if feedback.noise is None else feedback.labels,
         args=_arguments(context, sub_phase),
         train_dataset=prover_prompts(

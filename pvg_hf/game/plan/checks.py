@@ -16,7 +16,7 @@ from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.phases.bootstrap import imported_rows
 from pvg_hf.game.plan.critic_checks import check_critic
-from pvg_hf.game.plan.extension_checks import check_extensions
+from pvg_hf.game.plan.extension_checks import check_extensions, check_task
 from pvg_hf.game.plan.generation_checks import check_generation
 from pvg_hf.game.plan.hub_checks import check_hub
 from pvg_hf.game.plan.learning_checks import check_corrections, check_environments
@@ -79,7 +79,7 @@ def check_recipe(recipe: Recipe, world: World | None) -> list[str]:
     """
     mistakes = [*_check_machine(recipe), *_check_trackers(recipe), *check_hub(recipe)]
     mistakes += _check_overrides(recipe)
-    mistakes += _check_import(recipe, world) if world is not None else []
+    mistakes += [*check_task(recipe, world), *_check_import(recipe, world)] if world is not None else []
     known: set[str] = set()
     for round_index in range(recipe.num_rounds):
         place = f"In round {round_index}: " if round_index in recipe.rounds else ""

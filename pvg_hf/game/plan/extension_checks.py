@@ -1,16 +1,123 @@
-"""Whether the user's own code does what a game needs: each extension is called on problems or synthetic inputs."""
+"""Whether the task and the user's code do what a game needs: each is called on a few problems or synthetic inputs."""
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
+import numpy as np
 import torch
+from datasets import Dataset
 
 from pvg_hf.config import Recipe
+from pvg_hf.extensions import running
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.plan.refusals import refusals
 from pvg_hf.game.stopping import StopRule, rehearse
+from pvg_hf.game.world import World, load_recipe_task
 from pvg_hf.rewards import load_reward
+from pvg_hf.roles import GAME_ROLES, Role
+from pvg_hf.tasks.base import PROBLEM_COLUMNS, Task, check_values, grade_solution, is_custom, read_problems
+from pvg_hf.tasks.grade import SHOWN, Grade
 from pvg_hf.trainers.invariance import invariant_risk, load_regulariser, read_method
+
+NUM_PROBLEMS = 5  # of D_V, and of the test part, whose references are graded
+# Texts that a prover may well write; each is graded, and none is a solution.
+NO_SOLUTIONS = (
+    "",
+    " \n",
+    "####",
+    "#### ",
+    "I do not know.",
+    "{[(\\boxed{",
+    "\x00\u202e\ud7ff \U0001f9ee",
+    "9" * 400,
+    "ab " * 2000,
+)
+
+
+def check_task(recipe: Recipe, world: World) -> Iterator[str]:
+    """The mistakes of the task: its problems, prompts and grades."""
+    task, where = world.task, f"`task.name` is `{recipe.task.name}`"
+    if is_custom(task):
+        yield from refusals(where, partial(_compare_problems, recipe, task))
+    yield from _check_prompts(recipe, world)
+    yield from refusals(where, partial(_rehearse_grades, world))
+
+
+def _compare_problems(recipe: Recipe, task: Task) -> None:
+    """
+    Raises:
+        ValueError: if the task, or the task made again as when a run is resumed, gives other problems than before.
+    """
+    for split in ("train", "test"):
+        problems = [read_problems(source, split) for source in (task, load_recipe_task(recipe))]
+        first, second = (
+            [] if rows is None else rows.select_columns(list(PROBLEM_COLUMNS)).to_list() for rows in problems
+        )
+        if first == second:
+            continue
+        differing = (i for i, rows in enumerate(zip(first, second, strict=False)) if rows[0] != rows[1])
+        place = next(differing, min(len(first), len(second)))
+        one, other = (rows[place]["problem_id"] if place < len(rows) else "no row" for rows in (first, second))
+        raise ValueError(
+            f"`problems({split!r})` must be the same at every call, since a run that is resumed asks again; row {place} of "
+            f"{len(first)} is `{one}` in one call and `{other}` in the next. Draw problems from a seeded generator, such as "
+            "`pvg_hf.seeding.derive_rng`, and not from a set's order."
+        )
+
+
+def _check_prompts(recipe: Recipe, world: World) -> Iterator[str]:
+    problem = world.parts["verifier"][0]
+    is_base_needed = recipe.bootstrap.import_from is None or recipe.prover.warmup or recipe.verifier.warmup
+    for role in Role if is_base_needed else GAME_ROLES:
+        text = partial(world.prompts.text, problem, role, honest_solution=problem["reference"])
+        yield from refusals(f"the prompt of the problem `{problem['problem_id']}`", text)
+
+
+def _rehearse_grades(world: World) -> None:
+    """
+    Raises:
+        ValueError: if a grade is none, a reference is graded wrong (unless the task says that it may be), or an empty
+            solution is graded correct.
+    """
+    task = world.task
+    problems = [problem for part in ("verifier", "test") for problem in _some(world.parts[part])]
+    grades = [grade_solution(task, problem, problem["reference"]) for problem in problems]
+    texts = {text: grade_solution(task, problems[0], text) for text in NO_SOLUTIONS}
+    for grade in (*grades, *texts.values()):
+        _check_storage(task, grade)
+    lucky = [text for text in NO_SOLUTIONS[:2] if texts[text].correct]
+    if lucky:
+        raise ValueError(
+            f"`grade` calls the solution {lucky[0]!r} to the problem `{problems[0]['problem_id']}` correct; an empty text is "
+            "no solution."
+        )
+    wrong = [(p, g) for p, g in zip(problems, grades, strict=True) if not g.correct or g.certified is False]
+    if wrong and task.references_are_correct:
+        problem, grade = wrong[0]
+        raise ValueError(
+            f"{len(wrong)} of {len(problems)} references are graded as wrong, e.g. that of the problem "
+            f"`{problem['problem_id']}`, {problem['reference'][-SHOWN:]!r}, whose answer is read as {grade.answer!r:.80}"
+            f"{', without a certificate' if grade.certified is False else ''}. Mend `grade` or the references; where they are "
+            "bare answers, or some are known to be wrong, set `references_are_correct = False` in the task's class."
+        )
+    for text in (*NO_SOLUTIONS, problems[0]["reference"]):
+        with running(f"`read_answer` of the task `{task.name}`, asked about {text[:SHOWN]!r},"):
+            answer = task.read_answer(text)
+        if not isinstance(answer, str | None):
+            raise ValueError(
+                f"`read_answer` returns {answer!r:.80} for {text[:SHOWN]!r}; it must return a text or None."
+            )
+
+
+def _some(problems: Dataset) -> list[dict[str, Any]]:
+    places = np.linspace(0, len(problems) - 1, min(NUM_PROBLEMS, len(problems))).astype(int)
+    return problems.select(places).to_list()
+
+
+def _check_storage(task: Task, grade: Grade) -> None:
+    for name, feature in task.detail_columns.items():
+        check_values([grade.detail[name]], feature, f"`detail[{name!r}]` of a grade of the task `{task.name}`")
 
 
 def check_extensions(context: PhaseContext) -> Iterator[str]:

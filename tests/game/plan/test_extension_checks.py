@@ -30,7 +30,18 @@ def mistakes_of(values):
     """The mistakes of the recipe with overrides."""
 
     def check(*overrides: str) -> list[str]:
-        recipe = load_recipe(values, overrides)
+        recipe = load_recipe({**values, "task": {"options": {"num_train": 60, "num_test": 4}}}, overrides)
+        return check_recipe(recipe, World.load(recipe))
+
+    return check
+
+
+@pytest.fixture
+def mistakes_of_task(values):
+    """The mistakes of the recipe with a custom task."""
+
+    def check(name: str) -> list[str]:
+        recipe = load_recipe({**values, "task": {"name": name}})
         return check_recipe(recipe, World.load(recipe))
 
     return check
@@ -110,3 +121,150 @@ def test_an_invariance_penalty_that_fails(body, part, write_module, mistakes_of)
     (mistake,) = mistakes_of(f"verifier.invariance.method={name}:penalty")
     assert "`verifier.invariance.method`" in mistake
     assert part in mistake
+
+
+TASK = """
+from typing import ClassVar
+import random
+from datasets import Dataset, Value
+from pvg_hf.roles import Role
+from pvg_hf.tasks import Grade, Task
+from pvg_hf.tasks.answers import grade_answer
+
+class Sums(Task):
+    name = "sums"
+    columns: ClassVar = {{"size": Value("int32")}}
+    detail_columns: ClassVar = {{"num_lines": Value("int32")}}
+    prompts: ClassVar = {{role: "{{{{ problem }}}} " + role + "\\n" for role in Role}}
+
+    def rows(self, split):
+        numbers = range(3) if split == "test" else range(10, 90)
+        return [
+            {{"problem_id": f"{{split}}-{{n}}", "problem": f"{{n}} + 1", "reference": f"#### {{n + 1}}", "size": n}} for n in numbers
+        ]
+
+    def problems(self, split):
+        return Dataset.from_list(self.rows(split))
+
+    def grade(self, problem, solution):
+        grade = grade_answer(solution, problem["reference"])
+        return Grade(grade.answer, grade.correct, detail={{"num_lines": solution.count("\\n")}})
+
+class Broken(Sums):
+    {body}
+"""
+
+NO_PROBLEMS = {
+    "a list": ("def problems(self, split): return self.rows(split)", ["'train'", "returns a list"]),
+    "a missing column": (
+        "def problems(self, split): return super().problems(split).remove_columns('size')",
+        ["lacks the columns ['size']"],
+    ),
+    "another type": (
+        "def problems(self, split): return super().problems(split).remove_columns('size').add_column('size', ['x'] * len(self.rows(split)))",
+        ["the column `size`", "declared as int32", "'x'"],
+    ),
+    "numbers as ids": (
+        "def rows(self, split): return [{**row, 'problem_id': n} for n, row in enumerate(super().rows(split))]",
+        ["`problem_id` of type int64", "must be text"],
+    ),
+    "no reference": (
+        "def rows(self, split): return [{**row, 'reference': None if n == 2 else '#### 1'} for n, row in enumerate(super().rows(split))]",
+        ["no `reference` in row 2"],
+    ),
+    "an error": ("def problems(self, split): return 1 / 0", ["'train'", "ZeroDivisionError", ".py, line"]),
+    "an error of the class": ("def __init__(self): self.n = [][0]", ["IndexError", ".py, line"]),
+}
+
+
+@pytest.mark.parametrize(("body", "parts"), NO_PROBLEMS.values(), ids=NO_PROBLEMS)
+def test_problems_that_no_game_can_be_played_with(body, parts, write_module, values):
+    name = write_module(TASK.format(body=body))
+    recipe = load_recipe({**values, "task": {"name": f"{name}:Broken"}})
+    with pytest.raises(ValueError) as caught:
+        World.load(recipe)
+    assert [part for part in parts if part not in str(caught.value)] == []
+
+
+TASKS = {
+    "other problems at each call": (
+        "def rows(self, split): return random.sample(super().rows(split), 3 if split == 'test' else 80)",
+        ["problems('train')", "the same at every call", "derive_rng"],
+    ),
+    "fewer problems at each call": (
+        "def rows(self, split):\n"
+        "        Broken.calls = getattr(Broken, 'calls', 0) + 1\n"
+        "        return super().rows(split)[:80 - Broken.calls]",
+        ["problems('train')", "no row"],
+    ),
+    "a boolean": (
+        "def grade(self, problem, solution): return 'x' in solution",
+        ["asked about the problem `train-", "returns False, a bool", "'#### "],
+    ),
+    "a missing detail": (
+        "def grade(self, problem, solution): return Grade('1', True)",
+        ["`detail` without `num_lines`"],
+    ),
+    "a detail of another type": (
+        "def grade(self, problem, solution): return Grade('1', True, detail={'num_lines': 'none'})",
+        ["`detail['num_lines']`", "declared as int32"],
+    ),
+    "an answer that is a number": (
+        "def grade(self, problem, solution): return Grade(3, True, detail={'num_lines': 1})",
+        ["`answer=3`"],
+    ),
+    "correct without an answer": (
+        "def grade(self, problem, solution): return Grade(None, True, detail={'num_lines': 1})",
+        ["`correct=True` without an `answer`"],
+    ),
+    "an error on some texts": (
+        "def grade(self, problem, solution):\n"
+        "        solution.split('####')[1]\n"
+        "        return super().grade(problem, solution)",
+        ["`train-", "the solution ''", "IndexError", ".py, line"],
+    ),
+    "everything is correct": (
+        "def grade(self, problem, solution): return Grade('1', True, detail={'num_lines': 1})",
+        ["the solution ''", "an empty text is no solution"],
+    ),
+    "references that are graded wrong": (
+        "def grade(self, problem, solution): return super().grade(problem, solution.replace('####', ''))",
+        ["8 of 8 references are graded as wrong", "`train-", "`references_are_correct = False`"],
+    ),
+    "no certificate": (
+        "def grade(self, problem, solution):\n"
+        "        grade = super().grade(problem, solution)\n"
+        "        return Grade(grade.answer, grade.correct, certified=False, detail=grade.detail)",
+        ["references are graded as wrong", "without a certificate"],
+    ),
+    "a prompt that cannot be written": (
+        "prompts: ClassVar = {**Sums.prompts, Role.SNEAKY: '{{ problem }}{{ size / 0 }}'}",
+        ["the prompt of the problem `train-", "role `sneaky`", "ZeroDivisionError"],
+    ),
+    "a role without a prompt": (
+        "prompts: ClassVar = {Role.BASE: '{{ problem }}', Role.HELPFUL: '{{ problem }}'}",
+        ["no prompt template for role `sneaky`"],
+    ),
+    "an answer that is no text": ("def read_answer(self, solution): return 3", ["`read_answer` returns 3"]),
+}
+
+
+@pytest.mark.parametrize(("body", "parts"), TASKS.values(), ids=TASKS)
+def test_a_task_that_would_fail_in_a_phase(body, parts, write_module, mistakes_of_task):
+    name = write_module(TASK.format(body=body))
+    (mistake,) = mistakes_of_task(f"{name}:Broken")
+    assert [part for part in parts if part not in mistake] == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "pass",
+        "references_are_correct = False\n"
+        "    def grade(self, problem, solution): return Grade(None, False, detail={'num_lines': 1})",
+    ],
+    ids=["sound", "references that are graded wrong by intention"],
+)
+def test_a_task_that_can_be_played(body, write_module, mistakes_of_task):
+    name = write_module(TASK.format(body=body))
+    assert mistakes_of_task(f"{name}:Broken") == []
