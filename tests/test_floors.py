@@ -20,6 +20,7 @@ MAX_LINES = 300
 FLOORS = (
     (
         "pvg_hf.chat",
+        "pvg_hf.hub_access",
         "pvg_hf.journal",
         "pvg_hf.outcomes",
         "pvg_hf.roles",
@@ -49,6 +50,7 @@ WITHOUT_TORCH = (
     "tasks",
     "chat.py",
     "extensions.py",
+    "hub_access.py",
     "journal.py",
     "outcomes.py",
     "roles.py",

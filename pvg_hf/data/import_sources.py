@@ -10,6 +10,7 @@ from datasets import load_dataset
 from datasets.exceptions import DatasetsError
 
 from pvg_hf.data.pool import DamagedPoolError, iterate_pool
+from pvg_hf.hub_access import find_outage
 
 NumberedRow = tuple[str, Mapping[str, Any]]
 """Where a row stands (`file.jsonl, line 3`) and what it holds."""
@@ -55,6 +56,9 @@ def _refuse(reason: str, **choice: str | None) -> None:
 def _read_dataset(source: str, config: str | None, split: str, revision: str | None) -> Iterator[NumberedRow]:
     chosen = split if config is None else f"{config}/{split}"
     try:
+        outage = None if Path(source).is_dir() else find_outage(source)
+        if outage is not None:
+            raise ValueError(f"{outage}.")
         rows = load_dataset(source, config, split=split, revision=revision, streaming=True)
         yield from _numbered(f"{source}[{chosen}]", rows)
     except (OSError, ValueError, DatasetsError, pa.ArrowException) as err:  # offline, no such repository, damaged, ...

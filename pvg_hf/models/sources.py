@@ -3,6 +3,7 @@
 import os
 from importlib.resources import files
 from pathlib import Path
+from textwrap import shorten
 
 import torch
 from huggingface_hub import snapshot_download
@@ -101,8 +102,11 @@ def load_tokenizer(source: str | Path, revision: str | None = None) -> PreTraine
     """
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False)
-    except ValueError as err:
-        raise ValueError(f"{source} has no tokenizer that can be loaded; save one there beside the weights.") from err
+    except (OSError, ValueError) as err:
+        reason = shorten(str(err), 200, placeholder=" ...")
+        raise ValueError(
+            f"{source} has no tokenizer that can be loaded; save one there beside the weights ({reason})."
+        ) from err
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer

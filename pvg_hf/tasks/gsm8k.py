@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from datasets import Dataset, Features, Value, load_dataset
 from datasets.exceptions import DatasetsError
 
+from pvg_hf.hub_access import refuse_outage
 from pvg_hf.roles import Role
 from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answer, read_answer, reference_answer
 from pvg_hf.tasks.base import Problem, Split, Task, check_split
@@ -167,11 +168,12 @@ def _read_json_lines(file: Path) -> Iterator[dict[str, Any]]:
 
 def _read_hub(hub_id: str, split: Split) -> list[dict[str, Any]]:
     try:
+        refuse_outage(hub_id)
         rows = load_dataset(hub_id, "main", split=split).to_list()
     except (OSError, ValueError, DatasetsError) as err:  # offline, no such repository, config or split
         raise ValueError(
-            f"Cannot load split `{split}` of the dataset `{hub_id}`, config `main`: {err} Pass `path`, a folder with "
-            "`train.jsonl` and `test.jsonl`, to do without the Hub."
+            f"Cannot load split `{split}` of the dataset `{hub_id}`, config `main`: {str(err).rstrip('.')}. To do without the "
+            "Hub, set `path` (in a recipe `task.path`) to a folder with `train.jsonl` and `test.jsonl`."
         ) from err
     for row in rows[:1]:  # the columns of a Hub dataset are the same in every row
         _check_fields(row, f"Split `{split}` of the dataset `{hub_id}`")

@@ -25,6 +25,7 @@ from pvg_hf.game.schedule import PhaseKey
 from pvg_hf.game.stopping import OF_EVERY_STEP, OF_SOME_STEPS, StopRule
 from pvg_hf.game.world import World
 from pvg_hf.models.prover import lora_for_prover
+from pvg_hf.models.scratch import train_tokenizer
 from pvg_hf.models.verifier import lora_for_verifier
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.rewards import load_reward
@@ -179,7 +180,10 @@ def test_tasks_page(folder, tiny_models, gsm8k_folder):
         assert all(task.grade(row, row["reference"]).correct for row in task.problems(split))
 
 
-def test_recipes_of_the_tasks_page(folder, tiny_models, gsm8k_folder):
+def test_recipes_of_the_tasks_page(folder, gsm8k_folder):
+    tokenizer = train_tokenizer([], 300)  # of bytes, which can write the texts of any task
+    for name in CAUSAL_LMS:
+        _save(LlamaForCausalLM(_config(tokenizer)), tokenizer, folder / SUBSTITUTES[name])
     _write_modules("tasks.md")
     worlds = {recipe.task.name: (recipe, World.load(recipe)) for recipe in _recipes("tasks.md")}
     assert worlds.keys() == {"arithmetic", "gsm8k", "my_task:CountTask"}

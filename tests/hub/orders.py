@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import snapshot_download
 
 from pvg_hf import load_recipe, play, pull_round, push_round
 from pvg_hf.browse.legibility import study_folder
@@ -24,9 +25,10 @@ from pvg_hf.browse.space import push_space
 from pvg_hf.config.sections import HubConfig
 from pvg_hf.game.answering import Answerer
 from pvg_hf.game.folder import RunFolder
-from pvg_hf.game.plan import describe_plan
+from pvg_hf.game.plan import check_recipe, describe_plan
 from pvg_hf.game.plan.hub_checks import check_hub
 from pvg_hf.game.publishing import publish_rounds
+from pvg_hf.game.world import World
 from pvg_hf.hub.locate import locate_run
 from pvg_hf.hub.pull import pull_into
 from pvg_hf.hub.retry import RetryPolicy
@@ -125,6 +127,11 @@ def mistakes(recipe: dict[str, Any]) -> list[str]:
     return list(check_hub(load_recipe(recipe)))
 
 
+def all_mistakes(recipe: dict[str, Any]) -> list[str]:
+    recipe = load_recipe(recipe)
+    return check_recipe(recipe, World.load(recipe))
+
+
 def plan(recipe: dict[str, Any]) -> str:
     return describe_plan(load_recipe(recipe))
 
@@ -139,6 +146,10 @@ def run_card(card: str, probe: str, **replacements: str) -> Any:
             block = block.replace(text, replacement)
         exec(compile(block, "card", "exec"), names)
     return eval(probe, names)
+
+
+def fetch(repo: str, revision: str) -> str:
+    return snapshot_download(repo, revision=revision)
 
 
 def load_rows(repo: str, config: str, split: str, revision: str | None = None) -> list[dict[str, Any]]:

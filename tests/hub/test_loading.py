@@ -169,12 +169,25 @@ def test_a_plan_reads_a_players_size_from_the_hub_and_no_weights(published, clie
     assert [request for request in asked if "safetensors" in request] == []
 
 
-def test_a_plan_of_a_player_that_is_nowhere_says_what_is_unknown(published, client, make_recipe, tmp_path):
-    plan = client("plan", make_recipe(tmp_path, prover__model=f"{OWNER}/nowhere"))
-    rows = {line.split()[0]: line for line in plan.splitlines() if line and not line.startswith(" " * 11)}
-    assert "of unknown size" in rows["Prover"]
-    assert "characters" in plan
-    assert rows["bootstrap"].split()[-2:] == ["unknown", "unknown"]
-    assert "~" in rows["bootstrap"]
-    assert "unknown" not in rows["verifier"]
-    assert rows["To"].split() == ["To", "play", "unknown"]
+def test_a_player_that_the_hub_does_not_have_is_refused_before_anything_is_played(
+    published, client, make_recipe, tmp_path
+):
+    (mistake,) = client("all_mistakes", make_recipe(tmp_path, prover__model=f"{OWNER}/nowhere"))
+    assert [part for part in ("`prover.model`", f"`{OWNER}/nowhere`", "40") if part not in mistake] == []
+    with pytest.raises(ClientError, match="nowhere"):
+        client("play_recipe", make_recipe(tmp_path, prover__model=f"{OWNER}/nowhere"))
+    assert not (tmp_path / "game").exists()
+
+
+def test_solutions_to_import_must_be_on_the_hub(published, client, make_recipe, tmp_path):
+    (mistake,) = client("all_mistakes", make_recipe(tmp_path, bootstrap__import_from=f"{OWNER}/nothing"))
+    assert [part for part in ("`bootstrap.import_from`", f"`{OWNER}/nothing`", "40") if part not in mistake] == []
+    assert client("all_mistakes", make_recipe(tmp_path, bootstrap__import_from=f"{OWNER}/game-solutions")) == []
+
+
+def test_a_player_in_the_cache_needs_no_hub(published, hub, client, make_recipe, tmp_path):
+    recipe = make_recipe(tmp_path, prover__model=f"{OWNER}/game-prover", prover__revision="round-001")
+    assert client("all_mistakes", recipe) == []
+    client("fetch", f"{OWNER}/game-prover", "round-001")
+    hub.reset()
+    assert client("all_mistakes", recipe) == []

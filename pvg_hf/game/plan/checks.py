@@ -19,6 +19,7 @@ from pvg_hf.game.plan.critic_checks import check_critic
 from pvg_hf.game.plan.extension_checks import check_extensions, check_task
 from pvg_hf.game.plan.generation_checks import check_generation
 from pvg_hf.game.plan.hub_checks import check_hub
+from pvg_hf.game.plan.hub_files import find_dataset_refusal
 from pvg_hf.game.plan.learning_checks import check_corrections, check_environments
 from pvg_hf.game.plan.noise_checks import check_noise
 from pvg_hf.game.plan.player_checks import check_player, check_shared_base
@@ -150,12 +151,15 @@ def _check_overrides(recipe: Recipe) -> Iterator[str]:
 
 
 def _check_import(recipe: Recipe, world: World) -> list[str]:
-    """Of solutions in a file or folder, its columns and its first row that is about a problem of the verifier."""
-    source = recipe.bootstrap.import_from
-    if source is None or not (source.endswith((".jsonl", ".parquet")) or Path(source).exists()):
+    """Of a file or folder, its columns and its first row about a problem of the verifier; of a dataset, that it exists."""
+    bootstrap = recipe.bootstrap
+    source = bootstrap.import_from
+    if source is None:
         return []
-    rows = imported_rows(recipe.bootstrap, world)
-    return refusals("`bootstrap.import_from`", partial(next, rows, None))
+    if not (source.endswith((".jsonl", ".parquet")) or Path(source).exists()):
+        refusal = find_dataset_refusal(source, bootstrap.import_revision)
+        return [] if refusal is None else [f"`bootstrap.import_from` is `{source}`, which cannot be read: {refusal}."]
+    return refusals("`bootstrap.import_from`", partial(next, imported_rows(bootstrap, world), None))
 
 
 def _check_sequence(recipe: Recipe, round_index: int) -> Iterator[str]:

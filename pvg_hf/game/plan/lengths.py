@@ -10,7 +10,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from pvg_hf.config.sections import PlayerConfig
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.plan.hub_files import is_on_hub
-from pvg_hf.models.sources import resolve_model
+from pvg_hf.models.sources import load_tokenizer, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.roles import Role
 
@@ -111,7 +111,7 @@ def find_tokenizer(context: PhaseContext, config: PlayerConfig, player: str) -> 
     except (OSError, ValueError):  # the latter where the model's configuration is there and no tokenizer
         if not is_on_hub(source, config.revision):
             return None
-    return AutoTokenizer.from_pretrained(source, revision=config.revision, trust_remote_code=False)
+    return load_tokenizer(source, config.revision)
 
 
 def _prompts(

@@ -4,14 +4,15 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from huggingface_hub import constants
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
 
 from pvg_hf.config.sections import PlayerConfig
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.plan.hub_files import find_refusal
 from pvg_hf.game.plan.players import find_config, read_player_size
 from pvg_hf.game.plan.refusals import refusals
+from pvg_hf.game.plan.tokenizer_checks import check_tokenizer
 from pvg_hf.models.quantization import check_quantization
 from pvg_hf.models.scratch import scratch_mistakes
 from pvg_hf.models.sources import PACKAGED, is_adapter, resolve_model
@@ -27,6 +28,7 @@ def check_player(context: PhaseContext, player: str) -> Iterator[str]:
     if player == "verifier" and not (mistakes or config.scratch):
         mistakes = refusals(f"`verifier.model` is `{config.model}`", partial(_refuse_other_head, config))
     yield from mistakes or refusals(f"`{player}`", partial(read_player_size, context, player))
+    yield from [] if mistakes else check_tokenizer(context, player)
     yield from _check_quantization(context, config, player)
     if player == "verifier":
         template, max_length = recipe.verifier.template, recipe.verifier.max_length
@@ -77,8 +79,11 @@ def check_source(config: PlayerConfig, player: str, where: str | None = None) ->
         yield f"{where}, but this installation lacks the packaged model ({folder}); install the package again."
     elif not _is_hub_id(source):
         yield f"{where}, which is neither a folder on this machine nor the id of a model on the Hub (`org/name`)."
-    elif constants.HF_HUB_OFFLINE and find_config(config, player) is None:
-        yield f"{where}, which is not in the local cache, and `HF_HUB_OFFLINE` forbids to download it."
+    elif refusal := find_refusal(source, config.revision):
+        yield (
+            f"{where}, which is not in the local cache, and cannot be downloaded: {refusal}. Fetch it while there is a "
+            f"connection (`hf download {source}`), or name a folder."
+        )
 
 
 def _refuse_other_head(config: PlayerConfig) -> None:
