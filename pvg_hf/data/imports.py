@@ -11,6 +11,7 @@ from pvg_hf.data.import_sources import read_rows, text_of
 from pvg_hf.data.schema import BASE_ROUND, final_grade, make_solution
 from pvg_hf.data.split import VERIFIER_PARTS, normalized_text
 from pvg_hf.roles import Role
+from pvg_hf.suggestions import suggest
 from pvg_hf.tasks.base import Task, grade_solution
 
 logger = logging.getLogger(__name__)
@@ -115,7 +116,8 @@ class _ProblemFinder:
         if not has_id and not has_text:
             raise ValueError(
                 f"{place}: neither `{names['problem_id']}` nor `{names['problem']}` tells the problem; the row has "
-                f"{list(row)}. Name the columns with `columns`."
+                f"{list(row)}. Name the source's columns in "
+                "`import_columns` (in Python `columns`), e.g. `{problem: question, solution: response}`."
             )
         text = normalized_text(text_of(place, row, names["problem"])) if has_text else None
         by_id = self.by_id.get(str(row[names["problem_id"]])) if has_id else None
@@ -135,7 +137,10 @@ class _ProblemFinder:
 def _checked_columns(columns: Mapping[str, str]) -> Mapping[str, str]:
     unknown = [name for name in columns if name not in IMPORT_COLUMNS]
     if unknown:
-        raise ValueError(f"`columns` maps {unknown}, which an import does not know; it maps {list(IMPORT_COLUMNS)}.")
+        raise ValueError(
+            f"Unknown column `{unknown[0]}` in `import_columns` (in Python `columns`). {suggest(unknown[0], IMPORT_COLUMNS)} Its "
+            "keys are our columns, and its values those of the source."
+        )
     return columns
 
 
@@ -162,8 +167,9 @@ def _is_truncated(place: str, row: Mapping[str, Any], column: str, *, is_require
 def _report(source: str, num_rows: int, num_imported: int) -> None:
     if num_imported == 0:
         raise ValueError(
-            f"None of the {num_rows} solutions of `{source}` is for a problem of the verifier ({VERIFIER_PARTS}). "
-            "Check the columns that tell the problem, and that the task is the same."
+            f"None of the {num_rows} solutions of `{source}` is for one of the verifier's problems (D_V). "
+            "Check that `import_columns` names the column with the problem's id or text, and that the task and its options are "
+            "those that the solutions were written for."
         )
     logger.info("Imported %d solutions of `%s`.", num_imported, source)
     if num_imported < num_rows:

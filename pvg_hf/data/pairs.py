@@ -12,7 +12,7 @@ from pvg_hf.data.choice import SIDES, Choice, choose_solutions, count_by_source
 from pvg_hf.data.matches import Matches, match_all, match_solutions
 from pvg_hf.data.mixture import check_weights
 from pvg_hf.data.pool import PathLike
-from pvg_hf.data.report import PairReport
+from pvg_hf.data.report import NoPairsError, PairReport
 from pvg_hf.data.schema import environment_name, round_name
 from pvg_hf.data.split import PARTS
 from pvg_hf.data.spool import spool_dataset
@@ -97,7 +97,8 @@ def build_pairs(
         stands for the incorrect one.
 
     Raises:
-        ValueError: for a setting out of its range, or if not a single pair can be built (the message counts why).
+        NoPairsError: if not a single pair can be built; the message says why, and what to change.
+        ValueError: for a setting out of its range.
     """
     _check_settings(weights, solutions_per_problem, correct_source, parts)
     check_pair_choice(pairs, pair_share, correct_source)
@@ -123,7 +124,7 @@ def build_pairs(
         matches = match_solutions(candidates, choice.chosen, solutions_per_problem // 2, has_reference=has_reference)
     report = _report(candidates, choice, matches)
     if report.num_pairs == 0:
-        raise ValueError(report.explain_failure())
+        raise NoPairsError(report)
     order = derive_rng(seed, round_name(round_index), "pairs", "shuffle").permutation(report.num_pairs)
     schema = (LABELLED_PAIR_FEATURES if pairs == "all" else PAIR_FEATURES).arrow_schema
     return spool_dataset(_pair_batches(pool_paths, candidates, matches.reordered(order), schema), schema), report

@@ -63,13 +63,67 @@ class PairReport:
         return metrics
 
     def explain_failure(self) -> str:
-        """One sentence on why there is no pair."""
+        """Why there is no pair, and what to change: a few sentences."""
+        if not self.num_solutions:
+            return "No pair could be built: there is no solution to any of the problems."
+        num_problems = sum(self.without_pair.values())
+        causes = [text.format(count) for key, text in _CAUSES.items() if (count := self.without_pair.get(key))]
+        dropped = [text.format(count) for key, text in _DROPPED.items() if (count := self.dropped.get(key))]
+        failed = f" ({_listed(self.failed)})" if self.dropped.get("failed") else ""
         return (
-            f"No pair could be built from {self.num_solutions} solutions: {self.dropped.get('failed', 0)} failed "
-            f"({_listed(self.failed)}), dropped in all were {_listed(self.dropped)}, and of the problems "
-            f"{_listed(self.without_pair)} were left. A pair needs a solution labelled correct and one labelled "
-            "incorrect of one problem, or, where labels are not regarded, two solutions of one problem."
+            f"No pair of a correct and an incorrect solution could be built. Of {num_problems} problems {', '.join(causes)}; "
+            f"of {self.num_solutions} solutions {', '.join(dropped) or 'all could be used'}{failed}. {self._remedy()}"
         )
+
+    def _remedy(self) -> str:
+        """What to change in a recipe, by the most frequent cause."""
+        num_failed = self.dropped.get("failed", 0)
+        if num_failed > self.num_solutions / 2 and self.failed.get("TRUNCATED", 0) > num_failed / 2:
+            return (
+                "Most were cut: raise `prover.max_completion_length`, or train the prover to stop (`prover.warmup`)."
+            )
+        if self.dropped.get("abstained", 0) > self.num_solutions / 2:
+            return "Most have no label: raise the budget of `noise.checker`, or use another checker."
+        if self.dropped.get("outside_mixture", 0) > self.num_solutions / 2:
+            return "Most are of rounds that weigh 0: change `data.mixture`."
+        if self.without_pair.get("no_incorrect", 0) > self.without_pair.get("no_correct", 0):
+            return (
+                "The prover makes too few mistakes: use harder problems (`task`), or more solutions of each "
+                "(`bootstrap.solutions_per_problem`, `mint.solutions_per_problem`)."
+            )
+        return (
+            "Train the base prover longer (`prover.warmup`), show it solved examples (`task.few_shot`), let it write more "
+            "solutions (`bootstrap.solutions_per_problem`), or take references as correct sides (`data.correct_source: both`)."
+        )
+
+
+class NoPairsError(ValueError):
+    """
+    Not a single pair could be built.
+
+    Args:
+        report ([`PairReport`]):
+            Its counts say why.
+    """
+
+    def __init__(self, report: PairReport):
+        super().__init__(report.explain_failure())
+        self.report = report
+
+
+_CAUSES = {
+    "no_correct": "{} have no correct solution",
+    "no_incorrect": "{} have no incorrect solution",
+    "one_solution": "{} have a single solution",
+    "no_solution": "{} have no solution that could be used",
+}
+_DROPPED = {
+    "failed": "{} failed",
+    "abstained": "{} have no label",
+    "outside_mixture": "{} are of rounds that weigh 0",
+    "same_as_reference": "{} equal the reference",
+    "duplicate_text": "{} are duplicates",
+}
 
 
 def _listed(counts: dict[str, int]) -> str:

@@ -55,3 +55,17 @@ def num_shared(inputs: Sequence[list[int]]) -> int:
     first, last = min(inputs), max(inputs)  # in the order of lists all others lie between, and share what these share
     limit = max(min(map(len, inputs)) - MIN_OWN_TOKENS, 0)
     return next((place for place in range(limit) if first[place] != last[place]), limit)
+
+
+def check_texts(problems: Sequence[str], solutions: Sequence[str]) -> None:
+    """
+    Raises:
+        ValueError: for a text in place of a list of texts, or lists of different lengths.
+    """
+    for name, texts in (("problems", problems), ("solutions", solutions)):
+        if isinstance(texts, str):
+            raise ValueError(f"`{name}` is the text {texts[:80]!r}; pass a list of texts, such as [{name[:-1]}].")
+    if len(problems) != len(solutions):
+        raise ValueError(
+            f"There are {len(problems)} problems and {len(solutions)} solutions; each solution needs its problem."
+        )

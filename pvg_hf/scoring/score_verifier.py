@@ -15,6 +15,7 @@ from pvg_hf.models.prover import load_prover, merge_adapter
 from pvg_hf.models.sources import local_folder, resolve_dtype
 from pvg_hf.sampling import Sample, Sampler, iterate_samples
 from pvg_hf.scoring.expected_score import Box, BoxReader
+from pvg_hf.scoring.groups import check_texts
 from pvg_hf.seeding import derive_rng
 from pvg_hf.suggestions import suggest
 
@@ -129,6 +130,7 @@ class ScoreVerifier:
         """
         The mean score of each proof over `num_analyses` evaluations, in [0, 1]; an evaluation without a score counts as 0.
         """
+        check_texts(problems, proofs)
         asked = list(zip(problems, proofs, strict=True))
         distinct = list(dict.fromkeys(asked))  # equal proofs get equal evaluations
         written = self.evaluate(

@@ -12,6 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.scoring.budget import TokenBudget, choose_tokens
+from pvg_hf.scoring.groups import check_texts
 from pvg_hf.scoring.reader import Reader
 
 logger = logging.getLogger(__name__)
@@ -110,8 +111,9 @@ class VerifierScorer:
             `list[float]`: a score per solution, in the same order.
 
         Raises:
-            ValueError: if a problem alone fills the verifier's maximum length.
+            ValueError: for a text in place of a list, lists of different lengths, and if a problem alone fills the verifier's maximum length.
         """
+        check_texts(problems, solutions)
         keys = [_key(problem, solution) for problem, solution in zip(problems, solutions, strict=True)]
         known = {} if self._cache is None else self._cache
         unseen = {

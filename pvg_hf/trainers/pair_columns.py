@@ -66,9 +66,15 @@ def column_names(dataset: Dataset | IterableDataset) -> list[str]:
 def check_columns(columns: Sequence[str], *, takes_margin: bool, needs_labels: bool = False) -> None:
     """
     Raises:
-        ValueError: if one of the two clean truths, keys or labels stands alone, there is a margin and the loss takes none,
+        ValueError: if the texts or tokens of a side are missing, one of the two clean truths, keys or labels stands alone, there is a margin and the loss takes none,
             or there are no labels and the loss needs them.
     """
+    missing = [side for side in ("chosen", "rejected") if side not in columns and f"{side}_ids" not in columns]
+    if missing:
+        raise ValueError(
+            f"The dataset lacks the column(s) {missing}; it has {list(columns)}. A pair is `chosen` and `rejected`, texts or "
+            "messages, or `chosen_ids` and `rejected_ids`, tokens."
+        )
     for what, names in (
         ("The clean truth of a pair takes", CLEAN_COLUMNS),
         ("The keys of a pair are", KEY_COLUMNS),

@@ -1,10 +1,12 @@
 """A GRPO trainer for provers that are told their role."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import torch
+from accelerate.logging import get_logger
 from accelerate.utils import gather, gather_object
 from datasets import Dataset
 
@@ -13,8 +15,10 @@ from pvg_hf.rewards import CustomReward, count_floor_violations, load_reward, no
 from pvg_hf.roles import GAME_ROLES, Role
 from pvg_hf.tasks.grade import Grade, call_grader
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
-from pvg_hf.trainers.role_metrics import RoleSignals, role_metrics
+from pvg_hf.trainers.role_metrics import OPTIONAL_METRICS, RoleSignals, role_metrics
 from pvg_hf.trainers.sampled_grpo import SampledGRPOTrainer, completion_text
+
+logger = get_logger(__name__)
 
 Grader = Callable[[Mapping[str, Any], str], Grade]
 Scorer = Callable[[list[str], list[str]], list[float]]
@@ -59,7 +63,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             Those of [`~trl.GRPOTrainer`].
 
     Raises:
-        ValueError: for missing columns, an unknown role or reward, fewer prompts than one generation batch (where TRL
+        ValueError: for a stream, missing columns, a scorer that is no function, an unknown role or reward, fewer prompts than one generation batch (where TRL
             would return after 0 steps), or a model made in memory whose KL reference cannot be loaded.
 
     Example:
@@ -97,6 +101,8 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         reward_funcs: Sequence[Callable] = (),
         **kwargs,
     ):
+        if not callable(scorer):
+            raise ValueError(_describe_scorer(scorer))
         eval_datasets = eval_dataset.values() if isinstance(eval_dataset, dict) else [eval_dataset]
         for dataset in (train_dataset, *filter(None, eval_datasets)):
             _check_dataset(dataset)
@@ -212,6 +218,14 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
                 "Raise the length, or train the prover to stop."
             )
 
+    def _determine_best_metric(self, metrics: dict[str, float], trial: Any) -> bool:
+        """An evaluation without any solution of the kind that the metric is a mean of is never the best one."""
+        name = (self.args.metric_for_best_model or "").removeprefix("eval_")
+        if name in OPTIONAL_METRICS and metrics.get(f"eval_{name}") is None:
+            logger.warning("`%s` has no value in this evaluation, which is therefore not the best one.", name)
+            return False
+        return super()._determine_best_metric(metrics, trial)
+
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         mode = "train" if self.model.training else "eval"
         if "kl" in self._metrics[mode]:
@@ -219,7 +233,22 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         super().log(logs, start_time)
 
 
+def _describe_scorer(scorer: object) -> str:
+    """What to pass in place of something that is no scorer."""
+    if isinstance(scorer, str | os.PathLike):
+        return (
+            f"`scorer` is the path {str(scorer)!r}; pass a function `(problems, solutions) -> scores`. A verifier is loaded by "
+            "`VerifierScorer.from_pretrained(path)`."
+        )
+    return f"`scorer` is a {type(scorer).__name__}; pass a function `(problems, solutions) -> scores`."
+
+
 def _check_dataset(dataset: Dataset) -> None:
+    if not isinstance(dataset, Dataset):
+        raise ValueError(
+            f"The prover's dataset is a {type(dataset).__name__}; it must be a `datasets.Dataset`, as a stream has no length "
+            "and its roles cannot be checked. Load it whole (`streaming=False`)."
+        )
     missing = [column for column in _REQUIRED_COLUMNS if column not in dataset.column_names]
     if missing:
         raise ValueError(f"The prover's dataset lacks the column(s) {missing}; it has {dataset.column_names}.")

@@ -4,6 +4,19 @@ from dataclasses import dataclass
 
 import torch
 
+from pvg_hf.roles import GAME_ROLES
+
+OPTIONAL_METRICS = frozenset(
+    [
+        *(f"judged_accuracy/{role.value}" for role in GAME_ROLES),
+        *(f"score/{role.value}_{kind}" for role in GAME_ROLES for kind in ("correct", "incorrect")),
+        "exploit_rate",
+        "score_correctness_correlation",
+        "score_gap",
+    ]
+)
+"""Metrics of which a step may have no value, as it may have no solution of their kind."""
+
 
 @dataclass(frozen=True)
 class RoleSignals:

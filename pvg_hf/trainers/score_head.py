@@ -63,13 +63,13 @@ def check_classifier(model: PreTrainedModel | PeftModel) -> None:
     Raises:
         ValueError: if `model` has another number of logits than one, or no head.
     """
-    if model.config.num_labels != 1:
-        raise ValueError(f"The model has {model.config.num_labels} logits (`config.num_labels`). {_REMEDY}.")
     if not score_head_modules(model):
         raise ValueError(
             f"`{type(model).__name__}` has no classification head; load the model with "
             "`AutoModelForSequenceClassification.from_pretrained(..., num_labels=1)`."
         )
+    if model.config.num_labels != 1:
+        raise ValueError(f"The model has {model.config.num_labels} logits (`config.num_labels`). {_REMEDY}.")
 
 
 def with_trained_head(peft_config: PeftConfig, model: PreTrainedModel) -> PeftConfig:

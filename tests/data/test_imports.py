@@ -224,7 +224,7 @@ def test_damaged_data_are_not_to_be_deleted(task, split, tmp_path, name):
 
 
 def test_refuses_to_map_an_unknown_column(task, split, write):
-    with pytest.raises(ValueError, match=r"maps \['answer'\], .* it maps \['problem_id'"):
+    with pytest.raises(ValueError, match=r"`answer` in `import_columns`.*`problem_id`"):
         list(import_solutions(write(ROWS), task, split, columns={"answer": "answer"}))
 
 

@@ -142,8 +142,14 @@ def test_nothing_to_score():
 
 
 def test_as_many_problems_as_solutions():
-    with pytest.raises(ValueError, match="shorter than argument 1"):
+    with pytest.raises(ValueError, match="5 problems and 2 solutions"):
         VerifierScorer(*_verifier("llama"))(PROBLEMS, SOLUTIONS[:2])
+
+
+@pytest.mark.parametrize(("texts", "name"), [(("Q", "a"), "problems"), ((["Q"], "a"), "solutions")])
+def test_a_text_in_place_of_a_list_is_refused(texts, name):
+    with pytest.raises(ValueError, match=f"`{name}` is the text .*list of texts"):
+        VerifierScorer(*_verifier("llama"))(*texts)
 
 
 @pytest.mark.parametrize(("kind", "end_token"), [("llama", "</s>"), ("llama", None), ("bert", None)])

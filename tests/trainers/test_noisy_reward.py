@@ -3,6 +3,7 @@
 import logging
 
 import pytest
+from transformers import LlamaForCausalLM
 from trl import RewardConfig
 from verifier_training import bert, llama, modern_bert, text_pairs, token_pairs, verifier_trainer
 from weights import moved_since, weights_of
@@ -97,6 +98,18 @@ def test_stream(tmp_path, words):
 def test_two_logits_are_refused(tmp_path, words):
     with pytest.raises(ValueError, match="has 2 logits"):
         verifier_trainer(tmp_path, text_pairs(2), words, llama(num_labels=2))
+
+
+def test_a_language_model_is_refused(tmp_path, words):
+    model = LlamaForCausalLM(llama().config)
+    with pytest.raises(ValueError, match="`LlamaForCausalLM` has no classification head"):
+        verifier_trainer(tmp_path, text_pairs(2), words, model)
+
+
+@pytest.mark.parametrize("missing", ["chosen", "rejected"])
+def test_a_missing_side_is_named(missing, tmp_path, words):
+    with pytest.raises(ValueError, match=rf"lacks the column\(s\) \['{missing}'\]"):
+        verifier_trainer(tmp_path, text_pairs(2).remove_columns(missing), words)
 
 
 def test_two_trained_labels_in_a_folder_are_refused_unless_a_new_head_is_asked_for(tmp_path, words):

@@ -3,6 +3,8 @@
 import pytest
 from prover_training import grade_by_length, loss_lines, prover_trainer, read_completions, role_rows, score_texts
 
+from pvg_hf.tasks.grade import Grade
+
 
 def test_completions_are_logged_with_role_correctness_and_score(prover, tmp_path):
     prover_trainer(prover, tmp_path, settings={"max_steps": 2, "log_completions": True}).train()
@@ -85,3 +87,25 @@ def test_cgc_counts_the_solutions_that_play_their_role_below_its_floor(prover, t
     violations = (plays & (table["score"] <= 2.5)).sum()
     assert log["floor_violations"] == violations
     assert 0 < violations < plays.sum()
+
+
+@pytest.mark.parametrize("correct", [True, False])
+def test_an_evaluation_without_the_metric_of_the_best_model_is_not_the_best(correct, prover, tmp_path):
+    """Where all solutions are correct, there is no incorrect sneaky one, and no `score_gap`."""
+
+    def grade(row, solution):
+        return Grade(solution, correct or len(solution) % 2 == 0)
+
+    settings = {"eval_strategy": "steps", "eval_steps": 1, "metric_for_best_model": "eval_score_gap", "max_steps": 1}
+    settings |= {"per_device_eval_batch_size": 8, "num_generations_eval": 4}
+    trainer = prover_trainer(prover, tmp_path, grader=grade, eval_dataset=role_rows(), settings=settings)
+    trainer.train()
+    found = [line["eval_score_gap"] for line in trainer.state.log_history if "eval_score_gap" in line]
+    assert bool(found) != correct
+    assert trainer.state.best_metric == (found[0] if found else None)
+
+
+def test_an_unknown_metric_of_the_best_model_is_still_an_error(prover, tmp_path):
+    settings = {"eval_strategy": "steps", "eval_steps": 1, "metric_for_best_model": "eval_scoregap", "max_steps": 1}
+    with pytest.raises(KeyError, match="eval_scoregap"):
+        prover_trainer(prover, tmp_path, eval_dataset=role_rows(), settings=settings).train()

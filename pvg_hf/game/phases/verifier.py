@@ -5,7 +5,7 @@ from pathlib import Path
 from datasets import Dataset
 from peft import LoraConfig, PeftModel
 
-from pvg_hf.data.pairs import PairReport
+from pvg_hf.data.report import NoPairsError, PairReport
 from pvg_hf.data.rounds import round_pairs
 from pvg_hf.game.assumed_rates import verifier_rates
 from pvg_hf.game.context import PhaseContext
@@ -22,6 +22,8 @@ from pvg_hf.models.verifier import load_classifier, load_verifier, lora_for_veri
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.trainers.finite_loss import FiniteLossCallback
 from pvg_hf.trainers.noisy_reward import NoisyRewardTrainer
+
+FEW_PROBLEMS = 20  # held out: with so few, chance decides whether any of them has a pair
 
 
 def run_verifier(context: PhaseContext, output: Path) -> str:
@@ -84,11 +86,14 @@ def _heldout_pairs(context: PhaseContext) -> tuple[Dataset, PairReport]:
     """In the order of their labels; made before the training, so that it is not in vain where there are none."""
     try:
         return _pairs(context, "verifier_heldout")
-    except ValueError as err:
-        raise ValueError(
-            f"There is nothing to judge the verifier by on D_V's held-out part: {err} Use more problems, or raise "
-            "`split.heldout_share`."
-        ) from err
+    except NoPairsError as err:
+        num_problems = len(context.world.parts["verifier_heldout"])
+        more = (
+            f" It has {num_problems} problems; use more (`task`), or raise `split.heldout_share`."
+            if num_problems < FEW_PROBLEMS
+            else ""
+        )
+        raise ValueError(f"The verifier cannot be judged on D_V's held-out part: {err}{more}") from err
 
 
 def _initial_verifier(context: PhaseContext, pad_token_id: int):

@@ -136,3 +136,12 @@ def test_flaws_need_a_task_that_names_them(run):
     flawed = run.rounds[0].solutions
     num_helpful = (flawed["first_flaw_kind"].notna() & (flawed["role"] == "helpful")).sum()
     assert f"round 0: {num_helpful} helpful" in plot.caption
+
+
+@pytest.mark.filterwarnings("error:No artists")
+@pytest.mark.parametrize("make_plot", PLOTS)
+def test_rounds_without_any_figure_are_drawn_without_a_warning(make_plot, run):
+    def without_figures(data):
+        return replace(data, figures=dict.fromkeys(data.figures, EMPTY))
+
+    make_plot(replace(run, rounds=[without_figures(data) for data in run.rounds]))

@@ -134,9 +134,9 @@ def test_part_without_any_pair_is_told_before_the_training(is_correct, parts, tm
     written = pd.concat([right[~poor], wrong[~poor], (right if is_correct else wrong)[poor]])
     file = tmp_path / "solutions.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in written.to_dict("records")))
-    message = "no_incorrect" if is_correct else "no_correct"
+    message = "have no incorrect solution" if is_correct else "have no correct solution"
     if "verifier" not in parts:
-        message = f"nothing to judge the verifier by on D_V's held-out part: .*{message}"
+        message = f"cannot be judged on D_V's held-out part: .*{message}.*`split.heldout_share`"
     with pytest.raises(ValueError, match=message):
         play(load_recipe(game(bootstrap__import_from=str(file))))
     assert beginnings == []

@@ -128,5 +128,6 @@ def legend_beside(axes: Axes) -> None:
 
 
 def legend_under(axes: Axes) -> None:
-    """A legend under a panel and its axis label."""
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), **_LEGEND)
+    """A legend under a panel and its axis label; none for a panel without a line."""
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), **_LEGEND)
