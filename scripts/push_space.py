@@ -12,7 +12,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from pvg_hf.browse.space import build_space, push_space
+from pvg_hf.browse.space import build_space, describe_public_space, push_space
 from pvg_hf.hub.retry import HubError
 
 
@@ -23,16 +23,20 @@ def main() -> int:
     parser.add_argument("--output", type=Path, help="write the Space's folder there, and push nothing")
     parser.add_argument("--public", action="store_true", help="make a new Space public")
     parser.add_argument("--study-only", action="store_true", help="show participants nothing but the study")
+    parser.add_argument("--study-participants", type=int, metavar="N", help="how many may take part")
     parser.add_argument("--study-repo", metavar="ORG/NAME", help="dataset repository that answers are committed to")
     arguments = parser.parse_args()
     if (arguments.space is None) == (arguments.output is None):
         parser.error("name a Space, or a folder with --output")
     options = ["--study-only"] * arguments.study_only
+    options += ["--study-participants", str(arguments.study_participants)] if arguments.study_participants else []
     options += ["--study-repo", arguments.study_repo] if arguments.study_repo else []
     try:
         if arguments.output:
             print(build_space(arguments.run, arguments.output, tuple(options)))
             return 0
+        if arguments.public:
+            print(describe_public_space(arguments.run, is_study=arguments.study_only), file=sys.stderr)
         print(push_space(arguments.run, arguments.space, tuple(options), is_private=not arguments.public))
     except (HubError, ValueError, OSError) as err:
         print(f"error: {err}", file=sys.stderr)

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pvg_hf.study import NUM_SOLUTIONS, SECONDS
+from pvg_hf.study import MAX_PARTICIPANTS, NUM_SOLUTIONS, SECONDS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,6 +42,7 @@ def _serve(options: argparse.Namespace) -> None:
         num_solutions=options.study_solutions,
         repository=options.study_repo,
         is_alone=options.study_only,
+        max_participants=options.study_participants,
     )
     serve(options.run, settings, options.port)
 
@@ -64,12 +65,19 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help=f"for each participant (default {NUM_SOLUTIONS})",
     )
     parser.add_argument(
+        "--study-participants",
+        type=int,
+        default=MAX_PARTICIPANTS,
+        metavar="N",
+        help=f"how many may take part, those on paper included (default {MAX_PARTICIPANTS})",
+    )
+    parser.add_argument(
         "--study-repo", metavar="ORG/NAME", help="dataset repository to commit answers to; needs HF_TOKEN"
     )
     parser.add_argument("--study-only", action="store_true", help="show participants nothing but the study")
     options = parser.parse_args(arguments)
-    if options.study_seconds <= 0 or options.study_solutions < 1:
-        parser.error("--study-seconds must be above 0, and --study-solutions at least 1")
+    if options.study_seconds <= 0 or options.study_solutions < 1 or options.study_participants < 1:
+        parser.error("--study-seconds must be above 0, --study-solutions and --study-participants at least 1")
     if options.port is not None and not 1 <= options.port <= 65535:
         parser.error(f"--port must be from 1 to 65535, not {options.port}")
     return options

@@ -6,7 +6,7 @@ import signal
 import socket
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,19 +16,22 @@ from typing import Any
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # read when gradio is imported
 
 import gradio as gr
+from starlette.middleware import Middleware
 
 from pvg_hf.browse.legibility import open_study, study_folder
 from pvg_hf.browse.runs import OpenRun, open_run
 from pvg_hf.game.lock import locked
 from pvg_hf.hub.retry import HubError
-from pvg_hf.study import NUM_SOLUTIONS, SECONDS
+from pvg_hf.study import MAX_PARTICIPANTS, NUM_SOLUTIONS, SECONDS
 from pvg_hf.study.study import Study
 from pvg_hf.study.upload import uploaded
+from space_app.access import MAX_UPLOAD_BYTES, OWNER_PAGE, Gate, Owner
 from space_app.evaluations_page import build_evaluations_page
 from space_app.render import FOLDER, notice
 from space_app.rounds_page import build_rounds_page
 from space_app.score_page import build_score_page
 from space_app.solutions_page import build_solutions_page
+from space_app.study_owner import build_owner_page
 from space_app.study_page import build_study_page
 from space_app.theme import make_theme
 
@@ -47,6 +50,10 @@ class StudySettings:
             Dataset repository that the answers are committed to, with the token in `HF_TOKEN`.
         is_alone (`bool`, *optional*, defaults to `False`):
             Whether participants are to see nothing but the study.
+        max_participants (`int`, *optional*, defaults to 200):
+            How many people may take part, those with sheets on paper included.
+        owner ([`~space_app.access.Owner`], *optional*):
+            Who may see results and draw sheets; on a Space its author, too.
     """
 
     folder: Path | None = None
@@ -54,6 +61,8 @@ class StudySettings:
     num_solutions: int = NUM_SOLUTIONS
     repository: str | None = None
     is_alone: bool = False
+    max_participants: int = MAX_PARTICIPANTS
+    owner: Owner = field(default_factory=Owner.from_environment)
 
 
 def serve(source: str, settings: StudySettings, port: int | None) -> None:
@@ -69,10 +78,11 @@ def serve(source: str, settings: StudySettings, port: int | None) -> None:
         folder = stack.enter_context(TemporaryDirectory(prefix="pvg-"))
         os.environ.setdefault("GRADIO_TEMP_DIR", f"{folder}/gradio")  # uploads, and copies of downloads
         app = make_app(source, settings, stack)
-        _, url, _ = launch(app, server_port=port, prevent_thread_lock=True, quiet=True)
+        _, url, _ = launch(app, settings.owner, server_port=port, prevent_thread_lock=True, quiet=True)
         signal.signal(signal.SIGTERM, _interrupt)
         stack.callback(_close, app)  # before the study's uploads end: no answer comes after the last commit
-        print(f"Open {url} in a browser; Ctrl-C ends the app.", flush=True)
+        print(f"Open {url} in a browser; Ctrl-C ends the app.")
+        print(f"Results and sheets of the study, for its owner alone: {settings.owner.link(url)}", flush=True)
         with suppress(KeyboardInterrupt):
             while True:
                 time.sleep(1)
@@ -130,8 +140,8 @@ def make_app(source: str, settings: StudySettings, stack: ExitStack) -> gr.Block
     return _make_pages(run, study, settings, folder)
 
 
-def launch(app: gr.Blocks, **options: Any) -> tuple[Any, str, str]:
-    """Serve the app in the app's own look; as `launch` of [`~gradio.Blocks`]."""
+def launch(app: gr.Blocks, owner: Owner, **options: Any) -> tuple[Any, str, str]:
+    """Serve the app in the app's own look, with its owner's rights; as `launch` of [`~gradio.Blocks`]."""
     script = (FOLDER / "script.js").read_text(encoding="utf-8")
     return app.queue(default_concurrency_limit=4, max_size=64).launch(
         theme=make_theme(),
@@ -140,7 +150,8 @@ def launch(app: gr.Blocks, **options: Any) -> tuple[Any, str, str]:
         footer_links=[],
         run_history=False,
         ssr_mode=False,
-        max_file_size="10mb",
+        max_file_size=MAX_UPLOAD_BYTES,
+        app_kwargs={"middleware": [Middleware(Gate, owner=owner)]},
         **options,
     )
 
@@ -151,15 +162,19 @@ def _open_study(run: OpenRun, settings: StudySettings, stack: ExitStack) -> Stud
     def hold() -> None:
         stack.enter_context(locked(folder, is_main=True, user="The study in {root} is run"))
 
-    options: dict[str, Any] = {"hold": hold}
+    options: dict[str, Any] = {
+        "seconds": settings.seconds,
+        "max_participants": settings.max_participants,
+        "hold": hold,
+    }
     if settings.repository is not None:
         token = os.environ.get("HF_TOKEN")
         if not token:
             raise ValueError(f"answers are to go to {settings.repository}, but HF_TOKEN is not set. Set it, or leave "
                              "--study-repo out.")  # fmt: skip
         hold()  # before the folder is filled from the repository
-        options = {"lock": stack.enter_context(uploaded(settings.repository, folder, token))}
-    return open_study(run, folder, seconds=settings.seconds, num_solutions=settings.num_solutions, **options)
+        options |= {"hold": None, "lock": stack.enter_context(uploaded(settings.repository, folder, token))}
+    return open_study(run, folder, num_solutions=settings.num_solutions, **options)
 
 
 def _make_pages(run: OpenRun, study: Study | str, settings: StudySettings, folder: Path) -> gr.Blocks:
@@ -167,25 +182,34 @@ def _make_pages(run: OpenRun, study: Study | str, settings: StudySettings, folde
     with gr.Blocks(title=f"{run.name}: prover-verifier game", analytics_enabled=False) as app:
         gr.Navbar(main_page_name=main_page, visible=not settings.is_alone)
         if settings.is_alone:
-            _put_study(app, run, study, settings, folder)
-            return app
-        build_solutions_page(app, run)
-    for name, path, build in (
-        ("Rounds", "rounds", partial(build_rounds_page, folder=folder)),
-        ("Evaluations", "evaluations", build_evaluations_page),
-        ("Score your own", "score", build_score_page),
-    ):
+            _put_study(app, run, study, settings)
+        else:
+            build_solutions_page(app, run)
+    pages = {
+        ("Rounds", "rounds"): partial(build_rounds_page, run=run, folder=folder),
+        ("Evaluations", "evaluations"): partial(build_evaluations_page, run=run),
+        ("Score your own", "score"): partial(build_score_page, run=run),
+        ("Study", "study"): partial(_put_study, run=run, study=study, settings=settings),
+    }
+    owners = {
+        ("Study's results", OWNER_PAGE): partial(_put_results, run=run, study=study, settings=settings, folder=folder)
+    }
+    for (name, path), build in (owners if settings.is_alone else pages | owners).items():
         with app.route(name, path):
-            gr.Navbar(main_page_name=main_page)
-            build(app, run)
-    with app.route("Study", "study"):
-        gr.Navbar(main_page_name=main_page)
-        _put_study(app, run, study, settings, folder)
+            gr.Navbar(main_page_name=main_page, visible=not settings.is_alone)
+            build(app)
     return app
 
 
-def _put_study(app: gr.Blocks, run: OpenRun, study: Study | str, settings: StudySettings, folder: Path) -> None:
+def _put_study(app: gr.Blocks, run: OpenRun, study: Study | str, settings: StudySettings) -> None:
     if isinstance(study, str):
         gr.HTML(notice(study, kind="problem"))
     else:
-        build_study_page(app, run, study, settings.num_solutions, folder, is_for_participants=settings.is_alone)
+        build_study_page(app, run, study, settings.num_solutions)
+
+
+def _put_results(app: gr.Blocks, run: OpenRun, study: Study | str, settings: StudySettings, folder: Path) -> None:
+    if isinstance(study, str):
+        gr.HTML(notice(study, kind="problem"))
+    else:
+        build_owner_page(app, run, study, settings.owner, folder)

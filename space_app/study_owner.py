@@ -1,4 +1,4 @@
-"""The part of the study's page that is its owner's: results, and sheets for people without the app."""
+"""The page of a study's owner: results, and sheets for people without the app."""
 
 import secrets
 import tempfile
@@ -7,6 +7,7 @@ from pathlib import Path
 import gradio as gr
 import pandas as pd
 
+from pvg_hf.browse.runs import OpenRun
 from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.report.report import embed
 from pvg_hf.evaluation.report.tables import Cell, Table, figure_cell
@@ -14,8 +15,9 @@ from pvg_hf.study.paper import read_sheets, write_sheets
 from pvg_hf.study.plots import plot_study
 from pvg_hf.study.results import FIGURES, study_results
 from pvg_hf.study.study import Study
-from space_app.events import SLOW
-from space_app.render import notice, render
+from space_app.access import Owner
+from space_app.events import SLOW, shown_if
+from space_app.render import heading, notice, render
 
 MAX_SHEETS = 50
 _HEADINGS = {
@@ -27,25 +29,64 @@ _HEADINGS = {
 }
 
 
-def build_owner_part(study: Study, folder: Path) -> None:
-    """Put results and sheets below the study, folded; `folder` is for temporary files."""
-    with gr.Accordion(
-        "Results (they tell which rounds were hard: not for participants)", open=False, elem_id="results"
-    ):
-        refresh = gr.Button("Show the results", elem_id="show-results")
+def build_owner_page(demo: gr.Blocks, run: OpenRun, study: Study, owner: Owner, folder: Path) -> None:
+    """
+    Put the page into `demo`, within whose context this is called. Every event on it is refused unless the owner sent it;
+    `folder` is for temporary files.
+    """
+    gr.HTML(
+        heading(
+            f"{run.name}: results of the study",
+            "For the study's owner. Not for participants: it tells which rounds were hard.",
+        )
+    )
+    state = gr.HTML(elem_classes="state")
+    if owner.account is not None:
+        gr.LoginButton()
+    with gr.Column(elem_classes=shown_if(False)) as body:
         results = gr.HTML(elem_id="study-results")
-    with gr.Accordion("Sheets for people without the app (CSV)", open=False, elem_id="sheets"):
+        refresh = gr.Button("Refresh the results", elem_id="show-results")
+        gr.HTML("<h2>Sheets for people without the app (CSV)</h2>")
         with gr.Row():
-            number = gr.Number(1, label="Sheets, one for each person", precision=0, minimum=1, maximum=MAX_SHEETS)
+            number = gr.Number(
+                1,
+                label="Sheets, one for each person",
+                precision=0,
+                minimum=1,
+                maximum=MAX_SHEETS,
+                elem_id="num-sheets",
+            )
             make = gr.Button("Draw new sheets", elem_id="draw-sheets")
             file = gr.DownloadButton("Download", interactive=False, elem_id="download-sheets")
+        drawn = gr.HTML(elem_id="sheets-drawn")
         filled = gr.File(label="Filled-in sheets", file_types=[".csv"], elem_id="filled-sheets")
         taken = gr.HTML(elem_id="sheets-taken")
-    refresh.click(lambda: show_results(study), None, results, **SLOW)
-    make.click(
-        lambda count: gr.DownloadButton(value=_write(study, count, folder), interactive=True), number, file, **SLOW
-    )
-    filled.upload(lambda path: take_down(study, path), filled, taken, **SLOW)
+
+    def load(request: gr.Request):
+        if not owner.sent(request.request):
+            return notice(owner.advice), gr.Column(elem_classes=shown_if(False)), ""
+        return "", gr.Column(elem_classes=shown_if(True)), show_results(study)
+
+    def refresh_results(request: gr.Request):
+        owner.check(request)
+        return show_results(study)
+
+    def draw(count: int | None, request: gr.Request):
+        owner.check(request)
+        try:
+            path = _write(study, count, folder)
+        except (ValueError, OSError) as err:  # a full study, one of another process, no room
+            return gr.DownloadButton(interactive=False), notice(str(err), kind="problem")
+        return gr.DownloadButton(value=path, interactive=True), ""
+
+    def upload(path: str, request: gr.Request):
+        owner.check(request)
+        return take_down(study, path)
+
+    demo.load(load, None, [state, body, results], **SLOW)
+    refresh.click(refresh_results, None, results, **SLOW)
+    make.click(draw, number, [file, drawn], **SLOW)
+    filled.upload(upload, filled, taken, **SLOW)
 
 
 def show_results(study: Study) -> str:
@@ -91,7 +132,7 @@ def take_down(study: Study, path: str) -> str:
         )
     except ValueError as err:
         return notice(str(err), kind="problem")
-    return notice(f"{num_new} answer(s) were taken down; {num_known} were known already.")
+    return notice(f"New answers: {num_new}. Known already: {num_known}.")
 
 
 def _write(study: Study, count: int | None, folder: Path) -> str:

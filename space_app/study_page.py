@@ -3,7 +3,6 @@
 import secrets
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -11,9 +10,9 @@ import gradio as gr
 from pvg_hf.browse.index import SolutionIndex
 from pvg_hf.browse.runs import OpenRun
 from pvg_hf.study.study import Judgment, Progress, Study, check_participant
+from space_app.access import Newcomers, address_of
 from space_app.events import FAST, INVISIBLE, SHOW_ADDRESS, shown_if
 from space_app.render import heading, notice, render
-from space_app.study_owner import build_owner_part
 
 # What each button says: judgment and confidence, in the order of the keys 1 to 6.
 ANSWERS = (
@@ -51,28 +50,17 @@ class Page:
         return [self.participant, self.item, self.link, self.panel, self.go, self.judgments]
 
 
-def build_study_page(
-    demo: gr.Blocks, run: OpenRun, study: Study, num_solutions: int, folder: Path, *, is_for_participants: bool
-) -> None:
-    """
-    Put the page into `demo`, within whose context this is called.
-
-    With `is_for_participants`, it shows neither results nor sheets. `folder` is for temporary files.
-    """
+def build_study_page(demo: gr.Blocks, run: OpenRun, study: Study, num_solutions: int) -> None:
+    """Put the page into `demo`, within whose context this is called."""
     gr.HTML(heading("Legibility study", "How well can people check what the provers wrote?"))
     state = gr.HTML(elem_classes="state")
     page = _make_page(run)
-    with gr.Column() as owner:
-        if not is_for_participants:
-            build_owner_part(study, folder)
 
     def load():
-        if has_solutions(run.index()):
-            return "", gr.Column(elem_classes=shown_if(True))
         text = f"The run {run.folder.root} has no test solutions yet: there is nothing to judge."
-        return notice(text, kind="problem"), gr.Column(elem_classes=shown_if(False))
+        return "" if has_solutions(run.index()) else notice(text, kind="problem")
 
-    demo.load(load, None, [state, owner], **FAST)
+    demo.load(load, None, state, **FAST)
     _wire(demo, run, study, page, num_solutions)
 
 
@@ -110,10 +98,14 @@ def _wire(demo: gr.Blocks, run: OpenRun, study: Study, page: Page, num_solutions
         progress = study.progress(participant)
         return show(participant, progress, _LATE if progress.has_run_out else "")
 
-    def go(participant: str):
+    newcomers = Newcomers()
+
+    def go(participant: str, request: gr.Request):
         try:
+            if not study.knows(participant):
+                newcomers.admit(address_of(request))
             progress = study.show(participant)
-        except (ValueError, OSError) as err:  # another process's study, a folder that cannot be written
+        except (ValueError, OSError) as err:  # too many participants, another process's study
             return show(participant, None, str(err))
         return show(participant, progress) if progress.num_items else show_nothing(participant)
 

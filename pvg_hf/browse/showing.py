@@ -10,7 +10,8 @@ import pandas as pd
 from pvg_hf.browse.index import SolutionIndex, of_role
 from pvg_hf.browse.query import Filter, Query
 from pvg_hf.data.schema import FAILED_OUTCOMES
-from pvg_hf.evaluation.report.examples import Line, mark_flaw
+from pvg_hf.evaluation.report.examples import mark_flaw
+from pvg_hf.evaluation.report.texts import Line
 from pvg_hf.roles import GAME_ROLES, Role
 
 

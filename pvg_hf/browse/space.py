@@ -107,6 +107,34 @@ def push_space(
     return url
 
 
+def describe_public_space(run: str | Path, *, is_study: bool) -> str:
+    """
+    Say in plain words what the public can do on a Space that anybody may open.
+
+    Args:
+        run (`str` or `Path`):
+            As of [`build_space`].
+        is_study (`bool`):
+            Whether the Space shows the study alone.
+    """
+    shown = "take part in the study, each under any number of names"
+    if not is_study:
+        shown = (
+            "read every solution, label, score and figure of the run, have texts scored at your Space's cost, and take part in "
+            "the study although the solutions can be looked up (`--study-only` shows the study alone)"
+        )
+    lines = [
+        f"Warning: a public Space. Everybody can {shown}.",
+        "Only the Space's author, or members of its organisation who may write, see results and handle sheets: they log in.",
+    ]
+    if not RunFolder(Path(run)).recipe.is_file():
+        lines.append(
+            f"The Space fetches {run} when it starts. If that run is private, the Space needs a secret HF_TOKEN (Settings, "
+            "Variables and secrets) that may read it, and what the app shows of the run is public from then on."
+        )
+    return "\n".join(lines)
+
+
 def _is_ours(path: str) -> bool:
     """Whether a path of a Space is one that [`build_space`] writes, so that it goes where it is written no more."""
     return path.partition("/")[0] in ("runs", "space_app", "pvg_hf")

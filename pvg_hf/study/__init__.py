@@ -10,3 +10,6 @@ SECONDS = 45.0
 
 NUM_SOLUTIONS = 24
 """On one participant's sheet: 18 minutes at most."""
+
+MAX_PARTICIPANTS = 200
+"""Of a study, those with sheets on paper included: what programs that invent participants can fill."""

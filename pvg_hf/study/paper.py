@@ -5,6 +5,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pvg_hf.evaluation.report.texts import reveal
 from pvg_hf.study.study import CONFIDENCES, Judgment, Study
 
 COLUMNS = ("participant", "position", "item", "problem", "solution", "judgment", "confidence", "seconds")
@@ -29,20 +30,24 @@ def write_sheets(study: Study, participants: Sequence[str]) -> str:
     """
     The sheets of some participants, with empty columns for what they say. Nothing tells who wrote a solution.
 
-    A text that a spreadsheet would take for a formula gets an apostrophe before it.
+    Characters that cannot be seen are written as code points, e.g. `[U+202E]`. A text that a spreadsheet would take for a formula gets an apostrophe before it.
 
     Args:
         study ([`~pvg_hf.study.study.Study`]):
             Draws the sheets that there are not yet.
         participants (`Sequence[str]`):
             Their ids.
+
+    Raises:
+        ValueError: if the study cannot take all of them; none of their sheets is drawn then.
     """
+    study.check_places(sum(not study.knows(participant) for participant in participants))
     file = io.StringIO()
     writer = csv.writer(file)
     writer.writerow(COLUMNS)
     for participant in participants:
         for position, item in enumerate(study.sheet(participant), start=1):
-            texts = (_as_text(item.problem), _as_text(item.solution))
+            texts = (_as_text(reveal(item.problem)), _as_text(reveal(item.solution)))
             writer.writerow((participant, position, item.item, *texts, "", "", ""))
     return file.getvalue()
 
@@ -76,7 +81,9 @@ def read_sheets(study: Study, text: str) -> tuple[int, int]:
         else:
             answers += [answer] if answer else []
     if mistakes:
-        raise SheetError("\n".join([f"Nothing was taken down; {len(mistakes)} row(s) make no sense:", *mistakes[:20]]))
+        raise SheetError(
+            "\n".join([f"Nothing was taken down; rows that make no sense: {len(mistakes)}.", *mistakes[:20]])
+        )
     taken = [study.take_down(a.participant, a.item, a.judgment, a.confidence, a.seconds) for a in answers]
     return sum(taken), len(taken) - sum(taken)
 

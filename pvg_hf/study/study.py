@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pvg_hf.journal import Journal
-from pvg_hf.study import SECONDS
+from pvg_hf.study import MAX_PARTICIPANTS, SECONDS
 from pvg_hf.study.items import StudyItem
 
 GRACE_SECONDS = 2.0
@@ -74,6 +74,8 @@ class Study:
             A new participant's solutions, given how often each item was given so far.
         seconds (`float`, *optional*, defaults to `45.0`):
             The time for a solution (K24).
+        max_participants (`int`, *optional*, defaults to 200):
+            How many sheets are drawn at most.
         lock (`AbstractContextManager`, *optional*):
             Held while a file is written, e.g. that of a [`~huggingface_hub.CommitScheduler`].
         hold (`Callable[[], object]`, *optional*):
@@ -91,6 +93,7 @@ class Study:
         draw: DrawSheet,
         *,
         seconds: float = SECONDS,
+        max_participants: int = MAX_PARTICIPANTS,
         lock: AbstractContextManager | None = None,
         hold: Callable[[], object] | None = None,
         clock: Callable[[], float] = time.time,
@@ -99,7 +102,7 @@ class Study:
         self._sheets, self._shown, self._answers = (
             Journal(folder / f"{name}.jsonl", lock) for name in ("sheets", "shown", "answers")
         )
-        self.folder, self.seconds = folder, seconds
+        self.folder, self.seconds, self.max_participants = folder, seconds, max_participants
         self._draw, self._clock = draw, clock
         self._guard = threading.RLock()
         self._hold = hold
@@ -136,12 +139,13 @@ class Study:
         solutions: who comes before there are any has an empty one until then.
 
         Raises:
-            ValueError: for an id that [`check_participant`] refuses, or if the folder cannot be opened.
+            ValueError: for an id that [`check_participant`] refuses, if the study is full, or its folder cannot be opened.
         """
         check_participant(participant)
         with self._guard:
             self._open()
             if participant not in self._given:
+                self.check_places(1)
                 counts = Counter(item.item for items in self._given.values() for item in items)
                 items = self._draw(participant, counts)
                 if not items:
@@ -150,6 +154,20 @@ class Study:
                 self._sheets.append(row)
                 self._given[participant] = items
             return self._given[participant]
+
+    def check_places(self, number: int) -> None:
+        """
+        Raises:
+            ValueError: if the study cannot take so many further participants.
+        """
+        with self._guard:
+            self._open()
+            num_left = self.max_participants - len(self._given)
+        if number > num_left:
+            raise ValueError(
+                f"The study has room for {max(0, num_left)} further participants: {self.max_participants} may take part "
+                "(`--study-participants`)."
+            )
 
     def progress(self, participant: str) -> Progress:
         """Where a participant stands. A solution whose time is over is noted as such."""

@@ -24,9 +24,10 @@ def serve():
 
         def start(source: Path | str, **study) -> tuple[str, ExitStack]:
             stack = all_apps.enter_context(ExitStack())
-            app = make_app(str(source), StudySettings(**study), stack)
+            settings = StudySettings(**study)
+            app = make_app(str(source), settings, stack)
             stack.callback(app.close, verbose=False)
-            _, url, _ = launch(app, prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
+            _, url, _ = launch(app, settings.owner, prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
             return url.rstrip("/"), stack
 
         yield start

@@ -45,6 +45,7 @@ HOSTILE = (
     "${document.title='owned'} {{7*7}} {% raw %} </pre></article><h1>owned</h1>\n"
     "<a href=http://evil.example>here</a> \u202e#### 3"
 )
+SHOWN = HOSTILE.replace("\u202e", "U+202E")  # what a reader is shown of it
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
 
 
@@ -158,21 +159,21 @@ def test_hostile_texts_are_shown_as_texts(serve, open_page, hostile_run):
     url, _ = serve(hostile_run)
     page = open_page(url)
     for place in ("#problem article > pre", "#card-helpful pre", "#card-sneaky pre"):
-        expect(page.locator(place)).to_contain_text(HOSTILE.splitlines()[1])
-        assert page.locator(place).text_content().startswith(HOSTILE)
+        expect(page.locator(place)).to_contain_text(SHOWN.splitlines()[1])
+        assert page.locator(place).text_content().startswith(SHOWN)
     page.get_by_role("button", name="Reveal").click()
     expect(page.locator("#card-sneaky .verdict")).to_be_visible()
     check_harmless(page)
     page = open_page(f"{url}/study")
     page.get_by_role("button", name="Show the first solution").click()
     expect(page.locator("#study-panel pre").last).to_contain_text("evil.example")
-    assert page.locator("#study-panel pre").last.text_content() == HOSTILE
+    assert page.locator("#study-panel pre").last.text_content() == SHOWN
     check_harmless(page)
     page = open_page(f"{url}/evaluations", width=390)
     expect(page.locator("#evaluation mark")).to_have_count(2)
     for place in ("p", "pre"):
-        assert page.locator(f"#evaluation {place}").first.text_content() == HOSTILE
-    for line in HOSTILE.splitlines():
+        assert page.locator(f"#evaluation {place}").first.text_content() == SHOWN
+    for line in SHOWN.splitlines():
         expect(page.locator("#evaluation pre").last).to_contain_text(line)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     check_harmless(page)
@@ -180,8 +181,42 @@ def test_hostile_texts_are_shown_as_texts(serve, open_page, hostile_run):
     page.get_by_role("button", name="Fill in an example").click()
     expect(page.get_by_label("Solution, a step on each line")).to_have_value(HOSTILE)
     page.get_by_role("button", name="Score", exact=True).click()
-    expect(page.locator("table.steps td.text").first).to_have_text(HOSTILE.splitlines()[0])
+    expect(page.locator("table.steps td.text").first).to_have_text(SHOWN.splitlines()[0])
     check_harmless(page)
+
+
+def test_what_is_written_is_what_is_read(serve, open_page, run_copy):
+    """Zero-width characters are seen, sums beside Hebrew keep their order, and a long text is folded, in study and browser."""
+    written = "\u05e9\u05dc\u05d5\u05e9 12 - 5 = 7\n3\u200b4\n" + "x" * 200_000
+    for file in run_copy.glob("pool/*/*.parquet"):
+        pd.read_parquet(file).assign(solution=written).to_parquet(file)
+    url, _ = serve(run_copy)
+    page = open_page(url, width=390)
+    check_is_read(page, "#card-helpful")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page = open_page(f"{url}/study")
+    page.get_by_role("button", name="Show the first solution").click()
+    check_is_read(page, "#study-panel")
+
+
+def check_is_read(page, place: str) -> None:
+    text = page.locator(f"{place} pre").filter(has_text="12 - 5").first
+    expect(text.locator(".codepoint")).to_have_text("U+200B")
+    numbers = """element => {
+        const places = [...element.querySelector('bdi').firstChild.data].map((_, at) => {
+            const range = document.createRange();
+            range.setStart(element.querySelector('bdi').firstChild, at);
+            range.setEnd(element.querySelector('bdi').firstChild, at + 1);
+            return range.getBoundingClientRect().left;
+        });
+        return places.every((left, at) => at === 0 || left >= places[at - 1]);
+    }"""
+    assert text.evaluate(numbers)
+    assert text.evaluate("element => element.getBoundingClientRect().height") < 8_000
+    rest = page.locator(f"{place} details.rest")
+    expect(rest.locator("pre").first).to_be_hidden()
+    rest.locator("summary").first.click()
+    expect(rest.locator("pre").first).to_be_visible()
 
 
 def check_harmless(page) -> None:

@@ -13,6 +13,8 @@ import pytest
 from loopback_hub import OWNER, TOKEN, LoopbackHub, serving
 from playwright.sync_api import expect
 
+from space_app.access import Owner
+
 pytestmark = pytest.mark.browser
 
 
@@ -157,16 +159,20 @@ def test_a_study_that_is_opened_before_there_are_solutions(serve, open_page, run
 
 
 def test_results_and_sheets(serve, open_page, arithmetic_run, folder, tmp_path):
-    url, _ = serve(arithmetic_run, folder=folder, num_solutions=4)
+    owner = Owner()
+    url, _ = serve(arithmetic_run, folder=folder, num_solutions=4, owner=owner)
     page = open_page(f"{url}/study?participant=ann")
+    assert page.locator("#study-results, #draw-sheets").count() == 0
     begin(page)
     page.keyboard.press("5")
     expect(page.locator("#study-panel")).to_contain_text("1 of 4 done")
-    page.get_by_role("button", name="Results").click()
-    page.get_by_role("button", name="Show the results").click()
+    page = open_page(f"{url}/owner", profile=page.context)
+    expect(page.locator(".notice")).to_contain_text("open the link that the app printed")
+    expect(page.locator("#draw-sheets")).to_be_hidden()
+    page.goto(owner.link(url))
     expect(page.locator("#study-results table tbody tr")).to_have_count(1)
     expect(page.locator("#study-results img")).to_be_visible()
-    page.get_by_role("button", name="Sheets for people").click()
+    assert page.url == f"{url}/owner"  # without the token
     page.get_by_role("button", name="Draw new sheets").click()
     expect(page.locator("#download-sheets")).to_be_enabled()
     with page.expect_download() as download:
@@ -176,7 +182,7 @@ def test_results_and_sheets(serve, open_page, arithmetic_run, folder, tmp_path):
     assert sheet.read_text(encoding="utf-8-sig").startswith("participant,position,item,problem,solution,judgment")
     sheet.write_text(sheet.read_text(encoding="utf-8-sig").replace(",,,\n", ",flawed,2,20\n"), encoding="utf-8")
     page.locator("#filled-sheets input[type=file]").set_input_files(sheet)
-    expect(page.locator("#sheets-taken")).to_contain_text("4 answer(s) were taken down; 0 were known")
+    expect(page.locator("#sheets-taken")).to_contain_text("New answers: 4. Known already: 0")
     assert len(answers(folder)) == 5
 
 
@@ -195,11 +201,15 @@ def test_a_sheet_that_is_not_utf_8_says_what_to_do(serve, open_page, arithmetic_
 
 
 def test_participants_alone_see_the_study_alone(serve, open_page, arithmetic_run, folder):
-    url, _ = serve(arithmetic_run, folder=folder, is_alone=True)
+    owner = Owner()
+    url, _ = serve(arithmetic_run, folder=folder, is_alone=True, owner=owner)
     page = open_page(url)
     expect(page.get_by_role("button", name="Show the first solution")).to_be_visible()
-    assert page.locator("#results, #sheets, #problem").count() == 0
+    assert page.locator("#study-results, #draw-sheets, #problem").count() == 0
     assert page.get_by_role("link", name="Rounds").count() == 0
+    page = open_page(owner.link(url))
+    expect(page.locator("#study-results")).to_contain_text("Nobody has answered yet")
+    expect(page.locator("#draw-sheets")).to_be_visible()
 
 
 def test_a_study_is_run_by_one_process(serve, open_page, arithmetic_run, folder):

@@ -17,7 +17,7 @@ def test_what_is_hidden_is_not_there(index):
     assert shown.reference is None
     for solution in shown.solutions.values():
         assert solution.verdict is None
-        assert all(line.flaw is None for line in solution.lines)
+        assert all(line.note is None for line in solution.lines)
 
 
 def test_revealed_are_correctness_and_the_first_flaw(index):
@@ -27,7 +27,7 @@ def test_revealed_are_correctness_and_the_first_flaw(index):
         for role, solution in shown.solutions.items():
             row = rows[role.value, solution.sample_index]
             assert (solution.verdict.correct, solution.verdict.answer) == (row["correct"], row["answer"])
-            marked = [place for place, line in enumerate(solution.lines) if line.flaw]
+            marked = [place for place, line in enumerate(solution.lines) if line.note]
             assert marked == ([] if row["first_flaw_step"] is None else [row["first_flaw_step"]])
         assert shown.reference == rows[role.value, solution.sample_index]["reference"]
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 import yaml
 
-from pvg_hf.browse.space import build_space
+from pvg_hf.browse.space import build_space, describe_public_space
 
 
 @pytest.fixture
@@ -28,6 +28,26 @@ def test_front_matter_and_requirements(space, repository):
     assert f"duckdb=={pins['duckdb']}" in required
     assert f"torch=={pins['torch']}" in required
     assert not [line for line in required if line.startswith("gradio")]
+
+
+def test_the_owner_logs_in(space):
+    front = yaml.safe_load((space / "README.md").read_text(encoding="utf-8").split("---")[1])
+    assert front["hf_oauth"] is True
+
+
+@pytest.mark.parametrize(
+    ("run", "is_study", "words"),
+    [
+        (None, False, {"every solution", "--study-only"}),
+        (None, True, {"take part"}),
+        ("org/run", True, {"org/run", "HF_TOKEN"}),
+    ],
+)
+def test_a_public_space_says_what_the_public_can_do(arithmetic_run, run, is_study, words):
+    said = describe_public_space(run or arithmetic_run, is_study=is_study)
+    assert all(word in said for word in words)
+    assert ("HF_TOKEN" in said) == (run is not None)
+    assert ("--study-only" in said) != is_study
 
 
 def test_nothing_is_published_that_the_app_does_not_read(space):

@@ -18,6 +18,16 @@ def test_a_space_is_private_and_holds_the_app_and_its_run(hub, client, reference
     assert not [path for path in files if path.endswith((".bin", ".pt", ".pkl", ".pyc"))]
 
 
+def test_a_public_space_is_warned_of(hub, client, reference, repository):
+    script = str(repository / "scripts" / "push_space.py")
+    options = ["--public", "--study-participants", "30"]
+    status, _, told = client("run_script", script, str(reference.root), f"{OWNER}/app", *options)
+    assert status == 0
+    assert "Warning: a public Space" in told
+    assert not hub.repo("app").is_private
+    assert b"'--study-participants', '30'" in hub.repo("app").files()["app.py"]
+
+
 def test_a_space_that_the_token_may_not_write_is_an_error(hub, client, reference, repository):
     hub.tokens = {"another"}
     script = str(repository / "scripts" / "push_space.py")

@@ -8,6 +8,7 @@ import pandas as pd
 from pvg_hf.analyses.form import ALLOWED_SCORES
 from pvg_hf.evaluation.report.run_data import RoundData, RunData
 from pvg_hf.evaluation.report.tables import Cell, Table, figure_cell
+from pvg_hf.evaluation.report.texts import Line
 from pvg_hf.evaluation.score_quality import confusion_columns
 
 NUM_SHOWN = 6
@@ -29,9 +30,8 @@ class ShownEvaluation:
             What was evaluated, and in which role its prover wrote it.
         reference (`float`), predicted (`float`, *optional*):
             The true score, and the one that was read.
-        lines (`list[tuple[str, str]]`):
-            Of the evaluation, each with `true` or `hallucinated` where it names an issue and somebody can tell, else with an
-            empty text.
+        lines (`list[Line]`):
+            Of the evaluation, each with the note `true` or `hallucinated` where it names an issue and somebody can tell.
     """
 
     problem: str
@@ -39,7 +39,7 @@ class ShownEvaluation:
     proof: str
     reference: float
     predicted: float | None
-    lines: list[tuple[str, str]]
+    lines: list[Line]
 
 
 def evaluations_table(run: RunData) -> Table:
@@ -82,15 +82,19 @@ def has_hallucination(issues: str) -> bool:
 def show_evaluation(row: pd.Series) -> ShownEvaluation:
     """A row of `evaluations.parquet`, its named issues marked."""
     told = {_tidy(issue): is_real for issue, is_real in json.loads(row["issues"])}
-    marks = {True: "true", False: "hallucinated", None: ""}
+    marks = {True: "true", False: "hallucinated", None: None}
     return ShownEvaluation(
         problem=row["problem"],
         role=row["role"],
         proof=row["solution"],
         reference=row["reference"],
         predicted=None if pd.isna(row["predicted"]) else row["predicted"],
-        lines=[(line, marks[told.get(_tidy(line))]) for line in row["evaluation"].split("\n")],
+        lines=[_show_line(line, marks[told.get(_tidy(line))]) for line in row["evaluation"].split("\n")],
     )
+
+
+def _show_line(text: str, mark: str | None) -> Line:
+    return Line(text, mark, is_soft=mark == "true")
 
 
 def _tidy(text: str) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from pvg_hf.evaluation.report.run_data import RoundData
+from pvg_hf.evaluation.report.texts import Line
 from pvg_hf.evaluation.roles import judged
 from pvg_hf.roles import Role
 
@@ -12,22 +13,6 @@ NUM_EARLIER_EXAMPLES = 2
 CONVINCING_SHARE = 2 / 3
 CONVINCING = "Among the most convincing mistakes"
 SEEN = "Among the mistakes told apart most clearly"
-
-
-@dataclass(frozen=True)
-class Line:
-    """
-    A line of a solution.
-
-    Args:
-        text (`str`):
-            As written.
-        flaw (`str`, *optional*):
-            The kind of the first flaw, on the line that holds it.
-    """
-
-    text: str
-    flaw: str | None = None
 
 
 @dataclass(frozen=True)
@@ -149,9 +134,7 @@ def mark_flaw(solution: str, step: float | None, kind: str | None) -> list[Line]
         kind (`str`, *optional*):
             What is wrong there.
     """
-    lines = solution.strip().split("\n")
-    if pd.isna(step):
-        return [Line(text) for text in lines]
-    return [
-        Line(text, str(kind).replace("_", " ") if index == int(step) else None) for index, text in enumerate(lines)
-    ]
+    lines = [Line(text) for text in solution.strip().split("\n")]
+    if not pd.isna(step) and int(step) < len(lines):
+        lines[int(step)] = Line(lines[int(step)].text, f"first flaw: {str(kind).replace('_', ' ')}")
+    return lines

@@ -1,16 +1,17 @@
 """Where a run stands, in one sentence."""
 
 from pvg_hf.evaluation.report.run_data import RunData
+from pvg_hf.evaluation.report.tables import counted
 
 
 def describe_progress(run: RunData) -> str:
     """Whether all rounds are played, or which phase the run is in or after."""
     num_rounds = run.recipe.num_rounds
     if run.evaluated and run.evaluated[-1].round_index == num_rounds - 1:
-        return f"Finished: all {num_rounds} round(s) are played and evaluated."
+        return f"Finished: {counted(num_rounds, 'round')} played and evaluated."
     told = [event for event in run.events if event.get("phase") and event["event"] != "alert"]
     if not told:
-        return f"Unfinished: nothing of {num_rounds} round(s) has begun."
+        return f"Unfinished: nothing of {counted(num_rounds, 'round')} has begun."
     last = told[-1]
     place = "before round 0" if last["round"] is None else f"round {last['round']} of rounds 0-{num_rounds - 1}"
     verb = "has finished" if last["event"] == "phase_finished" else "is in"

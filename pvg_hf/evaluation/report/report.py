@@ -2,11 +2,15 @@
 
 import base64
 import os
+import re
+import shlex
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from pvg_hf.evaluation.report.answers import answers_table
 from pvg_hf.evaluation.report.evaluations import confusion_table, evaluations_table, sample_evaluations
@@ -16,6 +20,7 @@ from pvg_hf.evaluation.report.plots import PLOTS, Plot
 from pvg_hf.evaluation.report.progress import describe_progress
 from pvg_hf.evaluation.report.run_data import RunData, load_run
 from pvg_hf.evaluation.report.tables import (
+    counted,
     difficulty_table,
     diversity_table,
     pairs_table,
@@ -24,9 +29,11 @@ from pvg_hf.evaluation.report.tables import (
     sources_table,
     times_table,
 )
+from pvg_hf.evaluation.report.texts import show_preformatted, show_text
 from pvg_hf.evaluation.report.verdict import write_verdict
 
 TEMPLATE = "report.html.jinja"
+_NAMED = ("pvg_hf", "python", "torch", "transformers", "trl")  # versions in the header; the rest stand at the end
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,9 @@ def render_page(run: RunData, images: dict[str, Image]) -> str:
             run=run,
             images=images,
             progress=describe_progress(run),
+            origin=_origin(run),
+            command=_command(run),
+            counted=counted,
             verdict=write_verdict(run),
             rounds=rounds_table(run),
             answers=answers_table(run),
@@ -97,19 +107,48 @@ def render_page(run: RunData, images: dict[str, Image]) -> str:
 
 def make_environment(*folders: Path) -> Environment:
     """Templates of the report and of further folders; every value that is put into one is escaped."""
-    return Environment(
+    environment = Environment(
         loader=FileSystemLoader([*folders, Path(__file__).parent]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= {"shown": show_text, "preformatted": show_preformatted, "headings": _headings}
+    return environment
 
 
 def embed(plot: Plot, png: bytes) -> Image:
     """A plot, drawn as `png`, to be put into a page."""
     uri = f"data:image/png;base64,{base64.b64encode(png).decode()}"
     return Image(plot.title, plot.caption, plot.terms, uri, width=round(plot.canvas.get_figwidth() * 96))
+
+
+def _headings(page: Markup) -> list[tuple[str, Markup]]:
+    """Id and title of each part of a page that has an id."""
+    return [(name, Markup(title)) for name, title in re.findall(r'<h2 id="([\w-]+)">(.*?)</h2>', page)]
+
+
+def _origin(run: RunData) -> dict[str, str]:
+    """When the run was played, and with what."""
+    times = [event["time"] for event in run.events if "time" in event]
+    days = [datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M") for time in times]
+    environment = run.environment
+    versions = [f"{name} {version}" for name, version in environment.get("versions", {}).items() if name in _NAMED]
+    commit = environment.get("git_revision")
+    lines = {
+        "Played": f"{days[0]} to {days[-1]} UTC" if days else "",
+        "With": ", ".join([*versions, *([f"commit {commit[:10]}"] if commit else [])]),
+    }
+    return {name: text for name, text in lines.items() if text}
+
+
+def _command(run: RunData) -> str:
+    """A line that plays the run again, under another name."""
+    num_processes = run.environment.get("num_processes", 1)
+    launcher = "python" if num_processes == 1 else f"accelerate launch --num_processes {num_processes}"
+    recipe = Path(run.recipe.output_dir) / run.recipe.name / "recipe.yaml"
+    return shlex.join([*launcher.split(), "scripts/run_rounds.py", str(recipe), f"name={run.recipe.name}-again"])
 
 
 def _write_plots(run: RunData, folder: Path) -> dict[str, Image]:

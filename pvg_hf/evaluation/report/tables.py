@@ -10,6 +10,11 @@ from pvg_hf.evaluation.report.run_data import RoundData, RunData
 from pvg_hf.roles import GAME_ROLES, Role
 
 MISSING = "\N{EN DASH}"
+MAX_WIDTH = 122
+"""Of a table, in characters: what fits on A4 at 7.5 points, and any screen that is wider than a tablet's."""
+
+MIN_COLUMN = 8
+"""Characters of a column, as the page's style has it."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,49 @@ class Table:
 
     headers: list[str]
     rows: list[tuple[str, list[Cell]]]
+
+    def parts(self) -> list["Table"]:
+        """
+        The table as it fits a page of A4: rows and columns exchanged where that makes it narrower, and what is still too
+        wide in groups of columns, one below the other, each with the first column.
+        """
+        if not self.rows:
+            return []
+        turned = self._turned()
+        table = self if self._width <= MAX_WIDTH or turned._width >= self._width else turned
+        groups: list[list[int]] = [[]]
+        for column, width in enumerate(table._widths):
+            taken = table._heading_width + sum(table._widths[other] for other in groups[-1])
+            if groups[-1] and taken + width > MAX_WIDTH:
+                groups.append([])
+            groups[-1].append(column)
+        return [table._columns(group) for group in groups]
+
+    def _turned(self) -> "Table":
+        columns = zip(*(cells for _, cells in self.rows))
+        headers = [self.headers[0], *(heading for heading, _ in self.rows)]
+        return Table(headers, [(name, list(cells)) for name, cells in zip(self.headers[1:], columns)])
+
+    def _columns(self, wanted: list[int]) -> "Table":
+        headers = [self.headers[0], *(self.headers[1 + column] for column in wanted)]
+        return Table(headers, [(heading, [cells[column] for column in wanted]) for heading, cells in self.rows])
+
+    @property
+    def _width(self) -> int:
+        return self._heading_width + sum(self._widths)
+
+    @property
+    def _heading_width(self) -> int:
+        return 2 + max(len(heading) for heading, _ in self.rows)
+
+    @property
+    def _widths(self) -> list[int]:
+        """Of the columns behind the first one, in characters: the longest word of a heading, or the longest line of a cell."""
+        widths = [max(map(len, header.split()), default=0) for header in self.headers[1:]]
+        for _, cells in self.rows:
+            lines = (max(len(cell.value), len(cell.interval), len(cell.n)) for cell in cells)
+            widths = [max(width, line) for width, line in zip(widths, lines)]
+        return [2 + max(MIN_COLUMN, width) for width in widths]
 
 
 # Heading, key, key for the base prover (if it has one), digits.
@@ -202,6 +250,11 @@ def times_table(run: RunData) -> Table:
         cells = [Cell(MISSING if time is None else duration(time)) for time in [*times, total]]
         rows.append(("before round 0" if index == BASE_ROUND else f"round {index}", cells))
     return Table(["", *phases, "all"], rows)
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things, e.g. `1 round` or `2 rounds`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:

@@ -1,7 +1,7 @@
 """What happened, in plain words."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pvg_hf.evaluation.intervals import Figure
 from pvg_hf.evaluation.report.plots.best_of_n import PREFIX, sizes
@@ -21,11 +21,14 @@ class Statement:
             `good`, `bad`, `open` (not told apart from chance) or `plain`: a class of the page's style, and a word on it.
         subject (`str`), text (`str`):
             What it is about, and what was found.
+        links (`dict[str, str]`, *optional*):
+            Before the text: words, and the id of the page's part that explains them.
     """
 
     mark: str
     subject: str
     text: str
+    links: dict[str, str] = field(default_factory=dict)
 
 
 def write_verdict(run: RunData) -> list[Statement]:
@@ -152,11 +155,8 @@ def _alerts(run: RunData) -> Statement:
     if not run.alerts:
         return Statement("plain", "Alerts", "none.")
     kinds = Counter(alert["kind"] for alert in run.alerts)
-    return Statement(
-        "bad",
-        "Alerts",
-        ", ".join(f"{kind.replace('_', ' ')} ({number})" for kind, number in kinds.items()) + "; listed below.",
-    )
+    links = {f"{kind.replace('_', ' ')} ({number})": f"alert-{kind}" for kind, number in kinds.items()}
+    return Statement("bad", "Alerts", "", links)
 
 
 def _read_change(change: Figure, *, better: str, worse: str, other: str) -> tuple[str, str]:

@@ -42,7 +42,7 @@ def test_hallucinations_come_first_of_each_true_score(tmp_path):
     data = RoundData(0, pd.DataFrame(), figures, None, None, evaluations=rows)
     shown = sample_evaluations(RunData(load_recipe({"task": {"name": "arithmetic"}}), "", {}, [], [data]))
     assert [example.proof for example in shown if example.reference == 0] == ["invents", "quotes"]
-    assert {example.proof: example.lines for example in shown} == {
+    assert {example.proof: [(line.text, line.note or "") for line in example.lines] for example in shown} == {
         "invents": [("Line 2 is wrong.", "hallucinated")],
         "quotes": [("This says false.", "true")],
         "fine": [("", "")],

@@ -6,8 +6,9 @@ import pandas as pd
 import pytest
 
 from pvg_hf.evaluation.intervals import Figure
-from pvg_hf.evaluation.report.examples import CONVINCING, SEEN, Line, choose_examples, mark_flaw
+from pvg_hf.evaluation.report.examples import CONVINCING, SEEN, choose_examples, mark_flaw
 from pvg_hf.evaluation.report.run_data import RoundData
+from pvg_hf.evaluation.report.texts import Line
 
 
 def solution(problem_id, role, correct, score, outcome=None):
@@ -84,7 +85,7 @@ def test_before_minting_there_is_nothing_to_show(data):
 def test_the_flaw_stands_on_its_line():
     # The checker counts lines from the first that is not blank.
     lines = mark_flaw("\nhas 3\nMonday finds 2: 3 + 2 = 6\n#### 6\n", 1.0, "wrong_sum")
-    assert lines == [Line("has 3"), Line("Monday finds 2: 3 + 2 = 6", "wrong sum"), Line("#### 6")]
+    assert lines == [Line("has 3"), Line("Monday finds 2: 3 + 2 = 6", "first flaw: wrong sum"), Line("#### 6")]
 
 
 @pytest.mark.parametrize("step", [None, float("nan")])

@@ -12,7 +12,7 @@ from pvg_hf.evaluation.report.run_data import load_run
     ("num_finished", "sentence"),
     [
         (1, "Unfinished: the run is in the prover phase (round 1 of rounds 0-2, step 35 of 40)."),
-        (3, "Finished: all 3 round(s) are played and evaluated."),
+        (3, "Finished: 3 rounds played and evaluated."),
     ],
 )
 def test_progress_of_a_run(run_template, num_finished, sentence):
@@ -22,7 +22,7 @@ def test_progress_of_a_run(run_template, num_finished, sentence):
 @pytest.mark.parametrize(
     ("num_events", "sentence"),
     [
-        (0, "Unfinished: nothing of 3 round(s) has begun."),
+        (0, "Unfinished: nothing of 3 rounds has begun."),
         (1, "Unfinished: the run has finished the bootstrap phase (before round 0)."),
         (4, "Unfinished: the run has finished the mint phase (round 0 of rounds 0-2)."),
     ],

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 
 import pandas as pd
@@ -71,7 +72,7 @@ def test_the_page_holds_everything_a_reader_looks_for(finished):
         "How to get this again",
     ]
     assert "What happened" in page.texts["strong"]
-    assert "Finished: all 3 round(s)" in page.text
+    assert "Finished: 3 rounds" in page.text
     assert "round 1, mint: mint of 1" in page.text
     assert "7% of the sneaky solutions" in page.text
     assert "versions.trl: 1.16.0" in page.text
@@ -85,7 +86,7 @@ def test_every_example_with_a_known_flaw_has_its_line_marked(finished):
         for data in load_run(folder).rounds
         for example in choose_examples(data, 6 if data.round_index == 2 else NUM_EARLIER_EXAMPLES)
     ]
-    marked = [line.text for example in examples for line in example.lines if line.flaw]
+    marked = [line.text for example in examples for line in example.lines if line.note]
     assert len(marked) > 6
     assert set(marked) <= set(page.texts["mark"])
     assert len(page.texts["mark"]) >= len(marked)  # a helpful solution that is right may have a flaw too
@@ -98,7 +99,30 @@ def test_the_page_is_one_file_without_scripts_or_links_outside(finished):
     assert len(sources) == 5
     assert all(source.startswith("data:image/png;base64,") for source in sources)
     text = (folder / "report.html").read_text(encoding="utf-8")
-    assert not re.search(r"(src|href)=\"(?!data:)|url\(|@import", text)
+    assert not re.search(r"(src|href)=\"(?!data:|#)|url\(|@import", text)
+
+
+def test_the_header_names_origin_command_and_contents(finished):
+    folder, page = finished
+    targets = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert set(targets) <= {f"#{name}" for name in ids}
+    assert len(targets) >= len(page.texts["h2"])  # the contents, and the alerts of the verdict
+    assert "3 rounds, seed" in page.text
+    run = load_run(folder)
+    times = [event["time"] for event in run.events if "time" in event]
+    assert (f"{datetime.fromtimestamp(times[0], UTC):%Y-%m-%d %H:%M}" in page.text) if times else True
+    assert f"trl {run.environment['versions']['trl']}" in page.text
+    assert f"{run.recipe.name}/recipe.yaml name={run.recipe.name}-again" in page.text
+
+
+def test_a_flagged_alert_leads_to_its_message(finished):
+    _, page = finished
+    alerts = [attributes["id"] for tag, attributes in page.tags if tag == "li" and "id" in attributes]
+    links = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
+    assert alerts
+    assert all(f"#{alert}" in links for alert in alerts)
 
 
 def test_plots_are_kept_beside_the_page_and_nothing_temporary_stays(finished):
@@ -160,7 +184,7 @@ def test_a_run_with_nothing_but_its_recipe_is_reported(make_run):
     for name in ("events.jsonl", "metrics.jsonl", "run.json"):
         (folder / name).unlink()
     page = Page(write_report(folder).read_text(encoding="utf-8"))
-    assert "nothing of 3 round(s) has begun" in page.text
+    assert "nothing of 3 rounds has begun" in page.text
     assert not (folder / "plots").exists()
 
 

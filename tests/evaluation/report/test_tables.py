@@ -8,7 +8,10 @@ import pytest
 from pvg_hf.evaluation.intervals import EMPTY, Figure, rate
 from pvg_hf.evaluation.report.run_data import load_run
 from pvg_hf.evaluation.report.tables import (
+    MAX_WIDTH,
     Cell,
+    Table,
+    counted,
     difficulty_table,
     diversity_table,
     duration,
@@ -142,3 +145,28 @@ def test_times_table_sums_up_each_round(run):
 )
 def test_durations(seconds, text):
     assert duration(seconds) == text
+
+
+def test_a_wide_table_is_turned_round_or_split_and_keeps_every_cell():
+    cells = [[Cell(f"{row}.{column}", "[0.123, 0.456]", "n=1,234") for column in range(14)] for row in range(3)]
+    names = [f"figure {column}" for column in range(14)]
+    (turned,) = Table(["", *names], [(f"round {row}", cells[row]) for row in range(3)]).parts()
+    assert turned.headers == ["", "round 0", "round 1", "round 2"]
+    assert [heading for heading, _ in turned.rows] == names
+    assert turned.rows[13][1] == [cells[row][13] for row in range(3)]
+    square = Table(["", *names], [(name, cells[0]) for name in names]).parts()
+    assert len(square) > 1
+    assert all(part._width <= MAX_WIDTH for part in square)
+    assert [name for part in square for name in part.headers[1:]] == names
+    assert [cell for part in square for cell in part.rows[0][1]] == cells[0]
+
+
+def test_a_narrow_table_is_left_alone():
+    table = Table(["", "a", "b", "c"], [("round 0", [Cell("1"), Cell("2"), Cell("3")])])
+    assert table.parts() == [table]
+    assert Table(["", "a"], []).parts() == []
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 rounds"), (1, "1 round"), (2_000, "2,000 rounds")])
+def test_numbers_of_things(number, text):
+    assert counted(number, "round") == text

@@ -97,7 +97,7 @@ def test_a_verifier_that_may_be_guessing_is_called_out(run):
 
 
 def test_alerts_are_counted_by_kind(run):
-    assert said(run, "Alerts").text == "sneaky collapse (1); listed below."
+    assert said(run, "Alerts").links == {"sneaky collapse (1)": "alert-sneaky_collapse"}
     assert said(replace(run, events=[]), "Alerts").text == "none."
 
 

@@ -1,0 +1,186 @@
+"""Who may do what: the owner of a study, and how many new participants may come from one address."""
+
+import hashlib
+import os
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_network
+from typing import Any
+from urllib.parse import parse_qs, urlencode
+
+import gradio as gr
+from starlette.requests import HTTPConnection
+from starlette.responses import PlainTextResponse, RedirectResponse
+
+OWNER_PAGE = "owner"
+MAX_UPLOAD_BYTES = 10_000_000
+"""Of a file of filled-in sheets."""
+
+MAX_REQUEST_BYTES = 1_000_000
+"""Of any other request: the longest text that a page sends has some thousand characters."""
+
+NEW_PARTICIPANTS_PER_HOUR = 60
+"""From one address: a class that shares one fits, a program that invents participants is stopped."""
+
+_ROLES = ("admin", "write")  # of an organisation's members who are owners of its Spaces
+
+
+def is_space() -> bool:
+    return "SPACE_ID" in os.environ
+
+
+@dataclass(frozen=True)
+class Owner:
+    """
+    The owner of the app: whoever has opened the link with the token, which is then kept in a cookie, and on a Space with
+    `hf_oauth` whoever has logged in as the Space's author, or as a member of the organisation who may write.
+
+    Args:
+        token (`str`, *optional*):
+            Drawn anew by default.
+        account (`str`, *optional*):
+            The author of the Space; `None` where there is no login.
+    """
+
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+    account: str | None = None
+
+    @classmethod
+    def from_environment(cls) -> "Owner":
+        """Of this process; on a Space its environment names the author."""
+        has_login = is_space() and "OAUTH_CLIENT_ID" in os.environ
+        return cls(account=os.environ["SPACE_ID"].partition("/")[0] if has_login else None)
+
+    @property
+    def cookie(self) -> str:
+        """The cookie's name: those of two apps on one machine differ."""
+        return f"pvg-owner-{hashlib.sha256(self.token.encode()).hexdigest()[:8]}"
+
+    def link(self, url: str) -> str:
+        """Address that makes a browser the owner's."""
+        return f"{url.rstrip('/')}/{OWNER_PAGE}?{urlencode({'token': self.token})}"
+
+    def has_token(self, text: str) -> bool:
+        return secrets.compare_digest(text.encode(), self.token.encode())
+
+    def sent(self, connection: HTTPConnection) -> bool:
+        """Whether a request comes from the owner."""
+        return self.has_token(connection.cookies.get(self.cookie, "")) or self._has_logged_in(
+            connection.scope.get("session", {})
+        )
+
+    def check(self, request: gr.Request) -> None:
+        """
+        Raises:
+            gr.Error: if an event does not come from the owner.
+        """
+        if not self.sent(request.request):
+            raise gr.Error(self.advice, duration=None, print_exception=False)
+
+    @property
+    def advice(self) -> str:
+        """What is said to others."""
+        if self.account is None:
+            return "This part is the owner's: open the link that the app printed when it started."
+        return f"This part is the owner's: log in as {self.account}, or open the link in the Space's log."
+
+    def _has_logged_in(self, session: Mapping[str, Any]) -> bool:
+        login = session.get("oauth_info")
+        if self.account is None or login is None or (login.get("expires_at") or 0) < time.time():
+            return False
+        user = login["userinfo"]
+        organisations = [org["preferred_username"] for org in user.get("orgs") or () if org.get("roleInOrg") in _ROLES]
+        return self.account in (user["preferred_username"], *organisations)
+
+
+class Gate:
+    """
+    Middleware before Gradio: turns the owner's link into a cookie, and refuses others' uploads and large requests.
+
+    Args:
+        app (`Callable`):
+            The next ASGI application.
+        owner ([`Owner`]):
+            Who may upload.
+    """
+
+    def __init__(self, app: Callable, owner: Owner):
+        self._app, self._owner = app, owner
+
+    async def __call__(self, scope: dict[str, Any], receive: Callable, send: Callable) -> None:
+        answer = self._answer(HTTPConnection(scope)) if scope["type"] == "http" else None
+        await (answer or self._app)(scope, receive, send)
+
+    def _answer(self, connection: HTTPConnection) -> PlainTextResponse | RedirectResponse | None:
+        path = connection.scope["path"].rstrip("/")
+        if path.endswith(f"/{OWNER_PAGE}"):
+            tokens = parse_qs(connection.url.query).get("token", [""])
+            return self._admit() if self._owner.has_token(tokens[0]) else None
+        is_upload = path.endswith("/upload")
+        if is_upload and not self._owner.sent(connection):
+            return PlainTextResponse(self._owner.advice, status_code=403)
+        size = connection.headers.get("content-length", "0")
+        limit = 2 * MAX_UPLOAD_BYTES if is_upload else MAX_REQUEST_BYTES  # Gradio looks at each file of an upload
+        if not size.isdecimal() or int(size) > limit:
+            return PlainTextResponse(f"The request is too large; at most {limit:,} bytes are read.", status_code=413)
+        return None
+
+    def _admit(self) -> RedirectResponse:
+        """The token leaves the address, so that a picture of the page does not show it."""
+        response = RedirectResponse(OWNER_PAGE, status_code=303)
+        response.set_cookie(self._owner.cookie, self._owner.token, httponly=True, samesite="lax")
+        return response
+
+
+class Newcomers:
+    """
+    Counts new participants by address, in the last hour.
+
+    Args:
+        limit (`int`, *optional*, defaults to 60):
+            New participants from one address within an hour.
+        clock (`Callable[[], float]`, *optional*):
+            Seconds.
+    """
+
+    def __init__(self, limit: int = NEW_PARTICIPANTS_PER_HOUR, clock: Callable[[], float] = time.monotonic):
+        self._limit, self._clock = limit, clock
+        self._came: dict[str, deque[float]] = {}
+
+    def admit(self, address: str) -> None:
+        """
+        Count a new participant.
+
+        Raises:
+            ValueError: if too many came from the address.
+        """
+        now = self._clock()
+        for times in self._came.values():
+            while times and times[0] <= now - 3600:
+                times.popleft()
+        self._came = {place: times for place, times in self._came.items() if times}
+        times = self._came.setdefault(address, deque())
+        if len(times) >= self._limit:
+            raise ValueError(
+                f"More than {self._limit} new participants came from your network's address within an hour. Please try again "
+                "later."
+            )
+        times.append(now)
+
+
+def address_of(request: gr.Request) -> str:
+    """
+    The address that a visitor has, for [`Newcomers`]: the network's part of an IPv6 one. On a Space the last proxy names
+    it; what a visitor writes into that header itself comes before that.
+    """
+    text = request.request.client.host
+    if is_space():
+        text = request.request.headers.get("x-forwarded-for", text).rpartition(",")[2].strip()
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return text
+    return str(address) if address.version == 4 else str(ip_network((address, 64), strict=False))
