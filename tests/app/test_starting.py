@@ -1,5 +1,6 @@
 """How the app starts and ends: what cannot be served is one line, and nothing is left behind."""
 
+import functools
 import os
 import signal
 import socket
@@ -23,7 +24,9 @@ def start(repository):
         settings = {**os.environ, "PYTHONPATH": str(repository), "HF_HUB_OFFLINE": "1", **environment}
         command = [sys.executable, "-m", "space_app", *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        started.append(subprocess.Popen(command, env=settings, **pipes))
+        # A shell's background job, as these tests may be, ignores Ctrl-C, and so would its children.
+        listen = functools.partial(signal.signal, signal.SIGINT, signal.default_int_handler)
+        started.append(subprocess.Popen(command, env=settings, preexec_fn=listen, **pipes))
         return started[-1]
 
     yield begin
