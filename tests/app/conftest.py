@@ -11,7 +11,10 @@ import pytest
 
 from space_app.app import StudySettings, launch, make_app
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "hub")]  # for the modules there
+sys.path.insert(0, str(Path(__file__).parents[1] / "hub"))  # for the modules there, and beside this file
+sys.path.insert(0, str(Path(__file__).parent))
+
+from visitor import OWNER
 
 CHROMIUM = Path(os.environ.get("PVG_CHROMIUM", "/usr/bin/chromium"))
 _OWN = ("127.0.0.1", "localhost")
@@ -36,7 +39,7 @@ def serve():
 @pytest.fixture(scope="session")
 def app(serve, arithmetic_run, tmp_path_factory) -> str:
     """Address of the app on the played run, its study in a folder of its own."""
-    return serve(arithmetic_run, folder=tmp_path_factory.mktemp("study"))[0]
+    return serve(arithmetic_run, folder=tmp_path_factory.mktemp("study"), owner=OWNER)[0]
 
 
 @pytest.fixture(scope="session")

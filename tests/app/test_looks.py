@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from playwright.sync_api import TimeoutError, expect
+from visitor import OWNER
 
 from space_app.study_page import ANSWERS
 
@@ -19,18 +20,19 @@ PATHS = {
     "evaluations": "#evaluation pre",
     "score": "#own-solution",
     "study": "#study-go",
+    "owner": "#draw-sheets",
 }
 # Everything that can be pressed or filled in on a page, as a person sees it.
 SOLUTIONS = "Round, Problems, Show, Difficulty, Search in problems, Previous, Problem 1 of 12, Next, Reveal"
 PICKS = "Helpful solution, Sneaky solution"
 JUDGMENTS = ", ".join(f"{name} ({number})" for number, (name, *_) in enumerate(ANSWERS, start=1))
-OWNERS = "Results (they tell which rounds were hard: not for participants), Sheets for people without the app (CSV)"
 CONTROLS = {
     "": f"{SOLUTIONS}, {PICKS}",
     "rounds": "Download all figures (CSV), Round of small, Run, Its round",
     "evaluations": "Round, Show, Previous, Evaluation 1 of 1, Next",
     "score": "Verifier of, Problem, Solution, a step on each line, Fill in an example, Score",
-    "study": f"Show the first solution, {OWNERS}",
+    "study": "Show the first solution",
+    "owner": "Refresh the results, Sheets, one for each person, Draw new sheets, Download, Filled-in sheets",
 }
 VISIBLE = """() => {
     const name = (element) => element.getAttribute("aria-label") || element.innerText || element.labels?.[0]?.innerText || element.id;
@@ -54,7 +56,8 @@ def addresses(app, serve, arithmetic_run, tmp_path_factory) -> dict[str, str]:
     """Of each page, on a run that fills it."""
     run = Path(shutil.copytree(arithmetic_run, tmp_path_factory.mktemp("evaluated") / "small"))
     write_evaluation(run, problem="How many?", solution="#### 3", evaluation="No.\nYes.\nSo?", role="sneaky")
-    return {path: f"{serve(run)[0] if path == 'evaluations' else app}/{path}" for path in PATHS}
+    others = {"evaluations": f"{serve(run)[0]}/evaluations", "owner": OWNER.link(app)}
+    return {path: f"{app}/{path}" for path in PATHS} | others
 
 
 def write_evaluation(run: Path, evaluation: str, **texts: str) -> None:
@@ -109,15 +112,14 @@ def test_nothing_but_a_pages_controls_is_seen_after_it_was_used(addresses, open_
 def test_participants_see_the_buttons_that_answer(serve, open_page, arithmetic_run, tmp_path, is_alone):
     url, _ = serve(arithmetic_run, folder=tmp_path / "study", num_solutions=2, is_alone=is_alone)
     page = open_page(url if is_alone else f"{url}/study")
-    rest = "" if is_alone else f", {OWNERS}"
     for number, begin in enumerate(("first", "next"), start=1):
-        check_controls(page, f"Show the {begin} solution{rest}")
+        check_controls(page, f"Show the {begin} solution")
         page.get_by_role("button", name=f"Show the {begin} solution").click()
-        check_controls(page, JUDGMENTS + rest)
+        check_controls(page, JUDGMENTS)
         page.reload()
-        check_controls(page, JUDGMENTS + rest)
+        check_controls(page, JUDGMENTS)
         page.locator(f"#judge-{number}").click()
-    check_controls(page, rest.removeprefix(", "))
+    check_controls(page, "")
 
 
 @pytest.mark.parametrize("path", PATHS)

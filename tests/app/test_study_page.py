@@ -188,9 +188,10 @@ def test_results_and_sheets(serve, open_page, arithmetic_run, folder, tmp_path):
 
 @pytest.mark.parametrize("content", [b"participant,item,judgment\nann,x,\x80\n", "participant,item".encode("utf-16")])
 def test_a_sheet_that_is_not_utf_8_says_what_to_do(serve, open_page, arithmetic_run, folder, tmp_path, content):
-    url, _ = serve(arithmetic_run, folder=folder)
-    page = open_page(f"{url}/study")
-    page.get_by_role("button", name="Sheets for people").click()
+    owner = Owner()
+    url, _ = serve(arithmetic_run, folder=folder, owner=owner)
+    page = open_page(owner.link(url))
+    expect(page.locator("#draw-sheets")).to_be_visible()
     sheet = tmp_path / "sheets.csv"
     sheet.write_bytes(content)
     page.locator("#filled-sheets input[type=file]").set_input_files(sheet)

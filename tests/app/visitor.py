@@ -6,6 +6,11 @@ from typing import Any
 
 import httpx
 
+from space_app.access import Owner
+
+OWNER = Owner("of-the-tests")
+"""Of the app that all tests look at."""
+
 
 class Visitor:
     """
