@@ -32,7 +32,7 @@ CONTROLS = {
     "evaluations": "Round, Show, Previous, Evaluation 1 of 1, Next",
     "score": "Verifier of, Problem, Solution, a step on each line, Fill in an example, Score",
     "study": "Show the first solution",
-    "owner": "Refresh the results, Sheets, one for each person, Draw new sheets, Download, Filled-in sheets",
+    "owner": "Refresh the results, Sheets, one for each person, Draw new sheets, Download, Click to upload or drop files",
 }
 VISIBLE = """() => {
     const name = (element) => element.getAttribute("aria-label") || element.innerText || element.labels?.[0]?.innerText || element.id;

@@ -196,7 +196,7 @@ def test_a_sheet_that_is_not_utf_8_says_what_to_do(serve, open_page, arithmetic_
     sheet.write_bytes(content)
     page.locator("#filled-sheets input[type=file]").set_input_files(sheet)
     expect(page.locator("#sheets-taken")).to_contain_text(
-        re.compile(r"not text in UTF-8 \(byte \d+ is 0x\w\w\).*CSV UTF-8")
+        re.compile(r"not text in UTF-8 \(byte \d+ is 0x\w\w\).*CSV UTF-8", re.DOTALL)
     )
     assert answers(folder) == []
 
