@@ -100,6 +100,7 @@ def test_nothing_but_a_pages_controls_is_seen_after_it_was_used(addresses, open_
     check_controls(page, f"{SOLUTIONS.replace('1 of 12', '0 of 0')}, {PICKS}")
     page.goto(addresses["score"])
     page.get_by_role("button", name="Fill in an example").click()
+    expect(page.get_by_label("Solution, a step on each line")).not_to_be_empty()
     page.get_by_role("button", name="Score", exact=True).click()
     expect(page.locator("#scored table")).to_be_visible()
     check_controls(page, CONTROLS["score"])
