@@ -7,10 +7,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import TypeVar
 
-from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, RepoFile
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, RepoFile, get_token
 from huggingface_hub.utils.sha import git_hash, sha_fileobj
 
-from pvg_hf.hub.retry import RetryPolicy
+from pvg_hf.hub.retry import NO_TOKEN, HubError, RetryPolicy
 
 Result = TypeVar("Result")
 Source = Path | bytes
@@ -54,15 +54,21 @@ class Repository:
         Make the repository if it is not there; returns its address.
 
         Raises:
+            HubError: if no token is set, or the Hub refuses.
             ValueError: if it is public though it shall be private.
         """
+        if get_token() is None:
+            raise HubError(f"{self.repo_id} cannot be made or written: {NO_TOKEN}.")
         settings = {"private": is_private, "space_sdk": "gradio" if self.repo_type == "space" else None}
         url = self._run("is made", lambda: self.api.create_repo(**self._place, **settings, exist_ok=True))
-        info = self._run("is read", lambda: self.api.repo_info(**self._place))
-        if is_private and not info.private:
+        if is_private and not self.is_private():
             wanted = _WANTED_PRIVATE[self.repo_type]
             raise ValueError(f"The repository {self.repo_id} is public, and {wanted}")
         return str(url)
+
+    def is_private(self) -> bool:
+        """Whether only some may read it."""
+        return bool(self._run("is read", lambda: self.api.repo_info(**self._place)).private)
 
     def tags(self) -> dict[str, str]:
         """The commit of each tag."""

@@ -6,15 +6,25 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
+from urllib.parse import urlsplit
 
-from huggingface_hub import get_token
-from huggingface_hub.errors import HfHubHTTPError, HTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
+from huggingface_hub import constants, get_token
+from huggingface_hub.errors import (
+    HfHubHTTPError,
+    HTTPError,
+    LocalEntryNotFoundError,
+    LocalTokenNotFoundError,
+    OfflineModeIsEnabled,
+)
+from huggingface_hub.utils import parse_ratelimit_headers
 
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+FORBIDDEN = 403
 STALE_PARENT = 412
-TRANSIENT = frozenset({408, 409, STALE_PARENT, 425, 429, 500, 502, 503, 504})
+TOO_MANY_REQUESTS = 429
+TRANSIENT = frozenset({408, 409, STALE_PARENT, 425, TOO_MANY_REQUESTS, 500, 502, 503, 504})
 _QUERY = re.compile(r"\?\S+")  # of an address for uploads, which is signed
 
 
@@ -33,8 +43,8 @@ class RetryPolicy:
         num_attempts (`int`, defaults to 6):
             How often something is tried.
         first_wait (`float`, defaults to 2.0), max_wait (`float`, defaults to 60.0):
-            Seconds before the second attempt, doubled before each further one up to `max_wait`. Where the server says
-            how long to wait, that is waited, up to ten times `max_wait`.
+            Seconds before the second attempt, doubled before each further one up to `max_wait`. If the server says how
+            long to wait (`RateLimit` or `Retry-After`), that is waited, up to ten times `max_wait`.
     """
 
     num_attempts: int = 6
@@ -67,20 +77,34 @@ class RetryPolicy:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _wait(self, attempt: int, cause: BaseException) -> float:
-        told = cause.response.headers.get("Retry-After", "") if isinstance(cause, HfHubHTTPError) else ""
-        if told.isdigit():
-            return min(float(told), 10 * self.max_wait)
+        requested = _requested_wait(cause) if isinstance(cause, HfHubHTTPError) else None
+        if requested is not None:
+            return min(requested, 10 * self.max_wait)
         return min(self.first_wait * 2 ** (attempt - 1), self.max_wait)
+
+
+def _requested_wait(err: HfHubHTTPError) -> float | None:
+    """Seconds that the server asks to wait; `None` if it says nothing."""
+    headers = err.response.headers
+    limit = parse_ratelimit_headers(headers) if err.response.status_code == TOO_MANY_REQUESTS else None
+    if limit is not None and limit.remaining == 0:
+        return limit.reset_in_seconds + 1.0  # the header has whole seconds, which may be rounded down
+    retry_after = headers.get("Retry-After", "").strip()
+    return float(retry_after) if retry_after.isdigit() else None
 
 
 def describe(cause: BaseException) -> str:
     """A network's or the Hub's error in one line, with advice where there is one; no token and no signed address is in it."""
     if isinstance(cause, HfHubHTTPError):
         status = cause.response.status_code
-        message = f"the Hub answered {status}"
+        message = (
+            f"{urlsplit(str(cause.response.url)).netloc if _is_elsewhere(cause) else 'the Hub'} answered {status}"
+        )
         if cause.server_message:
             message += f" ({cause.server_message})"
-        message += _ADVICE.get(status, "")
+        message += _SIGNATURE_ADVICE if _is_signature_refused(cause) else _ADVICE.get(status, "")
+    elif isinstance(cause, LocalTokenNotFoundError):
+        message = NO_TOKEN
     else:
         message = f"{type(cause).__name__}: {cause}"
     message = _QUERY.sub("?...", " ".join(message.split()))
@@ -88,6 +112,10 @@ def describe(cause: BaseException) -> str:
     return message.replace(token, "***") if token else message
 
 
+NO_TOKEN = "no token is set: `hf auth login`, or set HF_TOKEN"
+_SIGNATURE_ADVICE = (
+    ". The signature of the address was refused; it expires after a while. If this goes on, check this machine's clock"
+)
 _ADVICE = {
     401: ". The token is missing, expired or not allowed here: `hf auth login`, or set HF_TOKEN",
     403: ". The token may not write here: take one with write access to this namespace",
@@ -98,7 +126,14 @@ _ADVICE = {
 # What tells most comes first: the client's errors have those of its HTTP library as their causes, or wrap them. Python's own
 # errors of the network are those of hf_xet, which carries large files beside that library.
 _OF_THE_HUB = (
-    *(HfHubHTTPError, HTTPError, DamagedDownload, OfflineModeIsEnabled, LocalEntryNotFoundError),
+    *(
+        HfHubHTTPError,
+        HTTPError,
+        DamagedDownload,
+        OfflineModeIsEnabled,
+        LocalEntryNotFoundError,
+        LocalTokenNotFoundError,
+    ),
     *(ConnectionError, TimeoutError),
 )
 
@@ -126,7 +161,17 @@ def _is_refused_by_xet(err: BaseException) -> bool:
     return type(err).__module__.partition(".")[0] == "hf_xet"
 
 
+def _is_elsewhere(err: HfHubHTTPError) -> bool:
+    """Whether the request went to a storage server, at an address that the Hub had signed for a limited time."""
+    return urlsplit(str(err.response.url)).hostname != urlsplit(constants.ENDPOINT).hostname
+
+
+def _is_signature_refused(err: HfHubHTTPError) -> bool:
+    return err.response.status_code == FORBIDDEN and _is_elsewhere(err)
+
+
 def _is_transient(cause: BaseException) -> bool:
     if isinstance(cause, HfHubHTTPError):
-        return cause.response.status_code in TRANSIENT
-    return not (isinstance(cause, OfflineModeIsEnabled) or _is_refused_by_xet(cause))
+        # The next attempt asks the Hub for a new signature.
+        return cause.response.status_code in TRANSIENT or _is_signature_refused(cause)
+    return not (isinstance(cause, (OfflineModeIsEnabled, LocalTokenNotFoundError)) or _is_refused_by_xet(cause))

@@ -29,6 +29,12 @@ def hub(_served) -> LoopbackHub:
 
 
 @pytest.fixture(scope="session")
+def endpoint(_served) -> str:
+    """Its address."""
+    return _served[1]
+
+
+@pytest.fixture(scope="session")
 def client(_served, tmp_path_factory) -> Iterator[Client]:
     """Carries out the functions of `orders.py` in a process that talks to the Hub."""
     client = Client(_served[1], tmp_path_factory.mktemp("home"))

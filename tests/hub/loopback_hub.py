@@ -35,7 +35,7 @@ class Fault:
     Args:
         pattern (`str`):
             Of `METHOD PATH`.
-        status (`int`, *optional*):
+        status (`int`, *optional*), headers (`dict[str, str]`):
             The answer.
         count (`int`):
             How many requests it meets.
@@ -59,6 +59,7 @@ class Fault:
     drops: bool = False
     change: Callable[[bytes], bytes] | None = None
     act: Callable[[], None] | None = None
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 class HttpError(Exception):
@@ -140,12 +141,12 @@ class LoopbackHub:
         if fault and fault.act:
             fault.act()
         if fault and fault.status and not fault.is_after:
-            return Answer(fault.status, b"{}")
+            return Answer(fault.status, b"{}", dict(fault.headers))
         try:
             answer = self._route(method, path, query, headers, body)
         except HttpError as err:
             answer = Answer(err.status, json.dumps({"error": err.headers["X-Error-Message"]}).encode(), err.headers)
-        return Answer(fault.status, b"{}") if fault and fault.status else answer
+        return Answer(fault.status, b"{}", dict(fault.headers)) if fault and fault.status else answer
 
     async def _send(self, answer: Answer, fault: Fault | None, method: str, send) -> None:
         length = answer.headers.pop("Content-Length", str(len(answer.body)))

@@ -1,8 +1,11 @@
 """What is tried again, when, and what is said."""
 
 import hf_xet
+import httpx2
 import pytest
-from huggingface_hub.errors import OfflineModeIsEnabled
+from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
+from huggingface_hub.utils import hf_raise_for_status
+from loopback_hub import Fault
 
 from pvg_hf.hub import retry
 from pvg_hf.hub.retry import DamagedDownload, HubError, RetryPolicy
@@ -27,6 +30,52 @@ class Failing:
         if self.errors:
             raise self.errors.pop(0)
         return self.number
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait"),
+    [
+        ({"RateLimit": '"api";r=0;t=80', "RateLimit-Policy": '"fixed window";"api";q=500;w=300'}, 81),
+        ({"RateLimit": '"api";r=0;t=80', "Retry-After": "3"}, 81),
+        ({"RateLimit": '"api";r=7;t=80'}, 2),
+        ({"Retry-After": "3"}, 3),
+        ({"Retry-After": "9999"}, 600),
+        ({"RateLimit": "broken"}, 2),
+        ({}, 2),
+    ],
+)
+def test_waits_as_long_as_the_hub_asks(headers, wait, hub, endpoint, waits):
+    hub.faults.append(Fault("GET /limited", 429, headers=headers))
+    error = _answer_of(f"{endpoint}/limited")
+    assert RetryPolicy().run("it", Failing(error)) == 1
+    assert waits == [wait]
+
+
+def _answer_of(url: str) -> HfHubHTTPError:
+    with pytest.raises(HfHubHTTPError) as caught:
+        hf_raise_for_status(httpx2.get(url))
+    return caught.value
+
+
+def test_a_signature_that_expired_is_not_blamed_on_the_token(hub, endpoint, waits, monkeypatch):
+    monkeypatch.setattr(retry.constants, "ENDPOINT", endpoint)
+    hub.faults.append(Fault("GET /blobs", 403, count=2))
+    signed = endpoint.replace("127.0.0.1", "localhost") + "/blobs?X-Amz-Signature=abc"
+    assert RetryPolicy().run("it", Failing(_answer_of(signed))) == 1
+    with pytest.raises(HubError, match="signature of the address was refused") as caught:
+        RetryPolicy(num_attempts=1).run("it", Failing(_answer_of(signed)))
+    assert "token" not in str(caught.value)
+    assert "abc" not in str(caught.value)
+    hub.faults.append(Fault("GET /api", 403))
+    with pytest.raises(HubError, match="The token may not write here"):
+        RetryPolicy().run("it", Failing(_answer_of(f"{endpoint}/api")))
+    assert waits == [2]
+
+
+def test_a_missing_token_is_said_once(waits):
+    with pytest.raises(HubError, match=r"it: no token is set: `hf auth login`, or set HF_TOKEN$"):
+        RetryPolicy().run("it", Failing(LocalTokenNotFoundError("Token is required\nto call.")))
+    assert waits == []
 
 
 def test_waits_twice_as_long_each_time_up_to_a_limit(waits):
