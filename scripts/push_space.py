@@ -5,15 +5,15 @@ Put the app on the Hub as a Space, private unless it is asked for otherwise:
     python scripts/push_space.py org/run org/run-study --study-only --study-repo org/run-answers
     python scripts/push_space.py runs/quickstart --output build/space      # write the folder, push nothing
 
-The token is that of `hf auth login`, or HF_TOKEN. A study's answers need a secret HF_TOKEN in the Space's settings.
+The token is that of `hf auth login`, or HF_TOKEN. A study's answers, and a published run that is private, need a secret HF_TOKEN
+in the Space's settings.
 """
 
 import argparse
 import sys
 from pathlib import Path
 
-from pvg_hf.browse.space import build_space, describe_public_space, push_space
-from pvg_hf.hub.retry import HubError
+from pvg_hf.game.console import quiet_libraries, set_up_logging
 
 
 def main() -> int:
@@ -28,6 +28,12 @@ def main() -> int:
     arguments = parser.parse_args()
     if (arguments.space is None) == (arguments.output is None):
         parser.error("name a Space, or a folder with --output")
+
+    set_up_logging()
+    quiet_libraries()
+    from pvg_hf.browse.space import build_space, describe_public_space, push_space
+    from pvg_hf.hub.retry import HubError
+
     options = ["--study-only"] * arguments.study_only
     options += ["--study-participants", str(arguments.study_participants)] if arguments.study_participants else []
     options += ["--study-repo", arguments.study_repo] if arguments.study_repo else []

@@ -1,5 +1,6 @@
 """The app as a Space: everything that it needs, in one folder."""
 
+import logging
 import re
 import shutil
 import tempfile
@@ -13,9 +14,18 @@ from pvg_hf.browse.index import pool_files
 from pvg_hf.config.trust import write_origin
 from pvg_hf.data.schema import round_folders
 from pvg_hf.game.folder import RunFolder
+from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base, published_recipe
+from pvg_hf.hub.locate import is_published_name
+from pvg_hf.hub.names import RunRepos
+from pvg_hf.hub.pull import published_commit
 from pvg_hf.hub.repository import Repository
 from pvg_hf.hub.retry import RetryPolicy
 
+logger = logging.getLogger(__name__)
+
+CPU_WHEELS = (
+    "https://download.pytorch.org/whl/cpu"  # PyPI's torch brings gigabytes of CUDA, which a CPU Space cannot use
+)
 _READ = {".json", ".jsonl", ".yaml", ".parquet", ".safetensors", ".jinja", ".model", ".txt"}  # and nothing pickled
 _EVENTS = "events.jsonl"  # of the run, and of what a phase's checks were asked
 _ENTRY = '''"""Starts the app on the run of this Space."""
@@ -45,7 +55,8 @@ def build_space(run: str | Path, output: Path, options: tuple[str, ...] = ()) ->
         `Path`: `output`.
 
     Raises:
-        ValueError: if `output` holds something, the run is neither, or the package does not stand in a clone.
+        ValueError: if `output` holds something, the run is neither, its recipe cannot be read, or the package does not stand
+            in a clone.
     """
     clone = Path(pvg_hf.__file__).parents[1]
     if not (clone / "space_app" / "app.py").is_file():
@@ -54,14 +65,12 @@ def build_space(run: str | Path, output: Path, options: tuple[str, ...] = ()) ->
         )
     if output.exists() and any(output.iterdir()):
         raise ValueError(f"{output} is not empty; name a folder that is, or that is not there yet.")
+    folder, place = _local_run(run), str(run)
     output.mkdir(parents=True, exist_ok=True)
-    folder, place = RunFolder(Path(run)), str(run)
-    if folder.recipe.is_file():
+    if folder is not None:
         place = f"runs/{folder.root.resolve().name}"
         _copy_run(folder, output / place)
         write_origin(output / place, folder.root.resolve().name)  # of whoever gets it with the Space
-    elif not re.fullmatch(r"[\w.-]+/[\w.-]+", place, re.ASCII):
-        raise ValueError(f"{run} is neither a run's folder nor the name of a published run (org/run).")
     for part in ("space_app", "pvg_hf"):
         shutil.copytree(clone / part, output / part, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
     shutil.move(output / "space_app" / "README.md", output / "README.md")
@@ -79,7 +88,8 @@ def push_space(
     retry: RetryPolicy | None = None,
 ) -> str:
     """
-    Put the app on a run on the Hub, or bring a Space up to date; of what is there already nothing is sent again.
+    Put the app on a run on the Hub, or bring a Space up to date; of what is there already nothing is sent again. A warning
+    says so if the run is private and the Space needs a token to fetch it.
 
     Args:
         run (`str` or `Path`), options (`tuple[str, ...]`, *optional*):
@@ -96,9 +106,13 @@ def push_space(
 
     Raises:
         HubError: if the Hub cannot be reached or refuses.
-        ValueError: as [`build_space`], and if the Space shall be private and is public.
+        ValueError: as [`build_space`], if no round of the named run is published, and if the Space shall be private and is
+            public.
     """
-    repository = Repository(HfApi(library_name="pvg_hf"), space, "space", retry or RetryPolicy())
+    api, retry = HfApi(library_name="pvg_hf"), retry or RetryPolicy()
+    if _local_run(run) is None:
+        _check_published(str(run), api, retry)
+    repository = Repository(api, space, "space", retry)
     with tempfile.TemporaryDirectory() as workspace:
         folder = build_space(run, Path(workspace), options)
         url = repository.ensure(is_private=is_private)
@@ -135,14 +149,43 @@ def describe_public_space(run: str | Path, *, is_study: bool) -> str:
     return "\n".join(lines)
 
 
+def _local_run(run: str | Path) -> RunFolder | None:
+    """
+    The folder of a run; `None` for the name of a published one.
+
+    Raises:
+        ValueError: if `run` is neither, or the recipe in the folder cannot be read.
+    """
+    folder = RunFolder(Path(run))
+    if folder.recipe.is_file():
+        folder.read_recipe()
+        return folder
+    if folder.root.exists() or not is_published_name(run):
+        raise ValueError(
+            f"{run} is neither a run's folder nor the name of a published run (org/run): it has no recipe.yaml."
+        )
+    return None
+
+
+def _check_published(run: str, api: HfApi, retry: RetryPolicy) -> None:
+    published_commit(run, retry=retry)
+    if Repository(api, RunRepos.parse(run).solutions, "dataset", retry).is_private():
+        logger.warning(
+            "The run %s is private: the Space opens it only with a secret HF_TOKEN that may read it (Settings, Variables and "
+            "secrets).",
+            run,
+        )
+
+
 def _is_ours(path: str) -> bool:
     """Whether a path of a Space is one that [`build_space`] writes, so that it goes where it is written no more."""
     return path.partition("/")[0] in ("runs", "space_app", "pvg_hf")
 
 
 def _copy_run(folder: RunFolder, target: Path) -> None:
-    """The files of a run that the app reads: no prover, no event log, and none of a study's answers."""
-    files = [folder.root / name for name in ("recipe.yaml", "run.json", "metrics.jsonl")]
+    """The files of a run that the app reads, without local paths: no prover, no event log, and none of a study's answers."""
+    target.mkdir(parents=True, exist_ok=True)
+    files = [folder.root / name for name in ("run.json", "metrics.jsonl")]
     files += [file.path for file in pool_files(folder)]
     folders = [place for name in ("evaluation", "verifier") for place in round_folders(folder.root / name).values()]
     for place in (*folders, folder.models / "verifier"):
@@ -152,10 +195,13 @@ def _copy_run(folder: RunFolder, target: Path) -> None:
             copy = target / path.relative_to(folder.root)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
+            if path.name == ADAPTER_CONFIG:
+                copy.write_bytes(published_base(path.read_bytes(), None, ""))
+    (target / folder.recipe.name).write_bytes(published_recipe(folder.read_recipe()))
 
 
 def _requirements(clone: Path) -> str:
-    """What the package and the app need, as tested; gradio comes with the Space."""
+    """What the package and the app need, as tested; torch without CUDA, and gradio comes with the Space."""
     setup = ConfigParser()
     setup.read(clone / "setup.cfg", encoding="utf-8")
     ranges = setup["options"]["install_requires"].split() + setup["options.extras_require"]["app"].split()
@@ -164,4 +210,5 @@ def _requirements(clone: Path) -> str:
     )
     tested = {name.lower().replace("_", "-"): version for name, version in pins.items()}
     names = [re.split("[<>=]", requirement)[0] for requirement in ranges]
-    return "".join(f"{name}=={tested[name.lower().replace('_', '-')]}\n" for name in sorted(names) if name != "gradio")
+    pinned = [f"{name}=={tested[name.lower().replace('_', '-')]}" for name in sorted(names) if name != "gradio"]
+    return "\n".join([f"--extra-index-url {CPU_WHEELS}", *pinned, ""])

@@ -1,10 +1,14 @@
 """A recipe: everything that a game depends on."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationInfo, field_validator
 
 from pvg_hf.config import sections as s
+
+NOT_PUBLISHED = "(a local path, which is not published)"
+"""Stands in a published recipe for a path on the publisher's machine; a run that is continued states its own."""
 
 
 @s.section
@@ -66,6 +70,10 @@ class Recipe:
             return self
         return RECIPE_ADAPTER.validate_python(values_of_round(self.to_dict(), self.rounds[round_index]))
 
+    def unpublished_paths(self) -> list[str]:
+        """Keys (`section.key`) that hold [`NOT_PUBLISHED`], alone or in a list."""
+        return list(_keys_of(NOT_PUBLISHED, self.to_dict()))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, fit for YAML; `load_recipe` reads them back to an equal recipe."""
         return RECIPE_ADAPTER.dump_python(self, mode="json")
@@ -77,6 +85,14 @@ RECIPE_ADAPTER: TypeAdapter[Recipe] = TypeAdapter(Recipe)
 def values_of_round(values: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
     """A recipe's plain values with the override of a single round."""
     return merge({**values, "rounds": {}}, override)
+
+
+def _keys_of(wanted: str, value: Any, key: str = "") -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from _keys_of(wanted, part, f"{key}.{name}".lstrip("."))
+    elif value == wanted or (isinstance(value, list) and wanted in value):
+        yield key
 
 
 def merge(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:

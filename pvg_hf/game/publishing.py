@@ -11,6 +11,7 @@ from accelerate.utils import broadcast_object_list
 from pvg_hf.config import Recipe
 from pvg_hf.config.trust import list_code
 from pvg_hf.game.folder import RunFolder
+from pvg_hf.game.resume import check_unchanged
 from pvg_hf.game.upkeep import refresh_report
 from pvg_hf.hub.publication import publishable_rounds
 from pvg_hf.hub.pull import pull_into
@@ -56,12 +57,17 @@ def begin_from_hub(recipe: Recipe, folder: RunFolder) -> None:
     Get the last published round of `resume_from_hub`, unless the run has a folder already.
 
     Raises:
-        ValueError: if there is none, or the Hub cannot be reached.
+        ValueError: if there is none, it was played with another recipe, or the Hub cannot be reached. Nothing is left in the
+            folder then.
     """
     if recipe.resume_from_hub is None or folder.recipe.exists():
         return
+
+    def check(published: Recipe, last: int) -> None:
+        check_unchanged(published, recipe, num_begun=last + 1)
+
     try:
-        last = pull_into(folder.root, recipe.resume_from_hub, trusted=list_code(recipe.to_dict()))
+        last = pull_into(folder.root, recipe.resume_from_hub, check=check, trusted=list_code(recipe.to_dict()))
     except HubError as err:
         raise ValueError(f"`resume_from_hub`: {err}") from err
     folder.log_event("pulled", run=recipe.resume_from_hub, round=last)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pvg_hf.config import Recipe, load_recipe
+from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.game.console import launcher_for
 from pvg_hf.game.folder import RunFolder, partial_of
 from pvg_hf.game.phase_record import read_record
@@ -64,7 +65,7 @@ def check_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> None:
     """
     Args:
         stored ([`Recipe`]):
-            What the run was begun with.
+            What the run was begun with; paths that it leaves open, as it was published, may be anything now.
         recipe ([`Recipe`]):
             What it is to be continued with.
         num_begun (`int`):
@@ -74,7 +75,11 @@ def check_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> None:
         ValueError: with every difference, if the run was begun with another recipe; rounds may be added.
     """
     changes = differences(_settled(stored, num_begun), _settled(recipe, num_begun))
-    lines = [f"- `{key}`: {before!r} before, {now!r} now" for key, (before, now) in changes.items()]
+    lines = [
+        f"- `{key}`: {before!r} before, {now!r} now"
+        for key, (before, now) in changes.items()
+        if not _differs_in_paths_alone(before, now)
+    ]
     if recipe.num_rounds < stored.num_rounds:
         lines.append(f"- `num_rounds`: {stored.num_rounds} before, {recipe.num_rounds} now (may only grow)")
     if lines:
@@ -124,6 +129,13 @@ def _without_changeable(values: dict[str, Any]) -> dict[str, Any]:
         if isinstance(values.get(player), dict)
     }
     return {**values, **players}
+
+
+def _differs_in_paths_alone(before: Any, now: Any) -> bool:
+    """Whether a value states what a published recipe leaves open."""
+    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        return all(old in (new, NOT_PUBLISHED) for old, new in zip(before, now, strict=True))
+    return before == NOT_PUBLISHED
 
 
 def _num_begun(folder: RunFolder, recipe: Recipe) -> int:

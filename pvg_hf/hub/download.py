@@ -24,9 +24,9 @@ def download(
     target: Path,
     place_of: Callable[[str], str | None],
     workspace: Path,
-) -> None:
+) -> list[str]:
     """
-    Put files of a repository into a folder.
+    Put files of a repository into a folder; returns where in it they are.
 
     Args:
         repository ([`Repository`]):
@@ -68,6 +68,7 @@ def download(
             leave=False,
         ):
             pass
+    return list(places.values())
 
 
 def _get_whole(repository: Repository, revision: str, entry: RepoFile, workspace: Path) -> Path:

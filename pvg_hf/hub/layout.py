@@ -8,14 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pvg_hf.data.schema import round_name
-from pvg_hf.hub.names import PLAYERS
+from pvg_hf.hub.names import BASES, PLAYERS
 from pvg_hf.models.value_model import CRITIC_FOLDER
+from pvg_hf.roles import GAME_ROLES
 
 ROUND = r"(?P<round>round-\d{3,})"
 SIDE = "(helpful|sneaky)"
-BASE_FOLDER = "base"  # of a player's repository: the weights under an adapter, or those that each round starts from
+# Of a player's repository: the weights that each round starts from, if the player is trained whole; those under adapters are
+# in a repository of their own, and were here in earlier versions.
+BASE_FOLDER = "base"
 CARD = "README.md"
 RECIPE = "recipe.yaml"
+PROMPTS = "prompts.json"  # of a prover's repository: the template of each role
 _MODEL_FILE = (
     r"(model(-\d{5}-of-\d{5})?\.safetensors|adapter_model\.safetensors|model\.safetensors\.index\.json"
     r"|(config|generation_config|adapter_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab)\.json"
@@ -49,7 +53,9 @@ _RECORDS_OF_ROUND = tuple(
 )
 _PAIRS = re.compile(rf"pairs/{ROUND}/(train|heldout)\.parquet")
 # What may differ between two publications of one round: by the package's version, by what a recipe may change, by the clock.
-_DERIVED = re.compile(r"README\.md|recipe\.yaml|run\.json|pairs/.*|(.*/)?phase\.json")
+_DERIVED = re.compile(
+    r"README\.md|recipe\.yaml|run\.json|prompts\.json|(pairs|base)/.*|(.*/)?(phase|adapter_config)\.json"
+)
 
 
 def is_record(path: str, round_index: int) -> bool:
@@ -60,10 +66,12 @@ def is_record(path: str, round_index: int) -> bool:
 
 def is_ours(kind: str, path: str) -> bool:
     """Whether a path of a repository is one that publishing writes; others are left alone."""
-    if path in (CARD, RECIPE):
+    if path in (CARD, RECIPE) or (kind == "prover" and path == PROMPTS):
         return True
     if kind in PLAYERS:
         return _MODELS[kind].fullmatch(path) is not None
+    if kind in BASES.values():
+        return re.fullmatch(_MODEL_FILE, path) is not None
     return _PAIRS.fullmatch(path) is not None or any(p.fullmatch(path) for p in (_RECORDS, *_RECORDS_OF_ROUND))
 
 
@@ -83,8 +91,8 @@ def player_files(folder: Path, player: str) -> dict[str, Path]:
 
 
 def base_files(folder: Path) -> dict[str, Path]:
-    """The same for the weights that a player starts from."""
-    return {f"{BASE_FOLDER}/{path}": file for path, file in _files(folder) if re.fullmatch(_MODEL_FILE, path)}
+    """The files of the weights in a folder that are published."""
+    return {path: file for path, file in _files(folder) if re.fullmatch(_MODEL_FILE, path)}
 
 
 def place_of_record(path: str, round_index: int) -> str | None:
@@ -92,7 +100,14 @@ def place_of_record(path: str, round_index: int) -> str | None:
     return path if is_record(path, round_index) else None
 
 
-def place_of_player(player: str, path: str, round_index: int, *, has_own_base: bool) -> str | None:
+def place_of_base(player: str, path: str) -> str | None:
+    """Where a file of the repository of the weights under a player's adapters lies in the run's folder; `None` if it is not pulled."""
+    return f"models/{player}/{path}" if re.fullmatch(_MODEL_FILE, path) else None
+
+
+def place_of_player(
+    player: str, path: str, round_index: int, *, has_own_base: bool, is_separate: bool = False
+) -> str | None:
     """
     Where a file of a player's repository lies in the run's folder.
 
@@ -105,6 +120,8 @@ def place_of_player(player: str, path: str, round_index: int, *, has_own_base: b
             That is pulled.
         has_own_base (`bool`):
             Whether the run made the player's first weights itself.
+        is_separate (`bool`, defaults to `False`):
+            Whether each role has a folder of its own; what lies at the root is then a copy of the helpful one.
 
     Returns:
         `str` or `None`: a path; `None` if the file is not pulled.
@@ -112,6 +129,8 @@ def place_of_player(player: str, path: str, round_index: int, *, has_own_base: b
     if not _MODELS[player].fullmatch(path):
         return None
     folder, _, rest = path.partition("/")
+    if is_separate and folder not in (BASE_FOLDER, *GAME_ROLES):
+        return None
     if folder != BASE_FOLDER:
         return f"{player}/{round_name(round_index)}/{path}"
     return f"models/{player}/{rest}" if has_own_base else None

@@ -11,7 +11,12 @@ from pvg_hf.hub.retry import HubError, RetryPolicy
 
 logger = logging.getLogger(__name__)
 
-_PUBLISHED = re.compile(r"[\w.-]+/[\w.-]+")
+_PUBLISHED = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+
+
+def is_published_name(source: str | Path) -> bool:
+    """Whether a run is named as published ones are (`NAMESPACE/RUN`), rather than by a folder in one that is there."""
+    return _PUBLISHED.fullmatch(str(source)) is not None and not Path(source).parent.is_dir()
 
 
 def kept_folder(root: Path, *, cache: Path | None = None) -> Path:
@@ -57,7 +62,7 @@ def locate_run(
         ValueError: if no such run is published.
     """
     folder = Path(source)
-    if folder.exists() or not _PUBLISHED.fullmatch(str(source)) or folder.parent.is_dir():
+    if folder.exists() or not is_published_name(source):
         return folder
     retry = retry or RetryPolicy()
     whole = (cache or Path(constants.HF_HOME)) / "pvg_hf" / str(source).replace("/", "--")

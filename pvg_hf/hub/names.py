@@ -1,20 +1,21 @@
 """What a run's repositories are called."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
 
 PLAYERS = ("prover", "verifier")
+BASES = {player: f"{player}-base" for player in PLAYERS}  # of weights under adapters that are nowhere else on the Hub
+SOLUTIONS = "solutions"
 TAG = re.compile(r"round-\d{3,}")  # of a published round
 
 
 @dataclass(frozen=True)
 class RunRepos:
     """
-    The three repositories of a run.
+    The repositories of a run: those of its two players and of the solutions, and of the weights under adapters.
 
     Args:
         namespace (`str`):
@@ -30,7 +31,7 @@ class RunRepos:
     run: str
 
     def __post_init__(self):
-        for repo_id in (*map(self.player, PLAYERS), self.solutions):
+        for repo_id in map(self.repo_id, (*PLAYERS, *BASES.values(), SOLUTIONS)):
             try:
                 validate_repo_id(repo_id)
             except HFValidationError as err:
@@ -39,19 +40,22 @@ class RunRepos:
     def __str__(self) -> str:
         return f"{self.namespace}/{self.run}"
 
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        """Name and type of each repository; that of the solutions comes last, so that its tag says all is there."""
-        yield from ((self.player(name), "model") for name in PLAYERS)
-        yield self.solutions, "dataset"
+    def repo_id(self, kind: str) -> str:
+        """The repository of `prover`, `verifier`, `prover-base`, `verifier-base` or `solutions`."""
+        return f"{self.namespace}/{self.run}-{kind}"
 
     def player(self, name: str) -> str:
         """The model repository of `prover` or `verifier`."""
-        return f"{self.namespace}/{self.run}-{name}"
+        return self.repo_id(name)
+
+    def base(self, player: str) -> str:
+        """The model repository of the weights under the adapters of `prover` or `verifier`."""
+        return self.repo_id(BASES[player])
 
     @property
     def solutions(self) -> str:
         """The dataset repository."""
-        return f"{self.namespace}/{self.run}-solutions"
+        return self.repo_id(SOLUTIONS)
 
     @classmethod
     def parse(cls, text: str) -> "RunRepos":

@@ -8,10 +8,12 @@ from typing import Any
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.sections import PlayerConfig
 from pvg_hf.data.schema import round_folders, round_name
-from pvg_hf.hub.layout import RECIPE, base_files, player_files, record_files
-from pvg_hf.hub.names import PLAYERS, RunRepos
+from pvg_hf.hub.layout import BASE_FOLDER, RECIPE, base_files, player_files, record_files
+from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base
+from pvg_hf.hub.names import BASES, PLAYERS, SOLUTIONS, RunRepos
 from pvg_hf.hub.repository import Source
 from pvg_hf.models.sources import PACKAGED, resolve_model
+from pvg_hf.roles import Role
 
 Files = dict[str, Source]
 PHASES = ("verifier", "prover", "pool", "evaluation")  # folders of a run that hold one of each round
@@ -45,11 +47,45 @@ class Publication:
     def tag(self) -> str:
         return round_name(self.round_index)
 
+    @property
+    def kinds(self) -> list[str]:
+        """Its repositories: first what others name, and last the solutions, so that their tag says all is there."""
+        return [*(BASES[player] for player in PLAYERS if self.has_base_repo(player)), *PLAYERS, SOLUTIONS]
+
     def results(self, kind: str) -> Files:
-        """What was played, by path in the repository `prover`, `verifier` or `solutions`."""
-        if kind not in PLAYERS:
+        """What was played, by path in the repository of a kind."""
+        if kind == SOLUTIONS:
             return dict(record_files(self.root, self.round_index))
-        return {**player_files(self.root / kind / self.tag, kind), **self.base_of(kind)}
+        if kind not in PLAYERS:
+            return self.base_of(next(player for player in PLAYERS if BASES[player] == kind))
+        files = {path: self._as_published(kind, file) for path, file in self._player_files(kind).items()}
+        base = {} if self.has_base_repo(kind) else self.base_of(kind)
+        return {**files, **{f"{BASE_FOLDER}/{path}": file for path, file in base.items()}}
+
+    def copies(self, kind: str) -> Files:
+        """For the root of a prover whose roles have folders of their own: the helpful one, which the Hub's own lines load."""
+        if kind != "prover" or not self.is_separate:
+            return {}
+        folder = f"{Role.HELPFUL}/"
+        return {
+            name: source
+            for path, source in self.results(kind).items()
+            if path.startswith(folder) and "/" not in (name := path.removeprefix(folder))
+        }
+
+    @property
+    def is_separate(self) -> bool:
+        """Whether the prover has a folder for each role."""
+        return self.recipe.for_round(self.round_index).prover.roles == "separate"
+
+    def _player_files(self, player: str) -> dict[str, Path]:
+        return player_files(self.root / player / self.tag, player)
+
+    def _as_published(self, player: str, file: Path) -> Source:
+        if file.name != ADAPTER_CONFIG:
+            return file
+        base = self.repos.base(player) if self.has_base_repo(player) else None
+        return published_base(file.read_bytes(), base, self.tag)
 
     def figures(self) -> list[dict[str, dict[str, Any]]]:
         """The figures of each round up to this one, each with `value`, `low`, `high` and `n`."""
@@ -66,8 +102,22 @@ class Publication:
         config = self.player(player)
         if config.scratch or config.warmup:
             return dict(base_files(self.root / "models" / player))
-        is_packaged = config.lora is not None and config.model in PACKAGED
-        return dict(base_files(Path(resolve_model(config.model, player)))) if is_packaged else {}
+        if config.lora is None or config.model not in PACKAGED:
+            return {}
+        files: Files = dict(base_files(Path(resolve_model(config.model, player))))
+        if player == "verifier":
+            files["config.json"] = _with_one_label(files["config.json"])
+        return files
+
+    def has_base_repo(self, player: str) -> bool:
+        """Whether the weights under the player's adapters get a repository, as they are nowhere else on the Hub."""
+        return self.player(player).lora is not None and bool(self.base_of(player))
+
+
+def _with_one_label(config: Path) -> bytes:
+    """The configuration of a language model, which a classifier with a single score is loaded from without further arguments."""
+    labels = {"id2label": {"0": "score"}, "label2id": {"score": 0}}
+    return json.dumps(json.loads(config.read_bytes()) | labels, indent=2, sort_keys=True).encode()
 
 
 def open_publication(root: Path, round_index: int, repos: RunRepos, *, license: str | None = None) -> Publication:

@@ -2,9 +2,10 @@
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Literal
 
@@ -15,8 +16,9 @@ from pvg_hf.config.trust import write_origin
 from pvg_hf.data.schema import round_name
 from pvg_hf.extensions import NamedCode
 from pvg_hf.hub.download import download
-from pvg_hf.hub.layout import RECIPE, place_of_player, place_of_record
-from pvg_hf.hub.names import TAG, RunRepos
+from pvg_hf.hub.layout import RECIPE, place_of_base, place_of_player, place_of_record
+from pvg_hf.hub.local_paths import ADAPTER_CONFIG, restore_base
+from pvg_hf.hub.names import PLAYERS, TAG, RunRepos
 from pvg_hf.hub.publication import read_recipe
 from pvg_hf.hub.repository import Repository
 from pvg_hf.hub.retry import RetryPolicy
@@ -64,10 +66,12 @@ def pull_round(
     output = Path(output_dir)
     workspace = output / f".{source.repos.run}{STAGING}"
     staging = workspace / source.commit
-    recipe = source.fetch_records(staging)
+    recipe = source.fetch_recipe(staging)
     target = output / recipe.name
     if target.exists():
+        shutil.rmtree(workspace)
         raise ValueError(f"{target} is there already. Move it away, or give another `output_dir`.")
+    source.fetch_records(staging)
     source.fetch_players(recipe, staging, with_earlier=with_earlier_players, with_provers=with_provers)
     write_origin(staging / "run", run, source.round_index)
     os.replace(staging / "run", target)
@@ -85,7 +89,14 @@ def published_commit(run: str, round_index: int | Literal["latest"] = "latest", 
     return _Source.find(run, round_index, retry).commit
 
 
-def pull_into(root: Path, run: str, *, retry: RetryPolicy | None = None, trusted: Sequence[NamedCode] = ()) -> int:
+def pull_into(
+    root: Path,
+    run: str,
+    *,
+    check: Callable[[Recipe, int], None] | None = None,
+    retry: RetryPolicy | None = None,
+    trusted: Sequence[NamedCode] = (),
+) -> int:
     """
     Begin a run's folder with the last round that was published, or go on with a beginning that was stopped.
 
@@ -94,6 +105,9 @@ def pull_into(root: Path, run: str, *, retry: RetryPolicy | None = None, trusted
             The run's folder. Nothing is done if a run stands in it.
         run (`str`), retry ([`RetryPolicy`], *optional*):
             As of [`pull_round`].
+        check (`Callable`, *optional*):
+            Called with the published recipe and the round before anything else is downloaded; it raises `ValueError` for a
+            run that cannot be continued.
         trusted (`Sequence[NamedCode]`, *optional*):
             Code that the user's own recipe names, which may run without being asked about.
 
@@ -102,7 +116,7 @@ def pull_into(root: Path, run: str, *, retry: RetryPolicy | None = None, trusted
 
     Raises:
         HubError: if the Hub cannot be reached or refuses.
-        ValueError: if no round is published, or other files are in the way.
+        ValueError: if no round is published, other files are in the way, or `check` refuses; the folder is then as it was.
     """
     finished = next((root / STAGING).glob(f"{_WHOLE}-*"), None)
     if finished is not None:
@@ -115,7 +129,15 @@ def pull_into(root: Path, run: str, *, retry: RetryPolicy | None = None, trusted
         )
     source = _Source.find(run, "latest", retry or RetryPolicy())
     staging = root / STAGING / source.commit
-    source.fetch_players(source.fetch_records(staging), staging)
+    recipe = source.fetch_recipe(staging)
+    if check is not None:
+        try:
+            check(recipe, source.round_index)
+        except ValueError:
+            shutil.rmtree(root / STAGING)
+            raise
+    source.fetch_records(staging)
+    source.fetch_players(recipe, staging)
     write_origin(staging / "run", run, source.round_index, trusted)
     whole = root / STAGING / f"{_WHOLE}-{source.round_index}"
     os.replace(staging / "run", whole)
@@ -157,23 +179,48 @@ class _Source:
         found = rounds[-1] if round_index == "latest" else round_index
         return cls(repos, found, tags[round_name(found)], api, retry)
 
-    def fetch_records(self, staging: Path) -> Recipe:
-        """Solutions, figures and records of all rounds so far; returns the recipe."""
-        repository = Repository(self.api, self.repos.solutions, "dataset", self.retry)
-        place = partial(place_of_record, round_index=self.round_index)
-        download(repository, round_name(self.round_index), staging / "run", place, staging / "solutions")
+    def fetch_recipe(self, staging: Path) -> Recipe:
+        """The recipe alone, by which a folder that is in the way is known before all else is downloaded."""
+        self._fetch_solutions(staging, lambda path: path if path == RECIPE else None)
         return read_recipe(staging / "run")
+
+    def fetch_records(self, staging: Path) -> None:
+        """Solutions, figures and records of all rounds so far."""
+        self._fetch_solutions(staging, partial(place_of_record, round_index=self.round_index))
+
+    def _fetch_solutions(self, staging: Path, place_of: Callable[[str], str | None]) -> None:
+        repository = Repository(self.api, self.repos.solutions, "dataset", self.retry)
+        download(repository, round_name(self.round_index), staging / "run", place_of, staging / "solutions")
 
     def fetch_players(
         self, recipe: Recipe, staging: Path, *, with_earlier: bool = False, with_provers: bool = True
     ) -> None:
-        """The players of the round, or of all rounds so far."""
-        players = {"prover": recipe.prover, "verifier": recipe.verifier}
-        for player, config in players.items():
-            if player == "prover" and not with_provers:
-                continue
-            repository = Repository(self.api, self.repos.player(player), "model", self.retry)
+        """The players of the round, or of all rounds so far, and the weights that they start from."""
+        rounds = range(0 if with_earlier else self.round_index, self.round_index + 1)
+        for player, k in product(PLAYERS if with_provers else ("verifier",), rounds):
+            of_round = recipe.for_round(k)
+            config = {"prover": of_round.prover, "verifier": of_round.verifier}[player]
             has_own_base = bool(config.scratch or config.warmup)
-            for k in range(0 if with_earlier else self.round_index, self.round_index + 1):
-                place = partial(place_of_player, player, round_index=k, has_own_base=has_own_base)
-                download(repository, round_name(k), staging / "run", place, staging / player)
+            place = partial(
+                place_of_player,
+                player,
+                round_index=k,
+                has_own_base=has_own_base,
+                is_separate=player == "prover" and of_round.prover.roles == "separate",
+            )
+            fetched = self._fetch_model(self.repos.player(player), k, place, staging)
+            has_base = any(path.startswith("models/") for path in fetched)  # as earlier versions published it
+            if has_own_base and config.lora is not None and not has_base:
+                self._fetch_model(self.repos.base(player), k, partial(place_of_base, player), staging)
+            base = staging / "run" / "models" / player
+            for file in (staging / "run" / player / round_name(k)).rglob(ADAPTER_CONFIG):
+                name = Path(os.path.relpath(base, file.parent)).as_posix() if has_own_base else config.model
+                restore_base(file, self.repos.base(player), name, config.revision)
+
+    def _fetch_model(
+        self, repo_id: str, round_index: int, place_of: Callable[[str], str | None], staging: Path
+    ) -> list[str]:
+        repository = Repository(self.api, repo_id, "model", self.retry)
+        return download(
+            repository, round_name(round_index), staging / "run", place_of, staging / repo_id.rpartition("/")[2]
+        )

@@ -10,21 +10,19 @@ from pvg_hf.config import Recipe
 from pvg_hf.config.sections import HubConfig
 from pvg_hf.hub.derived import derived_files
 from pvg_hf.hub.layout import is_ours, is_result
-from pvg_hf.hub.names import PLAYERS, TAG, RunRepos
+from pvg_hf.hub.names import SOLUTIONS, TAG, RunRepos
 from pvg_hf.hub.publication import Publication, open_publication, read_recipe
 from pvg_hf.hub.repository import Repository, is_same
 from pvg_hf.hub.retry import RetryPolicy
 
 logger = logging.getLogger(__name__)
 
-KINDS = (*PLAYERS, "solutions")
-
 
 def push_round(
     run_folder: str | Path, round_index: int, *, hub: HubConfig | None = None, retry: RetryPolicy | None = None
 ) -> RunRepos:
     """
-    Publish a round of a run: its players, all solutions up to it, and a tag on each of the three repositories. What is
+    Publish a round of a run: its players, all solutions up to it, and a tag on each of the repositories. What is
     there already is not sent again, so that a call that failed is repeated.
 
     Args:
@@ -51,7 +49,10 @@ def push_round(
     api = HfApi(library_name="pvg_hf")
     repos = find_repos(recipe, hub, api, retry)
     publication = open_publication(root, round_index, repos, license=hub.license)
-    repositories = {kind: Repository(api, *place, retry) for kind, place in zip(KINDS, repos, strict=True)}
+    repositories = {
+        kind: Repository(api, repos.repo_id(kind), "dataset" if kind == SOLUTIONS else "model", retry)
+        for kind in publication.kinds
+    }
     for repository in repositories.values():
         repository.ensure(is_private=hub.private)
     _clear_the_way(publication, repositories, overwrite=hub.overwrite)
@@ -83,7 +84,8 @@ def _publish(publication: Publication, repositories: dict[str, Repository]) -> N
     with tempfile.TemporaryDirectory() as workspace:
         commits = {}
         for kind, repository in todo.items():
-            files = {**publication.results(kind), **derived_files(publication, kind, Path(workspace))}
+            files = {**publication.results(kind), **publication.copies(kind)}
+            files |= derived_files(publication, kind, Path(workspace))
             commits[kind] = repository.upload(files, lambda path, kind=kind: is_ours(kind, path), message)
     for kind, commit in commits.items():
         repositories[kind].set_tag(tag, commit)
@@ -100,9 +102,9 @@ def _clear_the_way(publication: Publication, repositories: dict[str, Repository]
         ValueError: if there are any and they may not be overwritten.
     """
     tags = {kind: repository.tags() for kind, repository in repositories.items()}
-    later = {kind: [name for name in tags[kind] if _round_of(name) > publication.round_index] for kind in KINDS}
+    later = {kind: [name for name in tags[kind] if _round_of(name) > publication.round_index] for kind in tags}
     others = {
-        kind: _differing(publication, kind, repositories[kind]) for kind in KINDS if publication.tag in tags[kind]
+        kind: _differing(publication, kind, repositories[kind]) for kind in tags if publication.tag in tags[kind]
     }
     told = [
         f"- {repositories[kind].repo_id} has other content of {_some(paths)}"
@@ -111,7 +113,7 @@ def _clear_the_way(publication: Publication, repositories: dict[str, Repository]
     ]
     told += [
         f"- {repositories[kind].repo_id} has later rounds without it: {', '.join(later[kind])}"
-        for kind in KINDS
+        for kind in tags
         if later[kind] and kind not in others
     ]
     if not told:
@@ -123,7 +125,7 @@ def _clear_the_way(publication: Publication, repositories: dict[str, Repository]
             + "\nGive the run another "
             "`hub.run_name`, or set `hub.overwrite: true` to replace the round and take back those after it."
         )
-    for kind in reversed(KINDS):  # without the tag of the solutions a round is not there
+    for kind in reversed(tags):  # without the tag of the solutions a round is not there
         for name in [*later[kind], *([publication.tag] if others.get(kind) else [])]:
             repositories[kind].remove_tag(name)
 
@@ -137,7 +139,7 @@ def _differing(publication: Publication, kind: str, repository: Repository) -> l
     """Paths of results that the tag has otherwise, not at all, or too many."""
     tree, files = repository.tree(publication.tag), publication.results(kind)
     there = {path for path in tree if is_ours(kind, path)}
-    wanted = {path for path in {*files, *there} if is_result(path)}
+    wanted = {path for path in {*files, *there} - publication.copies(kind).keys() if is_result(path)}
     return sorted(path for path in wanted if path not in files or not is_same(files[path], tree.get(path)))
 
 

@@ -11,6 +11,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, HTTPError,
 from peft import PeftConfig, PeftModel
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
+from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.models.quantization import save_quantization
 
 PACKAGED = {
@@ -128,9 +129,14 @@ def read_adapter(folder: str | Path, player: str) -> PeftConfig:
             `prover` or `verifier`: whose packaged model is meant by the name of a built-in world.
 
     Raises:
-        ValueError: if the base is a folder that is not there.
+        ValueError: if the base is a folder that is not there, or was not published.
     """
     config = PeftConfig.from_pretrained(folder)
+    if config.base_model_name_or_path == NOT_PUBLISHED:
+        raise ValueError(
+            f"The adapter in `{folder}` is on a base that was a local folder where it was trained, and is not published. Write the "
+            "base's folder here into `base_model_name_or_path` of its `adapter_config.json`."
+        )
     named = resolve_model(config.base_model_name_or_path, player)
     places = (Path(folder, named), Path(named))  # from the adapter's folder, from the working directory
     found = next((str(place) for place in places if place.is_dir()), None)

@@ -37,13 +37,19 @@ def load_task(name: str, **options: Any) -> Task:
     task.grade(problem, "has 3\\n#### 3").correct
     ```
     """
-    task_class = _find_class(name)
+    task_class = find_task_class(name)
     _check_options(name, task_class, options)
     with running(f"The task `{name}`, made with the options {options!r:.80},", passes=(ValueError,)):
         return task_class(**options)
 
 
-def _find_class(name: str) -> type[Task]:
+def find_task_class(name: str) -> type[Task]:
+    """
+    The class of a task, without its problems.
+
+    Raises:
+        ValueError: for an unknown name, or something that is no task.
+    """
     if ":" not in name and name not in TASKS:
         raise ValueError(
             f"Unknown task `{name}`. {suggest(name, TASKS)} A task of your own is named as `package.module:Name`."

@@ -60,6 +60,7 @@ class Critic:
         settings = {"save_embedding_layers": False} if isinstance(self.model, PeftModel) else {}
         self.model.save_pretrained(folder / CRITIC_FOLDER, **settings)
         tokenizer.save_pretrained(folder / CRITIC_FOLDER)
+        (folder / CRITIC_FOLDER / "README.md").unlink(missing_ok=True)  # PEFT's, which is an empty form
 
     def load(self, folder: Path) -> None:
         """

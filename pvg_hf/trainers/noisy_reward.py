@@ -17,6 +17,7 @@ from pvg_hf.trainers.balanced_sampler import BalancedSampler, check_batch
 from pvg_hf.trainers.distributed import forget_evaluation_mode
 from pvg_hf.trainers.environments import EnvironmentBatch, Invariance, ResetMomentsCallback
 from pvg_hf.trainers.hardware import lift_adapter
+from pvg_hf.trainers.model_card import ModelCardMixin
 from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
 from pvg_hf.trainers.pair_columns import (
     BATCH_KEYS,
@@ -36,7 +37,7 @@ from pvg_hf.trainers.score_head import checked_classifier, is_head_trained, with
 logger = get_logger(__name__)
 
 
-class NoisyRewardTrainer(RewardTrainer):
+class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
     """
     Trains a verifier, a sequence classifier with one logit, on pairs of solutions (K24), with label noise injected in
     training if asked, and corrected if known.
@@ -102,6 +103,11 @@ class NoisyRewardTrainer(RewardTrainer):
     """
 
     _name = "NoisyReward"
+    player = "verifier"
+    card_settings = (
+        *("loss", "correction", "noise_rho0", "noise_rho1", "invariance", "center"),
+        *("learning_rate", "num_train_epochs", "max_steps", "per_device_train_batch_size", "max_length", "seed"),
+    )
 
     def __init__(
         self,

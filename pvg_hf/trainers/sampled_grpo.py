@@ -13,13 +13,14 @@ from trl import GRPOTrainer
 from pvg_hf.sampling import Sampler
 from pvg_hf.trainers.distributed import forget_evaluation_mode, whole_weights
 from pvg_hf.trainers.hardware import lift_adapter, silence_old_checkpointing_names
+from pvg_hf.trainers.model_card import ModelCardMixin
 from pvg_hf.trainers.prover_generation import samples_plainly
 from pvg_hf.trainers.sampled_grpo_config import SampledGRPOConfig
 
 logger = get_logger(__name__)
 
 
-class SampledGRPOTrainer(GRPOTrainer):
+class SampledGRPOTrainer(ModelCardMixin, GRPOTrainer):
     """
     What the trainers of provers and of score verifiers have in common.
 
@@ -43,6 +44,10 @@ class SampledGRPOTrainer(GRPOTrainer):
     """
 
     player: ClassVar[str] = "player"
+    card_settings = (
+        *("learning_rate", "num_train_epochs", "max_steps", "per_device_train_batch_size", "num_generations"),
+        *("beta", "temperature", "max_completion_length", "seed"),
+    )
 
     def __init__(
         self,

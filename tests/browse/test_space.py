@@ -26,6 +26,7 @@ def test_front_matter_and_requirements(space, repository):
     assert (front["sdk"], front["sdk_version"], front["app_file"]) == ("gradio", pins["gradio"], "app.py")
     required = (space / "requirements.txt").read_text().splitlines()
     assert f"duckdb=={pins['duckdb']}" in required
+    assert required[0] == "--extra-index-url https://download.pytorch.org/whl/cpu"
     assert f"torch=={pins['torch']}" in required
     assert not [line for line in required if line.startswith("gradio")]
 
@@ -109,8 +110,10 @@ def test_a_published_run_is_named(tmp_path):
     assert not (space / "runs").exists()
 
 
-@pytest.mark.parametrize("run", ["no-such-run", "a/b/c", "org/run name"])
-def test_what_is_no_run_is_refused(tmp_path, run):
+@pytest.mark.parametrize("run", ["no-such-run", "a/b/c", "org/run name", "runs/nope"])
+def test_what_is_no_run_is_refused(tmp_path, run, monkeypatch):
+    (tmp_path / "runs").mkdir()
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="neither a run's folder nor the name of a published run"):
         build_space(run, tmp_path / "space")
 

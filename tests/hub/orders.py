@@ -187,13 +187,25 @@ def run_script(script: str, *arguments: str) -> tuple[int, str, str]:
     raise AssertionError(f"{script} ended without an exit status")
 
 
+def run_script_without_token(script: str, *arguments: str) -> tuple[int, str, str]:
+    token = os.environ.pop("HF_TOKEN")
+    try:
+        return run_script(script, *arguments)
+    finally:
+        os.environ["HF_TOKEN"] = token
+
+
 def play_with_space(recipe: dict[str, Any]) -> str:
     """As the script does where `hub.space` is set."""
     return play_recipe(recipe, callbacks=[SpaceCallback()])
 
 
 def push_app(folder: str, space: str, **options: Any) -> str:
-    return push_space(folder, space, retry=QUICK, **options)
+    """Returns what was logged."""
+    said = io.StringIO()
+    with log_into(said):
+        push_space(folder, space, retry=QUICK, **options)
+    return said.getvalue()
 
 
 def open_study_app(run: str, folder: str, repository: str) -> str:

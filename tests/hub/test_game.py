@@ -147,6 +147,8 @@ def test_another_recipe_than_the_published_one_is_refused(hub, client, make_reci
     client("push", str(reference.root), 0)
     with pytest.raises(ClientError, match=r"- `prover.beta`: 0.05 before, 0.5 now"):
         client("play_recipe", make_recipe(tmp_path, resume_from_hub=f"{OWNER}/game", prover__beta=0.5))
+    assert [request for request in hub.requests if request.startswith("GET /blobs/")] == []
+    assert sorted(path.name for path in (tmp_path / "game").iterdir()) == [".lock"]
 
 
 @pytest.mark.parametrize("change", [{"hub__push": True}, {"hub__namespace": "bob"}, {"resume_from_hub": "ana/game"}])

@@ -22,8 +22,9 @@ try:
         push_round(folder, 0, hub=HubConfig(namespace=namespace, run_name=run))
     print(pull_round(str(repos), 0, output_dir=output))
 finally:
-    for repo_id, repo_type in repos:
-        HfApi().delete_repo(repo_id, repo_type=repo_type, missing_ok=True)
+    for kind in ("prover", "verifier", "solutions"):
+        repo_type = "dataset" if kind == "solutions" else "model"
+        HfApi().delete_repo(repos.repo_id(kind), repo_type=repo_type, missing_ok=True)
 """
 
 

@@ -1,23 +1,34 @@
 """What is published loads with the libraries alone, as the cards say."""
 
+import json
+import os
 import re
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+import torch
 import yaml
 from client import ClientError
-from loopback_hub import OWNER
+from loopback_hub import OWNER, TOKEN
 from peft import get_peft_model
+from stored_repos import Blob
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
+from pvg_hf import load_recipe
+from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.config.sections import LoraConfig
-from pvg_hf.game.folder import read_json
+from pvg_hf.game.folder import RunFolder, read_json
 from pvg_hf.hub.cards.columns import PAIRS, SOLUTIONS
-from pvg_hf.models.prover import lora_for_prover
-from pvg_hf.models.sources import name_base, resolve_model
+from pvg_hf.models.prover import load_prover, lora_for_prover
+from pvg_hf.models.sources import load_tokenizer, name_base, resolve_model
 from pvg_hf.models.verifier import load_verifier, lora_for_verifier
 from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.roles import Role
 from pvg_hf.scoring import VerifierScorer
+from pvg_hf.tasks import PromptBuilder, load_task
 
 
 @pytest.fixture
@@ -97,55 +108,237 @@ def test_no_path_of_this_machine_is_in_a_card(cards, player):
     assert [name for name, card in cards.items() if str(player) in card] == []
 
 
-@pytest.fixture
-def adapters(reference, tmp_path, tokenizer):
-    """The same run as if it had trained adapters on the built-in players, those of the prover for each role."""
-    folder = tmp_path / "adapters"
-    shutil.copytree(reference.root, folder)
-    recipe = yaml.safe_load((folder / "recipe.yaml").read_text())
-    for player in ("prover", "verifier"):
-        recipe[player] |= {"model": "arithmetic", "lora": {"r": 2}}
-        shutil.rmtree(folder / player / "round-000")
-    recipe["prover"]["roles"] = "separate"
-    recipe["name"] = "adapters"
-    (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe))
-    for role in ("helpful", "sneaky"):
-        prover = AutoModelForCausalLM.from_pretrained(resolve_model("arithmetic", "prover"))
-        _save(
-            get_peft_model(prover, lora_for_prover(LoraConfig(r=2))),
-            tokenizer,
-            folder / "prover/round-000" / role,
-            "prover",
-        )
-    verifier = AutoModelForSequenceClassification.from_pretrained(
-        resolve_model("arithmetic", "verifier"), num_labels=1
+def test_verifier_card_says_what_is_accepted(cards, client, reference):
+    threshold = read_json(reference.verifier(1) / "calibration.json")["threshold"]
+    found = client("run_card", cards["game-verifier"], "(calibration['threshold'], accepts('Box 7?', '#### 3'))")
+    assert found == (threshold, client("run_card", cards["game-verifier"], "score('Box 7?', '#### 3')") > threshold)
+
+
+def test_prover_card_asks_as_the_game_does(cards, client, reference):
+    problem, ids, solution = client(
+        "run_card", cards["game-prover"], "(problem, inputs['input_ids'][0].tolist(), solution)"
     )
-    verifier.config.pad_token_id = tokenizer.pad_token_id
-    place = folder / "verifier/round-000"
-    _save(get_peft_model(verifier, lora_for_verifier(LoraConfig(r=2), verifier)), tokenizer, place, "verifier")
-    VerifierInput("{{ problem }}\n{{ solution }}", "</s>", 64).save(place)
-    return folder
+    recipe = reference.read_recipe()
+    prompts = PromptBuilder(load_task(recipe.task.name, **recipe.task.options), overrides=recipe.task.prompts)
+    text = prompts.text(problem, Role.HELPFUL)
+    assert ids == load_tokenizer(reference.prover(1))(text)["input_ids"]
+    assert isinstance(solution, str)
+    for role in ("helpful", "sneaky"):
+        assert f"Role `{role}`:\n\n````jinja\n{prompts.templates[role].rstrip()}" in cards["game-prover"]
 
 
-def _save(model, tokenizer, folder, player) -> None:
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    name_base(model, folder, player=player, run=folder.parents[2])
+def test_cards_cite_and_state_base_versions_and_settings(cards, reference):
+    recipe = reference.read_recipe()
+    for name in ("game-prover", "game-verifier"):
+        assert "2407.13692" in cards[name]
+        assert "kirchner2024proververifier" in cards[name]
+        assert f"torch {torch.__version__}" in cards[name]
+        assert "a model that is not on the Hub" in cards[name]
+        assert "`seed`" in cards[name]
+    assert f"| `prover.beta` | {recipe.prover.beta} |" in cards["game-prover"]
+    assert f"| `verifier.max_steps` | {recipe.verifier.max_steps} |" in cards["game-verifier"]
 
 
-def test_adapters_load_on_the_base_that_is_published_beside(hub, client, adapters):
-    client("push", str(adapters), 0)
-    prover = hub.repo("adapters-prover").files("round-000")
-    assert {"base/model.safetensors", "helpful/adapter_model.safetensors", "sneaky/tokenizer.json"} <= prover.keys()
+def test_metrics_of_the_model_index_are_the_hubs(cards):
+    """https://huggingface.co/metrics has no `rate`."""
+    for name in ("game-prover", "game-verifier"):
+        (index,) = yaml.safe_load(cards[name].split("---")[1])["model-index"]
+        metrics = [metric for result in index["results"] for metric in result["metrics"]]
+        assert {metric["type"] for metric in metrics} <= {"accuracy", "recall", "roc_auc"}
+        assert {"interval", "low", "high", "n"} <= metrics[0]["args"].keys()
+        assert all("evaluation/round-001/metrics.json" in result["source"]["url"] for result in index["results"])
+
+
+BASES = ("built-in", "own", "folder")
+
+
+@pytest.fixture
+def make_adapters(reference, tmp_path, tokenizer):
+    """
+    The same run as if it had trained adapters, those of the prover for each role, on the built-in players, on ones that it
+    made itself, or on ones of a folder.
+    """
+
+    def make(kind: str) -> RunFolder:
+        run = RunFolder(tmp_path / "adapters")
+        shutil.copytree(reference.root, run.root)
+        recipe = yaml.safe_load(run.recipe.read_text())
+        recipe |= {"name": "adapters", "rounds": {}}
+        recipe["prover"]["roles"] = "separate"
+        for player in ("prover", "verifier"):
+            base = Path(resolve_model("arithmetic", player))
+            if kind != "built-in":
+                base = shutil.copytree(base, (run.models if kind == "own" else tmp_path / "mine") / player)
+            recipe[player] |= {"model": str(base) if kind == "folder" else "arithmetic", "lora": {"r": 2}}
+            recipe[player]["warmup"] = {"max_steps": 1} if kind == "own" else None
+            shutil.rmtree(run.root / player / "round-000")
+            _save_adapters(base, player, run, tokenizer)
+        run.recipe.write_text(yaml.safe_dump(load_recipe(recipe).to_dict(), sort_keys=False))
+        VerifierInput("{{ problem }}\n{{ solution }}", "</s>", 64).save(run.verifier(0))
+        shutil.copy(reference.verifier(0) / "calibration.json", run.verifier(0))
+        return run
+
+    return make
+
+
+def _save_adapters(base: Path, player: str, run: RunFolder, tokenizer) -> None:
+    places = [run.prover(0) / "helpful", run.prover(0) / "sneaky"] if player == "prover" else [run.verifier(0)]
+    for seed, place in enumerate(places):
+        if player == "prover":
+            model = get_peft_model(AutoModelForCausalLM.from_pretrained(base), lora_for_prover(LoraConfig(r=2)))
+        else:
+            model = AutoModelForSequenceClassification.from_pretrained(base, num_labels=1)
+            model.config.pad_token_id = tokenizer.pad_token_id
+            model = get_peft_model(model, lora_for_verifier(LoraConfig(r=2), model))
+        generator = torch.Generator().manual_seed(seed)
+        for name, weight in model.named_parameters():
+            if "lora_B" in name:  # which begins as zeros, as if there were no adapter
+                weight.data = 0.1 * torch.randn(weight.shape, generator=generator)
+        model.save_pretrained(place)
+        tokenizer.save_pretrained(place)
+        name_base(model, place, player=player, run=run.root)
+
+
+# What the Hub's page of a model with adapters tells its visitors; the base's name is read from the root's configuration there.
+USE_THIS_MODEL = """
+from peft import AutoPeftModelForCausalLM, AutoPeftModelForSequenceClassification, PeftConfig
+from transformers import AutoModelForSequenceClassification
+
+owner = repo.rpartition("-")[0]
+names = [PeftConfig.from_pretrained(f"{owner}-{player}").base_model_name_or_path for player in ("prover", "verifier")]
+models = [
+    prover,
+    PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(names[0]), repo),
+    AutoPeftModelForCausalLM.from_pretrained(repo),
+    PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(names[0]), repo, subfolder="sneaky"),
+    AutoModelForCausalLM.from_pretrained(names[0]),
+]
+verifier = f"{owner}-verifier"
+judges = [
+    PeftModel.from_pretrained(AutoModelForSequenceClassification.from_pretrained(names[1]), verifier),
+    AutoPeftModelForSequenceClassification.from_pretrained(verifier),
+]
+ids = AutoTokenizer.from_pretrained(repo)("Ana has 3 pens.", return_tensors="pt")["input_ids"]
+print(json.dumps([problem, inputs["input_ids"].tolist(), solution, [model(ids).logits[0, -1].tolist() for model in (*models, *judges)]]))
+"""
+
+
+def run_alone(code: str, endpoint: str, folder: Path) -> str:
+    """Run a program in an empty folder, where pvg_hf cannot be imported."""
+    (folder / "empty").mkdir(parents=True)
+    environment = os.environ | {
+        **{"HF_ENDPOINT": endpoint, "HF_TOKEN": TOKEN, "HF_HOME": str(folder / "home"), "PYTHONPATH": ""},
+        **{
+            "HF_HUB_OFFLINE": "0",
+            "HF_HUB_DISABLE_XET": "1",
+            "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+            "OMP_NUM_THREADS": "1",
+        },
+    }
+    program = "import sys\nsys.modules['pvg_hf'] = None\n" + code
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=folder / "empty", env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_adapters_load_and_write_as_the_card_and_the_hubs_page_say(hub, client, endpoint, make_adapters, tmp_path):
+    run = make_adapters("built-in")
+    client("push", str(run.root), 0)
     card = client("card_of", f"{OWNER}/adapters-prover", "round-000")
-    assert client("run_card", card, "type(prover).__name__") == "PeftModelForCausalLM"
-    assert client("run_card", card, "sorted(prover.peft_config)", helpful="sneaky") == ["default"]
+    (block,) = re.findall(r"^```python\n(.*?)^```$", card, re.DOTALL | re.MULTILINE)
+    *_, told = run_alone(block + USE_THIS_MODEL, endpoint, tmp_path / "alone").splitlines()
+    problem, ids, solution, logits = json.loads(told)
 
+    recipe = run.read_recipe()
+    prompts = PromptBuilder(load_task(recipe.task.name, **recipe.task.options), overrides=recipe.task.prompts)
+    assert ids == [load_tokenizer(run.prover(0) / "helpful")(prompts.text(problem, Role.HELPFUL))["input_ids"]]
+    assert isinstance(solution, str)
+
+    by_card, by_page, by_auto, sneaky, base, *judges = map(torch.tensor, logits)
+    model, tokenizer = load_prover(run.prover(0) / "helpful")
+    expected = model(tokenizer("Ana has 3 pens.", return_tensors="pt")["input_ids"]).logits[0, -1]
+    for found in (by_card, by_page, by_auto):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    assert (sneaky - expected).abs().max() > 0.01
+    assert (base - expected).abs().max() > 0.01
+    torch.testing.assert_close(*judges)
+
+
+def test_verifiers_adapters_give_the_scorers_score(hub, client, make_adapters):
+    run = make_adapters("built-in")
+    client("push", str(run.root), 0)
     card = client("card_of", f"{OWNER}/adapters-verifier", "round-000")
-    model, tokenizer = load_verifier(adapters / "verifier/round-000")
+    model, tokenizer = load_verifier(run.verifier(0))
     row = ("Ana has 3 pens.", "#### 3")
-    scorer = VerifierScorer(model, tokenizer, VerifierInput.load(adapters / "verifier/round-000"))
+    scorer = VerifierScorer(model, tokenizer, VerifierInput.load(run.verifier(0)))
     assert client("run_card", card, f"score(*{row!r})") == pytest.approx(scorer([row[0]], [row[1]])[0], abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", BASES)
+def test_what_adapters_are_on_is_published_without_a_path_and_restored(kind, hub, client, make_adapters, tmp_path):
+    run = make_adapters(kind)
+    client("push", str(run.root), 0)
+    for player in ("prover", "verifier"):
+        files = hub.repo(f"adapters-{player}").files("round-000")
+        named = {
+            json.loads(text)["base_model_name_or_path"]
+            for path, text in files.items()
+            if path.endswith("adapter_config.json")
+        }
+        assert named == {NOT_PUBLISHED if kind == "folder" else f"{OWNER}/adapters-{player}-base"}
+        assert not [path for path, text in files.items() if str(tmp_path).encode() in text]
+        assert not [path for path in files if path.startswith("base/")]
+    pulled = RunFolder(Path(client("pull", f"{OWNER}/adapters", 0, str(tmp_path / "pulled"))))
+    folders = (
+        "prover/round-000",
+        "verifier/round-000",
+        *(("models/prover", "models/verifier") if kind == "own" else ()),
+    )
+    for folder in folders:
+        mine, published = _files(pulled.root / folder), _files(run.root / folder)
+        published = {
+            path: text
+            for path, text in published.items()
+            if path in mine or path.endswith((".safetensors", "config.json"))
+        }
+        differing = [path for path, text in published.items() if mine.get(path) != text]
+        assert [path for path in differing if kind != "folder" or not path.endswith("adapter_config.json")] == []
+        assert mine.keys() <= published.keys()
+    if kind == "folder":
+        with pytest.raises(ValueError, match="is not published"):
+            load_prover(pulled.prover(0) / "helpful")
+    else:
+        load_prover(pulled.prover(0) / "helpful")
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_round_of_an_earlier_version_is_pulled_and_not_taken_for_another_one(hub, client, make_adapters, tmp_path):
+    """Bases stood in `base/` of the players' repositories, and nothing at the root of a prover with an adapter for each role."""
+    run = make_adapters("own")
+    client("push", str(run.root), 0)
+    for player in ("prover", "verifier"):
+        repo, base = hub.repo(f"adapters-{player}"), hub.repos.pop(("model", f"{OWNER}/adapters-{player}-base"))
+        files = dict(repo.commits[repo.tags["round-000"]])
+        files = {
+            path: blob for path, blob in files.items() if player == "verifier" or path == "README.md" or "/" in path
+        }
+        files |= {
+            f"base/{path}": blob for path, blob in base.commits[base.tags["round-000"]].items() if "README" not in path
+        }
+        for path in files:
+            if path.endswith("adapter_config.json"):
+                files[path] = Blob((run.root / player / "round-000" / path).read_bytes(), False)
+        repo.tags["round-000"] = repo.commit(files)
+    pulled = RunFolder(Path(client("pull", f"{OWNER}/adapters", 0, str(tmp_path / "pulled"))))
+    load_prover(pulled.prover(0) / "sneaky")
+    load_verifier(pulled.verifier(0))
+    client("push", str(run.root), 0)
+    assert hub.repo("adapters-prover-base").tags.keys() == {"round-000"}
 
 
 def test_a_round_loads_at_its_own_revision_only(cards, client):

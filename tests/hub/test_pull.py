@@ -67,6 +67,7 @@ FAULTS = {
     "cut short": Fault("GET /blobs/", change=lambda body: body[: len(body) // 2], count=2),
     "of the right length, with other bytes": Fault("GET /blobs/", change=lambda body: body[:-1] + b"?"),
     "503": Fault("GET /.*/resolve/", 503, count=3),
+    "signature of a download's address expired": Fault("GET /blobs/", 403, count=2),
     "no answer": Fault("GET /api/.*/refs", drops=True),
 }
 
@@ -137,10 +138,15 @@ def test_what_is_not_there_cannot_be_pulled(run, round_index, message, published
 
 
 def test_nothing_is_written_over_a_run(published, client, tmp_path):
+    """And the recipe, which has its name, is all that is downloaded."""
     (tmp_path / "game").mkdir()
     with pytest.raises(ClientError, match=r"game is there already"):
         client("pull", RUN, 0, str(tmp_path))
+    assert os.listdir(tmp_path) == ["game"]
     assert os.listdir(tmp_path / "game") == []
+    fetched = {request.rpartition("/")[2] for request in published.requests if "/resolve/" in request}
+    assert fetched == {"recipe.yaml"}
+    assert _blobs(published.requests) == []
 
 
 def test_a_round_whose_tags_are_not_all_set_is_not_there_yet(published, client, tmp_path):

@@ -6,9 +6,12 @@ import signal
 from dataclasses import replace
 
 import pytest
+import yaml
 from client import ClientError
 from loopback_hub import OWNER, TOKEN, Fault
 from stored_repos import Blob
+
+from pvg_hf import load_recipe
 
 RUNS = ("game-prover", "game-verifier", "game-solutions")
 
@@ -34,7 +37,17 @@ def test_players_lie_at_the_root_with_the_best_helpful_one_beside(expected, refe
         assert prover[file] == (reference.prover(0) / file).read_bytes()
     for file in ("model.safetensors", "tokenizer.json", "verifier_input.json", "calibration.json"):
         assert verifier[file] == (reference.verifier(0) / file).read_bytes()
-    assert prover["recipe.yaml"] == reference.recipe.read_bytes()
+
+
+def test_no_local_path_is_published(expected, reference, player):
+    """The game was played in a temporary folder, with players of another."""
+    for name in RUNS:
+        recipe = load_recipe(yaml.safe_load(expected[f"{OWNER}/{name}"]["round-001"]["recipe.yaml"]))
+        assert recipe.output_dir == "runs"
+        assert recipe.unpublished_paths() == ["verifier.model", "prover.model"]
+    paths = [str(path).encode() for path in (reference.root.parent, player)]
+    contents = {(name, file): text for name, tags in expected.items() for file, text in tags["round-001"].items()}
+    assert [place for place, text in contents.items() if any(path in text for path in paths)] == []
 
 
 def test_pool_is_published_as_it_is(expected, reference):
@@ -104,6 +117,7 @@ FAULTS = {
     "429 on the list of files": Fault("GET .*/tree/", 429),
     "504 while a repository is made": Fault("POST .*/create", 504, is_after=True),
     "connection lost in a large file": Fault("PUT /blobs/", drops=True),
+    "signature of an upload's address expired": Fault("PUT /blobs/", 403, count=2),
     "connection lost in a commit": Fault("POST .*/commit/", drops=True),
     "500 for two attempts": Fault("POST .*/commit/", 500, count=2),
 }

@@ -46,6 +46,24 @@ def test_mistakes_end_in_one_line(arguments, message, hub, run, reference, tmp_p
     assert "Traceback" not in told
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["push_run.py", "RUN"],
+        ["push_run.py", "RUN", f"hub.namespace={OWNER}"],
+        ["push_space.py", "RUN", f"{OWNER}/app"],
+        ["pull_round.py", f"{OWNER}/game"],
+    ],
+)
+def test_a_missing_token_ends_in_one_line_with_the_remedy(arguments, published, client, repository, reference):
+    script, *others = (str(reference.root) if word == "RUN" else word for word in arguments)
+    status, said, told = client("run_script_without_token", str(repository / "scripts" / script), *others)
+    assert (status, said) == (2, "")
+    (line,) = told.strip().splitlines()
+    assert line.startswith("error: ")
+    assert "`hf auth login`, or set HF_TOKEN" in line
+
+
 def test_a_run_without_a_round_is_told(hub, run, reference, tmp_path):
     shutil.copytree(reference.root, tmp_path / "game", ignore=shutil.ignore_patterns("evaluation"))
     status, _, told = run("push_run.py", tmp_path / "game")

@@ -3,7 +3,7 @@
 import pytest
 from client import ClientError
 from loopback_hub import OWNER, TOKEN, Fault
-from stored_repos import Blob
+from stored_repos import Blob, Repo
 
 
 def test_a_space_is_private_and_holds_the_app_and_its_run(hub, client, reference, repository):
@@ -26,6 +26,41 @@ def test_a_public_space_is_warned_of(hub, client, reference, repository):
     assert "Warning: a public Space" in told
     assert not hub.repo("app").is_private
     assert b"'--study-participants', '30'" in hub.repo("app").files()["app.py"]
+
+
+@pytest.mark.parametrize("run", ["nope", f"{OWNER}/nobody", f"{OWNER}/unfinished", "FOLDER/nope", "FOLDER"])
+def test_a_space_of_what_is_no_run_is_not_made(run, hub, client, repository, tmp_path):
+    if run.endswith("unfinished"):
+        hub.repos["dataset", f"{run}-solutions"] = Repo(is_private=True)
+        hub.repos["dataset", f"{run}-solutions"].commit({})
+    before = set(hub.repos)
+    script = str(repository / "scripts" / "push_space.py")
+    status, said, told = client("run_script", script, run.replace("FOLDER", str(tmp_path)), f"{OWNER}/app", "--public")
+    assert (status, said) == (2, "")
+    *_, line = told.strip().splitlines()
+    assert run.removeprefix("FOLDER") in line
+    assert set(hub.repos) == before
+
+
+def test_a_space_of_a_damaged_run_is_not_made(hub, client, repository, tmp_path):
+    (tmp_path / "recipe.yaml").write_text("prover: {bet: 1}")
+    script = str(repository / "scripts" / "push_space.py")
+    status, _, told = client("run_script", script, str(tmp_path), f"{OWNER}/app")
+    assert (status, hub.requests) == (2, [])
+    assert "Unknown key `bet`" in told
+
+
+def test_a_space_of_a_private_run_needs_a_token(published, client):
+    said = client("push_app", f"{OWNER}/game", f"{OWNER}/app")
+    assert "ana/game is private: the Space opens it only with a secret HF_TOKEN" in said
+    published.repo("game-solutions").is_private = False
+    assert "secret" not in client("push_app", f"{OWNER}/game", f"{OWNER}/app")
+
+
+def test_a_space_is_pushed_without_warnings_of_the_client(hub, client, reference, repository):
+    script = str(repository / "scripts" / "push_space.py")
+    _, _, told = client("run_script", script, str(reference.root), f"{OWNER}/app")
+    assert told == ""
 
 
 def test_a_space_that_the_token_may_not_write_is_an_error(hub, client, reference, repository):

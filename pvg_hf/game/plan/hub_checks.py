@@ -16,6 +16,9 @@ ANYBODY = "x"  # stands for the token's owner, who is asked for when a round is 
 def check_hub(recipe: Recipe) -> Iterator[str]:
     """The names, a token, and a client that may talk."""
     hub = recipe.hub
+    for key in recipe.unpublished_paths():
+        if not key.startswith("bootstrap."):  # which is asked for only while there is no bootstrap
+            yield f"`{key}` was a path on the machine that published the run; say where that is here, `{key}=...`."
     if recipe.resume_from_hub is not None:
         yield from refusals("`resume_from_hub`", partial(RunRepos.parse, recipe.resume_from_hub))
     if hub.space and not hub.push:

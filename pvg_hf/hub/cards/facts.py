@@ -1,5 +1,6 @@
 """What the cards of a round tell, from its recipe and its figures."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -7,24 +8,27 @@ from typing import Any
 from huggingface_hub import EvalResult
 
 from pvg_hf.config import Recipe
+from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.config.sections import PlayerConfig
+from pvg_hf.data.schema import round_name
+from pvg_hf.hub.local_paths import is_local_path
 from pvg_hf.models.sources import PACKAGED
 
 Figures = Mapping[str, Mapping[str, Any]]
-# Heading, key after `round/`, the base prover's key if it has one, the Hub's name of the metric.
+# Heading, key after `round/`, the base prover's key if it has one, the Hub's name of the metric; `None` where it has none.
 PROVER_COLUMNS = (
     ("helpful accuracy", "accuracy/helpful", "base_accuracy/helpful", "accuracy"),
     ("best helpful checkpoint", "accuracy/best_helpful", None, "accuracy"),
     ("sneaky accuracy", "accuracy/sneaky", "base_accuracy/sneaky", "accuracy"),
-    ("sneaky valid mistakes", "valid_sneaky", "base_valid_sneaky", "rate"),
-    ("sneaky mistakes accepted", "exploit_rate", None, "rate"),
+    ("sneaky valid mistakes", "valid_sneaky", "base_valid_sneaky", None),
+    ("sneaky mistakes accepted", "exploit_rate", None, None),
 )
 VERIFIER_COLUMNS = (
     ("pair accuracy, held-out", "verifier_pair_accuracy", None, "accuracy"),
     ("AUC, held-out", "verifier_auc", None, "roc_auc"),
     ("pair accuracy, this round's prover", "test_pair_accuracy", None, "accuracy"),
-    ("completeness", "completeness", None, "rate"),
-    ("soundness", "soundness", None, "rate"),
+    ("completeness", "completeness", None, "recall"),
+    ("soundness", "soundness", None, "recall"),
 )
 COLUMNS = {"prover": PROVER_COLUMNS, "verifier": VERIFIER_COLUMNS}
 TASK_TYPES = {"prover": "text-generation", "verifier": "text-classification"}
@@ -48,27 +52,56 @@ def rounds_table(figures: Sequence[Figures], player: str) -> str:
 
 
 def eval_results(figures: Sequence[Figures], player: str, *, task: str, dataset: str) -> list[EvalResult]:
-    """The last round's figures as the Hub's `model-index` has them."""
+    """The last round's figures as the Hub's `model-index` has them, those whose metric it knows."""
+    tag = round_name(len(figures) - 1)
     return [
         EvalResult(
             task_type=TASK_TYPES[player],
             dataset_type=dataset,
             dataset_name=f"{task}, solutions of the game",
-            dataset_config=f"round-{len(figures) - 1:03d}",
+            dataset_config=tag,
+            dataset_revision=tag,
             metric_type=metric,
             metric_name=heading,
-            metric_value=round(figures[-1][f"round/{key}"]["value"], 4),
+            metric_value=round(figure["value"], 4),
+            metric_args={"interval": 0.95, "low": figure["low"], "high": figure["high"], "n": figure["n"]},
+            source_name=f"evaluation of {tag}",
+            source_url=f"https://huggingface.co/datasets/{dataset}/blob/{tag}/evaluation/{tag}/metrics.json",
         )
         for heading, key, _, metric in COLUMNS[player]
-        if figures[-1].get(f"round/{key}", {}).get("value") is not None
+        if metric and (figure := figures[-1].get(f"round/{key}", {})).get("value") is not None
     ]
+
+
+def training_table(recipe: Recipe, player: str) -> str:
+    """The settings of a player's training that matter most, as a table of Markdown."""
+    config = {"prover": recipe.prover, "verifier": recipe.verifier}[player]
+    of_player = {
+        "prover": ("algorithm", "reward", "prompts_per_step", "num_generations", "beta", "temperature"),
+        "verifier": ("loss", "correction", "pairs_per_step", "max_length"),
+    }
+    names = (*of_player[player], "max_steps", "learning_rate", "lr_scheduler_type", "weight_decay")
+    rows = [[f"`{player}.{name}`", f"{vars(config)[name]}"] for name in names]
+    if config.lora:
+        rows += [
+            [f"`{player}.lora.{name}`", f"{vars(config.lora)[name]}"] for name in ("r", "alpha", "target_modules")
+        ]
+    return markdown_table([["Setting", "Value"], *rows, ["`seed`", str(recipe.seed)]])
+
+
+def describe_versions(root: Path) -> str:
+    """The versions that a run was last played with, in words."""
+    try:
+        versions = json.loads((root / "run.json").read_bytes())["versions"]
+    except (FileNotFoundError, ValueError, KeyError):  # which nothing but this reads
+        return "not recorded"
+    return ", ".join(f"{name} {number}" for name, number in versions.items())
 
 
 def hub_base(config: PlayerConfig) -> str | None:
     """The Hub id of the model that a player starts from; `None` where it is another's, or a folder."""
-    model = config.model
-    is_folder = Path(model).is_absolute() or model.startswith(".") or Path(model).is_dir()
-    return None if config.scratch or model in PACKAGED or is_folder else model
+    is_elsewhere = config.scratch or config.model in PACKAGED or is_local_path(config.model, "model")
+    return None if is_elsewhere or config.model == NOT_PUBLISHED else config.model
 
 
 def describe_base(config: PlayerConfig) -> str:

@@ -1,13 +1,29 @@
-"""The model card of a round's prover or verifier."""
+"""The model cards of a round's prover and verifier, and of the weights under their adapters."""
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 from huggingface_hub import ModelCard, ModelCardData
 
-from pvg_hf.hub.cards.facts import describe_base, eval_results, hub_base, license_of, rounds_table
-from pvg_hf.hub.publication import Publication
+from pvg_hf.config import Recipe
+from pvg_hf.hub.cards.facts import (
+    describe_base,
+    describe_versions,
+    eval_results,
+    hub_base,
+    license_of,
+    rounds_table,
+    training_table,
+)
+from pvg_hf.hub.names import BASES
+from pvg_hf.hub.publication import Files, Publication
 from pvg_hf.models.value_model import CRITIC_FOLDER
+from pvg_hf.tasks.registry import find_task_class
+from pvg_hf.templates import outside_variables
+from pvg_hf.trainers.model_card import CITATION, PAPER, TAGS
 
 PIPELINES = {"prover": "text-generation", "verifier": "text-classification", "score-verifier": "text-generation"}
 
@@ -23,14 +39,16 @@ def player_card(publication: Publication, player: str) -> str:
     recipe, repos = publication.recipe.for_round(publication.round_index), publication.repos
     config, figures = publication.player(player), publication.figures()
     kind = "score-verifier" if player == "verifier" and recipe.verifier.kind == "score" else player
+    base_id = repos.base(player) if publication.has_base_repo(player) else hub_base(config)
+    results = publication.results(player)
     data = ModelCardData(
         model_name=f"{repos.run}-{player}",
         license=license_of(recipe, publication.license),
         library_name="peft" if config.lora else "transformers",
-        base_model=hub_base(config),
+        base_model=base_id,
         datasets=[repos.solutions],
         pipeline_tag=PIPELINES[kind],
-        tags=["pvg_hf", "prover-verifier-game", player],
+        tags=[*TAGS, player],
         eval_results=eval_results(figures, player, task=recipe.task.name, dataset=repos.solutions),
     )
     card = ModelCard.from_template(
@@ -41,18 +59,109 @@ def player_card(publication: Publication, player: str) -> str:
         tag=publication.tag,
         recipe=recipe,
         config=config,
-        base=describe_base(config),
-        base_id=hub_base(config),
-        has_base=bool(publication.base_of(player)),
+        base=_describe_start(publication, player),
+        base_id=base_id,
+        base_revision=publication.tag if publication.has_base_repo(player) else config.revision,
         license=license_of(recipe, publication.license),
         roles=[role.value for role in recipe.prover.trained_roles],
-        is_separate=recipe.prover.roles == "separate",
-        has_best_helpful=any("best-helpful/" in path for path in publication.results(player)),
-        critic=_critic_in(publication.results(player)),
+        is_separate=publication.is_separate,
+        prompts=role_prompts(recipe)["roles"],
+        example=_example(publication, recipe),
+        has_chat=_has_chat_template(results),
+        has_best_helpful=any("best-helpful/" in path for path in results),
+        critic=_critic_in(results),
         critic_folder=CRITIC_FOLDER.as_posix(),
+        probability=_probability_in(results),
         table=rounds_table(figures, player),
+        training=training_table(recipe, player),
+        versions=describe_versions(publication.root),
+        paper=PAPER,
+        citation=CITATION,
     )
     return str(card)
+
+
+def base_card(publication: Publication, kind: str) -> str:
+    """
+    Args:
+        publication ([`Publication`]):
+            The round.
+        kind (`str`):
+            `prover-base` or `verifier-base`.
+    """
+    player = next(player for player, base in BASES.items() if base == kind)
+    recipe, repos = publication.recipe, publication.repos
+    card = ModelCard.from_template(
+        ModelCardData(
+            model_name=f"{repos.run}-{kind}",
+            license=license_of(recipe, publication.license),
+            library_name="transformers",
+            base_model=hub_base(publication.player(player)),
+            tags=TAGS,
+        ),
+        template_path=str(Path(__file__).with_name("base.md.jinja")),
+        repo=repos.base(player),
+        player=player,
+        player_repo=repos.player(player),
+        base=describe_base(publication.player(player)),
+        is_warmed_up=bool(publication.player(player).warmup),
+        recipe=recipe,
+        paper=PAPER,
+    )
+    return str(card)
+
+
+def role_prompts(recipe: Recipe) -> dict[str, Any]:
+    """
+    What the prover is asked: `roles`, a Jinja template for each trained role; `examples`, which a template may show; and
+    `chat_template_kwargs`. A custom task that cannot be imported leaves out the templates that are its own.
+    """
+    try:
+        task = find_task_class(recipe.task.name)
+    except ValueError:
+        templates, examples = dict(recipe.task.prompts), ()
+    else:
+        number = task.default_few_shot if recipe.task.few_shot is None else recipe.task.few_shot
+        templates, examples = {**task.prompts, **recipe.task.prompts}, task.few_shot_examples[:number]
+    roles = [role for role in recipe.prover.trained_roles if role in templates]
+    used = {name for role in roles for name in outside_variables(templates[role])}
+    return {
+        "roles": {role.value: templates[role] for role in roles},
+        "examples": list(examples) if "examples" in used else [],
+        "chat_template_kwargs": recipe.prover.chat_template_kwargs,
+    }
+
+
+def _describe_start(publication: Publication, player: str) -> str:
+    """The model that a player starts from, in words, with the repository that holds it for this run."""
+    base = describe_base(publication.player(player))
+    if not publication.has_base_repo(player):
+        return base
+    repo_id = publication.repos.base(player)
+    return f"{base}, in [{repo_id}](https://huggingface.co/{repo_id})"
+
+
+def _example(publication: Publication, recipe: Recipe) -> dict[str, Any]:
+    """What the templates take from a test problem of the round."""
+    prompts = role_prompts(recipe)["roles"]
+    used = {"problem"}.union(*map(outside_variables, prompts.values()))
+    file = min((publication.root / "pool" / publication.tag).glob("test-*.parquet"))
+    columns = [name for name in pq.read_schema(file).names if name in used]
+    return pq.read_table(file, columns=columns).slice(0, 1).to_pylist()[0]
+
+
+def _has_chat_template(files: Files) -> bool:
+    names = {Path(path).name: source for path, source in files.items()}
+    if names.keys() & {"chat_template.jinja", "chat_template.json"}:
+        return True
+    settings = names.get("tokenizer_config.json")
+    return isinstance(settings, Path) and "chat_template" in json.loads(settings.read_bytes())
+
+
+def _probability_in(files: Files) -> bool:
+    """Whether the calibration of a verifier has the probability of a solution, which earlier versions did not fit."""
+    calibration = files.get("calibration.json")
+    return isinstance(calibration, Path) and "probability" in json.loads(calibration.read_bytes())
 
 
 def _critic_in(paths: Iterable[str]) -> str | None:

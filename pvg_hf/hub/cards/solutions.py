@@ -10,6 +10,7 @@ from pvg_hf.hub.cards.columns import PAIRS, SOLUTIONS, columns_table
 from pvg_hf.hub.cards.facts import license_of
 from pvg_hf.hub.publication import Publication
 from pvg_hf.roles import GAME_ROLES, Role
+from pvg_hf.trainers.model_card import CITATION, PAPER, TAGS
 
 
 def solutions_card(publication: Publication, pairs: Path) -> str:
@@ -24,7 +25,7 @@ def solutions_card(publication: Publication, pairs: Path) -> str:
     data = DatasetCardData(
         license=license,
         task_categories=["text-generation", "text-classification"],
-        tags=["pvg_hf", "prover-verifier-game"],
+        tags=TAGS,
         configs=list(_configs(publication)),
     )
     base = publication.root / "pool" / round_name(BASE_ROUND) / f"{Role.BASE}.parquet"
@@ -35,6 +36,8 @@ def solutions_card(publication: Publication, pairs: Path) -> str:
         tag=publication.tag,
         recipe=publication.recipe,
         license=license,
+        paper=PAPER,
+        citation=CITATION,
         solution_columns=columns_table(base, SOLUTIONS),
         pair_columns=columns_table(pairs, PAIRS),
     )

@@ -1,0 +1,99 @@
+"""Keeps paths of the publisher's machine out of what is published: the recipe, and the bases that adapters name."""
+
+import json
+import re
+from pathlib import Path, PureWindowsPath
+from typing import Any
+
+import yaml
+
+from pvg_hf.config import Recipe
+from pvg_hf.config.recipe import NOT_PUBLISHED
+from pvg_hf.models.sources import PACKAGED
+
+ADAPTER_CONFIG = "adapter_config.json"
+_ROOTED = re.compile(r"(?:.*=)?(?:[/~].+|\.\.?(?:[/\\].*)?)")  # also as the value of an argument, `--data=/home/ana`
+_NAMES_OF_FOLDERS = ("model", "import_from")  # keys whose value may be a folder without any separator in its name
+_TEXTS = ("prompts", "template", "evaluate_prompt", "judge_prompt")
+
+
+def published_recipe(recipe: Recipe) -> bytes:
+    """
+    A recipe as it is published: YAML with [`~pvg_hf.config.recipe.NOT_PUBLISHED`] in place of each local path, and the
+    default in place of `output_dir`.
+    """
+    values = {**_hide(recipe.to_dict()), "output_dir": Recipe().output_dir}
+    return yaml.safe_dump(values, sort_keys=False).encode()
+
+
+def is_local_path(text: str, key: str = "") -> bool:
+    """
+    Whether a text names a file or folder of this machine, rather than a module, a Hub id or a built-in model.
+
+    Args:
+        text (`str`):
+            A value of a recipe.
+        key (`str`, *optional*):
+            Its key.
+    """
+    if text in PACKAGED or "\n" in text or not 0 < len(text) < 4096:
+        return False
+    if _ROOTED.fullmatch(text) or PureWindowsPath(text).drive:
+        return True
+    if key == "path":
+        return True
+    if key in _NAMES_OF_FOLDERS:  # a Hub id has one separator at most
+        return text.count("/") > 1 or Path(text).exists()
+    return "/" in text and Path(text).exists()
+
+
+def published_base(config: bytes, base: str | None, revision: str) -> bytes:
+    """
+    The configuration of an adapter as it is published.
+
+    Args:
+        config (`bytes`):
+            JSON, as PEFT writes it.
+        base (`str`, *optional*):
+            Repository of the weights under the adapter, if they are published with it.
+        revision (`str`):
+            Tag of those weights.
+    """
+    values = json.loads(config)
+    if base is not None:
+        return _dump(values | {"base_model_name_or_path": base, "revision": revision})
+    name = str(values["base_model_name_or_path"])
+    is_inside_the_run = name.startswith("..")
+    if is_inside_the_run or not is_local_path(name, "model"):
+        return config
+    return _dump(values | {"base_model_name_or_path": NOT_PUBLISHED})
+
+
+def restore_base(file: Path, published: str, name: str, revision: str | None) -> None:
+    """
+    Undo [`published_base`] in a configuration that was fetched.
+
+    Args:
+        file (`Path`):
+            The configuration; it is left alone if it does not name `published`.
+        published (`str`):
+            Repository of the weights under the adapter.
+        name (`str`), revision (`str`, *optional*):
+            What the run calls them.
+    """
+    values = json.loads(file.read_bytes())
+    if values["base_model_name_or_path"] == published:
+        file.write_bytes(_dump(values | {"base_model_name_or_path": name, "revision": revision}))
+
+
+def _dump(values: dict[str, Any]) -> bytes:
+    """As PEFT writes it, so that a base which was published and restored leaves the same bytes."""
+    return json.dumps(values, indent=2, sort_keys=True).encode()
+
+
+def _hide(value: Any, key: str = "") -> Any:
+    if isinstance(value, dict):
+        return {name: part if name in _TEXTS else _hide(part, str(name)) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_hide(part) for part in value]
+    return NOT_PUBLISHED if isinstance(value, str) and is_local_path(value, key) else value
