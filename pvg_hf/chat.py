@@ -26,7 +26,7 @@ def render_prompt(
     chat = tokenizer.apply_chat_template(
         [message], tokenize=False, add_generation_prompt=True, **(chat_template_kwargs or {})
     )
-    return chat.removeprefix(tokenizer.bos_token) if _adds_bos(tokenizer) else chat
+    return chat.removeprefix(tokenizer.bos_token) if adds_bos(tokenizer) else chat
 
 
 def check_chat_template_kwargs(chat_template_kwargs: Mapping[str, Any]) -> None:
@@ -42,5 +42,6 @@ def check_chat_template_kwargs(chat_template_kwargs: Mapping[str, Any]) -> None:
             )
 
 
-def _adds_bos(tokenizer: "PreTrainedTokenizerBase") -> bool:
+def adds_bos(tokenizer: "PreTrainedTokenizerBase") -> bool:
+    """Whether a tokenizer itself puts its beginning-of-sequence token in front of every text."""
     return tokenizer.bos_token_id is not None and tokenizer("")["input_ids"][:1] == [tokenizer.bos_token_id]

@@ -2,9 +2,10 @@
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate import PartialState
@@ -124,6 +125,48 @@ class VerifierScorer:
         known |= zip(unseen, self._read(list(unseen.values())), strict=True)
         return [known[key] for key in keys]
 
+    def as_reward_func(self, *, problem_column: str = "problem") -> Callable[..., list[float]]:
+        """
+        The scorer as a reward function of TRL's trainers (`reward_funcs=scorer.as_reward_func()`), under the name
+        `verifier` in their logs. Passing a verifier's folder as reward model instead gives other inputs than it was
+        trained on: TRL adds no end token, and puts the prover's prompt in place of the problem.
+
+        Args:
+            problem_column (`str`, defaults to `"problem"`):
+                Column of the dataset with the problem as the verifier reads it. `"prompt"` takes the prompt itself; of a
+                conversation, the last message.
+
+        Returns:
+            `Callable`: takes `prompts`, `completions` (texts, or lists of messages) and the dataset's columns as keyword
+            arguments, and returns a score per completion.
+
+        Raises:
+            ValueError: when it is called without that column.
+
+        Example:
+
+        ```python
+        from trl import GRPOTrainer
+
+        scorer = VerifierScorer.from_pretrained("runs/quickstart/verifier/round-001")
+        trainer = GRPOTrainer(model, reward_funcs=scorer.as_reward_func(), train_dataset=dataset)  # prompt, problem
+        ```
+        """
+
+        def verifier(
+            prompts: list[Any], completions: list[Any], completion_ids: Any = None, **columns: Any
+        ) -> list[float]:
+            problems = prompts if problem_column == "prompt" else columns.get(problem_column)
+            if problems is None:
+                known = sorted(name for name, values in columns.items() if isinstance(values, list))
+                raise ValueError(
+                    f"The reward function `verifier` reads problems from the column `{problem_column}`, which the dataset "
+                    f"lacks; it has {known}. Name the column: `as_reward_func(problem_column=...)`."
+                )
+            return self([_last_text(problem) for problem in problems], [_last_text(text) for text in completions])
+
+        return verifier
+
     def _cut(self, ids: list[int], problem: str) -> list[int]:
         """Inputs over the maximum length lose the end of their text, keep their end token, and are counted."""
         limit = self.verifier_input.max_length
@@ -171,6 +214,14 @@ class VerifierScorer:
         problems, solutions = zip(*texts, strict=True)
         encoded = self.verifier_input.encode(self.tokenizer, list(problems), list(solutions))
         return [self._cut(ids, problem) for ids, problem in zip(encoded, problems, strict=True)]
+
+
+def _last_text(spoken: str | list[dict[str, Any]]) -> str:
+    """A text itself; of a conversation, the text of the last message."""
+    if isinstance(spoken, str):
+        return spoken
+    content = spoken[-1]["content"]
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
 
 
 def _chunks(texts: Sequence[tuple[str, str]]) -> list[list[int]]:

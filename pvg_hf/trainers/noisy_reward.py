@@ -8,11 +8,12 @@ from accelerate.logging import get_logger
 from accelerate.utils import gather_object
 from datasets import Dataset, IterableDataset
 from peft import PeftConfig, PeftModel
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import EvalLoopOutput, TrainOutput
 from trl import RewardTrainer, is_conversational
 
 from pvg_hf.models.score_head import keep_head_precise
+from pvg_hf.models.verifier_input import VerifierInput, ends_texts_with
 from pvg_hf.trainers.balanced_sampler import BalancedSampler, check_batch
 from pvg_hf.trainers.distributed import forget_evaluation_mode
 from pvg_hf.trainers.environments import EnvironmentBatch, Invariance, ResetMomentsCallback
@@ -26,6 +27,7 @@ from pvg_hf.trainers.pair_columns import (
     check_columns,
     check_environments,
     column_names,
+    infer_verifier_input,
     with_row_index,
     with_token_ids,
 )
@@ -72,10 +74,17 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
             The same. One dataset with the column `source` costs less than a dict.
         peft_config ([`~peft.PeftConfig`], *optional*):
             An adapter to train; the classifier's head is trained and saved with it.
+        verifier_input ([`~pvg_hf.models.verifier_input.VerifierInput`], *optional*):
+            How a problem and a solution became the token ids of `train_dataset`, if it has token ids. For texts it is
+            inferred.
         kwargs:
             Those of [`~trl.RewardTrainer`].
 
     Attributes:
+        verifier_input (`VerifierInput` or `None`):
+            What `save_model` and every checkpoint store as `verifier_input.json`, so that
+            [`VerifierScorer.from_pretrained`] reads the folder. The tokenizer that is stored beside it appends the end
+            token by itself. `None` for token ids without a `verifier_input`, and for chats of several turns.
         num_filtered_pairs (`dict[str, int]`):
             Pairs of each dataset (`"train"`, `"eval"`, or the key of a dict) that were left out as longer than
             `max_length`. Streams are filtered as well, and not counted.
@@ -115,8 +124,10 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
         args: NoisyRewardConfig | None = None,
         *,
         peft_config: PeftConfig | None = None,
+        verifier_input: VerifierInput | None = None,
         **kwargs,
     ):
+        self.verifier_input = verifier_input
         args = args or _default_arguments(model)
         if not isinstance(args, NoisyRewardConfig):
             raise ValueError(f"`args` is a `{type(args).__name__}`; this trainer takes a `NoisyRewardConfig`.")
@@ -170,11 +181,14 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
         if dataset_name == "train" and args.invariance != "none":
             check_environments(dataset, args.environment_column)
         dataset = with_row_index(dataset, args.dataloader_num_workers)
-        if processing_class.eos_token is None and _is_plain_text(dataset):
+        texts = dataset
+        if _is_plain_text(dataset) and _adds_its_end(processing_class):
             dataset = with_token_ids(dataset, processing_class)
         prepared = super()._prepare_dataset(dataset, processing_class, args, dataset_name)
         if isinstance(prepared, Dataset):
             self._count_filtered(dataset_name, before=len(dataset), after=len(prepared))
+        if dataset_name == "train" and self.verifier_input is None:
+            self.verifier_input = infer_verifier_input(texts, prepared, processing_class, args.max_length)
         return prepared
 
     def _count_filtered(self, dataset_name: str, *, before: int, after: int) -> None:
@@ -184,6 +198,11 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
             raise ValueError(f"{message}: nothing is left. Raise `max_length`, or shorten the texts.")
         if after < before:
             logger.warning(f"{message} and were left out. Raise `max_length` to keep them.")
+
+    def _save(self, output_dir=None, state_dict=None):
+        super()._save(output_dir, state_dict)
+        if self.verifier_input is not None:
+            self.verifier_input.save_with(self.processing_class, Path(output_dir or self.args.output_dir))
 
     def _set_signature_columns_if_needed(self):
         if self._signature_columns is None:
@@ -280,6 +299,11 @@ def _default_arguments(model: str | PreTrainedModel | PeftModel) -> NoisyRewardC
 
 def _is_plain_text(dataset: Dataset | IterableDataset) -> bool:
     return "chosen_ids" not in column_names(dataset) and not is_conversational(next(iter(dataset)))
+
+
+def _adds_its_end(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether a tokenizer ends texts by itself: an encoder's, or one that was saved with a verifier."""
+    return tokenizer.eos_token is None or ends_texts_with(tokenizer, tokenizer.eos_token_id)
 
 
 def _split_scores(logits: torch.Tensor, num_pairs: int) -> tuple[torch.Tensor, torch.Tensor]:

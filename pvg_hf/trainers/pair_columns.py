@@ -1,19 +1,26 @@
 """The columns that a pair brings to its trainer beside its tokens."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
 from datasets import Dataset, IterableDataset
 from transformers import PreTrainedTokenizerBase
+from trl import is_conversational
+
+from pvg_hf.chat import adds_bos
+from pvg_hf.models.verifier_input import VerifierInput
 
 CLEAN_COLUMNS = ("chosen_correct", "rejected_correct")
 KEY_COLUMNS = ("chosen_key", "rejected_key")
 LABEL_COLUMNS = ("chosen_label", "rejected_label")
 PAIR_COLUMNS = ("row_index", "source", *CLEAN_COLUMNS, *KEY_COLUMNS, *LABEL_COLUMNS)
+SAMPLED_ROWS = 16  # whose texts must become the right token ids
+MAX_ROWS = 1000  # of a stream, among which these are looked for
 # what a batch holds that is not the model's
 BATCH_KEYS = ("row_index", "keys", "told_labels", "source", "environments", "clean_order", "margin")
 
@@ -145,15 +152,95 @@ def with_token_ids(
     dataset: Dataset | IterableDataset, tokenizer: PreTrainedTokenizerBase
 ) -> Dataset | IterableDataset:
     """
-    Plain texts tokenised as the tokenizer of an encoder frames them, e.g. `[CLS] ... [SEP]`. TRL ends every text with
-    the end-of-text token, which these tokenizers lack.
+    Plain texts with the special tokens that the tokenizer adds itself: an encoder's frame, e.g. `[CLS] ... [SEP]`, or the
+    end token of a saved verifier's tokenizer. TRL appends the end token as text, which would be missing or doubled.
     """
+    end = tokenizer.eos_token or ""
 
     def encode(row: Mapping[str, Any]) -> dict[str, list[int]]:
-        prompt = row.get("prompt", "")
-        return {f"{side}_ids": tokenizer(prompt + row[side])["input_ids"] for side in ("chosen", "rejected")}
+        texts = {side: row.get("prompt", "") + row[side].removesuffix(end) for side in ("chosen", "rejected")}
+        return {f"{side}_ids": tokenizer(text)["input_ids"] for side, text in texts.items()}
 
     return dataset.map(encode)
+
+
+def infer_verifier_input(
+    dataset: Dataset | IterableDataset,
+    prepared: Dataset | IterableDataset,
+    tokenizer: PreTrainedTokenizerBase,
+    max_length: int | None,
+) -> VerifierInput | None:
+    """
+    How the texts of a dataset became the token ids that the verifier is trained on.
+
+    Args:
+        dataset ([`~datasets.Dataset`] or [`~datasets.IterableDataset`]):
+            Pairs with `row_index`, as the user gave them.
+        prepared ([`~datasets.Dataset`] or [`~datasets.IterableDataset`]):
+            The same pairs with `chosen_ids`; long ones may be missing.
+        tokenizer:
+            Of the verifier.
+        max_length (`int`, *optional*):
+            Tokens of a text; the tokenizer's maximum by default.
+
+    Returns:
+        [`VerifierInput`], whose `problem` is what the column `prompt` holds (in a chat: the user's message); `None` if the
+        dataset holds token ids only, or if one template cannot give all of a sample of rows, as with chats of several turns.
+    """
+    if "chosen_ids" in column_names(dataset):
+        return None
+    wanted = {row["row_index"]: row["chosen_ids"] for row in _sample(prepared)}
+    if isinstance(dataset, Dataset):
+        places = [place for place, index in enumerate(dataset["row_index"][:]) if index in wanted]
+        rows = dataset.select(places)
+    else:
+        rows = [row for row in islice(dataset, MAX_ROWS) if row["row_index"] in wanted]
+    template = end_token = None
+    for row in rows:
+        if is_conversational(row):
+            parts = _chat_parts(row, tokenizer)
+        else:
+            end_token = tokenizer.eos_token
+            chosen = row["chosen"].removesuffix(end_token or "")
+            parts = ("{{ problem }}{{ solution }}", row.get("prompt", ""), chosen)
+        if parts is None or template not in (None, parts[0]):
+            return None
+        template, problem, solution = parts
+        verifier_input = VerifierInput(template, end_token, max_length or tokenizer.model_max_length)
+        if verifier_input.encode(tokenizer, [problem], [solution]) != [wanted[row["row_index"]]]:
+            return None
+    return verifier_input if template else None
+
+
+def _sample(dataset: Dataset | IterableDataset) -> Iterator[Mapping[str, Any]]:
+    """Up to 16 rows, spread over a dataset that is at hand and from the beginning of a stream."""
+    if isinstance(dataset, Dataset):
+        places = np.unique(np.linspace(0, len(dataset) - 1, SAMPLED_ROWS).astype(int))
+        return iter(dataset.select_columns(["row_index", "chosen_ids"]).select(places))
+    return islice(dataset, SAMPLED_ROWS)
+
+
+def _chat_parts(row: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) -> tuple[str, str, str] | None:
+    """
+    The template of a chat's text, its problem and its solution; `None` unless it has one message of the user and then
+    one of the assistant, both texts (a system message may stand before them).
+    """
+    messages = [*row.get("prompt", []), *row["chosen"]]
+    if [message["role"] for message in messages if message["role"] != "system"] != ["user", "assistant"]:
+        return None
+    spoken = [message["content"] for message in messages if message["role"] != "system"]
+    if not all(isinstance(content, str) for content in spoken):
+        return None
+    marks = {"user": "PROBLEM\ue000", "assistant": "SOLUTION\ue000"}
+    marked = [{**message, "content": marks.get(message["role"], message["content"])} for message in messages]
+    text = tokenizer.apply_chat_template(marked, tokenize=False)
+    if adds_bos(tokenizer):
+        text = text.removeprefix(tokenizer.bos_token)
+    if [text.count(mark) for mark in marks.values()] != [1, 1]:
+        return None
+    text = text.replace("{", "{{ '{' }}")
+    text = text.replace(marks["user"], "{{ problem }}").replace(marks["assistant"], "{{ solution }}")
+    return text, *spoken
 
 
 def _check_unique(dataset: Dataset | IterableDataset) -> None:

@@ -44,5 +44,5 @@ def test_it_is_stored_with_the_weights(tmp_path):
 
 
 def test_a_folder_without_one_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"not a verifier of a game: it has no verifier_input\.json"):
+    with pytest.raises(ValueError, match=r"has no verifier_input\.json.*`VerifierInput\(.*\)\.save"):
         VerifierInput.load(tmp_path)

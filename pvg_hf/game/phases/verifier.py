@@ -44,6 +44,7 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
         args=verifier_arguments(context, output / "checkpoints", assumed.rates),
         train_dataset=tokenize_pairs(pairs, tokenizer, verifier_input),
         processing_class=tokenizer,
+        verifier_input=verifier_input,
         peft_config=_new_adapter(context, model),
         callbacks=[FiniteLossCallback(), *_noise_callbacks(context)],
     )
@@ -57,8 +58,6 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
     }
     context.record({**counts, **assumed.figures})
     if context.processes.is_main_process:
-        tokenizer.save_pretrained(output)
-        verifier_input.save(output)
         write_json(output / "pairs.json", counts)
         remove(output / "checkpoints")
         name_base(trainer.model, output, player="verifier", run=context.folder.root)
