@@ -36,6 +36,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="folder of a run")
     parser.add_argument("--round", type=int, dest="round_index", help="from 0; the last one by default")
+    parser.add_argument("--num-solutions", type=int, default=400, help="drawn from all (%(default)s)")
     arguments = parser.parse_args()
     quiet_libraries()
     torch.set_num_threads(2)
@@ -44,7 +45,7 @@ def main() -> None:
     verifier = folder.player("verifier", arguments.round_index, "last")
     round_index = int(verifier.name.removeprefix("round-"))
     rows = load_pool([folder.pool(round_index) / f"test-{role}.parquet" for role in GAME_ROLES]).to_pandas()
-    rows = rows[~rows["is_truncated"]]
+    rows = rows[~rows["is_truncated"]].sample(frac=1, random_state=0).head(arguments.num_solutions)
     problems, solutions = rows["problem"].tolist(), rows["solution"].tolist()
     scores = np.array(VerifierScorer.from_pretrained(verifier)(problems, solutions))
     print(f"{len(rows)} test solutions of round {round_index}; against VerifierScorer:\n")
@@ -59,12 +60,7 @@ def _as_saved_now(verifier: Path, copy: Path) -> Path:
     """The verifier as this version saves it, also if an earlier one saved it."""
     model, tokenizer = load_verifier(verifier)
     model.save_pretrained(copy)
-    verifier_input = VerifierInput.load(verifier)
-    if verifier_input.end_token is None:
-        tokenizer.save_pretrained(copy)
-        verifier_input.save(copy)
-    else:
-        verifier_input.save_with(tokenizer, copy)
+    VerifierInput.load(verifier).save_with(tokenizer, copy)
     return copy
 
 

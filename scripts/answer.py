@@ -1,22 +1,40 @@
 """
-Answer a problem with a game's players: the helpful prover writes several solutions, the verifier chooses the best one, and
-says how likely it is to be correct:
+Answer a problem with a game's players: the helpful prover writes several solutions, the verifier helps to choose an answer,
+and the run's held-out problems say how likely it is to be correct:
 
-    python scripts/answer.py runs/quickstart "Ana has 3 pens. On Monday Ana finds 2 pens. How many pens does Ana have?" -n 16
+    python scripts/answer.py runs/quickstart "Ana has 6 pens. On Monday Ana finds 4 pens. On Tuesday Ana loses 3 pens. How many pens does Ana have?"
 """
 
 import argparse
 import sys
+from dataclasses import replace
 
 from pvg_hf.game.console import quiet_libraries, set_up_logging
+
+ABSTAIN_BELOW = 0.5
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", help="folder of a run, or a published one (`org/run`)")
     parser.add_argument("problem", help="its text, or `-` for standard input")
-    parser.add_argument("-n", "--num-samples", type=int, default=16, help="solutions to choose from (%(default)s)")
-    parser.add_argument("--abstain-below", type=float, default=0.5, help="withhold less likely answers (%(default)s)")
+    parser.add_argument(
+        "-n",
+        "--num-samples",
+        type=int,
+        help="solutions to choose from; by default as many as the run's probabilities were fitted for",
+    )
+    parser.add_argument(
+        "--choose",
+        choices=["best", "vote", "weighted-vote"],
+        help="the highest score, the most frequent answer, or a vote weighted by score; by default the one that was right "
+        "most often on the run's held-out problems",
+    )
+    parser.add_argument(
+        "--abstain-below",
+        type=float,
+        help=f"withhold answers that are less likely ({ABSTAIN_BELOW}); if given, also those of unknown probability",
+    )
     parser.add_argument("--round", type=int, dest="round_index", help="from 0; the last one by default")
     parser.add_argument("--seed", type=int, default=0, help="of the solutions (%(default)s)")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
@@ -37,6 +55,7 @@ def main() -> int:
     from pvg_hf.hub.retry import HubError
 
     problem = sys.stdin.read() if arguments.problem == "-" else arguments.problem
+    threshold = ABSTAIN_BELOW if arguments.abstain_below is None else arguments.abstain_below
     try:
         run = locate_run(arguments.run)
         if arguments.trust:
@@ -45,26 +64,35 @@ def main() -> int:
                 print(f"Trusted from now on: {line}", file=sys.stderr)
         answerer = Answerer.from_run(run, round_index=arguments.round_index, device=arguments.device)
         reply = answerer(
-            problem,
+            problem.strip(),
             num_samples=arguments.num_samples,
-            abstain_below=arguments.abstain_below,
+            rule=arguments.choose,
+            abstain_below=threshold,
             seed=arguments.seed,
         )
     except (ValueError, HubError) as err:
         print(f"error: {err}", file=sys.stderr)
         return 2
+    if arguments.abstain_below is None and reply.probability is None and reply.best is not None:
+        reply = replace(reply, abstains=False)
     for candidate in reply.candidates if arguments.all else reply.candidates[:1]:
         print(f"{candidate.solution}\n(score {candidate.score:.2f})\n")
-    if reply.probability is None:
-        print(f"No answer: none of {len(reply.candidates)} solutions comes to one.")
-    else:
-        likely = f"probability {reply.probability:.2f} of being correct"
-        print(
-            f"No answer: {likely}, below {arguments.abstain_below}."
-            if reply.abstains
-            else f"{reply.answer} ({likely})"
-        )
+    if reply.why_unknown is not None:
+        print(f"warning: {reply.why_unknown}", file=sys.stderr)
+    print(_sum_up(reply, threshold))
     return 0
+
+
+def _sum_up(reply, threshold: float) -> str:
+    num = len(reply.candidates)
+    if reply.best is None:
+        return f"No answer: none of {num} solutions has one."
+    how = f"{reply.rule}, {reply.votes} of {num} solutions"
+    if reply.probability is None:
+        known = f"no probability of being correct; {how}"
+        return f"No answer: {known}." if reply.abstains else f"{reply.answer} ({known})"
+    likely = f"probability {reply.probability:.2f} of being correct; {how}"
+    return f"No answer: {likely}; below {threshold}." if reply.abstains else f"{reply.answer} ({likely})"
 
 
 if __name__ == "__main__":

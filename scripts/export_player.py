@@ -24,7 +24,11 @@ def main() -> int:
         help="of the prover; by default `last`, or `helpful` where the roles have adapters of their own",
     )
     parser.add_argument("--output", type=Path, required=True, help="folder that is made")
-    parser.add_argument("--dtype", choices=["bfloat16", "float16", "float32"], default="bfloat16")
+    parser.add_argument(
+        "--dtype",
+        choices=["bfloat16", "float16", "float32"],
+        help="of the weights; bfloat16 for a prover by default, float32 for a verifier, so that its threshold holds",
+    )
     arguments = parser.parse_args()
 
     set_up_logging()
@@ -36,7 +40,7 @@ def main() -> int:
 
     try:
         source = RunFolder(arguments.run).player(arguments.player, arguments.round_index, arguments.checkpoint)
-        dtypes = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
+        dtypes = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32, None: None}
         export_merged(source, arguments.output, player=arguments.player, dtype=dtypes[arguments.dtype])
     except ValueError as err:
         print(f"error: {err}", file=sys.stderr)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from pvg_hf.data.schema import BASE_ROUND
-from pvg_hf.evaluation.answering import answer_figures
+from pvg_hf.evaluation.answering import SameAnswer, answer_figures
 from pvg_hf.evaluation.best_of_n import balanced_best_of_n
 from pvg_hf.evaluation.diversity import diversity_figures
 from pvg_hf.evaluation.flaws import flaw_figures, has_flaws
@@ -16,6 +16,7 @@ from pvg_hf.evaluation.roles import game_figures, is_valid_mistake, judged, role
 from pvg_hf.evaluation.verifier_quality import accept_crossfitted, pair_accuracy, quality_figures
 from pvg_hf.roles import GAME_ROLES, Role
 from pvg_hf.seeding import derive_seed
+from pvg_hf.tasks.answers import answers_equal
 
 TEST_COLUMNS = (
     "problem_id",
@@ -40,6 +41,7 @@ def evaluate_round(
     *,
     best_helpful_rows: pd.DataFrame | None = None,
     best_of_n: Sequence[int],
+    same_answer: SameAnswer = answers_equal,
     seed: int,
     num_resamples: int,
 ) -> dict[str, Figure]:
@@ -60,6 +62,8 @@ def evaluate_round(
             Test solutions of this round's best helpful checkpoint, where the helpful role was trained.
         best_of_n (`Sequence[int]`):
             Sizes of the balanced best-of-n, even.
+        same_answer (`Callable`, *optional*):
+            Whether two answers are the same, as the task says.
         seed (`int`), num_resamples (`int`):
             Of the bootstraps over problems; each figure's seed derives from its name.
 
@@ -82,7 +86,9 @@ def evaluate_round(
         **game_figures(helpful, sneaky, threshold, **draws),
         **{f"best_of_n/{n}": balanced_best_of_n(judged(helpful), n) for n in best_of_n},
         **answer_figures(
-            helpful if best_helpful_rows is None else best_helpful_rows, seed=derive_seed(seed, "answers")
+            helpful if best_helpful_rows is None else best_helpful_rows,
+            seed=derive_seed(seed, "answers"),
+            same=same_answer,
         ),
         **_verifier_figures(judged(heldout_rows), **draws),
         "test_pair_accuracy": pair_accuracy(judged(current)),

@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 LABELS = "labels"  # a folder beside a round's solutions: what its score verifier made of them
 BEST_HELPFUL = "best-helpful"  # a folder beside a prover's last checkpoint
+HELDOUT_HELPFUL = "heldout-helpful.parquet"  # what the prover that answers wrote on D_V's held-out part
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ _RECORDS = re.compile(
         (
             r"recipe\.yaml|run\.json",
             r"models/(metrics\.jsonl|phase\.json)",
-            rf"pool/(base|{ROUND})/((base|(test-)?{SIDE}|test-best-helpful)\.parquet|metrics\.jsonl|phase\.json"
+            rf"pool/(base|{ROUND})/((base|(test-)?{SIDE}|test-best-helpful|heldout-helpful)\.parquet|metrics\.jsonl|phase\.json"
             r"|labels/((labels|evidence)\.jsonl|settings\.json|review\.csv))",
         )
     )

@@ -12,12 +12,15 @@ from pvg_hf.models.prover import load_causal_lm
 from pvg_hf.models.quantization import is_quantized, saved_quantization
 from pvg_hf.models.sources import is_adapter, load_tokenizer, read_adapter
 from pvg_hf.models.verifier import load_classifier
+from pvg_hf.models.verifier_input import VerifierInput
 
 LOADERS: dict[str, Callable[..., PreTrainedModel]] = {"prover": load_causal_lm, "verifier": load_classifier}
-BESIDE = ("verifier_input.json", "calibration.json")  # what a verifier is read with
+CALIBRATION = "calibration.json"
+# A verifier's scores are compared with the threshold in `calibration.json`, and bfloat16 moves them by about .02.
+DTYPES = {"prover": torch.bfloat16, "verifier": torch.float32}
 
 
-def export_merged(source: Path, output: Path, *, player: str, dtype: torch.dtype = torch.bfloat16) -> None:
+def export_merged(source: Path, output: Path, *, player: str, dtype: torch.dtype | None = None) -> None:
     """
     Write a player with its adapter added to the weights. The sum is made in float32 and rounded once. Weights that were
     in 4 bits are taken as those 4 bits say, since the adapter was trained on top of them: the result is the player that
@@ -27,22 +30,26 @@ def export_merged(source: Path, output: Path, *, player: str, dtype: torch.dtype
         source (`Path`):
             Folder of a round's prover or verifier: full weights, or an adapter.
         output (`Path`):
-            Is made; a verifier's input template and calibration are copied along.
+            Is made; a verifier's input template and calibration are stored with it, and its tokenizer appends the end
+            token by itself.
         player (`str`):
             `prover` or `verifier`.
-        dtype (`torch.dtype`, defaults to `torch.bfloat16`):
-            Of the weights that are written.
+        dtype (`torch.dtype`, *optional*):
+            Of the weights that are written; by default bfloat16 for a prover and float32 for a verifier.
 
     Raises:
         ValueError: if `output` exists and is not empty.
     """
     if output.exists() and any(output.iterdir()):
         raise ValueError(f"`{output}` is not empty; name a folder that is new, so that nothing is overwritten.")
-    _merged(source, player).to(dtype).save_pretrained(output)
-    load_tokenizer(source).save_pretrained(output)
-    for name in BESIDE:
-        if (source / name).exists():
-            shutil.copy(source / name, output / name)
+    _merged(source, player).to(dtype or DTYPES[player]).save_pretrained(output)
+    tokenizer = load_tokenizer(source)
+    if player == "verifier":
+        VerifierInput.load(source).save_with(tokenizer, output)
+    else:
+        tokenizer.save_pretrained(output)
+    if (source / CALIBRATION).exists():
+        shutil.copy(source / CALIBRATION, output / CALIBRATION)
 
 
 def _merged(source: Path, player: str) -> PreTrainedModel:

@@ -9,7 +9,7 @@ from datasets import Dataset, Features, Value
 
 from pvg_hf.extensions import ExtensionError, running
 from pvg_hf.roles import Role
-from pvg_hf.tasks.answers import extract_answer
+from pvg_hf.tasks.answers import answers_equal, extract_answer
 from pvg_hf.tasks.grade import Grade, call_grader
 
 Problem = Mapping[str, Any]
@@ -85,6 +85,20 @@ class Task(ABC):
         one by its mark (see [`~pvg_hf.tasks.answers.extract_answer`]).
         """
         return extract_answer(solution)
+
+    def answers_equal(self, first: str | None, second: str | None) -> bool:
+        """
+        Whether two final answers, as `read_answer` reads them, are the same; by default
+        [`~pvg_hf.tasks.answers.answers_equal`]. Votes count by it.
+        """
+        return answers_equal(first, second)
+
+    def problem_mistake(self, problem: str) -> str | None:
+        """
+        Why a text is none of this world's problems, as a sentence; `None` if it is one, or if the task cannot know, as by
+        default. Answers to other problems get no probability.
+        """
+        return None
 
 
 def is_custom(task: Task) -> bool:

@@ -1,7 +1,7 @@
 import pytest
 import torch
 from adapted_players import logits_of, make_verifier, save_player
-from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 
 from pvg_hf import VerifierScorer
 from pvg_hf.models.merging import export_merged
@@ -14,12 +14,14 @@ def test_a_merged_verifier_scores_as_the_one_that_was_trained(quantization, wide
     model = make_verifier(wider_prover, quantization)
     save_player(model, tokenizer, tmp_path / "adapter", "verifier")
     VerifierInput("{{ problem }} {{ solution }}", tokenizer.eos_token, 64).save(tmp_path / "adapter")
-    export_merged(tmp_path / "adapter", tmp_path / "merged", player="verifier", dtype=torch.float32)
+    export_merged(tmp_path / "adapter", tmp_path / "merged", player="verifier")
     merged = AutoModelForSequenceClassification.from_pretrained(tmp_path / "merged")
+    assert merged.dtype == torch.float32  # scores are compared with a threshold
     torch.testing.assert_close(logits_of(merged), logits_of(model), atol=1e-4, rtol=0)
     texts = (["Ana has 3 pens."] * 2, ["has 3", "has 4"])
     scores = [VerifierScorer.from_pretrained(tmp_path / name)(*texts) for name in ("adapter", "merged")]
     assert scores[1] == pytest.approx(scores[0], abs=1e-4)
+    assert AutoTokenizer.from_pretrained(tmp_path / "merged")("has 3")["input_ids"][-1] == tokenizer.eos_token_id
 
 
 def test_full_weights_are_rounded_once(tiny_prover, tmp_path):

@@ -237,7 +237,7 @@ def test_from_the_folder_of_an_adapter_with_its_head(tmp_path, tiny_prover):
 
 
 def test_a_folder_without_a_verifier_is_refused(tiny_prover):
-    with pytest.raises(ValueError, match=r"not a verifier of a game: it has no verifier_input\.json"):
+    with pytest.raises(ValueError, match=r"has no verifier_input\.json"):
         VerifierScorer.from_pretrained(tiny_prover)
 
 

@@ -206,3 +206,48 @@ def test_stop_strings_end_what_a_base_prover_goes_on_to_write():
 def test_problem_of_another_world():
     with pytest.raises(ValueError, match="Not an arithmetic problem"):
         parse_story("What is love?")
+
+
+# Texts of this world
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_problem_is_one_of_the_world(seed):
+    task = ArithmeticTask(num_train=150, num_test=50, seed=seed, max_difficulty=6)
+    for split in ("train", "test"):
+        assert [task.problem_mistake(text) for text in task.problems(split)["problem"]] == [None] * len(
+            task.problems(split)
+        )
+
+
+STORY = "Ana has 6 pens. On Monday Ana finds 4 pens. {} How many pens does Ana have?"
+
+
+@pytest.mark.parametrize(
+    ("problem", "part"),
+    [
+        ("What is 2 + 2?", "begin with"),
+        ("", "begin with"),
+        ("Zoe has 6 pens. On Monday Zoe finds 4 pens. How many pens does Zoe have?", "begin with"),
+        (STORY.format(""), "It has 1 events; a problem has 2 to 4"),
+        (STORY.format("On Wednesday Ana loses 3 pens."), "`On Wednesday Ana loses 3 pens.`"),  # Tuesday is next
+        (STORY.format("On Tuesday Ana eats 3 pens."), "`On Tuesday Ana eats 3 pens.`"),
+        (STORY.format("On Tuesday Ana loses 3 coins."), "3 coins"),
+        (STORY.format("On Tuesday Ana loses 30 pens."), "30 pens"),
+        (STORY.format("On Tuesday Ana keeps a third of the pens."), "a third"),  # of 10
+        (STORY.format("On Tuesday Ana loses 3 pens. Ben has 4 pens. Ben has 5 pens."), "Ben has 5 pens"),
+        (STORY.format("On Tuesday Ana loses 3 pens. It rains."), "It rains"),
+        ("Ana has 6 pens. On Monday Ana triples the pens. On Tuesday Ana doubles the pens. How many pens does Ana have?",
+         r"\[6, 18, 36\]"),
+        ("Ana has 6 pens. On Monday Ana finds 4 pens. On Tuesday Ana loses 3 pens.", "does not end with"),
+    ],
+)  # fmt: skip
+def test_other_texts_are_told_apart(problem, part):
+    mistake = ArithmeticTask(num_train=1, num_test=1).problem_mistake(problem)
+    assert mistake is not None
+    assert re.search(part, mistake)
+
+
+def test_a_story_with_a_distractor_is_one_of_the_world():
+    task = ArithmeticTask(num_train=1, num_test=1)
+    assert task.problem_mistake(STORY.format("Ben has 4 pens. On Tuesday Ben gives Ana 3 pens.")) is None

@@ -7,6 +7,7 @@ from pvg_hf.evaluation.report.tables import Table, figure_cell
 _COLUMNS = (
     ("the first solution", "answers/first"),
     ("the most frequent answer", "answers/majority"),
+    ("the vote weighted by score", "answers/weighted"),
     ("the verifier's choice", "answers/best"),
     ("choice less first", "answers/gain"),
 )

@@ -5,14 +5,16 @@ from pathlib import Path
 import pandas as pd
 
 from pvg_hf.data.pool import load_pool
-from pvg_hf.evaluation.answering import Calibration, choose, fit_calibration
+from pvg_hf.evaluation.answering import AnswerRules, fit_rules
 from pvg_hf.evaluation.intervals import Figure
+from pvg_hf.evaluation.roles import has_failed
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.evaluations import evaluate_score_verifier
-from pvg_hf.game.folder import BEST_HELPFUL, read_json, write_json
+from pvg_hf.game.folder import BEST_HELPFUL, HELDOUT_HELPFUL, RunFolder, read_json, write_json
 from pvg_hf.game.players import open_scorer
 from pvg_hf.roles import GAME_ROLES, Role
+from pvg_hf.tasks import Task
 
 
 def run_evaluate(context: PhaseContext, output: Path) -> str:
@@ -27,6 +29,7 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
         threshold=calibration["threshold"],
         best_helpful_rows=best_helpful,
         best_of_n=context.recipe.evaluation.best_of_n,
+        same_answer=context.world.task.answers_equal,
         seed=context.seed("resample"),
         num_resamples=context.recipe.evaluation.bootstrap_samples,
     )
@@ -36,7 +39,7 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
     if context.processes.is_main_process:
         write_json(output / "metrics.json", {key: figure.to_dict() for key, figure in figures.items()})
         problem_table(test).to_parquet(output / "problems.parquet")
-        answering = _calibrate_answers(context, best_helpful)
+        answering = fit_answers(context.folder, round_index, context.world.task)
         write_json(output / "answering.json", None if answering is None else answering.to_dict())
     context.record({key: figure.value for key, figure in figures.items()})
     return (
@@ -55,15 +58,35 @@ def _best_helpful_rows(context: PhaseContext) -> pd.DataFrame | None:
     return load_pool([file]).to_pandas() if file.exists() else None
 
 
-def _calibrate_answers(context: PhaseContext, best_helpful: pd.DataFrame | None) -> Calibration | None:
-    """By all test problems; nothing where no solution came to an answer."""
-    rows = best_helpful
-    if rows is None:
-        rows = load_pool([context.folder.pool(context.round_index) / f"test-{Role.HELPFUL}.parquet"]).to_pandas()
-    choices = choose(rows)
-    if choices["score"].isna().all():
+def fit_answers(folder: RunFolder, round_index: int, task: Task, num_samples: int | None = None) -> AnswerRules | None:
+    """
+    The rules by which answers are chosen, fitted on D_V's held-out problems; in a run of an earlier version, which has no
+    such solutions, on the test problems.
+
+    Args:
+        folder ([`RunFolder`]):
+            The run.
+        round_index (`int`):
+            The round whose players answer.
+        task ([`~pvg_hf.tasks.Task`]):
+            Says which answers are the same.
+        num_samples (`int`, *optional*):
+            Solutions that an answer is chosen of; all that were written to a problem by default.
+
+    Returns:
+        [`AnswerRules`]; `None` if no solution has an answer, or fewer were written, or their files are not there.
+    """
+    pool = folder.pool(round_index)
+    names = (HELDOUT_HELPFUL, f"test-{BEST_HELPFUL}.parquet", f"test-{Role.HELPFUL}.parquet")
+    file = next((pool / name for name in names if (pool / name).exists()), None)
+    if file is None:
         return None
-    return fit_calibration(choices, context.recipe.mint.test_solutions_per_problem)
+    rows = load_pool([file]).to_pandas()
+    written = int(rows["sample_index"].max()) + 1
+    able = rows[~has_failed(rows) & rows["score"].notna()]
+    if not len(able) or (num_samples or 1) > written:
+        return None
+    return fit_rules(rows, num_samples or written, same=task.answers_equal)
 
 
 def _rescored_base_rows(context: PhaseContext) -> pd.DataFrame:

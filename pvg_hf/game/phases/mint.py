@@ -6,7 +6,7 @@ from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.evaluations import label_new_proofs
 from pvg_hf.game.feedback import Feedback
-from pvg_hf.game.folder import BEST_HELPFUL
+from pvg_hf.game.folder import BEST_HELPFUL, HELDOUT_HELPFUL
 from pvg_hf.game.minting import Batch, write_solutions
 from pvg_hf.game.players import open_role_sampler, open_sampler, open_scorer
 from pvg_hf.game.scoring_counts import count_over_processes
@@ -16,8 +16,9 @@ from pvg_hf.scoring import ScoreVerifier
 
 def run_mint(context: PhaseContext, output: Path) -> str:
     """
-    Write `ROLE.parquet` (D_V) and `test-ROLE.parquet` for both roles, by the last checkpoint of the phase, and
-    `test-best-helpful.parquet` by the best helpful one.
+    Write `ROLE.parquet` (D_V) and `test-ROLE.parquet` for both roles, by the last checkpoint of the phase; by the best
+    helpful one, `test-best-helpful.parquet`; and by the prover that answers (the best helpful one where it is kept)
+    `heldout-helpful.parquet` on D_V's held-out part, by which answers are chosen and calibrated.
     """
     mint, round_index = context.recipe.mint, context.round_index
     scorer = open_scorer(context, context.folder.verifier(round_index))
@@ -31,10 +32,19 @@ def run_mint(context: PhaseContext, output: Path) -> str:
             test = Batch("test", role, round_index, mint.test_solutions_per_problem)
             num_rows += write_solutions(context, output / f"test-{role}.parquet", [test], sampler, scorer)
     best = context.folder.best_helpful(round_index)
+    checkpoint = "" if best is None else BEST_HELPFUL
+    sampler = (
+        open_role_sampler(context, Role.HELPFUL, beside=scorer)
+        if best is None
+        else open_sampler(context, best, beside=scorer)
+    )
     if best is not None:
-        test = Batch("test", Role.HELPFUL, round_index, mint.test_solutions_per_problem, checkpoint=BEST_HELPFUL)
-        path = output / f"test-{BEST_HELPFUL}.parquet"
-        num_rows += write_solutions(context, path, [test], open_sampler(context, best, beside=scorer), scorer)
+        test = Batch("test", Role.HELPFUL, round_index, mint.test_solutions_per_problem, checkpoint=checkpoint)
+        num_rows += write_solutions(context, output / f"test-{BEST_HELPFUL}.parquet", [test], sampler, scorer)
+    heldout = Batch(
+        "verifier_heldout", Role.HELPFUL, round_index, mint.test_solutions_per_problem, checkpoint=checkpoint
+    )
+    num_rows += write_solutions(context, output / HELDOUT_HELPFUL, [heldout], sampler, scorer)
     context.record({f"mint/{name}": number for name, number in count_over_processes(scorer).items()})
     if isinstance(scorer, ScoreVerifier) and context.recipe.verifier.score_settings.labels == "auto":
         context.record(label_new_proofs(context, scorer, output))

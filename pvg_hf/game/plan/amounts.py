@@ -179,4 +179,5 @@ def writings(amounts: Amounts, phase: str) -> list[Writing]:
             found.append(Writing(Role.BASE, amounts.num_verifier_problems, recipe.bootstrap.solutions_per_problem))
         return found
     on_pool = amounts.num_verifier_problems, recipe.mint.solutions_per_problem
-    return found + [Writing(role, *on_pool) for role in GAME_ROLES]
+    on_heldout = amounts.num_problems("verifier_heldout"), recipe.mint.test_solutions_per_problem
+    return [*found, *(Writing(role, *on_pool) for role in GAME_ROLES), Writing(Role.HELPFUL, *on_heldout)]

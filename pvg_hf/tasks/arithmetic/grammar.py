@@ -192,3 +192,63 @@ def _parse_event(sentence: str, name: str) -> Event | None:
         if match and match["name"] == name:
             return Event(match["day"], verb.word, verb.amount or int(match["amount"]))
     return None
+
+
+def story_mistake(problem: str, difficulties: tuple[int, int] = (MIN_DIFFICULTY, MAX_DIFFICULTY)) -> str | None:
+    """
+    Why no story of this grammar has this text, as a sentence; `None` if one has.
+
+    Args:
+        problem (`str`):
+            Any text.
+        difficulties (`tuple[int, int]`, defaults to (2, 6)):
+            Smallest and largest number of events.
+    """
+    first, *middle, last = [part.strip() for part in re.findall(r"[^.?]+[.?]?", problem) if part.strip()] or ["", ""]
+    start = _START.fullmatch(first)
+    if start is None or start["name"] not in NAMES or start["objects"] not in OBJECTS:
+        return f"It does not begin with `NAME has NUMBER THINGS.`, with a name such as {NAMES[0]} and things such as {OBJECTS[0]}."
+    name, objects = start["name"], start["objects"]
+    if last != QUESTION.format(name=name, objects=objects):
+        return f"It does not end with `{QUESTION.format(name=name, objects=objects)}`."
+    story, num_distractors = Story(name, objects, int(start["amount"]), ()), 0
+    for sentence in middle:
+        event = _strict_event(sentence, story)
+        if event is not None:
+            story = Story(name, objects, story.start, (*story.events, event))
+        elif _is_distractor(sentence, story) and not num_distractors:
+            num_distractors = 1
+        else:
+            return f"`{sentence}` is not the next sentence of such a story."
+    if not difficulties[0] <= len(story.events) <= difficulties[1]:
+        return f"It has {len(story.events)} events; a problem has {difficulties[0]} to {difficulties[1]}."
+    if not (3 <= story.start <= MAX_START and all(1 <= value <= MAX_VALUE for value in story.values)):
+        return f"Its counts are {story.values}; they begin with 3 to {MAX_START} and stay within 1 and {MAX_VALUE}."
+    return None
+
+
+def _strict_event(sentence: str, story: Story) -> Event | None:
+    """The event of the next day, told in the world's words and with one of its amounts; `None` if it is not that."""
+    if len(story.events) == len(DAYS):
+        return None
+    day, value = DAYS[len(story.events)], story.answer
+    for verb, pattern in _SENTENCES:
+        match = pattern.fullmatch(sentence)
+        if match is None or match["name"] != story.name:
+            continue
+        event = Event(day, verb.word, verb.amount or int(match["amount"]))
+        words = {"name": story.name, "objects": story.objects, "other": match.groupdict().get("other")}
+        is_known = words["other"] in (None, *NAMES) and 2 <= event.amount <= MAX_AMOUNT
+        exact = event.operator != "/" or value % event.amount == 0
+        return event if is_known and exact and _tell(event, words) == sentence else None
+    return None
+
+
+def _is_distractor(sentence: str, story: Story) -> bool:
+    others = [name for name in NAMES if name != story.name and sentence.startswith(f"{name} ")]
+    return any(
+        sentence == text.format(other=other, amount=amount, objects=story.objects)
+        for other in others
+        for text in DISTRACTORS
+        for amount in range(2, MAX_AMOUNT + 1)
+    )

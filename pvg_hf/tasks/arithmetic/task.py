@@ -11,7 +11,14 @@ from pvg_hf.seeding import derive_rng
 from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answer, read_answer
 from pvg_hf.tasks.arithmetic.checker import Flaw, check_solution
 from pvg_hf.tasks.arithmetic.examples import EXAMPLES
-from pvg_hf.tasks.arithmetic.grammar import MAX_DIFFICULTY, MIN_DIFFICULTY, Story, parse_story, sample_story
+from pvg_hf.tasks.arithmetic.grammar import (
+    MAX_DIFFICULTY,
+    MIN_DIFFICULTY,
+    Story,
+    parse_story,
+    sample_story,
+    story_mistake,
+)
 from pvg_hf.tasks.arithmetic.solutions import reference_solution
 from pvg_hf.tasks.base import Problem, Split, Task, check_split
 from pvg_hf.tasks.grade import Grade
@@ -108,6 +115,9 @@ class ArithmeticTask(Task):
 
     def read_answer(self, solution: str) -> str | None:
         return read_answer(solution, self.answer_format)
+
+    def problem_mistake(self, problem: str) -> str | None:
+        return story_mistake(problem, self.difficulties)
 
     def grade(self, problem: Problem, solution: str) -> Grade:
         grade = grade_answer(solution, problem["reference"], self.answer_format)

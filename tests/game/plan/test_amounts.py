@@ -20,6 +20,7 @@ def test_amounts_of_a_shared_prover(amounts_of):
         Writing(Role.SNEAKY, 3, 2),
         Writing(Role.HELPFUL, 25, 3),
         Writing(Role.SNEAKY, 25, 3),
+        Writing(Role.HELPFUL, 5, 2),  # by which answers are calibrated
     ]
 
 
@@ -29,7 +30,8 @@ def test_tokens_of_each_phase(amounts_of):
     assert count_tokens(amounts, "bootstrap") == on_test + 25 * (5 + 4 * 8)
     assert count_tokens(amounts, "verifier") == 10 * 4 * 2 * 30  # two inputs of 30 tokens a pair
     assert count_tokens(amounts, "prover") == 5 * 16 * (15 + 8)  # prompts of both roles
-    assert count_tokens(amounts, "mint") == on_test + 25 * (10 + 3 * 8) + 25 * (20 + 3 * 8)
+    on_pool = 25 * (10 + 3 * 8) + 25 * (20 + 3 * 8)
+    assert count_tokens(amounts, "mint") == on_test + on_pool + 5 * (10 + 2 * 8)
     assert count_tokens(amounts, "evaluate") == 12 * 30
 
 
