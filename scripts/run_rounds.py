@@ -4,6 +4,7 @@ Play a prover-verifier game.
     python scripts/run_rounds.py recipes/quickstart.yaml
     accelerate launch --num_processes 2 scripts/run_rounds.py recipes/gsm8k.yaml prover.beta=0.1 seed=1
     python scripts/run_rounds.py recipes/gsm8k.yaml --plan
+    python scripts/run_rounds.py recipes/gsm8k.yaml --plan --for rtx4090
     python scripts/run_rounds.py recipes/gsm8k.yaml --status
     python scripts/run_rounds.py recipes/gsm8k.yaml --phase prover --round 2
 
@@ -30,12 +31,18 @@ def main() -> int:
     parser.add_argument("--round", type=int, dest="round_index", metavar="K", help="the round of --phase, from 0")
     parser.add_argument("--plan", action="store_true", help="check the recipe, say what would be played, and stop")
     parser.add_argument(
+        "--for", dest="card", metavar="CARD", help="plan for this GPU, e.g. rtx4090, and not this machine"
+    )
+    parser.add_argument(
         "--trust",
         action="store_true",
         help="let the code run that the recipe of a pulled run names (docs/security.md)",
     )
     parser.add_argument("--status", action="store_true", help="say what the run's folder holds, and stop")
     arguments = parser.parse_intermixed_args()  # options may stand among the overrides
+
+    if arguments.card and not arguments.plan:
+        parser.error("--for belongs to --plan")
 
     set_up_logging()
     try:
@@ -51,8 +58,9 @@ def main() -> int:
         quiet_libraries()
         if arguments.plan:
             from pvg_hf.game.plan import describe_plan
+            from pvg_hf.game.plan.cards import find_card
 
-            return tell(describe_plan(recipe))
+            return tell(describe_plan(recipe, find_card(arguments.card) if arguments.card else None))
         from pvg_hf.game.faces import play_and_tell
 
         return play_and_tell(

@@ -40,6 +40,8 @@ class PhaseContext:
             Is told every figure as it comes.
         metrics (`list[dict]`):
             Lines for `metrics.jsonl`, to be filled by the phase.
+        planned_bfloat16 (`bool`, *optional*):
+            In a plan for another machine's GPU, whether that computes in bfloat16.
     """
 
     recipe: Recipe
@@ -50,6 +52,7 @@ class PhaseContext:
     steps: range = range(0)
     tracker: GameTracker = field(default_factory=GameTracker)
     metrics: list[dict[str, Any]] = field(default_factory=list)
+    planned_bfloat16: bool | None = None
 
     @cached_property
     def processes(self) -> PartialState:
@@ -80,6 +83,8 @@ class PhaseContext:
     def dtype(self, player: str, *, is_precise: bool) -> torch.dtype:
         """What a player's weights are held in; `is_precise` for weights that are trained whole, and for scores."""
         config: PlayerConfig = {"prover": self.recipe.prover, "verifier": self.recipe.verifier}[player]
+        if self.planned_bfloat16 is not None:
+            return resolve_dtype(config.dtype, is_precise=is_precise, on_bfloat16=self.planned_bfloat16)
         return (
             torch.float32
             if self.processes.device.type == "cpu"

@@ -68,7 +68,7 @@ def refuse_pickles(source: str | Path, weights: str = "*.safetensors") -> None:
         )
 
 
-def resolve_dtype(dtype: str, *, is_precise: bool) -> torch.dtype:
+def resolve_dtype(dtype: str, *, is_precise: bool, on_bfloat16: bool | None = None) -> torch.dtype:
     """
     What weights are held in.
 
@@ -78,12 +78,16 @@ def resolve_dtype(dtype: str, *, is_precise: bool) -> torch.dtype:
         is_precise (`bool`):
             Whether `auto` is float32 in any case: for weights that are trained, most of whose updates bfloat16 would
             round away, and for scores, which in bfloat16 depend on the batch that they are computed in.
+        on_bfloat16 (`bool`, *optional*):
+            Whether there is a GPU that computes in bfloat16; by default this machine is asked.
     """
     if dtype != "auto":
         return {"float32": torch.float32, "bfloat16": torch.bfloat16}[dtype]
     if is_precise:
         return torch.float32
-    return torch.bfloat16 if has_bfloat16() else torch.float32
+    if on_bfloat16 is None:
+        on_bfloat16 = has_bfloat16()
+    return torch.bfloat16 if on_bfloat16 else torch.float32
 
 
 def has_bfloat16() -> bool:

@@ -218,7 +218,7 @@ def test_extensions_page(folder, monkeypatch):
 def test_verifier_trainer_page(folder, tiny_models, pair_files):
     names = _run("verifier-trainer.md")
     scorer, pair = names["scorer"], names["train"][0]
-    read = scorer.verifier_input.encode(scorer.tokenizer, [pair["prompt"].removesuffix("\n")], [pair["chosen"]])
+    read = scorer.verifier_input.encode(scorer.tokenizer, [pair["prompt"]], [pair["chosen"]])
     assert read == [names["trainer"].train_dataset[0]["chosen_ids"]]  # the scorer reads what was trained on
     assert len(names["scores"]) == 2
     told = set(re.findall(r"`(eval_[a-z_]+)`", (DOCS / "verifier-trainer.md").read_text(encoding="utf-8")))
@@ -285,7 +285,7 @@ def test_commands_name_what_is_there(page):
         words = shlex.split(command, comments=True)
         recipe, *rest = words[words.index("scripts/run_rounds.py") + 1 :]
         options = [word for word in rest if word.startswith("--")]
-        assert set(options) <= {"--plan", "--status", "--phase", "--round"}
+        assert set(options) <= {"--plan", "--for", "--status", "--phase", "--round"}
         if Path(recipe).stem != "mine":
             load_recipe(DOCS.parent / recipe, [word for word in rest if "=" in word])
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from textwrap import wrap
 
@@ -9,7 +10,9 @@ from pvg_hf.config import Recipe, RecipeError
 from pvg_hf.config.trust import admit_code
 from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.plan.amounts import count_tokens, describe_amount
+from pvg_hf.game.plan.cards import BANDWIDTH_SHARE, MATRIX_SHARE, Card
 from pvg_hf.game.plan.checks import check_recipe, list_mistakes
+from pvg_hf.game.plan.costs import REACHED_SHARE
 from pvg_hf.game.plan.critic import stands_on_prover
 from pvg_hf.game.plan.lengths import TextLengths
 from pvg_hf.game.plan.notes import list_notes
@@ -31,8 +34,14 @@ ROUGH = (
     "process. The formulas stand in docs/recipes.md."
 )
 
+NOT_MEASURED = (
+    f"No time was measured: the card is taken to reach {MATRIX_SHARE * REACHED_SHARE:.0%} of its peak rate and "
+    f"{BANDWIDTH_SHARE:.0%} of its bandwidth. Expect a factor of 3 either way. Memory is that of the models, for each process. "
+    "The formulas stand in docs/recipes.md."
+)
 
-def describe_plan(recipe: Recipe) -> str:
+
+def describe_plan(recipe: Recipe, card: Card | None = None) -> str:
     """
     Check a recipe and say what playing it will come to. Nothing is written and no weights are downloaded; a model's
     configuration and a task that live on the Hub are read from there.
@@ -40,6 +49,8 @@ def describe_plan(recipe: Recipe) -> str:
     Args:
         recipe ([`Recipe`]):
             What would be played.
+        card ([`~pvg_hf.game.plan.cards.Card`], *optional*):
+            The graphics card that it would be played on; this machine by default.
 
     Returns:
         `str`: lines of at most 80 columns: the run's folder, the task, the players, and each phase with its amount,
@@ -51,17 +62,25 @@ def describe_plan(recipe: Recipe) -> str:
     """
     code = admit_code(recipe)
     world, mistakes = _load_world(recipe)
-    mistakes += [*check_recipe(recipe, world), *_check_folder(recipe)]
+    mistakes += _check_folder(recipe)
+    if card is not None:
+        mistakes += _check_card(recipe)
+        recipe = replace(recipe, device="auto")  # what this machine lacks is no mistake
+    mistakes = [*check_recipe(recipe, world), *mistakes]
     if mistakes or world is None:
         for line in code:
             logger.info("The recipe runs %s", line)
         raise RecipeError(list_mistakes(mistakes))
-    plans = plan_rounds(recipe, world)
+    plans = plan_rounds(recipe, world, card)
     header = [*_header(recipe, world, plans[0]), *(line for named in code for line in _entry("Runs", named))]
     lines = [*header, "", _row("Phase", "What is done", "Tokens", "Memory", "Time")]
     for plan in plans:
         lines += _rows(plan)
-    lines += [_row("To play", "", "", "", _show_total(recipe, plans)), "", *wrap(ROUGH, WIDTH)]
+    lines += [
+        _row("To play", "", "", "", _show_total(recipe, plans)),
+        "",
+        *wrap(NOT_MEASURED if card else ROUGH, WIDTH),
+    ]
     for note in list_notes(recipe, plans):
         lines += wrap(f"Note: {note}", WIDTH)
     return "\n".join(lines)
@@ -87,6 +106,13 @@ def _check_folder(recipe: Recipe) -> list[str]:
     return []
 
 
+def _check_card(recipe: Recipe) -> list[str]:
+    """A plan for a graphics card of a recipe that uses none."""
+    if recipe.device != "cpu":
+        return []
+    return ["`device` is `cpu`, and the plan is for a graphics card; leave `device` out, or set it to `cuda`."]
+
+
 def _header(recipe: Recipe, world: World, first: RoundPlan) -> list[str]:
     folder, phases = _run_folder(recipe), schedule(recipe)
     num_finished = sum(key.target(folder).exists() for key in phases)
@@ -109,7 +135,14 @@ def _header(recipe: Recipe, world: World, first: RoundPlan) -> list[str]:
 
 def _describe_machine(first: RoundPlan) -> str:
     processes = first.amounts.context.processes
-    count = f"{processes.device.type}, {processes.num_processes} process{'es' if processes.num_processes > 1 else ''}"
+    number = f"{processes.num_processes} process{'es' if processes.num_processes > 1 else ''}"
+    if first.card is not None:
+        card = first.card
+        return (
+            f"{card.name} (not measured), {number}; {show_bytes(card.num_bytes)}, {card.half:,.0f} TFLOP/s in "
+            f"{'bfloat16' if card.has_bfloat16 else 'float16'}, {card.bandwidth:,.0f} GB/s at best"
+        )
+    count = f"{processes.device.type}, {number}"
     speeds = [f"{name} {player.machine.flops / 1e9:,.0f} GFLOP/s" for name, player in first.players.items()]
     return f"{count}; measured in matrices of the {', '.join(speeds)}" if speeds else count
 

@@ -6,7 +6,6 @@ from pvg_hf.config import Recipe
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.label_rates import routed_rates
 from pvg_hf.game.memory import list_knobs
-from pvg_hf.game.plan.machine import total_memory
 from pvg_hf.game.plan.rounds import RoundPlan
 from pvg_hf.game.units import show_bytes
 
@@ -26,6 +25,7 @@ def list_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
     yield from _unlike_slices(plans)
     yield from _too_long(recipe, plans[0])
     yield from _too_large(recipe, plans)
+    yield from _without_bfloat16(plans[0])
 
 
 def _without_figure(recipe: Recipe) -> Iterator[str]:
@@ -72,12 +72,20 @@ def _too_long(recipe: Recipe, first: RoundPlan) -> Iterator[str]:
 
 def _too_large(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
     """Phases whose estimated peak is more than there is, each once."""
-    available = total_memory(plans[0].amounts.context.processes.device)
+    available, card = plans[0].memory, plans[0].card
+    where = f"`{card.name}`" if card else "this machine"
     phases = {key.name: (plan, plan.work(key.name)) for plan in reversed(plans) for key in plan.phases}
     for name, (plan, work) in phases.items():
         if work is not None and work.memory > available:
             of_round = recipe.for_round(plan.indices[0])
             yield (
-                f"the {name} phase is estimated at {show_bytes(work.memory)}, and this machine has {show_bytes(available)}. In "
+                f"the {name} phase is estimated at {show_bytes(work.memory)}, and {where} has {show_bytes(available)}. In "
                 f"order of effect: {list_knobs(of_round, name)}."
             )
+
+
+def _without_bfloat16(first: RoundPlan) -> Iterator[str]:
+    if first.card is not None and not first.card.has_bfloat16:
+        yield (
+            f"`{first.card.name}` has no units for bfloat16, so that `dtype: auto` is float32 there, which takes twice the memory."
+        )

@@ -1,6 +1,6 @@
 """The estimates of a game's rounds; those that are alike share one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import torch
@@ -8,11 +8,12 @@ import torch
 from pvg_hf.config import Recipe
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.plan.amounts import Amounts
+from pvg_hf.game.plan.cards import Card
 from pvg_hf.game.plan.checks import phase_context
 from pvg_hf.game.plan.costs import Work
 from pvg_hf.game.plan.critic import read_critic_size
 from pvg_hf.game.plan.lengths import measure_lengths
-from pvg_hf.game.plan.machine import Machine, measure_machine
+from pvg_hf.game.plan.machine import Machine, measure_machine, total_memory
 from pvg_hf.game.plan.phases import Player, estimate_work, needed_players
 from pvg_hf.game.plan.players import PlayerSize, read_player_size
 from pvg_hf.game.schedule import ROUND_PHASES, PhaseKey, schedule
@@ -34,7 +35,9 @@ class RoundPlan:
         sizes (`dict[str, PlayerSize | None]`):
             Of each player, and of PPO's `critic`; `None` where its configuration is not on this machine.
         players (`dict[str, Player]`):
-            Those whose size is known, with this machine's speed.
+            Those whose size is known, with the machine's speed.
+        card ([`Card`], *optional*):
+            The graphics card that the plan is for; this machine by default.
     """
 
     indices: list[int]
@@ -42,6 +45,12 @@ class RoundPlan:
     amounts: Amounts
     sizes: dict[str, PlayerSize | None]
     players: dict[str, Player]
+    card: Card | None = None
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the card or, without one, of this machine's device."""
+        return self.card.num_bytes if self.card else total_memory(self.amounts.context.processes.device)
 
     @property
     def phases(self) -> list[PhaseKey]:
@@ -56,10 +65,13 @@ class RoundPlan:
         return estimate_work(self.amounts, self.players, phase)
 
 
-def plan_rounds(recipe: Recipe, world: World) -> list[RoundPlan]:
-    """A plan for each run of rounds that are alike. The machine is measured once per width and type of weights."""
+def plan_rounds(recipe: Recipe, world: World, card: Card | None = None) -> list[RoundPlan]:
+    """
+    A plan for each run of rounds that are alike. Without a card this machine is measured, once per width and type of
+    weights.
+    """
     machines: dict[tuple[int, str], Machine] = {}
-    return [_plan(recipe, world, indices, machines) for indices in _alike(recipe)]
+    return [_plan(recipe, world, indices, machines, card) for indices in _alike(recipe)]
 
 
 def _alike(recipe: Recipe) -> list[list[int]]:
@@ -71,22 +83,29 @@ def _alike(recipe: Recipe) -> list[list[int]]:
     return [list(indices) for _, indices in groupby(range(recipe.num_rounds), key=settings)]
 
 
-def _plan(recipe: Recipe, world: World, indices: list[int], machines: dict[tuple[int, str], Machine]) -> RoundPlan:
+def _plan(
+    recipe: Recipe, world: World, indices: list[int], machines: dict[tuple[int, str], Machine], card: Card | None
+) -> RoundPlan:
     context = phase_context(recipe.for_round(indices[0]), PhaseKey("prover", indices[0]), world)
+    context = replace(context, planned_bfloat16=card.has_bfloat16 if card else None)
     sizes = {name: read_player_size(context, name) for name in PLAYERS}
     if context.recipe.prover.algorithm == "ppo":
         sizes["critic"] = read_critic_size(context)
     players = {
-        name: Player(size, _measure(context, name, size.hidden_size, machines))
+        name: Player(size, _speed(context, name, size.hidden_size, machines, card))
         for name, size in sizes.items()
         if size is not None
     }
     early = [key.name for key in schedule(recipe) if key.round_index is None] if indices[0] == 0 else []
-    return RoundPlan(indices, early, Amounts(context, measure_lengths(context)), sizes, players)
+    return RoundPlan(indices, early, Amounts(context, measure_lengths(context)), sizes, players, card)
 
 
-def _measure(context: PhaseContext, name: str, width: int, machines: dict[tuple[int, str], Machine]) -> Machine:
+def _speed(
+    context: PhaseContext, name: str, width: int, machines: dict[tuple[int, str], Machine], card: Card | None
+) -> Machine:
     dtype = torch.float32 if name == "critic" else context.dtype(name, is_precise=False)
+    if card is not None:
+        return card.machine(dtype)
     key = (width, str(dtype))
     if key not in machines:
         machines[key] = measure_machine(context.processes.device, dtype, width)

@@ -1,0 +1,92 @@
+"""Graphics cards that a plan can be made for without having them."""
+
+import re
+from dataclasses import dataclass
+
+import torch
+
+from pvg_hf.game.plan.machine import Machine
+from pvg_hf.suggestions import suggest
+
+# Of a card's peak, what the planned work is taken to reach. None of it is measured.
+MATRIX_SHARE = (
+    0.75  # in large matrix products; a whole pass reaches `costs.REACHED_SHARE` of these, so 30 % of the peak
+)
+BANDWIDTH_SHARE = 0.7
+LAUNCH_SECONDS = 8e-6  # of a small operation, which the processor starts
+
+
+@dataclass(frozen=True)
+class Card:
+    """
+    Args:
+        name (`str`):
+            By which it is named.
+        memory (`float`):
+            GiB that torch finds on it.
+        half (`float`):
+            Peak TFLOP/s of dense bfloat16 products that are summed in float32.
+        single (`float`):
+            Peak TFLOP/s in float32, without TensorFloat-32.
+        bandwidth (`float`):
+            Peak GB/s of its memory.
+        has_bfloat16 (`bool`, defaults to `True`):
+            Whether it has units for bfloat16; `half` is of float16 otherwise.
+    """
+
+    name: str
+    memory: float
+    half: float
+    single: float
+    bandwidth: float
+    has_bfloat16: bool = True
+
+    @property
+    def num_bytes(self) -> int:
+        """Of its memory."""
+        return int(self.memory * 2**30)
+
+    def machine(self, dtype: torch.dtype) -> Machine:
+        """Its speed, as an assumption."""
+        peak = self.single if dtype == torch.float32 else self.half
+        return Machine(MATRIX_SHARE * peak * 1e12, BANDWIDTH_SHARE * self.bandwidth * 1e9, LAUNCH_SECONDS)
+
+
+# Rates and bandwidths: NVIDIA's data sheets and, for GeForce, the whitepapers of Ampere GA102, Ada and RTX Blackwell;
+# those of SXM modules where there are several. Memory: `total_memory` as torch reports it, which is below the label's.
+CARDS = {
+    card.name: card
+    for card in (
+        Card("rtx3060", 11.6, 25, 12.7, 360),
+        Card("rtx3090", 23.6, 71, 35.6, 936),
+        Card("rtx4080", 15.6, 97, 48.7, 717),
+        Card("rtx4090", 23.5, 165, 82.6, 1008),
+        Card("rtx5090", 31.4, 209, 104.8, 1792),
+        Card("t4", 14.6, 65, 8.1, 320, has_bfloat16=False),
+        Card("l4", 22.0, 121, 30.3, 300),
+        Card("a10", 22.0, 125, 31.2, 600),
+        Card("a10g", 22.0, 70, 35.0, 600),
+        Card("a6000", 47.4, 155, 38.7, 768),
+        Card("l40s", 44.4, 362, 91.6, 864),
+        Card("a100-40gb", 39.4, 312, 19.5, 1555),
+        Card("a100-80gb", 79.1, 312, 19.5, 2039),
+        Card("h100", 79.1, 989, 67.0, 3350),
+        Card("h200", 139.8, 989, 67.0, 4800),
+    )
+}
+
+
+def find_card(name: str) -> Card:
+    """
+    A card by its name; upper and lower case, spaces and hyphens do not matter.
+
+    Raises:
+        ValueError: for a card that is not known; the message lists those that are.
+    """
+    plain = {re.sub(r"[^a-z0-9]", "", known): card for known, card in CARDS.items()}
+    found = plain.get(re.sub(r"[^a-z0-9]", "", name.lower()))
+    if found is None:
+        advice = suggest(name, CARDS)
+        known = "" if advice.startswith("Known") else f" Known are {', '.join(f'`{known}`' for known in CARDS)}."
+        raise ValueError(f"Unknown card `{name}`. {advice}{known}")
+    return found
