@@ -51,7 +51,7 @@ class ScoreVerifier:
 
     ```python
     verifier = ScoreVerifier.from_pretrained("verifier")
-    scores = verifier(["Ana has 3 pens. On Monday Ana finds 2 pens. How many pens does Ana have?"], ["has 3\\nMonday finds 2: 3 + 2 = 5\\n#### 5"])
+    scores = verifier(["Ana has 6 pens. On Monday Ana finds 4 pens. On Tuesday Ana loses 3 pens. How many pens does Ana have?"], ["has 6\\nMonday finds 4: 6 + 4 = 10\\nTuesday loses 3: 10 - 3 = 7\\n#### 7"])
     ```
     """
 

@@ -68,6 +68,7 @@ def player_card(publication: Publication, player: str) -> str:
         prompts=role_prompts(recipe)["roles"],
         example=_example(publication, recipe),
         has_chat=_has_chat_template(results),
+        appends_end=_appends_end(results),
         has_best_helpful=any("best-helpful/" in path for path in results),
         critic=_critic_in(results),
         critic_folder=CRITIC_FOLDER.as_posix(),
@@ -79,6 +80,12 @@ def player_card(publication: Publication, player: str) -> str:
         citation=CITATION,
     )
     return str(card)
+
+
+def _appends_end(files: Files) -> bool:
+    """Whether a verifier's tokenizer appends the end token by itself, which it does not in runs of earlier versions."""
+    stored = files.get("verifier_input.json")
+    return isinstance(stored, Path) and json.loads(stored.read_bytes())["end_token"] is None
 
 
 def base_card(publication: Publication, kind: str) -> str:
