@@ -62,11 +62,11 @@ def describe_plan(recipe: Recipe, card: Card | None = None) -> str:
     """
     code = admit_code(recipe)
     world, mistakes = _load_world(recipe)
-    mistakes += _check_folder(recipe)
+    others = _check_folder(recipe)
     if card is not None:
-        mistakes += _check_card(recipe)
+        others += _check_card(recipe)
         recipe = replace(recipe, device="auto")  # what this machine lacks is no mistake
-    mistakes = [*check_recipe(recipe, world), *mistakes]
+    mistakes += [*check_recipe(recipe, world), *others]
     if mistakes or world is None:
         for line in code:
             logger.info("The recipe runs %s", line)
