@@ -358,5 +358,8 @@ def _crossfitted(rows: pd.DataFrame, seed: int, same: SameAnswer) -> pd.DataFram
                 calibration.probability(score) for score in choices.loc[scored, "confidence/best"]
             ]
         found.append(choices.assign(probability=probabilities))
+    if not found:
+        empty = pd.DataFrame(columns=["problem_id", "first", *RULES, "probability"])
+        return empty.astype({"first": bool, **dict.fromkeys(RULES, bool), "probability": float})
     order = rows["problem_id"].drop_duplicates()
     return pd.concat(found).set_index("problem_id").loc[order].reset_index()

@@ -229,7 +229,7 @@ STORY = "Ana has 6 pens. On Monday Ana finds 4 pens. {} How many pens does Ana h
         ("What is 2 + 2?", "begin with"),
         ("", "begin with"),
         ("Zoe has 6 pens. On Monday Zoe finds 4 pens. How many pens does Zoe have?", "begin with"),
-        (STORY.format(""), "It has 1 events; a problem has 2 to 4"),
+        (STORY.format(""), r"It has 1 event\(s\); a problem has 2 to 4"),
         (STORY.format("On Wednesday Ana loses 3 pens."), "`On Wednesday Ana loses 3 pens.`"),  # Tuesday is next
         (STORY.format("On Tuesday Ana eats 3 pens."), "`On Tuesday Ana eats 3 pens.`"),
         (STORY.format("On Tuesday Ana loses 3 coins."), "3 coins"),

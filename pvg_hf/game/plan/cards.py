@@ -84,9 +84,10 @@ def find_card(name: str) -> Card:
         ValueError: for a card that is not known; the message lists those that are.
     """
     plain = {re.sub(r"[^a-z0-9]", "", known): card for known, card in CARDS.items()}
-    found = plain.get(re.sub(r"[^a-z0-9]", "", name.lower()))
-    if found is None:
-        advice = suggest(name, CARDS)
+    wanted = re.sub(r"[^a-z0-9]", "", name.lower())
+    if wanted not in plain:
+        sizes = [f"`{card.name}`" for known, card in plain.items() if wanted and known.startswith(wanted)]
+        advice = f"Did you mean {' or '.join(sizes)}?" if sizes else suggest(name, CARDS)
         known = "" if advice.startswith("Known") else f" Known are {', '.join(f'`{known}`' for known in CARDS)}."
         raise ValueError(f"Unknown card `{name}`. {advice}{known}")
-    return found
+    return plain[wanted]

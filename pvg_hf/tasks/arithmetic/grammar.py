@@ -204,7 +204,8 @@ def story_mistake(problem: str, difficulties: tuple[int, int] = (MIN_DIFFICULTY,
         difficulties (`tuple[int, int]`, defaults to (2, 6)):
             Smallest and largest number of events.
     """
-    first, *middle, last = [part.strip() for part in re.findall(r"[^.?]+[.?]?", problem) if part.strip()] or ["", ""]
+    sentences = [part.strip() for part in re.findall(r"[^.?]+[.?]?", problem) if part.strip()]
+    first, *middle, last = sentences if len(sentences) > 1 else [*sentences, "", ""]
     start = _START.fullmatch(first)
     if start is None or start["name"] not in NAMES or start["objects"] not in OBJECTS:
         return f"It does not begin with `NAME has NUMBER THINGS.`, with a name such as {NAMES[0]} and things such as {OBJECTS[0]}."
@@ -221,7 +222,7 @@ def story_mistake(problem: str, difficulties: tuple[int, int] = (MIN_DIFFICULTY,
         else:
             return f"`{sentence}` is not the next sentence of such a story."
     if not difficulties[0] <= len(story.events) <= difficulties[1]:
-        return f"It has {len(story.events)} events; a problem has {difficulties[0]} to {difficulties[1]}."
+        return f"It has {len(story.events)} event(s); a problem has {difficulties[0]} to {difficulties[1]}."
     if not (3 <= story.start <= MAX_START and all(1 <= value <= MAX_VALUE for value in story.values)):
         return f"Its counts are {story.values}; they begin with 3 to {MAX_START} and stay within 1 and {MAX_VALUE}."
     return None

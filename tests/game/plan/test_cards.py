@@ -21,10 +21,15 @@ def test_a_card_by_its_name(name, found):
     assert find_card(name) is CARDS[found]
 
 
-@pytest.mark.parametrize(("name", "meant"), [("rtx4900", "rtx4090"), ("a100", "a100"), ("mi300x", "h200")])
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("rtx4900", "Did you mean `rtx4090`"), ("a100", "`a100-40gb` or `a100-80gb`"), ("mi300x", "Known are")],
+)
 def test_an_unknown_card_lists_the_known_ones(name, meant):
-    with pytest.raises(ValueError, match=f"(?s)`{name}`.*`{meant}.*`rtx3060`.*`h200`"):
+    with pytest.raises(ValueError, match=f"`{name}`") as refused:
         find_card(name)
+    assert meant in str(refused.value)
+    assert all(f"`{known}`" in str(refused.value) for known in CARDS)
 
 
 def test_every_card_is_plausible():
