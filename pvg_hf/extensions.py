@@ -15,7 +15,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from pvg_hf.suggestions import show_value, suggest
+from pvg_hf.suggestions import cut_to_line, suggest
 
 _SPEC = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)")
 
@@ -145,7 +145,9 @@ def load_extension(spec: str, kind: str) -> Any:
     """
     match = _SPEC.fullmatch(spec)
     if match is None:
-        raise ValueError(f"Cannot load the {kind} `{show_value(spec)}`: it must be of the form `package.module:Name`.")
+        raise ValueError(
+            f"Cannot load the {kind} `{cut_to_line(spec)}`: it must be of the form `package.module:Name`."
+        )
     _GATE.check(spec)
     module = _import_module(match["module"], spec, kind)
     try:

@@ -15,27 +15,23 @@ def suggest(name: str, known: Iterable[str]) -> str:
     Returns:
         `str`: a sentence: ``Did you mean `prover`?`` where a known name is close, and otherwise all that is known.
     """
-    known = list(known)
+    name, known = name[:200], list(known)
     closest = get_close_matches(name.lower(), [other.lower() for other in known], n=1)
     if closest:
         return f"Did you mean `{next(other for other in known if other.lower() == closest[0])}`?"
     return f"Known are {', '.join(f'`{other}`' for other in known) or 'none'}."
 
 
+def cut_to_line(text: str, limit: int = 100) -> str:
+    """A text as a message shows it: in one line of about `limit` characters; what is left out is counted."""
+    if len(text) > limit:
+        text = f"{text[:limit]}... ({len(text):,} characters)"
+    return " ".join(text.split())
+
+
 def show_value(value: object, limit: int = 100) -> str:
-    """
-    A value as a message shows it: text as it is, anything else as Python writes it; in one line of at most `limit` characters,
-    where what is left out is counted.
-    """
-    text = value if isinstance(value, str) else _representation(value)
-    line = " ".join(text.split())
-    if len(line) <= limit:
-        return line
-    return f"{line[:limit]}... ({len(line):,} characters)"
-
-
-def _representation(value: object) -> str:
+    """A value as Python writes it, in one line of about `limit` characters."""
     try:
-        return repr(value)
+        return cut_to_line(repr(value), limit)
     except (RecursionError, ValueError):  # nested too deeply, or an integer of too many digits
         return f"a {type(value).__name__} that is too large to be shown"

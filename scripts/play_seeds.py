@@ -6,15 +6,14 @@ Play a recipe once per seed and print a table of what each round came to, with i
 Runs are kept in `OUTPUT_DIR/NAME-seed-K`; a finished one is not played again.
 """
 
-import argparse
 import sys
 
 from pvg_hf.config import load_recipe
-from pvg_hf.game.console import quiet_libraries, set_up_logging
+from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = ScriptParser(__doc__)
     parser.add_argument("recipe", help="a YAML file")
     parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings in place of the recipe's")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])

@@ -7,16 +7,15 @@ Publish the rounds of a run on the Hub, those that are there already aside:
 Settings follow as in a recipe; those of the run's own stand in its folder. The token is that of `hf auth login`, or HF_TOKEN.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
 from pvg_hf.config import load_recipe
-from pvg_hf.game.console import quiet_libraries, set_up_logging
+from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = ScriptParser(__doc__)
     parser.add_argument("run", type=Path, help="folder of a run")
     parser.add_argument("overrides", nargs="*", metavar="hub.key=value", help="settings in place of the recipe's")
     parser.add_argument("--round", type=int, dest="round_index", metavar="K", help="this one alone; all by default")

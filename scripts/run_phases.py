@@ -7,13 +7,13 @@ Play a game phase by phase, each in processes of its own, as vLLM in the same pr
 What is finished is not played again; a phase that fails ends it, with that phase's exit status.
 """
 
-import argparse
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 from pvg_hf.config import load_recipe
+from pvg_hf.game.console import ScriptParser
 from pvg_hf.game.resume import with_added_rounds
 from pvg_hf.game.schedule import unfinished
 
@@ -21,7 +21,7 @@ SCRIPT = Path(__file__).with_name("run_rounds.py")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = ScriptParser(__doc__)
     parser.add_argument("recipe", help="a YAML file")
     parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings in place of the recipe's")
     parser.add_argument("--launcher", default="accelerate launch", help="what starts each phase's processes")

@@ -11,7 +11,6 @@ Play a prover-verifier game.
 A run that was stopped is continued by the same command.
 """
 
-import argparse
 import logging
 import sys
 from pathlib import Path
@@ -19,12 +18,12 @@ from pathlib import Path
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.trust import trust_recipe
 from pvg_hf.game.callbacks import GameCallback
-from pvg_hf.game.console import is_main_process, quiet_libraries, script_line, set_up_logging
+from pvg_hf.game.console import ScriptParser, is_main_process, quiet_libraries, script_line, set_up_logging
 from pvg_hf.game.errors import DiskFullError, OutOfMemory
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = ScriptParser(__doc__)
     parser.add_argument("recipe", help="a YAML file")
     parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings in place of the recipe's")
     parser.add_argument("--phase", help="play this phase alone, e.g. prover")

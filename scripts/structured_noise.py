@@ -8,15 +8,14 @@ Runs are kept in OUTPUT_DIR/NAME-structured-seed-K and OUTPUT_DIR/NAME-random-se
 The table, the steps and the plot are in OUTPUT_DIR/NAME.
 """
 
-import argparse
 import sys
 
 from pvg_hf.config import load_recipe
-from pvg_hf.game.console import quiet_libraries, set_up_logging
+from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = ScriptParser(__doc__)
     parser.add_argument("recipe", help="a YAML file whose `noise.checker.base` errs by itself")
     parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings in place of the recipe's")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="two games each (0)")

@@ -9,15 +9,14 @@ A sweep that was stopped is continued by the same command: finished cells are no
 OUTPUT_DIR/NAME, holds summary.md, CSV tables, results.json and plots/.
 """
 
-import argparse
 import sys
 
 from pvg_hf.config import load_recipe
-from pvg_hf.game.console import quiet_libraries, set_up_logging
+from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = ScriptParser(__doc__)
     parser.add_argument("recipe", help="a YAML file with a section `sweep`")
     parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings in place of the recipe's")
     parser.add_argument(

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from pvg_hf.config.fields import FlipRate, NonNegative, section
+from pvg_hf.config.fields import CountOrZero, FlipRate, NonNegative, section
 
 
 @section
@@ -27,7 +27,7 @@ class InvarianceConfig:
         description="Weight of the penalty; 10 for V-REx, 100 for IRMv1 and 1 for your own if left out. Above 1, the whole loss "
         "is divided by it.",
     )
-    warmup_steps: Annotated[int, Field(ge=0)] | None = Field(
+    warmup_steps: CountOrZero | None = Field(
         None,
         description="Steps before the penalty is switched on and the optimiser's moments are reset; a tenth of "
         "`verifier.max_steps` if left out.",

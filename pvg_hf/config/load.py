@@ -1,6 +1,8 @@
 """Reads a recipe and reports all its mistakes together."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,14 @@ from pydantic_core import ErrorDetails
 
 from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe, merge, values_of_round
 from pvg_hf.config.trust import guard_file
-from pvg_hf.suggestions import suggest
+from pvg_hf.suggestions import cut_to_line, show_value, suggest
+
+_YAML_NAMES = {bool: "true or false", int: "number", float: "number"}
+_PATTERNS = {
+    r"^[\w.-]+$": "must be made of letters, digits, `_`, `.` and `-`",
+    r"^(auto|cpu|cuda)$": "must be `auto`, `cpu` or `cuda`",
+    r"^[A-Za-z_][A-Za-z0-9_]*$": "must be the name of an environment variable",
+}
 
 
 class RecipeError(ValueError):
@@ -51,24 +60,63 @@ def load_recipe(source: str | Path | Mapping[str, Any], overrides: Iterable[str]
 
 def _read_yaml(path: Path) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_bytes().decode("utf-8-sig")
     except OSError as err:
-        raise RecipeError(f"Cannot read the recipe {path}: {err.strerror}.") from err
+        raise RecipeError(f"Cannot read the recipe {cut_to_line(str(path))}: {err.strerror}.") from err
+    except UnicodeDecodeError as err:
+        line = err.object[: err.start].count(b"\n") + 1
+        raise RecipeError(
+            f"The recipe {path} is not UTF-8 text: line {line} has the byte 0x{err.object[err.start]:02x}. Save it as UTF-8 in "
+            f"your editor, or by `iconv -f ENCODING -t UTF-8`, where ENCODING is what it is in, e.g. LATIN1 or UTF-16."
+        ) from err
+    values = _parse_yaml(text, f"The recipe {path}")
+    if values is None:
+        raise RecipeError(
+            f"The recipe {path} states nothing: it is empty, or has comments alone. Write at least `name: NAME`, or `{{}}` for "
+            "a game of defaults."
+        )
+    if not isinstance(values, dict):
+        raise RecipeError(f"The recipe {path} must hold `key: value` lines; got a {type(values).__name__}.")
+    return values
+
+
+def _parse_yaml(text: str, what: str) -> Any:
+    try:
+        return yaml.load(text, _Loader)
     except yaml.YAMLError as err:
-        raise RecipeError(f"{path} is not valid YAML: {err}") from err
-    if not isinstance(values or {}, dict):
-        raise RecipeError(f"{path} must hold `key: value` lines; got a {type(values).__name__}.")
-    return values or {}
+        raise RecipeError(f"{what} is not valid YAML: {err}") from err
+    except ValueError as err:  # a date that there is not, a number of more digits than Python reads
+        raise RecipeError(f"{what} has a value that cannot be read: {cut_to_line(str(err), 200)}") from err
+    except RecursionError as err:
+        raise RecipeError(f"{what} has brackets or sections that are nested too deeply to be read.") from err
+
+
+class _Loader(yaml.SafeLoader):
+    """The safe loader, which builds plain values alone, and refuses a key that stands twice in a mapping."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        lines: dict[Any, int] = {}
+        for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode) or key_node.tag == "tag:yaml.org,2002:merge":
+                continue
+            key, line = self.construct_object(key_node), key_node.start_mark.line + 1
+            if key in lines:
+                raise yaml.constructor.ConstructorError(
+                    None,
+                    None,
+                    f"the key `{cut_to_line(str(key))}` stands twice, in lines {lines[key]} and {line}; keep one",
+                )
+            lines[key] = line
+        return super().construct_mapping(node, deep)
 
 
 def _parse_override(text: str) -> dict[str, Any]:
     path, equals, value = text.partition("=")
     if not equals or not path:
-        raise RecipeError(f"Cannot read the override {text!r}; write `section.key=value`, e.g. `prover.beta=0.1`.")
-    try:
-        nested: Any = yaml.safe_load(value)
-    except yaml.YAMLError as err:
-        raise RecipeError(f"The value of the override {text!r} is not valid YAML: {err}") from err
+        raise RecipeError(
+            f"Cannot read the override {show_value(text)}; write `section.key=value`, e.g. `prover.beta=0.1`."
+        )
+    nested: Any = _parse_yaml(value, f"The value of the override `{cut_to_line(path)}`")
     for key in reversed(path.split(".")):
         nested = {int(key) if key.isdigit() else key: nested}
     return nested
@@ -76,12 +124,32 @@ def _parse_override(text: str) -> dict[str, Any]:
 
 def _find_mistakes(values: dict[str, Any]) -> Iterator[str]:
     """A line for each mistake, of the whole game and then of each round."""
+    odd = list(_odd_numbers(values))
+    if odd:
+        yield from odd
+        return
     of_game = _errors(values)
     yield from (_describe(error) for error in of_game)
     rounds = values.get("rounds")
     for round_index, override in rounds.items() if isinstance(rounds, dict) else ():
         if isinstance(override, dict):
             yield from _mistakes_of_round(values, of_game, round_index, override)
+
+
+def _odd_numbers(values: Any, place: tuple[str, ...] = (), seen: set[int] | None = None) -> Iterator[str]:
+    """A line for each number that is not finite or beyond 64 bits, also in mappings whose keys the recipe does not know."""
+    seen = set() if seen is None else seen
+    if isinstance(values, (dict, list)):
+        if id(values) in seen:  # YAML's aliases may share it many times
+            return
+        seen.add(id(values))
+        items = values.items() if isinstance(values, dict) else enumerate(values)
+        for key, value in items:
+            yield from _odd_numbers(value, (*place, cut_to_line(str(key))), seen)
+    elif isinstance(values, float) and not math.isfinite(values):
+        yield f"- `{'.'.join(place)}`: must be a finite number (got {values})."
+    elif isinstance(values, int) and abs(values) >= 2**63:
+        yield f"- `{'.'.join(place)}`: must be a number that fits into 64 bits (got {show_value(values)})."
 
 
 def _mistakes_of_round(
@@ -115,12 +183,26 @@ def _is_stated(location: Iterable[int | str], values: Any) -> bool:
 
 def _describe(error: ErrorDetails, place: Sequence[str] = ()) -> str:
     """One line for one mistake of pydantic's list, in a recipe that stands at `place`."""
-    location = [str(part) for part in error["loc"]]
+    location = [cut_to_line(str(part)) for part in error["loc"]]
     if error["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         return f"- {_describe_unknown_key(location, place)}"
-    message = error["msg"].removeprefix("Value error, ")
-    shown = "" if isinstance(error["input"], dict) else f" (got {error['input']!r})"
+    message = cut_to_line(_explain(error), 600)
+    shown = "" if isinstance(error["input"], dict) else f" (got {show_value(error['input'])})"
     return f"- `{'.'.join([*place, *location]) or 'recipe'}`: {message}{shown}."
+
+
+def _explain(error: ErrorDetails) -> str:
+    """What is wrong, in words where pydantic speaks of its own classes and of regular expressions."""
+    kind, value = error["type"], error["input"]
+    if kind == "string_type" and isinstance(value, (bool, int, float, date)):
+        return f"must be text, and YAML reads this as a {_YAML_NAMES.get(type(value), 'date')}: quote it, e.g. `'off'` or `'007'`"
+    if kind == "string_type" and value is None:
+        return "must be text, and YAML reads `~`, `null` and nothing as no value: write it in quotes"
+    if kind in ("dataclass_type", "dataclass_exact_type"):
+        return "must be a section, that is a mapping of keys to values"
+    if kind == "string_pattern_mismatch":
+        return _PATTERNS.get(error["ctx"]["pattern"], error["msg"])
+    return error["msg"].removeprefix("Value error, ")
 
 
 def _describe_unknown_key(location: list[str], place: Sequence[str]) -> str:

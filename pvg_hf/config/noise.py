@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_serializer, model_validator
 
 from pvg_hf.config.checker import CheckerConfig
-from pvg_hf.config.fields import Count, FlipRate, Share, section
+from pvg_hf.config.fields import AtLeastTwo, Count, CountOrZero, FlipRate, Share, section
 
 
 @section
@@ -23,11 +23,9 @@ class ScheduleConfig:
     )
     start: Share = Field(0.0, description="Factor at first.")
     end: Share = Field(1.0, description="Factor at last; `constant` has it throughout.")
-    warmup: Annotated[int, Field(ge=0)] = Field(0, description="Rounds or steps at `start`.")
+    warmup: CountOrZero = Field(0, description="Rounds or steps at `start`.")
     length: Count | None = Field(None, description="Rounds or steps from `start` to `end`, of `linear` and `cosine`.")
-    period: Annotated[int, Field(ge=2)] | None = Field(
-        None, description="Rounds or steps from `start` to `end` and back, of `cyclic`."
-    )
+    period: AtLeastTwo | None = Field(None, description="Rounds or steps from `start` to `end` and back, of `cyclic`.")
 
     @model_validator(mode="after")
     def _check(self) -> "ScheduleConfig":

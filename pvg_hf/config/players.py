@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from pvg_hf.config.fields import Count, NonNegative, Positive, section
+from pvg_hf.config.fields import BatchSize, Count, CountOrZero, FilePath, GroupSize, NonNegative, Positive, section
 from pvg_hf.config.learning import InvarianceConfig
 from pvg_hf.config.ppo import PPOConfig
 from pvg_hf.config.score import ScoreConfig, SelfEvaluationConfig
@@ -58,7 +58,7 @@ class WarmupConfig:
 class PlayerConfig:
     """What both players have."""
 
-    model: str = Field(
+    model: FilePath = Field(
         "arithmetic",
         description="A Hub id, a folder, or `arithmetic` or `proofs` for those that ship with the package. A verifier of kind "
         "`bradley_terry` takes a language model and gives it a new head.",
@@ -87,7 +87,7 @@ class PlayerConfig:
     )
     learning_rate: Positive = Field(2e-4, description="Peak learning rate of AdamW.")
     lr_scheduler_type: str = Field("linear", description="Schedule of the learning rate, by its name in transformers.")
-    warmup_steps: Annotated[int, Field(ge=0)] = Field(
+    warmup_steps: CountOrZero = Field(
         0, description="Steps in which the learning rate rises from 0; not the section `warmup`."
     )
     weight_decay: NonNegative = Field(0.0, description="Weight decay of AdamW.")
@@ -169,7 +169,7 @@ class VerifierConfig(PlayerConfig):
         "`center_rewards_coefficient`.",
     )
     max_steps: Count = Field(300, description="Optimiser steps of a round.")
-    pairs_per_step: Count = Field(
+    pairs_per_step: BatchSize = Field(
         32, description="Pairs of a batch, on each process (TRL's `per_device_train_batch_size`)."
     )
     template: str = Field(
@@ -239,13 +239,13 @@ class ProverConfig(PlayerConfig):
         60,
         description="Planned optimiser steps, of each role where roles are `separate`; a stop rule may end the phase earlier.",
     )
-    prompts_per_step: Count = Field(
+    prompts_per_step: BatchSize = Field(
         16,
         description="(problem, role) prompts of a step, over all processes; with `ppo`, of a batch, on which `ppo.num_iterations` "
         "steps are taken.",
     )
-    num_generations: Annotated[int, Field(ge=2)] = Field(8, description="Solutions to a prompt: one group.")
-    micro_batch_size: Count | None = Field(
+    num_generations: GroupSize = Field(8, description="Solutions to a prompt: one group.")
+    micro_batch_size: BatchSize | None = Field(
         None,
         description="Solutions of a forward and backward pass, on each process; must divide its `prompts_per_step * "
         "num_generations / processes`, which is the default.",

@@ -1,10 +1,13 @@
 """A recipe: everything that a game depends on."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, get_args, get_origin
 
 from pydantic import Field, TypeAdapter, ValidationInfo, field_validator
 
+from pvg_hf.config import fields as f
 from pvg_hf.config import sections as s
 
 NOT_PUBLISHED = "(a local path, which is not published)"
@@ -15,14 +18,13 @@ NOT_PUBLISHED = "(a local path, which is not published)"
 class Recipe:
     """A game's recipe. A file states what differs from these defaults."""
 
-    name: str = Field(
+    name: f.RunName = Field(
         "game",
-        pattern=r"^[\w.-]+$",
         description="Name of the run and of its folder: letters, digits, `_`, `.` and `-`.",
     )
-    seed: Annotated[int, Field(ge=0)] = Field(0, description="Seed that every random draw derives from.")
-    num_rounds: s.Count = Field(2, description="Rounds to play; may be raised when the run is continued.")
-    output_dir: str = Field("runs", description="Folder in which the run's folder is made.")
+    seed: f.Seed = Field(0, description="Seed that every random draw derives from.")
+    num_rounds: f.NumRounds = Field(2, description="Rounds to play; may be raised when the run is continued.")
+    output_dir: f.FilePath = Field("runs", description="Folder in which the run's folder is made.")
     device: str = Field(
         "auto", pattern=r"^(auto|cpu|cuda)$", description="`cpu`, `cuda`, or `auto`: a GPU where there is one."
     )
@@ -47,7 +49,7 @@ class Recipe:
     sweep: s.SweepConfig | None = Field(
         None, description="What `scripts/sweep_noise.py` varies; a game by itself does not read it."
     )
-    rounds: dict[Annotated[int, Field(ge=0)], dict[str, Any]] = Field(
+    rounds: dict[f.CountOrZero, dict[str, Any]] = Field(
         default_factory=dict,
         description="Sections to override in single rounds, by round index from 0, e.g. `{1: {prover: {beta: 0.1}}}`.",
     )
@@ -96,11 +98,28 @@ def _keys_of(wanted: str, value: Any, key: str = "") -> Iterator[str]:
 
 
 def merge(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
-    """`base` with the leaves of `override` put in; neither is changed."""
+    """`base` with the leaves of `override` put in, where `{}` clears a mapping that is no section; neither is changed."""
     merged = dict(base)
     for key, value in override.items():
-        is_section = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        clears = value == {} and key in _free_mappings()
+        is_section = isinstance(value, dict) and isinstance(merged.get(key), dict) and not clears
         if is_section and key == "noise":
             merged[key] = s.restate_rates(merged[key], value)
         merged[key] = merge(merged[key], value) if is_section else value
     return merged
+
+
+@cache
+def _free_mappings() -> frozenset[str]:
+    """The keys whose value is a mapping of names that the recipe does not know, such as `prover.reward_options`."""
+    found, todo, seen = set(), [Recipe], {Recipe}
+    while todo:
+        for field in fields(todo.pop()):
+            options = [field.type, *get_args(field.type)]
+            found |= {field.name for option in options if get_origin(option) is dict}
+            sections = [
+                o for option in options for o in (option, *get_args(option)) if isinstance(o, type) and is_dataclass(o)
+            ]
+            todo += [section for section in sections if section not in seen]
+            seen.update(sections)
+    return frozenset(found)

@@ -5,15 +5,17 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from pvg_hf.analyses.scaled import ScaledVerification
-from pvg_hf.config.fields import Count, NonNegative, Positive, Share, section
+from pvg_hf.config.fields import BatchSize, Count, GroupSize, NonNegative, Positive, Share, section
 
 
 @section
 class ScoreConfig:
     """A verifier that writes an evaluation and predicts a score (`verifier.kind: score`)."""
 
-    proofs_per_step: Count = Field(8, description="Proofs of a step, on each process; each is a group of evaluations.")
-    num_generations: Annotated[int, Field(ge=2)] = Field(4, description="Evaluations of a proof: one group (K).")
+    proofs_per_step: BatchSize = Field(
+        8, description="Proofs of a step, on each process; each is a group of evaluations."
+    )
+    num_generations: GroupSize = Field(4, description="Evaluations of a proof: one group (K).")
     temperature: Positive = Field(0.8, description="Temperature of evaluations, in training and in use.")
     max_completion_length: Count = Field(
         1024, description="Longest evaluation, in tokens; one that is cut is not read."

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from pvg_hf.config.fields import Count, NonNegative, ProperShare, Share, section
+from pvg_hf.config.fields import Count, FilePath, NonNegative, ProperShare, Share, section
 from pvg_hf.config.hub import HubConfig
 from pvg_hf.config.learning import InvarianceConfig, RatesConfig
 from pvg_hf.config.noise import NoiseConfig, restate_rates
@@ -58,7 +58,7 @@ class TaskConfig:
     name: str = Field(
         "arithmetic", description="`arithmetic`, `gsm8k`, `proofs`, or your own task as `package.module:Name`."
     )
-    path: str | None = Field(None, description="Folder of the task's files, for a task that reads any (`gsm8k`).")
+    path: FilePath | None = Field(None, description="Folder of the task's files, for a task that reads any (`gsm8k`).")
     options: dict[str, Any] = Field(
         default_factory=dict, description="Further arguments of the task's class, e.g. `{max_difficulty: 6}`."
     )
@@ -106,7 +106,7 @@ class BootstrapConfig:
     """The base prover's solutions on D_V, or existing ones."""
 
     solutions_per_problem: Count = Field(4, description="Solutions of the base prover to each problem of D_V.")
-    import_from: str | None = Field(
+    import_from: FilePath | None = Field(
         None,
         description="A `.jsonl` or `.parquet` file, a folder, or a dataset on the Hub, of solutions to use in their place.",
     )

@@ -4,13 +4,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from pvg_hf.config.fields import section
+from pvg_hf.config.fields import Seed, section
 
 Correction = Literal[
     "none", "smoothing", "forward", "backward", "exact", "pointwise", "pointwise_forward", "pointwise_backward"
 ]
 Level = Annotated[float, Field(ge=0, lt=1)]
-Seed = Annotated[int, Field(ge=0)]
 PLAIN, POINTWISE = "none", "pointwise"
 
 

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.extensions import load_function, running
+from pvg_hf.suggestions import cut_to_line, suggest
 
 MixtureKind = Literal["equal_per_round", "latest", "exponential", "sliding", "custom"]
 MIXTURE_KINDS: tuple[str, ...] = get_args(MixtureKind)
@@ -57,7 +58,10 @@ def mixture_weights(
 
 def _check_arguments(kind: str, round_index: int, owned: Mapping[str, tuple[str, object]]) -> None:
     if kind not in MIXTURE_KINDS:
-        raise ValueError(f"Unknown mixture `{kind}`; allowed are {list(MIXTURE_KINDS)} and `package.module:Name`.")
+        raise ValueError(
+            f"Unknown mixture `{cut_to_line(kind)}`. {suggest(kind, MIXTURE_KINDS)} A custom function is named as "
+            "`package.module:Name`."
+        )
     if round_index < 0:
         raise ValueError(f"`round_index` must be 0 or more, the round of a verifier; got {round_index}.")
     for owner, (name, value) in owned.items():

@@ -1,11 +1,13 @@
 """What a person reads on the terminal, or later in a log file, while a game is played."""
 
+import argparse
 import logging
 import os
 import re
 import shlex
 import sys
 from collections.abc import Iterable
+from typing import NoReturn
 
 from rich.console import Console
 from rich.logging import RichHandler
@@ -81,6 +83,21 @@ def _make_handler() -> logging.Handler:
 def _is_worth_reading(record: logging.LogRecord) -> bool:
     message = record.getMessage()
     return not any(re.search(pattern, message) for pattern in HARMLESS)
+
+
+class ScriptParser(argparse.ArgumentParser):
+    """Reads a script's arguments; its errors say how settings are written, to those who know other tools."""
+
+    def __init__(self, description: str):
+        super().__init__(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+    def error(self, message: str) -> NoReturn:
+        message = message.replace(", section.key=value", "")  # of which there may be none
+        option = re.search(r"unrecognized arguments: --([\w.-]+)(=\S*)?(?: ([^-\s]\S*))?", message)
+        if option and "." in option[1]:
+            value = (option[2] or "=").removeprefix("=") or option[3] or "VALUE"
+            message += f". Settings of the recipe are written without dashes: {option[1].replace('-', '_')}={value}"
+        super().error(message)
 
 
 class _Formatter(logging.Formatter):

@@ -7,7 +7,7 @@ import numpy as np
 
 from pvg_hf.config.sections import ProverConfig, StoppingConfig
 from pvg_hf.extensions import ExtensionError, check_arguments, load_function, running
-from pvg_hf.suggestions import suggest
+from pvg_hf.suggestions import cut_to_line, suggest
 
 Means = Mapping[str, float]
 Rule = Callable[..., bool]
@@ -131,7 +131,9 @@ def load_rule(name: str) -> Rule:
         return load_function(name, "stop rule", INTERFACE)
     if name not in RULES:
         known = suggest(name, ["auto", "goodhart", *RULES])
-        raise ValueError(f"Unknown stop rule `{name}`. {known} A custom rule is named as `package.module:Name`.")
+        raise ValueError(
+            f"Unknown stop rule `{cut_to_line(name)}`. {known} A custom rule is named as `package.module:Name`."
+        )
     return RULES[name]
 
 

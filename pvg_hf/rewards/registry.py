@@ -11,7 +11,7 @@ from pvg_hf.rewards.baselines import acceptance, correctness_only, goodhart
 from pvg_hf.rewards.gated import correctness_gated_convincingness
 from pvg_hf.rewards.inputs import RewardFunction, check_rewards, read_scores
 from pvg_hf.rewards.relative import signed_relative_convincingness, standardized_relative_convincingness
-from pvg_hf.suggestions import suggest
+from pvg_hf.suggestions import cut_to_line, suggest
 
 INTERFACE = "(scores, correct, sneaky, *, group_size, answered=None, **options) -> rewards"
 
@@ -81,7 +81,7 @@ def load_reward(name_or_spec: str) -> RewardFunction:
         return CustomReward(load_function(name_or_spec, "reward", INTERFACE), name_or_spec)
     if name_or_spec not in REWARDS:
         raise ValueError(
-            f"Unknown reward `{name_or_spec}`. {suggest(name_or_spec, REWARDS)} A custom reward is named as "
+            f"Unknown reward `{cut_to_line(name_or_spec)}`. {suggest(name_or_spec, REWARDS)} A custom reward is named as "
             "`package.module:Name`."
         )
     return REWARDS[name_or_spec]

@@ -1,10 +1,11 @@
 """Tasks by name."""
 
 import inspect
-from typing import Any
+from types import NoneType
+from typing import Any, get_args
 
 from pvg_hf.extensions import load_extension, running
-from pvg_hf.suggestions import suggest
+from pvg_hf.suggestions import cut_to_line, show_value, suggest
 from pvg_hf.tasks.base import Task
 
 TASKS = {
@@ -13,6 +14,9 @@ TASKS = {
     "proofs": "pvg_hf.tasks.proofs:ProofsTask",
 }
 """Registered names; a task is imported when it is asked for."""
+
+MAX_NUMBER = 10**9  # in an option; more is a slip of the pen
+_TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text", NoneType: "null"}
 
 
 def load_task(name: str, **options: Any) -> Task:
@@ -52,7 +56,7 @@ def find_task_class(name: str) -> type[Task]:
     """
     if ":" not in name and name not in TASKS:
         raise ValueError(
-            f"Unknown task `{name}`. {suggest(name, TASKS)} A task of your own is named as `package.module:Name`."
+            f"Unknown task `{cut_to_line(name)}`. {suggest(name, TASKS)} A task of your own is named as `package.module:Name`."
         )
     found = load_extension(TASKS.get(name, name), "task")
     if not (inspect.isclass(found) and issubclass(found, Task)):
@@ -69,7 +73,23 @@ def _check_options(name: str, task_class: type[Task], options: dict[str, Any]) -
     for option in options:
         if option not in named and not takes_any:
             raise ValueError(f"Unknown option `{option}` of task `{name}`. {suggest(option, named)}")
+    for option, value in options.items():
+        _check_type(name, option, value, named.get(option))
     missing = [p.name for p in named.values() if p.default is p.empty and p.name not in options]
     if missing:
         listed = ", ".join(f"`{option}`" for option in missing)
         raise ValueError(f"Task `{name}` needs the option {listed}.")
+
+
+def _check_type(task: str, option: str, value: object, parameter: inspect.Parameter | None) -> None:
+    """Refuse a value of another type than a parameter of plain values states; YAML's numbers have no quotes and no `on`."""
+    stated = None if parameter is None else parameter.annotation
+    allowed = get_args(stated) or (stated,)
+    if not set(allowed) <= {bool, int, float, str, NoneType}:
+        return
+    taken = {*allowed, int} if float in allowed else set(allowed)
+    if type(value) not in taken:
+        names = " or ".join(_TYPE_NAMES[kind] for kind in allowed)
+        raise ValueError(f"The option `{option}` of task `{task}` must be {names}; got {show_value(value)}.")
+    if type(value) is int and abs(value) > MAX_NUMBER:
+        raise ValueError(f"The option `{option}` of task `{task}` must be at most {MAX_NUMBER:,}; got {value}.")

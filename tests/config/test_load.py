@@ -178,3 +178,109 @@ def test_missing_file_and_unreadable_override(tmp_path):
         load_recipe(tmp_path / "none.yaml")
     with pytest.raises(RecipeError, match=r"section\.key=value"):
         load_recipe({}, ["prover.beta"])
+
+
+REFUSED = {
+    "name is the folder above": ("name: ..", ["`name`", "'..'"]),
+    "name is the folder itself": ("name: .", ["`name`"]),
+    "name is the lock": ("name: .lock", ["`name`", "'.lock'"]),
+    "name is too long": (f"name: {'x' * 300}", ["`name`", "302 characters"]),
+    "name is no folder's": ("name: a b", ["`name`", "letters, digits", "'a b'"]),
+    "name off": ("name: off", ["`name`", "quote it", "False"]),
+    "name is a number": ("name: 007", ["`name`", "quote it", "7"]),
+    "name is a date": ("name: 2020-01-01", ["`name`", "quote it", "2020"]),
+    "key twice": ("prover:\n  beta: 0.1\nseed: 1\nprover:\n  beta: 0.2\n", ["`prover`", "lines 1 and 4"]),
+    "key of a section twice": ("prover:\n  beta: 0.1\n  beta: 0.2\n", ["`beta`", "lines 2 and 3"]),
+    "infinite": ("prover: {weight_decay: .inf}", ["`prover.weight_decay`", "inf"]),
+    "no number": ("prover: {temperature: .nan}", ["`prover.temperature`", "nan"]),
+    "infinite in a mapping": ("prover: {trainer: {adam_epsilon: .inf}}", ["`prover.trainer.adam_epsilon`"]),
+    "infinite in a round": ("rounds: {1: {prover: {beta: -.inf}}}", ["`rounds.1.prover.beta`"]),
+    "huge": (f"verifier: {{max_steps: 1{'0' * 30}}}", ["`verifier.max_steps`", "64 bits"]),
+    "too many steps": ("verifier: {max_steps: 10000000000}", ["`verifier.max_steps`", "1,000,000,000"]),
+    "too many rounds": ("num_rounds: 1000000000", ["`num_rounds`", "100,000"]),
+    "group too large": ("prover: {num_generations: 1000000000}", ["`prover.num_generations`", "1,000,000"]),
+    "unreadable number": (f"seed: 1{'0' * 5000}", ["cannot be read", "digits"]),
+    "no such date": ("name: 2020-99-99", ["cannot be read", "month"]),
+    "NUL in a path": ('output_dir: "a\\0b"', ["`output_dir`"]),
+    "variable in a path": ("output_dir: $HOME/runs", ["`output_dir`", "`$HOME`"]),
+    "unknown home": ("output_dir: ~nobody-of-this-name/runs", ["`output_dir`", "`~nobody-of-this-name`"]),
+    "path too long": (f"task: {{path: {'x' * 300}}}", ["`task.path`", "255"]),
+    "deep": (f"task: {'[' * 5000}", ["nested too deeply"]),
+    "deep and closed": (f"task: {'[' * 5000}{']' * 5000}", ["nested too deeply"]),
+    "no section": ("prover: 3", ["`prover`", "section", "3"]),
+    "empty": ("", ["r.yaml", "states nothing"]),
+    "comments alone": ("# play this\n\n", ["r.yaml", "states nothing"]),
+    "list": ("- prover", ["r.yaml", "list"]),
+    "tag": ("name: !!python/object/apply:os.getcwd []", ["not valid YAML", "python/object/apply"]),
+    "no text as key": ("? [1]\n: 2", ["not valid YAML"]),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_nonsense_is_refused_in_short_lines(case, tmp_path):
+    text, parts = REFUSED[case]
+    path = tmp_path / "r.yaml"
+    path.write_text(text)
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(path)
+    assert [part for part in parts if part not in str(caught.value)] == []
+    assert max(map(len, str(caught.value).splitlines())) < 1000
+
+
+@pytest.mark.parametrize("key", ["name", "task.path", "prover.reward", "data.mixture", "prover.q"])
+def test_a_long_value_is_cut(key, tmp_path):
+    with pytest.raises(RecipeError) as caught:
+        load_recipe({}, [f"{key}={'q ' * 500_000}", f"{'z' * 100_000}=3", "num_rounds=many"])
+    assert len(str(caught.value)) < 5000
+
+
+def test_aliases_of_aliases_take_no_time(tmp_path):
+    path = tmp_path / "r.yaml"
+    lines = ["a0: &a0 [1]"] + [f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 10)}]" for k in range(1, 12)]
+    path.write_text("\n".join(lines))
+    with pytest.raises(RecipeError, match="Unknown key `a0`") as caught:
+        load_recipe(path)
+    assert len(str(caught.value)) < 10_000
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-32"])
+def test_another_encoding_is_named_with_its_file(encoding, tmp_path):
+    path = tmp_path / "r.yaml"
+    path.write_bytes("seed: 1  # größer\n".encode(encoding))
+    with pytest.raises(RecipeError, match=r"r\.yaml is not UTF-8 text: line 1 (.|\n)*iconv"):
+        load_recipe(path)
+
+
+def test_a_byte_order_mark_is_no_matter(tmp_path):
+    path = tmp_path / "r.yaml"
+    path.write_text("seed: 7\n", encoding="utf-8-sig")
+    assert load_recipe(path).seed == 7
+
+
+def test_the_home_stands_for_a_tilde(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    recipe = load_recipe({}, ["output_dir=~/runs", "task.path=~/gsm8k", "verifier.model='~'"])
+    assert recipe.output_dir == f"{tmp_path}/runs"
+    assert recipe.task.path == f"{tmp_path}/gsm8k"
+    assert recipe.verifier.model == str(tmp_path)
+
+
+def test_merge_keys_of_yaml_may_be_overridden(tmp_path):
+    path = tmp_path / "r.yaml"
+    path.write_text(
+        "verifier: &player {learning_rate: 0.1, max_steps: 3}\nprover: {<<: *player, max_steps: 4}\nseed: 1\n"
+    )
+    recipe = load_recipe(path)
+    assert (recipe.prover.learning_rate, recipe.prover.max_steps, recipe.verifier.max_steps) == (0.1, 4, 3)
+
+
+def test_an_empty_mapping_clears_a_mapping_and_leaves_a_section():
+    values = {"prover": {"reward_options": {"bonus": 1.0}, "lora": {"r": 4}}, "task": {"options": {"num_test": 3}}}
+    recipe = load_recipe(values, ["prover.reward_options={}", "prover.lora={}", "prover={}"])
+    assert recipe.prover.reward_options == {}
+    assert recipe.prover.lora.r == 4
+    assert recipe.task.options == {"num_test": 3}
+    of_round = {**values, "rounds": {1: {"prover": {"reward_options": {}}}}}
+    assert load_recipe(of_round).for_round(1).prover.reward_options == {}
+    added = load_recipe(values, ["prover.reward_options={}", "prover.reward_options.floor=2"])
+    assert added.prover.reward_options == {"floor": 2}

@@ -1,6 +1,7 @@
 """The plan of a game, as text for a terminal or a file."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -199,8 +200,11 @@ def _phase_rows(plan: RoundPlan, phase: str, label: str) -> Iterator[str]:
 def _show_total(recipe: Recipe, plans: list[RoundPlan]) -> str:
     """Time of the phases that are not finished."""
     folder = _run_folder(recipe)
-    works = [plan.work(key.name) for plan in plans for key in plan.phases if not key.target(folder).exists()]
-    return "unknown" if None in works else show_seconds(sum(work.seconds for work in works if work))
+    counts = [(plan, Counter(key.name for key in plan.phases if not key.target(folder).exists())) for plan in plans]
+    works = [(plan.work(name), number) for plan, names in counts for name, number in names.items()]
+    if any(work is None for work, _ in works):
+        return "unknown"
+    return show_seconds(sum(work.seconds * number for work, number in works))
 
 
 def _entry(label: str, text: str) -> list[str]:

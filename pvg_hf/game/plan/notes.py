@@ -74,7 +74,8 @@ def _too_large(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
     """Phases whose estimated peak is more than there is, each once."""
     available, card = plans[0].memory, plans[0].card
     where = f"`{card.name}`" if card else "this machine"
-    phases = {key.name: (plan, plan.work(key.name)) for plan in reversed(plans) for key in plan.phases}
+    names = [(plan, dict.fromkeys(key.name for key in plan.phases)) for plan in reversed(plans)]
+    phases = {name: (plan, plan.work(name)) for plan, phases_of_plan in names for name in phases_of_plan}
     for name, (plan, work) in phases.items():
         if work is not None and work.memory > available:
             of_round = recipe.for_round(plan.indices[0])

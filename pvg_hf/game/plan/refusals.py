@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 from huggingface_hub.errors import StrictDataclassError
 
+from pvg_hf.suggestions import cut_to_line
+
 
 def refusals(where: str, action: Callable[[], object]) -> list[str]:
     """
@@ -19,10 +21,12 @@ def refusals(where: str, action: Callable[[], object]) -> list[str]:
     """
     try:
         action()
-    except (ValueError, TypeError, StrictDataclassError) as err:
+    except (ValueError, TypeError, OverflowError, StrictDataclassError) as err:
         return [f"{where}: {_in_one_line(err)}"]
+    except SystemExit as err:
+        return [f"{where}: what it names ends the process (SystemExit: {err.code})."]
     return []
 
 
 def _in_one_line(err: Exception) -> str:
-    return " ".join(str(err).split())
+    return cut_to_line(str(err), 1000)

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 from dataclasses import fields
 from functools import partial
+from math import isqrt
 from pathlib import Path
 
 from transformers import TrainingArguments
@@ -17,7 +18,7 @@ from pvg_hf.game.trainer_args import (
     verifier_arguments,
     verifier_settings,
 )
-from pvg_hf.suggestions import suggest
+from pvg_hf.suggestions import cut_to_line, show_value, suggest
 from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
 
 _ANYWHERE = Path("checkpoints")  # a config of TRL wants a folder; it makes none
@@ -63,6 +64,56 @@ _KEYS_OF_ONE = {
 }
 
 
+# Arguments of transformers and TRL that have no meaning in a game: what a script of their own reads, what publishes by another
+# way than `hub`, and code of a model's repository.
+_MEANINGLESS = {
+    "do_eval": "the game decides what runs",
+    "do_predict": "the game decides what runs",
+    "do_train": "the game decides what runs",
+    "hub_always_push": "rounds are published by the section `hub`",
+    "hub_model_id": "rounds are published by the section `hub`",
+    "hub_private_repo": "rounds are published by the section `hub`",
+    "hub_revision": "rounds are published by the section `hub`",
+    "hub_strategy": "rounds are published by the section `hub`",
+    "hub_token": "a recipe has no place for a token; log in by `hf auth login`, or set HF_TOKEN",
+    "local_rank": "the launcher sets it",
+    "log_completions_hub_repo": "rounds are published by the section `hub`",
+    "resume_from_checkpoint": "a phase that was stopped goes on from its own checkpoints",
+    "trackio_bucket_id": "trackers are named by `logging`",
+    "trackio_space_id": "trackers are named by `logging`",
+    "trackio_static_space_id": "trackers are named by `logging`",
+    "trust_remote_code": "code of a model's repository is never run",
+}
+# Ranges that transformers does not check: least, most.
+_RANGES = {
+    "adam_beta1": (0, 1),
+    "adam_beta2": (0, 1),
+    "adam_epsilon": (0, 1),
+    "dataloader_num_workers": (0, 128),
+    "dataloader_prefetch_factor": (1, 1000),
+    "dataset_num_proc": (1, 128),
+    "ddp_timeout": (1, 10**7),
+    "epsilon": (0, 10),
+    "epsilon_high": (0, 10),
+    "generation_batch_size": (1, 10**7),
+    "label_smoothing_factor": (0, 1),
+    "min_p": (0, 1),
+    "neftune_noise_alpha": (0, 1000),
+    "num_iterations": (1, 10**4),
+    "pad_to_multiple_of": (1, 10**5),
+    "per_device_eval_batch_size": (1, 10**6),
+    "ref_model_mixup_alpha": (0, 1),
+    "ref_model_sync_steps": (1, 10**9),
+    "repetition_penalty": (0.01, 100),
+    "steps_per_generation": (1, 10**6),
+    "top_entropy_quantile": (0, 1),
+    "top_k": (0, 10**7),
+    "top_p": (0, 1),
+    "torch_empty_cache_steps": (1, 10**9),
+    "vllm_gpu_memory_utilization": (0, 1),
+}
+
+
 def check_verifier_trainer(context: PhaseContext) -> Iterator[str]:
     """The mistakes of `verifier` and `noise` that its trainer would refuse."""
     settings = verifier_settings(context, _ANYWHERE)
@@ -104,7 +155,8 @@ def check_batch(config: ProverConfig, num_processes: int) -> Iterator[str]:
 
 
 def _divisors(number: int) -> str:
-    return ", ".join(str(divisor) for divisor in range(1, number + 1) if number % divisor == 0)
+    small = [divisor for divisor in range(1, isqrt(number) + 1) if number % divisor == 0]
+    return cut_to_line(", ".join(map(str, sorted({*small, *(number // divisor for divisor in small)}))), 200)
 
 
 def _check_prover_arguments(context: PhaseContext) -> Iterator[str]:
@@ -137,14 +189,25 @@ def refused_fields(
     """Mistakes of `trainer`: what no trainer knows, what a key of the recipe sets, and what the game relies on."""
     known = [field.name for field in fields(config_class) if field.init]
     keys = recipe_keys(player, config)
-    for name in config.trainer:
+    for name, value in config.trainer.items():
         mistake = f"`{player}.trainer` has `{name}`, which"
         if name in keys:
             yield f"{mistake} the recipe sets by its key `{keys[name]}`: use that."
         elif name in settings:
             yield f"{mistake} the game sets itself and relies on: leave it out."
+        elif name in _MEANINGLESS:
+            yield f"{mistake} has no meaning in a game ({_MEANINGLESS[name]}): leave it out."
         elif name not in known:
-            yield f"{mistake} is no field of `{config_class.__name__}`. {suggest(name, known)}"
+            yield f"`{player}.trainer` has `{cut_to_line(name)}`, which is no field of `{config_class.__name__}`. {suggest(name, known)}"
+        elif name in _RANGES and value is not None and not _is_within(value, *_RANGES[name]):
+            least, most = _RANGES[name]
+            yield (
+                f"`{player}.trainer.{name}` must be a number from {least:,} to {most:,}, or left out; got {show_value(value)}."
+            )
+
+
+def _is_within(value: object, least: float, most: float) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most
 
 
 def recipe_keys(player: str, config: PlayerConfig) -> dict[str, str]:
