@@ -1,20 +1,256 @@
-"""Jinja templates, which may come from a stranger's recipe: the sandbox keeps them from Python's internals."""
+"""
+Jinja templates, which may come from a stranger's recipe. The sandbox keeps them from Python's internals and from changing what
+they are given; nothing in them is random or reads a file; and their work and their texts are bounded.
+"""
 
-from functools import lru_cache
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache, wraps
+from typing import Any
 
-from jinja2 import StrictUndefined, Template, meta
-from jinja2.sandbox import SandboxedEnvironment
+from jinja2 import StrictUndefined, TemplateRuntimeError, TemplateSyntaxError, meta, nodes
+from jinja2.exceptions import SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.visitor import NodeTransformer
 
-_ENVIRONMENT = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+MAX_CHARACTERS = 10_000_000  # of a rendered text, and of any text or list on the way
+MAX_STEPS = 200_000  # turns of loops, calls and filters of a rendering
+MAX_SECONDS = 20.0  # of a rendering, for steps that are long; an honest template takes milliseconds
+MAX_ARGUMENT = 10_000  # of a filter that is given a width, a number of columns or the like
+_REFUSED_FILTERS = {
+    "random": "it draws without a seed",
+    "format": "it can write without bound; join texts by `~`",
+    "center": "it can write without bound",
+    "wordwrap": "its work is not bounded",
+}
+_REFUSED_METHODS = frozenset(
+    [
+        "center",
+        "ljust",
+        "rjust",
+        "zfill",
+        "expandtabs",
+        "format",
+        "format_map",
+        "to_bytes",
+        "translate",
+        "replace",
+        "join",
+    ]
+)
+_OTHER_FILES = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
+
+
+class _Budget:
+    """What a rendering may still do."""
+
+    def __init__(self) -> None:
+        self.num_steps = MAX_STEPS
+        self.deadline = time.monotonic() + MAX_SECONDS
+
+    def spend(self) -> None:
+        self.num_steps -= 1
+        if self.num_steps < 0:
+            raise SecurityError(f"it takes more than {MAX_STEPS:,} steps (turns of loops, calls and filters)")
+        if time.monotonic() > self.deadline:
+            raise SecurityError(f"it takes more than {MAX_SECONDS:g} seconds")
+
+
+_BUDGET: ContextVar[_Budget] = ContextVar("budget")
+
+
+def _spend() -> None:
+    budget = _BUDGET.get(None)
+    if budget is not None:  # none while constants are folded, at compilation
+        budget.spend()
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_CHARACTERS:
+        raise SecurityError(f"it makes a text or list of {size:,} parts; at most {MAX_CHARACTERS:,} are allowed")
+
+
+def _size(value: object) -> int:
+    """Characters of a text, or of all texts in a list, and one for each element."""
+    if isinstance(value, (list, tuple)):
+        return len(value) + sum(map(_size, value))
+    return len(value) if isinstance(value, (str, bytes, dict)) else 0
+
+
+def _counted(values: Iterable[Any]) -> Iterator[Any]:
+    """What a loop goes through; each turn is a step."""
+    for value in values:
+        _spend()
+        yield value
+
+
+def _join(value: Iterable[Any], d: str = "", attribute: None = None) -> str:
+    if attribute is not None:
+        raise SecurityError("`join` takes no attribute here; use `map` before it")
+    parts = [str(part) for part in _counted(value)]
+    _check_size(sum(map(len, parts)) + len(str(d)) * len(parts))
+    return str(d).join(parts)
+
+
+def _concatenate(value: list[Any]) -> str:
+    """The parts of `a ~ b ~ c`."""
+    _check_size(sum(map(_size, value)))
+    return "".join([str(part) for part in value])
+
+
+def _replace(s: str, old: str, new: str, count: int = -1) -> str:
+    text, old, new = str(s), str(old), str(new)
+    _check_size(len(text) + (text.count(old) if count < 0 else count) * len(new))
+    return text.replace(old, new, count)
+
+
+def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter whose use is a step, and whose numbers and texts are small."""
+
+    @wraps(function)  # with Jinja's marks of what it is to be given first
+    def bounded(*args: Any, **kwargs: Any) -> Any:
+        _spend()
+        for value in (*args[1:], *kwargs.values()):
+            if isinstance(value, (int, float)) and abs(value) > MAX_ARGUMENT:
+                raise SecurityError(f"`{function.__name__}` is given {value:,}; at most {MAX_ARGUMENT:,} is allowed")
+        return function(*args, **kwargs)
+
+    return bounded
+
+
+class _Rewriter(NodeTransformer):
+    """Has loops count their turns and `~` check its length; refuses what is not allowed at all."""
+
+    def generic_visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> nodes.Node:
+        if isinstance(node, _OTHER_FILES):
+            name = type(node).__name__.lower().replace("fromimport", "import")
+            raise TemplateSyntaxError(
+                f"`{name}` is not possible: a template is one text and reads no files", node.lineno
+            )
+        return super().generic_visit(node, *args, **kwargs)
+
+    def visit_Filter(self, node: nodes.Filter) -> nodes.Node:
+        if node.name in _REFUSED_FILTERS:
+            raise TemplateSyntaxError(f"no filter `{node.name}`: {_REFUSED_FILTERS[node.name]}", node.lineno)
+        return self.generic_visit(node)
+
+    def visit_For(self, node: nodes.For) -> nodes.Node:
+        self.generic_visit(node)
+        node.iter = _filter(node.iter, "counted_")
+        return node
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
+        self.generic_visit(node)
+        return _filter(nodes.List(node.nodes, lineno=node.lineno), "concatenate_")
+
+
+def _filter(node: nodes.Expr, name: str) -> nodes.Filter:
+    return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
+
+
+class _Environment(ImmutableSandboxedEnvironment):
+    intercepted_binops = frozenset(["*", "**", "%", "+"])
+
+    def __init__(self) -> None:
+        super().__init__(undefined=StrictUndefined, keep_trailing_newline=True)
+        del self.globals["lipsum"]  # which writes at random
+        self.filters = {name: _bounded(function) for name, function in self.filters.items()}
+        self.filters |= {"join": _join, "replace": _replace, "counted_": _counted, "concatenate_": _concatenate}
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        tree = super()._parse(source, name, filename)
+        return _Rewriter().visit(tree).set_environment(self)
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        is_method = isinstance(obj, (str, bytes, int, float))
+        return not (is_method and attr in _REFUSED_METHODS) and super().is_safe_attribute(obj, attr, value)
+
+    def wrap_str_format(self, value: Any) -> None:
+        """Leave `format` to `is_safe_attribute`, which refuses it."""
+
+    def call(self, context: Any, obj: Any, *args: Any, **kwargs: Any) -> Any:
+        _spend()
+        return super().call(context, obj, *args, **kwargs)
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        _spend()
+        if operator == "%" and isinstance(left, (str, bytes)):
+            raise SecurityError("`%` is for numbers; join texts by `~`")
+        if operator == "**" and (abs(left) > MAX_ARGUMENT or abs(right) > 64):
+            raise SecurityError(f"the power of {left} by {right} is too large")
+        if operator == "+":
+            _check_size(_size(left) + _size(right))
+        if operator == "*":
+            for text, number in ((left, right), (right, left)):
+                if _size(text) and isinstance(number, int):
+                    _check_size(_size(text) * number)
+        value = super().call_binop(context, operator, left, right)
+        if isinstance(value, int) and abs(value) >= 2**1024:
+            raise SecurityError("a number has more than 300 digits")
+        return value
+
+
+_ENVIRONMENT = _Environment()
+
+
+class BoundedTemplate:
+    """
+    A template that can be rendered any number of times.
+
+    Args:
+        text (`str`):
+            Jinja.
+
+    Raises:
+        TemplateSyntaxError: if it is broken, or uses what is not allowed.
+    """
+
+    def __init__(self, text: str):
+        with _as_template_error(TemplateSyntaxError, 1):
+            self._template = _ENVIRONMENT.from_string(text)
+
+    def render(self, *args: Any, **kwargs: Any) -> str:
+        """
+        The text, with variables as Jinja takes them.
+
+        Raises:
+            TemplateError: for a variable that is not given, an operation that fails, and more than `MAX_STEPS` steps,
+                `MAX_SECONDS` or `MAX_CHARACTERS`.
+        """
+        token = _BUDGET.set(_Budget())
+        try:
+            with _as_template_error(TemplateRuntimeError):
+                parts, size = [], 0
+                for part in self._template.generate(*args, **kwargs):
+                    size += len(part)
+                    _check_size(size)
+                    parts.append(part)
+                return "".join(parts)
+        finally:
+            _BUDGET.reset(token)
+
+
+@contextmanager
+def _as_template_error(kind: type[Exception], *args: Any) -> Iterator[None]:
+    """What Python raises in a template is the template's mistake."""
+    try:
+        yield
+    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as err:
+        raise kind(f"{type(err).__name__}: {err}", *args) from err
+    except (RecursionError, MemoryError) as err:
+        raise kind("it is nested too deeply, or needs too much memory", *args) from err
 
 
 @lru_cache(maxsize=64)
-def compile_template(text: str) -> Template:
+def compile_template(text: str) -> BoundedTemplate:
     """
     Raises:
-        TemplateSyntaxError: if `text` is broken; rendering raises `UndefinedError` for a variable that is not given.
+        TemplateSyntaxError: if `text` is broken or uses what is not allowed; rendering raises `UndefinedError` for a
+            variable that is not given.
     """
-    return _ENVIRONMENT.from_string(text)
+    return BoundedTemplate(text)
 
 
 def outside_variables(text: str) -> set[str]:
@@ -22,6 +258,7 @@ def outside_variables(text: str) -> set[str]:
     The variables that a template takes from outside, without running it.
 
     Raises:
-        TemplateSyntaxError: if `text` is broken.
+        TemplateSyntaxError: if `text` is broken or uses what is not allowed.
     """
-    return meta.find_undeclared_variables(_ENVIRONMENT.parse(text))
+    with _as_template_error(TemplateSyntaxError, 1):
+        return meta.find_undeclared_variables(_ENVIRONMENT.parse(text))

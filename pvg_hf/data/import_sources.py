@@ -93,6 +93,8 @@ def _read_jsonl(path: Path) -> Iterator[NumberedRow]:
                 row = json.loads(line)
             except ValueError as err:  # JSONDecodeError or UnicodeDecodeError
                 raise ValueError(f"{place}: not valid JSON ({err}).") from err
+            except RecursionError as err:
+                raise ValueError(f"{place}: its brackets are nested too deeply to be read.") from err
             if not isinstance(row, dict):
                 raise ValueError(f"{place}: a line must hold one JSON object; got {line[:80]!r}.")
             yield place, row

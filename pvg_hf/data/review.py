@@ -8,10 +8,10 @@ from pathlib import Path
 
 from pvg_hf.analyses.form import ALLOWED_SCORES
 from pvg_hf.analyses.scaled import CheckedAnalysis
+from pvg_hf.data.cells import as_cell, reading_long_cells
 from pvg_hf.data.pool import replacing
 
 _COLUMNS = ("key", "score", "problem", "proof", "predicted", "analyses")
-_FORMULA_SIGNS = ("=", "+", "-", "@", "\t")  # a cell that begins so would be computed by a spreadsheet
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _scored_rows(path: Path) -> list[dict[str, str]]:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as err:
         raise ValueError(f"{path} is not UTF-8; save it as `CSV UTF-8`.") from err
-    with io.StringIO(text, newline="") as file:
+    with io.StringIO(text, newline="") as file, reading_long_cells():
         delimiter = ";" if ";" in text.partition("score")[0] else ","
         reader = csv.DictReader(file, delimiter=delimiter)
         missing = {"key", "score"}.difference(reader.fieldnames or ())
@@ -103,20 +103,16 @@ def _row(item: ReviewItem, score: str) -> dict[str, str]:
     return {
         "key": item.key,
         "score": score,
-        "problem": _cell(item.problem),
-        "proof": _cell(item.proof),
+        "problem": as_cell(item.problem),
+        "proof": as_cell(item.proof),
         "predicted": " ".join("?" if a.score is None else f"{a.score:g}" for a in item.analyses),
-        "analyses": _cell("\n\n".join(_told(analysis) for analysis in item.analyses)),
+        "analyses": as_cell("\n\n".join(_told(analysis) for analysis in item.analyses)),
     }
 
 
 def _told(analysis: CheckedAnalysis) -> str:
     said = ", ".join("no score" if quality is None else f"{quality:g}" for quality in analysis.qualities)
     return f"{analysis.text}\n(checks: {said})" if said else analysis.text
-
-
-def _cell(text: str) -> str:
-    return f"'{text}" if text.startswith(_FORMULA_SIGNS) else text
 
 
 def _read_score(path: Path, number: int, written: str) -> str:

@@ -5,12 +5,12 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pvg_hf.data.cells import as_cell, reading_long_cells
 from pvg_hf.evaluation.report.texts import reveal
 from pvg_hf.study.study import CONFIDENCES, Judgment, Study
 
 COLUMNS = ("participant", "position", "item", "problem", "solution", "judgment", "confidence", "seconds")
 MAX_CHARACTERS = 10_000_000
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 class SheetError(ValueError):
@@ -47,7 +47,7 @@ def write_sheets(study: Study, participants: Sequence[str]) -> str:
     writer.writerow(COLUMNS)
     for participant in participants:
         for position, item in enumerate(study.sheet(participant), start=1):
-            texts = (_as_text(reveal(item.problem)), _as_text(reveal(item.solution)))
+            texts = (as_cell(reveal(item.problem)), as_cell(reveal(item.solution)))
             writer.writerow((participant, position, item.item, *texts, "", "", ""))
     return file.getvalue()
 
@@ -97,7 +97,8 @@ def _read_rows(text: str) -> list[tuple[int, dict[str, str | None]]]:
         missing = [name for name in ("participant", "item", "judgment") if name not in (reader.fieldnames or ())]
         if missing:
             raise SheetError(f"The file lacks the columns {missing}; a sheet has {list(COLUMNS)}.")
-        return [(reader.line_num, row) for row in reader]
+        with reading_long_cells():
+            return [(reader.line_num, row) for row in reader]
     except csv.Error as err:  # e.g. of a field that is larger than any sheet's
         raise SheetError(
             f"Nothing was taken down; the file cannot be read after line {reader.line_num} ({err}). Download the sheet again "
@@ -137,7 +138,3 @@ def _seconds(text: str, limit: float) -> float | None:
     if seconds is not None and not 0 <= seconds <= limit:
         raise ValueError(f"seconds {text[:40]!r}; allowed: 0 to {limit:g}, or nothing. Later ones `time ran out`.")
     return seconds
-
-
-def _as_text(text: str) -> str:
-    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
