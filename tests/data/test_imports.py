@@ -5,6 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pvg_hf.data.import_sources import read_rows
 from pvg_hf.data.imports import import_solutions
 from pvg_hf.data.pool import load_pool, write_pool
 from pvg_hf.data.schema import solution_features
@@ -233,3 +234,12 @@ def test_a_file_of_another_kind_is_not_taken_for_a_dataset_of_the_hub(task, spli
     (tmp_path / name).write_text("problem_id,solution\nsum-0,1\n")
     with pytest.raises(ValueError, match=rf"{name}.*jsonl"):
         list(import_solutions(str(tmp_path / name), task, split))
+
+
+def test_a_line_that_is_nested_too_deeply_is_named(tmp_path):
+    path = tmp_path / "deep.jsonl"
+    path.write_text('{"problem": "1 + 1"}\n' + "[" * 100_000 + "\n")
+    rows = read_rows(str(path))
+    next(rows)
+    with pytest.raises(ValueError, match=r"deep\.jsonl, line 2: its brackets are nested too deeply"):
+        next(rows)

@@ -69,7 +69,7 @@ def test_refuses_a_function_that_is_none(name, message):
 @pytest.mark.parametrize(
     ("kind", "round_index", "kwargs", "message"),
     [
-        ("newest", 1, {}, "Unknown mixture `newest`; allowed are"),
+        ("newest", 1, {}, "Unknown mixture `newest`. Known are"),
         ("latest", -1, {}, "`round_index` must be 0 or more"),
         ("sliding", 1, {}, "`sliding` needs `window`; got None"),
         ("sliding", 1, {"window": 0}, "at least 1; got 0"),

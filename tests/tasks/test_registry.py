@@ -81,3 +81,26 @@ def test_tasks_import_neither_torch_nor_transformers():
         "sys.exit(bool({'torch', 'transformers', 'sympy'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("num_train", "on", "a whole number"),
+        ("num_train", [[1]], "a whole number"),
+        ("num_train", {"a": 1}, "a whole number"),
+        ("num_test", True, "a whole number; got True"),
+        ("num_train", 10**12, "at most 1,000,000,000"),
+        ("num_train", None, "a whole number"),
+        ("distractor_rate", "half", "a number"),
+        ("answer_format", 3, "text"),
+    ],
+)
+def test_an_option_of_another_type_is_one_line(option, value, said):
+    with pytest.raises(ValueError, match=f"option `{option}` of task `arithmetic` must be {said}"):
+        load_task("arithmetic", **{option: value})
+
+
+def test_a_whole_number_is_a_number_and_null_may_be_allowed(tmp_path):
+    assert load_task("arithmetic", distractor_rate=1).distractor_rate == 1
+    load_task("gsm8k", path=str(tmp_path), num_train=None)

@@ -1,0 +1,120 @@
+"""Recipes that were changed at random: each is refused with a message, or accepted; nothing of them runs."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pvg_hf.config import load_recipe
+from pvg_hf.game.plan import describe_plan
+
+VALUES = [
+    *(
+        None,
+        True,
+        False,
+        0,
+        -1,
+        1,
+        3.5,
+        10**9,
+        10**30,
+        float("inf"),
+        float("nan"),
+        "",
+        " ",
+        "on",
+        "é",
+        "\0",
+        "x" * 10**5,
+    ),
+    *([], [[1]], [None], {}, {"a": 1}, {1: 2}, "..", "/", "~", "$HOME", "/dev/null", "a:b", "sys:exit", "os:environ"),
+    *("{{ 'x' * 10 ** 9 }}", "{% include 'x' %}", "2020-01-01", "!!python/object/apply:os.getcwd []", "grade", "auto"),
+]
+BYTES = [
+    b"\xff",
+    b"\0",
+    b"\t",
+    b"[" * 3000,
+    b"&a *a",
+    b"\n? ",
+    b"!!python/object/apply:os.system ['touch PWNED']",
+    b"\n---\n",
+    b"'",
+]
+
+
+def leaves(values: Any, place: tuple = ()) -> list[tuple]:
+    if not isinstance(values, dict) or not values:
+        return [place]
+    return [leaf for key, value in values.items() for leaf in ((*place, key), *leaves(value, (*place, key)))]
+
+
+def mutated(text: str, rng: random.Random) -> bytes:
+    """The text of a recipe with a value, a key or some bytes changed."""
+    if rng.random() < 0.3:
+        at = rng.randrange(len(text))
+        return text.encode()[:at] + rng.choice(BYTES) + text.encode()[at:]
+    values = yaml.safe_load(text)
+    for _ in range(rng.choice((1, 1, 2))):
+        *path, key = rng.choice([leaf for leaf in leaves(values) if leaf])
+        section = values
+        for name in path:
+            section = section[name] if isinstance(section.get(name), dict) else section
+        if rng.random() < 0.2:
+            section[f"{key}{rng.choice('aq_')}"] = section.pop(key, None)
+        else:
+            section[key] = rng.choice(VALUES)
+    return yaml.safe_dump(values).encode()
+
+
+def shipped(repository: Path) -> list[Path]:
+    return [path for path in sorted((repository / "recipes").rglob("*.yaml")) if path.parent.name != "accelerate"]
+
+
+@pytest.fixture
+def in_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    assert not (tmp_path / "PWNED").exists()
+
+
+def test_a_changed_recipe_is_refused_in_words_or_read(repository, in_folder):
+    rng, recipes, refusals, num_read = random.Random(0), shipped(repository), [], 0
+    for _ in range(300):
+        path = in_folder / "mutated.yaml"
+        path.write_bytes(mutated(rng.choice(recipes).read_text(), rng))
+        try:
+            load_recipe(path)
+            num_read += 1
+        except ValueError as err:
+            refusals.append(str(err))
+    assert min(num_read, len(refusals)) > 30
+    assert max(len(line) for message in refusals for line in message.splitlines()) < 2000
+
+
+def test_the_plan_of_a_changed_recipe_ends_in_words(in_folder, tiny_prover):
+    small = {
+        "device": "cpu",
+        "output_dir": "runs",
+        "task": {"options": {"num_train": 80, "num_test": 6}, "prompts": {"helpful": "{{ problem }}"}, "few_shot": 1},
+        "data": {"mixture": "latest"},
+        "noise": {"checker": {"base": "grade", "critical": "difficulty >= 3", "budget": {"total": 100}}},
+        "stopping": {"rule": "auto"},
+        "verifier": {"model": str(tiny_prover), "max_steps": 10, "pairs_per_step": 4, "trainer": {"adam_beta1": 0.9}},
+        "prover": {
+            **{"model": str(tiny_prover), "max_steps": 5, "prompts_per_step": 4, "num_generations": 4},
+            **{"max_completion_length": 64, "reward": "src", "reward_options": {}, "trainer": {"top_p": 0.9}},
+        },
+    }
+    rng, refusals = random.Random(1), []
+    for _ in range(15):
+        path = in_folder / "mutated.yaml"
+        path.write_bytes(mutated(yaml.safe_dump(small), rng))
+        try:
+            describe_plan(load_recipe(path))
+        except ValueError as err:
+            refusals.append(str(err))
+    assert all(len(message) < 20_000 for message in refusals)
