@@ -9,7 +9,7 @@ import argparse
 import sys
 from dataclasses import replace
 
-from pvg_hf.game.console import quiet_libraries, set_up_logging
+from pvg_hf.game.console import print_result, quiet_libraries, set_up_logging
 
 ABSTAIN_BELOW = 0.5
 
@@ -76,10 +76,10 @@ def main() -> int:
     if arguments.abstain_below is None and reply.probability is None and reply.best is not None:
         reply = replace(reply, abstains=False)
     for candidate in reply.candidates if arguments.all else reply.candidates[:1]:
-        print(f"{candidate.solution}\n(score {candidate.score:.2f})\n")
+        print_result(f"{candidate.solution}\n(score {candidate.score:.2f})\n")
     if reply.why_unknown is not None:
         print(f"warning: {reply.why_unknown}", file=sys.stderr)
-    print(_sum_up(reply, threshold))
+    print_result(_sum_up(reply, threshold))
     return 0
 
 

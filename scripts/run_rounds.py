@@ -18,7 +18,14 @@ from pathlib import Path
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.trust import trust_recipe
 from pvg_hf.game.callbacks import GameCallback
-from pvg_hf.game.console import ScriptParser, is_main_process, quiet_libraries, script_line, set_up_logging
+from pvg_hf.game.console import (
+    ScriptParser,
+    is_main_process,
+    print_result,
+    quiet_libraries,
+    script_line,
+    set_up_logging,
+)
 from pvg_hf.game.errors import DiskFullError, OutOfMemory
 
 
@@ -85,7 +92,7 @@ def callbacks_of(recipe: Recipe) -> list[GameCallback]:
 
 def tell(text: str) -> int:
     if is_main_process():
-        print(text)
+        print_result(text)
     return 0
 
 

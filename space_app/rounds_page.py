@@ -65,7 +65,10 @@ def build_rounds_page(demo: gr.Blocks, run: OpenRun, folder: Path) -> None:
     def compare(our_round: int | None, name: str, their_round: int | None):
         if our_round is None or their_round is None:
             return notice("Choose an evaluated round on both sides.")
-        return _compare(run, our_round, OpenRun(others[name]), their_round)
+        try:
+            return _compare(run, our_round, OpenRun(others[name]), their_round)
+        except (ValueError, OSError) as err:  # damaged since it was chosen
+            return notice(str(err), kind="problem")
 
     demo.load(load, None, [figures, download, ours, theirs], **SLOW)
     other.input(choose, other, [theirs, comparison], **SLOW)

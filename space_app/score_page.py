@@ -47,7 +47,8 @@ def build_score_page(demo: gr.Blocks, run: OpenRun) -> None:
 
     def score_it(round_index: int, problem: str, solution: str) -> str:
         try:
-            return render("score", scored=desk.score(round_index, problem, solution))
+            scored = desk.score(round_index, problem, solution)
+            return problems(scored.damage) + render("score", scored=scored)
         except ValueError as err:
             return notice(str(err), kind="problem")
 

@@ -12,6 +12,7 @@ from jinja2 import TemplateError
 
 from pvg_hf.analyses.form import CLOSING, OPENING
 from pvg_hf.chat import check_chat_template_kwargs, render_prompt
+from pvg_hf.integrity import DamagedFileError, read_json
 from pvg_hf.templates import compile_template, outside_variables
 
 if TYPE_CHECKING:
@@ -144,8 +145,10 @@ class ScoreVerifierSettings:
 
     @classmethod
     def _read(cls, path: Path) -> "ScoreVerifierSettings":
-        values: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return cls(**values)
+        try:
+            return cls(**read_json(path))
+        except TypeError as err:
+            raise DamagedFileError(path, f"is damaged ({err})") from err
 
 
 def _find(source: str | Path, revision: str | None) -> Path | None:

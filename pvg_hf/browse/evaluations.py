@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from pvg_hf.data.schema import round_folders
-from pvg_hf.game.folder import RunFolder, replay_advice
+from pvg_hf.game.folder import RunFolder
+from pvg_hf.integrity import DamagedFileError, check_file, naming_parquet
 
 _COLUMNS = ["problem", "role", "solution", "reference", "predicted", "evaluation", "issues"]
 
@@ -32,8 +33,9 @@ def read_evaluations(folder: RunFolder) -> Evaluations:
         if not path.exists():
             continue
         try:
-            found.tables[round_index] = pd.read_parquet(path, columns=_COLUMNS)
-        except (ValueError, OSError) as err:  # pyarrow raises either
-            reason = str(err).strip().splitlines()[0]
-            found.damage.append(f"{path} cannot be read ({reason}). {replay_advice(place)}")
+            check_file(path)
+            with naming_parquet(path):
+                found.tables[round_index] = pd.read_parquet(path, columns=_COLUMNS, page_checksum_verification=True)
+        except DamagedFileError as err:
+            found.damage.append(str(err))
     return found

@@ -11,8 +11,10 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from pvg_hf.browse.query import Filter, Query
+from pvg_hf.data.pool import iterate_pool
 from pvg_hf.data.schema import BASE_ROUND, FAILED_OUTCOMES, round_folders
 from pvg_hf.game.folder import RunFolder, read_json, replay_advice
+from pvg_hf.integrity import DamagedFileError, check_file
 from pvg_hf.roles import GAME_ROLES, Role
 
 _TABLES = """
@@ -54,6 +56,10 @@ WHERE round_index = $round_index AND is_test = $is_test AND ({condition})
     AND ($difficulty IS NULL OR difficulty = $difficulty)
     AND ($search = '' OR contains(lower(problem), lower($search)) OR contains(lower(problem_id), lower($search)))
 ORDER BY {order}
+"""
+_READ_ROWS = """
+SELECT * FROM read_parquet($path, file_row_number = true)
+WHERE file_row_number BETWEEN $first AND $last AND list_contains($rows, file_row_number)
 """
 
 
@@ -162,34 +168,41 @@ class SolutionIndex:
 
         Returns:
             `list[dict[str, Any]]`: in the pool's columns, in the order of `places`.
+
+        Raises:
+            DamagedFileError: if a file was damaged after it was opened.
         """
         rows: dict[tuple[int, int], dict[str, Any]] = {}
         for file_index in {file_index for file_index, _ in places}:
             wanted = sorted(int(row) for index, row in places if index == file_index)
-            table = self._connection.cursor().sql(
-                "SELECT * FROM read_parquet($path, file_row_number = true) "
-                "WHERE file_row_number BETWEEN $first AND $last AND list_contains($rows, file_row_number)",
-                params={
-                    "path": str(self._files[file_index].path),
-                    "first": wanted[0],
-                    "last": wanted[-1],
-                    "rows": wanted,
-                },
-            )
-            for row in table.to_arrow_table().to_pylist():
+            for row in self._read_rows(self._files[file_index].path, wanted):
                 rows[file_index, row.pop("file_row_number")] = row
         return [rows[file_index, int(row)] for file_index, row in places]
+
+    def _read_rows(self, path: Path, rows: list[int]) -> list[dict[str, Any]]:
+        check_file(path)
+        values = {"path": str(path), "first": rows[0], "last": rows[-1], "rows": rows}
+        try:
+            table = self._connection.cursor().sql(_READ_ROWS, params=values)
+            return table.to_arrow_table().to_pylist()
+        except duckdb.Error as err:  # the file was damaged after it was opened
+            raise DamagedFileError(path, f"cannot be read ({str(err).strip().splitlines()[0]})") from err
 
     def _add(self, file_index: int, file: PoolFile) -> None:
         path = str(file.path)
         try:
+            if not check_file(file.path):
+                for _ in iterate_pool(file.path):  # DuckDB verifies no checksum of a page
+                    pass
             columns = pq.read_schema(file.path).names
             own = {name: name if name in columns else "NULL" for name in ("num_flaws", "difficulty")}
             values = {"file_index": file_index, "round_index": file.round_index, "path": path}
             failed = sorted(outcome.value for outcome in FAILED_OUTCOMES)
             self._connection.execute(_INSERT_SOLUTIONS.format(**own), {**values, "failed": failed})
             self._connection.execute(_INSERT_PROBLEMS.format(**own), {"path": path})
-        except (duckdb.Error, ValueError, OSError) as err:  # pyarrow raises either of the last two
+        except DamagedFileError as err:
+            self.damage.append(str(err))
+        except (duckdb.Error, ValueError, OSError) as err:  # other columns, or no permission
             reason = str(err).strip().splitlines()[0]
             self.damage.append(f"{path} cannot be read ({reason}). {replay_advice(file.path.parent)}")
 
@@ -198,6 +211,7 @@ class SolutionIndex:
             return None
         path = folder.verifier(round_index) / "calibration.json"
         try:
+            check_file(path)
             calibration = read_json(path)
         except ValueError as err:
             self.damage.append(str(err))

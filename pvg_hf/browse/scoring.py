@@ -3,7 +3,7 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pvg_hf.analyses.settings import ScoreVerifierSettings
@@ -11,7 +11,6 @@ from pvg_hf.browse.runs import OpenRun
 from pvg_hf.browse.showing import percentile
 from pvg_hf.data.schema import round_folders
 from pvg_hf.game.damage import HOW_ASKED
-from pvg_hf.game.folder import damaged_weights, replay_advice
 from pvg_hf.scoring import ScoreVerifier, VerifierScorer
 
 MAX_PROBLEM_CHARACTERS = 4_000
@@ -36,6 +35,8 @@ class ScoredText:
             Each line that is not blank, and the score of the solution up to there.
         is_cut (`bool`):
             Whether the verifier could not read all of it.
+        damage (`list[str]`):
+            Files of solutions that cannot be read, and what to do: they are not among those that it is compared with.
     """
 
     score: float
@@ -44,6 +45,7 @@ class ScoredText:
     is_accepted: bool | None
     steps: list[tuple[str, float]]
     is_cut: bool
+    damage: list[str] = field(default_factory=list)
 
 
 class ScoreDesk:
@@ -101,14 +103,12 @@ class ScoreDesk:
             is_accepted=None if threshold is None else scores[-1] > threshold,
             steps=[(lines[end - 1], score) for end, score in zip(ends, scores)],
             is_cut=scorer.num_cut > num_cut,
+            damage=index.damage,
         )
 
     def _scorer(self, round_index: int) -> VerifierScorer | ScoreVerifier:
         if self._loaded is None or self._loaded[0] != round_index:
             place = self._run.folder.player("verifier", round_index)
-            damaged = damaged_weights(place)
-            if damaged is not None:
-                raise ValueError(f"{damaged} is damaged or was cut short. {replay_advice(place)}")
             self._loaded = (round_index, self._open(place, round_index))
         return self._loaded[1]
 

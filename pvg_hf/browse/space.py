@@ -17,9 +17,11 @@ from pvg_hf.game.folder import RunFolder
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base, published_recipe
 from pvg_hf.hub.locate import is_published_name
 from pvg_hf.hub.names import RunRepos
+from pvg_hf.hub.publication import phase_folders
 from pvg_hf.hub.pull import published_commit
 from pvg_hf.hub.repository import Repository
 from pvg_hf.hub.retry import RetryPolicy
+from pvg_hf.integrity import DIGESTS, check_file, write_digests
 
 logger = logging.getLogger(__name__)
 
@@ -191,13 +193,16 @@ def _copy_run(folder: RunFolder, target: Path) -> None:
     for place in (*folders, folder.models / "verifier"):
         files += [path for path in place.glob("*") if path.suffix in _READ and path.name != _EVENTS]
     for path in files:
-        if path.is_file():
+        if path.is_file() and path.name != DIGESTS:
+            check_file(path)
             copy = target / path.relative_to(folder.root)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
             if path.name == ADAPTER_CONFIG:
                 copy.write_bytes(published_base(path.read_bytes(), None, ""))
     (target / folder.recipe.name).write_bytes(published_recipe(folder.read_recipe()))
+    for place in phase_folders(target):
+        write_digests(place)
 
 
 def _requirements(clone: Path) -> str:

@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe, merge, values_of_round
 from pvg_hf.config.trust import guard_file
+from pvg_hf.integrity import DamagedFileError, is_sealed_text_whole, seal_text
 from pvg_hf.suggestions import cut_to_line, show_value, suggest
 
 _YAML_NAMES = {bool: "true or false", int: "number", float: "number"}
@@ -55,6 +56,36 @@ def load_recipe(source: str | Path | Mapping[str, Any], overrides: Iterable[str]
     recipe = RECIPE_ADAPTER.validate_python(values)
     if not isinstance(source, Mapping):
         guard_file(Path(source), recipe, stated)
+    return recipe
+
+
+def dump_recipe(recipe: Recipe) -> str:
+    """A recipe as it is kept in a run's folder: every key, and a digest of all lines in the first one."""
+    return seal_text(yaml.safe_dump(recipe.to_dict(), sort_keys=False))
+
+
+def load_kept_recipe(path: Path) -> Recipe:
+    """
+    Read the recipe that is kept in a run's folder.
+
+    Raises:
+        DamagedFileError: if it is missing, or is not as [`dump_recipe`] wrote it: defaults would make another one of it.
+    """
+    put_back = (
+        "Put back the recipe that the run was begun with (its report shows it), or give the new one another `name`."
+    )
+    try:
+        text = path.read_text(encoding="utf-8")
+        if not is_sealed_text_whole(text):
+            by_hand = " If you changed it yourself and want that, delete its first line."
+            raise DamagedFileError(path, "is damaged: its lines are not those that were written", put_back + by_hand)
+        recipe = load_recipe(path)
+    except FileNotFoundError as err:
+        raise DamagedFileError(path, "is missing", put_back) from err
+    except (UnicodeDecodeError, RecipeError) as err:
+        raise DamagedFileError(path, f"cannot be read: {err}", put_back) from err
+    if "\nrounds:" not in f"\n{text}":  # which every version has written last
+        raise DamagedFileError(path, "was cut short: it has no `rounds`", put_back)
     return recipe
 
 

@@ -9,8 +9,9 @@ import pyarrow as pa
 from datasets import load_dataset
 from datasets.exceptions import DatasetsError
 
-from pvg_hf.data.pool import DamagedPoolError, iterate_pool
+from pvg_hf.data.pool import iterate_pool
 from pvg_hf.hub_access import find_outage
+from pvg_hf.integrity import DamagedFileError
 
 NumberedRow = tuple[str, Mapping[str, Any]]
 """Where a row stands (`file.jsonl, line 3`) and what it holds."""
@@ -74,8 +75,8 @@ def _read_parquet(path: Path) -> Iterator[Mapping[str, Any]]:
     try:
         for batch in iterate_pool(path):
             yield from batch.to_pylist()
-    except DamagedPoolError as err:
-        raise ValueError(f"Cannot import solutions: {err} Write it anew, or import another file.") from err
+    except DamagedFileError as err:
+        raise DamagedFileError(path, err.what, "Write it again, or import another file.") from err
 
 
 def _numbered(name: str, rows: Iterable[Mapping[str, Any]]) -> Iterator[NumberedRow]:

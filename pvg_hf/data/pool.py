@@ -13,27 +13,12 @@ import pyarrow.parquet as pq
 from datasets import Dataset, Features
 
 from pvg_hf.data.spool import spool_dataset
+from pvg_hf.integrity import check_file, naming_parquet
 
 ROW_GROUP_SIZE = 8192
 """Rows held in memory at a time, when writing and when reading."""
 
 PathLike = str | os.PathLike[str]
-
-
-class DamagedPoolError(ValueError):
-    """
-    A file whose bytes make no sense. What to do about it depends on who wrote it, which the reader's caller knows.
-
-    Args:
-        path (`Path`):
-            The file.
-        reason (`str`):
-            What the Parquet reader said.
-    """
-
-    def __init__(self, path: Path, reason: str):
-        super().__init__(f"`{path}` is not a readable Parquet file: {reason} It may be corrupt or cut short.")
-        self.path = path
 
 
 def write_pool(path: PathLike, batches: Iterable[Sequence[dict[str, Any]]], features: Features) -> int:
@@ -82,11 +67,12 @@ def iterate_pool(
 
     Raises:
         FileNotFoundError: if a file does not exist.
-        DamagedPoolError: if a file is corrupt or cut short.
+        DamagedFileError: if a file is corrupt or cut short, or not as it was written.
         ValueError: if a file lacks a column.
     """
     for path in _as_paths(paths):
-        with _explaining(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        check_file(path)
+        with naming_parquet(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
             _check_columns(path, file.schema_arrow, columns)
             yield from file.iter_batches(batch_size=ROW_GROUP_SIZE, columns=columns, use_threads=False)
 
@@ -110,7 +96,7 @@ def load_pool(
 
     Raises:
         FileNotFoundError: if a file does not exist.
-        DamagedPoolError: if a file is corrupt or cut short.
+        DamagedFileError: if a file is corrupt or cut short, or not as it was written.
         ValueError: if a file lacks a column, if there is no file, or if the files' columns differ.
     """
     files = _as_paths(paths)
@@ -172,17 +158,6 @@ def _check_keys(rows: Sequence[dict[str, Any]], features: Features) -> None:
             )
 
 
-@contextmanager
-def _explaining(path: Path) -> Iterator[None]:
-    """Name the file when its bytes make no sense."""
-    try:
-        yield
-    except (pa.ArrowException, OSError) as err:
-        if isinstance(err, OSError) and err.errno is not None:  # the system's own: not found, no permission, ...
-            raise
-        raise DamagedPoolError(path, str(err).strip()) from err
-
-
 def _check_columns(path: Path, schema: pa.Schema, columns: Sequence[str] | None) -> None:
     missing = [name for name in columns or () if name not in schema.names]
     if missing:
@@ -204,7 +179,8 @@ def _common_schema(paths: Sequence[Path], columns: Sequence[str] | None) -> pa.S
 
 
 def _read_features(path: Path, columns: Sequence[str] | None) -> Features:
-    with _explaining(path):
+    check_file(path)
+    with naming_parquet(path):
         schema = pq.read_schema(path)
     _check_columns(path, schema, columns)
     features = Features.from_arrow_schema(schema)

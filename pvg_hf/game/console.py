@@ -49,8 +49,20 @@ def set_up_logging() -> None:
     logging.captureWarnings(True)
 
 
+def print_result(text: str) -> None:
+    """Print to the standard output. A reader that has gone (`| head`) is no error."""
+    try:
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it once more
+
+
 def quiet_libraries() -> None:
-    """Let the libraries speak through the same log, without their own progress bars and the warnings of `HARMLESS`."""
+    """
+    Let the libraries speak through the same log, without their own progress bars and the warnings of `HARMLESS`, and leave
+    nothing behind in the folder for temporary files.
+    """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     import datasets
@@ -65,6 +77,21 @@ def quiet_libraries() -> None:
     transformers.logging.disable_progress_bar()  # which silences the Hub's as well
     if sys.stderr.isatty():
         huggingface_hub.utils.enable_progress_bars()  # a download may take long
+    _load_trl_without_wandb()
+
+
+def _load_trl_without_wandb() -> None:
+    """
+    TRL imports wandb if it is installed, and wandb makes two temporary folders at import, which outlive a process that is
+    killed. A game reports by itself, so that its trainers need no wandb; whoever imports it later gets it.
+    """
+    if "wandb" in sys.modules:
+        return
+    sys.modules["wandb"] = None  # which Python, and so TRL, takes for a package that is not installed
+    try:
+        from trl import GRPOTrainer, RewardTrainer, SFTTrainer  # noqa: F401
+    finally:
+        del sys.modules["wandb"]
 
 
 def _make_handler() -> logging.Handler:

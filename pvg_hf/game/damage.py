@@ -1,14 +1,13 @@
 """What a disk or a person did to the folders of finished phases."""
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from pvg_hf.config import Recipe
-from pvg_hf.game.folder import RunFolder, damaged_weights, replay_advice
+from pvg_hf.game.folder import RunFolder
+from pvg_hf.game.phase_record import read_record
 from pvg_hf.game.schedule import PhaseKey, schedule
+from pvg_hf.integrity import DIGESTS, DamagedFileError, find_damaged, missing_files, read_json, replay_advice
 
 # What a finished phase has left at least, models aside.
 _FILES = {
@@ -31,17 +30,16 @@ _WEIGHTS = {
 def refuse_damage(recipe: Recipe, folder: RunFolder) -> None:
     """
     Raises:
-        ValueError: if something is wrong with a finished phase's folder, naming it and what to do.
+        DamagedFileError: if something is wrong with a finished phase's folder, naming it and what to do.
     """
-    for key, damage in find_damage(recipe, folder).items():
-        raise ValueError(f"{damage} {replay_advice(key.target(folder))}")
+    for damage in find_damage(recipe, folder).values():
+        raise damage
 
 
-def find_damage(recipe: Recipe, folder: RunFolder) -> dict[PhaseKey, str]:
+def find_damage(recipe: Recipe, folder: RunFolder) -> dict[PhaseKey, DamagedFileError]:
     """
-    Look through the folders of finished phases. Every file that is there must be whole, as far as that can be seen
-    without reading it all; that a file is missing counts where a phase to come reads it, so that the weights of rounds
-    that are over may be deleted.
+    Look through the folders of finished phases. Every file that is there must be as it was written; that a file is
+    missing counts where a phase to come reads it, so that the weights of rounds that are over may be deleted.
 
     Args:
         recipe ([`Recipe`]):
@@ -50,19 +48,36 @@ def find_damage(recipe: Recipe, folder: RunFolder) -> dict[PhaseKey, str]:
             Its run.
 
     Returns:
-        `dict[PhaseKey, str]`: the phases with something wrong, in order, and what that is.
+        `dict[PhaseKey, DamagedFileError]`: the phases with something wrong, in order, and what that is.
     """
     phases = schedule(recipe)
-    finished = [key for key in phases if key.target(folder).exists()]
+    finished = finished_phases(recipe, folder)
     needed = {earlier for key in phases if key not in finished for earlier in _read_by(recipe, key)}
-    damage = {}
-    for key in finished:
-        target = key.target(folder)
-        missing = _missing(key, target) if key in needed else _missing_files(target, ("metrics.jsonl",))
-        found = next(_torn(target), None) or next(missing, None)
-        if found:
-            damage[key] = found
-    return damage
+    found = {key: damage_of(key, key.target(folder), is_needed=key in needed) for key in finished}
+    return {key: damage for key, damage in found.items() if damage is not None}
+
+
+def damage_of(key: PhaseKey, target: Path, *, is_needed: bool) -> DamagedFileError | None:
+    """What is wrong with a finished phase's folder first of all; `is_needed` if its weights must be there."""
+    for damage in find_damaged(target):
+        return damage
+    try:
+        read_record(target)
+        missing = _missing(key, target, is_needed=is_needed)
+        name = next(missing, None)
+    except DamagedFileError as err:
+        return err
+    return name and DamagedFileError(target / name, "is missing", replay_advice(target))
+
+
+def finished_phases(recipe: Recipe, folder: RunFolder) -> list[PhaseKey]:
+    """In order."""
+    return [key for key in schedule(recipe) if key.target(folder).exists()]
+
+
+def unchecked_phases(recipe: Recipe, folder: RunFolder) -> list[PhaseKey]:
+    """Finished phases of an older version, which wrote no digests: damage that leaves a file readable is not found."""
+    return [key for key in finished_phases(recipe, folder) if not (key.target(folder) / DIGESTS).exists()]
 
 
 def _read_by(recipe: Recipe, key: PhaseKey) -> Iterator[PhaseKey]:
@@ -81,58 +96,39 @@ def _read_by(recipe: Recipe, key: PhaseKey) -> Iterator[PhaseKey]:
     yield from (PhaseKey(name, k) for name in reads.get(key.name, ()))
 
 
-def _missing(key: PhaseKey, target: Path) -> Iterator[str]:
-    yield from _missing_files(target, (*_FILES.get(key.name, ()), "metrics.jsonl"))
-    if key.name == "verifier" and not any((target / name).exists() for name in HOW_ASKED):
-        yield f"{target / HOW_ASKED[0]} is missing."
-    if key.name not in _WITH_MODELS:
+def _missing(key: PhaseKey, target: Path, *, is_needed: bool) -> Iterator[str]:
+    """Files that are not there, by their path in a phase's folder."""
+    listed = [path.relative_to(target).as_posix() for path in missing_files(target)]
+    own = (*_FILES.get(key.name, ()), "metrics.jsonl")
+    if not is_needed:
+        yield from (
+            name for name in own if name in listed or (name == "metrics.jsonl" and not (target / name).exists())
+        )
         return
+    yield from listed
+    yield from (name for name in own if not (target / name).exists())
+    if key.name == "verifier" and not any((target / name).exists() for name in HOW_ASKED):
+        yield HOW_ASKED[0]
+    if key.name in _WITH_MODELS:
+        yield from _missing_of_models(target)
+
+
+def _missing_of_models(target: Path) -> Iterator[str]:
     names = {*_WEIGHTS, *(weights for names in _WEIGHTS.values() for weights in names)}
     places = sorted({path.parent for path in target.rglob("*") if path.name in names})
     if not places:
-        yield f"{target} holds no model."
+        yield "config.json"
     for place in places:
-        yield from _missing_of_model(place)
+        yield from ((place / name).relative_to(target).as_posix() for name in _missing_of_model(place))
 
 
-def _missing_files(folder: Path, names: tuple[str, ...]) -> Iterator[str]:
-    yield from (f"{folder / name} is missing." for name in names if not (folder / name).exists())
-
-
-def _missing_of_model(folder: Path) -> Iterator[str]:
-    is_adapter = any((folder / name).exists() for name in ("adapter_config.json", *_WEIGHTS["adapter_config.json"]))
+def _missing_of_model(place: Path) -> Iterator[str]:
+    is_adapter = any((place / name).exists() for name in ("adapter_config.json", *_WEIGHTS["adapter_config.json"]))
     config = "adapter_config.json" if is_adapter else "config.json"
-    yield from _missing_files(folder, (config, "tokenizer_config.json"))
-    if not any((folder / name).exists() for name in _WEIGHTS[config]):
-        yield f"{folder / _WEIGHTS[config][0]} is missing."
-    index = folder / "model.safetensors.index.json"
+    needed = [config, "tokenizer_config.json"]
+    index = place / "model.safetensors.index.json"
     if index.exists():
-        shards = json.loads(index.read_bytes())["weight_map"].values()
-        yield from _missing_files(folder, tuple(sorted(set(shards))))
-
-
-def _torn(folder: Path) -> Iterator[str]:
-    """Files that were cut short or hold something else than their name says."""
-    weights = damaged_weights(folder)
-    if weights is not None:
-        yield f"{weights} is damaged or was cut short."
-    for path in sorted(folder.rglob("*")):
-        check = _CHECKS.get(path.suffix)
-        if check is None or not path.is_file():
-            continue
-        try:
-            check(path)
-        except (ValueError, OSError) as err:  # pyarrow raises either
-            yield f"{path} is damaged or was cut short ({str(err).strip()})."
-
-
-def _check_lines(path: Path) -> None:
-    for line in path.read_bytes().splitlines():
-        json.loads(line)
-
-
-_CHECKS: dict[str, Callable[[Path], object]] = {
-    ".json": lambda path: json.loads(path.read_bytes()),
-    ".jsonl": _check_lines,
-    ".parquet": pq.read_metadata,
-}
+        needed += sorted(set(read_json(index)["weight_map"].values()))
+    yield from (name for name in needed if not (place / name).exists())
+    if not any((place / name).exists() for name in _WEIGHTS[config]):
+        yield _WEIGHTS[config][0]

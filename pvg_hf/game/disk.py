@@ -1,6 +1,8 @@
 """A disk that fills up ends a run with one clear error."""
 
 import errno
+import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,20 +13,27 @@ from safetensors import SafetensorError
 from pvg_hf.game.errors import DiskFullError
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_UNWRITABLE = frozenset({errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG})
 _TOO_LITTLE = 2**20  # bytes; less is no room for anything
 
 
 @contextmanager
 def naming_full_disk(root: Path) -> Iterator[None]:
     """
-    Tell a full disk from whatever the library that met it makes of it.
+    Tell a full disk, and one that cannot be written to, from whatever the library that met it makes of it.
 
     Raises:
         DiskFullError: in place of any error that comes of a full disk.
+        ValueError: in place of any error about a file below `root` that says that nothing can be written there.
     """
     try:
         yield
     except (OSError, RuntimeError, SafetensorError) as err:
+        if is_unwritable(err, root):
+            raise ValueError(
+                f"{root} cannot be written to: {err}. Everything that was finished is kept. Make it writable for this user, or "
+                "name another `output_dir`; then start with the same command."
+            ) from err
         if not is_disk_full(err, root):
             raise
         raise DiskFullError(
@@ -33,12 +42,30 @@ def naming_full_disk(root: Path) -> Iterator[None]:
         ) from err
 
 
+def is_unwritable(err: Exception, root: Path) -> bool:
+    """Whether an error says that `root`, or something in it, may not be written, or cannot be made."""
+    if _number_of(err) not in _UNWRITABLE:
+        return False
+    if not isinstance(err, OSError):
+        return True
+    place = None if err.filename is None else Path(os.fsdecode(err.filename)).absolute()
+    return place is not None and (place.is_relative_to(root.absolute()) or root.absolute().is_relative_to(place))
+
+
+def _number_of(err: Exception) -> int | None:
+    """The system's number of an error; safetensors says it in its text only."""
+    if isinstance(err, OSError):
+        return err.errno
+    found = re.search(r"\(os error (\d+)\)", str(err)) if isinstance(err, SafetensorError) else None
+    return int(found[1]) if found else None
+
+
 def is_disk_full(err: Exception, root: Path) -> bool:
     """Whether an error comes of a full disk; `root`, a folder on it, need not be made yet."""
-    if isinstance(err, OSError) and err.errno in _FULL:
-        return True
-    # safetensors says it in its text only; torch's archives fail alike for any reason, when they are written or read
-    is_told = isinstance(err, SafetensorError) and any(f"(os error {number})" in str(err) for number in _FULL)
+    number = _number_of(err)
+    if number is not None:
+        return number in _FULL
+    # torch's archives fail alike for any reason, when they are written or read
     has_failed_to_write = "inline_container.cc" in str(err) and "StreamReader" not in str(err)
     existing = next(folder for folder in (root, *root.absolute().parents) if folder.exists())
-    return is_told or has_failed_to_write or shutil.disk_usage(existing).free < _TOO_LITTLE
+    return has_failed_to_write or shutil.disk_usage(existing).free < _TOO_LITTLE

@@ -56,7 +56,7 @@ def evaluate_score_verifier(context: PhaseContext, output: Path) -> dict[str, Fi
     written = [verifier.evaluate(rows["problem"].tolist(), rows["solution"].tolist(), 1)]
     table = _table(context, rows, broadcast_object_list(written)[0])
     if context.processes.is_main_process:
-        table.to_parquet(output / EVALUATIONS)
+        table.to_parquet(output / EVALUATIONS, write_page_checksum=True)
     figures = evaluation_figures(table)
     pool = context.folder.pool(context.round_index)
     if (pool / LABELS).exists():

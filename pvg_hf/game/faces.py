@@ -11,7 +11,7 @@ from accelerate import PartialState
 
 from pvg_hf.config import Recipe
 from pvg_hf.game.callbacks import GameCallback
-from pvg_hf.game.console import has_default_threads, launcher, script_line
+from pvg_hf.game.console import has_default_threads, launcher, print_result, script_line
 from pvg_hf.game.errors import DiskFullError, OutOfMemory
 from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.play import play
@@ -59,7 +59,7 @@ def run_and_tell(work: Callable[[], str], *, errors: tuple[type[Exception], ...]
     except (GameInterrupted, KeyboardInterrupt):
         sys.stderr.write(f"Stopped; what is finished is kept. Continue with: python {script_line()}\n")
         return INTERRUPTED
-    sys.stdout.write(f"{text}\n")
+    print_result(text)
     return 0
 
 

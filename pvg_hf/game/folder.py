@@ -5,18 +5,22 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import yaml
-from safetensors import SafetensorError, safe_open
-
-from pvg_hf.config import Recipe, RecipeError, load_recipe
+from pvg_hf.config import Recipe
+from pvg_hf.config.load import dump_recipe, load_kept_recipe
 from pvg_hf.data.rounds import training_files
 from pvg_hf.data.schema import round_folders, round_name
+from pvg_hf.integrity import DIGESTS, DamagedFileError, log_line, parse_log_line, read_log, seal, unseal, write_digests
+from pvg_hf.integrity import read_json as read_json
+from pvg_hf.integrity import read_json_lines as read_json_lines
+from pvg_hf.integrity import replay_advice as replay_advice
+from pvg_hf.integrity import write_text as write_text
 from pvg_hf.models.sources import is_adapter
 from pvg_hf.models.value_model import CRITIC_FOLDER
 from pvg_hf.roles import Role
@@ -129,7 +133,7 @@ class RunFolder:
         files = training_files(self.root / "pool", round_index)
         missing = [file for file in files if not file.exists()]
         if missing:
-            raise ValueError(f"{missing[0]} is missing. {replay_advice(missing[0].parent)}")
+            raise DamagedFileError(missing[0], "is missing")
         return files
 
     def mend_events(self) -> None:
@@ -137,7 +141,7 @@ class RunFolder:
         if not self.events.exists():
             return
         lines = self.events.read_bytes().splitlines(keepends=True)
-        whole = [line for line in lines if line.endswith(b"\n") and _parse_event(line) is not None]
+        whole = [line for line in lines if line.endswith(b"\n") and parse_log_line(line) is not None]
         if len(whole) == len(lines):
             return
         if whole != lines[:-1]:
@@ -146,9 +150,7 @@ class RunFolder:
 
     def read_events(self) -> tuple[list[dict[str, Any]], int]:
         """The lines of `events.jsonl` that can be read, and the number of others: one may be half-written just now."""
-        lines = self.events.read_bytes().splitlines() if self.events.exists() else []
-        events = [event for event in map(_parse_event, lines) if event is not None]
-        return events, len(lines) - len(events)
+        return read_log(self.events)
 
     def has_event(self, event: str, **fields: Any) -> bool:
         """Whether such a line stands in `events.jsonl`."""
@@ -157,34 +159,45 @@ class RunFolder:
 
     def log_event(self, event: str, **fields: Any) -> None:
         """Append a line with the time to `events.jsonl`."""
-        line = json.dumps({"time": time.time(), "event": event, **fields})
         with self.events.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+            file.write(log_line({"time": time.time(), "event": event, **fields}))
+
+    def write_lists(self, finished: list[str], metrics: Iterable[Mapping[str, Any]]) -> None:
+        """
+        Write `state.json` and `metrics.jsonl`. The former holds the latter's digest, and while that is being replaced both
+        the old and the new one.
+        """
+        text = "".join(json.dumps(line) + "\n" for line in metrics)
+        before = [self.metrics.read_bytes()] if self.metrics.exists() else []
+        if before != [text.encode()]:
+            self._write_state(finished, [*before, text.encode()])
+            write_text(self.metrics, text)
+        self._write_state(finished, [text.encode()])
+
+    def _write_state(self, finished: list[str], metrics: list[bytes]) -> None:
+        write_json(self.state, seal({"finished": finished, "metrics": [sha256(text).hexdigest() for text in metrics]}))
 
     def read_environment(self) -> dict[str, Any]:
         """`run.json`; empty where it is not there or damaged, as it is written anew at every start."""
         try:
-            return dict(json.loads(self.environment.read_bytes()))
-        except (FileNotFoundError, ValueError, TypeError):
+            return unseal(self.environment, dict(read_json(self.environment)))
+        except (ValueError, TypeError):  # damaged, or no mapping
             return {}
+
+    def write_environment(self, values: Mapping[str, Any]) -> None:
+        write_json(self.environment, seal(values))
 
     def read_recipe(self) -> Recipe:
         """
         The recipe that the run was begun with.
 
         Raises:
-            ValueError: if the file is damaged.
+            DamagedFileError: if the file is damaged.
         """
-        try:
-            return load_recipe(self.recipe)
-        except (RecipeError, UnicodeDecodeError) as err:
-            raise ValueError(
-                f"{self.recipe} cannot be read: {err}\nPut back the recipe that the run was begun with, or give the new "
-                "one another `name`."
-            ) from err
+        return load_kept_recipe(self.recipe)
 
     def write_recipe(self, recipe: Recipe) -> None:
-        write_text(self.recipe, yaml.safe_dump(recipe.to_dict(), sort_keys=False))
+        write_text(self.recipe, dump_recipe(recipe))
 
 
 def partial_of(target: Path) -> Path:
@@ -196,13 +209,17 @@ def partial_of(target: Path) -> Path:
 def staged(target: Path, *, is_main: bool) -> Iterator[Path]:
     """
     A folder to write a phase's results in, which becomes `target` by one rename when the block ends well. After a crash
-    the unfinished folder is handed out again, with what is in it.
+    the unfinished folder is handed out again, with what is in it. The digests of its files are written last.
     """
     partial = partial_of(target)
     if is_main:
         partial.mkdir(parents=True, exist_ok=True)
+        (partial / DIGESTS).unlink(
+            missing_ok=True
+        )  # a crash came between this and the rename; files are written again
     yield partial
     if is_main:
+        write_digests(partial)
         sync_tree(partial)
         os.replace(partial, target)
 
@@ -216,81 +233,12 @@ def sync_tree(folder: Path) -> None:
             os.close(descriptor)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file by rename: it is whole or it is not there."""
-    temporary = path.with_name(f".{path.name}.partial")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-
-
 def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
 
 
 def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
-
-
-def read_json(path: Path, *, remedy: str | None = None) -> Any:
-    """
-    Args:
-        path (`Path`):
-            The file.
-        remedy (`str`, *optional*):
-            What to do if it cannot be read; for a file of a finished phase, which is the default, to play that again.
-
-    Raises:
-        ValueError: if the file is missing or damaged.
-    """
-    return _parse(path, json.loads, remedy)
-
-
-def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """
-    Raises:
-        ValueError: if the file, one of a finished phase, is missing or damaged.
-    """
-    return _parse(path, lambda text: [json.loads(line) for line in text.splitlines()], None)
-
-
-def _parse(path: Path, parse: Callable[[str], Any], remedy: str | None) -> Any:
-    remedy = replay_advice(path.parent) if remedy is None else remedy
-    try:
-        return parse(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as err:
-        raise ValueError(f"{path} is missing. {remedy}") from err
-    except ValueError as err:  # neither JSON nor UTF-8
-        raise ValueError(f"{path} is damaged ({err}). {remedy}") from err
-
-
-def _parse_event(line: bytes) -> dict[str, Any] | None:
-    """`None` for what is no line of an event log."""
-    try:
-        event = json.loads(line)
-    except ValueError:
-        return None
-    return event if isinstance(event, dict) and "event" in event else None
-
-
-def replay_advice(folder: Path) -> str:
-    """What to do about a file of a finished phase that cannot be used."""
-    return (
-        f"Delete the folder {folder} and continue the run: the phase that wrote it is played again, to the same bytes."
-    )
-
-
-def damaged_weights(folder: Path) -> Path | None:
-    """A safetensors file under `folder` that cannot be read or was cut short; `None` if there is none."""
-    for path in sorted(folder.rglob("*.safetensors")):
-        try:
-            with safe_open(path, framework="pt"):
-                pass
-        except SafetensorError:
-            return path
-    return None
 
 
 def remove(folder: Path) -> None:

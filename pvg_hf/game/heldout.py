@@ -96,7 +96,7 @@ def score_heldout(context: PhaseContext, verifier: Path, heldout: Heldout) -> st
 
     threshold = choose_threshold(answered["score"].to_numpy(), answered["correct"].to_numpy())
     if context.processes.is_main_process:
-        rows.to_parquet(verifier / "heldout.parquet")
+        rows.to_parquet(verifier / "heldout.parquet", write_page_checksum=True)
         write_json(verifier / "calibration.json", {"threshold": threshold, "pair_accuracy": accuracy.to_dict()})
     counts = {f"verifier/{name}": number for name, number in scorer.counts.items()}  # every process scores everything
     context.record({"verifier/heldout_pair_accuracy": accuracy.value, "verifier/threshold": threshold, **counts})

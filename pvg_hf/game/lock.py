@@ -29,13 +29,16 @@ def locked(root: Path, *, is_main: bool, user: str = "The run in {root} is being
             What another process does that holds it, for the message.
 
     Raises:
-        ValueError: if another process holds it.
+        ValueError: if another process holds it, or it cannot be made.
     """
     if not is_main or sys.platform == "win32":
         yield
         return
     is_new = not root.exists()
-    root.mkdir(parents=True, exist_ok=True)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError as err:  # of a system's folder, such as /proc
+        raise ValueError(f"{root} cannot be made: {err.strerror}. Name another one.") from err
     with (root / ".lock").open("a+", encoding="utf-8") as file:
         _take(file, root, user)
         file.truncate(0)

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pvg_hf.game.folder import read_json, write_json
+from pvg_hf.game.folder import write_json
+from pvg_hf.integrity import DamagedFileError, read_json, seal, unseal
 
 _FILE = "phase.json"
 
@@ -32,9 +33,23 @@ class PhaseRecord:
 
 
 def read_record(folder: Path) -> PhaseRecord | None:
-    """The record of a phase's folder, finished or not; `None` where there is none."""
+    """
+    The record of a phase's folder, finished or not; `None` if there is none.
+
+    Raises:
+        DamagedFileError: if it is damaged.
+    """
     file = folder / _FILE
-    return PhaseRecord(**read_json(file)) if file.exists() else None
+    if not file.exists():
+        return None
+    try:
+        return PhaseRecord(**unseal(file, read_json(file)))
+    except (AttributeError, TypeError) as err:  # not a mapping, or one of other keys
+        raise DamagedFileError(file, f"is damaged ({err})") from err
+
+
+def _write_record(folder: Path, record: PhaseRecord) -> None:
+    write_json(folder / _FILE, seal(asdict(record)))
 
 
 @contextmanager
@@ -46,13 +61,13 @@ def recording(partial: Path, num_processes: int, *, is_main: bool) -> Iterator[P
     earlier, started = _seconds_so_far(partial) if is_main else 0.0, time.monotonic()
     record = PhaseRecord(num_processes, earlier, running_since=time.time())
     if is_main:
-        write_json(partial / _FILE, asdict(record))
+        _write_record(partial, record)
     try:
         yield record
     finally:
         record.seconds, record.running_since = earlier + time.monotonic() - started, None
         if is_main:
-            write_json(partial / _FILE, asdict(record))
+            _write_record(partial, record)
 
 
 def _seconds_so_far(partial: Path) -> float:

@@ -2,8 +2,7 @@
 
 import gc
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,12 +12,12 @@ from accelerate.utils import parse_flag_from_env
 
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.trust import admit_code
-from pvg_hf.data.pool import DamagedPoolError
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.check_summary import summarize_checks
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.damage import refuse_damage
 from pvg_hf.game.disk import naming_full_disk
-from pvg_hf.game.folder import RunFolder, replay_advice, staged, write_json_lines
+from pvg_hf.game.folder import RunFolder, staged, write_json_lines
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.lock import locked
 from pvg_hf.game.memory import naming_knobs
@@ -167,12 +166,14 @@ def _play_phase(
     is_main = context.processes.is_main_process
     for callback in callbacks:
         callback.on_phase_begin(context)
+    if is_main:
+        refuse_damage(recipe, folder)  # what is read below may have changed since the start
     with (
         staged(key.target(folder), is_main=is_main) as output,
         recording(output, context.processes.num_processes, is_main=is_main) as record,
     ):
         context.processes.wait_for_everyone()
-        with _advising(folder), naming_knobs(round_recipe, key.name):
+        with naming_knobs(round_recipe, key.name):
             record.summary = PHASES[key.name](context, output)
             summarize_checks(context, output)
         if is_main:
@@ -196,14 +197,3 @@ def _publish(recipe: Recipe, folder: RunFolder, processes: PartialState) -> None
     """Every evaluated round that is not published yet, if the recipe says so."""
     if recipe.hub.push:
         on_main_process(processes, partial(publish_rounds, recipe, folder))
-
-
-@contextmanager
-def _advising(folder: RunFolder) -> Iterator[None]:
-    """Say what to do about a damaged pool file of the run; others are their owner's matter."""
-    try:
-        yield
-    except DamagedPoolError as err:
-        if not err.path.is_relative_to(folder.root):
-            raise
-        raise ValueError(f"{err} {replay_advice(err.path.parent)}") from err

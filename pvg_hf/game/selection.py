@@ -1,5 +1,6 @@
 """Judges a prover in training on D_pi's held-out part and keeps the best helpful checkpoint."""
 
+import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from pvg_hf.data.schema import FAILED_OUTCOMES, outcome_of
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.minting import grade_sample, without_evaluation
 from pvg_hf.game.players import make_sampler
+from pvg_hf.integrity import DIGESTS, DamagedFileError, find_damaged, read_digests, write_digests
 from pvg_hf.rewards import RELATIVE_REWARDS, RewardFunction, correctness_gated_convincingness
 from pvg_hf.roles import Role
 from pvg_hf.sampling import Sample
@@ -19,6 +21,8 @@ from pvg_hf.scoring import VerifierScorer
 from pvg_hf.seeding import derive_rng
 from pvg_hf.trainers.distributed import whole_weights
 from pvg_hf.trainers.prover_grpo import ProverGRPOTrainer
+
+logger = logging.getLogger(__name__)
 
 
 class BestHelpfulCallback(TrainerCallback):
@@ -65,7 +69,31 @@ class BestHelpfulCallback(TrainerCallback):
             state.log_history[-1].update(figures)
             if figures["heldout/selection"] > self.best:
                 self.best = figures["heldout/selection"]
-                self.trainer.save_model(str(self.output))
+                self._keep(state.global_step)
+
+    def _keep(self, step: int) -> None:
+        """Save the prover; a folder that is being written has no digests."""
+        if self.context.processes.is_main_process:
+            (self.output / DIGESTS).unlink(missing_ok=True)
+        self.trainer.save_model(str(self.output))
+        if self.context.processes.is_main_process:
+            write_digests(self.output, step=step)
+
+    def lost_step(self) -> int | None:
+        """
+        The step at which the checkpoint that was kept so far was saved, if it was damaged since: training has to go on from
+        before it, and keeps it once more. Known to the main process only.
+        """
+        if not (self.context.processes.is_main_process and (self.output / DIGESTS).exists()):
+            return None
+        damage = next(find_damaged(self.output), None)
+        if damage is None:
+            return None
+        logger.warning("%s; training goes on from before it was saved.", f"{damage.path} {damage.what}")
+        try:
+            return read_digests(self.output)["step"]
+        except DamagedFileError:
+            return 0
 
     def _judge(self) -> Mapping[str, float]:
         config, processes = self.context.recipe.prover, self.context.processes

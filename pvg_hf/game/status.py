@@ -11,12 +11,13 @@ from typing import Any
 from pvg_hf.config import Recipe
 from pvg_hf.data.schema import round_folders
 from pvg_hf.game.console import launcher
-from pvg_hf.game.damage import find_damage
-from pvg_hf.game.folder import BEST_HELPFUL, RunFolder, partial_of, read_json, replay_advice
+from pvg_hf.game.damage import find_damage, unchecked_phases
+from pvg_hf.game.folder import BEST_HELPFUL, RunFolder, partial_of, read_json
 from pvg_hf.game.phase_record import read_record
 from pvg_hf.game.resume import TRAINING, check_recipe_of
 from pvg_hf.game.schedule import PhaseKey, schedule, unfinished
 from pvg_hf.game.units import show_seconds
+from pvg_hf.integrity import DamagedFileError
 
 WIDTH = 80
 LABEL = 12  # columns
@@ -68,15 +69,17 @@ def describe_status(recipe: Recipe, script_line: str) -> str:
         lines += ["", *_wrapped(_describe_alert(alert))]
     for problem in (*_problems(folder, recipe), *_unreadable(folder, num_unreadable)):
         lines += ["", *_wrapped(f"Problem: {problem}")]
+    for note in _unchecked(unchecked_phases(recipe, folder)):
+        lines += ["", *_wrapped(note)]
     return "\n".join([*lines, "", *_next(phases, command)])
 
 
-def phase_status(folder: RunFolder, key: PhaseKey, damage: str | None = None) -> PhaseStatus:
+def phase_status(folder: RunFolder, key: PhaseKey, damage: DamagedFileError | None = None) -> PhaseStatus:
     """How far a phase has come; `damage` is what is wrong with its finished folder."""
     target = key.target(folder)
     partial = partial_of(target)
     if damage is not None:
-        return PhaseStatus(key, "damaged", text=f"{damage} {replay_advice(target)}")
+        return PhaseStatus(key, "damaged", text=str(damage))
     if target.exists():
         record = read_record(target)
         return PhaseStatus(key, "finished", record and record.seconds, record.summary if record else "")
@@ -179,6 +182,14 @@ def _problems(folder: RunFolder, recipe: Recipe) -> Iterator[str]:
 def _unreadable(folder: RunFolder, number: int) -> Iterator[str]:
     if number:
         yield f"{number} line(s) of {folder.events} cannot be read: half-written just now, or by a crash. No result depends on them."
+
+
+def _unchecked(phases: list[PhaseKey]) -> Iterator[str]:
+    if phases:
+        yield (
+            f"{len(phases)} phase(s) were played by an older version, which kept no digests: damage that leaves a file readable "
+            "is not found in them."
+        )
 
 
 def _next(phases: list[PhaseStatus], command: str) -> Iterator[str]:

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 from zipfile import is_zipfile
 
+from accelerate import PartialState
+from accelerate.utils import broadcast_object_list
 from transformers import ProgressCallback, Trainer, TrainerCallback
 from transformers.trainer_callback import PrinterCallback
 
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.folder import damaged_weights, read_json
 from pvg_hf.game.interrupt import GameInterrupted, StopRequest
+from pvg_hf.integrity import DamagedFileError, find_damaged, missing_files, read_json, write_digests
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +38,13 @@ _CHECKPOINT_FILES = ("trainer_state.json", "scheduler.pt")
 
 
 def run_trainer(
-    context: PhaseContext, trainer: Trainer, *, prefix: str, first_step: int = 0, resumable_every: int = 1
+    context: PhaseContext,
+    trainer: Trainer,
+    *,
+    prefix: str,
+    first_step: int = 0,
+    resumable_every: int = 1,
+    before_step: int | None = None,
 ) -> None:
     """
     Train from the newest whole checkpoint, or from the start.
@@ -52,6 +60,8 @@ def run_trainer(
             Steps of the phase before this trainer's.
         resumable_every (`int`, defaults to 1):
             A checkpoint holds all that training goes on from only at multiples of so many steps.
+        before_step (`int`, *optional*):
+            Checkpoints of this step and later ones are passed over: what was written at it must be written again.
 
     Raises:
         GameInterrupted: if the user asked to stop; a checkpoint was kept where the recipe keeps any.
@@ -59,10 +69,14 @@ def run_trainer(
     stop = StopCallback(context.stop, is_resumable=trainer.args.save_strategy != "no", every=resumable_every)
     trainer.add_callback(stop)
     trainer.add_callback(TrackCallback(context, prefix, first_step))
+    trainer.add_callback(DigestsCallback())
     trainer.remove_callback(PrinterCallback)
     if trainer.pop_callback(ProgressCallback) is not None:
         trainer.add_callback(PhaseProgress(str(context.phase)))
-    checkpoint = newest_checkpoint(Path(trainer.args.output_dir), trainer.args.world_size)
+    found = None
+    if context.processes.is_main_process:
+        found = newest_checkpoint(Path(trainer.args.output_dir), trainer.args.world_size, before_step=before_step)
+    (checkpoint,) = broadcast_object_list([found])
     if checkpoint is not None:
         context.event("continued", checkpoint=checkpoint.name)
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
@@ -84,30 +98,48 @@ def is_recorded(key: str) -> bool:
     return key != "step" and name not in _UNRECORDED and not name.startswith("profiling/")
 
 
-def newest_checkpoint(output: Path, num_processes: int = 1) -> Path | None:
-    """The newest checkpoint that is whole; one that a crash cut short is passed over."""
-    found = sorted(output.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
-    return next((path for path in found if _is_whole(path, num_processes)), None)
+def newest_checkpoint(output: Path, num_processes: int = 1, *, before_step: int | None = None) -> Path | None:
+    """
+    The newest checkpoint that is whole, and whose best one so far is; one that a crash cut short, or that was damaged since,
+    is passed over.
+    """
+    found = sorted(output.glob("checkpoint-*"), key=_step_of, reverse=True)
+    found = [path for path in found if before_step is None or _step_of(path) < before_step]
+    return next(
+        (path for path in found if _is_whole(path, num_processes) and _is_best_whole(path, num_processes)), None
+    )
+
+
+def _step_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.rpartition("-")[2])
+
+
+def _is_best_whole(checkpoint: Path, num_processes: int) -> bool:
+    """Whether the checkpoint that training would end with, where it keeps the best one, is whole too."""
+    best = read_json(checkpoint / "trainer_state.json").get("best_model_checkpoint")
+    return best is None or _is_whole(checkpoint.parent / Path(best).name, num_processes)
 
 
 def _is_whole(checkpoint: Path, num_processes: int) -> bool:
     """Whether every file is there that training goes on from; transformers itself misses but some of them."""
     ranks = [""] if num_processes == 1 else [f"_{rank}" for rank in range(num_processes)]
     names = [*_CHECKPOINT_FILES, *(f"rng_state{rank}.pth" for rank in ranks)]
-    is_complete = all((checkpoint / name).exists() for name in names) and any(checkpoint.glob("optimizer*"))
-    if is_complete and not _is_damaged(checkpoint):
-        return True
-    logger.warning("%s is incomplete or damaged and is passed over.", checkpoint)
-    return False
-
-
-def _is_damaged(checkpoint: Path) -> bool:
     try:
-        read_json(checkpoint / "trainer_state.json")
-    except ValueError:
-        return True
-    archives = [*checkpoint.glob("*.pt"), *checkpoint.glob("*.pth")]
-    return damaged_weights(checkpoint) is not None or not all(map(is_zipfile, archives))
+        missing = [
+            *missing_files(checkpoint),
+            *(checkpoint / name for name in names if not (checkpoint / name).exists()),
+        ]
+        if missing or not any(checkpoint.glob("optimizer*")):
+            raise DamagedFileError(missing[0] if missing else checkpoint / "optimizer.pt", "is missing")
+        for damage in find_damaged(checkpoint):
+            raise damage
+        for archive in (*checkpoint.glob("*.pt"), *checkpoint.glob("*.pth")):
+            if not is_zipfile(archive):
+                raise DamagedFileError(archive, "is damaged or was cut short")
+    except DamagedFileError as err:
+        logger.warning("%s is passed over: %s %s.", checkpoint, err.path.relative_to(checkpoint), err.what)
+        return False
+    return True
 
 
 class StopCallback(TrainerCallback):
@@ -135,6 +167,15 @@ class StopCallback(TrainerCallback):
             self.has_stopped = True
             control.should_training_stop = True
             control.should_save = self.is_resumable
+
+
+class DigestsCallback(TrainerCallback):
+    """Writes the digests of each checkpoint, so that one that was damaged since is told from a whole one."""
+
+    def on_save(self, args, state, control, **kwargs):
+        PartialState().wait_for_everyone()  # each process has written its own part
+        if state.is_world_process_zero:
+            write_digests(Path(args.output_dir) / f"checkpoint-{state.global_step}")
 
 
 class TrackCallback(TrainerCallback):

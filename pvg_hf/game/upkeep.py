@@ -7,13 +7,13 @@ from accelerate import PartialState
 from pvg_hf.config import Recipe
 from pvg_hf.evaluation.report import write_report
 from pvg_hf.game.check_log import CHECKS
-from pvg_hf.game.damage import refuse_damage
+from pvg_hf.game.damage import finished_phases, refuse_damage, unchecked_phases
 from pvg_hf.game.disk import is_disk_full
 from pvg_hf.game.environment import describe_environment
-from pvg_hf.game.folder import RunFolder, read_json, read_json_lines, write_json, write_json_lines
+from pvg_hf.game.folder import RunFolder, read_json, read_json_lines
 from pvg_hf.game.phase_record import read_record
 from pvg_hf.game.resume import check_processes, check_recipe_of, differences
-from pvg_hf.game.schedule import PhaseKey, schedule
+from pvg_hf.game.schedule import PhaseKey
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +27,13 @@ def open_run(recipe: Recipe, folder: RunFolder, processes: PartialState) -> None
     """
     check_recipe_of(folder, recipe)
     refuse_damage(recipe, folder)
+    unchecked = unchecked_phases(recipe, folder)
+    if unchecked:
+        logger.info(
+            "%d finished phase(s) were played by an older version, which kept no digests: damage that leaves a file "
+            "readable is not found in them.",
+            len(unchecked),
+        )
     check_processes(folder, recipe, processes.num_processes)
     folder.mend_events()
     _note_environment(recipe, folder, processes)
@@ -38,10 +45,9 @@ def open_run(recipe: Recipe, folder: RunFolder, processes: PartialState) -> None
 
 def bring_up_to_date(recipe: Recipe, folder: RunFolder) -> None:
     """Have `state.json`, `metrics.jsonl` and the event log tell the finished phases; all of it stands in their folders."""
-    finished = _finished(recipe, folder)
-    write_json(folder.state, {"finished": [str(key) for key in finished]})
+    finished = finished_phases(recipe, folder)
     lines = [line for key in finished for line in read_json_lines(key.target(folder) / "metrics.jsonl")]
-    write_json_lines(folder.metrics, lines)
+    folder.write_lists([str(key) for key in finished], lines)
     for key in finished:
         record = read_record(key.target(folder))
         if record is None:  # the folder was made by something else than the game
@@ -74,13 +80,9 @@ def refresh_report(folder: RunFolder) -> None:
         logger.warning("The report could not be written (%s); the game goes on.", err)
 
 
-def _finished(recipe: Recipe, folder: RunFolder) -> list[PhaseKey]:
-    return [key for key in schedule(recipe) if key.target(folder).exists()]
-
-
 def _is_report_due(recipe: Recipe, folder: RunFolder) -> bool:
     """Whether a round was evaluated after the report was written."""
-    evaluated = [key.target(folder) for key in _finished(recipe, folder) if key.name == "evaluate"]
+    evaluated = [key.target(folder) for key in finished_phases(recipe, folder) if key.name == "evaluate"]
     written = folder.report.stat().st_mtime if folder.report.exists() else 0.0
     return any(file.stat().st_mtime > written for target in evaluated for file in target.glob("metrics.json"))
 
@@ -94,4 +96,4 @@ def _note_environment(recipe: Recipe, folder: RunFolder, processes: PartialState
         folder.log_event("environment_changed", changes=changes)
         told = ", ".join(f"{name} {old} before, {new} now" for name, (old, new) in changes.items())
         logger.warning("Since the run was last played: %s. What comes now may differ from an unbroken run.", told)
-    write_json(folder.environment, now)
+    folder.write_environment(now)

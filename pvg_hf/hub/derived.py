@@ -47,5 +47,5 @@ def _write_pairs(publication: Publication, workspace: Path) -> Iterator[tuple[st
             pairs, _ = round_pairs(publication.recipe.for_round(k), files, k, part)
             path = f"pairs/{round_name(k)}/{split}.parquet"
             (workspace / path).parent.mkdir(parents=True, exist_ok=True)
-            with_labels(pairs).to_parquet(workspace / path)
+            with_labels(pairs).to_parquet(workspace / path, write_page_checksum=True)
             yield path, workspace / path

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pvg_hf.config import Recipe, load_recipe
+from pvg_hf.config import Recipe
+from pvg_hf.config.load import load_kept_recipe
 from pvg_hf.config.sections import PlayerConfig
 from pvg_hf.data.schema import round_folders, round_name
 from pvg_hf.hub.layout import BASE_FOLDER, RECIPE, base_files, player_files, record_files
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base
 from pvg_hf.hub.names import BASES, PLAYERS, SOLUTIONS, RunRepos
 from pvg_hf.hub.repository import Source
+from pvg_hf.integrity import find_damaged
 from pvg_hf.models.sources import PACKAGED, resolve_model
 from pvg_hf.roles import Role
 
@@ -125,6 +127,7 @@ def open_publication(root: Path, round_index: int, repos: RunRepos, *, license: 
     A round of the run in `root`.
 
     Raises:
+        DamagedFileError: if a file of a finished phase is damaged.
         ValueError: if the round is not finished, or its weights are gone.
     """
     recipe = read_recipe(root)
@@ -134,7 +137,16 @@ def open_publication(root: Path, round_index: int, repos: RunRepos, *, license: 
             f"Round {round_index} of {root} cannot be published: {', '.join(missing)} is not finished, or its weights were "
             f"deleted. Rounds that can be: {publishable_rounds(root) or 'none'}."
         )
+    for folder in phase_folders(root):
+        for damage in find_damaged(folder):
+            raise damage
     return Publication(root, round_index, recipe, repos, license)
+
+
+def phase_folders(root: Path) -> list[Path]:
+    """The folders of a run's finished phases."""
+    rounds = [place for phase in PHASES for place in round_folders(root / phase).values()]
+    return [place for place in (root / "models", root / "pool" / "base", *rounds) if place.is_dir()]
 
 
 def read_recipe(root: Path) -> Recipe:
@@ -144,7 +156,7 @@ def read_recipe(root: Path) -> Recipe:
     """
     if not (root / RECIPE).is_file():
         raise ValueError(f"{root} is no run folder: it has no {RECIPE}.")
-    return load_recipe(root / RECIPE)
+    return load_kept_recipe(root / RECIPE)
 
 
 def publishable_rounds(root: Path) -> list[int]:

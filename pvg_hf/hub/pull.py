@@ -19,9 +19,10 @@ from pvg_hf.hub.download import download
 from pvg_hf.hub.layout import RECIPE, place_of_base, place_of_player, place_of_record
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, restore_base
 from pvg_hf.hub.names import PLAYERS, TAG, RunRepos
-from pvg_hf.hub.publication import read_recipe
+from pvg_hf.hub.publication import phase_folders, read_recipe
 from pvg_hf.hub.repository import Repository
 from pvg_hf.hub.retry import RetryPolicy
+from pvg_hf.integrity import write_digests
 
 STAGING = ".pull"  # in the run's folder, until everything is there
 _WHOLE = "whole"  # what a folder in it is called, with its round, once all has come and is being moved to its place
@@ -74,6 +75,7 @@ def pull_round(
     source.fetch_records(staging)
     source.fetch_players(recipe, staging, with_earlier=with_earlier_players, with_provers=with_provers)
     write_origin(staging / "run", run, source.round_index)
+    _write_digests(staging / "run")
     os.replace(staging / "run", target)
     shutil.rmtree(workspace)
     return target
@@ -140,8 +142,15 @@ def pull_into(
     source.fetch_players(recipe, staging)
     write_origin(staging / "run", run, source.round_index, trusted)
     whole = root / STAGING / f"{_WHOLE}-{source.round_index}"
+    _write_digests(staging / "run")
     os.replace(staging / "run", whole)
     return _move_in(whole, root)
+
+
+def _write_digests(root: Path) -> None:
+    """Write the digests of what has come; the download has compared its bytes with the Hub's own digests."""
+    for folder in phase_folders(root):
+        write_digests(folder)
 
 
 def _move_in(whole: Path, root: Path) -> int:

@@ -9,7 +9,7 @@ from safetensors import safe_open
 from transformers import PreTrainedModel
 
 from pvg_hf.config.sections import LoraConfig
-from pvg_hf.models.sources import refuse_pickles
+from pvg_hf.models.sources import check_weights
 
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 
@@ -62,7 +62,7 @@ def attach_adapter(
         ValueError: if its weights are no safetensors, or it was trained on another model: a layer is missing, is one too
             many, or has another shape. (PEFT takes an adapter with other layers for none at all there, with a warning.)
     """
-    refuse_pickles(folder, ADAPTER_WEIGHTS)
+    check_weights(folder, ADAPTER_WEIGHTS)
     misfit = f"The adapter in `{folder}` does not fit its base `{adapter.base_model_name_or_path}`"
     remedy = "Name the model that it was trained on in `base_model_name_or_path` of its `adapter_config.json`."
     try:
@@ -84,5 +84,5 @@ def take_over_adapter(model: PeftModel, folder: str | Path) -> None:
     Raises:
         ValueError: if they are no safetensors.
     """
-    refuse_pickles(folder, ADAPTER_WEIGHTS)
+    check_weights(folder, ADAPTER_WEIGHTS)
     set_peft_model_state_dict(model, load_peft_weights(str(folder), device="cpu"))

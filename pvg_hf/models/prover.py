@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 from pvg_hf.config.sections import LoraConfig
 from pvg_hf.models.adapters import attach_adapter, lora_settings
 from pvg_hf.models.quantization import is_quantized, mend_layers, quantization_arguments, saved_quantization
-from pvg_hf.models.sources import SAFELY, is_adapter, load_tokenizer, read_adapter, refuse_pickles
+from pvg_hf.models.sources import SAFELY, check_weights, is_adapter, load_tokenizer, read_adapter
 
 
 def load_prover(
@@ -58,7 +58,7 @@ def load_causal_lm(
     Raises:
         ValueError: if its weights are no safetensors.
     """
-    refuse_pickles(source)
+    check_weights(source)
     model = AutoModelForCausalLM.from_pretrained(
         source,
         revision=revision,

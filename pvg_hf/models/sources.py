@@ -12,6 +12,7 @@ from peft import PeftConfig, PeftModel
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from pvg_hf.config.recipe import NOT_PUBLISHED
+from pvg_hf.integrity import check_folder
 from pvg_hf.models.quantization import save_quantization
 
 PACKAGED = {
@@ -48,7 +49,7 @@ def local_folder(source: str | Path, revision: str | None = None) -> str:
         raise ValueError(f"`{source}` is no folder, and cannot be had from the Hub: {err}") from err
 
 
-def refuse_pickles(source: str | Path, weights: str = "*.safetensors") -> None:
+def check_weights(source: str | Path, weights: str = "*.safetensors") -> None:
     """
     Args:
         source (`str` or `Path`):
@@ -57,9 +58,12 @@ def refuse_pickles(source: str | Path, weights: str = "*.safetensors") -> None:
             What its weights are called.
 
     Raises:
+        DamagedFileError: if a file in the folder is damaged.
         ValueError: if the folder has no such file, be it that they lie there as a pickle.
     """
     folder = Path(source)
+    if folder.is_dir():
+        check_folder(folder)
     if folder.is_dir() and not any(folder.glob(weights)):
         others = sorted(path.name for path in folder.glob("*.bin"))
         raise ValueError(
@@ -103,8 +107,11 @@ def load_tokenizer(source: str | Path, revision: str | None = None) -> PreTraine
     The tokenizer of `source`, with a padding token.
 
     Raises:
+        DamagedFileError: if a file in the folder `source` is damaged.
         ValueError: if there is none.
     """
+    if Path(source).is_dir():
+        check_folder(Path(source))
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False)
     except (OSError, ValueError) as err:
@@ -133,8 +140,10 @@ def read_adapter(folder: str | Path, player: str) -> PeftConfig:
             `prover` or `verifier`: whose packaged model is meant by the name of a built-in world.
 
     Raises:
+        DamagedFileError: if a file in the folder is damaged.
         ValueError: if the base is a folder that is not there, or was not published.
     """
+    check_folder(Path(folder))
     config = PeftConfig.from_pretrained(folder)
     if config.base_model_name_or_path == NOT_PUBLISHED:
         raise ValueError(

@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification,
 
 from pvg_hf.models.quantization import is_quantized
 from pvg_hf.models.score_head import PreciseLinear, keep_head_precise, score_head_modules
-from pvg_hf.models.sources import SAFELY, refuse_pickles
+from pvg_hf.models.sources import SAFELY, check_weights
 
 # Within a prover's folder or checkpoint. Two levels down: the Trainer takes an adapter one level down for one of the policy's.
 CRITIC_FOLDER = Path("critic", "value_model")
@@ -24,7 +24,7 @@ def load_value_model(source: str | Path, *, dtype: torch.dtype = torch.float32) 
     Raises:
         ValueError: if the architecture has no token classifier, or sees later tokens, or the weights are no safetensors.
     """
-    refuse_pickles(source)
+    check_weights(source)
     settings = {"dtype": dtype, **SAFELY}
     if not has_value_head(AutoConfig.from_pretrained(source, trust_remote_code=False)):
         return value_model_on(AutoModel.from_pretrained(source, **settings))

@@ -12,7 +12,7 @@ from pvg_hf.config.sections import LoraConfig
 from pvg_hf.models.adapters import attach_adapter, lora_settings
 from pvg_hf.models.quantization import mend_layers, quantization_arguments, saved_quantization
 from pvg_hf.models.score_head import keep_head_precise, score_head_modules
-from pvg_hf.models.sources import SAFELY, is_adapter, load_tokenizer, read_adapter, refuse_pickles
+from pvg_hf.models.sources import SAFELY, check_weights, is_adapter, load_tokenizer, read_adapter
 
 HEADS = ("score", "classifier")  # which no quantisation touches
 
@@ -43,7 +43,7 @@ def load_classifier(
     Raises:
         ValueError: if its weights are no safetensors.
     """
-    refuse_pickles(source)
+    check_weights(source)
     with suppress_seqcls_warning():
         model = AutoModelForSequenceClassification.from_pretrained(
             source,

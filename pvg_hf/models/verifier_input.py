@@ -2,13 +2,13 @@
 
 import copy
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from pvg_hf.integrity import DamagedFileError, read_json
 from pvg_hf.templates import compile_template
 
 _FILE = "verifier_input.json"
@@ -87,19 +87,21 @@ class VerifierInput:
     def load(cls, folder: Path) -> "VerifierInput":
         """
         Raises:
+            DamagedFileError: if the file is damaged.
             ValueError: if `folder` holds no verifier of a game.
         """
         path = Path(folder) / _FILE
-        try:
-            values: Mapping[str, object] = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError as err:
+        if not path.is_file():
             raise ValueError(
                 f"{folder} has no {_FILE}, which says how a problem and a solution become one text. Write one that gives "
                 'the text the verifier was trained on: `VerifierInput("{{ problem }}\\n{{ solution }}", '
                 f"tokenizer.eos_token, max_length=1024).save(Path({str(folder)!r}))`, from "
                 "`pvg_hf.models.verifier_input`. `NoisyRewardTrainer.save_model` writes it for pairs of texts."
-            ) from err
-        return cls(**values)
+            )
+        try:
+            return cls(**read_json(path))
+        except TypeError as err:
+            raise DamagedFileError(path, f"is damaged ({err})") from err
 
 
 def ends_texts_with(tokenizer: PreTrainedTokenizerBase, token_id: int | None) -> bool:

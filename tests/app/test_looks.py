@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from game_runs import forget_digests
 from playwright.sync_api import TimeoutError, expect
 from visitor import OWNER
 
@@ -154,6 +155,7 @@ def hostile_run(run_copy) -> Path:
     for file in run_copy.glob("pool/*/*.parquet"):
         rows = pd.read_parquet(file)
         rows.assign(solution=HOSTILE, problem=HOSTILE + rows["problem"]).to_parquet(file)
+    forget_digests(run_copy)
     write_evaluation(run_copy, problem=HOSTILE, solution=HOSTILE, evaluation=HOSTILE, role="<h1>owned</h1>")
     return run_copy
 
@@ -237,12 +239,12 @@ def test_a_damaged_run_says_what_to_do_and_shows_the_rest(serve, open_page, run_
     (run_copy / "study" / "answers.jsonl").write_text('{"a": 1}\n')
     url, _ = serve(run_copy)
     page = open_page(url)
-    expect(page.get_by_role("alert").first).to_contain_text("test-sneaky.parquet cannot be read")
-    expect(page.get_by_role("alert").last).to_contain_text("calibration.json holds no number as its `threshold`")
+    expect(page.get_by_role("alert").first).to_contain_text("test-sneaky.parquet is damaged")
+    expect(page.get_by_role("alert").last).to_contain_text("calibration.json is damaged")
     expect(page.locator("#card-helpful pre")).to_be_visible()
     expect(page.locator("#card-sneaky")).to_contain_text("wrote nothing to this problem")
     expect(open_page(f"{url}/rounds").get_by_role("alert").first).to_contain_text("test-sneaky.parquet")
-    expect(open_page(f"{url}/evaluations").get_by_role("alert")).to_contain_text("evaluations.parquet cannot be read")
+    expect(open_page(f"{url}/evaluations").get_by_role("alert")).to_contain_text("evaluations.parquet is")
     expect(open_page(f"{url}/study").get_by_role("alert")).to_contain_text(
         "answers.jsonl has a line that no study wrote"
     )
@@ -250,7 +252,7 @@ def test_a_damaged_run_says_what_to_do_and_shows_the_rest(serve, open_page, run_
     page.get_by_role("button", name="Fill in an example").click()
     expect(page.get_by_label("Solution, a step on each line")).not_to_be_empty()
     page.get_by_role("button", name="Score", exact=True).click()
-    expect(page.get_by_role("alert")).to_contain_text("model.safetensors is damaged or was cut short")
+    expect(page.get_by_role("alert")).to_contain_text("model.safetensors is damaged")
 
 
 def test_a_run_that_has_only_begun(serve, open_page, run_copy):

@@ -4,6 +4,7 @@ import re
 
 import pandas as pd
 import pytest
+from game_runs import forget_digests
 from playwright.sync_api import expect
 
 from pvg_hf.browse.index import SolutionIndex
@@ -83,6 +84,7 @@ def test_the_first_view_has_the_problems_that_fooled_the_verifier(serve, open_pa
     fooling = rows[~rows["correct"] & ~rows["outcome"].isin(FAILED_OUTCOMES)].index
     rows.loc[fooling, "score"] = [100.0 + place for place in range(len(fooling))]
     rows.to_parquet(file)
+    forget_digests(run_copy)
     url, _ = serve(run_copy)
     fooled = problem_texts(SolutionIndex(RunFolder(run_copy)), Query(1, filter=Filter.FOOLED))
     page = open_page(url)

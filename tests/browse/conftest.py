@@ -11,6 +11,8 @@ import pytest
 from pvg_hf.browse.index import SolutionIndex
 from pvg_hf.evaluation.summary import problem_table
 from pvg_hf.game.folder import RunFolder
+from pvg_hf.hub.publication import phase_folders
+from pvg_hf.integrity import write_digests
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +35,8 @@ def rescored_run(arithmetic_run, tmp_path_factory) -> Path:
             tables[-1].to_parquet(file)
         problem_table(pd.concat([*tables, *base])).to_parquet(folder.evaluation(round_index) / "problems.parquet")
         (folder.verifier(round_index) / "calibration.json").write_text(json.dumps({"threshold": 0.1}))
+    for place in phase_folders(folder.root):
+        write_digests(place)
     return folder.root
 
 

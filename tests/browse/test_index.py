@@ -5,6 +5,7 @@ import shutil
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from game_runs import forget_digests
 
 from pvg_hf.browse.index import SolutionIndex
 from pvg_hf.browse.query import Filter, Query
@@ -136,6 +137,7 @@ def test_a_damaged_file_is_named_and_the_others_are_shown(run_copy):
 def test_a_calibration_without_a_threshold_is_named(run_copy, text):
     file = run_copy / "verifier" / "round-000" / "calibration.json"
     file.write_text(text)
+    forget_digests(run_copy)
     index = SolutionIndex(RunFolder(run_copy))
     assert index.damage == [f"{file} holds no number as its `threshold`. {replay_advice(file.parent)}"]
     assert (index.threshold(0), index.rounds) == (None, [-1, 0, 1])

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from game_runs import forget_digests
 
 from pvg_hf.browse.index import SolutionIndex
 from pvg_hf.browse.query import Filter, Query
@@ -72,6 +73,7 @@ def test_a_filter_is_not_about_solutions_that_failed(run_copy, outcome):
     failed = rows["sample_index"] == 0
     rows.loc[failed, "outcome"] = outcome
     rows.assign(score=np.where(failed, 100.0, -100.0)).to_parquet(file)
+    forget_digests(run_copy)
     index = SolutionIndex(folder)
     query = Query(1, filter=Filter.CAUGHT)
     found = index.find(query)

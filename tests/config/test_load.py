@@ -4,6 +4,8 @@ import pytest
 import yaml
 
 from pvg_hf.config import RecipeError, load_recipe
+from pvg_hf.config.load import dump_recipe, load_kept_recipe
+from pvg_hf.integrity import DamagedFileError
 
 
 def test_defaults_round_trip(tmp_path):
@@ -284,3 +286,29 @@ def test_an_empty_mapping_clears_a_mapping_and_leaves_a_section():
     assert load_recipe(of_round).for_round(1).prover.reward_options == {}
     added = load_recipe(values, ["prover.reward_options={}", "prover.reward_options.floor=2"])
     assert added.prover.reward_options == {"floor": 2}
+
+
+def test_a_kept_recipe_is_read_back(tmp_path):
+    recipe = load_recipe({"prover": {"beta": 0.07}, "rounds": {1: {"prover": {"beta": 0.1}}}})
+    path = tmp_path / "recipe.yaml"
+    path.write_text(dump_recipe(recipe))
+    assert load_kept_recipe(path) == load_recipe(path) == recipe
+
+
+@pytest.mark.parametrize("text", ["", "\n", "name: game\n", "# a comment\n", "name: [", "- 1\nrounds: {}\n"])
+def test_a_kept_recipe_that_was_cut_is_damaged(text, tmp_path):
+    """Also one of an older version, without a digest: the rest is not left to the defaults."""
+    path = tmp_path / "recipe.yaml"
+    path.write_text(text)
+    with pytest.raises(DamagedFileError, match="Put back the recipe") as caught:
+        load_kept_recipe(path)
+    assert caught.value.path == path
+
+
+def test_a_kept_recipe_that_was_changed_is_damaged(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(dump_recipe(load_recipe({"seed": 3})).replace("seed: 3", "seed: 4"))
+    with pytest.raises(DamagedFileError, match="delete its first line"):
+        load_kept_recipe(path)
+    path.write_text(path.read_text().partition("\n")[2])  # as the message says
+    assert load_kept_recipe(path).seed == 4

@@ -2,7 +2,8 @@ import pyarrow.parquet as pq
 import pytest
 from datasets import Features, Value
 
-from pvg_hf.data.pool import ROW_GROUP_SIZE, DamagedPoolError, iterate_pool, load_pool, write_pool
+from pvg_hf.data.pool import ROW_GROUP_SIZE, iterate_pool, load_pool, write_pool
+from pvg_hf.integrity import DamagedFileError
 
 FEATURES = Features({"problem_id": Value("string"), "label": Value("int8")})
 
@@ -112,10 +113,10 @@ def flip_a_byte(data):
 @pytest.mark.parametrize("read", [load_pool, lambda path: list(iterate_pool(path))])
 def test_a_damaged_file_is_named(pool, damage, read):
     pool.write_bytes(damage(pool.read_bytes()))
-    with pytest.raises(DamagedPoolError, match=r"base\.parquet` is not a readable Parquet file") as caught:
+    with pytest.raises(DamagedFileError, match=r"base\.parquet is no readable Parquet file") as caught:
         read(pool)
     assert caught.value.path == pool
-    assert "delete" not in str(caught.value)  # not every pool is a run's
+    assert "Delete" not in str(caught.value)  # not every pool is a run's
 
 
 def test_missing_columns_are_named(pool):

@@ -14,6 +14,7 @@ from typing import Any
 from pvg_hf import load_recipe, play
 from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.schedule import schedule
+from pvg_hf.integrity import DIGESTS
 
 DRIVER = Path(__file__).parent / "game_driver.py"
 # Every process is the child of a server that has imported everything already: it costs no import.
@@ -80,6 +81,12 @@ def whole_and_killed(
             assert play_in_process(order, place / "log.txt") == -9
         play(load_recipe(recipe), phase="prover", round_index=0)
     return runs
+
+
+def forget_digests(root: Path) -> None:
+    """Leave a run as one of an older version, whose files may be changed."""
+    for file in root.rglob(DIGESTS):
+        file.unlink()
 
 
 def bytes_of(folder: RunFolder) -> dict[str, bytes]:

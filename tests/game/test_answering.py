@@ -3,6 +3,7 @@ import math
 import shutil
 
 import pytest
+from game_runs import forget_digests
 from recall_task import RecallTask
 
 from pvg_hf.evaluation.answering import AnswerRules
@@ -71,6 +72,7 @@ def test_a_run_of_an_earlier_version_is_fitted_on_its_test_problems(tmp_path, re
     shutil.copytree(reference.root, copy)
     (copy / "pool" / "round-001" / "heldout-helpful.parquet").unlink()
     legacy = {"slope": 1.0, "intercept": 0.0, "num_problems": 4, "num_samples": 2}
+    forget_digests(copy)
     (copy / "evaluation" / "round-001" / "answering.json").write_text(json.dumps(legacy))
     answerer = Answerer.from_run(copy, device="cpu")
     assert answerer.rules.part == "test"

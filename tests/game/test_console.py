@@ -2,7 +2,11 @@
 
 import io
 import logging
+import os
+import signal
+import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -130,3 +134,47 @@ def test_the_one_thread_that_the_launcher_gives_is_known(environment, expected, 
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert has_default_threads() == expected
+
+
+def test_a_reader_that_has_gone_is_no_error(repository):
+    """As `| head -1`, which ends after what it wants."""
+    program = "from pvg_hf.game.console import print_result\nfor _ in range(9): print_result('x' * 100_000)"
+    reading, writing = os.pipe()
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=writing, stderr=subprocess.PIPE, cwd=repository)
+    os.close(writing)
+    os.read(reading, 10)
+    os.close(reading)
+    assert (process.communicate()[1], process.returncode) == (b"", 0)
+
+
+@pytest.mark.skipif(find_spec("wandb") is None, reason="needs wandb, which makes the folders")
+def test_a_killed_process_leaves_no_folders_behind(tmp_path, repository):
+    """wandb makes two at import, and TRL imports it."""
+    program = "; ".join(
+        (
+            "import os, signal",
+            "from pvg_hf.game.console import quiet_libraries",
+            "quiet_libraries()",
+            "import pvg_hf.game.play",
+            "print(pvg_hf.game.play.play.__name__, flush=True)",
+            "os.kill(os.getpid(), signal.SIGKILL)",
+        )
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=repository,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.returncode) == ("play\n", -signal.SIGKILL), done.stderr
+    assert list(tmp_path.glob("*wandb*")) == []
+
+
+@pytest.mark.skipif(find_spec("wandb") is None, reason="is about wandb")
+def test_wandb_can_still_be_imported(repository):
+    program = (
+        "from pvg_hf.game.console import quiet_libraries; quiet_libraries(); import wandb; print(callable(wandb.init))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=repository, capture_output=True, text=True)
+    assert done.stdout == "True\n", done.stderr

@@ -1,7 +1,12 @@
 """A disk that fills up, as the limit on a file's size which the kernel enforces."""
 
+import errno
+import os
+import sys
+
 import pytest
 from game_runs import bytes_of, check_same_so_far, copy_until, play_in_process
+from safetensors import SafetensorError
 
 from pvg_hf import load_recipe, play
 from pvg_hf.game.disk import naming_full_disk
@@ -69,6 +74,34 @@ def test_other_errors_pass_unchanged(tmp_path):
         (tmp_path / "missing").read_text()
     with pytest.raises(RuntimeError, match="something else"), naming_full_disk(tmp_path):
         raise RuntimeError("something else")
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
+def test_folder_that_cannot_be_written_to_is_told_from_a_full_disk(number, tmp_path):
+    """As by a mount that is read-only; nothing says so to the user who may do anything, as tests may be run by."""
+    for error in (
+        OSError(number, os.strerror(number), str(tmp_path / "runs")),
+        OSError(number, os.strerror(number), str(tmp_path / "runs" / "game" / "state.json")),
+        SafetensorError(f"Error while serializing: I/O error: {os.strerror(number)} (os error {number})"),
+    ):
+        with (
+            pytest.raises(ValueError, match="cannot be written to") as caught,
+            naming_full_disk(tmp_path / "runs" / "game"),
+        ):
+            raise error
+        assert os.strerror(number) in str(caught.value)
+
+
+def test_file_elsewhere_that_cannot_be_read_is_another_matter(tmp_path):
+    with pytest.raises(PermissionError), naming_full_disk(tmp_path / "runs"):
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "model"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="has neither /proc nor /dev/null")
+@pytest.mark.parametrize("output_dir", ["/dev/null", "/proc"])
+def test_place_where_no_folder_can_be_made_is_named(output_dir, game):
+    with pytest.raises(ValueError, match=f"{output_dir}/game cannot be (made|written to)"):
+        play(load_recipe({**game(), "output_dir": output_dir}))
 
 
 def test_is_an_error_of_the_system():

@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from pvg_hf.game.folder import RunFolder, damaged_weights, read_json, read_json_lines, staged, write_json, write_text
+from pvg_hf.game.folder import RunFolder, read_json, read_json_lines, staged, write_json, write_text
 
 ONE, TWO = b'{"event": "alert"}\n', b'{"event": "continued"}\n'
 
@@ -96,15 +96,6 @@ def test_environment_that_cannot_be_read_is_as_good_as_none(text, known, tmp_pat
     if text is not None:
         (tmp_path / "run.json").write_text(text)
     assert RunFolder(tmp_path).read_environment() == known
-
-
-def test_damaged_weights_are_found(tmp_path, player):
-    assert damaged_weights(player) is None
-    content = (player / "model.safetensors").read_bytes()
-    (tmp_path / "deeper").mkdir()
-    for cut in (len(content) - 1, 100, 0):
-        (tmp_path / "deeper" / "model.safetensors").write_bytes(content[:cut])
-        assert damaged_weights(tmp_path) == tmp_path / "deeper" / "model.safetensors"
 
 
 def _make_prover(root, *checkpoints):

@@ -8,7 +8,8 @@ from game_runs import differing, play_in_process
 from pvg_hf import load_recipe, play
 from pvg_hf.game.folder import RunFolder, read_json, read_json_lines
 from pvg_hf.game.phase_record import read_record
-from pvg_hf.game.schedule import PhaseKey
+from pvg_hf.game.schedule import PhaseKey, schedule
+from pvg_hf.integrity import DIGESTS
 
 # A process dies just before this happens; the next one goes on, and dies at the next moment.
 DEATHS = {
@@ -23,8 +24,8 @@ DEATHS = {
     "prover, after its last checkpoint": ("open", r"prover/\.round-001\.partial/config\.json", 1),
     "prover, all but finished": ("os.rename", r"prover/\.round-001\.partial', '.*/prover/round-001'", 1),
     "mint, all but finished": ("os.rename", r"pool/\.round-001\.partial', '.*/pool/round-001'", 1),
-    # which are brought up to date when the run is opened, after minting, and after the evaluation
-    "after the last phase, before the run's lists": ("os.rename", r"/state\.json'", 3),
+    # which are brought up to date when the run is opened, after minting (twice) and after the evaluation
+    "after the last phase, before the run's lists": ("os.rename", r"/state\.json'", 4),
 }
 
 
@@ -43,6 +44,15 @@ def killed(tmp_path_factory, make_recipe) -> RunFolder:
 
 def test_ends_in_the_same_bytes(killed, reference):
     assert differing(killed, reference) == []
+
+
+def test_has_the_same_digests(killed, reference):
+    """So every file of a finished phase is the same, those with times aside."""
+    files = sorted(path.relative_to(reference.root) for path in reference.root.rglob(DIGESTS))
+    assert len(files) == len(schedule(reference.read_recipe())) == 9
+    assert [
+        str(path) for path in files if (killed.root / path).read_bytes() != (reference.root / path).read_bytes()
+    ] == []
 
 
 def test_lists_and_report_are_brought_up_to_date(killed, reference):

@@ -1,5 +1,5 @@
 import pytest
-from game_runs import branch_off, check_same_so_far, copy_until, differing, play_in_process
+from game_runs import branch_off, check_same_so_far, copy_until, differing, forget_digests, play_in_process
 
 from pvg_hf import load_recipe, play
 from pvg_hf.game.callbacks import GameCallback
@@ -14,7 +14,7 @@ def test_phases_in_processes_of_their_own_equal_the_run_in_one(tmp_path, game, r
         order = {"recipe": recipe, "phase": key.name, "round_index": key.round_index}
         log = tmp_path / "log.txt"
         assert play_in_process(order, log) == 0, log.read_text()
-    assert read_json(folder.state) == {"finished": [str(key) for key in phases]}
+    assert read_json(folder.state)["finished"] == [str(key) for key in phases]
     check_same_so_far(folder, reference)
 
 
@@ -149,6 +149,7 @@ def test_time_of_a_phase_is_that_of_all_its_starts(tmp_path, game, reference):
 def test_report_that_cannot_be_written_ends_no_game(tmp_path, game, reference, caplog):
     """The report reads the solutions of all rounds; the evaluation of the last one does not."""
     folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    forget_digests(folder.root)  # or the game would not start
     table = folder.pool(0) / "test-sneaky.parquet"
     content = table.read_bytes()
     table.write_bytes(content[:8] + b"\0" * 64 + content[72:])  # in the first column

@@ -1,3 +1,5 @@
+import logging
+import re
 import shutil
 from functools import partial
 from pathlib import Path
@@ -8,6 +10,7 @@ from game_runs import branch_off, check_same_so_far, copy_until, differing, play
 from pvg_hf import load_recipe, play
 from pvg_hf.game.folder import RunFolder, read_json, read_json_lines, write_json
 from pvg_hf.game.resume import check_recipe_of, check_unchanged, with_added_rounds
+from pvg_hf.integrity import DIGESTS, DamagedFileError, read_digests
 
 IN_THE_LAST_CHECKPOINT = {
     "event": "open",
@@ -93,17 +96,17 @@ def test_minting_goes_on_by_any_number_of_processes(tmp_path, game, reference):
 
 def test_other_processes_threads_or_versions_are_told_and_kept(tmp_path, game, reference, caplog):
     folder = copy_until(reference, tmp_path, "round-001/evaluate")
-    environment = read_json(folder.environment)
+    environment = folder.read_environment()
     assert environment["num_processes"] == 1
     changed = {**environment, "num_processes": 2, "versions": {**environment["versions"], "torch": "1.0"}}
-    write_json(folder.environment, changed)
+    folder.write_environment(changed)
     for _ in range(2):  # the second start is like the first
         play(load_recipe(game()), phase="evaluate", round_index=1)
     changes = [event["changes"] for event in read_json_lines(folder.events) if event["event"] == "environment_changed"]
     torch = environment["versions"]["torch"]
     assert changes == [{"num_processes": [2, 1], "versions.torch": ["1.0", torch]}]
     assert f"num_processes 2 before, 1 now, versions.torch 1.0 before, {torch} now" in caplog.text
-    assert read_json(folder.environment) == environment
+    assert folder.read_environment() == environment
 
 
 def test_fewer_rounds_are_refused(tmp_path, game, reference):
@@ -170,6 +173,13 @@ def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
+def flip(path: Path) -> None:
+    """One bit in the middle, which leaves the file readable."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
 # What a person or a disk may do to a run whose next phase is round 1's prover, and the folder that the error must name.
 DAMAGES = {
     "truncated weights of a verifier": ("verifier/round-001/model.safetensors", truncate),
@@ -187,6 +197,12 @@ DAMAGES = {
     "missing scores": ("verifier/round-001/heldout.parquet", Path.unlink),
     "truncated metrics of a phase": ("verifier/round-000/metrics.jsonl", truncate),
     "missing metrics of a phase": ("verifier/round-000/metrics.jsonl", Path.unlink),
+    "other weights of a verifier": ("verifier/round-001/model.safetensors", flip),
+    "other weights of a round that is over": ("prover/round-000/best-helpful/model.safetensors", flip),
+    "other solutions": ("pool/round-000/sneaky.parquet", flip),
+    "other metrics of a phase": ("verifier/round-000/metrics.jsonl", flip),
+    "emptied metrics of a phase": ("verifier/round-000/metrics.jsonl", lambda path: path.write_text("")),
+    "other summary of a phase": ("pool/round-000/phase.json", flip),
     "truncated solutions": ("pool/base/test-sneaky.parquet", truncate),
     "missing solutions": ("pool/base/test-sneaky.parquet", Path.unlink),
 }
@@ -197,11 +213,11 @@ def test_damaged_file_is_named_with_its_phase(file, damage, tmp_path, game, refe
     folder = copy_until(reference, tmp_path, "round-001/prover")
     damaged = folder.root / file
     damage(damaged)
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(DamagedFileError) as caught:
         play(load_recipe(game()))
-    assert str(caught.value).startswith(f"{damaged} is ")
+    assert caught.value.path == damaged
     assert str(caught.value).endswith(
-        f"Delete the folder {damaged.parent} and continue the run: the phase that wrote it is played again, to the same "
+        f"Delete the folder {folder.root.joinpath(*Path(file).parts[:2])} and continue the run: the phase that wrote it is played again, to the same "
         "bytes."
     )
 
@@ -279,6 +295,42 @@ def test_damaged_line_of_the_event_log_is_dropped(tmp_path, game, reference):
     assert folder.report.stat().st_mtime > (folder.evaluation(1) / "metrics.json").stat().st_mtime
 
 
+@pytest.mark.parametrize(
+    "change", [lambda text: "", lambda text: text[: text.index("data:")], lambda text: text.replace("0.05", "0.06")]
+)
+@pytest.mark.parametrize("version", ["this", "older"])
+def test_cut_or_changed_recipe_of_a_run_is_named(change, version, tmp_path, game, reference):
+    """It is not read as a recipe that leaves the rest to the defaults."""
+    folder = copy_until(reference, tmp_path, "round-000/verifier")
+    text = folder.recipe.read_text()
+    if version == "older":
+        text = text.partition("\n")[2]
+    folder.recipe.write_text(change(text))
+    if version == "older" and change(text) and "\nrounds:" in change(text):
+        folder.read_recipe()  # whose digest is not known
+        return
+    with pytest.raises(DamagedFileError, match="Put back the recipe") as caught:
+        folder.read_recipe()
+    assert caught.value.path == folder.recipe
+
+
+def test_run_of_an_older_version_is_gone_on_with(tmp_path, game, reference, caplog):
+    """It has no digest anywhere."""
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    folder.recipe.write_text(folder.recipe.read_text().partition("\n")[2])
+    folder.events.write_text(re.sub(r', "crc": "\w+"', "", folder.events.read_text()))
+    for file in folder.root.rglob(DIGESTS):
+        file.unlink()
+    for file in (folder.environment, folder.state, *folder.root.glob("*/*/phase.json")):
+        write_json(file, {key: value for key, value in read_json(file).items() if key not in ("sha256", "metrics")})
+    with caplog.at_level(logging.INFO):
+        play(load_recipe(game()))
+    assert [record.args[0] for record in caplog.records if "kept no digests" in record.message] == [8]
+    assert differing(folder, reference) == []
+    ends = [event for event in read_json_lines(folder.events) if event["event"] == "phase_finished"]
+    assert len(ends) == 10  # the reference's, and that of the last phase once more
+
+
 @pytest.mark.parametrize("text", ["name: [", "- a list", "prover: {learning_rat: 1}"])
 def test_damaged_recipe_of_a_run_is_named(text, tmp_path, game, reference):
     folder = copy_until(reference, tmp_path, "round-000/verifier")
@@ -308,6 +360,9 @@ def killed_late(tmp_path_factory, make_recipe, reference) -> RunFolder:
         ("rng_state.pth", Path.unlink),
         ("rng_state.pth", truncate),
         ("trainer_state.json", truncate),
+        *((name, flip) for name in ("model.safetensors", "optimizer.pt", "rng_state.pth", "trainer_state.json")),
+        ("model.safetensors", Path.unlink),
+        ("digests.json", truncate),
     ],
 )
 def test_checkpoint_that_is_not_whole_is_passed_over(file, damage, tmp_path, game, killed_late, reference):
@@ -319,3 +374,16 @@ def test_checkpoint_that_is_not_whole_is_passed_over(file, damage, tmp_path, gam
     assert [event["checkpoint"] for event in read_json_lines(folder.events) if event["event"] == "continued"] == [
         "checkpoint-2"
     ]
+
+
+def test_best_helpful_checkpoint_that_was_damaged_is_made_again(tmp_path, game, killed_late, reference):
+    """Training goes on from before the step at which it was kept."""
+    folder = RunFolder(tmp_path / "game")
+    shutil.copytree(killed_late.root, folder.root)
+    kept = folder.root / "prover" / ".round-000.partial" / "best-helpful"
+    step = read_digests(kept)["step"]
+    flip(kept / "model.safetensors")
+    play(load_recipe(game()), phase="prover", round_index=0)
+    check_same_so_far(folder, reference)
+    continued = [event["checkpoint"] for event in read_json_lines(folder.events) if event["event"] == "continued"]
+    assert continued == [f"checkpoint-{earlier}" for earlier in (2, 4) if earlier < step][-1:]

@@ -9,10 +9,12 @@ import torch
 from safetensors.torch import save_file
 
 from pvg_hf import load_recipe
+from pvg_hf.config.load import dump_recipe
 from pvg_hf.game.damage import find_damage
 from pvg_hf.game.folder import RunFolder, write_json
 from pvg_hf.game.schedule import PhaseKey, schedule
 from pvg_hf.game.status import describe_status, phase_status
+from pvg_hf.integrity import DIGESTS, write_digests
 
 SCRIPT_LINE = "scripts/run_rounds.py recipe.yaml"
 FILES = {
@@ -50,6 +52,7 @@ def finish(folder: RunFolder, *names: str, seconds: float = 65.0, summary: str |
             write_whole(target / file)
         record = {"num_processes": 1, "seconds": seconds, "summary": summary or f"Result of {name}."}
         write_json(target / "phase.json", record)
+        write_digests(target)
 
 
 def key_of(name: str) -> PhaseKey:
@@ -160,6 +163,15 @@ def test_a_finished_run_says_how_to_go_on(recipe, folder):
     assert text.endswith(f"  python {SCRIPT_LINE}")
 
 
+def test_phases_of_an_older_version_are_told(recipe, folder):
+    """They have no digests."""
+    finish(folder, "bootstrap", "round-000/verifier")
+    (folder.pool(-1) / DIGESTS).unlink()
+    text = describe_status(recipe, SCRIPT_LINE)
+    assert "1 phase(s) were played by an older version, which kept no digests" in " ".join(text.split())
+    assert [row(text, name)[1] for name in ("bootstrap", "round-000/verifier")] == ["finished"] * 2
+
+
 def test_the_command_starts_as_many_processes_as_before(recipe, folder):
     write_json(folder.environment, {"launcher": "accelerate launch --num_processes 2", "num_processes": 2})
     assert describe_status(recipe, SCRIPT_LINE).endswith(f"\n  accelerate launch --num_processes 2 {SCRIPT_LINE}")
@@ -192,7 +204,11 @@ def test_a_phase_that_lost_a_file_is_damaged(recipe, folder):
 @pytest.mark.parametrize(
     ("stored", "part"),
     [
-        ("prover: {beta: 0.7}", "`prover.beta`: 0.7 before, 0.05 now"),
+        ("prover: {beta: 0.7}", "watched/recipe.yaml was cut short"),
+        (
+            dump_recipe(load_recipe({"name": "watched", "prover": {"beta": 0.7}})),
+            "`prover.beta`: 0.7 before, 0.05 now",
+        ),
         ("a: [", "watched/recipe.yaml"),
         ("- 1", "watched/recipe.yaml"),
     ],

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 from client import ClientError
-from game_runs import copy_until, differing
+from game_runs import copy_until, differing, forget_digests
 from loopback_hub import OWNER, Fault
 
 from pvg_hf import load_recipe
@@ -100,6 +100,7 @@ def test_a_refused_round_is_an_alert_too(hub, client, finished, recipe, tmp_path
     other = tmp_path / "other"
     shutil.copytree(finished.root, other)
     shutil.copy(other / "pool/round-000/helpful.parquet", other / "pool/round-000/sneaky.parquet")
+    forget_digests(other)
     client("push", str(other), 0)
     client("publish", recipe())
     (alert,) = _alerts(finished)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import yaml
 from client import ClientError
+from game_runs import forget_digests
 from loopback_hub import OWNER, TOKEN, Fault
 from stored_repos import Blob
 
@@ -192,6 +193,7 @@ def other_run(reference, tmp_path):
     folder = tmp_path / "other"
     shutil.copytree(reference.root, folder)
     shutil.copy(folder / "pool/round-000/helpful.parquet", folder / "pool/round-000/sneaky.parquet")
+    forget_digests(folder)
     return folder
 
 

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -96,8 +97,8 @@ def test_a_cell_that_cannot_be_played_is_named_and_the_others_go_on(swept, make_
     for cell in (NOISY, forward):
         folder.result(cell).unlink()
     shutil.rmtree(folder.run(NOISY).root)
-    played = folder.run(forward).recipe  # of a run that was begun otherwise than the sweep would
-    played.write_text(played.read_text().replace("max_steps: 8", "max_steps: 9"))
+    played = folder.run(forward).read_recipe()  # of a run that was begun otherwise than the sweep would
+    folder.run(forward).write_recipe(replace(played, verifier=replace(played.verifier, max_steps=9)))
     recipe, log = tmp_path / "recipe.json", tmp_path / "log.txt"
     recipe.write_text(json.dumps(make_sweep(tmp_path)))
     script = {"script": str(repository / "scripts" / "sweep_noise.py"), "arguments": [str(recipe), "--workers", "1"]}

@@ -1,22 +1,26 @@
 """Reads what a run folder holds so far."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
 
-from pvg_hf.config import Recipe, load_recipe
+from pvg_hf.config import Recipe
+from pvg_hf.config.load import load_kept_recipe
 from pvg_hf.data.schema import BASE_ROUND, round_folders, round_name
 from pvg_hf.evaluation.intervals import EMPTY, Figure
+from pvg_hf.integrity import DamagedFileError, check_file, naming_parquet, read_json, read_json_lines, read_log, unseal
 from pvg_hf.roles import GAME_ROLES
 
 Event = dict[str, Any]
+_NEEDED = {"phase_finished": {"phase", "round", "seconds"}, "alert": {"phase", "round", "kind", "message"}}  # by event
+_MENDED_AT_START = "Start the run once more with its command: the file is written again."
 COUNTS = re.compile(r"(heldout_)?pairs/|\w+/num_(cut|unreadable)$")  # metrics that are counts of a round
 
 
@@ -72,6 +76,8 @@ class RunData:
             Every round that has begun.
         checks (`list[dict]`):
             `checks.json` of every finished phase that asked a checker, in their order.
+        num_lost_events (`int`):
+            Lines of `events.jsonl` that cannot be read (one may be half-written just now), and finished phases without one.
     """
 
     recipe: Recipe
@@ -80,6 +86,7 @@ class RunData:
     events: list[Event]
     rounds: list[RoundData]
     checks: list[dict[str, Any]] = field(default_factory=list)
+    num_lost_events: int = 0
 
     @property
     def evaluated(self) -> list[RoundData]:
@@ -112,18 +119,23 @@ def load_run(run_folder: Path, *, solution_columns: Sequence[str] | None = None)
             Which columns of the solutions to read, as far as the pool has them; all by default, texts included.
 
     Raises:
-        ValueError: if there is no `recipe.yaml`, or a file is damaged.
+        ValueError: if there is no `recipe.yaml`.
+        DamagedFileError: if a file is damaged.
     """
     recipe_file = run_folder / "recipe.yaml"
     if not recipe_file.is_file():
         raise ValueError(f"{run_folder} is no run folder: it has no recipe.yaml.")
-    metrics = _read_json_lines(run_folder / "metrics.jsonl")
+    finished, metrics = _load_lists(run_folder)
     steps = _load_steps(metrics)
+    lines, num_unreadable = read_log(run_folder / "events.jsonl")
+    events = [line for line in lines if _NEEDED.get(line["event"], set()) <= line.keys()]
+    num_unreadable += len(lines) - len(events)
     return RunData(
-        recipe=load_recipe(recipe_file),
+        recipe=load_kept_recipe(recipe_file),
         recipe_text=recipe_file.read_text(encoding="utf-8"),
-        environment=_read_json(run_folder / "run.json"),
-        events=_read_json_lines(run_folder / "events.jsonl"),
+        environment=_load_environment(run_folder / "run.json"),
+        events=events,
+        num_lost_events=num_unreadable + _num_missing(events, finished),
         rounds=[
             _load_round(run_folder, index, steps, metrics, solution_columns)
             for index in _round_indices(run_folder, steps)
@@ -151,17 +163,24 @@ def _load_round(
 ) -> RoundData:
     name = round_name(round_index)
     evaluation, pool = run_folder / "evaluation" / name, run_folder / "pool" / name
-    figures = _read_json(evaluation / "metrics.json")
+    figures = _load_figures(evaluation / "metrics.json")
     problems, written = evaluation / "problems.parquet", evaluation / "evaluations.parquet"
     return RoundData(
         round_index=round_index,
         steps=steps[steps["round"] == round_index].dropna(axis="columns", how="all"),
-        figures={key.removeprefix("round/"): Figure.from_dict(value) for key, value in figures.items()},
-        problems=pd.read_parquet(problems) if problems.is_file() else None,
+        figures=figures,
+        problems=_read_columns(problems, None) if problems.is_file() else None,
         solutions=_load_solutions([pool / f"test-{role}.parquet" for role in GAME_ROLES], solution_columns),
         counts=_load_counts(metrics, round_index),
-        evaluations=pd.read_parquet(written) if written.is_file() else None,
+        evaluations=_read_columns(written, None) if written.is_file() else None,
     )
+
+
+def _load_figures(path: Path) -> dict[str, Figure]:
+    try:
+        return {key.removeprefix("round/"): Figure.from_dict(value) for key, value in _read_json(path).items()}
+    except (AttributeError, KeyError, TypeError) as err:  # of an older version, whose file has no digest
+        raise DamagedFileError(path, f"is damaged ({err})") from err
 
 
 def _load_counts(metrics: list[dict[str, Any]], round_index: int) -> Counter[str]:
@@ -179,8 +198,10 @@ def _load_solutions(files: Sequence[Path], columns: Sequence[str] | None) -> pd.
 
 
 def _read_columns(file: Path, columns: Sequence[str] | None) -> pd.DataFrame:
-    there = None if columns is None else [name for name in pq.read_schema(file).names if name in columns]
-    return pd.read_parquet(file, columns=there)
+    check_file(file)
+    with naming_parquet(file):
+        there = None if columns is None else [name for name in pq.read_schema(file).names if name in columns]
+        return pd.read_parquet(file, columns=there, page_checksum_verification=True)
 
 
 def _load_steps(lines: list[dict[str, Any]]) -> pd.DataFrame:
@@ -197,15 +218,26 @@ def _round_of(event: Event) -> int:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    check_file(path)
+    return read_json(path) if path.is_file() else {}
 
 
-def _read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """The lines of a file that is being written: a last line without its end is left out."""
-    if not path.is_file():
-        return []
-    *lines, _ = path.read_text(encoding="utf-8").split("\n")
-    try:
-        return [json.loads(line) for line in lines]
-    except json.JSONDecodeError as err:
-        raise ValueError(f"{path} holds a line that is not JSON: {err.doc[:80]!r}.") from err
+def _load_environment(path: Path) -> dict[str, Any]:
+    return unseal(path, read_json(path, remedy=_MENDED_AT_START), _MENDED_AT_START) if path.is_file() else {}
+
+
+def _num_missing(events: list[Event], finished: list[str]) -> int:
+    """Finished phases whose end is not in the event log."""
+    return max(0, len(finished) - sum(event["event"] == "phase_finished" for event in events))
+
+
+def _load_lists(run_folder: Path) -> tuple[list[str], list[dict[str, Any]]]:
+    """The finished phases by `state.json`, and the run's `metrics.jsonl`, if it is the one that belongs to them."""
+    path, state = run_folder / "metrics.jsonl", run_folder / "state.json"
+    lines = read_json_lines(path, remedy=_MENDED_AT_START) if path.is_file() else []
+    known = unseal(state, read_json(state, remedy=_MENDED_AT_START), _MENDED_AT_START) if state.is_file() else {}
+    if "metrics" in known and sha256(path.read_bytes() if path.is_file() else b"").hexdigest() not in known["metrics"]:
+        raise DamagedFileError(path, "is damaged: its bytes are not those that were written", _MENDED_AT_START)
+    if not all(isinstance(line, dict) and {"phase", "round", "step"} <= line.keys() for line in lines):
+        raise DamagedFileError(path, "is damaged: a line has no `phase`, `round` and `step`", _MENDED_AT_START)
+    return known.get("finished", []), lines

@@ -8,6 +8,7 @@ from pvg_hf.evaluation.report.plots.best_of_n import PREFIX, sizes
 from pvg_hf.evaluation.report.run_data import RoundData, RunData
 
 MIN_ELIGIBLE = 30  # problems; best-of-n is not put in words on fewer
+LOST_EVENTS = "{} line(s) of events.jsonl are damaged or lost; alerts may be among them."
 MIN_PROBLEMS = 10  # a change on fewer is called neither clear nor unclear
 
 
@@ -152,11 +153,12 @@ def _pairs(run: RunData) -> Statement:
 
 
 def _alerts(run: RunData) -> Statement:
+    lost = f" {LOST_EVENTS.format(run.num_lost_events)}" if run.num_lost_events else ""
     if not run.alerts:
-        return Statement("plain", "Alerts", "none.")
+        return Statement("open" if lost else "plain", "Alerts", f"none.{lost}")
     kinds = Counter(alert["kind"] for alert in run.alerts)
     links = {f"{kind.replace('_', ' ')} ({number})": f"alert-{kind}" for kind, number in kinds.items()}
-    return Statement("bad", "Alerts", "", links)
+    return Statement("bad", "Alerts", lost.strip(), links)
 
 
 def _read_change(change: Figure, *, better: str, worse: str, other: str) -> tuple[str, str]:

@@ -38,7 +38,7 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
         figures |= evaluate_score_verifier(context, output)
     if context.processes.is_main_process:
         write_json(output / "metrics.json", {key: figure.to_dict() for key, figure in figures.items()})
-        problem_table(test).to_parquet(output / "problems.parquet")
+        problem_table(test).to_parquet(output / "problems.parquet", write_page_checksum=True)
         answering = fit_answers(context.folder, round_index, context.world.task)
         write_json(output / "answering.json", None if answering is None else answering.to_dict())
     context.record({key: figure.value for key, figure in figures.items()})

@@ -1,11 +1,12 @@
 """Trains the round's prover against the round's frozen verifier."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from accelerate.utils import set_seed
+from accelerate.utils import broadcast_object_list, set_seed
 
 from pvg_hf.game.assumed_rates import prover_rates, tell_prover_correction
 from pvg_hf.game.context import PhaseContext
@@ -24,6 +25,7 @@ from pvg_hf.game.stopping import StopRule
 from pvg_hf.game.trainer_args import prover_arguments
 from pvg_hf.game.training import LogCallback, run_trainer
 from pvg_hf.game.watchdogs import Watchdogs
+from pvg_hf.integrity import find_damaged
 from pvg_hf.models.adapters import take_over_adapter
 from pvg_hf.models.prover import load_prover, lora_for_prover
 from pvg_hf.models.sources import is_adapter, name_base
@@ -34,6 +36,8 @@ from pvg_hf.trainers.prover_grpo import ProverGRPOTrainer
 from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
 from pvg_hf.trainers.prover_ppo import ProverPPOTrainer
 from pvg_hf.trainers.self_evaluating_prover import SelfEvaluatingProverTrainer
+
+logger = logging.getLogger(__name__)
 
 RECOVERY_TEMPERATURE = 1.3  # times the recipe's
 
@@ -88,9 +92,8 @@ def _train_roles(context: PhaseContext, output: Path, rates: tuple[float, float]
 
 def _train_separately(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) -> str:
     """A sub-phase with results of its own, which are not made twice when the phase is continued."""
-    done = sub_phase.output / "steps.jsonl"
-    if done.exists():
-        context.metrics += read_json_lines(done)
+    if _is_done(context, sub_phase.output):
+        context.metrics += read_json_lines(sub_phase.output / "steps.jsonl")
         return "done before"
     known = len(context.metrics)
     with staged(sub_phase.output, is_main=context.processes.is_main_process) as partial:
@@ -99,6 +102,18 @@ def _train_separately(context: PhaseContext, sub_phase: SubPhase, fixed: dict[st
             write_json_lines(partial / "steps.jsonl", context.metrics[known:])
     context.processes.wait_for_everyone()
     return line
+
+
+def _is_done(context: PhaseContext, output: Path) -> bool:
+    """Whether a sub-phase is finished; one whose files were damaged since is removed."""
+    is_done = False
+    if context.processes.is_main_process and output.exists():
+        damage = next(find_damaged(output), None)
+        is_done = damage is None
+        if not is_done:
+            logger.warning("%s %s; the sub-phase is played again.", damage.path, damage.what)
+            remove(output)
+    return broadcast_object_list([is_done])[0]
 
 
 def _fixed_side(context: PhaseContext, trained: tuple[Role, ...]) -> dict[str, float]:
@@ -149,11 +164,13 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
         return is_done or is_alarmed
 
     trainer.add_callback(LogCallback(listen))
+    lost_step = None
     if Role.HELPFUL in sub_phase.roles:
         best = BestHelpfulCallback(
             context, trainer.scorer, sub_phase.output / BEST_HELPFUL, is_over=lambda: bool(ends)
         )
         best.attach(trainer)
+        lost_step = best.lost_step()
     trainer.add_callback(CountsCallback(trainer.scorer))
     if feedback.noise is not None:
         trainer.add_callback(FeedbackCallback(feedback))
@@ -163,6 +180,7 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
         prefix="prover",
         first_step=sub_phase.first_step,
         resumable_every=trainer.args.steps_per_batch,
+        before_step=lost_step,
     )
     trainer.save_model(str(sub_phase.output))
     if context.processes.is_main_process:

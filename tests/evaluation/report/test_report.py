@@ -1,5 +1,6 @@
 """The page: one file, complete at any time, and safe to open whatever a model wrote."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from pvg_hf.evaluation.report import write_report
 from pvg_hf.evaluation.report.examples import NUM_EARLIER_EXAMPLES, choose_examples
 from pvg_hf.evaluation.report.run_data import load_run
+from pvg_hf.integrity import DamagedFileError, write_text
 
 HOSTILE = '</pre><script>alert(1)</script><img src=x onerror="alert(2)">\n{{ 7 * 7 }} & <b>#### 5</b>'
 VOID_TAGS = {"meta", "img", "br", "link"}
@@ -193,11 +195,22 @@ def test_a_folder_without_a_recipe_is_refused(tmp_path):
         write_report(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "damage", [lambda lines: [*lines[:-1], b"\xff{\n"], lambda lines: lines[:1]], ids=["broken", "lost"]
+)
+def test_damaged_or_lost_events_are_told(make_run, damage):
+    folder = make_run(1)
+    write_text(folder / "state.json", json.dumps({"finished": ["bootstrap"] + ["round-000/verifier"] * 4}))
+    events = folder / "events.jsonl"
+    events.write_bytes(b"".join(damage(events.read_bytes().splitlines(keepends=True))))
+    assert "line(s) of events.jsonl are damaged or lost" in write_report(folder).read_text()
+
+
 def test_a_failed_report_leaves_the_last_one(make_run):
     folder = make_run(0)
     first = write_report(folder).read_bytes()
-    (folder / "events.jsonl").write_text("{broken\n{}\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="holds a line that is not JSON"):
+    (folder / "metrics.jsonl").write_text("{broken\n{}\n", encoding="utf-8")
+    with pytest.raises(DamagedFileError, match=r"metrics\.jsonl is damaged"):
         write_report(folder)
     assert (folder / "report.html").read_bytes() == first
 

@@ -5,6 +5,8 @@ import json
 import pytest
 
 from pvg_hf.evaluation.report.run_data import load_run
+from pvg_hf.game.folder import RunFolder
+from pvg_hf.integrity import DamagedFileError
 
 
 def test_steps_figures_and_solutions_of_each_round(make_run, rounds_data):
@@ -22,8 +24,8 @@ def test_steps_figures_and_solutions_of_each_round(make_run, rounds_data):
     assert [alert["kind"] for alert in run.alerts] == ["sneaky_collapse"]
 
 
-def write_metrics(folder, *lines, end="\n"):
-    (folder / "metrics.jsonl").write_text("\n".join(json.dumps(line) for line in lines) + end, encoding="utf-8")
+def write_metrics(folder, *lines):
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
 def test_lines_of_one_step_are_merged_and_missing_values_stay_missing(make_run):
@@ -63,15 +65,33 @@ def test_counts_of_a_round_are_added_up_over_its_lines(make_run):
     }
 
 
-def test_a_line_that_is_being_written_is_left_out(make_run):
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: text[: text.index(b"\n") + 1],
+        lambda text: b"",
+        lambda text: text.replace(b"0.5", b"0.6"),
+        lambda text: text.replace(b'"phase"', b'"phasX"'),
+        lambda text: text.replace(b"prover/", b"prover\xa6"),
+    ],
+    ids=["cut", "cut after a line", "emptied", "another figure", "another key", "no UTF-8"],
+)
+def test_damaged_metrics_are_named(damage, make_run):
     folder = make_run(0)
     lines = [{"phase": "prover", "round": 0, "step": step, "prover/accuracy/helpful": 0.5} for step in (1, 2)]
-    write_metrics(folder, *lines, end="")
-    assert load_run(folder).rounds[0].steps["step"].tolist() == [1]
+    RunFolder(folder).write_lists([], lines)
+    assert load_run(folder).rounds[0].steps["step"].tolist() == [1, 2]
+    path = folder / "metrics.jsonl"
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(DamagedFileError, match="Start the run once more") as caught:
+        load_run(folder)
+    assert caught.value.path == path
 
 
-def test_a_damaged_line_is_named(make_run):
+def test_a_line_without_its_place_is_named(make_run):
+    """As an older version left it, which kept no digest."""
     folder = make_run(0)
-    (folder / "metrics.jsonl").write_text('{"phase": \n{}\n', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"metrics\.jsonl holds a line that is not JSON: '\{\"phase\": '"):
+    write_metrics(folder, {"phasX": "prover", "round": 0, "step": 1})
+    with pytest.raises(DamagedFileError, match=r"metrics\.jsonl is damaged: a line has no `phase`"):
         load_run(folder)

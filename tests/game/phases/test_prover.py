@@ -4,7 +4,7 @@ from functools import partial
 import pandas as pd
 import pytest
 import torch
-from game_runs import branch_off, differing, play_in_process, whole_and_killed
+from game_runs import branch_off, differing, forget_digests, play_in_process, whole_and_killed
 from huggingface_hub import constants
 from recall_task import write_solution
 from safetensors.torch import load_file
@@ -186,6 +186,7 @@ def test_fixed_side_that_only_wrote_cut_solutions_is_told(play_phase, tokenizer)
 def test_inputs_that_the_verifier_does_not_see_whole_are_counted(play_phase, tmp_path, reference):
     folder = branch_off(reference, tmp_path, "round-000/prover")
     file = folder.verifier(0) / "verifier_input.json"
+    forget_digests(folder.root)
     write_json(file, {**read_json(file), "max_length": 9})
     for phase in ("prover", "mint", "evaluate"):
         play_phase(phase, 0, prover__roles="sneaky_only", prover__max_steps=2, logging__log_completions=True)

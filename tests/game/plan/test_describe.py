@@ -4,6 +4,7 @@ import pytest
 
 from pvg_hf import load_recipe
 from pvg_hf.config import RecipeError
+from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.plan import describe_plan
 
 
@@ -69,6 +70,6 @@ def test_a_plan_of_a_run_with_another_recipe_is_refused(values, tmp_path):
     recipe = load_recipe(values)
     folder = tmp_path / "runs" / "planned"
     folder.mkdir(parents=True)
-    (folder / "recipe.yaml").write_text("prover: {beta: 0.7}")
+    RunFolder(folder).write_recipe(load_recipe({**values, "prover": {**values.get("prover", {}), "beta": 0.7}}))
     with pytest.raises(RecipeError, match=r"(?s)begun with another recipe.*prover\.beta.*0\.7"):
         describe_plan(recipe)
