@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from pvg_hf.config import Recipe
 from pvg_hf.evaluation.report.answers import answers_table
 from pvg_hf.evaluation.report.evaluations import confusion_table, evaluations_table, sample_evaluations
 from pvg_hf.evaluation.report.examples import NUM_EARLIER_EXAMPLES, Example, choose_examples
@@ -80,6 +81,7 @@ def render_page(run: RunData, images: dict[str, Image]) -> str:
             images=images,
             progress=describe_progress(run),
             origin=_origin(run),
+            rewards=describe_rewards(run.recipe),
             command=_command(run),
             counted=counted,
             verdict=write_verdict(run),
@@ -141,6 +143,14 @@ def _origin(run: RunData) -> dict[str, str]:
         "With": ", ".join([*versions, *([f"commit {commit[:10]}"] if commit else [])]),
     }
     return {name: text for name, text in lines.items() if text}
+
+
+def describe_rewards(recipe: Recipe) -> str:
+    """The prover's reward, e.g. `reward src`, or those of single rounds: `reward src, in round 2 cgc`."""
+    reward = recipe.prover.reward
+    of_round = {k: recipe.for_round(k).prover.reward for k in range(recipe.num_rounds) if k in recipe.rounds}
+    others = [f"in round {k} {name}" for k, name in sorted(of_round.items()) if name != reward]
+    return ", ".join([f"reward {reward}", *others])
 
 
 def _command(run: RunData) -> str:

@@ -1,4 +1,4 @@
-"""Whether the players' tokenizers can write the task's texts."""
+"""Whether the players can read and write the task's texts: their tokenizers, and the verifier's maximum length."""
 
 import unicodedata
 from collections import Counter
@@ -14,6 +14,7 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.plan.lengths import find_tokenizer
 from pvg_hf.game.plan.refusals import refusals
 from pvg_hf.models.sources import resolve_model
+from pvg_hf.models.verifier_input import VerifierInput
 
 NUM_PROBLEMS = 20
 MAX_LOST = 0.02  # share of the characters; a tokenizer of a pretrained model may lack a rare sign
@@ -37,12 +38,32 @@ def check_tokenizer(context: PhaseContext, player: str) -> Iterator[str]:
     problems = context.world.parts["verifier"]
     places = np.linspace(0, len(problems) - 1, min(NUM_PROBLEMS, len(problems))).astype(int)
     texts = [row[name] for row in problems.select(places).to_list() for name in ("problem", "reference")]
+    if player == "verifier" and context.recipe.verifier.kind == "bradley_terry":
+        yield from _check_max_length(context, tokenizer, texts[::2], texts[1::2])
     lost = share_lost(tokenizer, texts)
     if lost > MAX_LOST:
         yield (
             f"{where}, whose tokenizer cannot write the problems and references of the task `{context.world.task.name}`: "
             f"{lost:.0%} of their characters are lost, e.g. in {_worst_word(tokenizer, texts)!r}. Set `{player}.model` to a "
             f"model that knows such texts, or make one with `{player}.scratch`."
+        )
+
+
+def _check_max_length(
+    context: PhaseContext, tokenizer: PreTrainedTokenizerBase, problems: Sequence[str], references: Sequence[str]
+) -> Iterator[str]:
+    """Whether most problems with their reference solutions fit into the verifier's input."""
+    config = context.recipe.verifier
+    encode = partial(VerifierInput(config.template, tokenizer.eos_token, config.max_length).encode, tokenizer)
+    if refusals("`verifier.template`", partial(encode, problems, references)):
+        return  # reported with the template's other mistakes
+    lengths = [len(ids) for ids in encode(problems, references)]
+    num_over = sum(length > config.max_length for length in lengths)
+    if num_over > len(lengths) / 2:
+        yield (
+            f"`verifier.max_length` is {config.max_length}, and {num_over} of {len(lengths)} problems are longer with their "
+            f"reference solution (up to {max(lengths)} tokens), so that the verifier would learn from few pairs or none: "
+            f"set it to {max(lengths)} or more."
         )
 
 

@@ -11,8 +11,10 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
+from pvg_hf import load_recipe
 from pvg_hf.evaluation.report import write_report
 from pvg_hf.evaluation.report.examples import NUM_EARLIER_EXAMPLES, choose_examples
+from pvg_hf.evaluation.report.report import describe_rewards
 from pvg_hf.evaluation.report.run_data import load_run
 from pvg_hf.integrity import DamagedFileError, write_text
 
@@ -117,6 +119,19 @@ def test_the_header_names_origin_command_and_contents(finished):
     assert (f"{datetime.fromtimestamp(times[0], UTC):%Y-%m-%d %H:%M}" in page.text) if times else True
     assert f"trl {run.environment['versions']['trl']}" in page.text
     assert f"{run.recipe.name}/recipe.yaml name={run.recipe.name}-again" in page.text
+
+
+@pytest.mark.parametrize(
+    ("rounds", "text"),
+    [
+        ({}, "reward src"),
+        ({1: {"prover": {"reward": "cgc"}}}, "reward src, in round 1 cgc"),
+        ({1: {"prover": {"beta": 0.1}}}, "reward src"),
+    ],
+    ids=["one", "another in a round", "another setting"],
+)
+def test_the_header_names_the_reward_of_each_round(rounds, text):
+    assert describe_rewards(load_recipe({"num_rounds": 2, "rounds": rounds})) == text
 
 
 def test_a_flagged_alert_leads_to_its_message(finished):

@@ -80,6 +80,7 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
             ["`verifier`", "multiple of the number of attention"],
         ),
         (["verifier.template='{{ answer }}'"], ["`verifier.template`", "answer"]),
+        (["verifier.max_length=10"], ["`verifier.max_length` is 10", "set it to"]),
         (["verifier.correction=backward", "verifier.center=0"], ["`verifier`", "unbounded below"]),
         (["verifier.correction=smoothing", "verifier.loss=cross_entropy"], ["`verifier`", "smoothing"]),
         (["verifier.correction=forward"], ["`verifier.correction` is `forward`", "`rates:"]),

@@ -1,0 +1,34 @@
+"""
+Tests that sample or train hold on processors with other vector units, on which tokens and last digits come out otherwise.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SAMPLING_OR_TRAINING = [
+    "tests/game/test_minting.py",
+    "tests/game/test_distributed.py",
+    "tests/game/phases",
+    "tests/sampling",
+    "tests/scoring/test_scorer.py",
+    "tests/trainers/test_noisy_reward.py",
+    "tests/trainers/test_prover_grpo.py",
+    "tests/trainers/test_prover_ppo.py",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_sampling_and_training_tests_hold_without_vector_units():
+    settings = {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1"}
+    selection = ["-m", "not slow and not gpu", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts="]
+    command = [sys.executable, "-m", "pytest", "--import-mode=importlib", *selection, *SAMPLING_OR_TRAINING]
+    # Without the variables by which pytest-xdist would take the child for one of its own workers.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    result = subprocess.run(command, cwd=ROOT, env={**environment, **settings}, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout[-5000:]
