@@ -54,10 +54,10 @@ def _check_max_length(
 ) -> Iterator[str]:
     """Whether most problems with their reference solutions fit into the verifier's input."""
     config = context.recipe.verifier
-    encode = partial(VerifierInput(config.template, tokenizer.eos_token, config.max_length).encode, tokenizer)
-    if refusals("`verifier.template`", partial(encode, problems, references)):
-        return  # reported with the template's other mistakes
-    lengths = [len(ids) for ids in encode(problems, references)]
+    make_input = partial(VerifierInput, config.template, tokenizer.eos_token, config.max_length)
+    if refusals("`verifier.template`", make_input):
+        return  # reported with the player's other mistakes
+    lengths = [len(ids) for ids in make_input().encode(tokenizer, problems, references)]
     num_over = sum(length > config.max_length for length in lengths)
     if num_over > len(lengths) / 2:
         yield (

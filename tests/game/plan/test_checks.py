@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from transformers import AutoModelForSequenceClassification
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from pvg_hf import load_recipe, play
 from pvg_hf.config import RecipeError
@@ -81,8 +81,14 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         ),
         (["verifier.template='{{ answer }}'"], ["`verifier.template`", "answer"]),
         (["verifier.max_length=10"], ["`verifier.max_length` is 10", "set it to"]),
-        (["verifier.correction=backward", "verifier.center=0"], ["`verifier`", "unbounded below"]),
-        (["verifier.correction=smoothing", "verifier.loss=cross_entropy"], ["`verifier`", "smoothing"]),
+        (
+            ["verifier.correction=backward", "verifier.center=0", "noise.epsilon=0.1"],
+            ["`verifier`", "unbounded below"],
+        ),
+        (
+            ["verifier.correction=smoothing", "verifier.loss=cross_entropy", "noise={level: pair, epsilon: 0.1}"],
+            ["`verifier`", "smoothing"],
+        ),
         (["verifier.correction=forward"], ["`verifier.correction` is `forward`", "`rates:"]),
         (["verifier.correction=forward", "rates.source=given"], ["`verifier.correction` is `forward`"]),
         (["verifier.correction=forward", "noise={rho0: 0.1, applies_to: prover}"], ["`verifier.correction`"]),
@@ -110,7 +116,10 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
             ["verifier.correction=smoothing", "rates.source=trusted", "data.correct_source=both"],
             ["never the wrong way"],
         ),
-        (["verifier.correction=exact", "data.pairs=all", "verifier.center=0"], ["`verifier`", "unbounded below"]),
+        (
+            ["verifier.correction=exact", "data.pairs=all", "verifier.center=0", "noise.epsilon=0.1"],
+            ["`verifier`", "unbounded below"],
+        ),
         (["verifier.correction=exact", "noise={level: pair, epsilon: 0.1}"], ["`noise_level` is `pair`"]),
         (["data={pairs: all, correct_source: both}"], ["`data`", "`correct_source` is `both`"]),
         (["data.pair_share=0.5"], ["`data`", "goes with `pairs` `all` only"]),
@@ -136,7 +145,10 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         ),
         (["rates={source: given, rho0: 0.1}", "noise={level: pair, epsilon: 0.1}"], ["`verifier`", "one rate"]),
         (["verifier.invariance.method=irm"], ["`verifier`", "Unknown invariance `irm`"]),
-        (["verifier.invariance.method=vrex", "verifier.correction=forward"], ["`correction` `forward`"]),
+        (
+            ["verifier={invariance: {method: vrex}, correction: forward}", "noise.epsilon=0.1"],
+            ["`correction` `forward`"],
+        ),
         (["verifier.invariance.method=vrex", "verifier.gradient_accumulation_steps=2"], ["micro-batches"]),
         (
             ["verifier.invariance={method: balanced, environments: round_role, crowded: refuse}"],
@@ -146,7 +158,10 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["verifier.trainer={irm_form: two_halves}"], ["its key `verifier.invariance.irm_form`"]),
         (["verifier.trainer={rho0: 0.1}"], ["its key `rates.rho0`"]),
         (
-            ["prover.reward_correction=backward", "prover.reward=own_rules:pays_by_the_others"],
+            [
+                "prover={reward_correction: backward, reward: 'own_rules:pays_by_the_others'}",
+                "noise={epsilon: 0.1, applies_to: prover}",
+            ],
             ["`prover.reward_correction`", "labels of others"],
         ),
         (["noise.soft_labels=true", "verifier.correction=smoothing"], ["`noise.soft_labels`", "set one of the two"]),
@@ -206,13 +221,13 @@ def test_one_mistake_is_named(mistakes_of, overrides, parts):
     [
         ["verifier={loss: cross_entropy, correction: forward}", "noise.epsilon=0.1", "data.pairs=all"],
         ["verifier={loss: cross_entropy, correction: backward}", "noise={epsilon: 0.1, resample: epoch}"],
-        ["verifier={loss: cross_entropy, correction: forward}"],
+        ["verifier={loss: cross_entropy, correction: forward}", "noise.epsilon=0.0"],
         ["verifier={loss: cross_entropy}", "noise.epsilon=0.1"],
         ["verifier={correction: backward}", "noise.epsilon=0.1"],
     ],
 )
 def test_a_correction_of_labels_by_which_nothing_was_chosen(overrides, mistakes_of):
-    """Pairs of any labels; labels that are clean until training; no noise; no correction; and one of strict pairs."""
+    """Pairs of any labels; labels that are clean until training; a rate of 0; no correction; and one of strict pairs."""
     assert mistakes_of(*overrides) == []
 
 
@@ -221,7 +236,7 @@ def test_a_correction_of_labels_by_which_nothing_was_chosen(overrides, mistakes_
     [
         ["noise.epsilon=0.1"],
         ["noise={epsilon: 0.1, resample: step}", "verifier.correction=forward"],  # references flip there too
-        ["noise={epsilon: 0.1, applies_to: prover}", "verifier.correction=forward"],
+        ["noise={epsilon: 0.1, applies_to: prover}"],
     ],
 )
 def test_references_as_correct_sides_beside_noise(overrides, mistakes_of):
@@ -342,6 +357,7 @@ def test_a_classifier_of_several_labels_is_refused_as_a_verifier(
     num_labels, is_refused, mistakes_of, tiny_prover, tmp_path
 ):
     AutoModelForSequenceClassification.from_pretrained(tiny_prover, num_labels=num_labels).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(tiny_prover).save_pretrained(tmp_path)
     mistakes = mistakes_of(f"verifier.model={tmp_path}")
     assert len(mistakes) == is_refused
     if is_refused:
