@@ -38,10 +38,11 @@ def mistakes_of(values):
 
 @pytest.fixture
 def mistakes_of_task(values):
-    """The mistakes of the recipe with a custom task."""
+    """The mistakes of the recipe with a custom task, and players whose tokenizers are trained on its texts."""
+    new = {"scratch": {"config": {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}}, "warmup": {}}
 
     def check(name: str) -> list[str]:
-        recipe = load_recipe({**values, "task": {"name": name}})
+        recipe = load_recipe({**values, "task": {"name": name}, "prover": new, "verifier": new})
         return check_recipe(recipe, World.load(recipe))
 
     return check
