@@ -17,6 +17,8 @@ def suggest(name: str, known: Iterable[str]) -> str:
     """
     name, known = name[:200], list(known)
     closest = get_close_matches(name.lower(), [other.lower() for other in known], n=1)
+    begun = [other.lower() for other in known if len(name) > 2 and other.lower().startswith(name.lower())]
+    closest = closest or (begun if len(begun) == 1 else [])
     if closest:
         return f"Did you mean `{next(other for other in known if other.lower() == closest[0])}`?"
     return f"Known are {', '.join(f'`{other}`' for other in known) or 'none'}."

@@ -9,6 +9,7 @@ from pvg_hf.suggestions import suggest
         ("provr", "Did you mean `prover`?"),
         ("SRC", "Did you mean `src`?"),
         ("stopearly", "Did you mean `StopEarly`?"),
+        ("verif", "Did you mean `verifier`?"),
         ("zebra", "Known are `verifier`, `prover`, `src`, `StopEarly`."),
         ("", "Known are `verifier`, `prover`, `src`, `StopEarly`."),
     ],

@@ -50,7 +50,7 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["verifier.trainer={resume_from_checkpoint: /etc}"], ["`resume_from_checkpoint`", "no meaning"]),
         (["prover.trainer={trust_remote_code: true}"], ["`trust_remote_code`", "never run"]),
         (["data.mixture=equal"], ["`data.mixture`", "Did you mean `equal_per_round`?"]),
-        (["data.mixture=sys:exit"], ["`data.mixture`", "SystemExit"]),
+        (["data.mixture=sys:exit", "num_rounds=1"], ["`data.mixture`", "SystemExit"]),
         (["stopping.rule=os:environ"], ["`stopping.rule`", "`os:environ`"]),
         (["stopping.rule=partiy"], ["`stopping.rule`", "Did you mean `parity`?"]),
         (["prover.trainer={max_steps: 3}"], ["`max_steps`", "its key `prover.max_steps`"]),
