@@ -92,6 +92,7 @@ def test_nothing_but_a_pages_controls_is_seen(addresses, open_page, width):
 
 def test_nothing_but_a_pages_controls_is_seen_after_it_was_used(addresses, open_page):
     page = open_page(f"{addresses['']}?show=all")
+    expect(page.locator("#card-sneaky pre")).to_be_visible()  # the page's first view has come
     page.get_by_role("button", name="Next").click()
     second = SOLUTIONS.replace("1 of 12", "2 of 12")
     check_controls(page, f"{second}, {PICKS}")
