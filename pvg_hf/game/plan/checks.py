@@ -83,9 +83,10 @@ def check_recipe(recipe: Recipe, world: World | None) -> list[str]:
     mistakes += _check_overrides(recipe)
     mistakes += [*check_task(recipe, world), *_check_import(recipe, world)] if world is not None else []
     known: set[str] = set()
+    refused: set[str] = set()
     for round_index in _rounds_to_check(recipe):
         place = f"In round {round_index}: " if round_index in recipe.rounds else ""
-        found = [*_check_settings(recipe, round_index, world), *_check_sequence(recipe, round_index)]
+        found = [*_check_settings(recipe, round_index, world), *_check_sequence(recipe, round_index, refused)]
         mistakes += [place + mistake for mistake in found if mistake not in known]
         known.update(found)
     return mistakes
@@ -172,11 +173,17 @@ def _check_import(recipe: Recipe, world: World) -> list[str]:
     return refusals("`bootstrap.import_from`", partial(next, imported_rows(bootstrap, world), None))
 
 
-def _check_sequence(recipe: Recipe, round_index: int) -> Iterator[str]:
-    """What depends on the round's place in the game: its mixture of earlier rounds, and weights that it goes on from."""
+def _check_sequence(recipe: Recipe, round_index: int, refused: set[str]) -> Iterator[str]:
+    """
+    What depends on the round's place in the game: its mixture of earlier rounds, and the weights that it starts from. A
+    custom mixture in `refused` failed in an earlier round and is not reported again; one that fails is added.
+    """
     data = recipe.for_round(round_index).data
     weigh = partial(mixture_weights, data.mixture, round_index, window=data.window, custom=data.weights)
     unweighable = refusals("`data.mixture`", weigh)
+    if unweighable and ":" in data.mixture:
+        unweighable = [] if data.mixture in refused else unweighable
+        refused.add(data.mixture)
     yield from unweighable or check_environments(
         phase_context(recipe.for_round(round_index), PhaseKey("verifier", round_index), None)
     )
