@@ -54,7 +54,7 @@ def make_run(tmp_path):
         folder = tmp_path / "runs" / name
         folder.mkdir(parents=True, exist_ok=True)
         values = {"name": name, "output_dir": str(tmp_path / "runs"), "device": "cpu", **values}
-        (folder / "recipe.yaml").write_text(yaml.safe_dump(values))
+        (folder / "recipe.yaml").write_text(yaml.safe_dump(load_recipe(values).to_dict()))
         if is_pulled:
             write_origin(folder, "org/game", 0)
         return folder / "recipe.yaml"
