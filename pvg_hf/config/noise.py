@@ -80,7 +80,7 @@ class NoiseConfig:
 
     def _check_rates(self) -> None:
         if self.epsilon is not None:
-            if self.rho0 or self.rho1:
+            if (self.rho0, self.rho1) not in ((0, 0), (self.epsilon, self.epsilon)):  # the latter if checked again
                 raise ValueError("give either `epsilon` or `rho0` and `rho1`, not both")
             self.rho0 = self.rho1 = self.epsilon
         if self.rho0 + self.rho1 >= 1:

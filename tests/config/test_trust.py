@@ -251,7 +251,7 @@ def test_what_a_checker_is_passed_is_asked_about(make_run):
         admit_code(load_recipe(path, ['noise.checker.command=["cat", "{solution}"]']))
 
 
-def test_the_own_recipe_runs_and_its_plan_says_what(foreign, make_run, tiny_prover):
+def test_the_own_recipe_runs_and_its_plan_says_what(foreign, tmp_path, tiny_prover):
     module, imported = foreign
     own = {
         "task": {"options": {"num_train": 80, "num_test": 6}},
@@ -266,7 +266,9 @@ def test_the_own_recipe_runs_and_its_plan_says_what(foreign, make_run, tiny_prov
         "noise": {"checker": {"base": "command", "command": ["test", "-s", "{solution}"]}},
         "stopping": {"rule": f"{module}:anything"},
     }
-    plan = describe_plan(load_recipe(make_run(own, is_pulled=False)))
+    recipe = tmp_path / "own.yaml"
+    recipe.write_text(yaml.safe_dump({"name": "game", "output_dir": str(tmp_path / "runs"), "device": "cpu", **own}))
+    plan = describe_plan(load_recipe(recipe))
     lines = [line for line in plan.splitlines() if line.startswith("Runs")]
     assert any(f"`stopping.rule`: {module}:anything" in line for line in lines)
     assert any("`noise.checker.command`" in line for line in lines)

@@ -183,5 +183,5 @@ def test_refused(build, settings, message):
 
 
 def test_no_pair_at_all_says_why(build):
-    with pytest.raises(ValueError, match=r"one_solution 1 were left.*two solutions of one problem"):
+    with pytest.raises(ValueError, match=r"1 have a single solution.*`bootstrap.solutions_per_problem`"):
         build([solution("a", 0, label=1, correct=True)])

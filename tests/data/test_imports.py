@@ -218,7 +218,7 @@ def test_damaged_data_are_not_to_be_deleted(task, split, tmp_path, name):
     path = tmp_path / "train.parquet"
     pq.write_table(pa.Table.from_pylist(ROWS), path)
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(ValueError, match="Cannot ") as caught:
+    with pytest.raises(ValueError, match="import") as caught:
         list(import_solutions(str(tmp_path / name), task, split))
     assert "train.parquet" in str(caught.value) or not name
     assert "elete" not in str(caught.value)

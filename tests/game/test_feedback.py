@@ -11,6 +11,7 @@ from test_distributed import start_two
 
 from pvg_hf import load_recipe, play
 from pvg_hf.data.schema import BASE_ROUND
+from pvg_hf.extensions import ExtensionError
 from pvg_hf.game.feedback import Feedback
 from pvg_hf.game.folder import RunFolder, partial_of, read_json, read_json_lines, staged
 from pvg_hf.game.label_rates import label_rates
@@ -31,10 +32,12 @@ NOISE = {"applies_to": "both", "checker": CHECKER}
 
 
 def grade_or_fail(task: RecallTask, problem: dict, solution: str) -> Grade:
-    """Breaks the promise of a task, that a bad solution is data."""
-    if solution != problem["reference"]:
+    """Breaks the promise of a task, that a bad solution is data, on texts that no plan tries."""
+    if solution == problem["reference"]:
+        return Grade(answer="1", correct=True)
+    if "has" in solution:
         raise RuntimeError(f"cannot read {solution!r}")
-    return Grade(answer="1", correct=True)
+    return Grade(answer=None, correct=False)
 
 
 def read_pool(folder: RunFolder, round_index: int) -> pd.DataFrame:
@@ -239,7 +242,7 @@ def test_an_error_of_the_tasks_grade_is_no_outcome_of_the_checker(base, tmp_path
     recipe = load_recipe(game(noise={"applies_to": "both", "checker": {"base": base}}))
     with monkeypatch.context() as patched:
         patched.setattr(RecallTask, "grade", grade_or_fail)
-        with pytest.raises(RuntimeError, match="cannot read"):
+        with pytest.raises(ExtensionError, match="cannot read"):
             play(recipe, phase="bootstrap")
     assert not RunFolder(tmp_path / "game").pool(BASE_ROUND).exists()
     assert play(recipe, phase="bootstrap").pool(BASE_ROUND).exists()
@@ -247,7 +250,7 @@ def test_an_error_of_the_tasks_grade_is_no_outcome_of_the_checker(base, tmp_path
 
 def test_an_error_of_the_tasks_grade_ends_a_provers_training(play_phase, monkeypatch):
     monkeypatch.setattr(RecallTask, "grade", grade_or_fail)
-    with pytest.raises(RuntimeError, match="cannot read"):
+    with pytest.raises(ExtensionError, match="cannot read"):
         play_phase("prover", 0, noise=NOISE)
 
 

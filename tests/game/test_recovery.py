@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 import torch
-from game_runs import branch_off, differing, play_in_process
+from game_runs import branch_off, differing, forget_digests, play_in_process
 from safetensors.torch import load_file
 
 from pvg_hf import load_recipe, play
@@ -109,6 +109,7 @@ def test_supervised_recovery_draws_no_more_solutions_than_it_reads(play_phase, m
 def test_pool_without_an_incorrect_solution_is_told(play_phase, tmp_path, reference):
     folder = branch_off(reference, tmp_path, "round-000/prover")
     path = folder.pool(-1) / "base.parquet"
+    forget_digests(folder.root)
     pool = load_pool(path)
     write_pool(path, [[row for row in pool if row["correct"] or row["outcome"] != "PROOF_INVALID"]], pool.features)
     play_phase("prover", 0, **COLLAPSE, watchdogs__collapse_recovery="supervised")

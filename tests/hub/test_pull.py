@@ -66,7 +66,7 @@ def test_nothing_but_known_files_is_pulled(published, client, tmp_path):
 FAULTS = {
     "cut short": Fault("GET /blobs/", change=lambda body: body[: len(body) // 2], count=2),
     "of the right length, with other bytes": Fault("GET /blobs/", change=lambda body: body[:-1] + b"?"),
-    "503": Fault("GET /.*/resolve/", 503, count=3),
+    "503": Fault("GET /.*/resolve/", 503, count=2),  # of three attempts
     "signature of a download's address expired": Fault("GET /blobs/", 403, count=2),
     "no answer": Fault("GET /api/.*/refs", drops=True),
 }

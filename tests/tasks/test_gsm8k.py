@@ -48,7 +48,7 @@ def test_a_dataset_repository_is_read_by_its_main_config(tmp_path):
 
 def test_a_repository_that_cannot_be_loaded_is_one_clear_error(tmp_path):
     with pytest.raises(
-        ValueError, match=r"Cannot load split `test` of the dataset `.*`, config `main`: .* Pass `path`"
+        ValueError, match=r"Cannot load split `test` of the dataset `.*`, config `main`: .*`task.path`"
     ):
         Gsm8kTask(hub_id=str(tmp_path / "nowhere")).problems("test")
 

@@ -146,7 +146,7 @@ def test_balanced_training_goes_on_from_a_checkpoint_as_if_uninterrupted(tmp_pat
         ({"environment_column": "writer"}, "from the column `writer`, which the training set lacks"),
         ({"crowded_environments": "refuse", "per_device_train_batch_size": 1}, "cannot hold 2 environments"),
         ({"invariance": "balanced", "per_device_train_batch_size": 3}, "take an even batch size"),
-        ({"correction": "forward"}, "`correction` `forward`. Leave both at their defaults"),
+        ({"correction": "forward", "rho0": 0.1}, "`correction` `forward`. Leave both at their defaults"),
         ({"loss": "cross_entropy"}, "`loss` is `cross_entropy`"),
         ({"gradient_accumulation_steps": 2}, "`gradient_accumulation_steps` is 2. Set it to 1"),
         (

@@ -81,7 +81,7 @@ def test_noise_flips_the_labels_that_are_there():
         ({"correction": "exact", **RATES}, {}, "needs pairs that were chosen without regard to their noisy labels"),
         ({}, {"chosen_label": [1] * 6}, "`rejected_label` is missing"),
         ({"correction": "exact", "center": 0.0}, LABELS, "`correction=exact` is unbounded below"),
-        ({"correction": "exact", "noise_level": "pair"}, LABELS, "`noise_level` is `pair`"),
+        ({"correction": "exact", "noise_level": "pair", "rho0": 0.1, "rho1": 0.1}, LABELS, "`noise_level` is `pair`"),
         ({"correction": "exact", "loss": "cross_entropy"}, LABELS, "not defined for `loss=cross_entropy`"),
         ({"correction": "exact", "rho0": 0.5, "rho1": 0.5}, LABELS, "must be below 1"),
     ],
@@ -92,5 +92,5 @@ def test_refused(tmp_path, words, settings, columns, message):
 
 
 def test_exact_takes_pairs_of_clean_labels_where_nothing_is_noisy(tmp_path, words):
-    value, scores = loss_and_scores(tmp_path, words, token_pairs(6), correction="exact")
+    value, scores = loss_and_scores(tmp_path, words, token_pairs(6), correction="exact", rho0=0.0)
     assert value == pytest.approx(mean(softplus(b - a) for a, b in zip(scores[:6], scores[6:])), rel=1e-5)

@@ -74,7 +74,7 @@ def test_margin_is_that_of_trl(tmp_path, words):
 
 def test_margin_is_refused_by_a_corrected_loss(tmp_path, words):
     with pytest.raises(ValueError, match="column `margin`"):
-        verifier_trainer(tmp_path, token_pairs(2, margin=[1.0, 1.0]), words, correction="forward")
+        verifier_trainer(tmp_path, token_pairs(2, margin=[1.0, 1.0]), words, correction="forward", rho0=0.1)
 
 
 class _KeepGradients(TrainerCallback):

@@ -158,12 +158,11 @@ def test_without_a_kl_there_is_no_reference(prover, tmp_path):
 
 
 def test_rewards_that_nobody_can_say_move_nothing(prover, tmp_path):
-    """A scorer's NaN is a reward of NaN; with it in every row, neither player takes a step."""
+    """A solution that nobody labels has no reward; where that is so in every row, neither player takes a step."""
     trainer = ppo_trainer(
         prover,
         tmp_path,
-        scorer=lambda problems, solutions: [None] * len(solutions),
-        reward=lambda scores, *args, **kwargs: scores,
+        feedback=lambda rows, step: [None] * len(rows),
         settings={"max_steps": 2, "beta": 0.0},
     )
     weights, values = weights_of(trainer.model), weights_of(trainer.critic.model)

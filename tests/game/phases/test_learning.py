@@ -54,15 +54,13 @@ def test_exact_correction_at_rates_that_trusted_problems_tell(share, game, begin
     assert counts["pairs/num_pairs"] > counts["heldout_pairs/num_pairs"] > 0
 
 
-@pytest.mark.parametrize(
-    ("applies_to", "assumes_estimate"), [("both", True), ("verifier", False)], ids=["both", "verifier"]
-)
-def test_rates_that_trusted_problems_tell_reach_the_provers_correction(applies_to, assumes_estimate, game, beginnings):
-    """Where the noise is both players'; a reward that is told the truth is corrected for nothing."""
+def test_rates_that_trusted_problems_tell_reach_the_provers_correction(game, beginnings):
     recipe = load_recipe(
         game(
-            noise={"checker": {"tiers": {"balanced": {"spurious_fail": 0.2, "spurious_pass": 0.2}}}}
-            | {"applies_to": applies_to},
+            noise={
+                "checker": {"tiers": {"balanced": {"spurious_fail": 0.2, "spurious_pass": 0.2}}},
+                "applies_to": "both",
+            },
             rates={"source": "trusted", "trusted_share": 1.0},
             prover__reward_correction="backward",
             prover__max_steps=1,
@@ -73,15 +71,15 @@ def test_rates_that_trusted_problems_tell_reach_the_provers_correction(applies_t
     folder = play(recipe, phase="prover", round_index=0)
     rows = read_candidates(folder.training_pools(0), parts=("verifier",), rounds=[-1]).rows
     rates = [(rows["label"] != rows["correct"])[rows["correct"] == truth].mean() for truth in (False, True)]
-    expected = pytest.approx(tuple(rates) if assumes_estimate else (0.0, 0.0))
+    expected = pytest.approx(tuple(rates))
     assert min(rates) > 0
     trainer, _ = beginnings[-1]
     assert (trainer.args.rho0, trainer.args.rho1) == expected
     (event,) = events_of(folder, "reward_correction")
     assert (event["rho0"], event["rho1"]) == expected
-    assert [event["phase"] for event in events_of(folder, "rates_estimated")] == ["prover"] * assumes_estimate
+    assert [event["phase"] for event in events_of(folder, "rates_estimated")] == ["prover"]
     told = [line.get("prover/rates/rho1/value") for line in read_json_lines(folder.prover(0) / "metrics.jsonl")]
-    assert any(value is not None for value in told) == assumes_estimate
+    assert any(value is not None for value in told)
 
 
 @pytest.mark.parametrize(("mixture", "is_noisy"), [("equal_per_round", True), ("latest", False)])
@@ -148,7 +146,7 @@ def test_without_earlier_rounds_there_is_nothing_to_be_invariant_over(play_phase
         ("src", {"rho0": 0.1, "rho1": 0.2}, "real", "no multiple"),
         ("correctness_only", {"rho0": 0.1, "rho1": 0.2}, "rescaling", "times 1.429"),
         ("goodhart", {"rho0": 0.1, "rho1": 0.2}, "nothing", "alike under either label"),
-        ("src", {}, "nothing", "Both rates are 0"),
+        ("src", {"rho0": 0.0, "rho1": 0.0}, "nothing", "Both rates are 0"),
     ],
 )
 def test_the_prover_phase_says_what_its_correction_does(reward, rates, verdict, reason, play_phase, beginnings):
@@ -158,7 +156,11 @@ def test_the_prover_phase_says_what_its_correction_does(reward, rates, verdict, 
         prover__reward=reward,
         prover__reward_correction="backward",
         prover__max_steps=1,
-        rates={"source": "given", **rates},
+        **(
+            {"rates": {"source": "given", **rates}}
+            if any(rates.values())
+            else {"noise": {"epsilon": 0.0, "applies_to": "both"}}
+        ),
     )
     (event,) = events_of(folder, "reward_correction")
     assert (event["verdict"], event["reward"]) == (verdict, reward)
