@@ -7,7 +7,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 # More of anything is a slip of the pen; these are no bounds of what can be afforded.
-MAX_COUNT, MAX_BATCH, MAX_ROUNDS = 10**9, 10**6, 10**5
+MAX_COUNT, MAX_BATCH, MAX_ROUNDS, MAX_RANK = 10**9, 10**6, 10**5, 10**4
 _MAX_PATH, _MAX_PATH_PART = 4000, 255  # bytes that Linux takes
 _MAX_NAME = 200  # bytes; scripts put a seed behind it
 
@@ -51,6 +51,7 @@ CountOrZero = Annotated[int, Field(ge=0), _at_most(MAX_COUNT)]
 AtLeastTwo = Annotated[int, Field(ge=2), _at_most(MAX_COUNT)]
 BatchSize = Annotated[int, Field(ge=1), _at_most(MAX_BATCH)]
 GroupSize = Annotated[int, Field(ge=2), _at_most(MAX_BATCH)]
+Rank = Annotated[int, Field(ge=1), _at_most(MAX_RANK)]
 NumRounds = Annotated[int, Field(ge=1), _at_most(MAX_ROUNDS)]
 Seed = Annotated[int, Field(ge=0)]
 FilePath = Annotated[str, AfterValidator(_read_path)]

@@ -5,7 +5,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from pvg_hf.config.fields import BatchSize, Count, CountOrZero, FilePath, GroupSize, NonNegative, Positive, section
+from pvg_hf.config.fields import (
+    BatchSize,
+    Count,
+    CountOrZero,
+    FilePath,
+    GroupSize,
+    NonNegative,
+    Positive,
+    Rank,
+    section,
+)
 from pvg_hf.config.learning import InvarianceConfig
 from pvg_hf.config.ppo import PPOConfig
 from pvg_hf.config.score import ScoreConfig, SelfEvaluationConfig
@@ -20,7 +30,7 @@ MIN_AUTO_SAVE_STEPS = 10
 class LoraConfig:
     """Low-rank adapters in place of full fine-tuning."""
 
-    r: Count = Field(16, description="Rank of the adapters.")
+    r: Rank = Field(16, description="Rank of the adapters.")
     alpha: Positive = Field(32, description="The adapters are scaled by `alpha / r` (PEFT's `lora_alpha`).")
     dropout: Annotated[float, Field(ge=0, lt=1)] = Field(0.0, description="Dropout on the adapters' input.")
     target_modules: str | list[str] = Field(

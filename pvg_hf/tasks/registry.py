@@ -15,7 +15,7 @@ TASKS = {
 }
 """Registered names; a task is imported when it is asked for."""
 
-MAX_NUMBER = 10**9  # in an option; more is a slip of the pen
+MAX_NUMBER = 10**7  # of problems and the like; more is a slip of the pen
 _TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text", NoneType: "null"}
 
 
@@ -91,5 +91,5 @@ def _check_type(task: str, option: str, value: object, parameter: inspect.Parame
     if type(value) not in taken:
         names = " or ".join(_TYPE_NAMES[kind] for kind in allowed)
         raise ValueError(f"The option `{option}` of task `{task}` must be {names}; got {show_value(value)}.")
-    if type(value) is int and abs(value) > MAX_NUMBER:
+    if type(value) is int and option.startswith("num_") and value > MAX_NUMBER:
         raise ValueError(f"The option `{option}` of task `{task}` must be at most {MAX_NUMBER:,}; got {value}.")

@@ -201,6 +201,7 @@ REFUSED = {
     "too many steps": ("verifier: {max_steps: 10000000000}", ["`verifier.max_steps`", "1,000,000,000"]),
     "too many rounds": ("num_rounds: 1000000000", ["`num_rounds`", "100,000"]),
     "group too large": ("prover: {num_generations: 1000000000}", ["`prover.num_generations`", "1,000,000"]),
+    "rank too large": ("prover: {lora: {r: 1000000}}", ["`prover.lora.r`", "10,000"]),
     "unreadable number": (f"seed: 1{'0' * 5000}", ["cannot be read", "digits"]),
     "no such date": ("name: 2020-99-99", ["cannot be read", "month"]),
     "NUL in a path": ('output_dir: "a\\0b"', ["`output_dir`"]),

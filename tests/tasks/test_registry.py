@@ -90,7 +90,7 @@ def test_tasks_import_neither_torch_nor_transformers():
         ("num_train", [[1]], "a whole number"),
         ("num_train", {"a": 1}, "a whole number"),
         ("num_test", True, "a whole number; got True"),
-        ("num_train", 10**12, "at most 1,000,000,000"),
+        ("num_train", 10**12, "at most 10,000,000"),
         ("num_train", None, "a whole number"),
         ("distractor_rate", "half", "a number"),
         ("answer_format", 3, "text"),

@@ -114,10 +114,11 @@ def _check_settings(recipe: Recipe, round_index: int, world: World | None) -> It
     yield from check_sharding(context)
     yield from check_critic(context)
     yield from check_extensions(context)
-    yield from check_prover_trainer(context)
     of_verifier = replace(context, phase=PhaseKey("verifier", round_index))
-    yield from check_self_evaluation(context)
     noise = list(check_noise(of_verifier))
+    if not (noise and of_round.noise.checker):  # whose rates the trainer's settings take
+        yield from check_prover_trainer(context)
+    yield from check_self_evaluation(context)
     check_trainer = check_score_verifier if of_round.verifier.kind == "score" else check_verifier_trainer
     yield from noise or [*check_corrections(context), *check_trainer(of_verifier)]
 

@@ -179,6 +179,8 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
             ["`budget.per_solution` (1) and `budget.total` (1) cannot pay"],
         ),
         (["noise.checker={budget: {total: 3}, critical: difficulty > 0}"], ["costs 4"]),
+        (["noise.checker={slice_by: dificulty}"], ["`noise.checker.slice_by`", "dificulty"]),
+        (["noise={applies_to: prover, checker: {slice_by: dificulty}}"], ["dificulty"]),
         (["noise={applies_to: prover, checker: {budget: {total: 1}}}"], ["`budget.total` (1)"]),
         (["noise.checker={base: 'no_such:rule'}"], ["`noise.checker.base`", "no module `no_such`"]),
         (["noise.checker={base: 'math:isnan'}"], ["`noise.checker.base`", "ends with an error: TypeError"]),
