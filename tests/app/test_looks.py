@@ -194,6 +194,7 @@ def test_hostile_texts_are_shown_as_texts(serve, open_page, hostile_run):
 def test_what_is_written_is_what_is_read(serve, open_page, run_copy):
     """Zero-width characters are seen, sums beside Hebrew keep their order, and a long text is folded, in study and browser."""
     written = "\u05e9\u05dc\u05d5\u05e9 12 - 5 = 7\n3\u200b4\n" + "x" * 200_000
+    forget_digests(run_copy)
     for file in run_copy.glob("pool/*/*.parquet"):
         pd.read_parquet(file).assign(solution=written).to_parquet(file)
     url, _ = serve(run_copy)
@@ -257,7 +258,8 @@ def test_a_damaged_run_says_what_to_do_and_shows_the_rest(serve, open_page, run_
 
 
 def test_a_run_that_has_only_begun(serve, open_page, run_copy):
-    (run_copy / "metrics.jsonl").unlink()
+    for name in ("metrics.jsonl", "state.json"):  # the latter says what the former holds
+        (run_copy / name).unlink()
     put_back = put_aside(run_copy, "pool", "verifier", "evaluation")
     url, _ = serve(run_copy)
     for path, message in {
