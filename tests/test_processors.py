@@ -26,7 +26,7 @@ SAMPLING_OR_TRAINING = [
 @pytest.mark.timeout(1200)
 def test_sampling_and_training_tests_hold_without_vector_units():
     settings = {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1"}
-    selection = ["-m", "not slow and not gpu", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts="]
+    selection = ["-m", "not slow and not gpu", "-q", "-p", "no:cacheprovider", "-n", "0", "-o", "addopts="]
     command = [sys.executable, "-m", "pytest", "--import-mode=importlib", *selection, *SAMPLING_OR_TRAINING]
     # Without the variables by which pytest-xdist would take the child for one of its own workers.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}

@@ -23,9 +23,12 @@ def test_an_evaluation_beside_its_proof(serve, score_run, open_page, tmp_path):
     page.locator("#next").click()
     expect(panel.locator("pre").first).to_have_text(rows["solution"].iloc[1])
     expect(page.get_by_label(f"Evaluation 2 of {len(rows)}")).to_have_value("2")
-    for _ in range(len(rows)):
+    for _ in range(len(rows) - 1):
         page.keyboard.press("n")
-    expect(page.get_by_label(f"Evaluation 2 of {len(rows)}")).to_have_value("2")
+    expect(page.get_by_label(f"Evaluation 1 of {len(rows)}")).to_have_value("1")
+    page.locator("#position input").fill("2")
+    page.keyboard.press("Tab")
+    expect(panel.locator("pre").first).to_have_text(rows["solution"].iloc[1])
     page.locator("#position input").fill("1")
     page.keyboard.press("Tab")
     expect(panel.locator("pre").first).to_have_text(rows["solution"].iloc[0])
