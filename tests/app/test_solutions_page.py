@@ -124,7 +124,9 @@ def test_search_notices_what_is_deleted_and_pasted(app, open_page, index):
     assert number[""] > number[word] > 0
     page = open_page(f"{app}/?show=all")
     search, problem = page.locator(SEARCH), page.locator("#problem")
-    expect(page.get_by_label(f"Problem 1 of {number['']}")).to_be_visible()  # the first view, before which nothing is typed
+    expect(
+        page.get_by_label(f"Problem 1 of {number['']}")
+    ).to_be_visible()  # the first view, before which nothing is typed
     for keys, found in (
         (f"{word}xx", 0),
         (["Backspace"] * 2, number[word]),
