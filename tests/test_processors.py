@@ -27,13 +27,6 @@ SAMPLING_OR_TRAINING = [
 def test_sampling_and_training_tests_hold_without_vector_units():
     settings = {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1"}
     selection = ["-m", "not slow and not gpu", "-q", "-p", "no:cacheprovider", "-n", "0", "-o", "addopts="]
-    # Known failures: equal inputs get scores that differ in their last bits, so that ties are broken; and a KL divergence stays
-    # below its bound in one case, for a reason not found yet.
-    for name in (
-        "test_verifier.py::test_tied_pairs_are_half_won",
-        "test_prover.py::test_init_previous_goes_on_from_the_last_prover_and_keeps_the_base_as_reference",
-    ):
-        selection += ["--deselect", f"tests/game/phases/{name}"]
     command = [sys.executable, "-m", "pytest", "--import-mode=importlib", *selection, *SAMPLING_OR_TRAINING]
     # Without the variables by which pytest-xdist would take the child for one of its own workers.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}

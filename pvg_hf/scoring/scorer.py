@@ -205,9 +205,14 @@ class VerifierScorer:
                 inputs = encoding.pop().result()
                 if number + 1 < len(chunks):
                     encoding.append(pool.submit(self._encode, [texts[index] for index in chunks[number + 1]]))
-                found = self._reader.read(inputs, [texts[index][0] for index in chunk])
-                for index, score in zip(chunk, found, strict=True):
-                    scores[index] = score
+                # Different texts can have equal inputs (cut ones, or where a template leaves a part out). Each input is read
+                # once, since two readings of one input can differ in their last bits and break a tie.
+                unique = {tuple(ids): texts[index][0] for index, ids in zip(chunk, inputs, strict=True)}
+                found = dict(
+                    zip(unique, self._reader.read(list(map(list, unique)), list(unique.values())), strict=True)
+                )
+                for index, ids in zip(chunk, inputs, strict=True):
+                    scores[index] = found[tuple(ids)]
         return scores
 
     def _encode(self, texts: list[tuple[str, str]]) -> list[list[int]]:

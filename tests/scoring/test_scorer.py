@@ -124,6 +124,16 @@ def test_identical_texts_are_read_once():
     assert scores[0] == scores[2] == scores[3] != scores[1] == scores[4]
 
 
+def test_texts_with_equal_inputs_are_read_once():
+    """Two readings of one input can differ in their last bits, which would break a tie."""
+    model, tokenizer, verifier_input = _verifier("llama")
+    verifier_input = VerifierInput("{{ problem }}", verifier_input.end_token, verifier_input.max_length)
+    rows = _count_rows(model)
+    scores = VerifierScorer(model, tokenizer, verifier_input)([PROBLEM] * 3, ["#### 5", "#### 6", "has 6\n#### 6"])
+    assert sum(rows) == 1
+    assert len(set(scores)) == 1
+
+
 @pytest.mark.parametrize(("use_cache", "rows_read"), [(False, 6), (True, 5)])
 def test_cache_remembers_texts(use_cache, rows_read):
     model, tokenizer, verifier_input = _verifier("llama")
