@@ -44,8 +44,11 @@ def _only_loopback(monkeypatch):
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread():
-    """Equal bytes are promised for equal numbers of threads, and two workers with two threads each wait for one another."""
-    torch.set_num_threads(1)
+    """
+    Use one thread, unless `OMP_NUM_THREADS` says otherwise. Equal bytes are promised for equal numbers of threads, and two
+    workers with two threads each slow one another down.
+    """
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
 
 @pytest.fixture(scope="module", autouse=True)
