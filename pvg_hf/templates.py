@@ -10,8 +10,9 @@ from contextvars import ContextVar
 from functools import lru_cache, wraps
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateRuntimeError, TemplateSyntaxError, meta, nodes
+from jinja2 import StrictUndefined, TemplateRuntimeError, TemplateSyntaxError, Undefined, meta, nodes, pass_context
 from jinja2.exceptions import SecurityError
+from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
@@ -44,10 +45,11 @@ _OTHER_FILES = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 
 
 class _Budget:
-    """What a rendering may still do."""
+    """Steps, characters and seconds that a rendering has left."""
 
     def __init__(self) -> None:
         self.num_steps = MAX_STEPS
+        self.num_characters = MAX_CHARACTERS
         self.deadline = time.monotonic() + MAX_SECONDS
 
     def spend(self) -> None:
@@ -56,6 +58,11 @@ class _Budget:
             raise SecurityError(f"it takes more than {MAX_STEPS:,} steps (turns of loops, calls and filters)")
         if time.monotonic() > self.deadline:
             raise SecurityError(f"it takes more than {MAX_SECONDS:g} seconds")
+
+    def write(self, num_characters: int) -> None:
+        self.num_characters -= num_characters
+        if self.num_characters < 0:
+            raise SecurityError(f"it writes more than {MAX_CHARACTERS:,} characters")
 
 
 _BUDGET: ContextVar[_Budget] = ContextVar("budget")
@@ -73,10 +80,34 @@ def _check_size(size: int) -> None:
 
 
 def _size(value: object) -> int:
-    """Characters of a text, or of all texts in a list, and one for each element."""
-    if isinstance(value, (list, tuple)):
-        return len(value) + sum(map(_size, value))
-    return len(value) if isinstance(value, (str, bytes, dict)) else 0
+    """
+    Characters of a text, or of all texts in a list, and one for each element.
+
+    Raises:
+        SecurityError: if there are more than `MAX_STEPS` elements. A list can hold another one twice, which holds a third
+            one twice, and so on: small in memory, and without end when it is written out.
+    """
+    size, num_elements, left = 0, 0, [value]
+    while left:
+        value = left.pop()
+        if isinstance(value, (list, tuple, dict)):
+            num_elements += len(value)
+            if num_elements > MAX_STEPS:
+                raise SecurityError(f"it makes a list of more than {MAX_STEPS:,} elements")
+            left += value.values() if isinstance(value, dict) else value
+        size += len(value) if isinstance(value, (str, bytes, list, tuple, dict)) else 0
+    return size
+
+
+@pass_context
+def _write(context: Context, value: Any) -> Any:
+    """Counts what a template writes, also into a macro or a `set` block."""
+    _check_size(_size(value))
+    text = str(value)
+    budget = _BUDGET.get(None)
+    if budget is not None:
+        budget.write(len(text))
+    return value if isinstance(value, Undefined) else text
 
 
 def _counted(values: Iterable[Any]) -> Iterator[Any]:
@@ -89,8 +120,9 @@ def _counted(values: Iterable[Any]) -> Iterator[Any]:
 def _join(value: Iterable[Any], d: str = "", attribute: None = None) -> str:
     if attribute is not None:
         raise SecurityError("`join` takes no attribute here; use `map` before it")
-    parts = [str(part) for part in _counted(value)]
-    _check_size(sum(map(len, parts)) + len(str(d)) * len(parts))
+    parts = list(_counted(value))
+    _check_size(_size(parts) + len(str(d)) * len(parts))
+    parts = [str(part) for part in parts]
     return str(d).join(parts)
 
 
@@ -112,6 +144,8 @@ def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)  # with Jinja's marks of what it is to be given first
     def bounded(*args: Any, **kwargs: Any) -> Any:
         _spend()
+        for value in args:
+            _size(value)
         for value in (*args[1:], *kwargs.values()):
             if isinstance(value, (int, float)) and abs(value) > MAX_ARGUMENT:
                 raise SecurityError(f"`{function.__name__}` is given {value:,}; at most {MAX_ARGUMENT:,} is allowed")
@@ -136,6 +170,15 @@ class _Rewriter(NodeTransformer):
             raise TemplateSyntaxError(f"no filter `{node.name}`: {_REFUSED_FILTERS[node.name]}", node.lineno)
         return self.generic_visit(node)
 
+    def visit_Output(self, node: nodes.Output) -> nodes.Node:
+        """Plain text becomes a value, which is counted when it is written; it would be copied uncounted otherwise."""
+        self.generic_visit(node)
+        node.nodes = [
+            nodes.Const(child.data, lineno=child.lineno) if isinstance(child, nodes.TemplateData) else child
+            for child in node.nodes
+        ]
+        return node
+
     def visit_For(self, node: nodes.For) -> nodes.Node:
         self.generic_visit(node)
         node.iter = _filter(node.iter, "counted_")
@@ -154,9 +197,11 @@ class _Environment(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset(["*", "**", "%", "+"])
 
     def __init__(self) -> None:
-        super().__init__(undefined=StrictUndefined, keep_trailing_newline=True)
+        super().__init__(undefined=StrictUndefined, keep_trailing_newline=True, finalize=_write)
         del self.globals["lipsum"]  # which writes at random
-        self.filters = {name: _bounded(function) for name, function in self.filters.items()}
+        # Refused ones are gone, since `map` takes a filter by its name at run time.
+        allowed = self.filters.keys() - _REFUSED_FILTERS.keys()
+        self.filters = {name: _bounded(self.filters[name]) for name in allowed}
         self.filters |= {"join": _join, "replace": _replace, "counted_": _counted, "concatenate_": _concatenate}
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
@@ -222,12 +267,7 @@ class BoundedTemplate:
         token = _BUDGET.set(_Budget())
         try:
             with _as_template_error(TemplateRuntimeError):
-                parts, size = [], 0
-                for part in self._template.generate(*args, **kwargs):
-                    size += len(part)
-                    _check_size(size)
-                    parts.append(part)
-                return "".join(parts)
+                return self._template.render(*args, **kwargs)
         finally:
             _BUDGET.reset(token)
 

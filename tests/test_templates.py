@@ -34,7 +34,12 @@ def test_usual_templates_are_rendered_as_ever():
     assert rendered == "1/2 X!, 2/2 Y!  x -y b 2 abab"
 
 
-UNSEEDED = ["{{ [1, 2]|random }}", "{{ range(1000)|list|random }}", "{{ lipsum() }}"]
+UNSEEDED = [
+    "{{ [1, 2]|random }}",
+    "{{ range(1000)|list|random }}",
+    "{{ [[1, 2]]|map('random')|list }}",
+    "{{ lipsum() }}",
+]
 
 
 @pytest.mark.parametrize("text", UNSEEDED)
@@ -76,6 +81,13 @@ UNBOUNDED = [
     GROWING.format("[n.s, n.s]|join"),
     "{% for i in range(99999) %}{{ 'x' * 1000 }}{% endfor %}",
     "{{ " + "[" * 3000 + "]" * 3000 + " }}",
+    "{{ ['%200000000d']|map('format', 1)|list }}",
+    "{% set x %}{% for i in range(99999) %}{{ 'a' * 9999 }}{% endfor %}{% endset %}{{ x|length }}",
+    "{% set x %}{% for i in range(99999) %}" + "a" * 9999 + "{% endfor %}{% endset %}{{ x|length }}",
+    "{% macro f() %}{{ 'a' * 99999 }}{% endmacro %}{% for i in range(9999) %}{% set x = f() %}{% endfor %}",
+    GROWING.format("[n.s, n.s]") + "{{ n.s }}",
+    GROWING.format("[n.s, n.s]") + "{{ n.s|string }}",
+    GROWING.format("[n.s, n.s]") + "{{ n.s ~ '' }}",
 ]
 
 
