@@ -122,7 +122,10 @@ class Gate:
         is_upload = path.endswith("/upload")
         if is_upload and not self._owner.sent(connection):
             return PlainTextResponse(self._owner.advice, status_code=403)
-        size = connection.headers.get("content-length", "0")
+        headers = connection.headers
+        if "content-length" not in headers and "transfer-encoding" in headers:  # its size is not known beforehand
+            return PlainTextResponse("The request must state its length.", status_code=411)
+        size = headers.get("content-length", "0")
         limit = 2 * MAX_UPLOAD_BYTES if is_upload else MAX_REQUEST_BYTES  # Gradio looks at each file of an upload
         if not size.isdecimal() or int(size) > limit:
             return PlainTextResponse(f"The request is too large; at most {limit:,} bytes are read.", status_code=413)

@@ -21,6 +21,7 @@ HARMLESS = (
     r"The tokenizer has new PAD/BOS/EOS tokens that differ from the model config",
     r"'pin_memory' argument is set as true but no accelerator is found",
     r"There were missing keys in the checkpoint model loaded: \['lm_head\.weight'\]\.",  # tied to the embeddings
+    r"mtime may not be reliable on this filesystem",  # old checkpoints are then removed in the order of their steps
     r"It seems that you are about to commit a data file .* to a space repository",  # a Space has the run that it shows
 )
 _PYTHON_WARNING = re.compile(

@@ -89,14 +89,16 @@ def phase_status(folder: RunFolder, key: PhaseKey, damage: DamagedFileError | No
 
 
 def describe_stop(recipe: Recipe) -> str:
-    """What a run that was just stopped keeps, in a sentence or two: finished phases, and the checkpoint of a begun one."""
+    """What a run that was just stopped keeps and loses, in a sentence or two."""
     folder = RunFolder(Path(recipe.output_dir) / recipe.name)
     begun = next((key for key in unfinished(recipe) if partial_of(key.target(folder)).exists()), None)
     if begun is None:
         return "All finished phases are kept."
     checkpoint = find_checkpoint(partial_of(begun.target(folder))) if begun.name in TRAINING else None
     if checkpoint is None:
-        return f"All finished phases are kept; `{begun}` will start again."
+        record = read_record(partial_of(begun.target(folder)))
+        lost = f"; {show_seconds(record.seconds)} of work on it are lost" if record else ""
+        return f"All finished phases are kept; `{begun}` will start again{lost}."
     return f"All finished phases are kept; `{begun}` will resume from its {checkpoint}."
 
 

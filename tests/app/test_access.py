@@ -63,6 +63,8 @@ def test_large_requests_are_refused(study):
     visitor.http.get(study.owner.link(study.url))
     large = {"data": ["x" * 2_000_000], "fn_index": 0, "session_hash": "large"}
     assert visitor.http.post("/gradio_api/queue/join", json=large).status_code == 413
+    parts = iter([b"{", b"}"])  # sent in chunks, without a length
+    assert visitor.http.post("/gradio_api/queue/join", content=parts).status_code == 411
     files = {"files": ("sheets.csv", "x" * 10_500_000, "text/csv")}
     assert visitor.http.post("/gradio_api/upload", files=files).status_code == 413
 

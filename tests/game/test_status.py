@@ -13,7 +13,7 @@ from pvg_hf.config.load import dump_recipe
 from pvg_hf.game.damage import find_damage
 from pvg_hf.game.folder import RunFolder, write_json
 from pvg_hf.game.schedule import PhaseKey, schedule
-from pvg_hf.game.status import describe_status, phase_status
+from pvg_hf.game.status import describe_status, describe_stop, phase_status
 from pvg_hf.integrity import DIGESTS, write_digests
 
 SCRIPT_LINE = "scripts/run_rounds.py recipe.yaml"
@@ -126,6 +126,18 @@ def test_a_checkpoint_that_is_being_written_is_passed_over(recipe, folder):
 def test_a_phase_without_checkpoints_says_so(recipe, folder):
     begin(folder, "verifier", steps=[])
     assert phase_status(folder, PhaseKey("verifier", 0)).text == "no checkpoint within the phase"
+
+
+@pytest.mark.parametrize(
+    ("steps", "rest"),
+    [([20, 40], "resume from its checkpoint at step 40 of 60."), ([], "start again; 3 s of work on it are lost.")],
+    ids=["checkpoint", "no checkpoint"],
+)
+def test_a_stop_says_what_is_kept_and_what_is_lost(steps, rest, recipe, folder):
+    finish(folder, "bootstrap", "round-000/verifier")
+    begin(folder, "prover", steps=steps)
+    write_json(folder.root / "prover" / ".round-000.partial" / "phase.json", {"num_processes": 1, "seconds": 3.0})
+    assert describe_stop(recipe) == f"All finished phases are kept; `round-000/prover` will {rest}"
 
 
 def test_a_phase_that_keeps_no_checkpoints_has_none_to_show(folder):

@@ -130,6 +130,11 @@ def phase_context(recipe: Recipe, phase: PhaseKey, world: World | None) -> Phase
 
 
 def _check_machine(recipe: Recipe) -> Iterator[str]:
+    place = Path(recipe.output_dir) / recipe.name
+    above = next(path for path in (place, *place.absolute().parents) if path.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        reason = "cannot be written to" if above.is_dir() else "is not a folder"
+        yield f"`output_dir` is `{recipe.output_dir}`, but {above} {reason}."
     if recipe.device == "cuda" and not torch.cuda.is_available():
         yield "`device` is `cuda`, but torch finds no GPU here; `auto` takes one where there is one."
     num_gpus = torch.cuda.device_count()
