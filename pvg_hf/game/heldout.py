@@ -10,6 +10,7 @@ from datasets import Dataset
 from pvg_hf.data.pairs import REFERENCE
 from pvg_hf.data.pool import load_pool
 from pvg_hf.data.schema import Outcome, environment_name
+from pvg_hf.evaluation.answering import fit_calibration
 from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.evaluation.roles import has_failed, judged
 from pvg_hf.evaluation.verifier_quality import choose_threshold, pair_wins
@@ -82,7 +83,8 @@ def _references(context: PhaseContext) -> pd.DataFrame:
 
 def score_heldout(context: PhaseContext, verifier: Path, heldout: Heldout) -> str:
     """
-    Score every held-out solution (`heldout.parquet`, with its `environment`), and the held-out pairs of the mixture.
+    Score every held-out solution (`heldout.parquet`, with its `environment`), and the held-out pairs of the mixture. From the
+    scores follow the threshold and the line from a score to the log-odds of being correct (`calibration.json`).
 
     Raises:
         DegenerateVerifierError: if the pair accuracy does not beat `watchdogs.min_pair_accuracy`, or all scores are equal.
@@ -97,7 +99,10 @@ def score_heldout(context: PhaseContext, verifier: Path, heldout: Heldout) -> st
     threshold = choose_threshold(answered["score"].to_numpy(), answered["correct"].to_numpy())
     if context.processes.is_main_process:
         rows.to_parquet(verifier / "heldout.parquet", write_page_checksum=True)
-        write_json(verifier / "calibration.json", {"threshold": threshold, "pair_accuracy": accuracy.to_dict()})
+        line = fit_calibration(answered["score"], answered["correct"])
+        probability = {"slope": line.slope, "intercept": line.intercept}
+        calibration = {"threshold": threshold, "pair_accuracy": accuracy.to_dict(), "probability": probability}
+        write_json(verifier / "calibration.json", calibration)
     counts = {f"verifier/{name}": number for name, number in scorer.counts.items()}  # every process scores everything
     context.record({"verifier/heldout_pair_accuracy": accuracy.value, "verifier/threshold": threshold, **counts})
     context.processes.wait_for_everyone()

@@ -1,6 +1,7 @@
 """What is published loads with the libraries alone, as the cards say."""
 
 import json
+import math
 import os
 import re
 import shutil
@@ -113,6 +114,14 @@ def test_verifier_card_says_what_is_accepted(cards, client, reference):
     threshold = read_json(reference.verifier(1) / "calibration.json")["threshold"]
     found = client("run_card", cards["game-verifier"], "(calibration['threshold'], accepts('Box 7?', '#### 3'))")
     assert found == (threshold, client("run_card", cards["game-verifier"], "score('Box 7?', '#### 3')") > threshold)
+
+
+def test_verifier_card_gives_a_score_its_probability(cards, client, reference):
+    line = read_json(reference.verifier(1) / "calibration.json")["probability"]
+    score, probability = client(
+        "run_card", cards["game-verifier"], "(score('Box 7?', '#### 3'), probability('Box 7?', '#### 3'))"
+    )
+    assert probability == pytest.approx(1 / (1 + math.exp(-line["slope"] * score - line["intercept"])), abs=1e-5)
 
 
 def test_prover_card_asks_as_the_game_does(cards, client, reference):

@@ -9,6 +9,7 @@ from game_runs import branch_off
 from safetensors.torch import load_file
 
 from pvg_hf import VerifierScorer, load_recipe, play
+from pvg_hf.evaluation.roles import judged
 from pvg_hf.game.folder import read_json, read_json_lines
 
 LORA = {"r": 4}
@@ -103,6 +104,20 @@ def test_settings_of_a_round_reach_the_trainer(play_phase, beginnings):
 def test_mixture_of_the_second_round_holds_both_sources(reference):
     pairs = read_json(reference.verifier(1) / "pairs.json")
     assert {"base", "round-000"} <= {key.rpartition("/")[2] for key, count in pairs.items() if count}
+
+
+def test_the_probability_of_a_score_is_that_of_the_held_out_solutions(reference):
+    folder = reference.verifier(1)
+    line = read_json(folder / "calibration.json")["probability"]
+    assert line.keys() == {"slope", "intercept"}
+    rows = judged(pd.read_parquet(folder / "heldout.parquet"))
+    probability = 1 / (1 + np.exp(-line["slope"] * rows["score"] - line["intercept"]))
+    # A logistic regression with an intercept has the mean of its targets, which differ from 0 and 1 by 1/(N + 2).
+    num_correct = int(rows["correct"].sum())
+    num_incorrect = len(rows) - num_correct
+    target = num_correct * (num_correct + 1) / (num_correct + 2) + num_incorrect / (num_incorrect + 2)
+    assert probability.mean() == pytest.approx(target / len(rows), abs=1e-3)
+    assert line["slope"] >= 0
 
 
 def test_verifier_worse_than_asked_for_ends_the_round(play_phase):
