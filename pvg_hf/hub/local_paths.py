@@ -5,9 +5,8 @@ import re
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-import yaml
-
 from pvg_hf.config import Recipe
+from pvg_hf.config.load import dump_recipe, load_recipe
 from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.models.sources import PACKAGED
 
@@ -20,10 +19,10 @@ _TEXTS = ("prompts", "template", "evaluate_prompt", "judge_prompt")
 def published_recipe(recipe: Recipe) -> bytes:
     """
     A recipe as it is published: YAML with [`~pvg_hf.config.recipe.NOT_PUBLISHED`] in place of each local path, and the
-    default in place of `output_dir`.
+    default in place of `output_dir`. Its first line holds a digest of the others, as in a run's folder.
     """
     values = {**_hide(recipe.to_dict()), "output_dir": Recipe().output_dir}
-    return yaml.safe_dump(values, sort_keys=False).encode()
+    return dump_recipe(load_recipe(values)).encode()
 
 
 def is_local_path(text: str, key: str = "") -> bool:

@@ -4,10 +4,12 @@ import pytest
 import yaml
 
 from pvg_hf import load_recipe
+from pvg_hf.config.load import load_kept_recipe
 from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.game.plan.hub_checks import check_hub
 from pvg_hf.game.resume import check_unchanged
 from pvg_hf.hub.local_paths import is_local_path, published_recipe
+from pvg_hf.integrity import DamagedFileError
 
 PLAYED = {
     "output_dir": "/home/ana/runs",
@@ -71,6 +73,15 @@ def test_a_published_recipe_says_where_paths_were():
     ]
     assert values["verifier"]["model"] == "Qwen/Qwen3-0.6B"
     assert b"/home" not in published_recipe(load_recipe(PLAYED))
+
+
+def test_a_published_recipe_checks_itself(tmp_path):
+    file, recipe = tmp_path / "recipe.yaml", load_recipe(PLAYED)
+    file.write_bytes(published_recipe(recipe))
+    assert load_kept_recipe(file).for_round(1).prover.model == NOT_PUBLISHED
+    file.write_bytes(published_recipe(recipe).replace(b"beta: 0.05", b"beta: 0.06"))
+    with pytest.raises(DamagedFileError, match=r"recipe\.yaml is damaged"):
+        load_kept_recipe(file)
 
 
 def test_a_recipe_without_paths_is_published_as_it_is():
