@@ -11,6 +11,7 @@ in the Space's settings.
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
 from pvg_hf.game.console import quiet_libraries, set_up_logging
@@ -31,7 +32,7 @@ def main() -> int:
 
     set_up_logging()
     quiet_libraries()
-    from pvg_hf.browse.space import build_space, describe_public_space, push_space
+    from pvg_hf.browse.space import build_space, push_space
     from pvg_hf.hub.retry import HubError
 
     options = ["--study-only"] * arguments.study_only
@@ -41,9 +42,9 @@ def main() -> int:
         if arguments.output:
             print(build_space(arguments.run, arguments.output, tuple(options)))
             return 0
-        if arguments.public:
-            print(describe_public_space(arguments.run, is_study=arguments.study_only), file=sys.stderr)
-        print(push_space(arguments.run, arguments.space, tuple(options), is_private=not arguments.public))
+        warn = partial(print, file=sys.stderr)
+        is_private = not arguments.public
+        print(push_space(arguments.run, arguments.space, tuple(options), is_private=is_private, warn=warn))
     except (HubError, ValueError, OSError) as err:
         print(f"error: {err}", file=sys.stderr)
         return 2

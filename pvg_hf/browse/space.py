@@ -4,6 +4,7 @@ import logging
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -87,6 +88,7 @@ def push_space(
     options: tuple[str, ...] = (),
     *,
     is_private: bool = True,
+    warn: Callable[[str], object] | None = None,
     retry: RetryPolicy | None = None,
 ) -> str:
     """
@@ -100,6 +102,9 @@ def push_space(
             `NAMESPACE/NAME`.
         is_private (`bool`, defaults to `True`):
             Of a Space that is made; one that is there must not be public then.
+        warn (`Callable`, *optional*):
+            Called with [`describe_public_space`] before anything is put on a Space that need not be private, once the run has
+            been found to be in order.
         retry ([`~pvg_hf.hub.retry.RetryPolicy`], *optional*):
             How often and when something is tried again.
 
@@ -117,6 +122,8 @@ def push_space(
     repository = Repository(api, space, "space", retry)
     with tempfile.TemporaryDirectory() as workspace:
         folder = build_space(run, Path(workspace), options)
+        if warn is not None and not is_private:
+            warn(describe_public_space(run, is_study="--study-only" in options))
         url = repository.ensure(is_private=is_private)
         files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
         repository.upload(files, _is_ours, "The app on a run")

@@ -1,5 +1,7 @@
 """What the app puts on the Hub: itself as a Space, and a study's answers."""
 
+import shutil
+
 import pytest
 from client import ClientError
 from loopback_hub import OWNER, TOKEN, Fault
@@ -39,6 +41,7 @@ def test_a_space_of_what_is_no_run_is_not_made(run, hub, client, repository, tmp
     assert (status, said) == (2, "")
     *_, line = told.strip().splitlines()
     assert run.removeprefix("FOLDER") in line
+    assert "public Space" not in told  # no Space is made of it
     assert set(hub.repos) == before
 
 
@@ -48,6 +51,17 @@ def test_a_space_of_a_damaged_run_is_not_made(hub, client, repository, tmp_path)
     status, _, told = client("run_script", script, str(tmp_path), f"{OWNER}/app")
     assert (status, hub.requests) == (2, [])
     assert "Unknown key `bet`" in told
+
+
+def test_a_damaged_pool_is_refused_before_the_warning_of_a_public_space(hub, client, reference, repository, tmp_path):
+    run = shutil.copytree(reference.root, tmp_path / "game")
+    with (run / "pool" / "round-000" / "helpful.parquet").open("r+b") as file:
+        file.truncate(100)
+    script = str(repository / "scripts" / "push_space.py")
+    status, _, told = client("run_script", script, str(run), f"{OWNER}/app", "--public")
+    assert (status, hub.requests) == (2, [])
+    assert "helpful.parquet is damaged" in told
+    assert "public Space" not in told
 
 
 def test_a_space_of_a_private_run_needs_a_token(published, client):
