@@ -7,6 +7,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable
+from dataclasses import fields
 from typing import NoReturn
 
 from rich.console import Console
@@ -121,10 +122,11 @@ class ScriptParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         message = message.replace(", section.key=value", "")  # of which there may be none
-        option = re.search(r"unrecognized arguments: --([\w.-]+)(=\S*)?(?: ([^-\s]\S*))?", message)
-        if option and "." in option[1]:
+        option = re.search(r"unrecognized arguments: --([\w.-]+)(=\S*)?(?: (-?[^-\s]\S*))?", message)
+        key = option[1].replace("-", "_") if option else ""
+        if "." in key or key in {field.name for field in fields(Recipe)}:
             value = (option[2] or "=").removeprefix("=") or option[3] or "VALUE"
-            message += f". Settings of the recipe are written without dashes: {option[1].replace('-', '_')}={value}"
+            message += f". Settings of the recipe are written without dashes: {key}={value}"
         super().error(message)
 
 
@@ -142,22 +144,27 @@ class _Formatter(logging.Formatter):
 
 def is_launched() -> bool:
     """Whether a launcher started this process and watches it."""
-    return _is_by_accelerate() or "TORCHELASTIC_RUN_ID" in os.environ
+    return is_by_accelerate() or "TORCHELASTIC_RUN_ID" in os.environ
 
 
-def _is_by_accelerate() -> bool:
+def is_by_accelerate() -> bool:
+    """Whether `accelerate launch` started this process."""
     return "ACCELERATE_MIXED_PRECISION" in os.environ  # which `accelerate launch` sets in any case
+
+
+def is_alone() -> bool:
+    """Whether a launcher, if any, started no other process."""
+    return os.environ.get("WORLD_SIZE", "1") == "1"
 
 
 def has_default_threads() -> bool:
     """Whether this is the only process of `accelerate launch`, with the one thread that it gives unless it is told more."""
-    is_alone = os.environ.get("WORLD_SIZE", "1") == "1"
-    return _is_by_accelerate() and is_alone and os.environ.get("OMP_NUM_THREADS") == "1"
+    return is_by_accelerate() and is_alone() and os.environ.get("OMP_NUM_THREADS") == "1"
 
 
 def launcher() -> str:
     """What starts such processes as this one, up to the script."""
-    if _is_by_accelerate():
+    if is_by_accelerate():
         on_cpu = " --cpu" if os.environ.get("ACCELERATE_USE_CPU") == "True" else ""
         return f"accelerate launch{on_cpu} --num_processes {os.environ.get('WORLD_SIZE', '1')}"
     return f"torchrun --nproc_per_node {os.environ['LOCAL_WORLD_SIZE']}" if is_launched() else "python"

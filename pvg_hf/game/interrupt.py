@@ -10,10 +10,20 @@ from types import FrameType
 
 from accelerate.utils import gather_object
 
-from pvg_hf.game.console import is_launched
+from pvg_hf.game.console import is_alone, is_by_accelerate, is_launched, is_main_process
 
 # A launcher passes on to its processes what the terminal has sent them already: the echo is not a second request.
 ECHO_SECONDS = 1.0
+
+
+def describe_request(number: int) -> str:
+    """What a person reads at once after the signal `number`: the step may take a while."""
+    if number == signal.SIGINT and is_by_accelerate() and is_alone():
+        return (
+            "Stopping after the current step. `accelerate launch` ends already, with a traceback of its own that tells nothing of "
+            f"the game; the process {os.getpid()} ends the step (`kill {os.getpid()}` ends it at once)."
+        )
+    return "Stopping after the current step; the same signal once more ends the process at once."
 
 
 class GameInterrupted(Exception):
@@ -76,5 +86,8 @@ class StopRequest:
     def _catch(self, number: int, frame: FrameType | None) -> None:
         if self._asked_at is None:
             self._asked_at = time.monotonic()
+            if is_main_process():
+                # A handler may run in the middle of another write, which the buffered streams do not allow.
+                os.write(2, f"\n{describe_request(number)}\n".encode())
         elif time.monotonic() - self._asked_at > ECHO_SECONDS:
             raise KeyboardInterrupt

@@ -3,6 +3,7 @@
 import io
 import logging
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -178,3 +179,63 @@ def test_wandb_can_still_be_imported(repository):
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=repository, capture_output=True, text=True)
     assert done.stdout == "True\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["--prover.beta", "0.1"], "prover.beta=0.1"),
+        (["--prover.beta=0.1"], "prover.beta=0.1"),
+        (["--prover.beta", "0.1", "--plan"], "prover.beta=0.1"),
+        (["seed=1", "--prover.max-steps", "5"], "prover.max_steps=5"),
+        (["--prover.beta"], "prover.beta=VALUE"),
+        (["--prover.beta", "--plan"], "prover.beta=VALUE"),
+        (["--prover.trainer.min", "-1"], "prover.trainer.min=-1"),
+        (["--num-rounds", "3"], "num_rounds=3"),
+        (["--turbo"], None),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_setting_with_dashes_is_written_as_it_should_be(arguments, hint, run_rounds):
+    said = run_rounds("recipe.yaml", *arguments)
+    assert f"unrecognized arguments: {next(word for word in arguments if word.startswith('--'))}" in said
+    assert said.strip().endswith(f": {hint}" if hint else "--turbo")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ([], "arguments are required: recipe\n"),
+        (["QUICKSTART", "--for", "t4"], "--for belongs to --plan"),
+        (["QUICKSTART", "--plan", "--for", "rtx4091"], "Did you mean `rtx4090`"),
+        (["QUICKSTART", "prover.bta=1"], "Unknown key `bta` in section `prover`. Did you mean `beta`?"),
+        (["QUICKSTART", "0.1"], "'0.1'; write `section.key=value`"),
+        (["nowhere.yaml"], "Cannot read the recipe nowhere.yaml"),
+        (["QUICKSTART", "--phase", "provr"], "no phase `provr`. Did you mean `prover`?"),
+        (["QUICKSTART", "--phase", "prover"], "name the round too"),
+        (["QUICKSTART", "--phase", "bootstrap", "--round", "0"], "name no round, `--phase bootstrap`"),
+        (["QUICKSTART", "--round", "1"], "Name the phase too"),
+    ],
+)
+def test_mistakes_of_a_command_end_with_a_hint(arguments, hint, run_rounds, repository):
+    quickstart = str(repository / "recipes" / "quickstart.yaml")
+    said = run_rounds(*(quickstart if word == "QUICKSTART" else word for word in arguments))
+    assert hint in said
+    assert "Traceback" not in said
+
+
+@pytest.fixture
+def run_rounds(repository, tmp_path, monkeypatch, capsys):
+    """Runs the script, which must end with status 2, and gives what it said."""
+
+    def run(*arguments: str) -> str:
+        script = str(repository / "scripts" / "run_rounds.py")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", [script, *arguments])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(script, run_name="__main__")
+        assert ended.value.code == 2
+        assert not any(tmp_path.iterdir())
+        return capsys.readouterr().err
+
+    return run

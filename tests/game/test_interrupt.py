@@ -71,7 +71,8 @@ def launch(order: dict, file: Path) -> tuple[int, str]:
     """
     file.write_text(json.dumps(order))
     command = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "1", DRIVER, file]
-    paths = {"PYTHONPATH": str(DRIVER.parent), "OMP_NUM_THREADS": "1"}
+    path = os.pathsep.join([str(DRIVER.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    paths = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     launcher = subprocess.Popen(
         command,
         env={**os.environ, **paths},
@@ -99,6 +100,7 @@ def test_end_of_the_launcher_ends_the_step_with_a_checkpoint(number, to, tmp_pat
     status, said = launch(order, tmp_path / "order.json")
     assert status == -getattr(signal, number)
     assert f"Continue with the same command: accelerate launch --cpu --num_processes 1 {script} {recipe}" in said
+    assert (said.count("`accelerate launch` ends already") == 1) == (to == "group")
     play(load_recipe(recipe), phase="prover", round_index=0)
     check_same_so_far(folder, reference)
     (continued,) = [event["checkpoint"] for event in read_json_lines(folder.events) if event["event"] == "continued"]
@@ -160,6 +162,41 @@ def test_echo_of_a_signal_is_no_second_request():
         assert stop.is_asked()
         with pytest.raises(GameInterrupted):
             stop.check()
+
+
+@pytest.mark.parametrize(
+    ("environment", "number", "is_launcher_named"),
+    [
+        ({}, signal.SIGINT, False),
+        ({"ACCELERATE_MIXED_PRECISION": "no"}, signal.SIGINT, True),
+        (
+            {"ACCELERATE_MIXED_PRECISION": "no"},
+            signal.SIGTERM,
+            False,
+        ),  # sent to this process; the launcher waits for it
+        ({"ACCELERATE_MIXED_PRECISION": "no", "WORLD_SIZE": "2"}, signal.SIGINT, False),
+    ],
+    ids=["python", "accelerate", "SIGTERM", "several"],
+)
+def test_a_request_is_answered_at_once(environment, number, is_launcher_named, monkeypatch, capfd):
+    for name in ("ACCELERATE_MIXED_PRECISION", "WORLD_SIZE", "RANK"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with StopRequest().listening():
+        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)  # as a launcher passes it on
+    said = capfd.readouterr().err
+    assert said.count("Stopping after the current step") == 1
+    assert (f"kill {os.getpid()}" in said) == is_launcher_named
+
+
+def test_processes_but_the_main_one_stay_silent(monkeypatch, capfd):
+    monkeypatch.setenv("RANK", "1")
+    with StopRequest().listening() as stop:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.is_asked()
+    assert capfd.readouterr().err == ""
 
 
 def test_second_ctrl_c_interrupts_at_once(monkeypatch):
