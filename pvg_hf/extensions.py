@@ -7,6 +7,7 @@ import importlib
 import inspect
 import json
 import re
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -139,9 +140,9 @@ def load_extension(spec: str, kind: str) -> Any:
 
     Raises:
         UntrustedCodeError: if it is named by a recipe that came from somebody else, and was not trusted.
+        ExtensionError: if the module cannot be imported, with the file and line of its mistake.
         ValueError: if `spec` is not of this form, there is no such module, or no such name in it, or the module ends the
-            process when it is imported. An error that the module raises while it is imported, a missing import of its own
-            included, passes through.
+            process when it is imported.
     """
     match = _SPEC.fullmatch(spec)
     if match is None:
@@ -168,14 +169,29 @@ def _import_module(module: str, spec: str, kind: str) -> object:
             f"Cannot load the {kind} `{spec}`: the module `{module}` ends the process when it is imported "
             f'(SystemExit: {err.code}). Guard what it runs with `if __name__ == "__main__":`.'
         ) from err
-    except ModuleNotFoundError as err:
-        is_missing_itself = err.name is not None and f"{module}.".startswith(f"{err.name}.")
-        if not is_missing_itself:
-            raise
-        raise ValueError(
-            f"Cannot load the {kind} `{spec}`: there is no module `{err.name}`. It must be installed or stand in a "
-            "folder on PYTHONPATH."
+    except UntrustedCodeError:
+        raise
+    except Exception as err:  # the user's code may raise anything
+        name = err.name if isinstance(err, ModuleNotFoundError) else None
+        if name is not None and f"{module}.".startswith(f"{name}."):
+            raise ValueError(
+                f"Cannot load the {kind} `{spec}`: there is no module `{name}`. It must be installed or stand in a folder on "
+                "PYTHONPATH."
+            ) from err
+        raise ExtensionError(
+            f"Cannot load the {kind} `{spec}`: importing the module `{module}` ends with {_in_short(err)}"
+            f"{_place_of_import(err)}."
         ) from err
+
+
+def _place_of_import(err: Exception) -> str:
+    """File and line of a mistake: of the syntax, else the innermost line outside of Python, of installed packages and of this one."""
+    if isinstance(err, SyntaxError) and err.filename is not None:
+        return f" ({err.filename}, line {err.lineno})"
+    installed = (sys.prefix, sys.base_prefix, "<frozen", str(Path(__file__).parent))
+    frames = traceback.extract_tb(err.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(installed)] or frames
+    return f" ({own[-1].filename}, line {own[-1].lineno})"
 
 
 class ExtensionError(ValueError):
@@ -254,5 +270,10 @@ def _describe(err: BaseException) -> str:
     frames = traceback.extract_tb(err.__traceback__)[2:]  # the first are `running` and its caller
     places = [frame for frame in frames if frame.filename == frames[0].filename]
     place = f" ({Path(places[-1].filename).name}, line {places[-1].lineno})" if places else ""
-    message = shorten(str(err), 200, placeholder=" ...")
-    return f"{type(err).__name__}{f': {message}' if message else ''}{place}"
+    return f"{_in_short(err)}{place}"
+
+
+def _in_short(err: BaseException) -> str:
+    """Type and message of an error, in one line; without the place that a syntax error repeats in its message."""
+    message = shorten(str(err.msg if isinstance(err, SyntaxError) else err), 200, placeholder=" ...")
+    return f"{type(err).__name__}{f': {message}' if message else ''}"

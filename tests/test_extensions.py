@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from pvg_hf.extensions import load_extension
+from pvg_hf.extensions import ExtensionError, load_extension
 
 
 @pytest.fixture
@@ -12,7 +12,6 @@ def module(tmp_path, monkeypatch):
     package.mkdir()
     (package / "__init__.py").write_text("")
     (package / "rules.py").write_text("class StopEarly:\n    pass\n\nmargin = 0.5\n")
-    (package / "broken.py").write_text("import a_library_that_nobody_has\n")
     monkeypatch.syspath_prepend(tmp_path)
     yield
     for name in [name for name in sys.modules if name.split(".")[0] == "my_game"]:
@@ -52,7 +51,32 @@ def test_a_missing_name_comes_with_the_closest():
         load_extension("my_game.rules:q", "stop rule")
 
 
+@pytest.mark.parametrize(
+    ("source", "mistake", "line"),
+    [
+        ("import a_library_that_nobody_has\n", "ModuleNotFoundError: No module named 'a_library_that_nobody_has'", 1),
+        ("import math\nfrom math import cosinus\n", "ImportError: cannot import name 'cosinus' from 'math'", 2),
+        ("x = 1\ndef rule(means, config)\n    return True\n", "SyntaxError: expected ':'", 2),
+        ("x = 1\n  y = 2\n", "IndentationError: unexpected indent", 2),
+        ("import json\n\nlimit = json.loads('{')\n", "JSONDecodeError: Expecting property name", 3),
+    ],
+    ids=["missing library", "missing name", "syntax", "indentation", "library"],
+)
 @pytest.mark.usefixtures("module")
-def test_an_import_that_fails_inside_the_module_is_shown_as_it_is():
-    with pytest.raises(ModuleNotFoundError, match="a_library_that_nobody_has"):
+def test_a_module_that_cannot_be_imported_is_named_with_file_and_line(source, mistake, line, tmp_path):
+    file = tmp_path / "my_game" / "broken.py"
+    file.write_text(source)
+    with pytest.raises(ExtensionError, match=r"Cannot load the task `my_game\.broken:Anything`") as caught:
+        load_extension("my_game.broken:Anything", "task")
+    said = str(caught.value)
+    assert mistake in said
+    assert f"({file}, line {line})" in said
+    assert "\n" not in said
+
+
+@pytest.mark.usefixtures("module")
+def test_a_mistake_in_a_module_that_the_module_imports_is_placed_there(tmp_path):
+    (tmp_path / "my_game" / "helper.py").write_text("\nlimits = {}['depth']\n")
+    (tmp_path / "my_game" / "broken.py").write_text("from my_game import helper\n")
+    with pytest.raises(ExtensionError, match=r"KeyError: 'depth' \(.*helper\.py, line 2\)"):
         load_extension("my_game.broken:Anything", "task")
