@@ -2,7 +2,9 @@
 
 import atexit
 import itertools
+import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -11,7 +13,11 @@ from pathlib import Path
 import pyarrow as pa
 from datasets import Dataset
 
+if sys.platform != "win32":
+    import fcntl
+
 MAX_BYTES_IN_MEMORY = 64 * 2**20
+_PREFIX, _LOCK = "pvg-hf-", "lock"  # of a folder's name, and the file in it that its process holds
 
 
 def spool_dataset(
@@ -27,7 +33,8 @@ def spool_dataset(
             With the features in its metadata, as `Features.arrow_schema` writes them.
         max_bytes (`int`, defaults to 64 MiB):
             A larger dataset goes to an Arrow file in the system's temporary folder (`TMPDIR`), is memory-mapped from
-            there, and is removed when the process ends. No other cache file is written.
+            there, and is removed when the process ends; if it is killed, by the next process that needs such a file. No other
+            cache file is written.
     """
     batches = iter(batches)
     held: list[pa.RecordBatch] = []
@@ -43,10 +50,38 @@ def spool_dataset(
 
 
 def _memory_mapped(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Dataset:
-    folder = Path(tempfile.mkdtemp(prefix="pvg-hf-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = folder / "data.arrow"
+    path = _make_folder() / "data.arrow"
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
     return Dataset.from_file(str(path))
+
+
+def _make_folder() -> Path:
+    """A temporary folder of this process. Those of processes that were killed are removed first."""
+    root = Path(tempfile.gettempdir())
+    for lock in root.glob(f"{_PREFIX}*/{_LOCK}"):
+        if not _is_held(lock):
+            shutil.rmtree(lock.parent, ignore_errors=True)
+    new = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}"))
+    if sys.platform == "win32":
+        folder = new
+    else:
+        # The system releases the lock when the process ends, however it ends. Another name until it is held: nobody else
+        # may find the folder without it.
+        fcntl.flock(os.open(new / _LOCK, os.O_CREAT | os.O_RDWR), fcntl.LOCK_EX)
+        folder = new.rename(root / new.name.removeprefix("."))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _is_held(lock: Path) -> bool:
+    """Whether a process has the file locked, or it cannot be known: the folder is another user's, or is gone."""
+    if sys.platform == "win32":
+        return True
+    try:
+        with lock.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    return False
