@@ -94,6 +94,25 @@ def tiny_prover(tmp_path_factory, tokenizer) -> Path:
     return folder
 
 
+@pytest.fixture
+def small_recipe(tmp_path, tiny_prover) -> dict[str, Any]:
+    """A recipe on the arithmetic task that can be planned, as plain values."""
+    return {
+        "name": "game",
+        "output_dir": str(tmp_path / "runs"),
+        "device": "cpu",
+        "task": {"options": {"num_train": 80, "num_test": 6}},
+        "verifier": {"model": str(tiny_prover), "max_steps": 10, "pairs_per_step": 4},
+        "prover": {
+            "model": str(tiny_prover),
+            "max_steps": 5,
+            "prompts_per_step": 4,
+            "num_generations": 4,
+            "max_completion_length": 64,
+        },
+    }
+
+
 @pytest.fixture(scope="session")
 def wider_prover(tmp_path_factory, tokenizer) -> Path:
     """Wide enough for bitsandbytes, which quantises blocks of 64 weights."""

@@ -251,23 +251,15 @@ def test_what_a_checker_is_passed_is_asked_about(make_run):
         admit_code(load_recipe(path, ['noise.checker.command=["cat", "{solution}"]']))
 
 
-def test_the_own_recipe_runs_and_its_plan_says_what(foreign, tmp_path, tiny_prover):
+def test_the_own_recipe_runs_and_its_plan_says_what(foreign, tmp_path, small_recipe):
     module, imported = foreign
     own = {
-        "task": {"options": {"num_train": 80, "num_test": 6}},
-        "verifier": {"model": str(tiny_prover), "max_steps": 10, "pairs_per_step": 4},
-        "prover": {
-            "model": str(tiny_prover),
-            "max_steps": 5,
-            "prompts_per_step": 4,
-            "num_generations": 4,
-            "max_completion_length": 64,
-        },
+        **small_recipe,
         "noise": {"checker": {"base": "command", "command": ["test", "-s", "{solution}"]}},
         "stopping": {"rule": f"{module}:anything"},
     }
     recipe = tmp_path / "own.yaml"
-    recipe.write_text(yaml.safe_dump({"name": "game", "output_dir": str(tmp_path / "runs"), "device": "cpu", **own}))
+    recipe.write_text(yaml.safe_dump(own))
     plan = describe_plan(load_recipe(recipe))
     lines = [line for line in plan.splitlines() if line.startswith("Runs")]
     assert any(f"`stopping.rule`: {module}:anything" in line for line in lines)

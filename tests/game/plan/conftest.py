@@ -27,23 +27,9 @@ SIZES = {"verifier": 20, "verifier_heldout": 5, "prover": 12, "prover_heldout": 
 
 
 @pytest.fixture
-def values(tmp_path, tiny_prover):
+def values(small_recipe):
     """A recipe that can be played, as plain values."""
-    return {
-        "name": "planned",
-        "output_dir": str(tmp_path / "runs"),
-        "device": "cpu",
-        "task": {"options": {"num_train": 80, "num_test": 6}},
-        "verifier": {"model": str(tiny_prover), "max_steps": 10, "pairs_per_step": 4},
-        "prover": {
-            "model": str(tiny_prover),
-            "max_steps": 5,
-            "prompts_per_step": 4,
-            "num_generations": 4,
-            "max_completion_length": 64,
-        },
-        "mint": {"test_solutions_per_problem": 8},
-    }
+    return {**small_recipe, "name": "planned", "mint": {"test_solutions_per_problem": 8}}
 
 
 @pytest.fixture
