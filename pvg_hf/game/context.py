@@ -59,6 +59,11 @@ class PhaseContext:
         return PartialState(cpu=self.recipe.device == "cpu" or not torch.cuda.is_available())
 
     @property
+    def is_elsewhere(self) -> bool:
+        """Whether this is planned for another machine, which may have what is missing here."""
+        return self.planned_bfloat16 is not None
+
+    @property
     def round_index(self) -> int:
         assert self.phase.round_index is not None
         return self.phase.round_index

@@ -52,24 +52,31 @@ class Card:
         return Machine(MATRIX_SHARE * peak * 1e12, BANDWIDTH_SHARE * self.bandwidth * 1e9, LAUNCH_SECONDS)
 
 
-# Rates and bandwidths: NVIDIA's data sheets and, for GeForce, the whitepapers of Ampere GA102, Ada and RTX Blackwell;
-# those of SXM modules where there are several. Memory: `total_memory` as torch reports it, which is below the label's.
+# A peak rate is SMs x boost clock x operations of an SM in a clock; `half` is that of products summed in float32, without sparsity,
+# which is half the headline figure of GeForce cards and of data sheets "with sparsity". Memory is `total_memory` as torch reports
+# it, rounded down; it is below the label's, and a driver may keep some more.
 CARDS = {
     card.name: card
     for card in (
-        Card("rtx3060", 11.6, 25, 12.7, 360),
-        Card("rtx3090", 23.6, 71, 35.6, 936),
-        Card("rtx4080", 15.6, 97, 48.7, 717),
-        Card("rtx4090", 23.5, 165, 82.6, 1008),
-        Card("rtx5090", 31.4, 209, 104.8, 1792),
-        Card("t4", 14.6, 65, 8.1, 320, has_bfloat16=False),
-        Card("l4", 22.0, 121, 30.3, 300),
-        Card("a10", 22.0, 125, 31.2, 600),
+        # GeForce: 512 operations in half precision, 256 in float32. NVIDIA's whitepapers of Ampere GA102, Ada and RTX Blackwell.
+        Card("rtx3060", 11.6, 25.5, 12.7, 360),  # 28 SMs at 1.777 GHz, 192 bit x 15 Gbit/s
+        Card("rtx3090", 23.6, 71.2, 35.6, 936),  # 82 SMs at 1.695 GHz, 384 bit x 19.5 Gbit/s
+        Card("rtx4080", 15.6, 97.5, 48.7, 717),  # 76 SMs at 2.505 GHz, 256 bit x 22.4 Gbit/s
+        Card("rtx4090", 23.5, 165.2, 82.6, 1008),  # 128 SMs at 2.52 GHz, 384 bit x 21 Gbit/s
+        Card("rtx5090", 31.4, 209.5, 104.8, 1792),  # 170 SMs at 2.407 GHz, 512 bit x 28 Gbit/s
+        # Others: 1024 operations in half precision.
+        # T4: Turing whitepaper, 40 SMs at 1.59 GHz, 256 bit x 10 Gbit/s; the data sheet rounds the latter to 300 GB/s.
+        Card("t4", 14.6, 65.1, 8.1, 320, has_bfloat16=False),
+        Card("l4", 22.0, 121, 30.3, 300),  # L4 data sheet: 242 with sparsity; 58 SMs at 2.04 GHz
+        Card("a10", 22.0, 125, 31.2, 600),  # A10 data sheet; 72 SMs at 1.695 GHz
+        # A10G, of AWS's G5: NVIDIA's sheet of it gives half an A10's operations in a clock; 80 SMs at 1.71 GHz.
         Card("a10g", 22.0, 70, 35.0, 600),
-        Card("a6000", 47.4, 155, 38.7, 768),
-        Card("l40s", 44.4, 362, 91.6, 864),
+        Card("a6000", 47.4, 154.8, 38.7, 768),  # GA102 whitepaper, appendix C; 84 SMs at 1.8 GHz
+        Card("l40s", 44.4, 362, 91.6, 864),  # L40S data sheet: 362 and 733 with sparsity; 142 SMs at 2.52 GHz
+        # SXM modules. A100 data sheet: 2048 operations, 108 SMs at 1.41 GHz.
         Card("a100-40gb", 39.4, 312, 19.5, 1555),
         Card("a100-80gb", 79.1, 312, 19.5, 2039),
+        # H100 and H200 data sheets, whose 1979 is with sparsity: 4096 operations, 132 SMs at 1.83 GHz, 1.98 GHz in float32.
         Card("h100", 79.1, 989, 67.0, 3350),
         Card("h200", 139.8, 989, 67.0, 4800),
     )

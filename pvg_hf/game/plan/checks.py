@@ -65,7 +65,7 @@ def list_mistakes(mistakes: list[str]) -> str:
     return "\n".join([f"The recipe has {len(mistakes)} mistake(s):", *(f"- {mistake}" for mistake in mistakes)])
 
 
-def check_recipe(recipe: Recipe, world: World | None) -> list[str]:
+def check_recipe(recipe: Recipe, world: World | None, *, planned_bfloat16: bool | None = None) -> list[str]:
     """
     Find whatever would end the game later, or would be carried out as something else than it says. Nothing is written
     and no model is downloaded.
@@ -75,18 +75,25 @@ def check_recipe(recipe: Recipe, world: World | None) -> list[str]:
             As `load_recipe` gives it, so that each field by itself is in its range.
         world ([`World`], *optional*):
             Its task and problems; without them, what depends on them is not checked.
+        planned_bfloat16 (`bool`, *optional*):
+            In a plan for another machine's GPU, whether that computes in bfloat16. What is not installed here is no mistake then.
 
     Returns:
         `list[str]`: the mistakes, all of them; empty where none was found.
     """
-    mistakes = [*_check_machine(recipe), *_check_trackers(recipe), *check_hub(recipe)]
+    is_elsewhere = planned_bfloat16 is not None
+    mistakes = [] if is_elsewhere else list(_check_machine(recipe))
+    mistakes += [*_check_trackers(recipe, is_elsewhere=is_elsewhere), *check_hub(recipe)]
     mistakes += _check_overrides(recipe)
     mistakes += [*check_task(recipe, world), *_check_import(recipe, world)] if world is not None else []
     known: set[str] = set()
     refused: set[str] = set()
     for round_index in _rounds_to_check(recipe):
         place = f"In round {round_index}: " if round_index in recipe.rounds else ""
-        found = [*_check_settings(recipe, round_index, world), *_check_sequence(recipe, round_index, refused)]
+        found = [
+            *_check_settings(recipe, round_index, world, planned_bfloat16),
+            *_check_sequence(recipe, round_index, refused),
+        ]
         mistakes += [place + mistake for mistake in found if mistake not in known]
         known.update(found)
     return mistakes
@@ -101,12 +108,15 @@ def _rounds_to_check(recipe: Recipe) -> list[int]:
     return sorted({*range(_MANY_ROUNDS), *(index for index in odd if index < number), number - 1})
 
 
-def _check_settings(recipe: Recipe, round_index: int, world: World | None) -> Iterator[str]:
+def _check_settings(
+    recipe: Recipe, round_index: int, world: World | None, planned_bfloat16: bool | None
+) -> Iterator[str]:
     """What stands in a round's sections; rounds without overrides have the same, so one of them is enough."""
     if round_index not in recipe.rounds and any(earlier not in recipe.rounds for earlier in range(round_index)):
         return
     of_round = recipe.for_round(round_index)
     context = phase_context(of_round, PhaseKey("prover", round_index), world)
+    context = replace(context, planned_bfloat16=planned_bfloat16)
     yield from check_player(context, "prover")
     yield from check_player(context, "verifier")
     yield from check_shared_base(context)
@@ -146,11 +156,11 @@ def _check_machine(recipe: Recipe) -> Iterator[str]:
         )
 
 
-def _check_trackers(recipe: Recipe) -> Iterator[str]:
+def _check_trackers(recipe: Recipe, *, is_elsewhere: bool) -> Iterator[str]:
     for name in recipe.logging.report_to:
         if name not in TRACKERS:
             yield f"`logging.report_to` has `{name}`; known are {', '.join(TRACKERS)}."
-        elif find_spec(name) is None:
+        elif find_spec(name) is None and not is_elsewhere:
             yield f"`logging.report_to` has `{name}`, which is not installed: `pip install {name}`."
 
 

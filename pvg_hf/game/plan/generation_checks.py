@@ -12,7 +12,7 @@ def check_generation(context: PhaseContext) -> Iterator[str]:
     where = f"`prover.generation` is `{config.generation}`"
     if not config.generation.startswith("vllm_"):
         return
-    if find_spec("vllm") is None:
+    if find_spec("vllm") is None and not context.is_elsewhere:
         yield f"{where}, and vLLM is not installed: `pip install 'pvg_hf[vllm]'`, or `generation: transformers`."
     if config.quantization != "none":
         yield (

@@ -1,6 +1,7 @@
 """What a plan says of a recipe that is allowed and seldom meant."""
 
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 
 from pvg_hf.config import Recipe
 from pvg_hf.game.context import PhaseContext
@@ -26,6 +27,8 @@ def list_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
     yield from _too_long(recipe, plans[0])
     yield from _too_large(recipe, plans)
     yield from _without_bfloat16(plans[0])
+    if plans[0].card is not None:
+        yield from _not_installed(plans)
 
 
 def _without_figure(recipe: Recipe) -> Iterator[str]:
@@ -74,8 +77,7 @@ def _too_large(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
     """Phases whose estimated peak is more than there is, each once."""
     available, card = plans[0].memory, plans[0].card
     where = f"`{card.name}`" if card else "this machine"
-    names = [(plan, dict.fromkeys(key.name for key in plan.phases)) for plan in reversed(plans)]
-    phases = {name: (plan, plan.work(name)) for plan, phases_of_plan in names for name in phases_of_plan}
+    phases = {name: (plan, plan.work(name)) for plan in reversed(plans) for name in plan.counts}
     for name, (plan, work) in phases.items():
         if work is not None and work.memory > available:
             of_round = recipe.for_round(plan.indices[0])
@@ -90,3 +92,18 @@ def _without_bfloat16(first: RoundPlan) -> Iterator[str]:
         yield (
             f"`{first.card.name}` has no units for bfloat16, so that `dtype: auto` is float32 there, which takes twice the memory."
         )
+
+
+def _not_installed(plans: Sequence[RoundPlan]) -> Iterator[str]:
+    """Packages that the recipe needs and this machine lacks, for a plan of another one."""
+    needed: dict[str, str] = {}
+    for recipe in (plan.amounts.recipe for plan in plans):
+        if recipe.prover.generation.startswith("vllm_"):
+            needed["`prover.generation` needs vLLM"] = "vllm"
+        for player, config in (("prover", recipe.prover), ("verifier", recipe.verifier)):
+            if config.quantization != "none":
+                needed[f"`{player}.quantization` needs bitsandbytes"] = "bitsandbytes"
+        needed |= {f"`logging.report_to` needs {name}": name for name in recipe.logging.report_to}
+    for need, package in needed.items():
+        if find_spec(package) is None:
+            yield f"{need}, which is not installed on this machine: see to it that the other one has it (`pip install {package}`)."

@@ -39,7 +39,8 @@ def _check_quantization(context: PhaseContext, config: PlayerConfig, player: str
     where = f"`{player}.quantization` is `{config.quantization}`"
     if config.quantization != "none" and config.lora is None:
         yield f"{where}: weights in 4 bits cannot be trained; add adapters (`{player}.lora: {{}}`)."
-    yield from refusals(where, partial(check_quantization, config.quantization, context.processes.device))
+    if not context.is_elsewhere:
+        yield from refusals(where, partial(check_quantization, config.quantization, context.processes.device))
 
 
 def check_shared_base(context: PhaseContext) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Plans for a graphics card that is not here."""
 
+import importlib.util
 import subprocess
 import sys
 
@@ -39,6 +40,37 @@ def test_every_card_is_plausible():
         assert 1e11 < machine.bandwidth < card.bandwidth * 1e9
         assert card.machine(torch.float32).flops < machine.flops
         assert 2**33 < card.num_bytes < 2**38
+
+
+@pytest.mark.parametrize(
+    ("name", "num_sms", "clock", "operations", "bits", "rate"),
+    [
+        ("rtx3060", 28, 1.777, 512, 192, 15),
+        ("rtx3090", 82, 1.695, 512, 384, 19.5),
+        ("rtx4080", 76, 2.505, 512, 256, 22.4),
+        ("rtx4090", 128, 2.52, 512, 384, 21),
+        ("rtx5090", 170, 2.407, 512, 512, 28),
+        ("t4", 40, 1.59, 1024, 256, 10),
+        ("l4", 58, 2.04, 1024, 192, 12.5),
+        ("a10", 72, 1.695, 1024, 384, 12.5),
+        ("a10g", 80, 1.71, 512, 384, 12.5),
+        ("a6000", 84, 1.8, 1024, 384, 16),
+        ("l40s", 142, 2.52, 1024, 384, 18),
+        ("a100-40gb", 108, 1.41, 2048, 5120, 2.43),
+        ("a100-80gb", 108, 1.41, 2048, 5120, 3.186),
+        ("h100", 132, 1.83, 4096, 5120, 5.23),
+        ("h200", 132, 1.83, 4096, 6144, 6.25),
+    ],
+)
+def test_peak_rates_follow_from_units_and_clocks(name, num_sms, clock, operations, bits, rate):
+    """GHz, operations of an SM in a clock, width of the memory's bus and Gbit/s of each of its lines."""
+    assert CARDS[name].half == pytest.approx(num_sms * clock * operations / 1000, rel=0.015)
+    assert CARDS[name].bandwidth == pytest.approx(bits * rate / 8, rel=0.005)
+
+
+def test_every_card_was_recalculated():
+    (marks,) = [mark for mark in test_peak_rates_follow_from_units_and_clocks.pytestmark if mark.name == "parametrize"]
+    assert {row[0] for row in marks.args[1]} == CARDS.keys()
 
 
 def test_weights_are_planned_as_the_card_holds_them(values, monkeypatch):
@@ -85,6 +117,30 @@ def test_a_card_without_bfloat16_is_noted(values):
     recipe = load_recipe(values, ["device=auto"])
     assert "no units for bfloat16" in " ".join(describe_plan(recipe, CARDS["t4"]).split())
     assert "no units for bfloat16" not in " ".join(describe_plan(recipe, CARDS["l4"]).split())
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key"),
+    [
+        (["prover.generation=vllm_colocate"], "`prover.generation` needs vLLM"),
+        (["verifier.quantization=4bit", "verifier.lora={}"], "`verifier.quantization` needs bitsandbytes"),
+        (["logging.report_to=[wandb]"], "`logging.report_to` needs wandb"),
+    ],
+)
+def test_packages_that_are_missing_here_are_a_note_for_a_card(overrides, key, values, monkeypatch):
+    """The other machine may have them."""
+    here = importlib.util.find_spec
+    absent = ("vllm", "bitsandbytes", "wandb")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, *rest: None if name in absent else here(name, *rest))
+    for module in ("checks", "generation_checks", "notes"):
+        monkeypatch.setattr(f"pvg_hf.game.plan.{module}.find_spec", importlib.util.find_spec)
+    monkeypatch.setattr("pvg_hf.models.quantization.find_spec", importlib.util.find_spec)
+    recipe = load_recipe(values, ["device=auto", *overrides])
+    plan = " ".join(describe_plan(recipe, CARDS["l4"]).split())
+    assert key in plan
+    assert "not installed on this machine" in plan
+    with pytest.raises(RecipeError, match=r"not installed|need bitsandbytes"):
+        describe_plan(recipe)
 
 
 def test_for_belongs_to_plan(repository):
