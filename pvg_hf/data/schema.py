@@ -167,9 +167,15 @@ def round_name(round_index: int) -> str:
 
 def round_folders(folder: Path) -> dict[int, Path]:
     """Those of a folder's folders that [`round_name`] names, without `base`, by round; a copy `round-000.bak` is none."""
-    found = {path: _ROUND_NAME.fullmatch(path.name) for path in folder.glob("round-*") if path.is_dir()}
-    rounds = {int(name[1]): path for path, name in found.items() if name}
+    found = {path: round_index_of(path.name) for path in folder.glob("round-*") if path.is_dir()}
+    rounds = {index: path for path, index in found.items() if index is not None}
     return dict(sorted(rounds.items()))
+
+
+def round_index_of(name: str) -> int | None:
+    """The round that [`round_name`] names `name`; `None` if there is none, or it is the one before the first."""
+    match = _ROUND_NAME.fullmatch(name)
+    return None if match is None else int(match[1])
 
 
 def environment_name(round_index: int, role: Role | str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from pvg_hf.config import Recipe
 from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.phase_record import read_record
-from pvg_hf.game.schedule import PhaseKey, schedule
+from pvg_hf.game.schedule import PhaseKey, finished_phases, schedule
 from pvg_hf.integrity import DIGESTS, DamagedFileError, find_damaged, missing_files, read_json, replay_advice
 
 # What a finished phase has left at least, models aside.
@@ -50,9 +50,9 @@ def find_damage(recipe: Recipe, folder: RunFolder) -> dict[PhaseKey, DamagedFile
     Returns:
         `dict[PhaseKey, DamagedFileError]`: the phases with something wrong, in order, and what that is.
     """
-    phases = schedule(recipe)
     finished = finished_phases(recipe, folder)
-    needed = {earlier for key in phases if key not in finished for earlier in _read_by(recipe, key)}
+    to_come = dict.fromkeys(schedule(recipe)).keys() - finished
+    needed = {earlier for key in to_come for earlier in _read_by(recipe, key)}
     found = {key: damage_of(key, key.target(folder), is_needed=key in needed) for key in finished}
     return {key: damage for key, damage in found.items() if damage is not None}
 
@@ -68,11 +68,6 @@ def damage_of(key: PhaseKey, target: Path, *, is_needed: bool) -> DamagedFileErr
     except DamagedFileError as err:
         return err
     return name and DamagedFileError(target / name, "is missing", replay_advice(target))
-
-
-def finished_phases(recipe: Recipe, folder: RunFolder) -> list[PhaseKey]:
-    """In order."""
-    return [key for key in schedule(recipe) if key.target(folder).exists()]
 
 
 def unchecked_phases(recipe: Recipe, folder: RunFolder) -> list[PhaseKey]:

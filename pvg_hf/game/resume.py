@@ -10,7 +10,7 @@ from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.game.console import launcher_for
 from pvg_hf.game.folder import RunFolder, partial_of
 from pvg_hf.game.phase_record import read_record
-from pvg_hf.game.schedule import PhaseKey, schedule
+from pvg_hf.game.schedule import begun_phases
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ def check_recipe_of(folder: RunFolder, recipe: Recipe) -> None:
     """
     if folder.recipe.exists():
         stored = folder.read_recipe()
-        is_begun = any(_has_begun(folder, key) for key in schedule(stored))
+        is_begun = bool(begun_phases(stored, folder))
         try:
             check_unchanged(stored, recipe, num_begun=_num_begun(folder, stored))
         except ValueError as err:
@@ -96,7 +96,7 @@ def check_processes(folder: RunFolder, recipe: Recipe, num_processes: int) -> No
     Raises:
         ValueError: if a phase that trains was begun, and not finished, by another number of processes.
     """
-    for key in schedule(recipe):
+    for key in begun_phases(recipe, folder):
         partial = partial_of(key.target(folder))
         record = read_record(partial)
         if key.name in TRAINING and record is not None and record.num_processes != num_processes:
@@ -139,13 +139,8 @@ def _differs_in_paths_alone(before: Any, now: Any) -> bool:
 
 
 def _num_begun(folder: RunFolder, recipe: Recipe) -> int:
-    begun = [key.round_index for key in schedule(recipe) if key.round_index is not None and _has_begun(folder, key)]
+    begun = [key.round_index for key in begun_phases(recipe, folder) if key.round_index is not None]
     return max(begun, default=-1) + 1
-
-
-def _has_begun(folder: RunFolder, key: PhaseKey) -> bool:
-    target = key.target(folder)
-    return target.exists() or partial_of(target).exists()
 
 
 def _leaves(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

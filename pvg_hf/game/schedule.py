@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pvg_hf.config import Recipe
-from pvg_hf.game.folder import RunFolder
+from pvg_hf.data.schema import round_folders, round_index_of
+from pvg_hf.game.folder import RunFolder, partial_of
 
 ROUND_PHASES = ("verifier", "prover", "mint", "evaluate")
 
@@ -50,18 +51,48 @@ class PhaseKey:
         return places.get(self.name, folder.evaluation)(self.round_index)
 
 
+def early_phases(recipe: Recipe) -> list[PhaseKey]:
+    """The phases before the first round, in order."""
+    has_warmup = any(player.warmup or player.scratch for player in (recipe.prover, recipe.verifier))
+    return [PhaseKey(name) for name in (("warmup", "bootstrap") if has_warmup else ("bootstrap",))]
+
+
 def schedule(recipe: Recipe) -> list[PhaseKey]:
     """Every phase of the game, in order."""
-    phases = [PhaseKey("bootstrap")]
-    if any(player.warmup or player.scratch for player in (recipe.prover, recipe.verifier)):
-        phases.insert(0, PhaseKey("warmup"))
-    return phases + [PhaseKey(name, k) for k in range(recipe.num_rounds) for name in ROUND_PHASES]
+    return early_phases(recipe) + [PhaseKey(name, k) for k in range(recipe.num_rounds) for name in ROUND_PHASES]
+
+
+def num_phases(recipe: Recipe) -> int:
+    """Length of the [`schedule`]."""
+    return len(early_phases(recipe)) + recipe.num_rounds * len(ROUND_PHASES)
+
+
+def finished_phases(recipe: Recipe, folder: RunFolder) -> list[PhaseKey]:
+    """The finished phases of a run, in order. Its folders are listed: a game may have many more rounds than were played."""
+    early = [key for key in early_phases(recipe) if key.target(folder).exists()]
+    found = [
+        PhaseKey(name, k) for name in ROUND_PHASES for k in round_folders(PhaseKey(name, 0).target(folder).parent)
+    ]
+    in_rounds = [key for key in found if key.round_index < recipe.num_rounds]
+    return early + sorted(in_rounds, key=lambda key: (key.round_index, ROUND_PHASES.index(key.name)))
+
+
+def begun_phases(recipe: Recipe, folder: RunFolder) -> list[PhaseKey]:
+    """The phases of a run that have a folder, be it an unfinished one; first the finished ones."""
+    finished = finished_phases(recipe, folder)
+    partial = [key for key in early_phases(recipe) if partial_of(key.target(folder)).exists()]
+    for name in ROUND_PHASES:
+        for path in PhaseKey(name, 0).target(folder).parent.glob(".round-*.partial"):
+            index = round_index_of(path.name.removeprefix(".").removesuffix(".partial"))
+            if index is not None and index < recipe.num_rounds:
+                partial.append(PhaseKey(name, index))
+    return finished + partial
 
 
 def unfinished(recipe: Recipe) -> list[PhaseKey]:
     """What is left of the game, in order."""
-    folder = RunFolder(Path(recipe.output_dir) / recipe.name)
-    return [phase for phase in schedule(recipe) if not phase.target(folder).exists()]
+    finished = set(finished_phases(recipe, RunFolder(Path(recipe.output_dir) / recipe.name)))
+    return [phase for phase in schedule(recipe) if phase not in finished]
 
 
 def planned_steps(recipe: Recipe, phase: PhaseKey) -> int:

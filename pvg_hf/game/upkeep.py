@@ -7,13 +7,13 @@ from accelerate import PartialState
 from pvg_hf.config import Recipe
 from pvg_hf.evaluation.report import write_report
 from pvg_hf.game.check_log import CHECKS
-from pvg_hf.game.damage import finished_phases, refuse_damage, unchecked_phases
+from pvg_hf.game.damage import refuse_damage, unchecked_phases
 from pvg_hf.game.disk import is_disk_full
 from pvg_hf.game.environment import describe_environment
 from pvg_hf.game.folder import RunFolder, read_json, read_json_lines
 from pvg_hf.game.phase_record import read_record
 from pvg_hf.game.resume import check_processes, check_recipe_of, differences
-from pvg_hf.game.schedule import PhaseKey
+from pvg_hf.game.schedule import PhaseKey, finished_phases
 
 logger = logging.getLogger(__name__)
 

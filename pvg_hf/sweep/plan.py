@@ -9,6 +9,7 @@ import torch
 from pvg_hf.config import Recipe
 from pvg_hf.game.folder import read_json
 from pvg_hf.game.plan.rounds import plan_rounds
+from pvg_hf.game.schedule import ROUND_PHASES
 from pvg_hf.game.units import show_seconds
 from pvg_hf.game.world import World
 from pvg_hf.sweep.cells import Cell, cell_recipe, list_cells, needs_pool, sweep_folder
@@ -58,10 +59,9 @@ def _works(played: Recipe, form: str) -> Iterator[float | None]:
     early = [plans[0].work(name) for name in plans[0].early]
     yield None if None in early else sum(work.seconds for work in early)
     for plan in plans:
-        for key in plan.phases:
-            if key.round_index is not None and (form == "game" or key.name == "verifier"):
-                work = plan.work(key.name)
-                yield None if work is None else work.seconds
+        for name in ROUND_PHASES if form == "game" else ("verifier",):
+            work = plan.work(name)
+            yield None if work is None else len(plan.indices) * work.seconds
 
 
 def _measured(recipe: Recipe) -> list[float]:

@@ -20,7 +20,7 @@ from pvg_hf.game.plan.notes import list_notes
 from pvg_hf.game.plan.players import PlayerSize
 from pvg_hf.game.plan.rounds import RoundPlan, plan_rounds
 from pvg_hf.game.resume import check_recipe_of
-from pvg_hf.game.schedule import ROUND_PHASES, schedule
+from pvg_hf.game.schedule import ROUND_PHASES, finished_phases, num_phases
 from pvg_hf.game.units import show_bytes, show_count, show_seconds
 from pvg_hf.game.world import World
 from pvg_hf.roles import Role
@@ -67,7 +67,7 @@ def describe_plan(recipe: Recipe, card: Card | None = None) -> str:
     if card is not None:
         others += _check_card(recipe)
         recipe = replace(recipe, device="auto")  # what this machine lacks is no mistake
-    mistakes += [*check_recipe(recipe, world), *others]
+    mistakes += [*check_recipe(recipe, world, planned_bfloat16=card.has_bfloat16 if card else None), *others]
     if mistakes or world is None:
         for line in code:
             logger.info("The recipe runs %s", line)
@@ -115,12 +115,12 @@ def _check_card(recipe: Recipe) -> list[str]:
 
 
 def _header(recipe: Recipe, world: World, first: RoundPlan) -> list[str]:
-    folder, phases = _run_folder(recipe), schedule(recipe)
-    num_finished = sum(key.target(folder).exists() for key in phases)
+    folder = _run_folder(recipe)
+    num_finished = len(finished_phases(recipe, folder))
     finished = f", {num_finished} of them finished" if num_finished else ""
     size = {name: f"{len(part):,}" for name, part in world.parts.items()}
     entries = {
-        "Run folder": f"{folder.root}: {len(phases)} phases{finished}",
+        "Run folder": f"{folder.root}: {num_phases(recipe)} phases{finished}",
         "Machine": _describe_machine(first),
         "Task": world.task.name,
         "D_V": f"{size['verifier']} problems for the verifier, and {size['verifier_heldout']} held out",
@@ -199,8 +199,8 @@ def _phase_rows(plan: RoundPlan, phase: str, label: str) -> Iterator[str]:
 
 def _show_total(recipe: Recipe, plans: list[RoundPlan]) -> str:
     """Time of the phases that are not finished."""
-    folder = _run_folder(recipe)
-    counts = [(plan, Counter(key.name for key in plan.phases if not key.target(folder).exists())) for plan in plans]
+    finished = finished_phases(recipe, _run_folder(recipe))
+    counts = [(plan, plan.counts - Counter(key.name for key in finished if plan.covers(key))) for plan in plans]
     works = [(plan.work(name), number) for plan, names in counts for name, number in names.items()]
     if any(work is None for work, _ in works):
         return "unknown"

@@ -1,7 +1,8 @@
 """The estimates of a game's rounds; those that are alike share one."""
 
+from collections import Counter
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import pairwise
 
 import torch
 
@@ -16,7 +17,7 @@ from pvg_hf.game.plan.lengths import measure_lengths
 from pvg_hf.game.plan.machine import Machine, measure_machine, total_memory
 from pvg_hf.game.plan.phases import Player, estimate_work, needed_players
 from pvg_hf.game.plan.players import PlayerSize, read_player_size
-from pvg_hf.game.schedule import ROUND_PHASES, PhaseKey, schedule
+from pvg_hf.game.schedule import ROUND_PHASES, PhaseKey, early_phases
 from pvg_hf.game.world import World
 
 PLAYERS = ("prover", "verifier")
@@ -26,7 +27,7 @@ PLAYERS = ("prover", "verifier")
 class RoundPlan:
     """
     Args:
-        indices (`list[int]`):
+        indices (`range`):
             Consecutive rounds that are played with the same settings.
         early (`list[str]`):
             The phases before the first round, for the plan that holds round 0.
@@ -40,7 +41,7 @@ class RoundPlan:
             The graphics card that the plan is for; this machine by default.
     """
 
-    indices: list[int]
+    indices: range
     early: list[str]
     amounts: Amounts
     sizes: dict[str, PlayerSize | None]
@@ -53,10 +54,13 @@ class RoundPlan:
         return self.card.num_bytes if self.card else total_memory(self.amounts.context.processes.device)
 
     @property
-    def phases(self) -> list[PhaseKey]:
-        """All that this plan stands for."""
-        rounds = [PhaseKey(name, index) for index in self.indices for name in ROUND_PHASES]
-        return [PhaseKey(name) for name in self.early] + rounds
+    def counts(self) -> Counter[str]:
+        """How many phases of each name this plan stands for."""
+        return Counter(self.early) + Counter(dict.fromkeys(ROUND_PHASES, len(self.indices)))
+
+    def covers(self, key: PhaseKey) -> bool:
+        """Whether a phase is one of these."""
+        return key.name in self.early if key.round_index is None else key.round_index in self.indices
 
     def work(self, phase: str) -> Work | None:
         """Time and memory of a phase; `None` if a player that it needs is of unknown size."""
@@ -74,17 +78,14 @@ def plan_rounds(recipe: Recipe, world: World, card: Card | None = None) -> list[
     return [_plan(recipe, world, indices, machines, card) for indices in _alike(recipe)]
 
 
-def _alike(recipe: Recipe) -> list[list[int]]:
+def _alike(recipe: Recipe) -> list[range]:
     """Rounds with overrides stand alone."""
-
-    def settings(round_index: int) -> int:
-        return round_index if round_index in recipe.rounds else -1
-
-    return [list(indices) for _, indices in groupby(range(recipe.num_rounds), key=settings)]
+    bounds = sorted({0, recipe.num_rounds, *(bound for index in recipe.rounds for bound in (index, index + 1))})
+    return [range(*pair) for pair in pairwise(bounds)]
 
 
 def _plan(
-    recipe: Recipe, world: World, indices: list[int], machines: dict[tuple[int, str], Machine], card: Card | None
+    recipe: Recipe, world: World, indices: range, machines: dict[tuple[int, str], Machine], card: Card | None
 ) -> RoundPlan:
     context = phase_context(recipe.for_round(indices[0]), PhaseKey("prover", indices[0]), world)
     context = replace(context, planned_bfloat16=card.has_bfloat16 if card else None)
@@ -96,7 +97,7 @@ def _plan(
         for name, size in sizes.items()
         if size is not None
     }
-    early = [key.name for key in schedule(recipe) if key.round_index is None] if indices[0] == 0 else []
+    early = [key.name for key in early_phases(recipe)] if indices[0] == 0 else []
     return RoundPlan(indices, early, Amounts(context, measure_lengths(context)), sizes, players, card)
 
 

@@ -1,11 +1,14 @@
 """The plan as a person reads it."""
 
+import cProfile
+
 import pytest
 
 from pvg_hf import load_recipe
 from pvg_hf.config import RecipeError
 from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.plan import describe_plan
+from pvg_hf.game.plan.cards import CARDS
 
 
 def test_a_plan_names_the_worlds_mistakes_with_the_others(values):
@@ -29,6 +32,36 @@ def test_a_plan_shows_every_phase_within_80_columns_and_writes_nothing(values, t
 
 def test_rounds_without_overrides_share_their_lines(values):
     assert "Rounds 0 to 4, each" in describe_plan(load_recipe(values, ["num_rounds=5"]))
+
+
+def test_a_plan_of_very_many_rounds_does_not_look_at_each(values):
+    """Beyond the hundred rounds that are checked one by one, further ones share lines and are counted."""
+
+    def num_calls(num_rounds: int) -> int:
+        recipe = load_recipe(values, ["device=auto", f"num_rounds={num_rounds}", "rounds.150.prover.max_steps=7"])
+        profile = cProfile.Profile()
+        plan = profile.runcall(describe_plan, recipe, CARDS["l4"])
+        assert f"Rounds 151 to {num_rounds - 1}, each" in plan
+        assert f"{1 + 4 * num_rounds} phases" in plan
+        return sum(entry.callcount for entry in profile.getstats())
+
+    num_calls(200)  # what is loaded or compiled once
+    # The mixture of the last round has a weight for each round before it, which takes 8 small calls to check.
+    assert num_calls(20_000) - num_calls(200) < 10 * (20_000 - 200)
+
+
+def test_finished_phases_are_counted_and_not_timed(values, tmp_path):
+    recipe = load_recipe(values, ["num_rounds=3", "rounds.1.prover.max_steps=7"])
+    assert "of them finished" not in " ".join(describe_plan(recipe).split())
+    for place in (
+        "pool/base",
+        "verifier/round-000",
+        "verifier/round-001",
+        "prover/.round-001.partial",
+        "pool/round-003",
+    ):
+        (tmp_path / "runs" / "planned" / place).mkdir(parents=True)
+    assert "13 phases, 3 of them finished" in " ".join(describe_plan(recipe).split())
 
 
 def test_a_plan_notes_what_is_seldom_meant(values):
