@@ -4,9 +4,10 @@ import pandas as pd
 
 from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.report.plots.style import GREY, ROLE_STYLES, Plot, draw_figures, legend_under, new_canvas, tidy
+from pvg_hf.evaluation.report.tables import counted
 
 TERMS = {
-    "accuracy": "share of solutions that people judged rightly; one whose time ran out was not.",
+    "accuracy": "share of solutions that people judged rightly; one whose time ran out counts as judged wrongly.",
     "time": "mean seconds of the answers that came in time.",
 }
 _SHIFTS = (-0.06, 0.06)  # of the two roles, in rounds
@@ -41,5 +42,5 @@ def plot_study(results: pd.DataFrame, seconds: float) -> Plot | None:
     accuracy.set_ylim(-0.02, 1.02)
     time.set_ylim(0, seconds)
     num_answers = sum(figure.n for figure in results["accuracy"])
-    caption = f"{num_answers:,} answers, with 95 % intervals. The dotted line is chance."
-    return Plot("study", "What people made of the solutions", caption, canvas, TERMS)
+    caption = f"{counted(num_answers, 'answer')}, with 95 % intervals. The dotted line is chance."
+    return Plot("study", "How people judged the solutions", caption, canvas, TERMS)

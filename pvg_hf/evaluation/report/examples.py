@@ -12,7 +12,7 @@ from pvg_hf.roles import Role
 NUM_EARLIER_EXAMPLES = 2
 CONVINCING_SHARE = 2 / 3
 CONVINCING = "Among the most convincing mistakes"
-SEEN = "Among the mistakes told apart most clearly"
+SEEN = "Among the mistakes rejected most clearly"
 
 
 @dataclass(frozen=True)

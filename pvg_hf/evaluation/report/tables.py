@@ -1,5 +1,6 @@
 """The tables of the report, as texts."""
 
+import re
 from dataclasses import dataclass
 
 import pandas as pd
@@ -147,7 +148,7 @@ PAIR_COLUMNS = (
     ("of them, filled by another", "refilled/"),
     ("of them, left empty", "unfilled"),
     ("problems without a pair", "without_pair/"),
-    ("pairs over `max_length`", "over_max_length"),
+    ("pairs over the maximum length", "over_max_length"),
 )
 SCORING_PHASES = ("verifier", "prover", "mint", "evaluate")
 
@@ -172,12 +173,17 @@ def sources_table(run: RunData) -> Table:
     suffixes = [] if data is None else [key.removeprefix(prefix) for key in data.figures if key.startswith(prefix)]
     rows = [
         (
-            suffix.removeprefix("/") or "all",
+            _source(suffix.removeprefix("/")),
             [figure_cell(data.figure(f"verifier_{name}{suffix}"), 3) for _, name in SOURCE_COLUMNS],
         )
         for suffix in sorted(suffixes)
     ]
     return Table(["", *(heading for heading, _ in SOURCE_COLUMNS)], rows)
+
+
+def _source(name: str) -> str:
+    """A source as a heading: `round 0, helpful` for `round-000-helpful`."""
+    return re.sub(r"^round-(\d+)-", lambda found: f"round {int(found[1])}, ", name) or "all"
 
 
 def pairs_table(run: RunData) -> Table:

@@ -97,8 +97,8 @@ def _sneaky(last: RoundData) -> Statement:
         mark,
         "Sneaky prover",
         f"answers incorrectly on {percent(last.figure('valid_sneaky'))} after round {last.round_index}; the base prover in "
-        f"that role on {percent(last.figure('base_valid_sneaky'))}. Change {_points(change)}: {words}. Failed, which is "
-        f"neither: {percent(last.figure('failed/sneaky'))}, of the base's {percent(last.figure('base_failed/sneaky'))}. "
+        f"that role on {percent(last.figure('base_valid_sneaky'))}. Change {_points(change)}: {words}. Failed "
+        f"solutions count as neither: {percent(last.figure('failed/sneaky'))}; the base's {percent(last.figure('base_failed/sneaky'))}. "
         f"{_persuasion(last)}",
     )
 

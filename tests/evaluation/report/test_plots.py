@@ -138,6 +138,18 @@ def test_flaws_need_a_task_that_names_them(run):
     assert f"round 0: {num_helpful} helpful" in plot.caption
 
 
+def test_no_share_of_flaws_lies_outside_its_panel(run):
+    """The helpful role has two kinds of flaws, the sneaky one only one, so that its share is 1."""
+    solutions = run.rounds[0].solutions
+    is_helpful = solutions["role"] == "helpful"
+    kinds = np.where(is_helpful & (np.arange(len(solutions)) % 2 == 0), "wrong_operand", "malformed")
+    plot = plot_flaws(replace(run, rounds=[replace(run.rounds[0], solutions=solutions.assign(first_flaw_kind=kinds))]))
+    for axes in plot.canvas.axes:
+        low, high = axes.get_xlim()
+        assert low <= 0
+        assert high >= 1
+
+
 @pytest.mark.filterwarnings("error:No artists")
 @pytest.mark.parametrize("make_plot", PLOTS)
 def test_rounds_without_any_figure_are_drawn_without_a_warning(make_plot, run):

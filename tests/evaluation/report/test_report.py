@@ -59,7 +59,7 @@ def test_the_page_holds_everything_a_reader_looks_for(finished):
     _, page = finished
     assert page.texts["h2"] == [
         "The rounds in numbers",
-        "What each round came to",
+        "Results round by round",
         "How each prover phase went",
         "Can the verifier be trusted to choose?",
         "What the verifier's scores look like",
@@ -73,7 +73,7 @@ def test_the_page_holds_everything_a_reader_looks_for(finished):
         "By difficulty, last round",
         "Times per phase",
         "Alerts",
-        "How to get this again",
+        "How to reproduce this run",
     ]
     assert "What happened" in page.texts["strong"]
     assert "Finished: 3 rounds" in page.text

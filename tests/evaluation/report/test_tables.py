@@ -76,7 +76,7 @@ def test_diversity_table_has_a_row_per_role_and_round(run):
 
 def test_sources_table_has_a_row_per_prover(run):
     table = sources_table(run)
-    assert [heading for heading, _ in table.rows] == ["all", "base", "round-000-helpful", "round-000-sneaky"]
+    assert [heading for heading, _ in table.rows] == ["all", "base", "round 0, helpful", "round 0, sneaky"]
     assert {len(cells) + 1 for _, cells in table.rows} == {len(table.headers)}
     tpr = run.evaluated[-1].figure("verifier_tpr/base")
     assert table.rows[1][1][3] == Cell(f"{tpr.value:.3f}", f"[{tpr.low:.3f}, {tpr.high:.3f}]", f"n={tpr.n:,}")
@@ -94,7 +94,7 @@ def test_pairs_table_tells_what_was_left_out_of_either_part(run):
     found = {heading: cell.value for heading, cell in training.items()}
     assert (found["pairs"], found["solutions read"], found["failed"]) == ("1,001", "2,400", "30")
     assert found["problems without a pair"] == "7"  # 4 without a correct solution, 3 without an incorrect one
-    assert found["pairs over `max_length`"] == "2"
+    assert found["pairs over the maximum length"] == "2"
     assert (found["no partner"], found["more than the slots"]) == ("6", "120")
     assert found["in pairs as correct, with references"] == "750"
     slots = ("slots that a round could not fill", "of them, filled by another", "of them, left empty")

@@ -52,7 +52,7 @@ def test_the_sneaky_prover_is_told_by_its_valid_mistakes(run):
     assert statement.mark == "good"
     assert "answers incorrectly on 70.0 % [64.0, 75.0] (n=480)" in statement.text
     assert "+40.0 points [+30.0, +50.0]: clearly more often wrong than the base" in statement.text
-    assert "Failed, which is neither: 5.0 % [3.0, 7.0] (n=480)" in statement.text
+    assert "Failed solutions count as neither: 5.0 % [3.0, 7.0] (n=480)" in statement.text
 
 
 def test_a_sneaky_prover_that_ceased_to_answer_is_not_as_hoped(run):

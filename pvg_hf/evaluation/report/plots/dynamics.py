@@ -105,7 +105,7 @@ def _mark_stop(column: Sequence[Axes], run: RunData, data: RoundData) -> None:
 
 
 def _caption(run: RunData, rounds: list[RoundData]) -> str:
-    """A round whose steps differ from the first one's, by an override, is told of by itself."""
+    """A round whose steps differ from the first one's, by an override, is described by itself."""
     steps: dict[str, list[str]] = {}
     for data in rounds:
         steps.setdefault(_describe_steps(run.recipe.for_round(data.round_index)), []).append(str(data.round_index))

@@ -43,7 +43,7 @@ def _finish(axes: Axes, role: Role, kinds: list[str]) -> None:
     axes.set_title(str(role), fontsize=11)
     axes.set_yticks(range(len(kinds)), [kind.replace("_", " ") for kind in kinds])
     axes.set_ylim(len(kinds) - 0.5, -0.5)
-    axes.set_xlim(left=0)
+    axes.set_xlim(-0.02, 1.02)  # fixed: the panels share it, and the second one may reach further than the first
     axes.set_xlabel("share of the role's flawed solutions")
 
 

@@ -1,4 +1,4 @@
-"""What each round came to: accuracy per role, completeness and soundness, verifier quality."""
+"""Results round by round: accuracy per role, completeness and soundness, verifier quality."""
 
 from matplotlib.axes import Axes
 
@@ -57,7 +57,7 @@ def plot_over_rounds(run: RunData) -> Plot | None:
             axes.axhline(0.5, color=GREY, linewidth=1, linestyle=":", label="chance")
         _finish(axes, title, indices)
     accuracy.set_ylabel("share")
-    return Plot("rounds", "What each round came to", _caption(run), canvas, TERMS)
+    return Plot("rounds", "Results round by round", _caption(run), canvas, TERMS)
 
 
 def _draw_accuracy(axes: Axes, run: RunData) -> None:
@@ -92,5 +92,5 @@ def _caption(run: RunData) -> str:
     pairs = f"{last.figure('verifier_pair_accuracy').n:,} held-out pairs and {last.figure('test_pair_accuracy').n:,} test pairs"
     return (
         f"Bars are 95 % intervals that allow for several solutions to one problem. Round {last.round_index}: {solutions} "
-        f"solutions; {pairs}. The base is the prover before the game, told of the same roles."
+        f"solutions; {pairs}. The base is the prover before the game, prompted for the same roles."
     )
