@@ -142,11 +142,11 @@ def make_app(source: str, settings: StudySettings, stack: ExitStack) -> gr.Block
 
 def launch(app: gr.Blocks, owner: Owner, **options: Any) -> tuple[Any, str, str]:
     """Serve the app in the app's own look, with its owner's rights; as `launch` of [`~gradio.Blocks`]."""
-    script = (FOLDER / "script.js").read_text(encoding="utf-8")
+    script, paper = ((FOLDER / name).read_text(encoding="utf-8") for name in ("script.js", "print.css"))
     return app.queue(default_concurrency_limit=4, max_size=64).launch(
         theme=make_theme(),
         css_paths=FOLDER / "style.css",
-        head=f"<script>{script}</script>",
+        head=f"<style>{paper}</style><script>{script}</script>",
         footer_links=[],
         run_history=False,
         ssr_mode=False,
@@ -192,7 +192,7 @@ def _make_pages(run: OpenRun, study: Study | str, settings: StudySettings, folde
         ("Study", "study"): partial(_put_study, run=run, study=study, settings=settings),
     }
     owners = {
-        ("Study's results", OWNER_PAGE): partial(_put_results, run=run, study=study, settings=settings, folder=folder)
+        ("Study results", OWNER_PAGE): partial(_put_results, run=run, study=study, settings=settings, folder=folder)
     }
     for (name, path), build in (owners if settings.is_alone else pages | owners).items():
         with app.route(name, path):

@@ -1,4 +1,4 @@
-"""Rounds: what each came to, as plots and numbers, and beside another run's."""
+"""Rounds: their results as plots and numbers, and beside another run's."""
 
 import os
 import threading

@@ -14,9 +14,7 @@ def build_score_page(demo: gr.Blocks, run: OpenRun) -> None:
     """Put the page into `demo`, within whose context this is called."""
     desk = ScoreDesk(run)
     gr.HTML(
-        heading(
-            f"{run.name}: score your own", "What does the verifier make of your solution? It runs here, on the CPU."
-        )
+        heading(f"{run.name}: score your own", "How does the verifier score your solution? It runs here, on the CPU.")
     )
     rounds = desk.rounds()
     state = gr.HTML(_problems(run, rounds), elem_classes="state")

@@ -97,7 +97,7 @@ def _make_controls(index: SolutionIndex) -> list[gr.components.Component]:
         )
         search = gr.Textbox(
             label="Search in problems",
-            placeholder="a word, or a problem's id",
+            placeholder="word or id",
             max_length=MAX_SEARCH_CHARACTERS,
             elem_id="search",
             min_width=150,

@@ -37,7 +37,7 @@ def build_owner_page(demo: gr.Blocks, run: OpenRun, study: Study, owner: Owner, 
     gr.HTML(
         heading(
             f"{run.name}: results of the study",
-            "For the study's owner. Not for participants: it tells which rounds were hard.",
+            "For the study's owner. Not for participants: it shows which rounds were hard.",
         )
     )
     state = gr.HTML(elem_classes="state")
@@ -47,7 +47,7 @@ def build_owner_page(demo: gr.Blocks, run: OpenRun, study: Study, owner: Owner, 
         results = gr.HTML(elem_id="study-results")
         refresh = gr.Button("Refresh the results", elem_id="show-results")
         gr.HTML("<h2>Sheets for people without the app (CSV)</h2>")
-        with gr.Row():
+        with gr.Row(elem_id="sheets-row"):
             number = gr.Number(
                 1,
                 label="Sheets, one for each person",
@@ -77,7 +77,7 @@ def build_owner_page(demo: gr.Blocks, run: OpenRun, study: Study, owner: Owner, 
             path = _write(study, count, folder)
         except (ValueError, OSError) as err:  # a full study, one of another process, no room
             return gr.DownloadButton(interactive=False), notice(str(err), kind="problem")
-        return gr.DownloadButton(value=path, interactive=True), ""
+        return gr.DownloadButton(value=path, interactive=True), notice("The sheets are drawn. Download them.")
 
     def upload(path: str, request: gr.Request):
         owner.check(request)

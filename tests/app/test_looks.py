@@ -135,6 +135,42 @@ def test_a_narrow_screen_needs_no_scrolling_sideways(addresses, open_page, path)
     assert page.evaluate(wide) == []
 
 
+def test_a_dropdowns_text_ends_before_its_arrow(addresses, open_page):
+    page = open_page(f"{addresses['']}?show=helpful_rejected", width=390)
+    expect(page.get_by_role("combobox", name="Show")).to_have_value("correct rejected")
+    overlapping = """[...document.querySelectorAll('.secondary-wrap')].filter(e => e.checkVisibility()).filter(e => {
+        const [input, arrow] = [e.querySelector('input'), e.querySelector('.icon-wrap')];
+        return input.scrollWidth > input.clientWidth || input.getBoundingClientRect().right > arrow.getBoundingClientRect().left;
+    }).map(e => e.querySelector('input').value)"""
+    assert page.evaluate(overlapping) == []
+
+
+def test_scores_after_each_step_fit_a_narrow_screen(addresses, open_page):
+    page = open_page(addresses["score"], width=390)
+    page.get_by_role("button", name="Fill in an example").click()
+    expect(page.get_by_label("Solution, a step on each line")).not_to_be_empty()
+    page.get_by_role("button", name="Score", exact=True).click()
+    expect(page.locator("#scored table")).to_be_visible()
+    assert page.locator("#scored .scroll").evaluate("element => element.scrollWidth <= element.clientWidth")
+
+
+def test_rounds_are_whole_on_paper(addresses, open_page):
+    page = open_page(addresses["rounds"], width=718)  # A4 less Chromium's margins
+    page.emulate_media(media="print")
+    expect(page.locator("#comparison table")).to_be_visible()
+    cut = """[...document.querySelectorAll('#figures :is(table, img), #comparison table')]
+        .map(element => element.getBoundingClientRect().right).filter(right => right > innerWidth)"""
+    assert page.evaluate(cut) == []
+    # Flex boxes overlap where a page ends.
+    flexible = """[...document.querySelectorAll('.gradio-container')].flatMap(top => {
+        const found = [];
+        for (let e = document.querySelector('#figures'); e !== top.parentElement; e = e.parentElement)
+            if (getComputedStyle(e.parentElement).display === 'flex') found.push(e.parentElement.className);
+        return found;
+    })"""
+    assert page.evaluate(flexible) == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_have_the_contrast_of_wcag_aa(addresses, open_page, scheme):
     for path, ready in PATHS.items():
