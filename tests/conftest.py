@@ -12,6 +12,8 @@ from typing import Any
 
 # Whether CI runs the tests: kept for the processes that this one starts, as CI is set for all of them below.
 os.environ.setdefault("PVG_TESTS_IN_CI", os.environ.get("CI", ""))
+# Threads of every process that the tests start: equal bytes are promised for equal numbers of threads.
+os.environ.setdefault("PVG_TESTS_THREADS", os.environ.get("OMP_NUM_THREADS", "1"))
 os.environ.update(CI="1", HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", TOKENIZERS_PARALLELISM="false")
 
 import pytest
@@ -45,10 +47,9 @@ def _only_loopback(monkeypatch):
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread():
     """
-    Use one thread, unless `OMP_NUM_THREADS` says otherwise. Equal bytes are promised for equal numbers of threads, and two
-    workers with two threads each slow one another down.
+    Use one thread, unless `OMP_NUM_THREADS` says otherwise: two workers with two threads each slow one another down.
     """
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    torch.set_num_threads(int(os.environ["PVG_TESTS_THREADS"]))
 
 
 @pytest.fixture(scope="module", autouse=True)

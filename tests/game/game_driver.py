@@ -22,7 +22,7 @@ def main(order: dict) -> None:
         redirect_output(Path(order["log"]))
     import torch
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(int(os.environ["PVG_TESTS_THREADS"]))
     if "launcher" in order:
         shard_on_cpu(Path(order["launcher"]))
     if "signal" in order and int(os.environ.get("RANK", "0")) == order.get("rank", 0):

@@ -34,7 +34,7 @@ from pvg_hf.hub.pull import pull_into
 from pvg_hf.hub.retry import RetryPolicy
 from pvg_hf.study.upload import uploaded
 
-torch.set_num_threads(1)
+torch.set_num_threads(int(os.environ["PVG_TESTS_THREADS"]))
 QUICK = RetryPolicy(num_attempts=3, first_wait=0.01, max_wait=0.02)
 
 

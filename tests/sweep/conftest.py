@@ -6,12 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from pvg_hf import load_recipe
 from pvg_hf.sweep import run_sweep
 from pvg_hf.sweep.cells import SweepFolder
 
 sys.path.insert(0, str(Path(__file__).parent))  # for the modules beside this file
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _as_many_threads_as_workers_have():
+    """Sweeps are compared with those of worker processes, which share the cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")
