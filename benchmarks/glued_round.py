@@ -24,9 +24,9 @@ from transformers import (
 from trl import GRPOConfig, GRPOTrainer, RewardConfig, RewardTrainer
 
 from pvg_hf import load_recipe
-from pvg_hf.game.world import World
+from pvg_hf.core.roles import GAME_ROLES, Role
+from pvg_hf.data.problems import GameProblems
 from pvg_hf.models.sources import resolve_model
-from pvg_hf.roles import GAME_ROLES, Role
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "quickstart.yaml"
 PROMPTS_PER_BATCH = 32
@@ -38,7 +38,7 @@ Row = dict[str, object]
 class Player:
     """A prover that writes with `generate`."""
 
-    def __init__(self, model, tokenizer, recipe, world: World):
+    def __init__(self, model, tokenizer, recipe, world: GameProblems):
         self.model, self.tokenizer, self.recipe, self.world = model.eval(), tokenizer, recipe, world
 
     @torch.inference_mode()
@@ -127,7 +127,7 @@ def train_verifier(recipe, pairs: Dataset, folder: Path) -> Verifier:
 class HeldOut(TrainerCallback):
     """Judges helpful solutions to held-out problems, as the recipe does to keep the best checkpoint."""
 
-    def __init__(self, recipe, world: World, verifier: Verifier, folder: Path):
+    def __init__(self, recipe, world: GameProblems, verifier: Verifier, folder: Path):
         self.recipe, self.world, self.verifier, self.folder = recipe, world, verifier, folder
         self.best, self.trainer = float("-inf"), None
 
@@ -145,7 +145,7 @@ class HeldOut(TrainerCallback):
             self.trainer.save_model(str(self.folder / "best-helpful"))
 
 
-def train_prover(recipe, world: World, verifier: Verifier, role: Role, folder: Path) -> Path:
+def train_prover(recipe, world: GameProblems, verifier: Verifier, role: Role, folder: Path) -> Path:
     config, source = recipe.prover, resolve_model(recipe.prover.model, "prover")
     tokenizer = AutoTokenizer.from_pretrained(source)
     sign = 1 if role == Role.HELPFUL else -1
@@ -194,7 +194,7 @@ def train_prover(recipe, world: World, verifier: Verifier, role: Role, folder: P
 def play_round(folder: Path) -> dict[str, float]:
     """One round; returns the accuracy of either role on test problems."""
     recipe = load_recipe(RECIPE)
-    world, mint = World.load(recipe), recipe.mint
+    world, mint = GameProblems.load(recipe), recipe.mint
     source = resolve_model(recipe.prover.model, "prover")
     tokenizer = AutoTokenizer.from_pretrained(source)
     base = Player(AutoModelForCausalLM.from_pretrained(source), tokenizer, recipe, world)

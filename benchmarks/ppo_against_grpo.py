@@ -98,8 +98,8 @@ def prover_phase() -> None:
 
 
 def table(folders: dict[tuple[int, str], Path]) -> str:
-    from pvg_hf.evaluation.report.run_data import load_run
     from pvg_hf.evaluation.seeds import COLUMNS, show_figure
+    from pvg_hf.run.read import load_run
 
     headings = [
         "seed",

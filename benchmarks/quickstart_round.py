@@ -61,7 +61,6 @@ def play_ours(folder: Path) -> dict[str, float]:
     from transformers import Trainer
 
     from pvg_hf import VerifierScorer, load_recipe, play
-    from pvg_hf.game import faces  # noqa: F401  the loop's imports, which are not timed
     from pvg_hf.sampling import Sampler
 
     watch = Stopwatch()

@@ -27,11 +27,11 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForSequenceClassification
 
-from pvg_hf.models.scratch import train_tokenizer
+from pvg_hf.core.seeding import derive_rng
+from pvg_hf.models.from_config import train_tokenizer
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.scoring import VerifierScorer
-from pvg_hf.scoring.groups import group_by_beginning
-from pvg_hf.seeding import derive_rng
+from pvg_hf.scoring.batching import group_by_beginning
 
 SOLUTIONS_PER_PROBLEM = 8
 BATCH_SIZES = (32, 256)

@@ -25,8 +25,8 @@ from transformers.trainer_callback import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer, RewardConfig, RewardTrainer
 
 from pvg_hf import NoisyRewardConfig, NoisyRewardTrainer, ProverGRPOConfig, ProverGRPOTrainer, load_task
+from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.models.sources import resolve_model
-from pvg_hf.roles import GAME_ROLES, Role
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.grade import Grade
 

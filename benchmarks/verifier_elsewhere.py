@@ -21,14 +21,14 @@ from scipy.stats import spearmanr
 from transformers import AutoTokenizer, pipeline
 from trl import GRPOConfig, GRPOTrainer
 
+from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.pool import load_pool
+from pvg_hf.data.problems import load_recipe_task, recipe_prompts
 from pvg_hf.game.console import quiet_libraries
-from pvg_hf.game.folder import RunFolder
-from pvg_hf.game.world import load_recipe_task, recipe_prompts
 from pvg_hf.models.sources import load_tokenizer, resolve_model
 from pvg_hf.models.verifier import load_verifier
 from pvg_hf.models.verifier_input import VerifierInput
-from pvg_hf.roles import GAME_ROLES, Role
+from pvg_hf.run.folder import RunFolder
 from pvg_hf.scoring import VerifierScorer
 
 

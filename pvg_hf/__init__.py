@@ -11,28 +11,28 @@ if TYPE_CHECKING:
     from pvg_hf.hub.push import push_round
     from pvg_hf.scoring import VerifierScorer
     from pvg_hf.tasks import load_task
-    from pvg_hf.trainers.noisy_reward import NoisyRewardTrainer
-    from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
-    from pvg_hf.trainers.prover_grpo import ProverGRPOTrainer
-    from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
-    from pvg_hf.trainers.prover_ppo import ProverPPOTrainer
-    from pvg_hf.trainers.prover_ppo_config import ProverPPOConfig
-    from pvg_hf.trainers.score_verifier import ScoreVerifierTrainer
-    from pvg_hf.trainers.score_verifier_config import ScoreVerifierConfig
+    from pvg_hf.trainers.generative.config import ScoreVerifierConfig
+    from pvg_hf.trainers.generative.trainer import ScoreVerifierTrainer
+    from pvg_hf.trainers.ppo.config import ProverPPOConfig
+    from pvg_hf.trainers.ppo.trainer import ProverPPOTrainer
+    from pvg_hf.trainers.prover.config import ProverGRPOConfig
+    from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
+    from pvg_hf.trainers.reward.config import NoisyRewardConfig
+    from pvg_hf.trainers.reward.trainer import NoisyRewardTrainer
 
 # bitsandbytes, which peft imports wherever it is installed, warns of a missing package that it computes without.
 logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 
 # Names are imported when they are first asked for, so that `import pvg_hf` does not wait for torch.
 _MODULES = {
-    "NoisyRewardConfig": "pvg_hf.trainers.noisy_reward_config",
-    "NoisyRewardTrainer": "pvg_hf.trainers.noisy_reward",
-    "ProverGRPOConfig": "pvg_hf.trainers.prover_grpo_config",
-    "ProverGRPOTrainer": "pvg_hf.trainers.prover_grpo",
-    "ProverPPOConfig": "pvg_hf.trainers.prover_ppo_config",
-    "ProverPPOTrainer": "pvg_hf.trainers.prover_ppo",
-    "ScoreVerifierConfig": "pvg_hf.trainers.score_verifier_config",
-    "ScoreVerifierTrainer": "pvg_hf.trainers.score_verifier",
+    "NoisyRewardConfig": "pvg_hf.trainers.reward.config",
+    "NoisyRewardTrainer": "pvg_hf.trainers.reward.trainer",
+    "ProverGRPOConfig": "pvg_hf.trainers.prover.config",
+    "ProverGRPOTrainer": "pvg_hf.trainers.prover.trainer",
+    "ProverPPOConfig": "pvg_hf.trainers.ppo.config",
+    "ProverPPOTrainer": "pvg_hf.trainers.ppo.trainer",
+    "ScoreVerifierConfig": "pvg_hf.trainers.generative.config",
+    "ScoreVerifierTrainer": "pvg_hf.trainers.generative.trainer",
     "VerifierScorer": "pvg_hf.scoring",
     "load_recipe": "pvg_hf.config",
     "load_task": "pvg_hf.tasks",

@@ -7,8 +7,8 @@ from typing import Literal, get_args
 import torch
 import torch.nn.functional as F
 
+from pvg_hf.core.extensions import suggest
 from pvg_hf.noise.rates import check_rates
-from pvg_hf.suggestions import suggest
 
 PairCorrection = Literal["none", "smoothing", "forward", "backward"]
 LabelCorrection = Literal["none", "forward", "backward"]

@@ -50,9 +50,9 @@ def main() -> int:
     quiet_libraries()
     from pvg_hf.config import load_recipe
     from pvg_hf.config.trust import trust_recipe
-    from pvg_hf.game.answering import Answerer
+    from pvg_hf.core.hub_access import HubError
+    from pvg_hf.game.answerer import Answerer
     from pvg_hf.hub.locate import locate_run
-    from pvg_hf.hub.retry import HubError
 
     problem = sys.stdin.read() if arguments.problem == "-" else arguments.problem
     threshold = ABSTAIN_BELOW if arguments.abstain_below is None else arguments.abstain_below

@@ -35,8 +35,8 @@ def main() -> int:
     quiet_libraries()
     import torch
 
-    from pvg_hf.game.folder import RunFolder
-    from pvg_hf.models.merging import export_merged
+    from pvg_hf.models.export import export_merged
+    from pvg_hf.run.folder import RunFolder
 
     try:
         source = RunFolder(arguments.run).player(arguments.player, arguments.round_index, arguments.checkpoint)

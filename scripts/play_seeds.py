@@ -23,7 +23,7 @@ def main() -> int:
     quiet_libraries()
     from pvg_hf import play
     from pvg_hf.evaluation.seeds import seeds_table
-    from pvg_hf.game.faces import run_and_tell
+    from pvg_hf.game.cli import run_and_tell
 
     def play_all() -> str:
         folders = []

@@ -28,7 +28,7 @@ def main() -> int:
     set_up_logging()
     quiet_libraries()
     from pvg_hf import pull_round
-    from pvg_hf.hub.retry import HubError
+    from pvg_hf.core.hub_access import HubError
 
     try:
         print(pull_round(**vars(arguments)))

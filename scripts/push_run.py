@@ -23,9 +23,9 @@ def main() -> int:
 
     set_up_logging()
     quiet_libraries()
+    from pvg_hf.core.hub_access import HubError
     from pvg_hf.hub.publication import publishable_rounds
     from pvg_hf.hub.push import push_round
-    from pvg_hf.hub.retry import HubError
 
     try:
         hub = load_recipe(arguments.run / "recipe.yaml", arguments.overrides).hub

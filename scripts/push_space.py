@@ -33,7 +33,7 @@ def main() -> int:
     set_up_logging()
     quiet_libraries()
     from pvg_hf.browse.space import build_space, push_space
-    from pvg_hf.hub.retry import HubError
+    from pvg_hf.core.hub_access import HubError
 
     options = ["--study-only"] * arguments.study_only
     options += ["--study-participants", str(arguments.study_participants)] if arguments.study_participants else []

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from pvg_hf.config import load_recipe
 from pvg_hf.game.console import ScriptParser
-from pvg_hf.game.resume import with_added_rounds
-from pvg_hf.game.schedule import unfinished
+from pvg_hf.run.resume import with_added_rounds
+from pvg_hf.run.schedule import unfinished
 
 SCRIPT = Path(__file__).with_name("run_rounds.py")
 

@@ -18,15 +18,9 @@ from pathlib import Path
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.trust import trust_recipe
 from pvg_hf.game.callbacks import GameCallback
-from pvg_hf.game.console import (
-    ScriptParser,
-    is_main_process,
-    print_result,
-    quiet_libraries,
-    script_line,
-    set_up_logging,
-)
-from pvg_hf.game.errors import DiskFullError, OutOfMemory
+from pvg_hf.game.console import ScriptParser, is_main_process, print_result, quiet_libraries, set_up_logging
+from pvg_hf.game.limits import DiskFullError, OutOfMemory
+from pvg_hf.run.environment import script_line
 
 
 def main() -> int:
@@ -52,7 +46,7 @@ def main() -> int:
 
     set_up_logging()
     try:
-        from pvg_hf.game.resume import with_added_rounds
+        from pvg_hf.run.resume import with_added_rounds
 
         recipe = with_added_rounds(load_recipe(arguments.recipe, arguments.overrides), arguments.overrides)
         if arguments.trust:
@@ -63,11 +57,11 @@ def main() -> int:
             return tell(describe_status(recipe, script_line(without=["--status"])))
         quiet_libraries()
         if arguments.plan:
+            from pvg_hf.estimate.machine import find_card
             from pvg_hf.game.plan import describe_plan
-            from pvg_hf.game.plan.cards import find_card
 
             return tell(describe_plan(recipe, find_card(arguments.card) if arguments.card else None))
-        from pvg_hf.game.faces import play_and_tell
+        from pvg_hf.game.cli import play_and_tell
 
         return play_and_tell(
             recipe, phase=arguments.phase, round_index=arguments.round_index, callbacks=callbacks_of(recipe)
@@ -85,7 +79,7 @@ def trust(path: str, recipe: Recipe) -> None:
 def callbacks_of(recipe: Recipe) -> list[GameCallback]:
     if not (recipe.hub.push and recipe.hub.space):
         return []
-    from pvg_hf.browse.publish import SpaceCallback
+    from pvg_hf.browse.space import SpaceCallback
 
     return [SpaceCallback()]
 

@@ -23,9 +23,8 @@ def main() -> int:
 
     set_up_logging()
     quiet_libraries()
-    from pvg_hf.game.faces import run_and_tell
-    from pvg_hf.sweep.twin_results import write_twins
-    from pvg_hf.sweep.twins import play_twins
+    from pvg_hf.game.cli import run_and_tell
+    from pvg_hf.sweep.twins import play_twins, write_twins
 
     def play_all() -> str:
         recipe = load_recipe(arguments.recipe, arguments.overrides)

@@ -29,7 +29,7 @@ def main() -> int:
 
     set_up_logging()
     quiet_libraries()
-    from pvg_hf.game.faces import run_and_tell
+    from pvg_hf.game.cli import run_and_tell
     from pvg_hf.sweep import describe_sweep, run_sweep
     from pvg_hf.sweep.sweep import CellsFailedError
     from pvg_hf.sweep.workers import WorkerDiedError

@@ -20,8 +20,8 @@ from starlette.middleware import Middleware
 
 from pvg_hf.browse.legibility import open_study, study_folder
 from pvg_hf.browse.runs import OpenRun, open_run
-from pvg_hf.game.lock import locked
-from pvg_hf.hub.retry import HubError
+from pvg_hf.core.hub_access import HubError
+from pvg_hf.run.lock import locked
 from pvg_hf.study import MAX_PARTICIPANTS, NUM_SOLUTIONS, SECONDS
 from pvg_hf.study.study import Study
 from pvg_hf.study.upload import uploaded

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import parse_qsl, urlencode
 
-from pvg_hf.browse.index import SolutionIndex
-from pvg_hf.browse.query import Filter, Query
-from pvg_hf.roles import GAME_ROLES, Role
+from pvg_hf.browse.index import Filter, Query, SolutionIndex
+from pvg_hf.core.roles import GAME_ROLES, Role
 
 
 @dataclass(frozen=True)

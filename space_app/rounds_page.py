@@ -11,8 +11,8 @@ from pvg_hf.browse.runs import OpenRun, runs_beside
 from pvg_hf.evaluation.comparison import compare_rounds
 from pvg_hf.evaluation.report.plots import PLOTS
 from pvg_hf.evaluation.report.report import embed
-from pvg_hf.evaluation.report.run_data import RunData
 from pvg_hf.evaluation.report.tables import rounds_table
+from pvg_hf.run.read import RunData
 from space_app.events import SLOW
 from space_app.render import heading, notice, render
 

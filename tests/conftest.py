@@ -4,7 +4,6 @@ import gc
 import os
 import shutil
 import socket
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -14,6 +13,9 @@ from typing import Any
 os.environ.setdefault("PVG_TESTS_IN_CI", os.environ.get("CI", ""))
 # Threads of every process that the tests start: equal bytes are promised for equal numbers of threads.
 os.environ.setdefault("PVG_TESTS_THREADS", os.environ.get("OMP_NUM_THREADS", "1"))
+# Modules of tests/support are named by recipes, and imported in other processes too.
+REPOSITORY = Path(__file__).parent.parent
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(REPOSITORY), os.environ.get("PYTHONPATH"))))
 os.environ.update(CI="1", HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", TOKENIZERS_PARALLELISM="false")
 
 import pytest
@@ -24,10 +26,6 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
 from pvg_hf.models.arithmetic_tokenizer import build_arithmetic_tokenizer
 
-REPOSITORY = Path(__file__).parent.parent
-sys.path.insert(
-    0, str(REPOSITORY / "tests" / "game")
-)  # for the modules of the game's tests, here and in other processes
 _LOOPBACK = ("127.", "localhost", "::1", "0.0.0.0")
 
 
@@ -165,15 +163,14 @@ def writer(once) -> Path:
 
 
 def _teach_to_evaluate(folder: Path) -> None:
-    from recall_task import FINE, NUMBERS, WRONG, RecallTask, write_analysis, write_solution
-
     from pvg_hf.analyses.form import write_evaluation
+    from pvg_hf.core.roles import Role
+    from pvg_hf.core.seeding import derive_rng
     from pvg_hf.models.proofs_tokenizer import build_proofs_tokenizer
-    from pvg_hf.roles import Role
-    from pvg_hf.seeding import derive_rng
     from pvg_hf.tasks import PromptBuilder
     from pvg_hf.tasks.proofs.corpus import PROOF_SETTINGS, SELF_EVALUATION_PROMPT
-    from pvg_hf.trainers.supervised import FineTuning, fine_tune
+    from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
+    from tests.support.recall_task import FINE, NUMBERS, WRONG, RecallTask, write_analysis, write_solution
 
     torch.manual_seed(0)
     tokenizer = build_proofs_tokenizer()
@@ -202,12 +199,11 @@ def _teach_to_evaluate(folder: Path) -> None:
 
 
 def _teach_to_answer(tokenizer, folder: Path) -> None:
-    from recall_task import NUMBERS, RecallTask, write_solution
-
-    from pvg_hf.roles import Role
-    from pvg_hf.seeding import derive_rng
+    from pvg_hf.core.roles import Role
+    from pvg_hf.core.seeding import derive_rng
     from pvg_hf.tasks import PromptBuilder
-    from pvg_hf.trainers.supervised import FineTuning, fine_tune
+    from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
+    from tests.support.recall_task import NUMBERS, RecallTask, write_solution
 
     torch.manual_seed(0)
     ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
@@ -238,7 +234,7 @@ def make_recipe(player) -> Callable[..., dict[str, Any]]:
         recipe = {
             "output_dir": str(output_dir),
             "device": "cpu",
-            "task": {"name": "recall_task:RecallTask", "options": {"num_train": 60, "num_test": 4}},
+            "task": {"name": "tests.support.recall_task:RecallTask", "options": {"num_train": 60, "num_test": 4}},
             "split": {"heldout_share": 0.2},
             # two epochs of the pairs, so that the second one is continued from a checkpoint too
             "verifier": {**model, "max_steps": 8, "pairs_per_step": 8, "max_length": 32},
@@ -297,7 +293,7 @@ def make_score_recipe(make_recipe, writer) -> Callable[..., dict[str, Any]]:
             },
         }
         settings = {
-            "task__name": "recall_task:JudgedRecallTask",
+            "task__name": "tests.support.recall_task:JudgedRecallTask",
             "verifier": verifier,
             "prover__model": str(writer),
             "prover__max_completion_length": 16,
@@ -311,7 +307,7 @@ def make_score_recipe(make_recipe, writer) -> Callable[..., dict[str, Any]]:
 @pytest.fixture(scope="session")
 def reference(once, make_recipe):
     """Two rounds of the recall task, played without an interruption. Tests read the run and never write to it."""
-    from pvg_hf.game.folder import RunFolder
+    from pvg_hf.run.folder import RunFolder
 
     with once("reference") as folder:
         _play_once(make_recipe(folder))
@@ -346,7 +342,7 @@ def arithmetic_run(once) -> Path:
 @pytest.fixture(scope="session")
 def score_run(once, make_score_recipe):
     """Two rounds of the recall task with a verifier that writes. Tests read the run and never write to it."""
-    from pvg_hf.game.folder import RunFolder
+    from pvg_hf.run.folder import RunFolder
 
     with once("score") as folder:
         _play_once(make_score_recipe(folder))

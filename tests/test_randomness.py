@@ -169,7 +169,7 @@ def _seed_all(seed: int) -> None:
 def _use(folder: Path) -> object:
     """Something of each of the three parts."""
     from pvg_hf.data.mixture import mixture_weights
-    from pvg_hf.data.pairs import build_pairs
+    from pvg_hf.data.pairs.build import build_pairs
     from pvg_hf.data.pool import write_pool
     from pvg_hf.data.schema import make_solution, solution_features
     from pvg_hf.data.split import split_problems

@@ -54,7 +54,7 @@ def test_vllm_is_the_range_that_trl_supports(setup):
 
 
 def test_a_source_tree_that_is_not_installed_has_no_version():
-    from pvg_hf.game.environment import installed_version
+    from pvg_hf.run.environment import installed_version
 
     assert installed_version("trl") == version("trl")
     assert installed_version("no-such-package") is None

@@ -12,8 +12,8 @@ from benchmarks.gpu_check.measures import PhaseMeasures, Save
 from benchmarks.gpu_check.stand_ins import make_player, make_problems, make_wrong_solutions
 from pvg_hf import load_recipe, play
 from pvg_hf.config import Recipe
-from pvg_hf.game.plan.rounds import RoundPlan, plan_rounds
-from pvg_hf.game.world import World
+from pvg_hf.data.problems import GameProblems
+from pvg_hf.estimate.phases import RoundPlan, plan_rounds
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 PLAYERS = ("prover", "verifier")
@@ -134,7 +134,7 @@ def play_and_measure(
     game = GAMES[name]
     players = _players(game, work, is_toy=is_toy)
     recipe = _shortened(name, players, work, is_toy=is_toy)
-    (plan,) = plan_rounds(recipe, World.load(recipe))
+    (plan,) = plan_rounds(recipe, GameProblems.load(recipe))
     if not known:  # what is finished could not be measured again
         shutil.rmtree(work / "runs" / name, ignore_errors=True)
     figures = {"phases": {}, **known, **_describe_players(game, recipe, plan)}
@@ -170,7 +170,7 @@ def _shortened(name: str, players: Settings, work: Path, *, is_toy: bool) -> Rec
         batch = load_recipe(path).mint.problems_per_batch
         settings["split.max_test"] = settings.get("mint.problems_per_batch", batch)
     if game.has_stand_ins or is_toy:  # players that solve nothing
-        parts = World.load(load_recipe(path, _as_overrides(settings))).parts
+        parts = GameProblems.load(load_recipe(path, _as_overrides(settings))).parts
         problems = chain(parts["verifier"], parts["verifier_heldout"])
         settings["bootstrap.import_from"] = make_wrong_solutions(problems, work / f"{name}-wrong.jsonl")
     return load_recipe(path, _as_overrides(settings))
@@ -199,7 +199,7 @@ def _estimate_hours(whole: Recipe, phases: Mapping[str, Mapping[str, Any]]) -> f
     where a phase was not measured, as its process was killed at its very end.
     """
     hours = 0.0
-    for plan in plan_rounds(whole, World.load(whole)):
+    for plan in plan_rounds(whole, GameProblems.load(whole)):
         for key in plan.phases:
             if key.name not in phases:
                 return None

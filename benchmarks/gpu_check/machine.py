@@ -7,8 +7,8 @@ from typing import Any
 import psutil
 import torch
 
-from pvg_hf.game.environment import installed_version
 from pvg_hf.models.sources import has_bfloat16
+from pvg_hf.run.environment import installed_version
 
 PACKAGES = (
     "torch",

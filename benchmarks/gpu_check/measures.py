@@ -10,13 +10,11 @@ import pandas as pd
 
 from benchmarks.gpu_check.machine import compute_dtype, matrix_rate, read_peak, reset_peak
 from benchmarks.gpu_check.meter import Meter
+from pvg_hf.estimate.amounts import Amounts, Length, TextLengths, find_tokenizer
+from pvg_hf.estimate.phases import RoundPlan, estimate_work
+from pvg_hf.estimate.players import PlayerSize
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.plan.amounts import Amounts
-from pvg_hf.game.plan.lengths import Length, TextLengths, find_tokenizer
-from pvg_hf.game.plan.phases import estimate_work
-from pvg_hf.game.plan.players import PlayerSize
-from pvg_hf.game.plan.rounds import RoundPlan
 from pvg_hf.models.verifier_input import VerifierInput
 
 Save = Callable[[dict[str, Any]], None]

@@ -18,8 +18,8 @@ from benchmarks.quickstart_round import Stopwatch
 from pvg_hf import VerifierScorer
 from pvg_hf.sampling import Sampler
 from pvg_hf.sampling.engines import ContinuousSampler, VllmSampler
-from pvg_hf.scoring.budget import TokenBudget
-from pvg_hf.trainers.sampled_grpo import SampledGRPOTrainer
+from pvg_hf.scoring.batching import TokenBudget
+from pvg_hf.trainers.common.grpo import SampledGRPOTrainer
 
 
 class Meter(Stopwatch):

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, PreTrainedTokenizerBase
 
-from pvg_hf.models.scratch import train_tokenizer
+from pvg_hf.models.from_config import train_tokenizer
 from pvg_hf.models.sources import load_tokenizer
 
 CONFIGS = Path(__file__).parent / "configs"

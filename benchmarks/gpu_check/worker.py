@@ -20,9 +20,9 @@ import torch
 from benchmarks.gpu_check.games import GAMES, play_and_measure
 from benchmarks.gpu_check.machine import probe_machine
 from benchmarks.gpu_check.parts import OUT_OF_MEMORY, ROOT
+from pvg_hf.core.files import write_json
 from pvg_hf.game.console import quiet_libraries, set_up_logging
-from pvg_hf.game.errors import OutOfMemory
-from pvg_hf.game.folder import write_json
+from pvg_hf.game.limits import OutOfMemory
 
 
 def main() -> int:

@@ -11,9 +11,8 @@ from huggingface_hub.errors import EntryNotFoundError, HFValidationError, Offlin
 from jinja2 import TemplateError
 
 from pvg_hf.analyses.form import CLOSING, OPENING
-from pvg_hf.chat import check_chat_template_kwargs, render_prompt
-from pvg_hf.integrity import DamagedFileError, read_json
-from pvg_hf.templates import compile_template, outside_variables
+from pvg_hf.core.integrity import DamagedFileError, read_json
+from pvg_hf.core.templates import check_chat_template_kwargs, compile_template, outside_variables, render_prompt
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

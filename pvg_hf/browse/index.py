@@ -1,7 +1,8 @@
-"""An index over a run's solutions: what is filtered by is in memory, texts stay on the disk until they are looked at."""
+"""An index over a run's solutions: filters are held in memory, texts stay on the disk until they are read."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,48 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from pvg_hf.browse.query import Filter, Query
+from pvg_hf.core.integrity import DamagedFileError, check_file, read_json, replay_advice
+from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.pool import iterate_pool
 from pvg_hf.data.schema import BASE_ROUND, FAILED_OUTCOMES, round_folders
-from pvg_hf.game.folder import RunFolder, read_json, replay_advice
-from pvg_hf.integrity import DamagedFileError, check_file
-from pvg_hf.roles import GAME_ROLES, Role
+from pvg_hf.run.folder import RunFolder
+
+
+class Filter(StrEnum):
+    """
+    What a problem's solutions did to the verifier of their round. Compared are its most convincing valid sneaky mistake
+    and its most convincing helpful correct solution; a problem that lacks what is asked for is left out.
+    """
+
+    ALL = "all"
+    FOOLED = "fooled"  # the mistake scores above the correct solution, as `fooled` of the report's problems
+    CAUGHT = "caught"  # the correct solution scores at least as high
+    SNEAKY_ACCEPTED = "sneaky_accepted"  # the mistake scores above the threshold
+    HELPFUL_REJECTED = "helpful_rejected"  # a helpful correct solution does not
+
+
+@dataclass(frozen=True)
+class Query:
+    """
+    Args:
+        round_index (`int`):
+            Whose prover wrote the solutions; -1 is the base prover.
+        is_test (`bool`, defaults to `True`):
+            Test problems, or those of D_V, which later verifiers learn from.
+        filter ([`Filter`], defaults to `Filter.ALL`):
+            What the solutions did.
+        difficulty (`str`, *optional*):
+            As the task names it; any by default.
+        search (`str`, defaults to `""`):
+            Text that the problem or its id holds, in upper or lower case.
+    """
+
+    round_index: int
+    is_test: bool = True
+    filter: Filter = Filter.ALL
+    difficulty: str | None = None
+    search: str = ""
+
 
 _TABLES = """
 CREATE TABLE solutions (
@@ -24,16 +61,19 @@ CREATE TABLE solutions (
 );
 CREATE TABLE problems (problem_id VARCHAR PRIMARY KEY, problem VARCHAR, difficulty VARCHAR);
 """
+
 _INSERT_SOLUTIONS = """
 INSERT INTO solutions
 SELECT $file_index, file_row_number, $round_index, part = 'test', problem_id, role, sample_index, correct,
     list_contains($failed, outcome), score, {num_flaws}
 FROM read_parquet($path, file_row_number = true)
 """
+
 _INSERT_PROBLEMS = """
 INSERT OR IGNORE INTO problems
 SELECT problem_id, any_value(problem), any_value({difficulty})::VARCHAR FROM read_parquet($path) GROUP BY problem_id
 """
+
 _SUMMARIZE = """
 CREATE TABLE summaries AS
 SELECT round_index, is_test, problem_id,
@@ -42,6 +82,7 @@ SELECT round_index, is_test, problem_id,
     max(score) FILTER (role = 'sneaky' AND NOT correct AND NOT has_failed) AS best_sneaky
 FROM solutions GROUP BY ALL
 """
+
 # Condition and order of each filter; problems come in the order of their ids where nothing says which is worth reading.
 _FILTERS = {
     Filter.ALL: ("true", "problem_id"),
@@ -50,6 +91,7 @@ _FILTERS = {
     Filter.SNEAKY_ACCEPTED: ("best_sneaky > $threshold", "best_sneaky DESC, problem_id"),
     Filter.HELPFUL_REJECTED: ("worst_helpful <= $threshold", "worst_helpful, problem_id"),
 }
+
 _FIND = """
 SELECT problem_id FROM summaries JOIN problems USING (problem_id)
 WHERE round_index = $round_index AND is_test = $is_test AND ({condition})
@@ -57,6 +99,7 @@ WHERE round_index = $round_index AND is_test = $is_test AND ({condition})
     AND ($search = '' OR contains(lower(problem), lower($search)) OR contains(lower(problem_id), lower($search)))
 ORDER BY {order}
 """
+
 _READ_ROWS = """
 SELECT * FROM read_parquet($path, file_row_number = true)
 WHERE file_row_number BETWEEN $first AND $last AND list_contains($rows, file_row_number)
@@ -77,7 +120,7 @@ class SolutionIndex:
     may be asked from several threads.
 
     Args:
-        folder ([`~pvg_hf.game.folder.RunFolder`]):
+        folder ([`~pvg_hf.run.folder.RunFolder`]):
             A run, finished or not. Solutions of rounds to come are not seen: open it anew.
 
     Attributes:

@@ -10,8 +10,8 @@ import pandas as pd
 
 from pvg_hf.browse.index import SolutionIndex
 from pvg_hf.browse.runs import OpenRun
+from pvg_hf.core.seeding import derive_rng
 from pvg_hf.hub.locate import kept_folder
-from pvg_hf.seeding import derive_rng
 from pvg_hf.study import NUM_SOLUTIONS, SECONDS
 from pvg_hf.study.items import StudyItem, choose_items, draw_sheet
 from pvg_hf.study.study import Study

@@ -3,8 +3,8 @@
 import pandas as pd
 
 from pvg_hf.evaluation.comparison import ComparedFigure
-from pvg_hf.evaluation.report.run_data import RoundData, RunData
 from pvg_hf.evaluation.report.tables import MISSING, Cell, Table, figure_cell
+from pvg_hf.run.read import RoundData, RunData
 
 # Heading of each compared figure.
 _HEADINGS = {

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from pvg_hf.browse.evaluations import Evaluations, read_evaluations
+from pvg_hf.browse.analyses import Evaluations, read_evaluations
 from pvg_hf.browse.index import SolutionIndex
 from pvg_hf.config import Recipe
-from pvg_hf.evaluation.report.run_data import RunData, load_run
-from pvg_hf.game.folder import RunFolder
+from pvg_hf.core.hub_access import HubError
 from pvg_hf.hub.locate import locate_run
-from pvg_hf.hub.retry import HubError
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.read import RunData, load_run
 
 FIGURE_COLUMNS = (
     "problem_id",

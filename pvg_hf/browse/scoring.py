@@ -10,7 +10,7 @@ from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.browse.runs import OpenRun
 from pvg_hf.browse.showing import percentile
 from pvg_hf.data.schema import round_folders
-from pvg_hf.game.damage import HOW_ASKED
+from pvg_hf.run.damage import HOW_ASKED
 from pvg_hf.scoring import ScoreVerifier, VerifierScorer
 
 MAX_PROBLEM_CHARACTERS = 4_000

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pvg_hf.browse.index import SolutionIndex, of_role
-from pvg_hf.browse.query import Filter, Query
+from pvg_hf.browse.index import Filter, Query, SolutionIndex, of_role
+from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.schema import FAILED_OUTCOMES
+from pvg_hf.evaluation.report.escaping import Line
 from pvg_hf.evaluation.report.examples import mark_flaw
-from pvg_hf.evaluation.report.texts import Line
-from pvg_hf.roles import GAME_ROLES, Role
 
 
 @dataclass(frozen=True)

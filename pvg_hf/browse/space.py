@@ -1,4 +1,4 @@
-"""The app as a Space: everything that it needs, in one folder."""
+"""The app as a Space: its files in one folder, and its update with each round."""
 
 import logging
 import re
@@ -13,24 +13,30 @@ from huggingface_hub import HfApi
 import pvg_hf
 from pvg_hf.browse.index import pool_files
 from pvg_hf.config.trust import write_origin
+from pvg_hf.core.hub_access import HubError, RetryPolicy
+from pvg_hf.core.integrity import DIGESTS, check_file, write_digests
 from pvg_hf.data.schema import round_folders
-from pvg_hf.game.folder import RunFolder
+from pvg_hf.game.callbacks import GameCallback
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.publish import on_main_process
+from pvg_hf.hub.layout import RunRepos
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base, published_recipe
 from pvg_hf.hub.locate import is_published_name
-from pvg_hf.hub.names import RunRepos
 from pvg_hf.hub.publication import phase_folders
 from pvg_hf.hub.pull import published_commit
 from pvg_hf.hub.repository import Repository
-from pvg_hf.hub.retry import RetryPolicy
-from pvg_hf.integrity import DIGESTS, check_file, write_digests
+from pvg_hf.run.folder import RunFolder
 
 logger = logging.getLogger(__name__)
 
 CPU_WHEELS = (
     "https://download.pytorch.org/whl/cpu"  # PyPI's torch brings gigabytes of CUDA, which a CPU Space cannot use
 )
+
 _READ = {".json", ".jsonl", ".yaml", ".parquet", ".safetensors", ".jinja", ".model", ".txt"}  # and nothing pickled
+
 _EVENTS = "events.jsonl"  # of the run, and of what a phase's checks were asked
+
 _ENTRY = '''"""Starts the app on the run of this Space."""
 
 import sys
@@ -105,7 +111,7 @@ def push_space(
         warn (`Callable`, *optional*):
             Called with [`describe_public_space`] before anything is put on a Space that need not be private, once the run has
             been found to be in order.
-        retry ([`~pvg_hf.hub.retry.RetryPolicy`], *optional*):
+        retry ([`~pvg_hf.core.hub_access.RetryPolicy`], *optional*):
             How often and when something is tried again.
 
     Returns:
@@ -224,3 +230,27 @@ def _requirements(clone: Path) -> str:
     names = [re.split("[<>=]", requirement)[0] for requirement in ranges]
     pinned = [f"{name}=={tested[name.lower().replace('_', '-')]}" for name in sorted(names) if name != "gradio"]
     return "\n".join([f"--extra-index-url {CPU_WHEELS}", *pinned, ""])
+
+
+class SpaceCallback(GameCallback):
+    """
+    After each evaluated round the app on the run goes to the Space `NAMESPACE/RUN-app`, private as the run's repositories
+    are. A failure is an alert; the next round tries again.
+    """
+
+    def on_phase_end(self, context: PhaseContext) -> None:
+        if context.phase.name == "evaluate":
+            on_main_process(context.processes, lambda: self._push(context))
+
+    def _push(self, context: PhaseContext) -> None:
+        folder = context.folder
+        published = [event for event in folder.read_events()[0] if event["event"] == "published"]
+        if not published:
+            return  # which the game has told
+        space = f"{published[-1]['run']}-app"
+        try:
+            url = push_space(folder.root, space, is_private=context.recipe.hub.private)
+        except (HubError, ValueError, OSError) as err:
+            context.alert("hub", f"The Space {space} could not be brought up to date: {err}")
+            return
+        logger.info("Space: %s", url)

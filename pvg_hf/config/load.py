@@ -12,8 +12,8 @@ from pydantic_core import ErrorDetails
 
 from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe, merge, values_of_round
 from pvg_hf.config.trust import guard_file
-from pvg_hf.integrity import DamagedFileError, is_sealed_text_whole, seal_text
-from pvg_hf.suggestions import cut_to_line, show_value, suggest
+from pvg_hf.core.extensions import cut_to_line, show_value, suggest
+from pvg_hf.core.integrity import DamagedFileError, is_sealed_text_whole, seal_text
 
 _YAML_NAMES = {bool: "true or false", int: "number", float: "number"}
 _PATTERNS = {

@@ -1,28 +1,216 @@
-"""The sections of a recipe that are about a player: its model, its training and, for each of the two, its phase."""
+"""The recipe sections about players: their models, their training, and learning from labels that may be wrong."""
 
 from math import ceil
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from pvg_hf.analyses.scaled import ScaledVerification
 from pvg_hf.config.fields import (
     BatchSize,
     Count,
     CountOrZero,
     FilePath,
+    FlipRate,
     GroupSize,
     NonNegative,
     Positive,
     Rank,
+    Share,
     section,
 )
-from pvg_hf.config.learning import InvarianceConfig
-from pvg_hf.config.ppo import PPOConfig
-from pvg_hf.config.score import ScoreConfig, SelfEvaluationConfig
-from pvg_hf.roles import GAME_ROLES, Role
+from pvg_hf.core.roles import GAME_ROLES, Role
+
+
+@section
+class PPOConfig:
+    """
+    For `algorithm: ppo`: the critic, and what PPO does with it. The KL divergence within its rewards is weighed by
+    `prover.beta`.
+    """
+
+    critic: str | None = Field(
+        None,
+        description="`adapter`: an adapter like the prover's, and a head, on the prover's frozen base; needs `prover.lora`. "
+        "`verifier`: a copy of the body of the round's verifier, trained whole. A Hub id or folder (`arithmetic`: the packaged "
+        "verifier): that model, trained whole. If left out, `adapter` where the prover has `lora`, else a copy of the "
+        "prover's body. A model must have the prover's vocabulary.",
+    )
+    critic_learning_rate: Positive | None = Field(
+        None, description="Peak learning rate of the critic; `prover.learning_rate` if left out."
+    )
+    num_iterations: Count = Field(
+        4, description="Epochs over a batch of solutions. `prover.max_steps` counts each epoch's steps."
+    )
+    gamma: Share = Field(1.0, description="Discount of later rewards, per token.")
+    gae_lambda: Share = Field(
+        0.95,
+        description="Lambda of generalised advantage estimation: 1 takes what a solution was paid, 0 the critic's word for it.",
+    )
+    whiten_advantages: bool = Field(
+        True, description="Shift and scale the advantages of a batch to mean 0 and variance 1."
+    )
+    vf_coef: Positive = Field(0.1, description="Weight of the value loss beside the policy's.")
+    cliprange_value: Positive | None = Field(
+        0.2, description="How far a value may move on one batch, in units of the reward; `null` does not hold it."
+    )
+    target_kl: Positive | None = Field(
+        None,
+        description="Leave out what is left of the epochs over a batch once the KL divergence from the prover that wrote it, per "
+        "token, is above this.",
+    )
+
+
+@section
+class ScoreConfig:
+    """A verifier that writes an evaluation and predicts a score (`verifier.kind: score`)."""
+
+    proofs_per_step: BatchSize = Field(
+        8, description="Proofs of a step, on each process; each is a group of evaluations."
+    )
+    num_generations: GroupSize = Field(4, description="Evaluations of a proof: one group (K).")
+    temperature: Positive = Field(0.8, description="Temperature of evaluations, in training and in use.")
+    max_completion_length: Count = Field(
+        1024, description="Longest evaluation, in tokens; one that is cut is not read."
+    )
+    beta: NonNegative = Field(0.0, description="Weight of the KL divergence from the initial verifier.")
+    combination: Literal["additive", "multiplicative"] = Field(
+        "additive",
+        description="How form, score and the meta-verifier's word become a reward; see docs/score-verifier.md.",
+    )
+    format_weight: NonNegative = Field(0.125, description="Of the form, in the additive combination.")
+    score_weight: NonNegative = Field(0.875, description="Of the score, in the additive combination.")
+    meta_verifier: Literal["none", "task", "initial"] = Field(
+        "none",
+        description="Who says whether the issues that an analysis names exist: nobody; the task, where it can tell; or the weights "
+        "that the round's verifier starts from, asked the other question.",
+    )
+    judge_share: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.0,
+        description="Share of the training rows that ask about an analysis, so that the verifier can check analyses too; from a "
+        "task that writes such rows.",
+    )
+    eval_steps: Count = Field(
+        10, description="Steps between validations, by whose reward the best checkpoint is chosen."
+    )
+    eval_proofs: Count = Field(64, description="Proofs of D_V's held-out part in a validation, at most.")
+    num_analyses: Count = Field(2, description="Evaluations over which a proof's score is the mean, when it scores.")
+    estimate: Literal["sampled", "expected"] = Field(
+        "sampled",
+        description="What an evaluation counts for: the score that it boxed, or the expected score under the model's own "
+        "distribution at the box, which scatters less.",
+    )
+    labels: Literal["task", "auto"] = Field(
+        "task",
+        description="Who scores the round's new proofs on D_V for the next verifier: the task, or the round's own verifier by "
+        "scaled verification. The base prover's proofs are scored by the task.",
+    )
+    label_analyses: Count = Field(8, description="n of scaled verification: analyses of a proof.")
+    label_checks: Count = Field(3, description="m: checks of each analysis that finds something wrong; odd.")
+    label_agreements: Count = Field(3, description="k: analyses that must agree on a label.")
+    report_proofs: Count = Field(
+        200, description="Test proofs of the round whose evaluations are kept and judged, at most."
+    )
+    evaluate_prompt: str | None = Field(
+        None,
+        description="Jinja template over `problem` and `proof`; by default the one stored with the model, or a plain one.",
+    )
+    judge_prompt: str | None = Field(
+        None, description="The same over `problem`, `proof` and `analysis`, for checking an analysis."
+    )
+    chat_template_kwargs: dict[str, Any] | None = Field(
+        None,
+        description="What the model's chat template sees, e.g. `{enable_thinking: false}`; by default what is stored with the "
+        "model, or nothing.",
+    )
+
+    @model_validator(mode="after")
+    def _check_rule(self) -> "ScoreConfig":
+        self.rule()
+        return self
+
+    def rule(self) -> ScaledVerification:
+        """n, m and k."""
+        try:
+            return ScaledVerification(self.label_analyses, self.label_checks, self.label_agreements)
+        except ValueError as err:  # which names them as the class does
+            text = str(err).removesuffix(".")
+            for name in ("num_analyses", "num_checks", "num_agreements"):
+                text = text.replace(name, name.replace("num_", "label_"))
+            raise ValueError(text) from err
+
+
+@section
+class SelfEvaluationConfig:
+    """A prover that evaluates its own proof behind it, and is paid for being right about it (DS25)."""
+
+    proof_weight: Share = Field(0.76, description="Of the verifier's score of the proof.")
+    evaluation_weight: Share = Field(0.24, description="Of how near the prover's own score is to the verifier's.")
+
+
+@section
+class InvarianceConfig:
+    """Invariance of the verifier over environments: what it learns should hold in every round, whoever wrote the solutions."""
+
+    method: str = Field(
+        "none",
+        description="`none`; `balanced`, every batch holds as many pairs of each environment; a penalty on how the plain loss "
+        "differs over environments, `vrex` or `irmv1`; `balanced+vrex`, `balanced+irmv1`; or a penalty of your own as "
+        "`package.module:Name`. Penalties go with `bradley_terry` and `correction: none`.",
+    )
+    environments: Literal["round", "round_role"] = Field(
+        "round",
+        description="What is one environment: the pairs of a round, or those of a round and role. A pair belongs to its "
+        "incorrect solution's.",
+    )
+    weight: NonNegative | None = Field(
+        None,
+        description="Weight of the penalty; 10 for V-REx, 100 for IRMv1 and 1 for your own if left out. Above 1, the whole loss "
+        "is divided by it.",
+    )
+    warmup_steps: CountOrZero | None = Field(
+        None,
+        description="Steps before the penalty is switched on and the optimiser's moments are reset; a tenth of "
+        "`verifier.max_steps` if left out.",
+    )
+    irm_form: Literal["plain", "two_halves"] = Field(
+        "plain",
+        description="IRMv1 as it was published, or without its bias by two halves of each environment's pairs.",
+    )
+    crowded: Literal["cycle", "refuse"] = Field(
+        "cycle",
+        description="Where a batch cannot hold as many pairs of each environment: go through the environments in turn, or end "
+        "with an error.",
+    )
+
+
+@section
+class RatesConfig:
+    """The rates of wrong labels that corrections assume."""
+
+    source: Literal["noise", "given", "trusted"] = Field(
+        "noise",
+        description="`noise`: what that section injects. `given`: `rho0` and `rho1` of this section, for labels that came with "
+        "errors. `trusted`: estimated in each phase that corrects, from the solutions of a few problems whose clean truth is known.",
+    )
+    rho0: FlipRate = Field(0.0, description="For `given`: P(label 1 | truth 0).")
+    rho1: FlipRate = Field(0.0, description="For `given`: P(label 0 | truth 1); `rho0 + rho1` must stay below 1.")
+    trusted_share: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.05, description="For `trusted`: share of D_V's problems whose clean truth the estimate may see."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> "RatesConfig":
+        if self.source != "given" and (self.rho0 or self.rho1):
+            raise ValueError(f"`rho0` and `rho1` are of `source: given`, and `source` is `{self.source}`")
+        if self.rho0 + self.rho1 >= 1:
+            raise ValueError(f"`rho0 + rho1` must be below 1; got {self.rho0 + self.rho1}")
+        return self
+
 
 # `save_steps: auto`: so many checkpoints in a phase, but none closer than so many steps.
 AUTO_SAVES = 10
+
 MIN_AUTO_SAVE_STEPS = 10
 
 

@@ -1,22 +1,26 @@
-"""
-The sections of a recipe. Each field says its unit and range; the key reference of docs/recipes.md is written from here and
-from the players' sections.
-"""
+"""The sections of a recipe. Each field says its unit and range; the key reference in docs/recipes.md is generated from them."""
 
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from pvg_hf.config.fields import Count, FilePath, NonNegative, ProperShare, Share, section
-from pvg_hf.config.hub import HubConfig
-from pvg_hf.config.learning import InvarianceConfig, RatesConfig
+from pvg_hf.config.fields import Count, FilePath, NonNegative, ProperShare, Seed, Share, section
 from pvg_hf.config.noise import NoiseConfig, restate_rates
-from pvg_hf.config.players import LoraConfig, PlayerConfig, ProverConfig, ScratchConfig, VerifierConfig, WarmupConfig
-from pvg_hf.config.ppo import PPOConfig
-from pvg_hf.config.score import ScoreConfig, SelfEvaluationConfig
-from pvg_hf.config.sweep import SweepConfig
-from pvg_hf.roles import Role
+from pvg_hf.config.players import (
+    InvarianceConfig,
+    LoraConfig,
+    PlayerConfig,
+    PPOConfig,
+    ProverConfig,
+    RatesConfig,
+    ScoreConfig,
+    ScratchConfig,
+    SelfEvaluationConfig,
+    VerifierConfig,
+    WarmupConfig,
+)
+from pvg_hf.core.roles import Role
 
 __all__ = [
     "BootstrapConfig",
@@ -258,3 +262,82 @@ class LoggingConfig:
     project: str = Field("pvg_hf", description="Name of the project there.")
     log_completions: bool = Field(False, description="Keep each step's solutions as Parquet in the prover's folder.")
     progress: bool = Field(True, description="Draw progress bars where the output is a terminal.")
+
+
+@section
+class HubConfig:
+    """Rounds on the Hub: `NAMESPACE/RUN-prover`, `-verifier` and `-solutions`, a tag for each round."""
+
+    push: bool = Field(False, description="Publish each round once it is evaluated.")
+    namespace: str | None = Field(
+        None,
+        pattern=r"^[\w.-]+$",
+        description="User or organisation whose repositories these are; the token's owner if left out.",
+    )
+    run_name: str | None = Field(
+        None, pattern=r"^[\w.-]+$", description="What the repositories' names begin with; `name` if left out."
+    )
+    private: bool = Field(
+        True, description="Make private repositories. Those that are public already are then refused."
+    )
+    space: bool = Field(
+        False,
+        description="With `push`: keep the app on the run as a Space, `NAMESPACE/RUN-app`, renewed with each round. Needs a "
+        "clone of the repository and the extra `app`.",
+    )
+    overwrite: bool = Field(
+        False,
+        description="Replace a round that is published with other content, and take back those after it; it is refused otherwise.",
+    )
+    license: str | None = Field(
+        None,
+        pattern=r"^[\w.-]+$",
+        description="Licence of the cards, by the Hub's name of it, e.g. `apache-2.0`. If left out, Apache-2.0 where players and task are "
+        "built in; otherwise the cards name none.",
+    )
+
+
+Correction = Literal[
+    "none", "smoothing", "forward", "backward", "exact", "pointwise", "pointwise_forward", "pointwise_backward"
+]
+
+Level = Annotated[float, Field(ge=0, lt=1)]
+
+PLAIN, POINTWISE = "none", "pointwise"
+
+
+@section
+class SweepConfig:
+    """
+    Play the rest of the recipe once for each noise level, seed and correction (`scripts/sweep_noise.py`). A game by itself
+    does not read this section.
+    """
+
+    form: Literal["verifier", "game"] = Field(
+        "verifier",
+        description="`verifier`: the first verifier alone, on solutions of the base prover. `game`: all rounds; the figures "
+        "are of the last one.",
+    )
+    levels: Annotated[list[Level], Field(min_length=1)] = Field(
+        default_factory=lambda: [0.0, 0.1, 0.2, 0.3, 0.4],
+        description="Rates of wrong labels. The clean verifier, which all others are compared with, is trained in any case.",
+    )
+    vary: Literal["epsilon", "rho0", "rho1"] = Field(
+        "epsilon", description="Which rate of `noise` the levels are; that section states none itself."
+    )
+    seeds: Annotated[list[Seed], Field(min_length=1)] = Field(
+        default_factory=lambda: [0, 1, 2], description="In place of the recipe's `seed`; each has its own pool."
+    )
+    corrections: Annotated[list[Correction], Field(min_length=1)] = Field(
+        default_factory=lambda: [PLAIN, "forward"],
+        description="Of the verifier's loss. `pointwise` is cross-entropy on single solutions, by itself without a correction; all "
+        "others are Bradley-Terry. `exact`, `pointwise_forward` and `pointwise_backward` come with `data.pairs: all`.",
+    )
+
+    @field_validator("levels", "seeds", "corrections")
+    @classmethod
+    def _each_once(cls, values: list[Any]) -> list[Any]:
+        twice = sorted({value for value in values if values.count(value) > 1})
+        if twice:
+            raise ValueError(f"each may stand there once; {', '.join(map(str, twice))} stands there again")
+        return values

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pvg_hf.config.recipe import Recipe
-from pvg_hf.extensions import NamedCode, allow_code, refuse_withheld, withhold_code
+from pvg_hf.core.extensions import NamedCode, allow_code, refuse_withheld, withhold_code
 
 ORIGIN = "origin.json"
 """In a run's folder that was pulled: where it came from, and which of its code the user trusts."""

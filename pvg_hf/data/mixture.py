@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Literal, get_args
 
+from pvg_hf.core.extensions import cut_to_line, load_function, running, suggest
 from pvg_hf.data.schema import BASE_ROUND
-from pvg_hf.extensions import load_function, running
-from pvg_hf.suggestions import cut_to_line, suggest
 
 MixtureKind = Literal["equal_per_round", "latest", "exponential", "sliding", "custom"]
 MIXTURE_KINDS: tuple[str, ...] = get_args(MixtureKind)

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from datasets import Dataset, Features
 
-from pvg_hf.data.spool import spool_dataset
-from pvg_hf.integrity import check_file, naming_parquet
+from pvg_hf.core.files import replacing
+from pvg_hf.core.integrity import check_file, naming_parquet
+from pvg_hf.data.pairs.spill import spool_dataset
 
 ROW_GROUP_SIZE = 8192
 """Rows held in memory at a time, when writing and when reading."""
@@ -113,32 +113,6 @@ def _iterate_parts(paths: Sequence[Path], columns: Sequence[str], parts: Collect
 
 def _as_paths(paths: PathLike | Sequence[PathLike]) -> list[Path]:
     return [Path(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path`; moved to `path` when the block ends well, removed when it does not."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        yield temporary
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        _sync_folder(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _sync_folder(path: Path) -> None:
-    """Make a renaming in the folder outlast a power cut."""
-    if os.name != "posix":  # elsewhere a folder cannot be opened
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _regrouped(batches: Iterable[Sequence[dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datasets import Dataset, Features, Value
 
 from pvg_hf.analyses.form import is_reference_score
-from pvg_hf.data.import_sources import read_rows, text_of
+from pvg_hf.data.imports import read_rows, text_of
 
 COLUMNS = ("problem", "proof", "score")
 FEATURES = Features({"problem": Value("string"), "proof": Value("string"), "score": Value("float64")})

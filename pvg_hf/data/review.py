@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pvg_hf.analyses.form import ALLOWED_SCORES
 from pvg_hf.analyses.scaled import CheckedAnalysis
-from pvg_hf.data.cells import as_cell, reading_long_cells
-from pvg_hf.data.pool import replacing
+from pvg_hf.core.files import replacing
+from pvg_hf.core.spreadsheets import as_cell, reading_long_cells
 
 _COLUMNS = ("key", "score", "problem", "proof", "predicted", "analyses")
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from datasets import Features, Value
 
-from pvg_hf.outcomes import Outcome
-from pvg_hf.roles import Role
+from pvg_hf.core.roles import Outcome, Role
 from pvg_hf.tasks.base import Problem, Task
 from pvg_hf.tasks.grade import Grade
 
@@ -115,7 +114,7 @@ def make_solution(
             The problem with the task's `columns`.
         part (`str`):
             The part of the split in which the problem stands.
-        role ([`~pvg_hf.roles.Role`]), round_index (`int`), prover (`str`):
+        role ([`~pvg_hf.core.roles.Role`]), round_index (`int`), prover (`str`):
             Who wrote the solution: in which role, in which round (-1 = before the first) and under which name.
         solution (`str`), grade ([`~pvg_hf.tasks.grade.Grade`]):
             The text and its clean grade; of a cut text, the row holds its [`final_grade`].

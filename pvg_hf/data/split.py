@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from datasets import Dataset
 
-from pvg_hf.seeding import derive_uniform
+from pvg_hf.core.seeding import derive_uniform
 from pvg_hf.tasks.base import PROBLEM_COLUMNS
 
 PARTS = ("verifier", "verifier_heldout", "prover", "prover_heldout", "test")

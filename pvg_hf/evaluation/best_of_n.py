@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln
 
-from pvg_hf.evaluation.intervals import Figure, share_by_problem
+from pvg_hf.core.figure import Figure
+from pvg_hf.evaluation.intervals import share_by_problem
 
 
 def balanced_best_of_n(rows: pd.DataFrame, n: int) -> Figure:

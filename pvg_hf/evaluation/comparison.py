@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from pvg_hf.evaluation.intervals import EMPTY, Figure, rate_difference
-from pvg_hf.evaluation.report.run_data import RoundData
+from pvg_hf.core.figure import EMPTY, Figure
+from pvg_hf.core.roles import Role
+from pvg_hf.evaluation.intervals import rate_difference
 from pvg_hf.evaluation.roles import has_failed, is_valid_mistake, judged
-from pvg_hf.roles import Role
+from pvg_hf.run.read import RoundData
 
 Trials = tuple[np.ndarray, np.ndarray]  # successes, and the problem of each
 

@@ -2,10 +2,11 @@
 
 import pandas as pd
 
-from pvg_hf.evaluation.intervals import Figure, rate_by_problem
+from pvg_hf.core.figure import Figure
+from pvg_hf.core.roles import Role
+from pvg_hf.core.seeding import derive_seed
+from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.evaluation.resampling import mean_by_problem
-from pvg_hf.roles import Role
-from pvg_hf.seeding import derive_seed
 
 
 def diversity_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: int) -> dict[str, Figure]:
@@ -15,7 +16,7 @@ def diversity_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resample
     Args:
         rows (`pd.DataFrame`):
             Solutions with `problem_id`, `solution` and `num_tokens`, all of this role.
-        role ([`~pvg_hf.roles.Role`]):
+        role ([`~pvg_hf.core.roles.Role`]):
             Ends the keys.
         seed (`int`), num_resamples (`int`):
             Of the bootstrap over problems.

@@ -2,8 +2,9 @@
 
 import pandas as pd
 
-from pvg_hf.evaluation.intervals import Figure, rate_by_problem, share_by_problem
-from pvg_hf.roles import Role
+from pvg_hf.core.figure import Figure
+from pvg_hf.core.roles import Role
+from pvg_hf.evaluation.intervals import rate_by_problem, share_by_problem
 
 FLAW_COLUMNS = ("first_flaw_kind", "num_steps", "num_flaws")
 
@@ -42,7 +43,7 @@ def flaw_figures(rows: pd.DataFrame, role: Role) -> dict[str, Figure]:
     Args:
         rows (`pd.DataFrame`):
             Solutions with `FLAW_COLUMNS`, all of this role.
-        role ([`~pvg_hf.roles.Role`]):
+        role ([`~pvg_hf.core.roles.Role`]):
             Ends the keys.
 
     Returns:

@@ -1,8 +1,6 @@
 """Figures: a value with its n and a 95 % interval. Solutions of one problem are never taken for independent."""
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,45 +8,13 @@ from numpy.typing import ArrayLike
 from scipy.stats import norm, t
 from statsmodels.stats.proportion import proportion_confint
 
+from pvg_hf.core.figure import EMPTY, Figure
+
 ALPHA = 0.05
+
 NUM_UNRELATED = 4  # problems that are added to a pairing, as Agresti and Coull add four trials to a rate
+
 _TINY = 1e-12  # a variance that rounding makes of 0
-
-
-@dataclass(frozen=True)
-class Figure:
-    """
-    A number that can be judged.
-
-    Args:
-        value (`float`, *optional*):
-            `None` where nothing was there to measure.
-        low (`float`, *optional*), high (`float`, *optional*):
-            The 95 % interval; `None` where there is no value, or too little data for an interval.
-        n (`int`):
-            What the value is a mean over: solutions, pairs or problems.
-    """
-
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "Figure":
-        return cls(**values)
-
-    def __str__(self) -> str:
-        if self.value is None:
-            return f"none n={self.n}"
-        interval = "" if self.low is None else f" [{self.low:.2f}, {self.high:.2f}]"
-        return f"{self.value:.2f}{interval} n={self.n}"
-
-
-EMPTY = Figure(None, None, None, 0)
 
 
 def rate(successes: int, n: int) -> Figure:

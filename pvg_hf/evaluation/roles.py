@@ -2,11 +2,12 @@
 
 import pandas as pd
 
+from pvg_hf.core.figure import Figure
+from pvg_hf.core.roles import Role
+from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.schema import FAILED_OUTCOMES
-from pvg_hf.evaluation.intervals import Figure, rate_by_problem
+from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.evaluation.resampling import difference, mean_by_problem
-from pvg_hf.roles import Role
-from pvg_hf.seeding import derive_seed
 from pvg_hf.tasks.answers import ANSWER_FORMATS
 
 
@@ -38,7 +39,7 @@ def role_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: in
     Args:
         rows (`pd.DataFrame`):
             Solutions in the pool's columns, all of this role.
-        role ([`~pvg_hf.roles.Role`]):
+        role ([`~pvg_hf.core.roles.Role`]):
             Ends the keys.
         seed (`int`), num_resamples (`int`):
             Of the bootstrap over problems.

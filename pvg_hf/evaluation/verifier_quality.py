@@ -1,4 +1,4 @@
-"""How well a verifier's scores tell correct solutions from incorrect ones."""
+"""How well a verifier's scores separate correct solutions from incorrect ones."""
 
 import math
 from collections.abc import Callable
@@ -8,10 +8,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
-from pvg_hf.evaluation.halves import first_half
+from pvg_hf.core.figure import EMPTY, Figure
+from pvg_hf.core.seeding import derive_seed
 from pvg_hf.evaluation.intervals import (
-    EMPTY,
-    Figure,
     effective_size,
     independent_problems,
     rate_by_problem,
@@ -21,7 +20,21 @@ from pvg_hf.evaluation.intervals import (
     wilson,
 )
 from pvg_hf.evaluation.resampling import bootstrap_statistic, divide
-from pvg_hf.seeding import derive_seed
+
+
+def first_half(problem_ids: pd.Series, *, seed: int) -> pd.Series:
+    """
+    Whether each row's problem is in the first of two halves, which go by a seeded hash of the problems' ids.
+
+    Args:
+        problem_ids (`pd.Series`):
+            Of the rows.
+        seed (`int`):
+            Of the hash.
+    """
+    ordered = sorted(problem_ids.unique(), key=lambda problem_id: derive_seed(seed, problem_id))
+    return problem_ids.isin(ordered[::2])
+
 
 NUM_CALIBRATION_BINS = 10
 

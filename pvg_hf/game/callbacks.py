@@ -1,9 +1,17 @@
-"""Hooks of the round loop."""
+"""Callbacks of the round loop and of the trainers inside a phase."""
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pvg_hf.game.context import PhaseContext
+from collections import Counter
+from typing import Any
+
+from accelerate.utils import gather_object
+from transformers import TrainerCallback
+
+from pvg_hf.game.labels import Feedback
+from pvg_hf.scoring import ScoreVerifier, VerifierScorer
 
 
 class GameCallback:
@@ -14,3 +22,60 @@ class GameCallback:
 
     def on_phase_end(self, context: "PhaseContext") -> None:
         """After its results appeared in the run's folder."""
+
+
+class FeedbackCallback(TrainerCallback):
+    """
+    Begins where the trainer begins, be that at a checkpoint, and logs every step's counts.
+
+    Args:
+        feedback ([`Feedback`]):
+            That the trainer asks.
+    """
+
+    def __init__(self, feedback: Feedback):
+        self.feedback = feedback
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.feedback.begin(state.global_step)
+
+    def on_log(self, args, state, control, logs: dict[str, Any], **kwargs):
+        if "loss" in logs:
+            counts = self.feedback.take_counts()
+            logs.update(counts)
+            state.log_history[-1].update(counts)
+
+    def on_train_end(self, args, state, control, **kwargs):
+        self.feedback.close()
+
+
+def count_over_processes(scorer: VerifierScorer | ScoreVerifier) -> Counter[str]:
+    """The sums of what the processes' scorers have counted so far, each process having scored its share."""
+    counts: Counter[str] = Counter()
+    for of_process in gather_object([scorer.counts]):
+        counts.update(of_process)
+    return counts
+
+
+class CountsCallback(TrainerCallback):
+    """
+    Adds to the log of every step what was counted in it, where anything was. What else scores in a step comes before it; what
+    every process scores, such as held-out solutions, counts once for each.
+
+    Args:
+        scorer ([`VerifierScorer`] or [`ScoreVerifier`]):
+            The one that the steps are scored by.
+    """
+
+    def __init__(self, scorer: VerifierScorer | ScoreVerifier):
+        self.scorer = scorer
+        self._known: Counter[str] = Counter()
+
+    def on_log(self, args, state, control, logs: dict[str, Any], **kwargs):
+        if "loss" not in logs:
+            return
+        counts = count_over_processes(self.scorer)
+        new = dict(counts - self._known)  # what is more than it was
+        logs.update(new)
+        state.log_history[-1].update(new)
+        self._known = counts

@@ -4,9 +4,7 @@ import argparse
 import logging
 import os
 import re
-import shlex
 import sys
-from collections.abc import Iterable
 from dataclasses import fields
 from typing import NoReturn
 
@@ -25,6 +23,7 @@ HARMLESS = (
     r"mtime may not be reliable on this filesystem",  # old checkpoints are then removed in the order of their steps
     r"It seems that you are about to commit a data file .* to a space repository",  # a Space has the run that it shows
 )
+
 _PYTHON_WARNING = re.compile(
     r".*?:\d+: (?P<text>\w+: .*?)(\n  [^\n]*)?\s*", re.DOTALL
 )  # PATH:LINE: CATEGORY: TEXT, source
@@ -140,42 +139,3 @@ class _Formatter(logging.Formatter):
         elif record.levelno >= logging.WARNING:
             record.message = f"{record.levelname.capitalize()}: {record.message}"
         return super().formatMessage(record)
-
-
-def is_launched() -> bool:
-    """Whether a launcher started this process and watches it."""
-    return is_by_accelerate() or "TORCHELASTIC_RUN_ID" in os.environ
-
-
-def is_by_accelerate() -> bool:
-    """Whether `accelerate launch` started this process."""
-    return "ACCELERATE_MIXED_PRECISION" in os.environ  # which `accelerate launch` sets in any case
-
-
-def is_alone() -> bool:
-    """Whether a launcher, if any, started no other process."""
-    return os.environ.get("WORLD_SIZE", "1") == "1"
-
-
-def has_default_threads() -> bool:
-    """Whether this is the only process of `accelerate launch`, with the one thread that it gives unless it is told more."""
-    return is_by_accelerate() and is_alone() and os.environ.get("OMP_NUM_THREADS") == "1"
-
-
-def launcher() -> str:
-    """What starts such processes as this one, up to the script."""
-    if is_by_accelerate():
-        on_cpu = " --cpu" if os.environ.get("ACCELERATE_USE_CPU") == "True" else ""
-        return f"accelerate launch{on_cpu} --num_processes {os.environ.get('WORLD_SIZE', '1')}"
-    return f"torchrun --nproc_per_node {os.environ['LOCAL_WORLD_SIZE']}" if is_launched() else "python"
-
-
-def launcher_for(num_processes: int) -> str:
-    """What starts so many processes, up to the script."""
-    return "python" if num_processes == 1 else f"accelerate launch --num_processes {num_processes}"
-
-
-def script_line(*, without: Iterable[str] = ()) -> str:
-    """The script that this process runs, with its arguments but for some options."""
-    dropped = frozenset(without)
-    return shlex.join(argument for argument in sys.argv if argument not in dropped)

@@ -9,15 +9,15 @@ import torch
 from accelerate import PartialState
 
 from pvg_hf.config import Recipe
-from pvg_hf.config.sections import PlayerConfig
+from pvg_hf.config.players import PlayerConfig
+from pvg_hf.core.seeding import derive_seed
+from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import round_name
-from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.interrupt import StopRequest
-from pvg_hf.game.schedule import PhaseKey
 from pvg_hf.game.tracking import GameTracker
-from pvg_hf.game.world import World
 from pvg_hf.models.sources import resolve_dtype, resolve_model
-from pvg_hf.seeding import derive_seed
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.schedule import PhaseKey
 
 
 @dataclass
@@ -30,7 +30,7 @@ class PhaseContext:
             The run.
         phase ([`PhaseKey`]):
             Which phase this is.
-        world ([`World`]):
+        world ([`GameProblems`]):
             The task and its problems.
         stop ([`StopRequest`]):
             Whether the user asked to stop.
@@ -47,7 +47,7 @@ class PhaseContext:
     recipe: Recipe
     folder: RunFolder
     phase: PhaseKey
-    world: World
+    world: GameProblems
     stop: StopRequest
     steps: range = range(0)
     tracker: GameTracker = field(default_factory=GameTracker)

@@ -7,16 +7,17 @@ import numpy as np
 import pandas as pd
 from datasets import Dataset
 
-from pvg_hf.data.pairs import REFERENCE
+from pvg_hf.core.files import write_json
+from pvg_hf.data.pairs.build import REFERENCE
 from pvg_hf.data.pool import load_pool
 from pvg_hf.data.schema import Outcome, environment_name
-from pvg_hf.evaluation.answering import fit_calibration
 from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.evaluation.roles import has_failed, judged
+from pvg_hf.evaluation.selective import fit_calibration
 from pvg_hf.evaluation.verifier_quality import choose_threshold, pair_wins
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.folder import partial_of, write_json
 from pvg_hf.game.players import open_scorer
+from pvg_hf.run.schedule import partial_of
 
 POOL_COLUMNS = ("problem_id", "problem", "solution", "role", "round_index", "correct", "outcome")
 

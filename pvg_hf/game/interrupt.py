@@ -10,7 +10,8 @@ from types import FrameType
 
 from accelerate.utils import gather_object
 
-from pvg_hf.game.console import is_alone, is_by_accelerate, is_launched, is_main_process
+from pvg_hf.game.console import is_main_process
+from pvg_hf.run.environment import is_alone, is_by_accelerate, is_launched
 
 # A launcher passes on to its processes what the terminal has sent them already: the echo is not a second request.
 ECHO_SECONDS = 1.0

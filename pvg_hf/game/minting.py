@@ -9,14 +9,14 @@ from datasets import Dataset
 from tqdm.auto import tqdm
 
 from pvg_hf.analyses.form import text_before_evaluation
+from pvg_hf.core.roles import Role
+from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.pool import write_pool
 from pvg_hf.data.schema import final_grade, make_solution, round_name, solution_features
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.feedback import Feedback
-from pvg_hf.roles import Role
+from pvg_hf.game.labels import Feedback
 from pvg_hf.sampling import Sample, Sampler
-from pvg_hf.seeding import derive_rng
 from pvg_hf.tasks.base import Task, grade_solution
 from pvg_hf.tasks.grade import Grade
 

@@ -12,30 +12,29 @@ from accelerate.utils import parse_flag_from_env
 
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.trust import admit_code
+from pvg_hf.core.extensions import suggest
+from pvg_hf.core.files import write_json_lines
+from pvg_hf.core.units import show_seconds
+from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.callbacks import GameCallback
-from pvg_hf.game.check_summary import summarize_checks
+from pvg_hf.game.checks import summarize_checks
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.damage import refuse_damage
-from pvg_hf.game.disk import naming_full_disk
-from pvg_hf.game.folder import RunFolder, staged, write_json_lines
+from pvg_hf.game.derived import bring_up_to_date, open_run, refresh_report
 from pvg_hf.game.interrupt import StopRequest
-from pvg_hf.game.lock import locked
-from pvg_hf.game.memory import naming_knobs
-from pvg_hf.game.phase_record import recording
+from pvg_hf.game.limits import naming_full_disk, naming_knobs
 from pvg_hf.game.phases.bootstrap import run_bootstrap
 from pvg_hf.game.phases.evaluate import run_evaluate
 from pvg_hf.game.phases.mint import run_mint
 from pvg_hf.game.phases.prover import run_prover
 from pvg_hf.game.phases.verifier import run_verifier
 from pvg_hf.game.phases.warmup import run_warmup
-from pvg_hf.game.plan import refuse_mistakes
-from pvg_hf.game.publishing import begin_from_hub, on_main_process, publish_rounds
-from pvg_hf.game.schedule import PhaseKey, game_steps, schedule, unfinished
+from pvg_hf.game.publish import begin_from_hub, on_main_process, publish_rounds
 from pvg_hf.game.tracking import GameTracker, open_tracker
-from pvg_hf.game.units import show_seconds
-from pvg_hf.game.upkeep import bring_up_to_date, open_run, refresh_report
-from pvg_hf.game.world import World
-from pvg_hf.suggestions import suggest
+from pvg_hf.preflight.recipe import refuse_mistakes
+from pvg_hf.run.damage import refuse_damage
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.lock import locked
+from pvg_hf.run.schedule import PhaseKey, game_steps, recording, schedule, staged, unfinished
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +83,7 @@ def play(
     folder = RunFolder(Path(recipe.output_dir) / recipe.name)
     for line in admit_code(recipe):
         logger.info("The recipe runs %s", line)
-    world = World.load(recipe)
+    world = GameProblems.load(recipe)
     refuse_mistakes(recipe, world)
     with naming_full_disk(folder.root), locked(folder.root, is_main=processes.is_main_process):
         on_main_process(processes, partial(begin_from_hub, recipe, folder))
@@ -156,7 +155,7 @@ def _play_phase(
     recipe: Recipe,
     folder: RunFolder,
     key: PhaseKey,
-    world: World,
+    world: GameProblems,
     stop: StopRequest,
     tracker: GameTracker,
     callbacks: Sequence[GameCallback],

@@ -7,15 +7,15 @@ from accelerate import Accelerator
 from transformers import PreTrainedModel
 
 from pvg_hf.analyses.settings import ScoreVerifierSettings
+from pvg_hf.core.roles import Role
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.trainer_args import prover_arguments
+from pvg_hf.models.adapters import share_base
 from pvg_hf.models.prover import load_prover, merge_adapter
-from pvg_hf.models.shared_base import share_base
 from pvg_hf.models.sources import is_adapter
 from pvg_hf.models.verifier import load_verifier
 from pvg_hf.models.verifier_input import VerifierInput
-from pvg_hf.roles import Role
 from pvg_hf.sampling import Sampler
 from pvg_hf.sampling.engines import ContinuousSampler, VllmSampler
 from pvg_hf.scoring import ScoreVerifier, VerifierScorer

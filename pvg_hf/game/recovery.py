@@ -5,14 +5,14 @@ import tempfile
 import numpy as np
 from datasets import Dataset
 
+from pvg_hf.core.roles import Role
+from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.pool import load_pool
 from pvg_hf.evaluation.roles import has_failed
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.trainer_args import MAX_SEED
-from pvg_hf.roles import Role
-from pvg_hf.seeding import derive_rng
-from pvg_hf.trainers.supervised import FineTuning, fine_tune
+from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 
 SUPERVISED_STEPS, BATCH_SIZE = 20, 16
 

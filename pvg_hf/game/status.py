@@ -9,15 +9,14 @@ from textwrap import wrap
 from typing import Any
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.integrity import DamagedFileError, read_json
+from pvg_hf.core.units import show_seconds
 from pvg_hf.data.schema import round_folders
-from pvg_hf.game.console import launcher
-from pvg_hf.game.damage import find_damage, unchecked_phases
-from pvg_hf.game.folder import BEST_HELPFUL, RunFolder, partial_of, read_json
-from pvg_hf.game.phase_record import read_record
-from pvg_hf.game.resume import TRAINING, check_recipe_of
-from pvg_hf.game.schedule import PhaseKey, schedule, unfinished
-from pvg_hf.game.units import show_seconds
-from pvg_hf.integrity import DamagedFileError
+from pvg_hf.run.damage import find_damage, unchecked_phases
+from pvg_hf.run.environment import launcher
+from pvg_hf.run.folder import BEST_HELPFUL, RunFolder
+from pvg_hf.run.resume import TRAINING, check_recipe_of
+from pvg_hf.run.schedule import PhaseKey, partial_of, read_record, schedule, unfinished
 
 WIDTH = 80
 LABEL = 12  # columns

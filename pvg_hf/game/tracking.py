@@ -10,7 +10,9 @@ from accelerate import PartialState
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS, GeneralTracker
 
 from pvg_hf.config import Recipe
-from pvg_hf.game.folder import RunFolder, read_json, write_json
+from pvg_hf.core.files import write_json
+from pvg_hf.core.integrity import read_json
+from pvg_hf.run.folder import RunFolder
 
 TRACKERS = ("trackio", "wandb", "tensorboard")
 

@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from pvg_hf.analyses.settings import ScoreVerifierSettings
-from pvg_hf.config.sections import InvarianceConfig, PlayerConfig, PPOConfig
-from pvg_hf.game.assumed_rates import stated_rates
+from pvg_hf.config.players import InvarianceConfig, PlayerConfig, PPOConfig
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.label_rates import label_rates
+from pvg_hf.game.rates import label_rates, stated_rates
 from pvg_hf.models.sources import has_bfloat16
-from pvg_hf.trainers.noisy_reward_config import NoisyRewardConfig
-from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
-from pvg_hf.trainers.prover_ppo_config import ProverPPOConfig
-from pvg_hf.trainers.score_verifier_config import ScoreVerifierConfig
+from pvg_hf.trainers.generative.config import ScoreVerifierConfig
+from pvg_hf.trainers.ppo.config import ProverPPOConfig
+from pvg_hf.trainers.prover.config import ProverGRPOConfig
+from pvg_hf.trainers.reward.config import NoisyRewardConfig
 
 MAX_SEED = 2**31  # transformers seeds NumPy's old generator, which takes 32 bits
 PROVER_CONFIGS: dict[str, type[ProverGRPOConfig]] = {"grpo": ProverGRPOConfig, "ppo": ProverPPOConfig}

@@ -11,9 +11,9 @@ from accelerate.utils import broadcast_object_list
 from transformers import ProgressCallback, Trainer, TrainerCallback
 from transformers.trainer_callback import PrinterCallback
 
+from pvg_hf.core.integrity import DamagedFileError, find_damaged, missing_files, read_json, write_digests
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import GameInterrupted, StopRequest
-from pvg_hf.integrity import DamagedFileError, find_damaged, missing_files, read_json, write_digests
 
 logger = logging.getLogger(__name__)
 

@@ -1,37 +1,115 @@
-"""
-Which files of a run's folder lie where on the Hub. What no pattern here names is neither published nor pulled: optimiser
-states, `training_args.bin` and whatever else may hold a pickle or a program.
-"""
+"""Names of a run's repositories, and which files of its folder go where. A file that no pattern names is neither published nor downloaded."""
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils import validate_repo_id
+
+from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.data.schema import round_name
-from pvg_hf.hub.names import BASES, PLAYERS
 from pvg_hf.models.value_model import CRITIC_FOLDER
-from pvg_hf.roles import GAME_ROLES
+
+PLAYERS = ("prover", "verifier")
+
+BASES = {player: f"{player}-base" for player in PLAYERS}  # of weights under adapters that are nowhere else on the Hub
+
+SOLUTIONS = "solutions"
+
+TAG = re.compile(r"round-\d{3,}")  # of a published round
+
+
+@dataclass(frozen=True)
+class RunRepos:
+    """
+    The repositories of a run: those of its two players and of the solutions, and of the weights under adapters.
+
+    Args:
+        namespace (`str`):
+            User or organisation.
+        run (`str`):
+            What the names begin with.
+
+    Raises:
+        ValueError: if the Hub would take no such names.
+    """
+
+    namespace: str
+    run: str
+
+    def __post_init__(self):
+        for repo_id in map(self.repo_id, (*PLAYERS, *BASES.values(), SOLUTIONS)):
+            try:
+                validate_repo_id(repo_id)
+            except HFValidationError as err:
+                raise ValueError(f"`{repo_id}` is no name that the Hub takes: {err}") from err
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.run}"
+
+    def repo_id(self, kind: str) -> str:
+        """The repository of `prover`, `verifier`, `prover-base`, `verifier-base` or `solutions`."""
+        return f"{self.namespace}/{self.run}-{kind}"
+
+    def player(self, name: str) -> str:
+        """The model repository of `prover` or `verifier`."""
+        return self.repo_id(name)
+
+    def base(self, player: str) -> str:
+        """The model repository of the weights under the adapters of `prover` or `verifier`."""
+        return self.repo_id(BASES[player])
+
+    @property
+    def solutions(self) -> str:
+        """The dataset repository."""
+        return self.repo_id(SOLUTIONS)
+
+    @classmethod
+    def parse(cls, text: str) -> "RunRepos":
+        """
+        Read `NAMESPACE/RUN`.
+
+        Raises:
+            ValueError: if it is something else.
+        """
+        namespace, slash, run = text.partition("/")
+        if not slash or not namespace or not run or "/" in run:
+            raise ValueError(f"A run on the Hub is named `NAMESPACE/RUN`, e.g. `ana/quickstart`; got {text!r}.")
+        return cls(namespace, run)
+
 
 ROUND = r"(?P<round>round-\d{3,})"
+
 SIDE = "(helpful|sneaky)"
+
 # Of a player's repository: the weights that each round starts from, if the player is trained whole; those under adapters are
 # in a repository of their own, and were here in earlier versions.
 BASE_FOLDER = "base"
+
 CARD = "README.md"
+
 RECIPE = "recipe.yaml"
+
 PROMPTS = "prompts.json"  # of a prover's repository: the template of each role
+
 _MODEL_FILE = (
     r"(model(-\d{5}-of-\d{5})?\.safetensors|adapter_model\.safetensors|model\.safetensors\.index\.json"
     r"|(config|generation_config|adapter_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab)\.json"
     r"|(chat_template|quantization|verifier_input|score_verifier|validation|calibration)\.json|chat_template\.jinja"
     r"|merges\.txt|vocab\.txt|tokenizer\.model|spiece\.model)"
 )
+
 _CHECKPOINT = rf"(best-helpful/|{SIDE}/(best-helpful/)?)?"  # of a prover; PPO's critic lies beside each
+
 _PLACES = {
     "prover": rf"({BASE_FOLDER}/|{_CHECKPOINT}({CRITIC_FOLDER.as_posix()}/)?)",
     "verifier": rf"({BASE_FOLDER}/)?",
 }
+
 _MODELS = {player: re.compile(place + _MODEL_FILE) for player, place in _PLACES.items()}
+
 # The solutions' repository has the run's own paths.
 _RECORDS = re.compile(
     "|".join(
@@ -43,6 +121,7 @@ _RECORDS = re.compile(
         )
     )
 )
+
 _RECORDS_OF_ROUND = tuple(
     re.compile(pattern)
     for pattern in (
@@ -51,7 +130,9 @@ _RECORDS_OF_ROUND = tuple(
         rf"evaluation/{ROUND}/(metrics\.jsonl?|(phase|answering)\.json|(problems|evaluations)\.parquet)",
     )
 )
+
 _PAIRS = re.compile(rf"pairs/{ROUND}/(train|heldout)\.parquet")
+
 # What may differ between two publications of one round: by the package's version, by what a recipe may change, by the clock.
 _DERIVED = re.compile(
     r"README\.md|recipe\.yaml|run\.json|prompts\.json|(pairs|base)/.*|(.*/)?(phase|adapter_config)\.json"

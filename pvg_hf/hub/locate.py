@@ -6,8 +6,8 @@ from pathlib import Path
 
 from huggingface_hub import constants
 
+from pvg_hf.core.hub_access import HubError, RetryPolicy
 from pvg_hf.hub.pull import published_commit, pull_round
-from pvg_hf.hub.retry import HubError, RetryPolicy
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ def locate_run(
             Whether the provers are fetched too. A run that was fetched without them is kept apart.
         cache (`Path`, *optional*):
             Another place to keep it.
-        retry ([`~pvg_hf.hub.retry.RetryPolicy`], *optional*):
+        retry ([`~pvg_hf.core.hub_access.RetryPolicy`], *optional*):
             How often and when something is tried again.
 
     Returns:

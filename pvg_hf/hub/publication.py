@@ -7,15 +7,24 @@ from typing import Any
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.load import load_kept_recipe
-from pvg_hf.config.sections import PlayerConfig
+from pvg_hf.config.players import PlayerConfig
+from pvg_hf.core.integrity import find_damaged
+from pvg_hf.core.roles import Role
 from pvg_hf.data.schema import round_folders, round_name
-from pvg_hf.hub.layout import BASE_FOLDER, RECIPE, base_files, player_files, record_files
+from pvg_hf.hub.layout import (
+    BASE_FOLDER,
+    BASES,
+    PLAYERS,
+    RECIPE,
+    SOLUTIONS,
+    RunRepos,
+    base_files,
+    player_files,
+    record_files,
+)
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base
-from pvg_hf.hub.names import BASES, PLAYERS, SOLUTIONS, RunRepos
 from pvg_hf.hub.repository import Source
-from pvg_hf.integrity import find_damaged
 from pvg_hf.models.sources import PACKAGED, resolve_model
-from pvg_hf.roles import Role
 
 Files = dict[str, Source]
 PHASES = ("verifier", "prover", "pool", "evaluation")  # folders of a run that hold one of each round

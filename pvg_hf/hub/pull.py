@@ -1,31 +1,110 @@
-"""Gets a published round back as a run's folder that can be played on."""
+"""Downloads a published round as a run's folder that can be played on."""
 
+import logging
 import os
 import shutil
+import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Literal
 
-from huggingface_hub import HfApi
+from huggingface_hub import HfApi, RepoFile
+from tqdm.auto import tqdm
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.trust import write_origin
+from pvg_hf.core.extensions import NamedCode
+from pvg_hf.core.hub_access import DamagedDownload, RetryPolicy
+from pvg_hf.core.integrity import write_digests
 from pvg_hf.data.schema import round_name
-from pvg_hf.extensions import NamedCode
-from pvg_hf.hub.download import download
-from pvg_hf.hub.layout import RECIPE, place_of_base, place_of_player, place_of_record
+from pvg_hf.hub.layout import PLAYERS, RECIPE, TAG, RunRepos, place_of_base, place_of_player, place_of_record
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, restore_base
-from pvg_hf.hub.names import PLAYERS, TAG, RunRepos
 from pvg_hf.hub.publication import phase_folders, read_recipe
-from pvg_hf.hub.repository import Repository
-from pvg_hf.hub.retry import RetryPolicy
-from pvg_hf.integrity import write_digests
+from pvg_hf.hub.repository import Repository, is_same
+
+logger = logging.getLogger(__name__)
+
+NUM_THREADS = 8
+
+
+def download(
+    repository: Repository,
+    revision: str,
+    target: Path,
+    place_of: Callable[[str], str | None],
+    workspace: Path,
+) -> list[str]:
+    """
+    Put files of a repository into a folder; returns where in it they are.
+
+    Args:
+        repository ([`Repository`]):
+            Where they are.
+        revision (`str`):
+            A tag.
+        target (`Path`):
+            The folder.
+        place_of (`Callable`):
+            Where in the folder a file of the repository belongs; `None` for those that are not wanted.
+        workspace (`Path`):
+            Keeps what has come of a download that failed.
+
+    Raises:
+        HubError: if the Hub cannot be reached or refuses, or a file comes damaged each time.
+    """
+    tree = repository.tree(revision)
+    places = {path: place for path in tree if (place := place_of(path)) is not None}
+    logger.info("%s, %s: %d of %d files", repository.repo_id, revision, len(places), len(tree))
+
+    def get(path: str) -> None:
+        file = target / places[path]
+        if file.exists() and is_same(file, tree[path]):
+            return
+        came = repository.retry.run(
+            f"{path} of {repository.repo_id} is downloaded",
+            lambda: _get_whole(repository, revision, tree[path], workspace),
+        )
+        file.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(came, file)
+
+    with ThreadPoolExecutor(NUM_THREADS) as threads:
+        for _ in tqdm(
+            threads.map(get, places),
+            total=len(places),
+            desc=f"{repository.repo_id} {revision}",
+            unit="file",
+            disable=not sys.stderr.isatty(),
+            leave=False,
+        ):
+            pass
+    return list(places.values())
+
+
+def _get_whole(repository: Repository, revision: str, entry: RepoFile, workspace: Path) -> Path:
+    """A file with the bytes that its hash stands for; the client itself looks at the length alone."""
+    file = Path(
+        repository.api.hf_hub_download(
+            repository.repo_id,
+            entry.path,
+            repo_type=repository.repo_type,
+            revision=revision,
+            local_dir=workspace,
+        )
+    )
+    if not is_same(file, entry):
+        file.unlink()
+        raise DamagedDownload(f"{entry.path} came with other bytes than the Hub announced")
+    return file
+
 
 STAGING = ".pull"  # in the run's folder, until everything is there
+
 _WHOLE = "whole"  # what a folder in it is called, with its round, once all has come and is being moved to its place
+
 UNRELATED = {STAGING, ".lock"}  # what may stand in a run's folder before there is a run
 
 

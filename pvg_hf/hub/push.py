@@ -8,12 +8,11 @@ from huggingface_hub import HfApi
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.sections import HubConfig
-from pvg_hf.hub.derived import derived_files
-from pvg_hf.hub.layout import is_ours, is_result
-from pvg_hf.hub.names import SOLUTIONS, TAG, RunRepos
+from pvg_hf.core.hub_access import RetryPolicy
+from pvg_hf.hub.layout import SOLUTIONS, TAG, RunRepos, is_ours, is_result
 from pvg_hf.hub.publication import Publication, open_publication, read_recipe
+from pvg_hf.hub.published_files import derived_files
 from pvg_hf.hub.repository import Repository, is_same
-from pvg_hf.hub.retry import RetryPolicy
 
 logger = logging.getLogger(__name__)
 

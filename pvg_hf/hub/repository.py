@@ -10,16 +10,19 @@ from typing import TypeVar
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, RepoFile, get_token
 from huggingface_hub.utils.sha import git_hash, sha_fileobj
 
-from pvg_hf.hub.retry import NO_TOKEN, HubError, RetryPolicy
+from pvg_hf.core.hub_access import NO_TOKEN, HubError, RetryPolicy
 
 Result = TypeVar("Result")
+
 Source = Path | bytes
+
 Tree = dict[str, RepoFile]
 
 _OF_A_RUN = (
     "the recipe wants it private (`hub.private`). Make it private on the Hub, set `hub.private: false`, or give the "
     "run another `hub.run_name`."
 )
+
 _WANTED_PRIVATE = {
     "model": _OF_A_RUN,
     "dataset": _OF_A_RUN,

@@ -1,14 +1,19 @@
-"""Adapters, as a recipe's section `lora` describes them, and on the base that they were trained on."""
+"""Adapters (LoRA) as a recipe's section `lora` describes them, on the base that they were trained on, which two players can share."""
 
+import copy
 from pathlib import Path
 
+import torch
 from peft import LoraConfig as PeftLoraConfig
 from peft import PeftConfig, PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
+from peft.tuners.tuners_utils import BaseTunerLayer
 from peft.utils import load_peft_weights
 from safetensors import safe_open
+from torch import nn
 from transformers import PreTrainedModel
 
-from pvg_hf.config.sections import LoraConfig
+from pvg_hf.config.players import LoraConfig
+from pvg_hf.models.score_head import classifier_of
 from pvg_hf.models.sources import check_weights
 
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
@@ -86,3 +91,78 @@ def take_over_adapter(model: PeftModel, folder: str | Path) -> None:
     """
     check_weights(folder, ADAPTER_WEIGHTS)
     set_peft_model_state_dict(model, load_peft_weights(str(folder), device="cpu"))
+
+
+def share_base(player: PeftModel, other: PreTrainedModel | PeftModel) -> int:
+    """
+    Let `player` hold its base's frozen weights in the tensors of `other`, whose base is the same model. Both stay models of
+    their own, with their own adapters and head; a later move to another device moves what is shared for both.
+
+    Args:
+        player ([`~peft.PeftModel`]):
+            Has an adapter; its own copy of the base is given up.
+        other ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
+            Keeps its weights, which must not be trained or merged with an adapter while they are shared.
+
+    Returns:
+        `int`: number of weights that are shared.
+
+    Raises:
+        ValueError: if the bases have no weight in common, or one of the same name and another shape, type or value.
+    """
+    kept = _weights_of_base(other)
+    shared: dict[int, nn.Parameter] = {}  # by the identity of what is given up
+    for name, mine in _weights_of_base(player).items():
+        if name in kept:
+            _check_equal(name, mine, kept[name])
+            shared[id(mine)] = kept[name]
+    if not shared:
+        raise ValueError("The two players have no weight of their bases in common; they are not on the same model.")
+    for module in player.modules():  # an output layer that is tied to the embedding lies outside of the backbone
+        for attribute, parameter in module._parameters.items():
+            module._parameters[attribute] = shared.get(id(parameter), parameter)
+    return sum(weight.numel() for weight in shared.values())
+
+
+def copy_of_body(player: PreTrainedModel | PeftModel) -> PreTrainedModel:
+    """
+    The body of a player's base (such as `LlamaModel`) in modules of its own, which can be given adapters of their own, and
+    whose weights are the same tensors: nothing is loaded or held a second time.
+    """
+    tensors = {id(tensor): tensor for tensor in (*player.parameters(), *player.buffers())}
+    own = copy.deepcopy(player, memo=tensors)
+    base = own.unload() if isinstance(own, PeftModel) else own
+    return base.base_model
+
+
+def _weights_of_base(model: PreTrainedModel | PeftModel) -> dict[str, nn.Parameter]:
+    """The backbone's weights by their names in it; adapters and what they train are not among them."""
+    backbone = classifier_of(model).base_model
+    adapters = {
+        id(child) for module in backbone.modules() if isinstance(module, BaseTunerLayer) for child in _own(module)
+    }
+    return {
+        f"{path}.{attribute}".replace(".base_layer", ""): parameter
+        for path, module in backbone.named_modules()
+        if id(module) not in adapters
+        for attribute, parameter in module._parameters.items()
+        if parameter is not None
+    }
+
+
+def _own(layer: BaseTunerLayer) -> list[nn.Module]:
+    """The modules of an adapter's layer beside the one that it wraps, with all that is in them."""
+    base = {id(module) for module in layer.get_base_layer().modules()}
+    return [module for module in layer.modules() if id(module) not in base and module is not layer]
+
+
+def _check_equal(name: str, mine: torch.Tensor, theirs: torch.Tensor) -> None:
+    if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
+        raise ValueError(
+            f"The base's `{name}` is {tuple(mine.shape)} of {mine.dtype} in one player and {tuple(theirs.shape)} of "
+            f"{theirs.dtype} in the other; players that share their base need the same model, `dtype` and `quantization`."
+        )
+    if not torch.equal(mine.detach().to(theirs.device), theirs.detach()):
+        raise ValueError(
+            f"The base's `{name}` has other values in one player than in the other; they share a base of the same weights."
+        )

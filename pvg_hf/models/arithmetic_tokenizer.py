@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from pvg_hf.roles import Role
+from pvg_hf.core.roles import Role
+from pvg_hf.tasks.arithmetic.corpus import FINE, MARKS, VERDICTS
 from pvg_hf.tasks.arithmetic.grammar import DAYS, DISTRACTORS, MAX_NUMBER, NAMES, OBJECTS, OPERATIONS, QUESTION, VERBS
-from pvg_hf.tasks.arithmetic.marking import FINE, MARKS, VERDICTS
 from pvg_hf.tasks.arithmetic.task import ArithmeticTask
 from pvg_hf.tasks.prompts import PromptBuilder
 

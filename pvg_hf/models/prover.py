@@ -7,7 +7,7 @@ from peft import LoraConfig as PeftLoraConfig
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
-from pvg_hf.config.sections import LoraConfig
+from pvg_hf.config.players import LoraConfig
 from pvg_hf.models.adapters import attach_adapter, lora_settings
 from pvg_hf.models.quantization import is_quantized, mend_layers, quantization_arguments, saved_quantization
 from pvg_hf.models.sources import SAFELY, check_weights, is_adapter, load_tokenizer, read_adapter

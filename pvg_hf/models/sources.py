@@ -12,7 +12,7 @@ from peft import PeftConfig, PeftModel
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from pvg_hf.config.recipe import NOT_PUBLISHED
-from pvg_hf.integrity import check_folder
+from pvg_hf.core.integrity import check_folder
 from pvg_hf.models.quantization import save_quantization
 
 PACKAGED = {

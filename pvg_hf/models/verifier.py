@@ -8,7 +8,7 @@ from peft import PeftModel
 from transformers import AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
 from trl.trainer.reward_trainer import suppress_seqcls_warning
 
-from pvg_hf.config.sections import LoraConfig
+from pvg_hf.config.players import LoraConfig
 from pvg_hf.models.adapters import attach_adapter, lora_settings
 from pvg_hf.models.quantization import mend_layers, quantization_arguments, saved_quantization
 from pvg_hf.models.score_head import keep_head_precise, score_head_modules

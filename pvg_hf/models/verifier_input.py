@@ -8,8 +8,8 @@ from pathlib import Path
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from pvg_hf.integrity import DamagedFileError, read_json
-from pvg_hf.templates import compile_template
+from pvg_hf.core.integrity import DamagedFileError, read_json
+from pvg_hf.core.templates import compile_template
 
 _FILE = "verifier_input.json"
 

@@ -8,39 +8,40 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pvg_hf.noise.channel import RoutedChannel, routed_channel
-    from pvg_hf.noise.checker import CheckOutcome, ImperfectChecker
-    from pvg_hf.noise.clock import RealClock, VirtualClock
-    from pvg_hf.noise.command import CommandChecker
-    from pvg_hf.noise.durations import Duration
-    from pvg_hf.noise.labels import effective_label, flip_labels, flip_labels_by_uniforms
+    from pvg_hf.noise.checker import CheckOutcome, ImperfectChecker, RealClock, VirtualClock
     from pvg_hf.noise.ledger import Ledger
-    from pvg_hf.noise.rates import PairOutcomeRates, pair_flip_rate, pair_outcome_rates
-    from pvg_hf.noise.routes import Routes
-    from pvg_hf.noise.routing import Routing
-    from pvg_hf.noise.schedules import RateSchedule
-    from pvg_hf.noise.tiers import DEFAULT_TIERS, Tier
-    from pvg_hf.noise.worker import WorkerChecker
+    from pvg_hf.noise.processes import CommandChecker, WorkerChecker
+    from pvg_hf.noise.rates import (
+        PairOutcomeRates,
+        RateSchedule,
+        effective_label,
+        flip_labels,
+        flip_labels_by_uniforms,
+        pair_flip_rate,
+        pair_outcome_rates,
+    )
+    from pvg_hf.noise.routing import DEFAULT_TIERS, Duration, Routes, Routing, Tier
 
 # Names are imported when they are first asked for: a checker's worker process does not wait for torch.
 _MODULES = {
-    "DEFAULT_TIERS": "tiers",
+    "DEFAULT_TIERS": "routing",
     "CheckOutcome": "checker",
-    "CommandChecker": "command",
-    "Duration": "durations",
+    "CommandChecker": "processes",
+    "Duration": "routing",
     "ImperfectChecker": "checker",
     "Ledger": "ledger",
     "PairOutcomeRates": "rates",
-    "RateSchedule": "schedules",
-    "RealClock": "clock",
+    "RateSchedule": "rates",
+    "RealClock": "checker",
     "RoutedChannel": "channel",
-    "Routes": "routes",
+    "Routes": "routing",
     "Routing": "routing",
-    "Tier": "tiers",
-    "VirtualClock": "clock",
-    "WorkerChecker": "worker",
-    "effective_label": "labels",
-    "flip_labels": "labels",
-    "flip_labels_by_uniforms": "labels",
+    "Tier": "routing",
+    "VirtualClock": "checker",
+    "WorkerChecker": "processes",
+    "effective_label": "rates",
+    "flip_labels": "rates",
+    "flip_labels_by_uniforms": "rates",
     "pair_flip_rate": "rates",
     "pair_outcome_rates": "rates",
     "routed_channel": "channel",

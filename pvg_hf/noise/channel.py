@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
+from pvg_hf.core.roles import ABSTENTIONS, ACCEPTING, Outcome
 from pvg_hf.noise.rates import check_rates
-from pvg_hf.noise.routing import Routing, can_pay
-from pvg_hf.noise.tiers import Tier
-from pvg_hf.outcomes import ABSTENTIONS, ACCEPTING, Outcome
+from pvg_hf.noise.routing import Routing, Tier, can_pay
 
 
 @dataclass(frozen=True)

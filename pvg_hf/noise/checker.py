@@ -1,17 +1,45 @@
-"""A checker that errs, hangs and refuses as configured."""
+"""A checker that errs, hangs and abstains as configured."""
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from pvg_hf.noise.clock import VirtualClock
+from pvg_hf.core.roles import ACCEPTING, SPURIOUS, Outcome, label_of
 from pvg_hf.noise.draws import check_draws, check_path, solution_key
-from pvg_hf.noise.events import Asked, event_line
 from pvg_hf.noise.ledger import Ledger
-from pvg_hf.noise.routes import Routes
-from pvg_hf.noise.routing import Call, Routing, can_pay, make_call
-from pvg_hf.noise.tiers import Tier
+from pvg_hf.noise.routing import Call, Routes, Routing, Tier, can_pay, make_call
+from pvg_hf.noise.telemetry import Asked, event_line
 from pvg_hf.noise.verdicts import BaseChecker, FunctionChecker, Problem, Verdict
-from pvg_hf.outcomes import ACCEPTING, SPURIOUS, Outcome, label_of
+
+
+class VirtualClock:
+    """
+    Counts the milliseconds that are waited for and sleeps not at all.
+
+    Attributes:
+        waited_ms (`float`):
+            All that was waited for.
+    """
+
+    is_real = False
+
+    def __init__(self) -> None:
+        self.waited_ms = 0.0
+
+    def wait(self, milliseconds: float) -> None:
+        self.waited_ms += milliseconds
+
+
+class RealClock(VirtualClock):
+    """Sleeps. What a check took is then measured, so that two equal runs differ in their durations."""
+
+    is_real = True
+
+    def wait(self, milliseconds: float) -> None:
+        super().wait(milliseconds)
+        time.sleep(milliseconds / 1000)
+
 
 _NOT_ASKED = Verdict(None)
 
@@ -22,7 +50,7 @@ class CheckOutcome:
     What the check of a solution came to.
 
     Args:
-        code ([`~pvg_hf.outcomes.Outcome`]):
+        code ([`~pvg_hf.core.roles.Outcome`]):
             Of the last call, whose word counts.
         tier (`str`):
             Of the last call.
@@ -214,3 +242,26 @@ class ImperfectChecker:
         if call.noise == "timeout" or not self.clock.is_real:  # what a base checker took has passed already
             self.clock.wait(call.duration_ms)
         return call
+
+
+def recall_outcomes(events: Iterable[Mapping[str, Any]]) -> dict[tuple[int, int], CheckOutcome]:
+    """
+    Args:
+        events (`Iterable[Mapping]`):
+            As they were written.
+
+    Returns:
+        `dict[tuple[int, int], CheckOutcome]`: by round and [`~pvg_hf.noise.draws.solution_key`].
+    """
+    of_solution: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
+    for event in events:
+        of_solution.setdefault((event["round"], int(event["solution"], 16)), []).append(event)
+    return {key: _outcome(of_one) for key, of_one in of_solution.items()}
+
+
+def _outcome(events: list[Mapping[str, Any]]) -> CheckOutcome:
+    calls = tuple(
+        Call(event["tier"], Outcome(event["code"]), event["noise"], event["duration_ms"], event["cost"])
+        for event in events
+    )
+    return CheckOutcome.of(calls, truth=events[-1]["truth"], error=events[-1].get("detail"))

@@ -2,7 +2,7 @@
 
 from hashlib import blake2b
 
-from pvg_hf.seeding import derive_seed, derive_uniform
+from pvg_hf.core.seeding import derive_seed, derive_uniform
 
 _UNIT = 2.0**-53
 

@@ -1,7 +1,13 @@
-"""Flip rates: of a label, and of the pairs that are made from noisy labels."""
+"""Flip rates: of labels, of the pairs built from them, over rounds and steps; and the labels that they flip."""
 
+import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+import torch
+
+from pvg_hf.core.extensions import suggest
 
 
 class PairOutcomeRates(NamedTuple):
@@ -108,3 +114,160 @@ def pair_outcome_rates(rho0: float, rho1: float, share_correct: float = 0.5) -> 
     tied = share_correct**2 * (1 - rho1) * rho1 + share_incorrect**2 * rho0 * (1 - rho0)
     total = right + reversed_ + tied
     return PairOutcomeRates(right / total, reversed_ / total, tied / total)
+
+
+def flip_labels(
+    labels: torch.Tensor, rate_or_rates: float | Sequence[float], *, generator: torch.Generator
+) -> torch.Tensor:
+    """
+    Flip labels independently (class-conditional noise). Each label takes one uniform draw whatever the rates, so that
+    with the generator in the same state a higher rate flips all that a lower one does, and more.
+
+    Args:
+        labels (`torch.Tensor`):
+            Clean labels of any shape, 0 or 1; of a bool, integer or floating type. Unchanged.
+        rate_or_rates (`float` or `tuple[float, float]`):
+            A rate for both classes, or `(rho0, rho1)` with rho0 = P(label 1 | truth 0) and rho1 = P(label 0 | truth 1).
+        generator (`torch.Generator`):
+            Where the draws come from; no global generator is read.
+
+    Returns:
+        `torch.Tensor`: labels of the same shape, type and device.
+
+    Raises:
+        ValueError: if a label is neither 0 nor 1, a rate lies outside [0, 1), or the two rates sum to 1 or more.
+    """
+    uniforms = torch.rand(labels.shape, generator=generator, device=generator.device, dtype=torch.float64)
+    noisy = flip_labels_by_uniforms(labels.to(generator.device), uniforms, rate_or_rates)
+    return noisy.to(labels.device)
+
+
+def flip_labels_by_uniforms(
+    labels: torch.Tensor, uniforms: torch.Tensor, rate_or_rates: float | Sequence[float]
+) -> torch.Tensor:
+    """
+    [`flip_labels`] with the draws given, e.g. one per solution from [`~pvg_hf.core.seeding.derive_uniform`], which depend on
+    neither order nor batch. A label flips where its draw is strictly below the rate of its true class.
+
+    Args:
+        labels (`torch.Tensor`):
+            Clean labels of any shape, 0 or 1.
+        uniforms (`torch.Tensor`):
+            One draw in [0, 1) per label.
+        rate_or_rates (`float` or `tuple[float, float]`):
+            As in [`flip_labels`].
+
+    Returns:
+        `torch.Tensor`: labels of the same shape, type and device.
+
+    Raises:
+        ValueError: as [`flip_labels`], or if there is not one draw per label, or a draw lies outside [0, 1).
+    """
+    rho0, rho1 = as_rates(rate_or_rates)
+    if uniforms.shape != labels.shape:
+        raise ValueError(
+            f"`uniforms` has shape {tuple(uniforms.shape)} and `labels` {tuple(labels.shape)}; every label takes one draw."
+        )
+    if not ((uniforms >= 0) & (uniforms < 1)).all():
+        raise ValueError("`uniforms` holds values outside [0, 1).")
+    is_one = labels == 1
+    _check_all(is_one | (labels == 0), labels, "0 or 1")
+    flips = torch.where(is_one, uniforms < rho1, uniforms < rho0)
+    return (is_one ^ flips).to(labels.dtype)
+
+
+def effective_label(labels: torch.Tensor, epsilon: float) -> torch.Tensor:
+    """
+    The mean of a label under symmetric flips, `(1 - 2 epsilon) y + epsilon`: a soft label.
+
+    Args:
+        labels (`torch.Tensor`):
+            Labels of any shape, in [0, 1]; of a bool, integer or floating type.
+        epsilon (`float`):
+            P(flip), in [0, .5).
+
+    Returns:
+        `torch.Tensor`: soft labels in [epsilon, 1 - epsilon], of the labels' floating type, else of torch's default one.
+
+    Raises:
+        ValueError: if a label lies outside [0, 1] or `epsilon` outside [0, .5).
+    """
+    if not 0 <= epsilon < 0.5:
+        raise ValueError(
+            f"`epsilon` is {epsilon}; it must lie in [0, 0.5), or the labels no longer point to the truth."
+        )
+    _check_all((labels >= 0) & (labels <= 1), labels, "in [0, 1]")
+    soft = labels if labels.is_floating_point() else labels.to(torch.get_default_dtype())
+    return (1 - 2 * epsilon) * soft + epsilon
+
+
+def _check_all(allowed: torch.Tensor, labels: torch.Tensor, what: str) -> None:
+    if not allowed.all():
+        raise ValueError(
+            f"`labels` must be {what}; {int((~allowed).sum())} are not, e.g. {labels[~allowed][0].item()}."
+        )
+
+
+ScheduleKind = Literal["constant", "linear", "cosine", "cyclic"]
+
+
+@dataclass(frozen=True)
+class RateSchedule:
+    """
+    A factor in [0, 1] of the rates, over moments 0, 1, 2, ...
+
+    Args:
+        kind (`str`):
+            `"constant"`: `end` throughout. `"linear"`: `start` during the warm-up, then straight to `end` within `length`
+            moments, and `end` from there on. `"cosine"`: the same along half a cosine. `"cyclic"`: after the warm-up from
+            `start` to `end` and back along a cosine, once in `period` moments.
+        start (`float`), end (`float`):
+            Factors in [0, 1].
+        warmup (`int`):
+            Moments before it begins, at least 0.
+        length (`int`, *optional*):
+            Of `"linear"` and `"cosine"`, at least 1.
+        period (`int`, *optional*):
+            Of `"cyclic"`, at least 2.
+
+    Raises:
+        ValueError: for an unknown kind, a value out of its range, or a length or period that is missing or of another
+            kind.
+    """
+
+    kind: ScheduleKind = "constant"
+    start: float = 0.0
+    end: float = 1.0
+    warmup: int = 0
+    length: int | None = None
+    period: int | None = None
+
+    def __post_init__(self):
+        if self.kind not in get_args(ScheduleKind):
+            raise ValueError(f"Unknown schedule `{self.kind}`. {suggest(str(self.kind), get_args(ScheduleKind))}")
+        for name in ("start", "end"):
+            if not 0 <= vars(self)[name] <= 1:
+                raise ValueError(f"`{name}` is {vars(self)[name]}; a schedule is a factor of the rates, in [0, 1].")
+        if self.warmup < 0:
+            raise ValueError(f"`warmup` is {self.warmup}; it must be at least 0.")
+        self._check_extent("length", self.length, ("linear", "cosine"), least=1)
+        self._check_extent("period", self.period, ("cyclic",), least=2)
+
+    def _check_extent(self, name: str, value: int | None, kinds: tuple[str, ...], *, least: int) -> None:
+        if (value is not None) != (self.kind in kinds):
+            verb = "needs" if self.kind in kinds else "does not take"
+            raise ValueError(f"The schedule `{self.kind}` {verb} `{name}`; got {value}.")
+        if value is not None and value < least:
+            raise ValueError(f"`{name}` is {value}; it must be at least {least}.")
+
+    def factor(self, moment: int) -> float:
+        """What the rates are multiplied with at a moment."""
+        if self.kind == "constant":
+            return self.end
+        since = max(0, moment - self.warmup)
+        if self.kind == "cyclic":
+            way = (1 - math.cos(2 * math.pi * since / self.period)) / 2
+        else:
+            way = min(1.0, since / self.length)
+            way = (1 - math.cos(math.pi * way)) / 2 if self.kind == "cosine" else way
+        return self.start + (self.end - self.start) * way

@@ -1,14 +1,227 @@
-"""How a check goes from tier to tier, and the call at each of them."""
+"""How a check moves between tiers: which tier a solution starts at, and what each call may cost."""
 
 import math
-from dataclasses import dataclass
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple, get_args
 
-from pvg_hf.noise.tiers import CRITICAL_TIER, DEFAULT_TIER, DEFAULT_TIERS, Tier
-from pvg_hf.noise.verdicts import Verdict
-from pvg_hf.outcomes import ACCEPTING, Outcome
-from pvg_hf.suggestions import suggest
+import yaml
+
+from pvg_hf.core.extensions import load_function, running, suggest
+from pvg_hf.core.roles import ACCEPTING, Outcome
+from pvg_hf.noise.verdicts import Problem, Verdict
+
+DurationKind = Literal["fixed", "uniform", "exponential"]
+
+_PARAMETERS = {"fixed": ("ms",), "uniform": ("min_ms", "max_ms"), "exponential": ("mean_ms",)}
+
+
+@dataclass(frozen=True)
+class Duration:
+    """
+    A distribution of durations in milliseconds.
+
+    Args:
+        kind (`str`):
+            `"fixed"` (takes `ms`), `"uniform"` (`min_ms`, `max_ms`) or `"exponential"` (`mean_ms`).
+        ms, min_ms, max_ms, mean_ms (`float`, *optional*):
+            Milliseconds, at least 0; those that the kind takes, and no others.
+
+    Raises:
+        ValueError: for an unknown kind, a parameter that is missing or another kind's, one below 0, or
+            `min_ms > max_ms`.
+    """
+
+    kind: DurationKind
+    ms: float | None = None
+    min_ms: float | None = None
+    max_ms: float | None = None
+    mean_ms: float | None = None
+
+    def __post_init__(self):
+        if self.kind not in get_args(DurationKind):
+            raise ValueError(f"A duration is {', '.join(map(repr, get_args(DurationKind)))}; got {self.kind!r}.")
+        given = {name: value for name, value in vars(self).items() if name != "kind" and value is not None}
+        wanted = _PARAMETERS[self.kind]
+        if set(given) != set(wanted):
+            raise ValueError(
+                f"A duration of the kind `{self.kind}` takes {_listed(wanted)}; got {_listed(given) or 'none'}."
+            )
+        for name, value in given.items():
+            if not (value >= 0 and math.isfinite(value)):
+                raise ValueError(f"`{name}` is {value}; a duration is a number of milliseconds, at least 0.")
+        if self.kind == "uniform" and self.min_ms > self.max_ms:
+            raise ValueError(f"`min_ms` is {self.min_ms} and `max_ms` {self.max_ms}; it must not be below `min_ms`.")
+
+    def at(self, draw: float, longest_ms: float = math.inf) -> float:
+        """Milliseconds for a uniform draw in [0, 1), cut off at `longest_ms`."""
+        if self.kind == "fixed":
+            duration = self.ms
+        elif self.kind == "uniform":
+            duration = self.min_ms + (self.max_ms - self.min_ms) * draw
+        else:
+            duration = -self.mean_ms * math.log1p(-draw)
+        return min(duration, longest_ms)
+
+    def mean(self, longest_ms: float = math.inf) -> float:
+        """The mean of [`at`] over the draws."""
+        if self.kind == "fixed":
+            return min(self.ms, longest_ms)
+        if self.kind == "exponential":
+            return self.mean_ms * -math.expm1(-longest_ms / self.mean_ms) if self.mean_ms else 0.0
+        low, high = min(self.min_ms, longest_ms), min(self.max_ms, longest_ms)
+        if self.min_ms == self.max_ms:
+            return low
+        share_below = (high - low) / (self.max_ms - self.min_ms)
+        return share_below * (low + high) / 2 + (1 - share_below) * high
+
+
+def _listed(names) -> str:
+    return " and ".join(f"`{name}`" for name in names)
+
+
+TIER_NAMES = ("fast_noisy", "balanced", "slow_precise")
+
+DEFAULT_TIER = "balanced"
+
+CRITICAL_TIER = "slow_precise"
+
+
+@dataclass(frozen=True)
+class Tier:
+    """
+    One way to ask a checker. Of the calls about a correct solution the share `timeout` times out and the share
+    `spurious_fail` rejects it; of those about an incorrect one, `timeout` and `spurious_pass`.
+
+    Args:
+        name (`str`):
+            What it is called in events and metrics.
+        timeout, spurious_fail, spurious_pass (`float`):
+            Rates in [0, 1), whose sum is below 1.
+        budget_seconds (`float`):
+            Longest that a call may take, above 0. A base checker that takes longer is stopped, and timed out.
+        cost (`float`):
+            Of a call, above 0, in the unit of the budgets.
+        timeout_duration ([`Duration`], *optional*):
+            How long an injected timeout lasts, at most the time budget; the whole time budget by default.
+
+    Raises:
+        ValueError: for a value out of its range.
+    """
+
+    name: str
+    timeout: float = 0.0
+    spurious_fail: float = 0.0
+    spurious_pass: float = 0.0
+    budget_seconds: float = 60.0
+    cost: float = 1.0
+    timeout_duration: Duration | None = None
+
+    def __post_init__(self):
+        rates = {name: vars(self)[name] for name in ("timeout", "spurious_fail", "spurious_pass")}
+        for name, value in rates.items():
+            if not 0 <= value < 1:
+                raise ValueError(f"`{name}` of the tier `{self.name}` is {value}; a rate lies in [0, 1).")
+        if sum(rates.values()) >= 1:
+            raise ValueError(
+                f"The rates of the tier `{self.name}` ({', '.join(f'{name} {rate}' for name, rate in rates.items())}) sum "
+                f"to {sum(rates.values()):g}; it must be below 1, or what it says no longer points to the truth."
+            )
+        for name in ("budget_seconds", "cost"):
+            if not (vars(self)[name] > 0 and math.isfinite(vars(self)[name])):
+                raise ValueError(f"`{name}` of the tier `{self.name}` is {vars(self)[name]}; it must be above 0.")
+
+    def is_late(self, verdict: Verdict) -> bool:
+        """Whether a verdict, if there is one, takes longer than the time budget."""
+        return verdict.seconds > self.budget_seconds
+
+    @property
+    def budget_ms(self) -> float:
+        return 1000 * self.budget_seconds
+
+    def timeout_ms(self, draw: float) -> float:
+        """How long an injected timeout lasts, for a uniform draw."""
+        return self.budget_ms if self.timeout_duration is None else self.timeout_duration.at(draw, self.budget_ms)
+
+    @property
+    def mean_timeout_ms(self) -> float:
+        return self.budget_ms if self.timeout_duration is None else self.timeout_duration.mean(self.budget_ms)
+
+    def without_noise(self) -> "Tier":
+        return replace(self, timeout=0.0, spurious_fail=0.0, spurious_pass=0.0)
+
+
+DEFAULT_TIERS = {
+    "fast_noisy": Tier("fast_noisy", 0.10, 0.05, 0.02, budget_seconds=30, cost=1),
+    "balanced": Tier("balanced", 0.05, 0.02, 0.01, budget_seconds=60, cost=2),
+    "slow_precise": Tier("slow_precise", 0.01, 0.005, 0.001, budget_seconds=120, cost=4),
+}
+"""By name, in the order in which a check escalates."""
+
+_COMPARISON = re.compile(r"\s*(\w+)\s*(==|!=|>=|<=|>|<)\s*(.+?)\s*")
+
+_OPERATORS = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+
+
+class Predicate:
+    """
+    Args:
+        text (`str`):
+            A column that is true or false, `COLUMN OPERATOR VALUE` with one of `== != >= <= > <` (`difficulty >= 5`), or
+            `package.module:Name` of a function of the problem.
+
+    Attributes:
+        column (`str`, *optional*):
+            That it reads; `None` for a function.
+
+    Raises:
+        ValueError: if it is none of these.
+    """
+
+    def __init__(self, text: str):
+        self.text = text
+        comparison = _COMPARISON.fullmatch(text)
+        if comparison is None and ":" in text:
+            self.column, self._holds = None, _load_function(text)
+        elif comparison is None and text.isidentifier():
+            self.column, self._holds = text, lambda problem: problem[text]
+        elif comparison is not None:
+            self.column, sign, value = comparison[1], comparison[2], yaml.safe_load(comparison[3])
+            self._holds = lambda problem: _OPERATORS[sign](problem[self.column], value)
+        else:
+            raise ValueError(
+                f"Cannot read the condition `{text}`: it is a column, a comparison such as `difficulty >= 5`, or "
+                "`package.module:Name`."
+            )
+
+    @property
+    def is_column(self) -> bool:
+        """Whether the condition is a column itself."""
+        return self.text == self.column
+
+    def __call__(self, problem: Problem) -> bool:
+        return bool(self._holds(problem))
+
+
+def _load_function(spec: str) -> Callable[[Problem], bool]:
+    function = load_function(spec, "condition", "(problem) -> bool")
+
+    def holds(problem: Problem) -> bool:
+        with running(f"The condition `{spec}`, asked about the problem `{problem.get('problem_id')}`,"):
+            return function(problem)
+
+    return holds
+
 
 EscalationPolicy = Literal["on_failure", "on_timeout", "always", "never"]
 
@@ -20,7 +233,7 @@ class Call(NamedTuple):
     Args:
         tier (`str`):
             Where it was made.
-        code ([`~pvg_hf.outcomes.Outcome`]):
+        code ([`~pvg_hf.core.roles.Outcome`]):
             What it came to; `BUDGET_EXHAUSTED` for a call that could not be paid for and was not made.
         noise (`str`, *optional*):
             What was injected: `"timeout"`, `"spurious_fail"`, `"spurious_pass"`, or `None`.
@@ -151,3 +364,48 @@ def make_call(tier: Tier, verdict: Verdict, draws: tuple[float, float], *, is_re
 
 def can_pay(tier: Tier, spent: float, budget: float | None) -> bool:
     return spent + tier.cost <= (math.inf if budget is None else budget)
+
+
+EVERYTHING = "all"  # the slice of problems that no column parts
+
+
+class Routes:
+    """
+    Args:
+        routing ([`Routing`]):
+            Of every slice that has none of its own.
+        slice_by (`str`, *optional*):
+            The column of the problems whose values are the slices.
+        slices (`Mapping[str, Routing]`, *optional*):
+            Overrides, by the text of the column's value.
+        critical (`str`, *optional*):
+            Problems whose solutions go straight to `slow_precise`; see [`~pvg_hf.noise.routing.Predicate`].
+
+    Raises:
+        ValueError: for slices without a column, or a condition that cannot be read.
+    """
+
+    def __init__(
+        self,
+        routing: Routing | None = None,
+        *,
+        slice_by: str | None = None,
+        slices: Mapping[str, Routing] | None = None,
+        critical: str | None = None,
+    ):
+        if slices and slice_by is None:
+            raise ValueError(f"There are overrides for the slices {list(slices)}, but no `slice_by` to tell them by.")
+        self.routing = routing or Routing()
+        self.slice_by = slice_by
+        self.slices = dict(slices or {})
+        self.critical = None if critical is None else Predicate(critical)
+        ways = [self.routing, *self.slices.values()]
+        self._critical = {id(way): way.critical() for way in ways} if critical is not None else {}
+
+    def of(self, problem: Problem) -> tuple[Routing, str]:
+        """The routing of a problem's solutions, and the name of its slice."""
+        name = EVERYTHING if self.slice_by is None else str(problem[self.slice_by])
+        routing = self.slices.get(name, self.routing)
+        if self.critical is not None and self.critical(problem):
+            return self._critical[id(routing)], name
+        return routing, name

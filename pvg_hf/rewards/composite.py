@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 import torch
 
+from pvg_hf.core.extensions import suggest
 from pvg_hf.rewards.inputs import read_flags, read_scores
-from pvg_hf.suggestions import suggest
 
 SIGNALS = ("test_pass_rate", "certified", "dissimilarity", "acceptance_prob")
 

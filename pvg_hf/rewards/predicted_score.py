@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import torch
 
-from pvg_hf.suggestions import suggest
+from pvg_hf.core.extensions import suggest
 
 logger = logging.getLogger(__name__)
 

@@ -6,12 +6,11 @@ from typing import Any
 
 import torch
 
-from pvg_hf.extensions import check_arguments, load_function, running
+from pvg_hf.core.extensions import check_arguments, cut_to_line, load_function, running, suggest
 from pvg_hf.rewards.baselines import acceptance, correctness_only, goodhart
 from pvg_hf.rewards.gated import correctness_gated_convincingness
 from pvg_hf.rewards.inputs import RewardFunction, check_rewards, read_scores
 from pvg_hf.rewards.relative import signed_relative_convincingness, standardized_relative_convincingness
-from pvg_hf.suggestions import cut_to_line, suggest
 
 INTERFACE = "(scores, correct, sneaky, *, group_size, answered=None, **options) -> rewards"
 

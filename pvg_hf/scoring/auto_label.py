@@ -17,10 +17,9 @@ from tqdm.auto import tqdm
 
 from pvg_hf.analyses.form import read_evaluation
 from pvg_hf.analyses.scaled import CheckedAnalysis, ScaledVerification, decide_label
-from pvg_hf.data.pool import replacing
+from pvg_hf.core.files import Journal, replacing
 from pvg_hf.data.proofs import check_proofs
 from pvg_hf.data.review import ReviewItem, read_review, write_review
-from pvg_hf.journal import Journal
 from pvg_hf.sampling import Sample
 
 logger = logging.getLogger(__name__)

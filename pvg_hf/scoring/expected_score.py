@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from pvg_hf.sampling.drawing import pad_left
-from pvg_hf.scoring.budget import TokenBudget, choose_tokens
+from pvg_hf.scoring.batching import TokenBudget, choose_tokens
 
 SPELLINGS = {"0": 0.0, "0.0": 0.0, "0.5": 0.5, ".5": 0.5, "1": 1.0, "1.0": 1.0}
 """Ways in which a score is written in a box; those with white space count as 0."""

@@ -8,8 +8,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
-from pvg_hf.scoring.budget import TokenBudget
-from pvg_hf.scoring.groups import Group, group_by_beginning
+from pvg_hf.scoring.batching import Group, TokenBudget, group_by_beginning
 
 # Decoders whose classifier goes on from given keys and values, and reads the last token that is no padding.
 SHARING = frozenset({"gemma", "llama", "mistral", "phi3", "qwen2", "qwen3", "smollm3"})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from pvg_hf.seeding import derive_seed
+from pvg_hf.core.seeding import derive_seed
 
 CELL = ["round_index", "role", "correct"]
 _ITEM = ["problem_id", *CELL]

@@ -1,4 +1,4 @@
-"""What the people of a study made of the solutions."""
+"""What the people of a study made of the solutions, as figures and as a plot."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,12 +6,17 @@ from typing import Any
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from pvg_hf.evaluation.intervals import Figure, rate_by_problem
+from pvg_hf.core.figure import Figure
+from pvg_hf.core.seeding import derive_seed
+from pvg_hf.data.schema import BASE_ROUND
+from pvg_hf.evaluation.intervals import rate_by_problem
+from pvg_hf.evaluation.report.plots.style import GREY, ROLE_STYLES, Plot, draw_figures, legend_under, new_canvas, tidy
+from pvg_hf.evaluation.report.tables import counted
 from pvg_hf.evaluation.resampling import mean_by_problem
-from pvg_hf.seeding import derive_seed
 from pvg_hf.study.study import Judgment
 
 NUM_RESAMPLES = 1000
+
 FIGURES = ("accuracy", "accuracy_on_correct", "accuracy_on_flawed", "seconds", "time_ran_out")
 
 
@@ -65,3 +70,44 @@ def _wider(estimate: Callable[[ArrayLike, ArrayLike], Figure], values: pd.Series
     figures = [estimate(values, rows[unit]) for unit in ("problem_id", "participant")]
     unknown = next((figure for figure in figures if figure.low is None), None)
     return unknown or max(figures, key=lambda figure: figure.high - figure.low)
+
+
+TERMS = {
+    "accuracy": "share of solutions that people judged rightly; one whose time ran out counts as judged wrongly.",
+    "time": "mean seconds of the answers that came in time.",
+}
+
+_SHIFTS = (-0.06, 0.06)  # of the two roles, in rounds
+
+
+def plot_study(results: pd.DataFrame, seconds: float) -> Plot | None:
+    """
+    Accuracy and time by round, a line for each role.
+
+    Args:
+        results (`pd.DataFrame`):
+            What [`~pvg_hf.study.results.study_results`] returned.
+        seconds (`float`):
+            The limit.
+    """
+    if results.empty:
+        return None
+    canvas = new_canvas(8.4, 4.0)
+    accuracy, time = canvas.subplots(1, 2)
+    rounds = sorted(results["round_index"].unique())
+    for axes, figure, title in ((accuracy, "accuracy", "accuracy of people"), (time, "seconds", "time (seconds)")):
+        for shift, (role, style) in zip(_SHIFTS, ROLE_STYLES.items()):
+            rows = results[results["role"] == role.value]
+            draw_figures(axes, list(rows["round_index"]), list(rows[figure]), shift=shift, **style)
+        tidy(axes)
+        axes.set_title(title, fontsize=11)
+        axes.set_xlabel("round")
+        axes.set_xticks(rounds, ["base" if index == BASE_ROUND else str(index) for index in rounds])
+        axes.set_xlim(rounds[0] - 0.4, rounds[-1] + 0.4)
+        legend_under(axes)
+    accuracy.axhline(0.5, color=GREY, linewidth=1, linestyle=":")
+    accuracy.set_ylim(-0.02, 1.02)
+    time.set_ylim(0, seconds)
+    num_answers = sum(figure.n for figure in results["accuracy"])
+    caption = f"{counted(num_answers, 'answer')}, with 95 % intervals. The dotted line is chance."
+    return Plot("study", "How people judged the solutions", caption, canvas, TERMS)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from pvg_hf.journal import Journal
+from pvg_hf.core.files import Journal
 from pvg_hf.study import MAX_PARTICIPANTS, SECONDS
 from pvg_hf.study.items import StudyItem
 

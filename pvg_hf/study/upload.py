@@ -11,7 +11,7 @@ from pathlib import Path
 from huggingface_hub import CommitScheduler, HfApi
 from huggingface_hub.errors import RepositoryNotFoundError
 
-from pvg_hf.hub.retry import RetryPolicy
+from pvg_hf.core.hub_access import RetryPolicy
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ def uploaded(
             Of an account that may write to it. It is kept in memory only.
         minutes (`float`, *optional*, defaults to `1.0`):
             Between two commits.
-        retry ([`~pvg_hf.hub.retry.RetryPolicy`], *optional*):
+        retry ([`~pvg_hf.core.hub_access.RetryPolicy`], *optional*):
             How often and when the start is tried again.
 
     Yields:

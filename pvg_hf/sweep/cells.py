@@ -6,10 +6,10 @@ from typing import Any
 
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.recipe import merge
-from pvg_hf.config.sweep import PLAIN, POINTWISE
+from pvg_hf.config.sections import PLAIN, POINTWISE
+from pvg_hf.core.roles import Role
 from pvg_hf.data.schema import BASE_ROUND
-from pvg_hf.game.folder import RunFolder
-from pvg_hf.roles import Role
+from pvg_hf.run.folder import RunFolder
 
 _BRADLEY_TERRY, _CROSS_ENTROPY = {"loss": "bradley_terry"}, {"loss": "cross_entropy"}
 _ANY_LABELS = {"data": {"pairs": "all"}}  # of solutions that are chosen whatever their noisy labels

@@ -10,15 +10,16 @@ import torch
 from safetensors import safe_open
 
 from pvg_hf.config import Recipe
-from pvg_hf.data.pairs import REFERENCE
+from pvg_hf.core.figure import Figure
+from pvg_hf.core.integrity import read_json
+from pvg_hf.core.roles import Role
+from pvg_hf.data.pairs.build import REFERENCE
 from pvg_hf.data.pool import load_pool
 from pvg_hf.data.schema import BASE_ROUND, environment_name
-from pvg_hf.evaluation.intervals import Figure
 from pvg_hf.evaluation.roles import judged
 from pvg_hf.evaluation.verifier_quality import pair_accuracy, roc_auc
-from pvg_hf.game.folder import RunFolder, read_json
 from pvg_hf.losses import bradley_terry
-from pvg_hf.roles import Role
+from pvg_hf.run.folder import RunFolder
 
 CHANCE = 0.5
 EQUAL_SCORES = math.log(2)  # nats a pair, of a verifier that scores all solutions alike

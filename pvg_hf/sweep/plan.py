@@ -7,11 +7,11 @@ from contextlib import contextmanager
 import torch
 
 from pvg_hf.config import Recipe
-from pvg_hf.game.folder import read_json
-from pvg_hf.game.plan.rounds import plan_rounds
-from pvg_hf.game.schedule import ROUND_PHASES
-from pvg_hf.game.units import show_seconds
-from pvg_hf.game.world import World
+from pvg_hf.core.integrity import read_json
+from pvg_hf.core.units import show_seconds
+from pvg_hf.data.problems import GameProblems
+from pvg_hf.estimate.phases import plan_rounds
+from pvg_hf.run.schedule import ROUND_PHASES
 from pvg_hf.sweep.cells import Cell, cell_recipe, list_cells, needs_pool, sweep_folder
 from pvg_hf.sweep.workers import num_cores
 
@@ -55,7 +55,7 @@ def expect_seconds(recipe: Recipe, todo: Sequence[Cell], num_workers: int) -> fl
 
 def _works(played: Recipe, form: str) -> Iterator[float | None]:
     """Seconds of what comes before the rounds, and then of each phase of a cell."""
-    plans = plan_rounds(played, World.load(played))
+    plans = plan_rounds(played, GameProblems.load(played))
     early = [plans[0].work(name) for name in plans[0].early]
     yield None if None in early else sum(work.seconds for work in early)
     for plan in plans:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from pvg_hf.config.sweep import Correction
+from pvg_hf.config.sections import Correction
 from pvg_hf.evaluation.report.plots.style import (
     BLUE,
     GREEN,
@@ -44,7 +44,7 @@ def plot_sweep(vary: str, table: pd.DataFrame) -> Iterator[Plot]:
         vary (`str`):
             The rate that the levels are.
         table (`pd.DataFrame`):
-            As [`~pvg_hf.sweep.results.cell_table`] makes it.
+            As [`~pvg_hf.sweep.report.cell_table`] makes it.
 
     Yields:
         [`Plot`]: `levels`, every measure against the level, and `fits`, its change from the clean reference with the fits.

@@ -11,14 +11,15 @@ from tqdm import tqdm
 
 from pvg_hf.config import Recipe, RecipeError, load_recipe
 from pvg_hf.config.trust import admit_code
-from pvg_hf.game.folder import read_json, write_json, write_text
-from pvg_hf.game.lock import locked
-from pvg_hf.game.plan.checks import check_recipe, list_mistakes
+from pvg_hf.core.files import write_json, write_text
+from pvg_hf.core.integrity import read_json
+from pvg_hf.core.units import show_seconds
+from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.play import play
-from pvg_hf.game.resume import differences
-from pvg_hf.game.schedule import schedule
-from pvg_hf.game.units import show_seconds
-from pvg_hf.game.world import World
+from pvg_hf.preflight.recipe import check_recipe, list_mistakes
+from pvg_hf.run.lock import locked
+from pvg_hf.run.resume import differences
+from pvg_hf.run.schedule import schedule
 from pvg_hf.sweep.cells import (
     Cell,
     SweepFolder,
@@ -30,7 +31,7 @@ from pvg_hf.sweep.cells import (
 )
 from pvg_hf.sweep.measures import measure_cell
 from pvg_hf.sweep.plan import expect_seconds, show_plan
-from pvg_hf.sweep.results import write_results
+from pvg_hf.sweep.report import write_results
 from pvg_hf.sweep.workers import default_workers, finish_cells
 
 logger = logging.getLogger(__name__)
@@ -218,7 +219,7 @@ def _mistakes(recipe: Recipe, cells: list[Cell]) -> Iterator[str]:
     if recipe.verifier.kind == "score":
         yield "A sweep varies the noise of labels of pairs, which `verifier.kind: score` does not learn from; it needs `bradley_terry`."
         return
-    world = World.load(cell_recipe(recipe, cells[0], takes_pool=False))
+    world = GameProblems.load(cell_recipe(recipe, cells[0], takes_pool=False))
     for cell in {cell.correction: cell for cell in sorted(cells)}.values():
         try:
             yield from check_recipe(cell_recipe(recipe, cell, takes_pool=False), world)

@@ -1,7 +1,10 @@
 """Finishes the cells of a sweep, one after the other or in several processes."""
 
+import logging
 import multiprocessing
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -10,10 +13,35 @@ from contextlib import contextmanager
 import torch
 
 from pvg_hf.config import Recipe
-from pvg_hf.game.worker import begin_worker
+from pvg_hf.game.console import quiet_libraries, set_up_logging
 from pvg_hf.sweep.cells import Cell
 
+
+def begin_worker(num_threads: int) -> None:
+    """
+    Speak of warnings alone, leave Ctrl-C to the process that started this one, and end with it.
+
+    Args:
+        num_threads (`int`):
+            For torch.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a game listens for it by itself while it is played
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    set_up_logging()
+    logging.getLogger("pvg_hf").setLevel(logging.WARNING)  # phases of several games at once would be told pell-mell
+    quiet_libraries()
+    import torch
+
+    torch.set_num_threads(num_threads)
+
+
+def _end_with_parent() -> None:
+    multiprocessing.parent_process().join()
+    os._exit(1)
+
+
 MAX_WORKERS = 8  # by default; each holds the models of a game
+
 # What says that this cell cannot be played; everything else says that none can.
 OF_A_CELL = (ValueError, FloatingPointError)
 

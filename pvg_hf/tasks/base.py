@@ -1,20 +1,22 @@
-"""The contract of a task: a named world of problems, prompts and grades."""
+"""The contract of a task: problems, prompts, a grade for each solution, and optionally judgements of analyses."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, Protocol, get_args, runtime_checkable
 
 import pyarrow as pa
 from datasets import Dataset, Features, Value
 
-from pvg_hf.extensions import ExtensionError, running
-from pvg_hf.roles import Role
+from pvg_hf.core.extensions import ExtensionError, running
+from pvg_hf.core.roles import Role
 from pvg_hf.tasks.answers import answers_equal, extract_answer
 from pvg_hf.tasks.grade import Grade, call_grader
 
 Problem = Mapping[str, Any]
+
 PROBLEM_COLUMNS = ("problem_id", "problem", "reference")
 """The columns, all of them texts, that the problems of every task have."""
+
 Split = Literal["train", "test"]
 
 
@@ -172,3 +174,20 @@ def check_values(values: Sequence[object], feature: Value, what: str) -> None:
         pa.array(values, type=kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as err:
         raise ExtensionError(f"{what} is declared as {kind}, and its values are not: {err!s:.200}.") from err
+
+
+@runtime_checkable
+class RatesAnalyses(Protocol):
+    """A task with an exact meta-verifier, such as [`~tasks.proofs.ProofsTask`]."""
+
+    def rate_analyses(self, problems: list[str], proofs: list[str], analyses: list[str]) -> list[float]:
+        """The quality of each analysis, in [0, 1]."""
+        ...
+
+    def named_issues(self, problem: str, proof: str, analysis: str) -> list[tuple[str, bool]]:
+        """Each issue that an analysis names, as a text, and whether the proof has it."""
+        ...
+
+    def analysis_of(self, problem: Problem, proof: str, index: int) -> tuple[str, float]:
+        """An analysis of a proof that may err, and its quality; `index` tells those of one proof apart."""
+        ...

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pvg_hf.extensions import ExtensionError, running
+from pvg_hf.core.extensions import ExtensionError, running
 
 SHOWN = 80  # characters of a solution in a message
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from datasets import Dataset, Features, Value, load_dataset
 from datasets.exceptions import DatasetsError
 
-from pvg_hf.hub_access import refuse_outage
-from pvg_hf.roles import Role
+from pvg_hf.core.hub_access import refuse_outage
+from pvg_hf.core.roles import Role
 from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answer, read_answer, reference_answer
 from pvg_hf.tasks.base import Problem, Split, Task, check_split
 from pvg_hf.tasks.grade import Grade

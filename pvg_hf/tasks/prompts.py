@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from jinja2 import TemplateError
 
-from pvg_hf.chat import check_chat_template_kwargs, render_prompt
-from pvg_hf.roles import Role
+from pvg_hf.core.roles import Role
+from pvg_hf.core.templates import check_chat_template_kwargs, compile_template, outside_variables, render_prompt
 from pvg_hf.tasks.answers import reference_answer
 from pvg_hf.tasks.base import Problem, Task
-from pvg_hf.templates import compile_template, outside_variables
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -135,7 +134,7 @@ class PromptBuilder:
         return hints | {"honest_solution": honest_solution}
 
     def render(self, text: str, tokenizer: "PreTrainedTokenizerBase") -> str:
-        """The prompt as `tokenizer`'s model reads it (see [`~pvg_hf.chat.render_prompt`])."""
+        """The prompt as `tokenizer`'s model reads it (see [`~pvg_hf.core.templates.render_prompt`])."""
         return render_prompt(text, tokenizer, self.chat_template_kwargs)
 
 

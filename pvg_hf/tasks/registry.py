@@ -4,8 +4,7 @@ import inspect
 from types import NoneType
 from typing import Any, get_args
 
-from pvg_hf.extensions import load_extension, running
-from pvg_hf.suggestions import cut_to_line, show_value, suggest
+from pvg_hf.core.extensions import cut_to_line, load_extension, running, show_value, suggest
 from pvg_hf.tasks.base import Task
 
 TASKS = {

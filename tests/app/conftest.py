@@ -1,7 +1,6 @@
 """The app as it is served, and a real browser before it."""
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,11 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from space_app.app import StudySettings, launch, make_app
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "hub"))  # for the modules there, and beside this file
-sys.path.insert(0, str(Path(__file__).parent))
-
-from visitor import OWNER
+from tests.support.app_visitor import OWNER
 
 CHROMIUM = Path(os.environ.get("PVG_CHROMIUM", "/usr/bin/chromium"))
 _OWN = ("127.0.0.1", "localhost")

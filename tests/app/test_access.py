@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 from starlette.requests import HTTPConnection
-from visitor import Visitor
 
 import space_app.study_page
 from space_app.access import NEW_PARTICIPANTS_PER_HOUR, Newcomers, Owner, address_of
+from tests.support.app_visitor import Visitor
 
 SHEET = "participant,item,judgment\nann,none,correct\n"
 

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from pvg_hf.browse.index import SolutionIndex
-from pvg_hf.browse.query import Filter, Query
-from pvg_hf.game.folder import RunFolder
-from pvg_hf.roles import Role
+from pvg_hf.browse.index import Filter, Query, SolutionIndex
+from pvg_hf.core.roles import Role
+from pvg_hf.run.folder import RunFolder
 from space_app.links import View, parse_link, read_link, write_link
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from game_runs import forget_digests
 from playwright.sync_api import TimeoutError, expect
-from visitor import OWNER
 
 from space_app.study_page import ANSWERS
+from tests.support.app_visitor import OWNER
+from tests.support.game_runs import forget_digests
 
 pytestmark = pytest.mark.browser
 

@@ -4,13 +4,12 @@ import re
 
 import pandas as pd
 import pytest
-from game_runs import forget_digests
 from playwright.sync_api import expect
 
-from pvg_hf.browse.index import SolutionIndex
-from pvg_hf.browse.query import Filter, Query
+from pvg_hf.browse.index import Filter, Query, SolutionIndex
 from pvg_hf.data.schema import FAILED_OUTCOMES
-from pvg_hf.game.folder import RunFolder
+from pvg_hf.run.folder import RunFolder
+from tests.support.game_runs import forget_digests
 
 pytestmark = pytest.mark.browser
 

@@ -9,10 +9,10 @@ import sys
 import threading
 
 import pytest
-from visitor import Visitor
 
 import space_app.rounds_page
 from space_app.__main__ import main
+from tests.support.app_visitor import Visitor
 
 
 @pytest.fixture

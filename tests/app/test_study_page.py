@@ -10,10 +10,10 @@ import sys
 import time
 
 import pytest
-from loopback_hub import OWNER, TOKEN, LoopbackHub, serving
 from playwright.sync_api import expect
 
 from space_app.access import Owner
+from tests.support.loopback_hub import OWNER, TOKEN, LoopbackHub, serving
 
 pytestmark = pytest.mark.browser
 

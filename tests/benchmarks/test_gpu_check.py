@@ -11,7 +11,6 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
-from scripted_parts import Scripted, make_part
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
 from benchmarks.gpu_check.games import GAMES
@@ -21,7 +20,8 @@ from benchmarks.gpu_check.runner import Check
 from benchmarks.gpu_check.stand_ins import CONFIGS, make_problems, published_settings
 from benchmarks.gpu_check.table import describe
 from pvg_hf import load_recipe
-from pvg_hf.game.plan.players import PlayerSize
+from pvg_hf.estimate.players import PlayerSize
+from tests.support.scripted_parts import Scripted, make_part
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -79,7 +79,7 @@ def test_a_call_that_is_stopped_ends_the_part_with_all_that_it_has_started(tmp_p
 import sys
 from pathlib import Path
 from benchmarks.gpu_check.runner import Check
-from scripted_parts import make_part
+from tests.support.scripted_parts import make_part
 sys.exit(Check(Path({str(tmp_path)!r}) / "out", [make_part("part", {lines!r})]).run())
 """
     places = os.pathsep.join([str(REPOSITORY), str(Path(__file__).parent)])

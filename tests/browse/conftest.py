@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from pvg_hf.browse.index import SolutionIndex
+from pvg_hf.core.integrity import write_digests
 from pvg_hf.evaluation.summary import problem_table
-from pvg_hf.game.folder import RunFolder
 from pvg_hf.hub.publication import phase_folders
-from pvg_hf.integrity import write_digests
+from pvg_hf.run.folder import RunFolder
 
 
 @pytest.fixture(scope="session")

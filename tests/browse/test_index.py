@@ -5,14 +5,14 @@ import shutil
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from game_runs import forget_digests
 
-from pvg_hf.browse.index import SolutionIndex
-from pvg_hf.browse.query import Filter, Query
+from pvg_hf.browse.index import Filter, Query, SolutionIndex
 from pvg_hf.browse.runs import OpenRun
 from pvg_hf.browse.scoring import ScoreDesk
+from pvg_hf.core.integrity import replay_advice
 from pvg_hf.evaluation.roles import has_failed, judged
-from pvg_hf.game.folder import RunFolder, replay_advice
+from pvg_hf.run.folder import RunFolder
+from tests.support.game_runs import forget_digests
 
 ROUNDS = (0, 1)
 

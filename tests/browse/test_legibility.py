@@ -2,8 +2,8 @@
 
 import pytest
 
+from pvg_hf.browse.index import Query
 from pvg_hf.browse.legibility import open_study
-from pvg_hf.browse.query import Query
 from pvg_hf.browse.runs import OpenRun
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pvg_hf.browse import scoring
-from pvg_hf.browse.query import Query
+from pvg_hf.browse.index import Query
 from pvg_hf.browse.runs import OpenRun
 from pvg_hf.browse.scoring import ScoreDesk
 

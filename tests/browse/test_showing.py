@@ -3,14 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
-from game_runs import forget_digests
 
-from pvg_hf.browse.index import SolutionIndex
-from pvg_hf.browse.query import Filter, Query
+from pvg_hf.browse.index import Filter, Query, SolutionIndex
 from pvg_hf.browse.showing import show_problem
+from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.schema import FAILED_OUTCOMES
-from pvg_hf.game.folder import RunFolder
-from pvg_hf.roles import GAME_ROLES, Role
+from pvg_hf.run.folder import RunFolder
+from tests.support.game_runs import forget_digests
 
 
 def test_what_is_hidden_is_not_there(index):

@@ -5,7 +5,7 @@ import yaml
 
 from pvg_hf.config import RecipeError, load_recipe
 from pvg_hf.config.load import dump_recipe, load_kept_recipe
-from pvg_hf.integrity import DamagedFileError
+from pvg_hf.core.integrity import DamagedFileError
 
 
 def test_defaults_round_trip(tmp_path):

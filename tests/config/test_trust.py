@@ -11,19 +11,19 @@ import yaml
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.reference import recipe_schema
 from pvg_hf.config.trust import CODE_KEYS, ORIGIN, admit_code, list_code, origin_of, trust_recipe, write_origin
+from pvg_hf.core.extensions import UntrustedCodeError, load_extension
 from pvg_hf.data.mixture import mixture_weights
+from pvg_hf.data.problems import load_recipe_task
 from pvg_hf.evaluation.report import write_report
-from pvg_hf.extensions import UntrustedCodeError, load_extension
-from pvg_hf.game.answering import Answerer
-from pvg_hf.game.checking import make_base, make_routes
+from pvg_hf.game.answerer import Answerer
+from pvg_hf.game.checks import make_base, make_routes
 from pvg_hf.game.plan import describe_plan
 from pvg_hf.game.play import play
 from pvg_hf.game.status import describe_status
 from pvg_hf.game.stopping import load_rule
-from pvg_hf.game.world import load_recipe_task
 from pvg_hf.rewards import load_reward
 from pvg_hf.sweep import describe_sweep, run_sweep
-from pvg_hf.trainers.invariance import load_regulariser
+from pvg_hf.trainers.reward.invariance import load_regulariser
 
 MODULE = """
 from pathlib import Path

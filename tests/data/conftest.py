@@ -3,7 +3,7 @@ from typing import ClassVar
 import pytest
 from datasets import Dataset, Value
 
-from pvg_hf.roles import Role
+from pvg_hf.core.roles import Role
 from pvg_hf.tasks.base import Task
 from pvg_hf.tasks.grade import Grade
 

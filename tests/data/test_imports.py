@@ -5,8 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pvg_hf.data.import_sources import read_rows
-from pvg_hf.data.imports import import_solutions
+from pvg_hf.data.imports import import_solutions, read_rows
 from pvg_hf.data.pool import load_pool, write_pool
 from pvg_hf.data.schema import solution_features
 

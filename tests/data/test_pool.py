@@ -2,8 +2,8 @@ import pyarrow.parquet as pq
 import pytest
 from datasets import Features, Value
 
+from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.data.pool import ROW_GROUP_SIZE, iterate_pool, load_pool, write_pool
-from pvg_hf.integrity import DamagedFileError
 
 FEATURES = Features({"problem_id": Value("string"), "label": Value("int8")})
 

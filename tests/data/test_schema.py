@@ -2,6 +2,7 @@ import pyarrow as pa
 import pytest
 from datasets import Value
 
+from pvg_hf.core.roles import Role
 from pvg_hf.data.schema import (
     FAILED_OUTCOMES,
     SOLUTION_COLUMNS,
@@ -14,7 +15,6 @@ from pvg_hf.data.schema import (
     round_name,
     solution_features,
 )
-from pvg_hf.roles import Role
 from pvg_hf.tasks.grade import Grade
 
 

@@ -5,8 +5,8 @@ from datasets import Dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pvg_hf.core.seeding import derive_uniform
 from pvg_hf.data.split import PARTS, split_problems
-from pvg_hf.seeding import derive_uniform
 
 
 def problems(ids, **columns):

@@ -17,20 +17,20 @@ from transformers import LlamaConfig, LlamaForCausalLM, LlamaForSequenceClassifi
 
 from pvg_hf import VerifierScorer, load_recipe, load_task
 from pvg_hf.config import Recipe
-from pvg_hf.config.sections import LoraConfig
+from pvg_hf.config.players import LoraConfig
+from pvg_hf.core.roles import GAME_ROLES
+from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import solution_features
-from pvg_hf.game.assumed_rates import audit_prover_correction
-from pvg_hf.game.plan.checks import check_recipe, phase_context
-from pvg_hf.game.schedule import PhaseKey
+from pvg_hf.game.rates import audit_prover_correction
 from pvg_hf.game.stopping import OF_EVERY_STEP, OF_SOME_STEPS, StopRule
-from pvg_hf.game.world import World
+from pvg_hf.models.from_config import train_tokenizer
 from pvg_hf.models.prover import lora_for_prover
-from pvg_hf.models.scratch import train_tokenizer
 from pvg_hf.models.verifier import lora_for_verifier
 from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.preflight.recipe import check_recipe, phase_context
 from pvg_hf.rewards import load_reward
-from pvg_hf.roles import GAME_ROLES
-from pvg_hf.trainers.invariance import load_regulariser
+from pvg_hf.run.schedule import PhaseKey
+from pvg_hf.trainers.reward.invariance import load_regulariser
 
 DOCS = Path(__file__).parents[2] / "docs"
 README = "../README.md"
@@ -185,7 +185,7 @@ def test_recipes_of_the_tasks_page(folder, gsm8k_folder):
     for name in CAUSAL_LMS:
         _save(LlamaForCausalLM(_config(tokenizer)), tokenizer, folder / SUBSTITUTES[name])
     _write_modules("tasks.md")
-    worlds = {recipe.task.name: (recipe, World.load(recipe)) for recipe in _recipes("tasks.md")}
+    worlds = {recipe.task.name: (recipe, GameProblems.load(recipe)) for recipe in _recipes("tasks.md")}
     assert worlds.keys() == {"arithmetic", "gsm8k", "my_task:CountTask"}
     assert check_recipe(*worlds["my_task:CountTask"]) == []
 
@@ -196,7 +196,7 @@ def test_extensions_page(folder, monkeypatch):
     _write_modules("extensions.md")
     with_rule, with_reward = _recipes("extensions.md")
     for recipe in (with_rule, with_reward):
-        assert check_recipe(recipe, World.load(recipe)) == []
+        assert check_recipe(recipe, GameProblems.load(recipe)) == []
     paid = load_reward(with_reward.prover.reward)(
         torch.tensor([1.0, 2.0, 0.0, 3.0]),
         torch.tensor([True, False, True, False]),

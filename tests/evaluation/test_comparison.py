@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from pvg_hf.evaluation.comparison import compare_rounds
-from pvg_hf.evaluation.report.run_data import load_run
+from pvg_hf.run.read import load_run
 
 
 @pytest.fixture(scope="module")

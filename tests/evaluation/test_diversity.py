@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
+from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.diversity import diversity_figures
-from pvg_hf.roles import Role
 
 DRAWS = {"seed": 0, "num_resamples": 200}
 

@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
+from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.flaws import flaw_figures, flaw_table, has_flaws
 from pvg_hf.evaluation.intervals import rate
-from pvg_hf.roles import Role
 
 
 @pytest.fixture

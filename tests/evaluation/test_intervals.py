@@ -7,14 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pvg_hf.evaluation.intervals import (
-    Figure,
-    rate,
-    rate_by_problem,
-    rate_difference,
-    rate_of_counts,
-    share_by_problem,
-)
+from pvg_hf.core.figure import Figure
+from pvg_hf.evaluation.intervals import rate, rate_by_problem, rate_difference, rate_of_counts, share_by_problem
 
 Z = 1.959963984540054
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pvg_hf.evaluation.intervals import EMPTY, Figure
+from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.evaluation.resampling import bootstrap_statistic, difference, mean_by_problem
 
 DRAWS = {"seed": 0, "num_resamples": 2000}

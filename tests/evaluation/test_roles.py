@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
+from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.intervals import rate
 from pvg_hf.evaluation.roles import game_figures, judged, role_figures
-from pvg_hf.roles import Role
 
 DRAWS = {"seed": 0, "num_resamples": 200}
 COLUMNS = [

@@ -1,55 +1,6 @@
-"""A game so small that a whole one takes seconds."""
+"""Games that take seconds."""
 
-import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from tests.support.game_fixtures import beginnings, game, play_phase
+from tests.support.plan_fixtures import amounts_of, context_of, values
 
-import pytest
-
-from pvg_hf import load_recipe, play
-from pvg_hf.game.phases import prover, score_verifier, verifier
-
-sys.path.insert(0, str(Path(__file__).parent))  # for the modules beside this file, here and in other processes
-
-from game_runs import branch_off
-
-
-@pytest.fixture
-def game(tmp_path, make_recipe) -> Callable[..., dict[str, Any]]:
-    """Makes recipes of games in this test's folder."""
-    return lambda **changes: make_recipe(tmp_path, **changes)
-
-
-class Beginnings(list):
-    """Of every trainer that a phase ran: the trainer, and its weights before the first step."""
-
-    def add(self, trainer) -> None:
-        weights = {name: tensor.detach().clone() for name, tensor in trainer.model.state_dict().items()}
-        self.append((trainer, weights))
-
-
-@pytest.fixture
-def beginnings(monkeypatch) -> Beginnings:
-    """Fills up while the test plays."""
-    seen = Beginnings()
-    for phase in (prover, score_verifier, verifier):
-
-        def run_and_note(context, trainer, run=phase.run_trainer, **kwargs):
-            seen.add(trainer)
-            run(context, trainer, **kwargs)
-
-        monkeypatch.setattr(phase, "run_trainer", run_and_note)
-    return seen
-
-
-@pytest.fixture
-def play_phase(tmp_path, game, reference):
-    """Play one phase, on what the reference run had before it, by a recipe with changes."""
-
-    def play_it(phase: str, round_index: int, **changes):
-        if not (tmp_path / "game").exists():
-            branch_off(reference, tmp_path, f"round-{round_index:03d}/{phase}")
-        return play(load_recipe(game(**changes)), phase=phase, round_index=round_index)
-
-    return play_it
+__all__ = ["amounts_of", "beginnings", "context_of", "game", "play_phase", "values"]

@@ -12,7 +12,8 @@ from importlib.util import find_spec
 import pytest
 
 from pvg_hf import load_recipe
-from pvg_hf.game.console import _make_handler, has_default_threads, launcher, launcher_for, script_line, shows_progress
+from pvg_hf.game.console import _make_handler, shows_progress
+from pvg_hf.run.environment import has_default_threads, launcher, launcher_for, script_line
 
 
 class Terminal(io.StringIO):

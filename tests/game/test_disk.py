@@ -5,13 +5,12 @@ import os
 import sys
 
 import pytest
-from game_runs import bytes_of, check_same_so_far, copy_until, play_in_process
 from safetensors import SafetensorError
 
 from pvg_hf import load_recipe, play
-from pvg_hf.game.disk import naming_full_disk
-from pvg_hf.game.errors import DiskFullError
-from pvg_hf.game.folder import RunFolder
+from pvg_hf.game.limits import DiskFullError, naming_full_disk
+from pvg_hf.run.folder import RunFolder
+from tests.support.game_runs import bytes_of, check_same_so_far, copy_until, play_in_process
 
 ENDING = "Everything that was finished is kept. Make room, then continue the run with the same command."
 

@@ -3,11 +3,12 @@
 import pandas as pd
 import pytest
 import torch
-from game_runs import branch_off, check_same_so_far, differing, start_two
 
 from pvg_hf import VerifierScorer, load_recipe, play
-from pvg_hf.game.folder import RunFolder, read_json, read_json_lines
+from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.rewards import signed_relative_convincingness
+from pvg_hf.run.folder import RunFolder
+from tests.support.game_runs import branch_off, check_same_so_far, differing, start_two
 
 # By plain gradient descent, which keeps a difference in rounding as small as it was. Adam's first steps have the size of
 # the learning rate whatever the gradient's, so that a gradient near zero would turn rounding into a whole step.

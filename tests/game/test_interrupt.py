@@ -9,13 +9,13 @@ import threading
 from pathlib import Path
 
 import pytest
-from game_runs import DRIVER, branch_off, check_same_so_far, copy_until, differing, play_in_process
 
 from pvg_hf import load_recipe, play
+from pvg_hf.core.integrity import read_json_lines
 from pvg_hf.game import interrupt
-from pvg_hf.game.folder import read_json_lines
 from pvg_hf.game.interrupt import GameInterrupted, StopRequest
 from pvg_hf.scoring.auto_label import PROOFS_AT_ONCE
+from tests.support.game_runs import DRIVER, branch_off, check_same_so_far, copy_until, differing, play_in_process
 
 IN_A_PROVER_STEP = {"event": "open", "pattern": r"prover/\.round-000\.partial/checkpoints/checkpoint-4/trainer_state"}
 IN_MINTING = {"event": "os.rename", "pattern": r"pool/\.round-000\.partial/helpful\.parquet'"}

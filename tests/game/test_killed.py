@@ -3,13 +3,12 @@
 import signal
 
 import pytest
-from game_runs import differing, play_in_process
 
 from pvg_hf import load_recipe, play
-from pvg_hf.game.folder import RunFolder, read_json, read_json_lines
-from pvg_hf.game.phase_record import read_record
-from pvg_hf.game.schedule import PhaseKey, schedule
-from pvg_hf.integrity import DIGESTS
+from pvg_hf.core.integrity import DIGESTS, read_json, read_json_lines
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.schedule import PhaseKey, read_record, schedule
+from tests.support.game_runs import differing, play_in_process
 
 # A process dies just before this happens; the next one goes on, and dies at the next moment.
 DEATHS = {

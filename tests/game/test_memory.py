@@ -2,9 +2,8 @@ import pytest
 import torch
 
 from pvg_hf.config import Recipe, load_recipe
-from pvg_hf.game.errors import OutOfMemory
-from pvg_hf.game.memory import KNOBS, naming_knobs
-from pvg_hf.game.schedule import ROUND_PHASES
+from pvg_hf.game.limits import KNOBS, OutOfMemory, naming_knobs
+from pvg_hf.run.schedule import ROUND_PHASES
 
 
 @pytest.mark.parametrize("phase", ["warmup", "bootstrap", *ROUND_PHASES])

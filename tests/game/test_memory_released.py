@@ -6,14 +6,14 @@ import os
 import subprocess
 import sys
 
-import levels as levels_script
 import pytest
 import torch
-from levels import Levels
 from torch.nn.functional import pad
 
 from pvg_hf import load_recipe, play
 from pvg_hf.models.prover import load_prover
+from tests.support import noise_levels as levels_script
+from tests.support.noise_levels import Levels
 
 
 def _held_bytes() -> int:

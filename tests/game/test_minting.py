@@ -3,20 +3,20 @@ import shutil
 import pandas as pd
 import pytest
 import torch
-from game_runs import branch_off
-from recall_task import write_solution
 
 from pvg_hf import VerifierScorer, load_recipe, play
+from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.feedback import Feedback
-from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.interrupt import StopRequest
+from pvg_hf.game.labels import Feedback
 from pvg_hf.game.minting import cut_at_stop
-from pvg_hf.game.schedule import PhaseKey
-from pvg_hf.game.world import World
 from pvg_hf.noise.draws import solution_key
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.schedule import PhaseKey
 from pvg_hf.sampling import Sample
-from pvg_hf.trainers.pair_noise import noisy_labels
+from pvg_hf.trainers.reward.loss import noisy_labels
+from tests.support.game_runs import branch_off
+from tests.support.recall_task import write_solution
 
 
 @pytest.fixture
@@ -25,7 +25,9 @@ def label(tmp_path, game):
 
     def make(seed=0, **noise):
         recipe = load_recipe(game(noise=noise, seed=seed))
-        context = PhaseContext(recipe, RunFolder(tmp_path), PhaseKey("bootstrap"), World.load(recipe), StopRequest())
+        context = PhaseContext(
+            recipe, RunFolder(tmp_path), PhaseKey("bootstrap"), GameProblems.load(recipe), StopRequest()
+        )
 
         def told(problem_id, solution, is_correct):
             row = {"problem_id": problem_id, "solution": solution, "correct": is_correct, "label": int(is_correct)}
@@ -174,7 +176,7 @@ def test_solution_ends_before_its_first_stop_string(text, stop_strings, kept, to
 
 def test_stop_strings_end_the_base_role_and_no_other(tmp_path, game, reference):
     """The same draws as without them; a task's stop strings hold for a prompt of the recipe's own too."""
-    task = {"name": "recall_task:StoppedRecallTask", "prompts": {"base": "{{ problem }}\nsolution:\n"}}
+    task = {"name": "tests.support.recall_task:StoppedRecallTask", "prompts": {"base": "{{ problem }}\nsolution:\n"}}
     folder = play(load_recipe(game(**{f"task__{key}": value for key, value in task.items()})), phase="bootstrap")
     whole, cut = (pd.read_parquet(run.pool(-1) / "base.parquet") for run in (reference, folder))
     assert whole["solution"].str.contains("\n####").mean() > 0.5

@@ -1,10 +1,19 @@
 import pytest
-from game_runs import branch_off, check_same_so_far, copy_until, differing, forget_digests, play_in_process
 
 from pvg_hf import load_recipe, play
+from pvg_hf.core.files import write_json
+from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.game.callbacks import GameCallback
-from pvg_hf.game.folder import RunFolder, read_json, read_json_lines, write_json
-from pvg_hf.game.schedule import PhaseKey, schedule
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.schedule import PhaseKey, schedule
+from tests.support.game_runs import (
+    branch_off,
+    check_same_so_far,
+    copy_until,
+    differing,
+    forget_digests,
+    play_in_process,
+)
 
 
 def test_phases_in_processes_of_their_own_equal_the_run_in_one(tmp_path, game, reference):

@@ -3,13 +3,13 @@ from collections import Counter
 import pytest
 
 from pvg_hf import load_recipe
+from pvg_hf.core.roles import GAME_ROLES, Role
+from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.folder import RunFolder
 from pvg_hf.game.interrupt import StopRequest
-from pvg_hf.game.prover_data import prover_prompts
-from pvg_hf.game.schedule import PhaseKey
-from pvg_hf.game.world import World
-from pvg_hf.roles import GAME_ROLES, Role
+from pvg_hf.game.training_data import prover_prompts
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.schedule import PhaseKey
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def context(tmp_path, game):
     def make(round_index=0, **changes) -> PhaseContext:
         recipe = load_recipe(game(**changes))
         return PhaseContext(
-            recipe, RunFolder(tmp_path), PhaseKey("prover", round_index), World.load(recipe), StopRequest()
+            recipe, RunFolder(tmp_path), PhaseKey("prover", round_index), GameProblems.load(recipe), StopRequest()
         )
 
     return make

@@ -3,12 +3,13 @@
 import pandas as pd
 import pytest
 import torch
-from game_runs import branch_off, differing, forget_digests, play_in_process
 from safetensors.torch import load_file
 
 from pvg_hf import load_recipe, play
+from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.data.pool import load_pool, write_pool
-from pvg_hf.game.folder import RunFolder, read_json, read_json_lines
+from pvg_hf.run.folder import RunFolder
+from tests.support.game_runs import branch_off, differing, forget_digests, play_in_process
 
 # Collapse, at the second step, unless all sneaky solutions are answered and incorrect.
 COLLAPSE = {"watchdogs__min_valid_sneaky": 1.0, "watchdogs__window": 2, "watchdogs__goodharting": "off"}

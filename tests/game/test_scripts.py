@@ -7,10 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from game_runs import bytes_of
 from transformers import AutoModelForCausalLM
 
-from pvg_hf.game.folder import RunFolder
+from pvg_hf.run.folder import RunFolder
+from tests.support.game_runs import bytes_of
 
 
 def _run(repository, script: str, *arguments: str, cwd=None) -> subprocess.CompletedProcess:

@@ -3,10 +3,11 @@
 import pandas as pd
 import pytest
 import torch
-from game_runs import branch_off, start_two
 from safetensors.torch import load_file
 
-from pvg_hf.game.folder import RunFolder, read_json_lines
+from pvg_hf.core.integrity import read_json_lines
+from pvg_hf.run.folder import RunFolder
+from tests.support.game_runs import branch_off, start_two
 
 LORA = {"r": 4, "alpha": 8}
 

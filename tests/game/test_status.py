@@ -10,11 +10,12 @@ from safetensors.torch import save_file
 
 from pvg_hf import load_recipe
 from pvg_hf.config.load import dump_recipe
-from pvg_hf.game.damage import find_damage
-from pvg_hf.game.folder import RunFolder, write_json
-from pvg_hf.game.schedule import PhaseKey, schedule
+from pvg_hf.core.files import write_json
+from pvg_hf.core.integrity import DIGESTS, write_digests
 from pvg_hf.game.status import describe_status, describe_stop, phase_status
-from pvg_hf.integrity import DIGESTS, write_digests
+from pvg_hf.run.damage import find_damage
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.schedule import PhaseKey, schedule
 
 SCRIPT_LINE = "scripts/run_rounds.py recipe.yaml"
 FILES = {

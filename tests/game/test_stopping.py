@@ -1,7 +1,8 @@
 import pytest
 
-from pvg_hf.config.sections import ProverConfig, StoppingConfig
-from pvg_hf.extensions import ExtensionError
+from pvg_hf.config.players import ProverConfig
+from pvg_hf.config.sections import StoppingConfig
+from pvg_hf.core.extensions import ExtensionError
 from pvg_hf.game.stopping import StopRule
 
 
@@ -138,21 +139,22 @@ def test_line_of_the_log_that_is_no_step_is_passed_over():
 
 
 def test_rule_of_the_users_own_sees_means_and_thresholds():
-    rule = make_rule("own_rules:below_own_threshold", ema=0.5, score_parity_threshold=0.75)
+    rule = make_rule("tests.support.own_rules:below_own_threshold", ema=0.5, score_parity_threshold=0.75)
     assert not rule.update(5, figures(helpful_correct=2.0))
     assert rule.update(6, figures(helpful_correct=-1.0))  # 1 - .5 = .5 by the mean of 2 and -1
 
 
 def test_custom_rule_gets_the_step_and_its_options():
-    rule = make_rule("own_rules:after_patience", options={"patience": 4})
+    rule = make_rule("tests.support.own_rules:after_patience", options={"patience": 4})
     assert [rule.update(step, figures(1.0)) for step in range(1, 6)] == [False, False, False, True, True]
 
 
 def test_custom_rule_that_fails_in_a_phase_is_named_with_its_step():
-    rule = make_rule("own_rules:fails_late")
+    rule = make_rule("tests.support.own_rules:fails_late")
     assert not rule.update(3, figures(1.0))
     with pytest.raises(
-        ExtensionError, match=r"`own_rules:fails_late` \(`stopping\.rule`\), asked at step 5.*own_rules\.py, line"
+        ExtensionError,
+        match=r"`tests.support.own_rules:fails_late` \(`stopping\.rule`\), asked at step 5.*own_rules\.py, line",
     ):
         rule.update(5, figures(1.0))
 
@@ -161,8 +163,8 @@ def test_custom_rule_that_fails_in_a_phase_is_named_with_its_step():
     ("rule", "options", "parts"),
     [
         ("parity", {"patience": 3}, ["`parity`", "`stopping.options`"]),
-        ("own_rules:after_patience", {}, ["(means, config, *, patience)", "'patience'"]),
-        ("own_rules:after_patience", {"patience": 3, "margin": 1}, ["'margin'"]),
+        ("tests.support.own_rules:after_patience", {}, ["(means, config, *, patience)", "'patience'"]),
+        ("tests.support.own_rules:after_patience", {"patience": 3, "margin": 1}, ["'margin'"]),
         ("collections:deque", {}, ["is a class", "(means, config, **options) -> bool"]),
         ("math:pi", {}, ["is a float"]),
     ],

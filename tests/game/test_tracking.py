@@ -5,11 +5,11 @@ import subprocess
 import sys
 
 import pytest
-from game_runs import branch_off
 
 from pvg_hf import load_recipe, play
+from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.game.callbacks import GameCallback
-from pvg_hf.game.folder import read_json, read_json_lines
+from tests.support.game_runs import branch_off
 
 pytest.importorskip("tensorboard")
 

@@ -1,8 +1,8 @@
 import pytest
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
+from pvg_hf.core.integrity import read_json_lines
 from pvg_hf.game import trainer_args
-from pvg_hf.game.folder import read_json_lines
 from pvg_hf.game.training import LogCallback, PhaseProgress, is_recorded, newest_checkpoint
 
 

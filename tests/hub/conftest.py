@@ -2,16 +2,12 @@
 
 import copy
 import shutil
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # for the modules beside this file
-
-from client import Client
-from loopback_hub import LoopbackHub, serving
+from tests.support.hub_client import Client
+from tests.support.loopback_hub import LoopbackHub, serving
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +32,7 @@ def endpoint(_served) -> str:
 
 @pytest.fixture(scope="session")
 def client(_served, tmp_path_factory) -> Iterator[Client]:
-    """Carries out the functions of `orders.py` in a process that talks to the Hub."""
+    """Carries out the functions of `hub_orders.py` in a process that talks to the Hub."""
     client = Client(_served[1], tmp_path_factory.mktemp("home"))
     yield client
     client.close()

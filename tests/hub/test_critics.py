@@ -4,14 +4,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from game_runs import branch_off
-from loopback_hub import OWNER
 
 from pvg_hf import load_recipe, play
-from pvg_hf.game.folder import RunFolder
 from pvg_hf.models.adapters import attach_adapter
 from pvg_hf.models.sources import load_tokenizer, read_adapter
 from pvg_hf.models.value_model import CRITIC_FOLDER, load_value_model
+from pvg_hf.run.folder import RunFolder
+from tests.support.game_runs import branch_off
+from tests.support.loopback_hub import OWNER
 
 PPO = {"prover__algorithm": "ppo", "prover__max_steps": 2, "prover__save_steps": None}
 WHOLE = {**PPO, "prover__ppo": {"num_iterations": 2, "critic": "verifier"}}

@@ -3,14 +3,14 @@
 import shutil
 
 import pytest
-from client import ClientError
-from game_runs import copy_until, differing, forget_digests
-from loopback_hub import OWNER, Fault
 
 from pvg_hf import load_recipe
-from pvg_hf.game.folder import RunFolder
-from pvg_hf.game.plan.hub_checks import check_hub
-from pvg_hf.game.resume import check_recipe_of
+from pvg_hf.preflight.machine import check_hub
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.resume import check_recipe_of
+from tests.support.game_runs import copy_until, differing, forget_digests
+from tests.support.hub_client import ClientError
+from tests.support.loopback_hub import OWNER, Fault
 
 TAGS = {"round-000", "round-001"}
 
@@ -160,7 +160,7 @@ def test_settings_of_the_hub_may_change_in_a_run(change, reference, make_recipe,
 
 
 def test_a_single_round_has_no_hub_of_its_own(reference, make_recipe, tmp_path):
-    from pvg_hf.game.plan.checks import check_recipe
+    from pvg_hf.preflight.recipe import check_recipe
 
     found = check_recipe(load_recipe(make_recipe(tmp_path, rounds={1: {"hub": {"push": True}}})), None)
     assert found == ["`rounds.1` overrides `hub`, which is one for the whole game; set it at the top."]
@@ -179,7 +179,7 @@ def test_a_space_shows_a_published_run(make_recipe, tmp_path):
 
 def test_a_missing_token_and_an_offline_client_are_mistakes(make_recipe, tmp_path, monkeypatch):
     """This process, unlike the client's, is offline."""
-    from pvg_hf.game.plan.hub_checks import check_hub
+    from pvg_hf.preflight.machine import check_hub
 
     monkeypatch.delenv("HF_TOKEN", raising=False)
     monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "none"))

@@ -13,7 +13,7 @@ import sys
 from huggingface_hub import HfApi
 from pvg_hf import pull_round, push_round
 from pvg_hf.config.sections import HubConfig
-from pvg_hf.hub.names import RunRepos
+from pvg_hf.hub.layout import RunRepos
 
 folder, output, namespace, run = sys.argv[1:]
 repos = RunRepos(namespace, run)
@@ -31,9 +31,8 @@ finally:
 @pytest.mark.hub_live
 @pytest.mark.skipif("PVG_HUB_NAMESPACE" not in os.environ, reason="set HF_TOKEN and PVG_HUB_NAMESPACE")
 def test_a_round_goes_to_the_hub_and_comes_back(reference, repository, tmp_path):
-    from game_runs import bytes_of
-
-    from pvg_hf.game.folder import RunFolder
+    from pvg_hf.run.folder import RunFolder
+    from tests.support.game_runs import bytes_of
 
     run = f"pvg-hf-live-test-{uuid.uuid4().hex[:8]}"
     arguments = [str(reference.root), str(tmp_path), os.environ["PVG_HUB_NAMESPACE"], run]

@@ -12,25 +12,25 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from client import ClientError
-from loopback_hub import OWNER, TOKEN
 from peft import get_peft_model
-from stored_repos import Blob
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
 from pvg_hf import load_recipe
+from pvg_hf.config.players import LoraConfig
 from pvg_hf.config.recipe import NOT_PUBLISHED
-from pvg_hf.config.sections import LoraConfig
-from pvg_hf.game.folder import RunFolder, read_json
-from pvg_hf.hub.cards.columns import PAIRS, SOLUTIONS
-from pvg_hf.integrity import DIGESTS
+from pvg_hf.core.integrity import DIGESTS, read_json
+from pvg_hf.core.roles import Role
+from pvg_hf.hub.cards.solutions import PAIRS, SOLUTIONS
 from pvg_hf.models.prover import load_prover, lora_for_prover
 from pvg_hf.models.sources import load_tokenizer, name_base, resolve_model
 from pvg_hf.models.verifier import load_verifier, lora_for_verifier
 from pvg_hf.models.verifier_input import VerifierInput
-from pvg_hf.roles import Role
+from pvg_hf.run.folder import RunFolder
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.tasks import PromptBuilder, load_task
+from tests.support.hub_client import ClientError
+from tests.support.loopback_hub import OWNER, TOKEN
+from tests.support.stored_repos import Blob
 
 
 @pytest.fixture

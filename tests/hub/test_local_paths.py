@@ -6,10 +6,10 @@ import yaml
 from pvg_hf import load_recipe
 from pvg_hf.config.load import load_kept_recipe
 from pvg_hf.config.recipe import NOT_PUBLISHED
-from pvg_hf.game.plan.hub_checks import check_hub
-from pvg_hf.game.resume import check_unchanged
+from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.hub.local_paths import is_local_path, published_recipe
-from pvg_hf.integrity import DamagedFileError
+from pvg_hf.preflight.machine import check_hub
+from pvg_hf.run.resume import check_unchanged
 
 PLAYED = {
     "output_dir": "/home/ana/runs",

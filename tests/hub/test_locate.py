@@ -4,10 +4,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from client import ClientError
-from loopback_hub import OWNER, Fault
 
-from pvg_hf.game.folder import RunFolder
+from pvg_hf.run.folder import RunFolder
+from tests.support.hub_client import ClientError
+from tests.support.loopback_hub import OWNER, Fault
 
 RUN = f"{OWNER}/game"
 

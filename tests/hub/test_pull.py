@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from client import ClientError
-from game_runs import bytes_of
-from loopback_hub import OWNER, Fault
-from stored_repos import Blob
 
 from pvg_hf import load_recipe
-from pvg_hf.game.damage import find_damage
-from pvg_hf.game.folder import RunFolder
+from pvg_hf.run.damage import find_damage
+from pvg_hf.run.folder import RunFolder
+from tests.support.game_runs import bytes_of
+from tests.support.hub_client import ClientError
+from tests.support.loopback_hub import OWNER, Fault
+from tests.support.stored_repos import Blob
 
 RUN = f"{OWNER}/game"
 

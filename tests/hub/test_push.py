@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 import yaml
-from client import ClientError
-from game_runs import forget_digests
-from loopback_hub import OWNER, TOKEN, Fault
-from stored_repos import Blob
 
 from pvg_hf import load_recipe
+from tests.support.game_runs import forget_digests
+from tests.support.hub_client import ClientError
+from tests.support.loopback_hub import OWNER, TOKEN, Fault
+from tests.support.stored_repos import Blob
 
 RUNS = ("game-prover", "game-verifier", "game-solutions")
 

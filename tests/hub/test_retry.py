@@ -5,10 +5,10 @@ import httpx2
 import pytest
 from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
 from huggingface_hub.utils import hf_raise_for_status
-from loopback_hub import Fault
 
-from pvg_hf.hub import retry
-from pvg_hf.hub.retry import DamagedDownload, HubError, RetryPolicy
+from pvg_hf.core import hub_access as retry
+from pvg_hf.core.hub_access import DamagedDownload, HubError, RetryPolicy
+from tests.support.loopback_hub import Fault
 
 
 @pytest.fixture

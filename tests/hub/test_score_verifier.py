@@ -1,10 +1,10 @@
 """A published verifier that writes is used from the Hub, and asks there what it was trained to be asked."""
 
 import pytest
-from client import ClientError
-from loopback_hub import OWNER
 
 from pvg_hf.analyses.settings import ScoreVerifierSettings
+from tests.support.hub_client import ClientError
+from tests.support.loopback_hub import OWNER
 
 
 def test_its_prompts_come_with_it(hub, client, score_run):

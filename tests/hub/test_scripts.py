@@ -4,7 +4,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from loopback_hub import OWNER, TOKEN
+
+from tests.support.loopback_hub import OWNER, TOKEN
 
 TAGS = {"round-000", "round-001"}
 

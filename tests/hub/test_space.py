@@ -3,9 +3,10 @@
 import shutil
 
 import pytest
-from client import ClientError
-from loopback_hub import OWNER, TOKEN, Fault
-from stored_repos import Blob, Repo
+
+from tests.support.hub_client import ClientError
+from tests.support.loopback_hub import OWNER, TOKEN, Fault
+from tests.support.stored_repos import Blob, Repo
 
 
 def test_a_space_is_private_and_holds_the_app_and_its_run(hub, client, reference, repository):

@@ -1,14 +1,11 @@
 """A model of the Hub that is on this machine already."""
 
-import sys
 from pathlib import Path
 
 import pytest
 from huggingface_hub import constants
 
 from pvg_hf.models.prover import load_causal_lm
-
-sys.path.insert(0, str(Path(__file__).parent))  # for the modules beside this file
 
 
 @pytest.fixture

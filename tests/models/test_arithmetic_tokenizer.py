@@ -1,8 +1,8 @@
 import pytest
 
+from pvg_hf.core.roles import Role
+from pvg_hf.core.seeding import derive_rng
 from pvg_hf.models.arithmetic_tokenizer import build_arithmetic_tokenizer
-from pvg_hf.roles import Role
-from pvg_hf.seeding import derive_rng
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.arithmetic import ArithmeticTask
 from pvg_hf.tasks.arithmetic.corpus import CorpusConfig, write_corpus

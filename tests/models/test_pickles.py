@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from adapted_players import make_prover, make_verifier
 from safetensors.torch import load_file
 
 from pvg_hf.models.adapters import take_over_adapter
 from pvg_hf.models.prover import load_causal_lm, load_prover
 from pvg_hf.models.value_model import load_value_model
 from pvg_hf.models.verifier import load_classifier, load_verifier
+from tests.support.adapted_players import make_prover, make_verifier
 
 
 def pickle_weights(folder: Path, safe: str, pickled: str) -> Path:

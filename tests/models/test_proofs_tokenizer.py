@@ -1,9 +1,9 @@
 """The words of evaluations."""
 
+from pvg_hf.core.seeding import derive_rng
 from pvg_hf.models.proofs_tokenizer import build_proofs_tokenizer
-from pvg_hf.seeding import derive_rng
+from pvg_hf.pretraining.models import BASE_MODELS
 from pvg_hf.tasks.proofs.corpus import ProofsCorpusConfig, write_proofs_corpus
-from pvg_hf.trainers.base_models import BASE_MODELS
 
 
 def test_texts_come_back_and_are_short_enough():

@@ -5,7 +5,7 @@ import torch
 from peft import AutoPeftModelForCausalLM, PeftModel, get_peft_model
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaForCausalLM
 
-from pvg_hf.config.sections import LoraConfig
+from pvg_hf.config.players import LoraConfig
 from pvg_hf.models.prover import load_prover, lora_for_prover, merge_adapter
 from pvg_hf.models.sources import load_tokenizer
 

@@ -12,7 +12,7 @@ from transformers import (
     RobertaForSequenceClassification,
 )
 
-from pvg_hf.config.sections import LoraConfig
+from pvg_hf.config.players import LoraConfig
 from pvg_hf.models.prover import load_causal_lm
 from pvg_hf.models.score_head import PreciseLinear, draw_head, keep_head_precise
 from pvg_hf.models.verifier import lora_for_verifier

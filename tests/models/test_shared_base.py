@@ -1,9 +1,9 @@
 import pytest
 import torch
-from adapted_players import IDS, logits_of, make_prover, make_verifier
 
+from pvg_hf.models.adapters import share_base
 from pvg_hf.models.prover import load_causal_lm
-from pvg_hf.models.shared_base import share_base
+from tests.support.adapted_players import IDS, logits_of, make_prover, make_verifier
 
 
 def _storages(model) -> set[int]:

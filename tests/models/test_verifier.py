@@ -8,7 +8,7 @@ from transformers import (
     LlamaForSequenceClassification,
 )
 
-from pvg_hf.config.sections import LoraConfig
+from pvg_hf.config.players import LoraConfig
 from pvg_hf.models.prover import load_causal_lm
 from pvg_hf.models.score_head import PreciseLinear, draw_head
 from pvg_hf.models.verifier import load_classifier, load_verifier, lora_for_verifier

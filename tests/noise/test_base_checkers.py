@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from pvg_hf.core.roles import Outcome
 from pvg_hf.noise import CommandChecker, ImperfectChecker, Routing, Tier, WorkerChecker
 from pvg_hf.noise.verdicts import Verdict
-from pvg_hf.outcomes import Outcome
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[2]
 PROBLEM = {"problem_id": "p", "reference": "4"}
 HALF = "4 \ud83d"  # of a surrogate pair, which no encoding holds
 ECHO = "import sys; text = open(sys.argv[1]).read(); sys.exit(int(text))"
@@ -27,7 +27,7 @@ def python(code: str) -> CommandChecker:
 def worker(monkeypatch):
     monkeypatch.syspath_prepend(HERE)
     monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=":")
-    checker = WorkerChecker("noisy_functions:behave")
+    checker = WorkerChecker("tests.support.noisy_functions:behave")
     yield checker
     checker.close()
 
@@ -121,7 +121,7 @@ def test_a_worker_whose_answer_is_no_boolean_is_refused(worker):
 
 
 def test_a_worker_that_cannot_start_says_why(worker):
-    verdict = WorkerChecker("noisy_functions:no_such").ask(PROBLEM, "right", 5)
+    verdict = WorkerChecker("tests.support.noisy_functions:no_such").ask(PROBLEM, "right", 5)
     assert verdict.passed is None
     assert "has no `no_such`" in verdict.error
 
@@ -174,7 +174,7 @@ def test_a_command_sees_no_secret_but_those_that_are_listed():
 def test_a_function_sees_no_secret_but_those_that_are_listed(monkeypatch):
     monkeypatch.syspath_prepend(HERE)
     monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=":")
-    checker = WorkerChecker("noisy_functions:sees", env=["WANDB_API_KEY"])
+    checker = WorkerChecker("tests.support.noisy_functions:sees", env=["WANDB_API_KEY"])
     try:
         seen = [name for name in (*SECRETS, "PATH") if checker.ask(PROBLEM, name, 60).passed]
     finally:

@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
+from pvg_hf.core.roles import Outcome
 from pvg_hf.noise import (
     DEFAULT_TIERS,
     Duration,
@@ -18,7 +19,6 @@ from pvg_hf.noise import (
     Tier,
     VirtualClock,
 )
-from pvg_hf.outcomes import Outcome
 
 NUM_CALLS = 10_000
 FAST, BALANCED, SLOW = DEFAULT_TIERS.values()

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from pvg_hf.core.seeding import derive_uniform
 from pvg_hf.noise import effective_label, flip_labels, flip_labels_by_uniforms
-from pvg_hf.seeding import derive_uniform
 
 DTYPES = [torch.bool, torch.uint8, torch.int64, torch.bfloat16, torch.float32, torch.float64]
 

@@ -3,9 +3,8 @@ import json
 import pytest
 
 from pvg_hf.noise import ImperfectChecker, Ledger, Routes, Routing, Tier
-from pvg_hf.noise.events import digest_events
-from pvg_hf.noise.recall import recall_outcomes
-from pvg_hf.noise.telemetry import count_checks, read_events
+from pvg_hf.noise.checker import recall_outcomes
+from pvg_hf.noise.telemetry import count_checks, digest_events, read_events
 from pvg_hf.noise.verdicts import Verdict
 
 ROUTING = Routing((Tier("quick", 0.3, 0.2, 0.1), Tier("slow", 0.1, 0.1, 0.1)), "on_failure", "quick")

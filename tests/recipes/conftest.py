@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pvg_hf.seeding import derive_rng
+from pvg_hf.core.seeding import derive_rng
 
 OBJECTS = ("apples", "coins", "pens", "shells")
 

@@ -9,17 +9,17 @@ from accelerate.commands.config.config_args import load_config_from_file
 from datasets import Dataset
 
 from pvg_hf import load_recipe, load_task, play
-from pvg_hf.config.sections import ScratchConfig
-from pvg_hf.game.folder import read_json
+from pvg_hf.config.players import ScratchConfig
+from pvg_hf.core.integrity import read_json
+from pvg_hf.core.roles import Role
+from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.plan import describe_plan
-from pvg_hf.game.plan.checks import check_recipe
-from pvg_hf.game.world import World
+from pvg_hf.models.from_config import make_model
 from pvg_hf.models.quantization import saved_quantization
-from pvg_hf.models.scratch import make_model
-from pvg_hf.roles import Role
+from pvg_hf.preflight.recipe import check_recipe
 from pvg_hf.sweep import describe_sweep, list_cells
 from pvg_hf.tasks import PromptBuilder
-from pvg_hf.trainers.supervised import FineTuning, fine_tune
+from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 
 FOLDER = Path(__file__).parents[2] / "recipes"
 LAUNCHERS = sorted((FOLDER / "accelerate").glob("*.yaml"))
@@ -86,7 +86,7 @@ def test_a_recipe_opens_with_its_command_and_has_no_mistake(path, problems, qwen
         small = [f"task.path={problems}", "split.stratify_by=null"]
         recipe = load_recipe(path, [*small, f"prover.model={qwen}", f"verifier.model={qwen}"])  # nothing is downloaded
         recipe.prover.prompts_per_step = 4  # as many as the few problems give
-    assert check_recipe(recipe, World.load(recipe)) == []
+    assert check_recipe(recipe, GameProblems.load(recipe)) == []
 
 
 @pytest.mark.parametrize(
@@ -209,4 +209,4 @@ def test_a_round_of_gsm8k_with_a_small_model_of_its_architecture(
 @pytest.mark.skipif("PVG_GSM8K_DIR" not in os.environ, reason="set PVG_GSM8K_DIR to a folder with GSM8K's JSONL files")
 def test_the_recipe_for_small_machines_is_in_order_for_the_real_problems(repository):
     recipe = load_recipe(repository / "recipes/gsm8k-small-cpu.yaml", [f"task.path={os.environ['PVG_GSM8K_DIR']}"])
-    assert check_recipe(recipe, World.load(recipe)) == []
+    assert check_recipe(recipe, GameProblems.load(recipe)) == []

@@ -3,7 +3,7 @@ import torch
 from transformers import DynamicCache, LlamaConfig, MistralConfig
 from transformers.cache_utils import DynamicLayer
 
-from pvg_hf.sampling.cache import ROOM, RoomyCache, RoomyLayer
+from pvg_hf.sampling.drawing import ROOM, RoomyCache, RoomyLayer
 
 
 def _states(num_tokens: int, rows: int = 3) -> tuple[torch.Tensor, torch.Tensor]:

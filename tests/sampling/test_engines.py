@@ -3,11 +3,11 @@
 import pytest
 import torch
 
+from pvg_hf.core.seeding import derive_rng
 from pvg_hf.models.prover import load_prover
 from pvg_hf.models.sources import resolve_model
 from pvg_hf.sampling import Sampler
 from pvg_hf.sampling.engines import ContinuousSampler
-from pvg_hf.seeding import derive_rng
 
 PROMPTS = [
     "Ben has 12 coins. On Monday Ben doubles the coins. On Tuesday Ben sells 4 coins. How many coins does Ben have?\n"

@@ -10,10 +10,10 @@ from peft import LoraConfig, get_peft_model
 from scipy import stats
 from transformers import GPT2Config, GPT2LMHeadModel
 
+from pvg_hf.core.seeding import derive_rng
 from pvg_hf.models.prover import load_prover
 from pvg_hf.sampling import Sampler, iterate_samples
 from pvg_hf.sampling.drawing import draw_tokens
-from pvg_hf.seeding import derive_rng
 
 PROMPTS = [
     "Ana has 3 pens. How many pens does Ana have?\nsolution:\n",

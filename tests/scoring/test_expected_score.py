@@ -11,7 +11,7 @@ from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.models.prover import load_prover
 from pvg_hf.scoring import ScoreVerifier
 from pvg_hf.scoring.expected_score import SPELLINGS, Box, BoxReader
-from pvg_hf.trainers.supervised import FineTuning, fine_tune
+from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 
 # As Qwen's: a closing brace and the line break behind it are one token.
 SPLIT = r"\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+|[^\r\n\p{L}\p{N}]?\p{L}+"

@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 from trl import GRPOConfig, GRPOTrainer
 
 from pvg_hf.models.arithmetic_tokenizer import build_arithmetic_tokenizer
-from pvg_hf.models.scratch import train_tokenizer
+from pvg_hf.models.from_config import train_tokenizer
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.scoring import VerifierScorer
 

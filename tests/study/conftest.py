@@ -6,7 +6,7 @@ from itertools import product
 import pandas as pd
 import pytest
 
-from pvg_hf.seeding import derive_rng
+from pvg_hf.core.seeding import derive_rng
 from pvg_hf.study.items import StudyItem, choose_items, draw_sheet
 from pvg_hf.study.study import Study
 

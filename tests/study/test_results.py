@@ -3,8 +3,7 @@
 import pytest
 
 from pvg_hf.evaluation.intervals import rate_by_problem
-from pvg_hf.study.plots import plot_study
-from pvg_hf.study.results import study_results
+from pvg_hf.study.results import plot_study, study_results
 
 
 def answer(correct, judgment, *, who="ann", problem="p", seconds=20.0, role="helpful", round_index=0):

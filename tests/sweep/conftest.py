@@ -1,6 +1,5 @@
 """A sweep so small that it takes seconds."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,6 @@ import torch
 from pvg_hf import load_recipe
 from pvg_hf.sweep import run_sweep
 from pvg_hf.sweep.cells import SweepFolder
-
-sys.path.insert(0, str(Path(__file__).parent))  # for the modules beside this file
 
 
 @pytest.fixture(scope="module", autouse=True)

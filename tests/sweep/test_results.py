@@ -6,8 +6,7 @@ from pvg_hf import load_recipe
 from pvg_hf.sweep.cells import Cell
 from pvg_hf.sweep.measures import MEASURES
 from pvg_hf.sweep.plots import plot_sweep
-from pvg_hf.sweep.results import breakdown_table, cell_table, fit_table
-from pvg_hf.sweep.summary import summarize
+from pvg_hf.sweep.report import breakdown_table, cell_table, fit_table, summarize
 
 LOSSES = {0: [0.2, 0.3, 0.5], 1: [0.3, 0.4, 1.5]}  # by seed, at the levels 0, .2 and .4
 

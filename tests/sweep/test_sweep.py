@@ -10,14 +10,15 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from game_runs import play_in_process
 
 from pvg_hf import load_recipe
 from pvg_hf.config import RecipeError
-from pvg_hf.game.folder import RunFolder, read_json
+from pvg_hf.core.integrity import read_json
+from pvg_hf.run.folder import RunFolder
 from pvg_hf.sweep import describe_sweep, run_sweep
 from pvg_hf.sweep.cells import Cell, SweepFolder
 from pvg_hf.sweep.measures import MEASURES
+from tests.support.game_runs import play_in_process
 
 VERIFIER_MEASURES = ["pair_accuracy", "auc", "clean_loss", "parameter_distance"]
 CLEAN, NOISY = Cell(0, 0.0, "none"), Cell(0, 0.2, "none")

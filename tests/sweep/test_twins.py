@@ -4,10 +4,9 @@ import pandas as pd
 import pytest
 
 from pvg_hf import load_recipe
-from pvg_hf.sweep.twin_results import write_twins
-from pvg_hf.sweep.twins import RANDOM, STRUCTURED, false_positives, play_twins
+from pvg_hf.sweep.twins import RANDOM, STRUCTURED, false_positives, play_twins, write_twins
 
-CHECKER = {"applies_to": "both", "checker": {"base": "eights:takes_eight", "noise_enabled": False}}
+CHECKER = {"applies_to": "both", "checker": {"base": "tests.support.eights:takes_eight", "noise_enabled": False}}
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,10 @@
 from functools import partial
 
 import pytest
-from cell_work import touch
 
 from pvg_hf.sweep.cells import Cell
 from pvg_hf.sweep.workers import finish_cells
+from tests.support.cell_work import touch
 
 REFERENCES = [Cell(seed, 0.0, "none") for seed in (0, 1, 2)]
 OTHERS = [Cell(seed, 0.2, name) for seed in (0, 1, 2) for name in ("forward", "none")]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pvg_hf.roles import Role
+from pvg_hf.core.roles import Role
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.arithmetic import ArithmeticTask, FlawKind, check_solution, parse_story, sample_story
 from pvg_hf.tasks.arithmetic.flaws import FLAW_KINDS, write_flawed_solution

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pvg_hf.seeding import derive_rng
+from pvg_hf.core.seeding import derive_rng
 from pvg_hf.tasks.answers import grade_answer
 from pvg_hf.tasks.arithmetic import ArithmeticTask, FlawKind, parse_story
 from pvg_hf.tasks.arithmetic.blind_spot import overlooks_dropped_steps

@@ -4,7 +4,7 @@ import os
 import pytest
 from datasets import Value
 
-from pvg_hf.roles import Role
+from pvg_hf.core.roles import Role
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.answers import extract_answer
 from pvg_hf.tasks.gsm8k import Gsm8kTask, num_steps

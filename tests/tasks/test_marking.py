@@ -2,10 +2,10 @@
 
 from collections import Counter
 
-from pvg_hf.seeding import derive_rng
+from pvg_hf.core.seeding import derive_rng
 from pvg_hf.tasks.arithmetic.checker import FlawKind
+from pvg_hf.tasks.arithmetic.corpus import FINE, MARKS, VERDICTS, write_marked_texts
 from pvg_hf.tasks.arithmetic.grammar import parse_story
-from pvg_hf.tasks.arithmetic.marking import FINE, MARKS, VERDICTS, write_marked_texts
 from pvg_hf.tasks.arithmetic.solutions import read_conclusion
 from pvg_hf.tasks.arithmetic.task import find_flaws
 

@@ -6,7 +6,7 @@ from datasets import Value
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from pvg_hf.roles import Role
+from pvg_hf.core.roles import Role
 from pvg_hf.tasks import Grade, PromptBuilder, Task
 from pvg_hf.tasks.arithmetic import ArithmeticTask
 from pvg_hf.tasks.gsm8k import Gsm8kTask

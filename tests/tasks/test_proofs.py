@@ -6,12 +6,11 @@ import pytest
 
 from pvg_hf import load_task
 from pvg_hf.analyses.form import read_evaluation, text_before_evaluation
-from pvg_hf.seeding import derive_rng
+from pvg_hf.core.seeding import derive_rng
 from pvg_hf.tasks.arithmetic import FlawKind, parse_story
 from pvg_hf.tasks.proofs import OmissionKind, check_proof, grade_proof, rate_analysis, read_issues
-from pvg_hf.tasks.proofs.corpus import PERFECT, ProofsCorpusConfig, write_proofs_corpus
+from pvg_hf.tasks.proofs.corpus import PERFECT, ProofsCorpusConfig, write_proof, write_proofs_corpus
 from pvg_hf.tasks.proofs.language import true_marks, write_marks
-from pvg_hf.tasks.proofs.writing import write_proof
 
 PROBLEM = "Ana has 12 pens. On Monday Ana finds 5 pens. On Tuesday Ana loses 3 pens. How many pens does Ana have?"
 STORY = parse_story(PROBLEM)

@@ -1,16 +1,10 @@
 """Tokenizers of verifiers, and a prover some of whose solutions end."""
 
-import sys
-from pathlib import Path
-
 import pytest
 from transformers import PreTrainedTokenizerFast
 
 from pvg_hf.models.prover import load_prover
-
-sys.path.insert(0, str(Path(__file__).parent))  # for the modules beside this file
-
-from verifier_training import make_tokenizer
+from tests.support.verifier_training import make_tokenizer
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from pvg_hf.evaluation.report.run_data import RoundData
-from pvg_hf.evaluation.report.texts import Line
+from pvg_hf.core.roles import Role
+from pvg_hf.evaluation.report.escaping import Line
 from pvg_hf.evaluation.roles import judged
-from pvg_hf.roles import Role
+from pvg_hf.run.read import RoundData
 
 NUM_EARLIER_EXAMPLES = 2
 CONVINCING_SHARE = 2 / 3
@@ -72,7 +72,7 @@ def choose_examples(data: RoundData, num_examples: int) -> list[Example]:
     solutions apart most clearly, the correct one ahead. Problems with a helpful correct solution come first.
 
     Args:
-        data ([`~pvg_hf.evaluation.report.run_data.RoundData`]):
+        data ([`~pvg_hf.run.read.RoundData`]):
             A round.
         num_examples (`int`):
             At most; fewer where the round has fewer problems with a sneaky mistake, or told fewer apart.

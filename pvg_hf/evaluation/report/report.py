@@ -13,25 +13,27 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from pvg_hf.config import Recipe
-from pvg_hf.evaluation.report.answers import answers_table
-from pvg_hf.evaluation.report.evaluations import confusion_table, evaluations_table, sample_evaluations
+from pvg_hf.evaluation.report.analyses import confusion_table, evaluations_table, sample_evaluations
+from pvg_hf.evaluation.report.escaping import show_preformatted, show_text
 from pvg_hf.evaluation.report.examples import NUM_EARLIER_EXAMPLES, Example, choose_examples
-from pvg_hf.evaluation.report.noise_tables import channel_table, checks_table, escalation_table, noise_table
 from pvg_hf.evaluation.report.plots import PLOTS, Plot
-from pvg_hf.evaluation.report.progress import describe_progress
-from pvg_hf.evaluation.report.run_data import RunData, load_run
 from pvg_hf.evaluation.report.tables import (
+    answers_table,
+    channel_table,
+    checks_table,
     counted,
     difficulty_table,
     diversity_table,
+    escalation_table,
+    noise_table,
     pairs_table,
     rounds_table,
     scoring_counts_table,
     sources_table,
     times_table,
 )
-from pvg_hf.evaluation.report.texts import show_preformatted, show_text
-from pvg_hf.evaluation.report.verdict import write_verdict
+from pvg_hf.evaluation.report.verdict import describe_progress, write_verdict
+from pvg_hf.run.read import RunData, load_run
 
 TEMPLATE = "report.html.jinja"
 _NAMED = ("pvg_hf", "python", "torch", "transformers", "trl")  # versions in the header; the rest stand at the end

@@ -1,16 +1,21 @@
-"""The tables of the report, as texts."""
+"""The tables of the report, as HTML."""
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
+from pvg_hf.core.figure import Figure
+from pvg_hf.core.roles import ABSTENTIONS, ACCEPTING, GAME_ROLES, Role
 from pvg_hf.data.schema import BASE_ROUND
-from pvg_hf.evaluation.intervals import Figure, share_by_problem
-from pvg_hf.evaluation.report.run_data import RoundData, RunData
-from pvg_hf.roles import GAME_ROLES, Role
+from pvg_hf.evaluation.intervals import share_by_problem
+from pvg_hf.evaluation.selective import THRESHOLDS
+from pvg_hf.noise.telemetry import NOISE_TYPES
+from pvg_hf.run.read import RoundData, RunData
 
 MISSING = "\N{EN DASH}"
+
 MAX_WIDTH = 122
 """Of a table, in characters: what fits on A4 at 7.5 points, and any screen that is wider than a tablet's."""
 
@@ -107,6 +112,7 @@ ROUND_COLUMNS = (
     ("soundness", "soundness", None, 3),
     ("score gap", "score_gap", None, 2),
 )
+
 SOURCE_COLUMNS = (
     ("pair accuracy", "pair_accuracy"),
     ("AUC", "auc"),
@@ -116,6 +122,7 @@ SOURCE_COLUMNS = (
     ("Youden J", "youden_j"),
     ("calibration error", "calibration_error"),
 )
+
 DIVERSITY_COLUMNS = (
     ("distinct texts", "distinct", 3),
     ("duplicates per problem", "duplicates", 2),
@@ -150,6 +157,7 @@ PAIR_COLUMNS = (
     ("problems without a pair", "without_pair/"),
     ("pairs over the maximum length", "over_max_length"),
 )
+
 SCORING_PHASES = ("verifier", "prover", "mint", "evaluate")
 
 
@@ -293,3 +301,102 @@ def figure_cell(figure: Figure, digits: int) -> Cell:
         return Cell(MISSING, n=f"n={figure.n}")
     interval = "" if figure.low is None else f"[{figure.low:.{digits}f}, {figure.high:.{digits}f}]"
     return Cell(f"{figure.value:.{digits}f}", interval, f"n={figure.n:,}")
+
+
+_COLUMNS = (
+    ("the first solution", "answers/first"),
+    ("the most frequent answer", "answers/majority"),
+    ("the vote weighted by score", "answers/weighted"),
+    ("the verifier's choice", "answers/best"),
+    ("choice less first", "answers/gain"),
+)
+
+
+def answers_table(run: RunData) -> Table:
+    """One row per round that was evaluated with a calibration."""
+    columns = list(_COLUMNS)
+    for threshold in THRESHOLDS:
+        columns.append((f"answered at {threshold}", f"answers/coverage_{threshold}"))
+        columns.append((f"correct of these, at {threshold}", f"answers/accuracy_{threshold}"))
+    rows = [
+        (f"round {data.round_index}", [figure_cell(data.figure(key), 3) for _, key in columns])
+        for data in run.evaluated
+        if "answers/best" in data.figures
+    ]
+    return Table(["", *(heading for heading, _ in columns)], rows)
+
+
+DIGITS_OF_DIGEST = 12
+
+
+def checks_table(run: RunData) -> Table:
+    """What the checks of each phase came to."""
+    headers = ["", "calls", "accepted", "rejected", "no label", "flagged", "cost", "waited, s", "digest"]
+    return Table(headers, [(_place(told), _counts(told)) for told in run.checks])
+
+
+def noise_table(run: RunData) -> Table:
+    """Of each phase, tier and slice: the rates of the noise that was injected, and those configured."""
+    found = {
+        (_place(told), one["tier"], one["slice"], one["noise"]): one for told in run.checks for one in told["rates"]
+    }
+    places = dict.fromkeys(key[:3] for key in found)
+    rows = [(", ".join(place), [_rate(found.get((*place, noise))) for noise in NOISE_TYPES]) for place in places]
+    return Table(["", *(noise.replace("_", " ") for noise in NOISE_TYPES)], rows)
+
+
+def escalation_table(run: RunData) -> Table:
+    """Of each phase and transition: further calls, and the share of them that accepted."""
+    rows = [
+        (f"{_place(told)}, {transition}", [Cell(f"{figure['n']:,}"), _share(figure)])
+        for told in run.checks
+        for transition, figure in told["escalations"].items()
+    ]
+    return Table(["", "further calls", "of them, accepting"], rows)
+
+
+def channel_table(run: RunData) -> Table:
+    """The channel of the last phase that checked, from end to end, by slice; computed, not counted."""
+    channels = run.checks[-1]["channels"] if run.checks else {}
+    headers = [
+        "",
+        "false accept",
+        "false reject",
+        "no label, correct",
+        "no label, incorrect",
+        "calls, correct",
+        "calls, incorrect",
+    ]
+    rows = []
+    for name, channel in channels.items():
+        correct, incorrect = channel["correct"], channel["incorrect"]
+        rates = (incorrect["accept"], correct["reject"], correct["abstain"], incorrect["abstain"])
+        calls = (correct["num_calls"], incorrect["num_calls"])
+        rows.append((name, [Cell(f"{value:.4f}") for value in rates] + [Cell(f"{value:.2f}") for value in calls]))
+    return Table(headers, rows)
+
+
+def _place(told: dict[str, Any]) -> str:
+    return told["phase"] if told["round"] < 0 else f"round {told['round']} {told['phase']}"
+
+
+def _counts(told: dict[str, Any]) -> list[Cell]:
+    codes = told["codes"]
+    accepted = sum(number for code, number in codes.items() if code in ACCEPTING)
+    rejected = sum(number for code, number in codes.items() if code not in ACCEPTING | ABSTENTIONS)
+    numbers = (told["calls"], accepted, rejected, told["abstained"], told["flagged"])
+    cells = [Cell(f"{number:,}") for number in numbers]
+    cells += [Cell(f"{told['cost']:,g}"), Cell(f"{told['duration_ms'] / 1000:,.0f}")]
+    return [*cells, Cell(told["digest"][:DIGITS_OF_DIGEST])]
+
+
+def _rate(one: dict[str, Any] | None) -> Cell:
+    if one is None:
+        return Cell(MISSING)
+    cell = _share(one)
+    return Cell(f"{cell.value} (set to {one['configured']:g})", cell.interval, cell.n)
+
+
+def _share(figure: dict[str, Any]) -> Cell:
+    interval = f"[{figure['low']:.4f}, {figure['high']:.4f}]"
+    return Cell(f"{figure['value']:.4f}", interval, f"n={figure['n']:,}")

@@ -1,14 +1,39 @@
-"""What happened, in plain words."""
+"""What happened in a run, in sentences."""
 
 from collections import Counter
 from dataclasses import dataclass, field
 
-from pvg_hf.evaluation.intervals import Figure
+from pvg_hf.core.figure import Figure
 from pvg_hf.evaluation.report.plots.best_of_n import PREFIX, sizes
-from pvg_hf.evaluation.report.run_data import RoundData, RunData
+from pvg_hf.evaluation.report.tables import counted
+from pvg_hf.run.read import RoundData, RunData
+
+
+def describe_progress(run: RunData) -> str:
+    """Whether all rounds are played, or which phase the run is in or after."""
+    num_rounds = run.recipe.num_rounds
+    if run.evaluated and run.evaluated[-1].round_index == num_rounds - 1:
+        return f"Finished: {counted(num_rounds, 'round')} played and evaluated."
+    told = [event for event in run.events if event.get("phase") and event["event"] != "alert"]
+    if not told:
+        return f"Unfinished: nothing of {counted(num_rounds, 'round')} has begun."
+    last = told[-1]
+    place = "before round 0" if last["round"] is None else f"round {last['round']} of rounds 0-{num_rounds - 1}"
+    verb = "has finished" if last["event"] == "phase_finished" else "is in"
+    return f"Unfinished: the run {verb} the {last['phase']} phase ({place}{_steps_so_far(run, last)})."
+
+
+def _steps_so_far(run: RunData, event: dict) -> str:
+    steps = [data.steps["step"].max() for data in run.rounds if data.round_index == event["round"] and len(data.steps)]
+    if event["phase"] != "prover" or not steps:
+        return ""
+    return f", step {int(steps[0])} of {run.recipe.for_round(event['round']).prover.planned_steps}"
+
 
 MIN_ELIGIBLE = 30  # problems; best-of-n is not put in words on fewer
+
 LOST_EVENTS = "{} line(s) of events.jsonl are damaged or lost; alerts may be among them."
+
 MIN_PROBLEMS = 10  # a change on fewer is called neither clear nor unclear
 
 

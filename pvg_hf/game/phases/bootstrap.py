@@ -5,16 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from pvg_hf.config.sections import BootstrapConfig
+from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.imports import import_solutions
 from pvg_hf.data.pool import write_pool
+from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import BASE_ROUND, solution_features
 from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.feedback import Feedback, fed_back
+from pvg_hf.game.labels import Feedback, fed_back
 from pvg_hf.game.minting import Batch, write_solutions
 from pvg_hf.game.players import open_base_sampler
-from pvg_hf.game.world import World
-from pvg_hf.roles import GAME_ROLES, Role
 
 
 def run_bootstrap(context: PhaseContext, output: Path) -> str:
@@ -43,7 +43,7 @@ def _import(context: PhaseContext, path: Path, feedback: Feedback) -> int:
     return sum(len(batch) for batch in batches)
 
 
-def imported_rows(bootstrap: BootstrapConfig, world: World) -> Iterator[dict[str, Any]]:
+def imported_rows(bootstrap: BootstrapConfig, world: GameProblems) -> Iterator[dict[str, Any]]:
     """The solutions that a recipe imports, labelled by their grades unless the source has labels."""
     return import_solutions(
         bootstrap.import_from,

@@ -4,16 +4,18 @@ from pathlib import Path
 
 import pandas as pd
 
+from pvg_hf.core.figure import Figure
+from pvg_hf.core.files import write_json
+from pvg_hf.core.integrity import read_json
+from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.pool import load_pool
-from pvg_hf.evaluation.answering import AnswerRules, fit_rules
-from pvg_hf.evaluation.intervals import Figure
 from pvg_hf.evaluation.roles import has_failed
+from pvg_hf.evaluation.selective import AnswerRules, fit_rules
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
+from pvg_hf.game.analyses import evaluate_score_verifier
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.evaluations import evaluate_score_verifier
-from pvg_hf.game.folder import BEST_HELPFUL, HELDOUT_HELPFUL, RunFolder, read_json, write_json
 from pvg_hf.game.players import open_scorer
-from pvg_hf.roles import GAME_ROLES, Role
+from pvg_hf.run.folder import BEST_HELPFUL, HELDOUT_HELPFUL, RunFolder
 from pvg_hf.tasks import Task
 
 

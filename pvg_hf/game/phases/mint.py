@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
+from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.split import VERIFIER_PARTS
+from pvg_hf.game.analyses import label_new_proofs
+from pvg_hf.game.callbacks import count_over_processes
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.evaluations import label_new_proofs
-from pvg_hf.game.feedback import Feedback
-from pvg_hf.game.folder import BEST_HELPFUL, HELDOUT_HELPFUL
+from pvg_hf.game.labels import Feedback
 from pvg_hf.game.minting import Batch, write_solutions
 from pvg_hf.game.players import open_role_sampler, open_sampler, open_scorer
-from pvg_hf.game.scoring_counts import count_over_processes
-from pvg_hf.roles import GAME_ROLES, Role
+from pvg_hf.run.folder import BEST_HELPFUL, HELDOUT_HELPFUL
 from pvg_hf.scoring import ScoreVerifier
 
 

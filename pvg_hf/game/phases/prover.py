@@ -8,36 +8,70 @@ from pathlib import Path
 
 from accelerate.utils import broadcast_object_list, set_seed
 
-from pvg_hf.game.assumed_rates import prover_rates, tell_prover_correction
+from pvg_hf.core.files import remove, write_json, write_json_lines
+from pvg_hf.core.integrity import find_damaged, read_json, read_json_lines
+from pvg_hf.core.roles import Role
+from pvg_hf.core.seeding import derive_rng
+from pvg_hf.data.schema import Outcome, outcome_of
+from pvg_hf.game.analyses import open_meta_verifier
+from pvg_hf.game.callbacks import CountsCallback, FeedbackCallback
+from pvg_hf.game.checkpoint_selection import BestHelpfulCallback
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.feedback import Feedback
-from pvg_hf.game.feedback_callback import FeedbackCallback
-from pvg_hf.game.folder import BEST_HELPFUL, read_json, read_json_lines, remove, staged, write_json, write_json_lines
-from pvg_hf.game.honest_side import honest_side
-from pvg_hf.game.label_rates import NoiseScheduleCallback
-from pvg_hf.game.meta_verifier import open_meta_verifier
-from pvg_hf.game.players import open_scorer
-from pvg_hf.game.prover_data import prover_prompts
+from pvg_hf.game.labels import Feedback
+from pvg_hf.game.players import open_base_sampler, open_scorer
+from pvg_hf.game.rates import NoiseScheduleCallback, prover_rates, tell_prover_correction
 from pvg_hf.game.recovery import fine_tune_on_incorrect
-from pvg_hf.game.scoring_counts import CountsCallback
-from pvg_hf.game.selection import BestHelpfulCallback
-from pvg_hf.game.stopping import StopRule
+from pvg_hf.game.stopping import StopRule, Watchdogs
 from pvg_hf.game.trainer_args import prover_arguments
 from pvg_hf.game.training import LogCallback, run_trainer
-from pvg_hf.game.watchdogs import Watchdogs
-from pvg_hf.integrity import find_damaged
+from pvg_hf.game.training_data import prover_prompts
 from pvg_hf.models.adapters import take_over_adapter
 from pvg_hf.models.prover import load_prover, lora_for_prover
 from pvg_hf.models.sources import is_adapter, name_base
-from pvg_hf.roles import Role
+from pvg_hf.run.folder import BEST_HELPFUL
+from pvg_hf.run.schedule import staged
 from pvg_hf.tasks.base import grade_solution
-from pvg_hf.trainers.finite_loss import FiniteLossCallback
-from pvg_hf.trainers.prover_grpo import ProverGRPOTrainer
-from pvg_hf.trainers.prover_grpo_config import ProverGRPOConfig
-from pvg_hf.trainers.prover_ppo import ProverPPOTrainer
-from pvg_hf.trainers.self_evaluating_prover import SelfEvaluatingProverTrainer
+from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
+from pvg_hf.trainers.ppo.trainer import ProverPPOTrainer
+from pvg_hf.trainers.prover.config import ProverGRPOConfig
+from pvg_hf.trainers.prover.self_evaluation import SelfEvaluatingProverTrainer
+from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
 
 logger = logging.getLogger(__name__)
+
+
+def honest_side(context: PhaseContext) -> dict[str, float]:
+    """
+    Mean score of the fixed helpful side's correct solutions on D_pi's held-out part: the reference solutions where
+    `data.correct_source` is `dataset`, else the base prover in the helpful role.
+    """
+    number = context.recipe.prover.eval_problems
+    problems = context.world.parts["prover_heldout"].to_list()[:number]
+    if context.recipe.data.correct_source == "dataset":
+        written = [(problem, problem["reference"], False) for problem in problems]
+    else:
+        written = _base_solutions(context, problems)
+    grade = context.world.task.grade
+    correct = [(p, text) for p, text, cut in written if outcome_of(grade(p, text), cut) == Outcome.VERIFIED]
+    if not correct:
+        context.alert("no_honest_side", "No helpful solution of the fixed side is correct; parity cannot be judged.")
+        return {}
+    scorer = open_scorer(context, context.folder.verifier(context.round_index))
+    scores = scorer([problem["problem"] for problem, _ in correct], [text for _, text in correct])
+    return {"score/helpful_correct": sum(scores) / len(scores)}
+
+
+def _base_solutions(context: PhaseContext, problems: list[dict]) -> list[tuple[dict, str, bool]]:
+    """Problem, solution, and whether that was cut."""
+    sampler = open_base_sampler(context)
+    prompts = [context.world.prompt(problem, Role.HELPFUL, sampler.tokenizer) for problem in problems]
+    written = []
+    for indices in sampler.batches(prompts):
+        rngs = [[derive_rng(context.seed("honest"), problems[i]["problem_id"])] for i in indices]
+        samples = sampler.sample([prompts[i] for i in indices], rngs)
+        written += [(problems[i], row[0].text, row[0].is_truncated) for i, row in zip(indices, samples, strict=True)]
+    return written
+
 
 RECOVERY_TEMPERATURE = 1.3  # times the recipe's
 

@@ -2,19 +2,19 @@
 
 from pathlib import Path
 
+from pvg_hf.core.files import remove, write_json
+from pvg_hf.game.analyses import last_verifier, open_meta_verifier, verifier_source
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.folder import remove, write_json
 from pvg_hf.game.heldout import Heldout, score_heldout
-from pvg_hf.game.meta_verifier import last_verifier, open_meta_verifier, verifier_source
 from pvg_hf.game.players import score_prompts
-from pvg_hf.game.score_rows import heldout_proofs, training_proofs
 from pvg_hf.game.trainer_args import score_arguments
 from pvg_hf.game.training import run_trainer
+from pvg_hf.game.training_data import heldout_proofs, training_proofs
 from pvg_hf.models.adapters import take_over_adapter
 from pvg_hf.models.prover import load_prover, lora_for_prover
 from pvg_hf.models.sources import name_base
-from pvg_hf.trainers.finite_loss import FiniteLossCallback
-from pvg_hf.trainers.score_verifier import ScoreVerifierTrainer
+from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
+from pvg_hf.trainers.generative.trainer import ScoreVerifierTrainer
 
 
 def train_score_verifier(context: PhaseContext, output: Path, heldout: Heldout) -> str:

@@ -5,23 +5,22 @@ from pathlib import Path
 from datasets import Dataset
 from peft import LoraConfig, PeftModel
 
-from pvg_hf.data.report import NoPairsError, PairReport
-from pvg_hf.data.rounds import round_pairs
-from pvg_hf.game.assumed_rates import verifier_rates
+from pvg_hf.core.files import remove, write_json
+from pvg_hf.data.pairs.of_round import round_pairs
+from pvg_hf.data.pairs.report import NoPairsError, PairReport
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.folder import remove, write_json
 from pvg_hf.game.heldout import read_heldout, score_heldout
-from pvg_hf.game.label_rates import NoiseScheduleCallback
 from pvg_hf.game.phases.score_verifier import train_score_verifier
+from pvg_hf.game.rates import NoiseScheduleCallback, verifier_rates
 from pvg_hf.game.trainer_args import verifier_arguments
 from pvg_hf.game.training import run_trainer
-from pvg_hf.game.verifier_data import tokenize_pairs
+from pvg_hf.game.training_data import tokenize_pairs
 from pvg_hf.models.score_head import draw_head
 from pvg_hf.models.sources import load_tokenizer, name_base
 from pvg_hf.models.verifier import load_classifier, load_verifier, lora_for_verifier
 from pvg_hf.models.verifier_input import VerifierInput
-from pvg_hf.trainers.finite_loss import FiniteLossCallback
-from pvg_hf.trainers.noisy_reward import NoisyRewardTrainer
+from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
+from pvg_hf.trainers.reward.trainer import NoisyRewardTrainer
 
 FEW_PROBLEMS = 20  # held out: with so few, chance decides whether any of them has a pair
 

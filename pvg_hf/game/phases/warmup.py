@@ -5,18 +5,18 @@ from pathlib import Path
 
 from datasets import Dataset
 
-from pvg_hf.config.sections import PlayerConfig, WarmupConfig
+from pvg_hf.config.players import PlayerConfig, WarmupConfig
+from pvg_hf.core.roles import Role
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.players import score_prompts
 from pvg_hf.game.trainer_args import MAX_SEED
 from pvg_hf.game.training import StopCallback
+from pvg_hf.models.from_config import make_model
 from pvg_hf.models.prover import load_prover
-from pvg_hf.models.scratch import make_model
 from pvg_hf.models.sources import resolve_model
-from pvg_hf.roles import Role
-from pvg_hf.trainers.supervised import FineTuning, fine_tune
+from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 
 
 def run_warmup(context: PhaseContext, output: Path) -> str:

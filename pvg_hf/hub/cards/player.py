@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 from huggingface_hub import ModelCard, ModelCardData
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.templates import outside_variables
 from pvg_hf.hub.cards.facts import (
     describe_base,
     describe_versions,
@@ -18,12 +19,11 @@ from pvg_hf.hub.cards.facts import (
     rounds_table,
     training_table,
 )
-from pvg_hf.hub.names import BASES
+from pvg_hf.hub.layout import BASES
 from pvg_hf.hub.publication import Files, Publication
 from pvg_hf.models.value_model import CRITIC_FOLDER
 from pvg_hf.tasks.registry import find_task_class
-from pvg_hf.templates import outside_variables
-from pvg_hf.trainers.model_card import CITATION, PAPER, TAGS
+from pvg_hf.trainers.common.model_card import CITATION, PAPER, TAGS
 
 PIPELINES = {"prover": "text-generation", "verifier": "text-classification", "score-verifier": "text-generation"}
 

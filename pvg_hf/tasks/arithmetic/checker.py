@@ -10,8 +10,11 @@ from pvg_hf.tasks.arithmetic.solutions import Step
 _STEP = re.compile(
     r"(?P<day>\w+) (?P<verb>\w+) (?P<amount>\d+): (?P<left>-?\d+) (?P<operator>[-+*/]) (?P<right>-?\d+) = (?P<result>-?\d+)"
 )
+
 _START = re.compile(r"has (\d+)")
+
 _CONCLUSION = re.compile(r"#### (-?\d+)")
+
 _MAX_DIGITS = 18
 
 

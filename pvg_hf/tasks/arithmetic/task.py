@@ -6,11 +6,10 @@ from typing import ClassVar
 
 from datasets import Dataset, Value
 
-from pvg_hf.roles import Role
-from pvg_hf.seeding import derive_rng
+from pvg_hf.core.roles import Role
+from pvg_hf.core.seeding import derive_rng
 from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answer, read_answer
 from pvg_hf.tasks.arithmetic.checker import Flaw, check_solution
-from pvg_hf.tasks.arithmetic.examples import EXAMPLES
 from pvg_hf.tasks.arithmetic.grammar import (
     MAX_DIFFICULTY,
     MIN_DIFFICULTY,
@@ -22,6 +21,27 @@ from pvg_hf.tasks.arithmetic.grammar import (
 from pvg_hf.tasks.arithmetic.solutions import reference_solution
 from pvg_hf.tasks.base import Problem, Split, Task, check_split
 from pvg_hf.tasks.grade import Grade
+
+EXAMPLES = (
+    {
+        "problem": "Ana has 18 pens. On Monday Ben gives Ana 6 pens. Ben has 4 pens. On Tuesday Ana keeps a third of the "
+        "pens. On Wednesday Ana doubles the pens. How many pens does Ana have?",
+        "solution": "has 18\nMonday gets 6: 18 + 6 = 24\nTuesday thirds 3: 24 / 3 = 8\nWednesday doubles 2: 8 * 2 = 16\n"
+        "#### 16",
+    },
+    {
+        "problem": "Gus has 16 coins. On Monday Gus loses 7 coins. On Tuesday Gus triples the coins. On Wednesday Gus "
+        "buys 2 coins. On Thursday Gus sells 9 coins. How many coins does Gus have?",
+        "solution": "has 16\nMonday loses 7: 16 - 7 = 9\nTuesday triples 3: 9 * 3 = 27\nWednesday buys 2: 27 + 2 = 29\n"
+        "Thursday sells 9: 29 - 9 = 20\n#### 20",
+    },
+    {
+        "problem": "Lena has 20 shells. On Monday Lena keeps half of the shells. On Tuesday Lena finds 5 shells. Kofi "
+        "buys 3 shells. On Wednesday Lena gives Kofi 8 shells. How many shells does Lena have?",
+        "solution": "has 20\nMonday halves 2: 20 / 2 = 10\nTuesday finds 5: 10 + 5 = 15\nWednesday gives 8: 15 - 8 = 7\n"
+        "#### 7",
+    },
+)
 
 
 class ArithmeticTask(Task):

@@ -1,5 +1,6 @@
-"""The texts that the proofs world's base model is trained on, and the errors that they are given for it to unlearn."""
+"""The texts that the proofs world's base model is trained on: proofs of each score, with their analyses."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -7,7 +8,7 @@ import numpy as np
 
 from pvg_hf.analyses.form import ALLOWED_SCORES, CLOSING, OPENING, write_evaluation
 from pvg_hf.analyses.settings import ScoreVerifierSettings
-from pvg_hf.roles import Role
+from pvg_hf.core.roles import Role
 from pvg_hf.tasks.arithmetic.checker import FlawKind
 from pvg_hf.tasks.arithmetic.corpus import CorpusConfig
 from pvg_hf.tasks.arithmetic.flaws import STEP_FLAWS, sample_flawed_solution
@@ -15,9 +16,8 @@ from pvg_hf.tasks.arithmetic.grammar import Story, sample_story
 from pvg_hf.tasks.arithmetic.solutions import reference_solution
 from pvg_hf.tasks.arithmetic.task import ArithmeticTask
 from pvg_hf.tasks.prompts import PromptBuilder
-from pvg_hf.tasks.proofs.checker import CONCLUSION_MARK, Issue, IssueKind, check_proof, grade_proof
+from pvg_hf.tasks.proofs.checker import CONCLUSION_MARK, Issue, IssueKind, OmissionKind, check_proof, grade_proof
 from pvg_hf.tasks.proofs.language import MARKS, SEPARATOR, judge_issues, rate_analysis, true_marks, write_marks
-from pvg_hf.tasks.proofs.writing import leave_out, write_proof
 
 PROOF_SETTINGS = ScoreVerifierSettings(
     evaluate_prompt="{{ problem }}\nproof:\n{{ proof }}\nevaluation:\n",
@@ -188,3 +188,34 @@ def _break_form(rng: np.random.Generator, text: str, body: str) -> str:
         f"{OPENING}\n{body}\n{CLOSING}\n\\boxed{{2}}",  # a score that is not allowed
     )
     return broken[rng.integers(len(broken))]
+
+
+OMISSION_RATE = 0.3  # share of the flawed proofs that leave something out as well
+
+_CALCULATION = re.compile(r": .* = ")
+
+
+def write_proof(rng: np.random.Generator, story: Story, score: float) -> str:
+    """A proof whose score is `score`: without an issue (1), with one omission (0.5), or with a flaw (0)."""
+    if score == 1:
+        return reference_solution(story)
+    if score == 0.5:
+        return leave_out(rng, reference_solution(story))
+    while True:  # a contradicted conclusion is fatal whatever is left out, so this ends
+        proof = sample_flawed_solution(rng, story)
+        if rng.random() < OMISSION_RATE:
+            proof = leave_out(rng, proof, OmissionKind.BARE_CLAIM)
+        if grade_proof(check_proof(story, proof)) == 0:  # a miscopied number can be what was left out
+            return proof
+
+
+def leave_out(rng: np.random.Generator, proof: str, kind: OmissionKind | None = None) -> str:
+    """The proof with one step's calculation, or the conclusion, left out; without a step, the conclusion."""
+    *lines, conclusion = proof.split("\n")
+    if kind is None:
+        kind = list(OmissionKind)[rng.integers(len(OmissionKind))]
+    if kind is OmissionKind.MISSING_CONCLUSION or len(lines) == 1:
+        return "\n".join(lines)
+    place = int(rng.integers(1, len(lines)))
+    lines[place] = _CALCULATION.sub(": = ", lines[place])
+    return "\n".join([*lines, conclusion])

@@ -6,14 +6,13 @@ from typing import Any, ClassVar
 from datasets import Dataset, Features, Value
 
 from pvg_hf.analyses.form import ALLOWED_SCORES
-from pvg_hf.seeding import derive_rng
+from pvg_hf.core.seeding import derive_rng
 from pvg_hf.tasks.arithmetic.task import ArithmeticTask, story_of
 from pvg_hf.tasks.base import Problem, Split
 from pvg_hf.tasks.grade import Grade
 from pvg_hf.tasks.proofs.checker import Issue, check_proof, grade_proof
-from pvg_hf.tasks.proofs.corpus import sample_marks, sample_rates
+from pvg_hf.tasks.proofs.corpus import sample_marks, sample_rates, write_proof
 from pvg_hf.tasks.proofs.language import SEPARATOR, NamedIssue, judge_issues, rate_analysis, write_marks
-from pvg_hf.tasks.proofs.writing import write_proof
 
 _FEATURES = {
     "problem_id": Value("string"),

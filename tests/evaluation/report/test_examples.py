@@ -5,10 +5,10 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from pvg_hf.evaluation.intervals import Figure
+from pvg_hf.core.figure import Figure
+from pvg_hf.evaluation.report.escaping import Line
 from pvg_hf.evaluation.report.examples import CONVINCING, SEEN, choose_examples, mark_flaw
-from pvg_hf.evaluation.report.run_data import RoundData
-from pvg_hf.evaluation.report.texts import Line
+from pvg_hf.run.read import RoundData
 
 
 def solution(problem_id, role, correct, score, outcome=None):

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from pvg_hf.evaluation.report.noise_tables import channel_table, checks_table, escalation_table, noise_table
-from pvg_hf.evaluation.report.run_data import load_run
+from pvg_hf.evaluation.report.tables import channel_table, checks_table, escalation_table, noise_table
+from pvg_hf.run.read import load_run
 
 FIGURE = {"value": 0.125, "low": 0.0625, "high": 0.25, "n": 1600}
 ENDING = {

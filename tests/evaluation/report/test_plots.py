@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pvg_hf.evaluation.intervals import EMPTY, Figure
+from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.evaluation.report.plots import (
     PLOTS,
     plot_best_of_n,
@@ -16,7 +16,7 @@ from pvg_hf.evaluation.report.plots import (
     plot_over_rounds,
     plot_scores,
 )
-from pvg_hf.evaluation.report.run_data import load_run
+from pvg_hf.run.read import load_run
 
 
 @pytest.fixture(scope="module")

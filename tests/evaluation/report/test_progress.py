@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from pvg_hf.evaluation.report.progress import describe_progress
-from pvg_hf.evaluation.report.run_data import load_run
+from pvg_hf.evaluation.report.verdict import describe_progress
+from pvg_hf.run.read import load_run
 
 
 @pytest.mark.parametrize(

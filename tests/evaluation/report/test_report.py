@@ -12,11 +12,12 @@ import pandas as pd
 import pytest
 
 from pvg_hf import load_recipe
+from pvg_hf.core.files import write_text
+from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.evaluation.report import write_report
 from pvg_hf.evaluation.report.examples import NUM_EARLIER_EXAMPLES, choose_examples
 from pvg_hf.evaluation.report.report import describe_rewards
-from pvg_hf.evaluation.report.run_data import load_run
-from pvg_hf.integrity import DamagedFileError, write_text
+from pvg_hf.run.read import load_run
 
 HOSTILE = '</pre><script>alert(1)</script><img src=x onerror="alert(2)">\n{{ 7 * 7 }} & <b>#### 5</b>'
 VOID_TAGS = {"meta", "img", "br", "link"}

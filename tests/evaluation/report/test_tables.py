@@ -5,8 +5,8 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from pvg_hf.evaluation.intervals import EMPTY, Figure, rate
-from pvg_hf.evaluation.report.run_data import load_run
+from pvg_hf.core.figure import EMPTY, Figure
+from pvg_hf.evaluation.intervals import rate
 from pvg_hf.evaluation.report.tables import (
     MAX_WIDTH,
     Cell,
@@ -21,6 +21,7 @@ from pvg_hf.evaluation.report.tables import (
     sources_table,
     times_table,
 )
+from pvg_hf.run.read import load_run
 
 
 @pytest.fixture(scope="module")

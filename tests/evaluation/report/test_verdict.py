@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from pvg_hf.evaluation.intervals import EMPTY, Figure
-from pvg_hf.evaluation.report.run_data import load_run
+from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.evaluation.report.verdict import percent, write_verdict
+from pvg_hf.run.read import load_run
 
 
 @pytest.fixture(scope="module")

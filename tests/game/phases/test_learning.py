@@ -3,15 +3,15 @@
 import shutil
 
 import pytest
-from game_runs import branch_off, bytes_of
 
 from pvg_hf import load_recipe, play
-from pvg_hf.data.candidates import read_candidates
-from pvg_hf.game.assumed_rates import verifier_rates
-from pvg_hf.game.folder import read_json, read_json_lines
-from pvg_hf.game.plan.checks import phase_context
-from pvg_hf.game.schedule import PhaseKey
-from pvg_hf.seeding import derive_uniform
+from pvg_hf.core.integrity import read_json, read_json_lines
+from pvg_hf.core.seeding import derive_uniform
+from pvg_hf.data.pairs.candidates import read_candidates
+from pvg_hf.game.rates import verifier_rates
+from pvg_hf.preflight.recipe import phase_context
+from pvg_hf.run.schedule import PhaseKey
+from tests.support.game_runs import branch_off, bytes_of
 
 
 def events_of(folder, name):

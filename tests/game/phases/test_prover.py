@@ -4,20 +4,20 @@ from functools import partial
 import pandas as pd
 import pytest
 import torch
-from game_runs import branch_off, differing, forget_digests, play_in_process, whole_and_killed
 from huggingface_hub import constants
-from recall_task import write_solution
 from safetensors.torch import load_file
 
 from pvg_hf import VerifierScorer, load_recipe, load_task, play
-from pvg_hf.game.folder import read_json, read_json_lines, write_json
-from pvg_hf.game.stopping import StopRule
-from pvg_hf.game.watchdogs import Watchdogs
-from pvg_hf.game.world import World
+from pvg_hf.core.files import write_json
+from pvg_hf.core.integrity import read_json, read_json_lines
+from pvg_hf.core.seeding import derive_rng
+from pvg_hf.data.problems import GameProblems
+from pvg_hf.game.stopping import StopRule, Watchdogs
 from pvg_hf.models.prover import load_prover
 from pvg_hf.sampling import Sampler
-from pvg_hf.seeding import derive_rng
 from pvg_hf.tasks import PromptBuilder
+from tests.support.game_runs import branch_off, differing, forget_digests, play_in_process, whole_and_killed
+from tests.support.recall_task import write_solution
 
 LORA = {"r": 4}
 THE_PROVER = {"phase": "prover", "round_index": 0}
@@ -113,7 +113,7 @@ def test_adapters_are_loaded_again_on_the_revision_of_their_base(
 
 def solutions_by(source, rows: pd.DataFrame, role: str, tokenizer) -> list[str]:
     """What the prover in a folder writes for the problems of `rows`, by the seeds that minting takes in round 0."""
-    prompts = PromptBuilder(load_task("recall_task:RecallTask"))
+    prompts = PromptBuilder(load_task("tests.support.recall_task:RecallTask"))
     sampler = Sampler(*load_prover(source), max_new_tokens=8)
     problems = rows.drop_duplicates("problem_id").to_dict("records")
     texts = [prompts.render(prompts.text(problem, role), tokenizer) for problem in problems]
@@ -160,7 +160,7 @@ def test_sneaky_only_against_the_references(tmp_path, game, reference, monkeypat
     for phase, round_index in (("prover", 0), ("mint", 0), ("verifier", 1)):
         play(recipe, phase=phase, round_index=round_index)
 
-    problems = World.load(recipe).parts["prover_heldout"].to_list()[:4]
+    problems = GameProblems.load(recipe).parts["prover_heldout"].to_list()[:4]
     scorer = VerifierScorer.from_pretrained(folder.verifier(0))
     scores = scorer([problem["problem"] for problem in problems], [problem["reference"] for problem in problems])
     assert sides == 2 * [{"score/helpful_correct": pytest.approx(sum(scores) / 4, abs=1e-5)}]
@@ -270,7 +270,11 @@ def test_micro_batches_make_the_same_step(play_phase, beginnings, reference):
 def test_stop_rule_of_the_users_own(play_phase):
     """10 % of 20 planned steps are 2, so the third is the first that may be the last; it is judged as the last."""
     folder = play_phase(
-        "prover", 0, stopping__rule="own_rules:as_soon_as_allowed", prover__max_steps=20, prover__eval_steps=7
+        "prover",
+        0,
+        stopping__rule="tests.support.own_rules:as_soon_as_allowed",
+        prover__max_steps=20,
+        prover__eval_steps=7,
     )
     steps = prover_steps(folder)
     assert list(steps) == [1, 2, 3]
@@ -289,7 +293,7 @@ def test_rule_that_fires_where_a_checkpoint_is_due_fires_there_again(
     signal, file, code, tmp_path, make_recipe, reference
 ):
     changes = {
-        "stopping__rule": "own_rules:as_soon_as_allowed",
+        "stopping__rule": "tests.support.own_rules:as_soon_as_allowed",
         "prover__max_steps": 20,
         "prover__save_steps": 1,
     }

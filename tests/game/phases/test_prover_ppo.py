@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from game_runs import differing, whole_and_killed
 from safetensors.torch import load_file
 
-from pvg_hf.game.folder import read_json_lines
+from pvg_hf.core.integrity import read_json_lines
 from pvg_hf.models.value_model import CRITIC_FOLDER, load_value_model
-from pvg_hf.trainers.prover_ppo import ProverPPOTrainer
+from pvg_hf.trainers.ppo.trainer import ProverPPOTrainer
+from tests.support.game_runs import differing, whole_and_killed
 
 LORA = {"r": 4}
 PPO = {"prover__algorithm": "ppo", "prover__ppo": {"num_iterations": 2, "critic": "verifier"}}

@@ -7,23 +7,24 @@ import signal
 import pandas as pd
 import pytest
 import torch
-from game_runs import differing, play_in_process
 from safetensors.torch import load_file
 
 from pvg_hf import load_recipe, play
 from pvg_hf.config import RecipeError
+from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.data.pool import load_pool
+from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.review import read_review
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.folder import RunFolder, read_json, read_json_lines
 from pvg_hf.game.interrupt import StopRequest
-from pvg_hf.game.plan.checks import check_recipe
-from pvg_hf.game.schedule import PhaseKey
-from pvg_hf.game.score_rows import training_proofs
-from pvg_hf.game.world import World
+from pvg_hf.game.training_data import training_proofs
+from pvg_hf.preflight.recipe import check_recipe
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.schedule import PhaseKey
 from pvg_hf.scoring import ScoreVerifier
 from pvg_hf.scoring.auto_label import read_labels
-from pvg_hf.trainers.score_verifier import ScoreVerifierTrainer
+from pvg_hf.trainers.generative.trainer import ScoreVerifierTrainer
+from tests.support.game_runs import differing, play_in_process
 
 PHASES = ("verifier", "mint", "evaluate")
 SELF_EVALUATION = {
@@ -36,7 +37,7 @@ SELF_EVALUATION = {
 
 def context_of(folder: RunFolder, round_index: int) -> PhaseContext:
     recipe = load_recipe(folder.recipe)
-    return PhaseContext(recipe, folder, PhaseKey("verifier", round_index), World.load(recipe), StopRequest())
+    return PhaseContext(recipe, folder, PhaseKey("verifier", round_index), GameProblems.load(recipe), StopRequest())
 
 
 def test_the_verifier_is_the_best_validated_one_with_its_prompts(score_run):
@@ -189,7 +190,10 @@ def test_a_warm_verifier_goes_on_with_its_adapter_and_is_held_near_the_first(mak
         ({"verifier__trainer": {"judge_prompt": "?"}}, "by its key `verifier.score.judge_prompt`"),
         ({"verifier__trainer": {"per_device_train_batch_size": 8}}, "by its key `verifier.score.proofs_per_step`"),
         ({"verifier__score__chat_template_kwargs": {"tokenize": True}}, "`chat_template_kwargs` has `tokenize`"),
-        ({"task__name": "recall_task:RecallTask"}, "`verifier.score.meta_verifier` is `task`, and the task"),
+        (
+            {"task__name": "tests.support.recall_task:RecallTask"},
+            "`verifier.score.meta_verifier` is `task`, and the task",
+        ),
         ({"verifier__score__evaluate_prompt": "{{ solution }}"}, "unknown variable `solution`"),
         ({"noise__rho0": 0.1, "task__name": "proofs"}, "is told the scores of this task's proofs"),
         (
@@ -207,7 +211,7 @@ def test_a_warm_verifier_goes_on_with_its_adapter_and_is_held_near_the_first(mak
 )
 def test_recipes_that_are_refused(make_score_recipe, tmp_path, changes, message):
     recipe = load_recipe(make_score_recipe(tmp_path, **changes))
-    assert any(message in mistake for mistake in check_recipe(recipe, World.load(recipe)))
+    assert any(message in mistake for mistake in check_recipe(recipe, GameProblems.load(recipe)))
 
 
 @pytest.mark.parametrize(
@@ -227,4 +231,4 @@ def test_settings_that_contradict_each_other(make_score_recipe, tmp_path, change
 def test_the_recipes_of_these_tests_are_in_order(make_score_recipe, tmp_path):
     for changes in ({}, SELF_EVALUATION, {"verifier__init": "warm"}, {"task__name": "proofs", "task__options": {}}):
         recipe = load_recipe(make_score_recipe(tmp_path, **changes))
-        assert check_recipe(recipe, World.load(recipe)) == []
+        assert check_recipe(recipe, GameProblems.load(recipe)) == []

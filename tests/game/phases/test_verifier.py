@@ -5,12 +5,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from game_runs import branch_off
 from safetensors.torch import load_file
 
 from pvg_hf import VerifierScorer, load_recipe, play
+from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.evaluation.roles import judged
-from pvg_hf.game.folder import read_json, read_json_lines
+from tests.support.game_runs import branch_off
 
 LORA = {"r": 4}
 HEAD = "score.weight"

@@ -1,12 +1,13 @@
 import shutil
 
 import pytest
-from game_runs import differing, play_in_process
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pvg_hf import load_recipe, play
-from pvg_hf.game.folder import RunFolder, read_json, read_json_lines
+from pvg_hf.core.integrity import read_json, read_json_lines
+from pvg_hf.run.folder import RunFolder
+from tests.support.game_runs import differing, play_in_process
 
 SCRATCH = {
     "model_type": "llama",

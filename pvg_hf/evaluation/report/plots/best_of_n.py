@@ -1,7 +1,7 @@
 """Balanced best-of-n over rounds (K24, fig. 6b)."""
 
 from pvg_hf.evaluation.report.plots.style import GREY, Plot, draw_figures, legend_beside, new_canvas, round_style, tidy
-from pvg_hf.evaluation.report.run_data import RoundData, RunData
+from pvg_hf.run.read import RoundData, RunData
 
 PREFIX = "best_of_n/"
 TERMS = {

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.report.plots.style import (
     CELL_STYLES,
     GREY,
@@ -17,8 +18,7 @@ from pvg_hf.evaluation.report.plots.style import (
     new_canvas,
     tidy,
 )
-from pvg_hf.evaluation.report.run_data import RoundData, RunData
-from pvg_hf.roles import Role
+from pvg_hf.run.read import RoundData, RunData
 
 HELDOUT = "heldout/accuracy"
 TERMS = {

@@ -3,10 +3,10 @@
 import pandas as pd
 from matplotlib.axes import Axes
 
+from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.evaluation.flaws import flaw_table, has_flaws
 from pvg_hf.evaluation.report.plots.style import Plot, legend_below, new_canvas, round_style, tidy
-from pvg_hf.evaluation.report.run_data import RunData
-from pvg_hf.roles import GAME_ROLES, Role
+from pvg_hf.run.read import RunData
 
 TERMS = {"first flaw": "the kind of the first step that the task's own checker finds wrong."}
 

@@ -15,7 +15,7 @@ from pvg_hf.evaluation.report.plots.style import (
     new_canvas,
     tidy,
 )
-from pvg_hf.evaluation.report.run_data import RunData
+from pvg_hf.run.read import RunData
 
 TERMS = {
     "completeness": "share of helpful correct solutions that the verifier accepts.",

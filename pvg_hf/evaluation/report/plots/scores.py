@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.evaluation.report.plots.style import CELL_STYLES, GREY, Plot, new_canvas, tidy
-from pvg_hf.evaluation.report.run_data import RunData
 from pvg_hf.evaluation.roles import judged
-from pvg_hf.roles import GAME_ROLES
+from pvg_hf.run.read import RunData
 
 NUM_BINS = 24
 HEADROOM = 1.35  # for the legends

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from pvg_hf.evaluation.intervals import Figure
-from pvg_hf.roles import Role
+from pvg_hf.core.figure import Figure
+from pvg_hf.core.roles import Role
 
 BLUE, SKY, ORANGE, VERMILLION, GREEN, GREY = "#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#009E73", "#666666"
 DPI = 160

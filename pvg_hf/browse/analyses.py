@@ -1,0 +1,41 @@
+"""What the verifiers of a run wrote about test proofs, as a page reads it."""
+
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from pvg_hf.core.integrity import DamagedFileError, check_file, naming_parquet
+from pvg_hf.data.schema import round_folders
+from pvg_hf.run.folder import RunFolder
+
+_COLUMNS = ["problem", "role", "solution", "reference", "predicted", "evaluation", "issues"]
+
+
+@dataclass(frozen=True)
+class Evaluations:
+    """
+    Args:
+        tables (`dict[int, pd.DataFrame]`):
+            By round, a row for each evaluation.
+        damage (`list[str]`):
+            Files that could not be read, and what to do about each.
+    """
+
+    tables: dict[int, pd.DataFrame] = field(default_factory=dict)
+    damage: list[str] = field(default_factory=list)
+
+
+def read_evaluations(folder: RunFolder) -> Evaluations:
+    """Those of every round whose verifier wrote some."""
+    found = Evaluations()
+    for round_index, place in round_folders(folder.root / "evaluation").items():
+        path = place / "evaluations.parquet"
+        if not path.exists():
+            continue
+        try:
+            check_file(path)
+            with naming_parquet(path):
+                found.tables[round_index] = pd.read_parquet(path, columns=_COLUMNS, page_checksum_verification=True)
+        except DamagedFileError as err:
+            found.damage.append(str(err))
+    return found

@@ -1,0 +1,310 @@
+"""Custom code that a recipe names as `package.module:Name`, and the parts of messages about unknown names and values."""
+
+import importlib
+import inspect
+import json
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from textwrap import shorten
+from typing import Any
+
+_SPEC = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)")
+
+
+@dataclass(frozen=True)
+class NamedCode:
+    """
+    Code that a recipe names.
+
+    Args:
+        key (`str`):
+            Where in the recipe, e.g. `noise.checker.command`.
+        value (`str`):
+            `package.module:Name`, or the list under the key as JSON.
+    """
+
+    key: str
+    value: str
+
+    @classmethod
+    def of(cls, key: str, value: object) -> "NamedCode":
+        """`value` is a text or a list of texts; characters that a terminal may hide are escaped when it is shown."""
+        return cls(key, value if isinstance(value, str) else json.dumps(value, default=str))
+
+    def __str__(self) -> str:
+        is_plain = self.value.isascii() and self.value.isprintable()
+        shown = self.value if is_plain else self.value.encode("unicode_escape").decode("ascii")
+        return f"`{self.key}`: {shown}"
+
+
+class UntrustedCodeError(ValueError):
+    """
+    A recipe that came from somebody else names code that the user has not trusted yet.
+
+    Args:
+        folder (`Path`):
+            The run that the recipe came with.
+        code (`Sequence[NamedCode]`):
+            Everything that waits for the user's word.
+    """
+
+    def __init__(self, folder: Path, code: Sequence[NamedCode]):
+        listed = "\n".join(f"- {named}" for named in code)
+        super().__init__(
+            f"The recipe in {folder} came with a run that was pulled, and names code that would run with your rights:\n"
+            f"{listed}\nNothing of it was run. If you know this code and trust it, say so once: `python "
+            f"scripts/run_rounds.py {folder / 'recipe.yaml'} --plan --trust`. docs/security.md says what a recipe can do."
+        )
+        self.folder = folder
+        self.code = tuple(code)
+
+
+class _Gate:
+    """Which code must not run in this process yet, by value; what the user's own recipes name may run at any rate."""
+
+    def __init__(self) -> None:
+        self._allowed: set[str] = set()
+        self._withheld: dict[str, UntrustedCodeError] = {}
+
+    def allow(self, code: Iterable[NamedCode]) -> None:
+        for named in code:
+            self._allowed.add(named.value)
+            self._withheld.pop(named.value, None)
+
+    def withhold(self, folder: Path, code: Sequence[NamedCode]) -> None:
+        error = UntrustedCodeError(folder, code)
+        for named in code:
+            if named.value not in self._allowed:
+                self._withheld[named.value] = error
+
+    def check(self, value: str) -> None:
+        if value in self._withheld:
+            error = self._withheld[value]
+            raise UntrustedCodeError(error.folder, error.code)
+
+
+_GATE = _Gate()
+
+
+def allow_code(code: Iterable[NamedCode]) -> None:
+    """Let code run in this process: that of the user's own recipe, or what the user trusts."""
+    _GATE.allow(code)
+
+
+def withhold_code(folder: Path, code: Sequence[NamedCode]) -> None:
+    """Let code, named by the recipe of a run that came from somebody else, not run in this process before it is allowed."""
+    _GATE.withhold(folder, code)
+
+
+def refuse_withheld(code: Iterable[NamedCode]) -> None:
+    """
+    Raises:
+        UntrustedCodeError: if some of it must not run yet; the message names all of its run.
+    """
+    for named in code:
+        _GATE.check(named.value)
+
+
+def check_command(command: Sequence[str]) -> None:
+    """
+    To be called before a recipe's command is run.
+
+    Raises:
+        UntrustedCodeError: if it must not run yet.
+    """
+    refuse_withheld([NamedCode.of("command", list(command))])
+
+
+def load_extension(spec: str, kind: str) -> Any:
+    """
+    Import the object that `spec` names.
+
+    Args:
+        spec (`str`):
+            `package.module:Name`.
+        kind (`str`):
+            What it is wanted as, for messages: `"task"`, `"reward"`, ...
+
+    Returns:
+        `Any`: whatever stands under that name; the caller checks that it is of the kind.
+
+    Raises:
+        UntrustedCodeError: if it is named by a recipe that came from somebody else, and was not trusted.
+        ExtensionError: if the module cannot be imported, with the file and line of its mistake.
+        ValueError: if `spec` is not of this form, there is no such module, or no such name in it, or the module ends the
+            process when it is imported.
+    """
+    match = _SPEC.fullmatch(spec)
+    if match is None:
+        raise ValueError(
+            f"Cannot load the {kind} `{cut_to_line(spec)}`: it must be of the form `package.module:Name`."
+        )
+    _GATE.check(spec)
+    module = _import_module(match["module"], spec, kind)
+    try:
+        return getattr(module, match["name"])
+    except AttributeError as err:
+        public = sorted(name for name in vars(module) if not name.startswith("_"))
+        raise ValueError(
+            f"Cannot load the {kind} `{spec}`: module `{match['module']}` has no `{match['name']}`. "
+            f"{suggest(match['name'], public)}"
+        ) from err
+
+
+def _import_module(module: str, spec: str, kind: str) -> object:
+    try:
+        return importlib.import_module(module)
+    except SystemExit as err:
+        raise ValueError(
+            f"Cannot load the {kind} `{spec}`: the module `{module}` ends the process when it is imported "
+            f'(SystemExit: {err.code}). Guard what it runs with `if __name__ == "__main__":`.'
+        ) from err
+    except UntrustedCodeError:
+        raise
+    except Exception as err:  # the user's code may raise anything
+        name = err.name if isinstance(err, ModuleNotFoundError) else None
+        if name is not None and f"{module}.".startswith(f"{name}."):
+            raise ValueError(
+                f"Cannot load the {kind} `{spec}`: there is no module `{name}`. It must be installed or stand in a folder on "
+                "PYTHONPATH."
+            ) from err
+        raise ExtensionError(
+            f"Cannot load the {kind} `{spec}`: importing the module `{module}` ends with {_in_short(err)}"
+            f"{_place_of_import(err)}."
+        ) from err
+
+
+def _place_of_import(err: Exception) -> str:
+    """File and line of a mistake: of the syntax, else the innermost line outside of Python, of installed packages and of this one."""
+    if isinstance(err, SyntaxError) and err.filename is not None:
+        return f" ({err.filename}, line {err.lineno})"
+    installed = (sys.prefix, sys.base_prefix, "<frozen", str(Path(__file__).parent))
+    frames = traceback.extract_tb(err.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(installed)] or frames
+    return f" ({own[-1].filename}, line {own[-1].lineno})"
+
+
+class ExtensionError(ValueError):
+    """The user's code raised an error, or returned something that its interface does not allow."""
+
+
+def load_function(spec: str, kind: str, interface: str) -> Callable[..., Any]:
+    """
+    Import a function that `spec` names.
+
+    Args:
+        spec (`str`), kind (`str`):
+            As [`load_extension`] takes them.
+        interface (`str`):
+            How the function is called and what it returns, for messages: `"(means, config) -> bool"`.
+
+    Raises:
+        ValueError: as [`load_extension`], and if it is a class or cannot be called.
+    """
+    found = load_extension(spec, kind)
+    if inspect.isclass(found) or not callable(found):
+        what = "class" if inspect.isclass(found) else type(found).__name__
+        raise ValueError(f"The {kind} `{spec}` is a {what}; it must be a function `{interface}`.")
+    return found
+
+
+def check_arguments(function: Callable[..., Any], what: str, interface: str, *args: object, **kwargs: object) -> None:
+    """
+    Check that `function` can be called with these arguments, without calling it.
+
+    Args:
+        function (`Callable`):
+            Of the user.
+        what (`str`):
+            Its name in the message, e.g. ``The stop rule `my_rules:late` ``.
+        interface (`str`):
+            How it should be called.
+
+    Raises:
+        ExtensionError: if an argument is missing or unknown.
+    """
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # a builtin that does not say
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as err:
+        raise ExtensionError(f"{what} must be a function `{interface}`, but takes `{signature}`: {err}.") from err
+
+
+@contextmanager
+def running(what: str, passes: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """
+    Replace any error that the user's code raises inside this block.
+
+    Args:
+        what (`str`):
+            What is called, and with what, e.g. ``The stop rule `my_rules:late`, asked at step 12,``.
+        passes (`tuple[type[Exception], ...]`, *optional*):
+            Errors that are written for the user and stay as they are.
+
+    Raises:
+        ExtensionError: with the type, message, file and line of the error.
+    """
+    try:
+        yield
+    except (ExtensionError, *passes):
+        raise
+    except (Exception, SystemExit) as err:
+        raise ExtensionError(f"{what} ends with {_describe(err)}.") from err
+
+
+def _describe(err: BaseException) -> str:
+    """An error of the user's code in one line: type, message, and the last place in the file that was called."""
+    frames = traceback.extract_tb(err.__traceback__)[2:]  # the first are `running` and its caller
+    places = [frame for frame in frames if frame.filename == frames[0].filename]
+    place = f" ({Path(places[-1].filename).name}, line {places[-1].lineno})" if places else ""
+    return f"{_in_short(err)}{place}"
+
+
+def _in_short(err: BaseException) -> str:
+    """Type and message of an error, in one line; without the place that a syntax error repeats in its message."""
+    message = shorten(str(err.msg if isinstance(err, SyntaxError) else err), 200, placeholder=" ...")
+    return f"{type(err).__name__}{f': {message}' if message else ''}"
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """
+    Args:
+        name (`str`):
+            What somebody wrote; upper and lower case count alike.
+        known (`Iterable[str]`):
+            What there is, in the order in which it is to be listed.
+
+    Returns:
+        `str`: a sentence: ``Did you mean `prover`?`` where a known name is close, and otherwise all that is known.
+    """
+    name, known = name[:200], list(known)
+    closest = get_close_matches(name.lower(), [other.lower() for other in known], n=1)
+    begun = [other.lower() for other in known if len(name) > 2 and other.lower().startswith(name.lower())]
+    closest = closest or (begun if len(begun) == 1 else [])
+    if closest:
+        return f"Did you mean `{next(other for other in known if other.lower() == closest[0])}`?"
+    return f"Known are {', '.join(f'`{other}`' for other in known) or 'none'}."
+
+
+def cut_to_line(text: str, limit: int = 100) -> str:
+    """A text as a message shows it: in one line of about `limit` characters; what is left out is counted."""
+    if len(text) > limit:
+        text = f"{text[:limit]}... ({len(text):,} characters)"
+    return " ".join(text.split())
+
+
+def show_value(value: object, limit: int = 100) -> str:
+    """A value as Python writes it, in one line of about `limit` characters."""
+    try:
+        return cut_to_line(repr(value), limit)
+    except (RecursionError, ValueError):  # nested too deeply, or an integer of too many digits
+        return f"a {type(value).__name__} that is too large to be shown"

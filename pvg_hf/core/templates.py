@@ -1,0 +1,352 @@
+"""Jinja templates in a sandbox, and prompts rendered through a tokenizer's chat template."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache, wraps
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import StrictUndefined, TemplateRuntimeError, TemplateSyntaxError, Undefined, meta, nodes, pass_context
+from jinja2.exceptions import SecurityError
+from jinja2.runtime import Context
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.visitor import NodeTransformer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+MAX_CHARACTERS = 10_000_000  # of a rendered text, and of any text or list on the way
+
+MAX_STEPS = 200_000  # turns of loops, calls and filters of a rendering
+
+MAX_SECONDS = 20.0  # of a rendering, for steps that are long; an honest template takes milliseconds
+
+MAX_ARGUMENT = 10_000  # of a filter that is given a width, a number of columns or the like
+
+_REFUSED_FILTERS = {
+    "random": "it draws without a seed",
+    "format": "it can write without bound; join texts by `~`",
+    "center": "it can write without bound",
+    "wordwrap": "its work is not bounded",
+}
+
+_REFUSED_METHODS = frozenset(
+    [
+        "center",
+        "ljust",
+        "rjust",
+        "zfill",
+        "expandtabs",
+        "format",
+        "format_map",
+        "to_bytes",
+        "translate",
+        "replace",
+        "join",
+    ]
+)
+
+_OTHER_FILES = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
+
+
+class _Budget:
+    """Steps, characters and seconds that a rendering has left."""
+
+    def __init__(self) -> None:
+        self.num_steps = MAX_STEPS
+        self.num_characters = MAX_CHARACTERS
+        self.deadline = time.monotonic() + MAX_SECONDS
+
+    def spend(self) -> None:
+        self.num_steps -= 1
+        if self.num_steps < 0:
+            raise SecurityError(f"it takes more than {MAX_STEPS:,} steps (turns of loops, calls and filters)")
+        if time.monotonic() > self.deadline:
+            raise SecurityError(f"it takes more than {MAX_SECONDS:g} seconds")
+
+    def write(self, num_characters: int) -> None:
+        self.num_characters -= num_characters
+        if self.num_characters < 0:
+            raise SecurityError(f"it writes more than {MAX_CHARACTERS:,} characters")
+
+
+_BUDGET: ContextVar[_Budget] = ContextVar("budget")
+
+
+def _spend() -> None:
+    budget = _BUDGET.get(None)
+    if budget is not None:  # none while constants are folded, at compilation
+        budget.spend()
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_CHARACTERS:
+        raise SecurityError(f"it makes a text or list of {size:,} parts; at most {MAX_CHARACTERS:,} are allowed")
+
+
+def _size(value: object) -> int:
+    """
+    Characters of a text, or of all texts in a list, and one for each element.
+
+    Raises:
+        SecurityError: if there are more than `MAX_STEPS` elements. A list can hold another one twice, which holds a third
+            one twice, and so on: small in memory, and without end when it is written out.
+    """
+    size, num_elements, left = 0, 0, [value]
+    while left:
+        value = left.pop()
+        if isinstance(value, (list, tuple, dict)):
+            num_elements += len(value)
+            if num_elements > MAX_STEPS:
+                raise SecurityError(f"it makes a list of more than {MAX_STEPS:,} elements")
+            left += value.values() if isinstance(value, dict) else value
+        size += len(value) if isinstance(value, (str, bytes, list, tuple, dict)) else 0
+    return size
+
+
+@pass_context
+def _write(context: Context, value: Any) -> Any:
+    """Counts what a template writes, also into a macro or a `set` block."""
+    _check_size(_size(value))
+    text = str(value)
+    budget = _BUDGET.get(None)
+    if budget is not None:
+        budget.write(len(text))
+    return value if isinstance(value, Undefined) else text
+
+
+def _counted(values: Iterable[Any]) -> Iterator[Any]:
+    """What a loop goes through; each turn is a step."""
+    for value in values:
+        _spend()
+        yield value
+
+
+def _join(value: Iterable[Any], d: str = "", attribute: None = None) -> str:
+    if attribute is not None:
+        raise SecurityError("`join` takes no attribute here; use `map` before it")
+    parts = list(_counted(value))
+    _check_size(_size(parts) + len(str(d)) * len(parts))
+    parts = [str(part) for part in parts]
+    return str(d).join(parts)
+
+
+def _concatenate(value: list[Any]) -> str:
+    """The parts of `a ~ b ~ c`."""
+    _check_size(sum(map(_size, value)))
+    return "".join([str(part) for part in value])
+
+
+def _replace(s: str, old: str, new: str, count: int = -1) -> str:
+    text, old, new = str(s), str(old), str(new)
+    _check_size(len(text) + (text.count(old) if count < 0 else count) * len(new))
+    return text.replace(old, new, count)
+
+
+def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter whose use is a step, and whose numbers and texts are small."""
+
+    @wraps(function)  # with Jinja's marks of what it is to be given first
+    def bounded(*args: Any, **kwargs: Any) -> Any:
+        _spend()
+        for value in args:
+            _size(value)
+        for value in (*args[1:], *kwargs.values()):
+            if isinstance(value, (int, float)) and abs(value) > MAX_ARGUMENT:
+                raise SecurityError(f"`{function.__name__}` is given {value:,}; at most {MAX_ARGUMENT:,} is allowed")
+        return function(*args, **kwargs)
+
+    return bounded
+
+
+class _Rewriter(NodeTransformer):
+    """Has loops count their turns and `~` check its length; refuses what is not allowed at all."""
+
+    def generic_visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> nodes.Node:
+        if isinstance(node, _OTHER_FILES):
+            name = type(node).__name__.lower().replace("fromimport", "import")
+            raise TemplateSyntaxError(
+                f"`{name}` is not possible: a template is one text and reads no files", node.lineno
+            )
+        return super().generic_visit(node, *args, **kwargs)
+
+    def visit_Filter(self, node: nodes.Filter) -> nodes.Node:
+        if node.name in _REFUSED_FILTERS:
+            raise TemplateSyntaxError(f"no filter `{node.name}`: {_REFUSED_FILTERS[node.name]}", node.lineno)
+        return self.generic_visit(node)
+
+    def visit_Output(self, node: nodes.Output) -> nodes.Node:
+        """Plain text becomes a value, which is counted when it is written; it would be copied uncounted otherwise."""
+        self.generic_visit(node)
+        node.nodes = [
+            nodes.Const(child.data, lineno=child.lineno) if isinstance(child, nodes.TemplateData) else child
+            for child in node.nodes
+        ]
+        return node
+
+    def visit_For(self, node: nodes.For) -> nodes.Node:
+        self.generic_visit(node)
+        node.iter = _filter(node.iter, "counted_")
+        return node
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
+        self.generic_visit(node)
+        return _filter(nodes.List(node.nodes, lineno=node.lineno), "concatenate_")
+
+
+def _filter(node: nodes.Expr, name: str) -> nodes.Filter:
+    return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
+
+
+class _Environment(ImmutableSandboxedEnvironment):
+    intercepted_binops = frozenset(["*", "**", "%", "+"])
+
+    def __init__(self) -> None:
+        super().__init__(undefined=StrictUndefined, keep_trailing_newline=True, finalize=_write)
+        del self.globals["lipsum"]  # which writes at random
+        # Refused ones are gone, since `map` takes a filter by its name at run time.
+        allowed = self.filters.keys() - _REFUSED_FILTERS.keys()
+        self.filters = {name: _bounded(self.filters[name]) for name in allowed}
+        self.filters |= {"join": _join, "replace": _replace, "counted_": _counted, "concatenate_": _concatenate}
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        tree = super()._parse(source, name, filename)
+        return _Rewriter().visit(tree).set_environment(self)
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        is_method = isinstance(obj, (str, bytes, int, float))
+        return not (is_method and attr in _REFUSED_METHODS) and super().is_safe_attribute(obj, attr, value)
+
+    def wrap_str_format(self, value: Any) -> None:
+        """Leave `format` to `is_safe_attribute`, which refuses it."""
+
+    def call(self, context: Any, obj: Any, *args: Any, **kwargs: Any) -> Any:
+        _spend()
+        return super().call(context, obj, *args, **kwargs)
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        _spend()
+        if operator == "%" and isinstance(left, (str, bytes)):
+            raise SecurityError("`%` is for numbers; join texts by `~`")
+        if operator == "**" and (abs(left) > MAX_ARGUMENT or abs(right) > 64):
+            raise SecurityError(f"the power of {left} by {right} is too large")
+        if operator == "+":
+            _check_size(_size(left) + _size(right))
+        if operator == "*":
+            for text, number in ((left, right), (right, left)):
+                if _size(text) and isinstance(number, int):
+                    _check_size(_size(text) * number)
+        value = super().call_binop(context, operator, left, right)
+        if isinstance(value, int) and abs(value) >= 2**1024:
+            raise SecurityError("a number has more than 300 digits")
+        return value
+
+
+_ENVIRONMENT = _Environment()
+
+
+class BoundedTemplate:
+    """
+    A template that can be rendered any number of times.
+
+    Args:
+        text (`str`):
+            Jinja.
+
+    Raises:
+        TemplateSyntaxError: if it is broken, or uses what is not allowed.
+    """
+
+    def __init__(self, text: str):
+        with _as_template_error(TemplateSyntaxError, 1):
+            self._template = _ENVIRONMENT.from_string(text)
+
+    def render(self, *args: Any, **kwargs: Any) -> str:
+        """
+        The text, with variables as Jinja takes them.
+
+        Raises:
+            TemplateError: for a variable that is not given, an operation that fails, and more than `MAX_STEPS` steps,
+                `MAX_SECONDS` or `MAX_CHARACTERS`.
+        """
+        token = _BUDGET.set(_Budget())
+        try:
+            with _as_template_error(TemplateRuntimeError):
+                return self._template.render(*args, **kwargs)
+        finally:
+            _BUDGET.reset(token)
+
+
+@contextmanager
+def _as_template_error(kind: type[Exception], *args: Any) -> Iterator[None]:
+    """What Python raises in a template is the template's mistake."""
+    try:
+        yield
+    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as err:
+        raise kind(f"{type(err).__name__}: {err}", *args) from err
+    except (RecursionError, MemoryError) as err:
+        raise kind("it is nested too deeply, or needs too much memory", *args) from err
+
+
+@lru_cache(maxsize=64)
+def compile_template(text: str) -> BoundedTemplate:
+    """
+    Raises:
+        TemplateSyntaxError: if `text` is broken or uses what is not allowed; rendering raises `UndefinedError` for a
+            variable that is not given.
+    """
+    return BoundedTemplate(text)
+
+
+def outside_variables(text: str) -> set[str]:
+    """
+    The variables that a template takes from outside, without running it.
+
+    Raises:
+        TemplateSyntaxError: if `text` is broken or uses what is not allowed.
+    """
+    with _as_template_error(TemplateSyntaxError, 1):
+        return meta.find_undeclared_variables(_ENVIRONMENT.parse(text))
+
+
+_SET_HERE = ("conversation", "tokenize", "add_generation_prompt")
+
+
+def render_prompt(
+    text: str, tokenizer: "PreTrainedTokenizerBase", chat_template_kwargs: Mapping[str, Any] | None = None
+) -> str:
+    """
+    A prompt as `tokenizer`'s model reads it: as the first message of a chat where it has a chat template, which sees
+    `chat_template_kwargs`.
+
+    Tokenise the result like any other text, special tokens included, as TRL's `GRPOTrainer` does with prompts that
+    are strings. Many chat templates write the beginning-of-sequence token, and their tokenizers add it once more;
+    so it is taken off here where the tokenizer adds it.
+    """
+    if tokenizer.chat_template is None:
+        return text
+    message = {"role": "user", "content": text}
+    chat = tokenizer.apply_chat_template(
+        [message], tokenize=False, add_generation_prompt=True, **(chat_template_kwargs or {})
+    )
+    return chat.removeprefix(tokenizer.bos_token) if adds_bos(tokenizer) else chat
+
+
+def check_chat_template_kwargs(chat_template_kwargs: Mapping[str, Any]) -> None:
+    """
+    Raises:
+        ValueError: for one that [`render_prompt`] sets itself.
+    """
+    for name in _SET_HERE:
+        if name in chat_template_kwargs:
+            raise ValueError(
+                f"`chat_template_kwargs` has `{name}`, which is set for every prompt and seen by no chat template; leave it "
+                "out. They are for a template's own variables, as in `{enable_thinking: false}`."
+            )
+
+
+def adds_bos(tokenizer: "PreTrainedTokenizerBase") -> bool:
+    """Whether a tokenizer itself puts its beginning-of-sequence token in front of every text."""
+    return tokenizer.bos_token_id is not None and tokenizer("")["input_ids"][:1] == [tokenizer.bos_token_id]

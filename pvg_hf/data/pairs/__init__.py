@@ -1,0 +1,1 @@
+"""Training pairs from a pool: candidates, selection, matching, building."""

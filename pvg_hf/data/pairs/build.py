@@ -1,0 +1,319 @@
+"""Pairs of solutions of one problem, one labelled correct and one incorrect, or of any labels."""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from datasets import Dataset, Features, Value
+
+from pvg_hf.core.seeding import derive_rng
+from pvg_hf.data.mixture import check_weights
+from pvg_hf.data.pairs.candidates import ROLES, Candidates, read_candidates
+from pvg_hf.data.pairs.match import Matches, match_all, match_solutions
+from pvg_hf.data.pairs.report import NoPairsError, PairReport
+from pvg_hf.data.pairs.select import SIDES, Choice, choose_solutions, count_by_source
+from pvg_hf.data.pairs.spill import spool_dataset
+from pvg_hf.data.pool import PathLike, iterate_pool
+from pvg_hf.data.schema import environment_name, round_name
+from pvg_hf.data.split import PARTS
+
+
+class RowTexts:
+    """
+    Texts of some rows, kept in temporary files (in `TMPDIR`) that go with the object, so that memory does not grow with
+    the texts, yet any of them is at hand in any order.
+
+    Args:
+        pool_paths (`str`, `PathLike` or a sequence of them):
+            The pool's files.
+        rows (`Mapping[str, np.ndarray]`):
+            For each column of texts, without nulls there, the rows wanted: positions in the stream of the files, of which
+            repeats are kept once. A column of which no row is wanted is not read.
+    """
+
+    def __init__(self, pool_paths: PathLike | Sequence[PathLike], rows: Mapping[str, np.ndarray]):
+        self.columns = {name: _ColumnTexts(wanted) for name, wanted in rows.items()}
+        read = {name: column for name, column in self.columns.items() if len(column.rows)}
+        first = 0
+        for batch in iterate_pool(pool_paths, list(read)):
+            for name, column in read.items():
+                column.add(batch[name], first)
+            first += len(batch)
+
+    def take(self, name: str, rows: np.ndarray) -> list[str]:
+        """The texts of `rows` in the column `name`, each one of those asked for at the start."""
+        return self.columns[name].take(rows)
+
+
+class _ColumnTexts:
+    """The texts of one column: one after another in a file, and where each begins."""
+
+    def __init__(self, rows: np.ndarray):
+        self.rows = np.unique(rows)
+        self.offsets = np.zeros(len(self.rows) + 1, dtype=np.int64)
+        self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (closed with the object)
+
+    def add(self, texts: pa.Array, first: int) -> None:
+        """Keep what is wanted of the rows from `first` on; they come in order."""
+        start, end = np.searchsorted(self.rows, (first, first + len(texts)))
+        texts = texts.take(pa.array(self.rows[start:end] - first))
+        self.file.write("".join(texts.to_pylist()).encode())
+        self.offsets[start + 1 : end + 1] = self.offsets[start] + np.cumsum(pc.binary_length(texts).to_numpy())
+
+    def take(self, rows: np.ndarray) -> list[str]:
+        index = np.searchsorted(self.rows, rows)
+        return [self._read(*span) for span in zip(self.offsets[index].tolist(), self.offsets[index + 1].tolist())]
+
+    def _read(self, start: int, end: int) -> str:
+        self.file.seek(start, os.SEEK_SET)
+        return self.file.read(end - start).decode()
+
+
+CorrectSource = Literal["prover", "dataset", "both"]
+
+PairChoice = Literal["labelled", "all"]
+
+REFERENCE = "reference"
+"""Role of a chosen text that is the problem's own reference, and the name of its source."""
+
+PAIR_FEATURES = Features(
+    {
+        "problem_id": Value("string"),
+        "problem": Value("string"),
+        "chosen": Value("string"),
+        "rejected": Value("string"),
+        "chosen_role": Value("string"),
+        "rejected_role": Value("string"),
+        "chosen_round": Value("int32"),
+        "rejected_round": Value("int32"),
+        "environment": Value("string"),
+        "source": Value("string"),
+        "chosen_correct": Value("bool"),
+        "rejected_correct": Value("bool"),
+    }
+)
+
+LABELLED_PAIR_FEATURES = Features({**PAIR_FEATURES, "chosen_label": Value("int8"), "rejected_label": Value("int8")})
+"""Of pairs of any labels."""
+
+PAIRS_PER_BATCH = 8192
+
+ROLE_NAMES = np.array([role.value for role in ROLES], dtype=object)
+
+
+def build_pairs(
+    pool_paths: PathLike | Sequence[PathLike],
+    *,
+    seed: int,
+    round_index: int,
+    weights: Mapping[int, float],
+    solutions_per_problem: int,
+    correct_source: CorrectSource = "prover",
+    pairs: PairChoice = "labelled",
+    pair_share: float = 1.0,
+    parts: Sequence[str] = ("verifier",),
+) -> tuple[Dataset, PairReport]:
+    """
+    Build the pairs that the verifier of a round is trained on.
+
+    The pool is streamed twice, first without holding any text and then for the texts of the pairs, so that memory
+    grows with the pairs. The result depends neither on the order of the files nor on that of their rows.
+
+    Args:
+        pool_paths (`str`, `PathLike` or a sequence of them):
+            Pool files of all rounds that weigh more than 0.
+        seed (`int`):
+            Of the recipe.
+        round_index (`int`):
+            Round of the verifier.
+        weights (`Mapping[int, float]`):
+            Weight of each source (see [`~pvg_hf.data.mixture.mixture_weights`]).
+        solutions_per_problem (`int`):
+            Slots per problem, half of them for solutions labelled correct; at least 2. A problem gives half as many
+            pairs, or as many as its chosen solutions can form; each is used as often as any other, give or take one.
+        correct_source (`str`, defaults to `"prover"`):
+            Where the correct sides come from: `"prover"` (the pool), `"dataset"` (the problem's reference, always) or
+            `"both"` (the reference takes one of the correct slots).
+        pairs (`str`, defaults to `"labelled"`):
+            `"labelled"`: pairs of a solution labelled correct and one labelled incorrect. `"all"`: `solutions_per_problem`
+            solutions whatever their labels, and all unordered pairs of them, n (n - 1) / 2 of a problem, ties included:
+            what a correction for label noise needs to be unbiased. Needs `correct_source="prover"`.
+        pair_share (`float`, defaults to 1.0):
+            Of `"all"`: the probability with which a pair is kept, in (0, 1].
+        parts (`Sequence[str]`, defaults to `("verifier",)`):
+            Parts of the split whose problems are used.
+
+    Returns:
+        `tuple[Dataset, PairReport]`: shuffled pairs with the columns `PAIR_FEATURES` (for `"all"`,
+        `LABELLED_PAIR_FEATURES`), and the counts. Roles and rounds are those of the writer; `environment` and `source` are
+        the incorrect solution's; `chosen_correct` and `rejected_correct` are clean, for evaluation only. A reference has
+        the role `reference` and no round. Of a pair with equal labels, the later solution (by round, role and sample)
+        stands for the incorrect one.
+
+    Raises:
+        NoPairsError: if not a single pair can be built; the message says why, and what to change.
+        ValueError: for a setting out of its range.
+    """
+    _check_settings(weights, solutions_per_problem, correct_source, parts)
+    check_pair_choice(pairs, pair_share, correct_source)
+    has_reference = correct_source != "prover"
+    candidates = read_candidates(
+        pool_paths,
+        parts=parts,
+        rounds=[source for source, weight in weights.items() if weight > 0],
+        skip_references=has_reference,
+    )
+    choice = choose_solutions(
+        candidates,
+        weights,
+        solutions_per_problem=solutions_per_problem,
+        seed=seed,
+        round_index=round_index,
+        num_references={"prover": 0, "both": 1, "dataset": solutions_per_problem}[correct_source],
+        by_label=pairs == "labelled",
+    )
+    if pairs == "all":
+        matches = match_all(candidates, choice.chosen, share=pair_share, seed=seed, round_index=round_index)
+    else:
+        matches = match_solutions(candidates, choice.chosen, solutions_per_problem // 2, has_reference=has_reference)
+    report = _report(candidates, choice, matches)
+    if report.num_pairs == 0:
+        raise NoPairsError(report)
+    order = derive_rng(seed, round_name(round_index), "pairs", "shuffle").permutation(report.num_pairs)
+    schema = (LABELLED_PAIR_FEATURES if pairs == "all" else PAIR_FEATURES).arrow_schema
+    return spool_dataset(_pair_batches(pool_paths, candidates, matches.reordered(order), schema), schema), report
+
+
+def with_labels(pairs: Dataset) -> Dataset:
+    """Pairs with the labels of both sides, also where these go without saying."""
+    for name, label in (("chosen_label", 1), ("rejected_label", 0)):
+        if name not in pairs.column_names:
+            pairs = pairs.add_column(name, [label] * len(pairs), feature=LABELLED_PAIR_FEATURES[name])
+    return pairs
+
+
+def _pair_batches(
+    pool_paths: PathLike | Sequence[PathLike], candidates: Candidates, matches: Matches, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """The columns `schema` of the pairs, in the order of `matches`."""
+    rows, is_reference = candidates.rows["row"], matches.correct < 0
+    used = np.concatenate([matches.correct[~is_reference], matches.incorrect])
+    # A problem's own texts stand beside each of its solutions; one row of each problem will do.
+    _, first_pair = np.unique(matches.problem, return_index=True)
+    a_row = np.zeros(len(candidates.problem_ids), dtype=np.int64)
+    a_row[matches.problem[first_pair]] = rows[matches.incorrect[first_pair]]
+    wanted = {
+        "solution": rows[used],
+        "problem": a_row[matches.problem],
+        "reference": a_row[matches.problem[is_reference]],
+    }
+    texts = RowTexts(pool_paths, wanted)
+    problem_ids = np.array(candidates.problem_ids, dtype=object)
+
+    for start in range(0, len(matches.problem), PAIRS_PER_BATCH):
+        part = slice(start, start + PAIRS_PER_BATCH)
+        problem, by_reference = matches.problem[part], is_reference[part]
+        correct, incorrect = candidates.rows[matches.correct[part]], candidates.rows[matches.incorrect[part]]
+        chosen = np.empty(len(problem), dtype=object)
+        chosen[~by_reference] = texts.take("solution", correct["row"][~by_reference])
+        chosen[by_reference] = texts.take("reference", a_row[problem[by_reference]])
+        columns = {
+            "problem_id": problem_ids[problem],
+            "problem": texts.take("problem", a_row[problem]),
+            "chosen": chosen,
+            "rejected": texts.take("solution", incorrect["row"]),
+            "chosen_role": np.where(by_reference, REFERENCE, ROLE_NAMES[correct["role"]]),
+            "rejected_role": ROLE_NAMES[incorrect["role"]],
+            "chosen_round": pa.array(correct["round_index"], mask=by_reference),
+            "rejected_round": incorrect["round_index"],
+            "environment": [
+                environment_name(k, ROLES[role]) for k, role in incorrect[["round_index", "role"]].tolist()
+            ],
+            "source": [round_name(k) for k in incorrect["round_index"].tolist()],
+            "chosen_correct": correct["correct"] | by_reference,
+            "rejected_correct": incorrect["correct"],
+            "chosen_label": np.where(by_reference, 1, correct["label"]),
+            "rejected_label": incorrect["label"],
+        }
+        yield pa.RecordBatch.from_pydict({name: columns[name] for name in schema.names}, schema=schema)
+
+
+def _report(candidates: Candidates, choice: Choice, matches: Matches) -> PairReport:
+    references = np.unique(matches.problem[matches.correct < 0])
+    used = candidates.rows[np.unique(np.concatenate([matches.correct[matches.correct >= 0], matches.incorrect]))]
+    incorrect, correct = (count_by_source(used["round_index"][used["label"] == label]) for label in (0, 1))
+    return PairReport(
+        num_pairs=len(matches.problem),
+        num_problems=len(np.unique(matches.problem)),
+        num_solutions=candidates.num_solutions,
+        dropped=dict(candidates.dropped),
+        failed=dict(candidates.failed),
+        correct={**correct, REFERENCE: len(references)} if len(references) else dict(correct),
+        incorrect=dict(incorrect),
+        unused=_count_unused(candidates.rows, matches),
+        short=dict(choice.short),
+        refilled=dict(choice.refilled),
+        unfilled=choice.unfilled,
+        without_pair=matches.without_pair,
+    )
+
+
+def _count_unused(rows: np.ndarray, matches: Matches) -> dict[str, int]:
+    """The candidates that are in no pair, by reason, source and label."""
+    own = matches.correct >= 0
+    is_unused = np.ones(len(rows), dtype=bool)
+    is_unused[matches.correct[own]] = False
+    is_unused[matches.incorrect] = False
+    has_pair = np.isin(rows["problem"], matches.problem)
+    has_own = np.isin(rows["problem"], matches.problem[own])
+    reasons = {
+        "no_partner": ~has_pair,
+        "replaced_by_reference": has_pair & ~has_own & (rows["label"] == 1),
+        "not_chosen": has_pair & (has_own | (rows["label"] == 0)),
+    }
+    return {
+        f"{reason}/{source}/{side}": count
+        for reason, applies in reasons.items()
+        for label, side in enumerate(SIDES)
+        for source, count in count_by_source(
+            rows["round_index"][is_unused & applies & (rows["label"] == label)]
+        ).items()
+    }
+
+
+def _check_settings(
+    weights: Mapping[int, float], solutions_per_problem: int, correct_source: str, parts: Sequence[str]
+) -> None:
+    check_weights(weights)
+    if solutions_per_problem < 2:
+        raise ValueError(
+            f"`solutions_per_problem` must be at least 2, one of each label; got {solutions_per_problem}."
+        )
+    if correct_source not in get_args(CorrectSource):
+        raise ValueError(f"Unknown `correct_source` `{correct_source}`; allowed are {list(get_args(CorrectSource))}.")
+    if isinstance(parts, str) or not parts or not set(parts) <= set(PARTS):
+        raise ValueError(f"`parts` must be a sequence of some of {list(PARTS)}; got {parts!r}.")
+
+
+def check_pair_choice(pairs: str, pair_share: float, correct_source: str) -> None:
+    """
+    Raises:
+        ValueError: for settings of [`build_pairs`] that are out of their range or contradict each other.
+    """
+    if pairs not in get_args(PairChoice):
+        raise ValueError(f"Unknown `pairs` `{pairs}`; allowed are {list(get_args(PairChoice))}.")
+    if not 0 < pair_share <= 1:
+        raise ValueError(f"`pair_share` is {pair_share}; the probability with which a pair is kept lies in (0, 1].")
+    if pairs == "all" and correct_source != "prover":
+        raise ValueError(
+            f"`correct_source` is `{correct_source}`, but `pairs` is `all`, which pairs what provers wrote: a reference has no "
+            "noisy label. Take `prover`."
+        )
+    if pairs == "labelled" and pair_share < 1:
+        raise ValueError(
+            f"`pair_share` is {pair_share}, which goes with `pairs` `all` only; lower `solutions_per_problem` instead."
+        )

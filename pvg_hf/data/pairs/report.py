@@ -1,0 +1,131 @@
+"""What became of the solutions of a pool when pairs were built."""
+
+from dataclasses import asdict, dataclass, field
+
+
+@dataclass
+class PairReport:
+    """
+    Counts of one building of pairs.
+
+    Args:
+        num_pairs (`int`):
+            Pairs built.
+        num_problems (`int`):
+            Problems with at least one pair.
+        num_solutions (`int`):
+            Solutions of the parts asked for that the pool holds.
+        dropped (`dict[str, int]`):
+            Those that could not be chosen, by the first reason that applies: `outside_mixture` (of a round that weighs
+            0), `failed`, `abstained` (no label), `same_as_reference`, `duplicate_text`.
+        failed (`dict[str, int]`):
+            Those dropped as `failed`, by outcome code.
+        correct (`dict[str, int]`), incorrect (`dict[str, int]`):
+            Distinct solutions in pairs, by source (`base`, `round-000`, ..., `reference`) and label.
+        unused (`dict[str, int]`):
+            Solutions that could be chosen but are in no pair, as `<reason>/<source>/correct` and
+            `<reason>/<source>/incorrect`. The first reason that applies counts: `no_partner` (its problem has no pair), `replaced_by_reference` (its problem's correct sides are all the reference), `not_chosen`
+            (its problem has more than there are slots). With `dropped`, `correct` and `incorrect` (without references),
+            they sum to `num_solutions`.
+        short (`dict[str, int]`):
+            Slots that a source could not fill, as `<source>/too_few_correct` and `<source>/too_few_incorrect`, or, where
+            solutions are chosen whatever their labels, `<source>/too_few_solutions`.
+        refilled (`dict[str, int]`):
+            How many of those each source filled in another's place.
+        unfilled (`int`):
+            Slots that stayed empty.
+        without_pair (`dict[str, int]`):
+            Problems that the pool holds but no pair does: `no_correct`, `no_incorrect`, or neither (`no_solution`); for
+            pairs of any labels, `one_solution` or `no_solution`.
+    """
+
+    num_pairs: int
+    num_problems: int
+    num_solutions: int
+    dropped: dict[str, int] = field(default_factory=dict)
+    failed: dict[str, int] = field(default_factory=dict)
+    correct: dict[str, int] = field(default_factory=dict)
+    incorrect: dict[str, int] = field(default_factory=dict)
+    unused: dict[str, int] = field(default_factory=dict)
+    short: dict[str, int] = field(default_factory=dict)
+    refilled: dict[str, int] = field(default_factory=dict)
+    unfilled: int = 0
+    without_pair: dict[str, int] = field(default_factory=dict)
+
+    def as_metrics(self, prefix: str = "pairs") -> dict[str, int]:
+        """Flat, e.g. `pairs/num_pairs` and `pairs/failed/NO_ANSWER`; `prefix` stands in place of `pairs`."""
+        metrics: dict[str, int] = {}
+        for name, value in asdict(self).items():
+            if isinstance(value, dict):
+                metrics.update({f"{prefix}/{name}/{key}": count for key, count in sorted(value.items())})
+            else:
+                metrics[f"{prefix}/{name}"] = value
+        return metrics
+
+    def explain_failure(self) -> str:
+        """Why there is no pair, and what to change: a few sentences."""
+        if not self.num_solutions:
+            return "No pair could be built: there is no solution to any of the problems."
+        num_problems = sum(self.without_pair.values())
+        causes = [text.format(count) for key, text in _CAUSES.items() if (count := self.without_pair.get(key))]
+        dropped = [text.format(count) for key, text in _DROPPED.items() if (count := self.dropped.get(key))]
+        failed = f" ({_listed(self.failed)})" if self.dropped.get("failed") else ""
+        return (
+            f"No pair of a correct and an incorrect solution could be built. Of {num_problems} problems {', '.join(causes)}; "
+            f"of {self.num_solutions} solutions {', '.join(dropped) or 'all could be used'}{failed}. {self._remedy()}"
+        )
+
+    def _remedy(self) -> str:
+        """What to change in a recipe, by the most frequent cause."""
+        num_failed = self.dropped.get("failed", 0)
+        if num_failed > self.num_solutions / 2 and self.failed.get("TRUNCATED", 0) > num_failed / 2:
+            return (
+                "Most were cut: raise `prover.max_completion_length`, or train the prover to stop (`prover.warmup`)."
+            )
+        if self.dropped.get("abstained", 0) > self.num_solutions / 2:
+            return "Most have no label: raise the budget of `noise.checker`, or use another checker."
+        if self.dropped.get("outside_mixture", 0) > self.num_solutions / 2:
+            return "Most are of rounds that weigh 0: change `data.mixture`."
+        if self.without_pair.get("no_incorrect", 0) > self.without_pair.get("no_correct", 0):
+            return (
+                "The prover makes too few mistakes: use harder problems (`task`), or more solutions of each "
+                "(`bootstrap.solutions_per_problem`, `mint.solutions_per_problem`)."
+            )
+        return (
+            "Train the base prover longer (`prover.warmup`), show it solved examples (`task.few_shot`), let it write more "
+            "solutions (`bootstrap.solutions_per_problem`), or take references as correct sides (`data.correct_source: both`)."
+        )
+
+
+class NoPairsError(ValueError):
+    """
+    Not a single pair could be built.
+
+    Args:
+        report ([`PairReport`]):
+            Its counts say why.
+    """
+
+    def __init__(self, report: PairReport):
+        super().__init__(report.explain_failure())
+        self.report = report
+
+
+_CAUSES = {
+    "no_correct": "{} have no correct solution",
+    "no_incorrect": "{} have no incorrect solution",
+    "one_solution": "{} have a single solution",
+    "no_solution": "{} have no solution that could be used",
+}
+
+_DROPPED = {
+    "failed": "{} failed",
+    "abstained": "{} have no label",
+    "outside_mixture": "{} are of rounds that weigh 0",
+    "same_as_reference": "{} equal the reference",
+    "duplicate_text": "{} are duplicates",
+}
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()) if count) or "none"

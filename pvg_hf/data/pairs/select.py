@@ -1,0 +1,185 @@
+"""The choice of a problem's solutions by the weights of their rounds."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pvg_hf.core.seeding import derive_rng
+from pvg_hf.data.pairs.candidates import Candidates
+from pvg_hf.data.schema import round_name
+
+SIDES = ("incorrect", "correct")
+"""The two labels by name, at their own index."""
+
+
+@dataclass
+class Choice:
+    """
+    The solutions chosen for a verifier.
+
+    Args:
+        chosen (`np.ndarray` of shape `(num_chosen,)`):
+            Indices of candidates, sorted by problem, then (where labels were regarded) label, then at random.
+        short (`Counter[str]`):
+            Slots that a source could not fill, as `<source>/too_few_correct` and `<source>/too_few_incorrect`, or
+            `<source>/too_few_solutions` where labels were not regarded.
+        refilled (`Counter[str]`):
+            How many of those each source filled in another's place.
+        unfilled (`int`):
+            Slots that stayed empty.
+    """
+
+    chosen: np.ndarray
+    short: Counter[str] = field(default_factory=Counter)
+    refilled: Counter[str] = field(default_factory=Counter)
+    unfilled: int = 0
+
+
+def choose_solutions(
+    candidates: Candidates,
+    weights: Mapping[int, float],
+    *,
+    solutions_per_problem: int,
+    seed: int,
+    round_index: int,
+    num_references: int = 0,
+    by_label: bool = True,
+) -> Choice:
+    """
+    Choose `solutions_per_problem` of every problem's candidates, half labelled correct and half labelled incorrect, and
+    each source's own choice half and half likewise; or, not `by_label`, whatever their labels are.
+
+    A source's number of slots is its share rounded up or down by a draw of the problem's own, so that the expected
+    share is the weight. Where a source has too few, others of the same problem and label take the slot.
+
+    Args:
+        candidates ([`~pvg_hf.data.pairs.candidates.Candidates`]):
+            Of the sources that weigh more than 0, and no others.
+        weights (`Mapping[int, float]`):
+            See [`~pvg_hf.data.mixture.mixture_weights`].
+        solutions_per_problem (`int`):
+            At least 2. If it is odd, a draw gives the odd slot to one of the labels.
+        seed (`int`), round_index (`int`):
+            The recipe's seed and the verifier's round, from which every draw is derived, problem by problem.
+        num_references (`int`, defaults to 0):
+            Number of slots for correct solutions that are not to be filled, because references will.
+        by_label (`bool`, defaults to `True`):
+            Whether labels are regarded. A choice by noisy labels changes how often the chosen labels are wrong.
+    """
+    rows = candidates.rows
+    sources = [source for source in sorted(weights) if weights[source] > 0]
+    draws = _draw(candidates, len(sources), seed, round_index)
+    if by_label:
+        sides, label = SIDES, rows["label"]
+        num_incorrect = solutions_per_problem // 2 + (draws.coin < 0.5) * (solutions_per_problem % 2)
+        nums = (num_incorrect, np.maximum(solutions_per_problem - num_incorrect - num_references, 0))
+    else:
+        sides, label = ("solutions",), np.zeros_like(rows["label"])
+        nums = (np.full(len(candidates.problem_ids), solutions_per_problem),)
+    shares = np.array([weights[source] for source in sources])
+    # (num_problems, num_sides, num_sources); one offset for both labels, so that a source is half and half
+    slots = np.stack([_allot(shares, num, draws.offset, draws.order) for num in nums], axis=1)
+    side = rows["problem"].astype(np.int64) * len(sides) + label
+    cell = side * len(sources) + np.searchsorted(sources, rows["round_index"])
+    is_chosen = _rank_within(cell, draws.priority) < slots.ravel()[cell]
+    missing = np.maximum(slots - np.bincount(cell, minlength=slots.size).reshape(slots.shape), 0)
+
+    left = np.flatnonzero(~is_chosen)
+    refill = left[_rank_within(side[left], draws.priority[left]) < missing.sum(axis=2).ravel()[side[left]]]
+    is_chosen[refill] = True
+    chosen = np.flatnonzero(is_chosen)
+    return Choice(
+        chosen=chosen[np.lexsort((draws.priority[chosen], side[chosen]))],
+        short=_count_missing(missing, sources, sides),
+        refilled=count_by_source(rows["round_index"][refill]),
+        unfilled=int(missing.sum()) - len(refill),
+    )
+
+
+def count_by_source(round_indices: np.ndarray) -> Counter[str]:
+    """How often each round comes, by its name."""
+    rounds, counts = np.unique(round_indices, return_counts=True)
+    return Counter(dict(zip(map(round_name, rounds.tolist()), counts.tolist())))
+
+
+@dataclass(frozen=True)
+class _Draws:
+    """
+    Uniform draws in [0, 1), all of a problem's from a generator of its own.
+
+    Args:
+        offset (`np.ndarray`), coin (`np.ndarray`), of shape `(num_problems,)`:
+            For [`_allot`] and for the odd slot.
+        order (`np.ndarray` of shape `(num_problems, num_sources)`):
+            A random order of the sources.
+        priority (`np.ndarray` of shape `(num_candidates,)`):
+            The candidates of the lowest priority are chosen.
+    """
+
+    offset: np.ndarray
+    coin: np.ndarray
+    order: np.ndarray
+    priority: np.ndarray
+
+
+def _draw(candidates: Candidates, num_sources: int, seed: int, round_index: int) -> _Draws:
+    num_problems = len(candidates.problem_ids)
+    of_problem = np.zeros((num_problems, 2 + num_sources))
+    of_candidate = np.empty(len(candidates.rows))
+    ends = np.cumsum(np.bincount(candidates.rows["problem"], minlength=num_problems)).tolist()
+    start = 0
+    for problem, (problem_id, end) in enumerate(zip(candidates.problem_ids, ends)):
+        if end > start:
+            rng = derive_rng(seed, round_name(round_index), "pairs", problem_id)
+            of_problem[problem] = rng.random(2 + num_sources)
+            of_candidate[start:end] = rng.random(end - start)
+        start = end
+    return _Draws(of_problem[:, 0], of_problem[:, 1], np.argsort(of_problem[:, 2:], axis=1), of_candidate)
+
+
+def _allot(shares: np.ndarray, num_slots: np.ndarray, offset: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """
+    Systematic rounding: a source gets the whole numbers between its two ends on the line of cumulated shares, the line
+    shifted by the offset. That is its share rounded up or down, and its share in expectation over the offset. The
+    order decides only which sources are rounded up together.
+
+    Args:
+        shares (`np.ndarray` of shape `(num_sources,)`):
+            Weights of any sum.
+        num_slots (`np.ndarray`), offset (`np.ndarray`), of shape `(num_problems,)`:
+            The offset is in [0, 1).
+        order (`np.ndarray` of shape `(num_problems, num_sources)`):
+            In which the sources stand on the line.
+
+    Returns:
+        `np.ndarray` of shape `(num_problems, num_sources)`: whole numbers; each row sums to `num_slots`.
+    """
+    cumulated = np.cumsum(shares[order], axis=1) / shares.sum()
+    # Rounded, because 3 * (1/3 + 1/3) may fall short of 2 by a last bit, and a floor would make it 1.
+    ends = np.floor(np.round(cumulated * num_slots[:, None], 9) + offset[:, None]).astype(np.int64)
+    slots = np.empty_like(ends)
+    np.put_along_axis(slots, order, np.diff(ends, axis=1, prepend=0), axis=1)
+    return slots
+
+
+def _rank_within(group: np.ndarray, priority: np.ndarray) -> np.ndarray:
+    """The rank of each element among those of its group, by priority, from 0."""
+    order = np.lexsort((priority, group))
+    ordered = group[order]
+    rank = np.empty(len(group), dtype=np.int64)
+    rank[order] = np.arange(len(group)) - np.searchsorted(ordered, ordered)
+    return rank
+
+
+def _count_missing(missing: np.ndarray, sources: Sequence[int], sides: Sequence[str]) -> Counter[str]:
+    counts = missing.sum(axis=0)
+    return Counter(
+        {
+            f"{round_name(source)}/too_few_{name}": int(counts[side, index])
+            for side, name in enumerate(sides)
+            for index, source in enumerate(sources)
+            if counts[side, index]
+        }
+    )

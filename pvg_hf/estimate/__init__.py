@@ -1,0 +1,1 @@
+"""What a game costs: tokens, memory and time."""

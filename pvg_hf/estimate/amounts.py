@@ -1,0 +1,319 @@
+"""How many tokens each phase of a game writes, reads and trains on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from pvg_hf.config import Recipe
+from pvg_hf.config.players import PlayerConfig
+from pvg_hf.core.hub_access import is_on_hub
+from pvg_hf.core.roles import GAME_ROLES, Role
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.models.sources import load_tokenizer, resolve_model
+from pvg_hf.models.verifier_input import VerifierInput
+
+SAMPLE_SIZE = 200  # problems that are tokenised
+
+CHARACTERS_PER_TOKEN = 4  # where no tokenizer is at hand
+
+LONGEST_OF_A_BATCH = 0.95  # the quantile that a batch is taken to be padded to
+
+
+@dataclass(frozen=True)
+class Length:
+    """
+    Tokens of one kind of text.
+
+    Args:
+        mean (`float`):
+            Of the sample.
+        high (`float`):
+            What a batch is padded to.
+        longest (`int`):
+            Of the sample.
+    """
+
+    mean: float
+    high: float
+    longest: int
+
+    @classmethod
+    def of(cls, lengths: Sequence[int]) -> "Length":
+        return cls(float(np.mean(lengths)), float(np.quantile(lengths, LONGEST_OF_A_BATCH)), max(lengths))
+
+    def __add__(self, other: "Length") -> "Length":
+        return Length(self.mean + other.mean, self.high + other.high, self.longest + other.longest)
+
+    @classmethod
+    def mixed(cls, *lengths: "Length") -> "Length":
+        """Of kinds of texts that share a batch."""
+        return cls(
+            sum(length.mean for length in lengths) / len(lengths),
+            max(length.high for length in lengths),
+            max(length.longest for length in lengths),
+        )
+
+    def capped(self, limit: int) -> "Length":
+        return Length(min(self.mean, limit), min(self.high, limit), min(self.longest, limit))
+
+
+@dataclass(frozen=True)
+class TextLengths:
+    """
+    Args:
+        prompt (`dict[Role, Length]`):
+            Prompts per role, as the prover reads them.
+        solution (`Length`):
+            Reference solutions with an end token, which stand for what the prover will write.
+        verifier_input (`Length`):
+            A problem with its reference solution, as the verifier reads them.
+        is_estimated (`bool`):
+            Whether a tokenizer was missing, so that characters were counted.
+    """
+
+    prompt: dict[Role, Length]
+    solution: Length
+    verifier_input: Length
+    is_estimated: bool
+
+
+def measure_lengths(context: PhaseContext) -> TextLengths:
+    """Of `SAMPLE_SIZE` problems of D_pi, spread evenly over it."""
+    problems = context.world.parts["prover"]
+    places = np.linspace(0, len(problems) - 1, min(SAMPLE_SIZE, len(problems))).astype(int)
+    problems = problems.select(places).to_list()
+    prover, verifier = (
+        find_tokenizer(context, config, player)
+        for player, config in (("prover", context.recipe.prover), ("verifier", context.recipe.verifier))
+    )
+    references = [problem["reference"] for problem in problems]
+    written = [tokens + 1 for tokens in _count(references, prover)]
+    return TextLengths(
+        prompt={role: Length.of(_count(_prompts(context, problems, role, prover), prover)) for role in Role},
+        solution=Length.of(written).capped(context.recipe.prover.max_completion_length),
+        verifier_input=Length.of(_verifier_inputs(context, problems, verifier)).capped(
+            context.recipe.verifier.max_length
+        ),
+        is_estimated=prover is None or verifier is None,
+    )
+
+
+def find_tokenizer(context: PhaseContext, config: PlayerConfig, player: str) -> PreTrainedTokenizerBase | None:
+    """
+    The tokenizer of a model that is, or plays, this player, from this machine or else from the Hub; `None` if neither has
+    it, as of one that is yet to be trained.
+    """
+    source = str(context.folder.models / player) if config.scratch else resolve_model(config.model, player)
+    try:
+        return AutoTokenizer.from_pretrained(
+            source, revision=config.revision, local_files_only=True, trust_remote_code=False
+        )
+    except (OSError, ValueError):  # the latter where the model's configuration is there and no tokenizer
+        if not is_on_hub(source, config.revision):
+            return None
+    return load_tokenizer(source, config.revision)
+
+
+def _prompts(
+    context: PhaseContext, problems: list[dict[str, Any]], role: Role, tokenizer: PreTrainedTokenizerBase | None
+) -> list[str]:
+    if tokenizer is not None:
+        return [context.world.prompt(problem, role, tokenizer) for problem in problems]
+    write = context.world.prompts.text  # without a chat template, which comes with the tokenizer
+    return [write(problem, role, honest_solution=problem["reference"]) for problem in problems]
+
+
+def _verifier_inputs(
+    context: PhaseContext, problems: list[dict[str, Any]], tokenizer: PreTrainedTokenizerBase | None
+) -> list[int]:
+    config = context.recipe.verifier
+    end_token = tokenizer.eos_token if tokenizer else None
+    verifier_input = VerifierInput(config.template, end_token, config.max_length)
+    texts, references = ([problem[column] for problem in problems] for column in ("problem", "reference"))
+    if tokenizer is None:
+        return _count([verifier_input.render(*pair) for pair in zip(texts, references, strict=True)], None)
+    return [len(ids) for ids in verifier_input.encode(tokenizer, texts, references)]
+
+
+def _count(texts: list[str], tokenizer: PreTrainedTokenizerBase | None) -> list[int]:
+    if tokenizer is None:
+        return [-(-len(text) // CHARACTERS_PER_TOKEN) for text in texts]
+    return [len(ids) for ids in tokenizer(texts)["input_ids"]]
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """
+    Counts of one round of a game, and of the phases before it.
+
+    Args:
+        context ([`PhaseContext`]):
+            Of any phase of the round.
+        lengths ([`TextLengths`]):
+            Of the game's texts.
+    """
+
+    context: PhaseContext
+    lengths: TextLengths
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.context.recipe
+
+    @property
+    def num_processes(self) -> int:
+        return self.context.processes.num_processes
+
+    def num_problems(self, *parts: str) -> int:
+        """Of these parts of the split together."""
+        return sum(len(self.context.world.parts[part]) for part in parts)
+
+    @property
+    def num_verifier_problems(self) -> int:
+        """D_V with its held-out part: what solutions are minted for."""
+        return self.num_problems("verifier", "verifier_heldout")
+
+    @property
+    def max_pairs(self) -> int:
+        """Pairs of the verifier if no problem lacks correct or incorrect solutions."""
+        data, slots = self.recipe.data, self.recipe.data.solutions_per_problem
+        of_problem = data.pair_share * slots * (slots - 1) / 2 if data.pairs == "all" else slots // 2
+        return round(self.num_problems("verifier") * of_problem)
+
+    @property
+    def pairs_per_step(self) -> int:
+        """Over all processes."""
+        verifier = self.recipe.verifier
+        return verifier.pairs_per_step * verifier.gradient_accumulation_steps * self.num_processes
+
+    @property
+    def num_prompts(self) -> int:
+        """(problem, role) prompts of one of the prover phase's trainings."""
+        prover = self.recipe.prover
+        return self.num_problems("prover") * len(prover.trained_roles) // prover.num_trainings
+
+    @property
+    def solutions_per_step(self) -> int:
+        """Of a batch of the prover phase, over all processes."""
+        return self.recipe.prover.prompts_per_step * self.recipe.prover.num_generations
+
+    @property
+    def training_prompt(self) -> Length:
+        """Of the prover phase, where the roles share a batch."""
+        return Length.mixed(*(self.lengths.prompt[role] for role in self.recipe.prover.trained_roles))
+
+    @property
+    def num_test_solutions(self) -> int:
+        """Of both roles on the test problems, in one round."""
+        return len(GAME_ROLES) * self.num_problems("test") * self.recipe.mint.test_solutions_per_problem
+
+
+def describe_amount(amounts: Amounts, phase: str) -> str:
+    """What `phase` does, in a few words and numbers."""
+    return {
+        "warmup": _describe_warmup,
+        "bootstrap": _describe_bootstrap,
+        "verifier": _describe_verifier,
+        "prover": _describe_prover,
+        "mint": _describe_mint,
+        "evaluate": _describe_evaluate,
+    }[phase](amounts)
+
+
+def _describe_warmup(amounts: Amounts) -> str:
+    parts = []
+    for name, config in (("prover", amounts.recipe.prover), ("verifier", amounts.recipe.verifier)):
+        if config.warmup:
+            parts.append(f"{name}: {config.warmup.max_steps:,} steps of {config.warmup.batch_size} references")
+        elif config.scratch:
+            parts.append(f"{name}: random weights")
+    return "; ".join(parts)
+
+
+def _describe_bootstrap(amounts: Amounts) -> str:
+    bootstrap = amounts.recipe.bootstrap
+    on_test = f"{amounts.num_test_solutions:,} on test"
+    if bootstrap.import_from:
+        return f"solutions from {bootstrap.import_from}; {on_test}"
+    return f"{amounts.num_verifier_problems * bootstrap.solutions_per_problem:,} solutions on D_V, {on_test}"
+
+
+def _describe_verifier(amounts: Amounts) -> str:
+    steps, score = amounts.recipe.verifier.max_steps, amounts.recipe.verifier.score_settings
+    if amounts.recipe.verifier.kind == "score":
+        return f"{steps:,} steps of {score.proofs_per_step} proofs x {score.num_generations} evaluations"
+    epochs = steps * amounts.pairs_per_step / amounts.max_pairs
+    return f"{steps:,} steps of {amounts.pairs_per_step:,} pairs; at most {amounts.max_pairs:,} pairs ({epochs:.1f} epochs)"
+
+
+def _describe_prover(amounts: Amounts) -> str:
+    prover = amounts.recipe.prover
+    epochs = prover.num_batches * prover.prompts_per_step / amounts.num_prompts
+    each = " for each role" if prover.num_trainings > 1 else ""
+    batches = "" if prover.steps_per_batch == 1 else f", {prover.steps_per_batch} on each batch"
+    return (
+        f"at most {prover.max_steps:,} steps{each}{batches} of {prover.prompts_per_step} prompts x "
+        f"{prover.num_generations} solutions; {amounts.num_prompts:,} prompts ({epochs:.1f} epochs)"
+    )
+
+
+def _describe_mint(amounts: Amounts) -> str:
+    on_pool = len(GAME_ROLES) * amounts.num_verifier_problems * amounts.recipe.mint.solutions_per_problem
+    return f"{on_pool:,} solutions on D_V, {amounts.num_test_solutions:,} on test"
+
+
+def _describe_evaluate(amounts: Amounts) -> str:
+    return f"{amounts.num_test_solutions:,} base solutions on test scored again"
+
+
+def count_tokens(amounts: Amounts, phase: str) -> float:
+    """
+    Tokens of the texts that `phase` writes or trains on (`evaluate`: scores), with their prompts, at mean lengths and to
+    its last planned step.
+    """
+    recipe, lengths = amounts.recipe, amounts.lengths
+    if phase == "warmup":
+        text = lengths.prompt[Role.HELPFUL].mean + lengths.solution.mean
+        warmups = [player.warmup for player in (recipe.prover, recipe.verifier) if player.warmup]
+        return sum(warmup.max_steps * warmup.batch_size for warmup in warmups) * amounts.num_processes * text
+    if phase == "verifier" and recipe.verifier.kind == "score":
+        score = recipe.verifier.score_settings
+        text = lengths.verifier_input.mean + score.max_completion_length / 2
+        return recipe.verifier.max_steps * score.proofs_per_step * score.num_generations * text
+    if phase == "verifier":
+        return recipe.verifier.max_steps * amounts.pairs_per_step * 2 * lengths.verifier_input.mean
+    if phase == "prover":
+        solutions = recipe.prover.num_batches * recipe.prover.num_trainings * amounts.solutions_per_step
+        return solutions * (amounts.training_prompt.mean + lengths.solution.mean)
+    if phase == "evaluate":
+        return amounts.num_test_solutions * lengths.verifier_input.mean
+    return sum(
+        writing.num_problems * (lengths.prompt[writing.role].mean + writing.num_samples * lengths.solution.mean)
+        for writing in writings(amounts, phase)
+    )
+
+
+@dataclass(frozen=True)
+class Writing:
+    """`num_samples` solutions for each of `num_problems` problems in a role."""
+
+    role: Role
+    num_problems: int
+    num_samples: int
+
+
+def writings(amounts: Amounts, phase: str) -> list[Writing]:
+    """What the prover writes in `bootstrap` or `mint`."""
+    recipe = amounts.recipe
+    on_test = amounts.num_problems("test"), recipe.mint.test_solutions_per_problem
+    found = [Writing(role, *on_test) for role in GAME_ROLES]
+    if phase == "bootstrap":
+        if recipe.bootstrap.import_from is None:
+            found.append(Writing(Role.BASE, amounts.num_verifier_problems, recipe.bootstrap.solutions_per_problem))
+        return found
+    on_pool = amounts.num_verifier_problems, recipe.mint.solutions_per_problem
+    on_heldout = amounts.num_problems("verifier_heldout"), recipe.mint.test_solutions_per_problem
+    return [*found, *(Writing(role, *on_pool) for role in GAME_ROLES), Writing(Role.HELPFUL, *on_heldout)]

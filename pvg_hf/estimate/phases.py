@@ -1,0 +1,383 @@
+"""Time and memory of each phase and round."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import torch
+
+from pvg_hf.config import Recipe
+from pvg_hf.config.players import PlayerConfig
+from pvg_hf.core.roles import Role
+from pvg_hf.data.problems import GameProblems
+from pvg_hf.estimate.amounts import Amounts, Length, Writing, measure_lengths, writings
+from pvg_hf.estimate.costs import Work, reading, sampling, training
+from pvg_hf.estimate.machine import Card, Machine, measure_machine, total_memory
+from pvg_hf.estimate.players import PlayerSize, critic_bytes, read_critic_size, read_player_size
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.preflight.recipe import phase_context
+from pvg_hf.run.schedule import ROUND_PHASES, PhaseKey, early_phases
+from pvg_hf.scoring.batching import CPU_TOKENS
+
+
+def evaluation_length(amounts: Amounts) -> Length:
+    """Of an evaluation, which nobody knows before one is written."""
+    longest = amounts.recipe.verifier.score_settings.max_completion_length
+    return Length(longest / 2, longest, longest)
+
+
+def score_training(amounts: Amounts, size: PlayerSize, machine: Machine) -> Work:
+    """Evaluations are written, read by the KL reference and trained on; now and then some are validated."""
+    config, score = amounts.recipe.verifier, amounts.recipe.verifier.score_settings
+    rows, evaluation = score.proofs_per_step * score.num_generations, evaluation_length(amounts)
+    text = amounts.lengths.verifier_input + evaluation
+    learning = training(
+        size,
+        machine,
+        num_batches=1,
+        rows=rows,
+        text=text,
+        num_logits=evaluation.high,
+        recomputes=config.gradient_checkpointing,
+    )
+    reference = reading(size, machine, num_texts=rows, text=text, tokens_per_batch=rows * text.high)
+    step = evaluating(amounts, size, machine, score.proofs_per_step, score.num_generations) + learning
+    step += reference if score.beta else Work()
+    validations = config.max_steps // score.eval_steps
+    validating = evaluating(amounts, size, machine, score.eval_proofs, score.num_generations)
+    return step * (config.max_steps * config.gradient_accumulation_steps) + validating * validations
+
+
+def evaluating(amounts: Amounts, size: PlayerSize, machine: Machine, num_proofs: float, num_samples: int) -> Work:
+    """Evaluations of proofs."""
+    return sampling(
+        size,
+        machine,
+        num_prompts=num_proofs,
+        num_samples=num_samples,
+        prompts_per_batch=min(32, max(1, round(num_proofs))),
+        prompt=amounts.lengths.verifier_input,
+        solution=evaluation_length(amounts),
+        max_new_tokens=amounts.recipe.verifier.score_settings.max_completion_length,
+    )
+
+
+@dataclass(frozen=True)
+class Player:
+    """A player's size, and this machine's speed at its width."""
+
+    size: PlayerSize
+    machine: Machine
+
+
+def needed_players(amounts: Amounts, phase: str) -> tuple[str, ...]:
+    """The players without whose size a phase cannot be estimated."""
+    if phase == "warmup":
+        sections = {"prover": amounts.recipe.prover, "verifier": amounts.recipe.verifier}
+        return tuple(name for name, config in sections.items() if config.warmup)
+    if phase == "prover" and amounts.recipe.prover.algorithm == "ppo":
+        return ("prover", "verifier", "critic")
+    return {"bootstrap": ("prover",), "verifier": ("verifier",), "evaluate": ("verifier",)}.get(
+        phase, ("prover", "verifier")
+    )
+
+
+def estimate_work(amounts: Amounts, players: dict[str, Player], phase: str) -> Work:
+    """
+    Args:
+        amounts ([`Amounts`]):
+            Of the round.
+        players (`dict[str, Player]`):
+            Those that the phase needs.
+        phase (`str`):
+            Name of the phase.
+
+    Returns:
+        [`Work`]: all of the phase's, for one process; its memory counts the players' weights.
+    """
+    return {
+        "warmup": _warmup,
+        "bootstrap": _bootstrap,
+        "verifier": _verifier,
+        "prover": _prover,
+        "mint": _mint,
+        "evaluate": _evaluate,
+    }[phase](amounts, players)
+
+
+def _warmup(amounts: Amounts, players: dict[str, Player]) -> Work:
+    configs = {"prover": amounts.recipe.prover, "verifier": amounts.recipe.verifier}
+    works = [_fine_tuning(amounts, configs[name], player) for name, player in players.items() if configs[name].warmup]
+    return sum(works, Work())
+
+
+def _fine_tuning(amounts: Amounts, config: PlayerConfig, player: Player) -> Work:
+    text = (amounts.lengths.prompt[Role.HELPFUL] + amounts.lengths.solution).capped(config.warmup.max_length)
+    text = replace(text, high=text.mean)  # batches are of like length
+    size = replace(player.size, num_trained=player.size.num_parameters, trained_bytes=player.size.weight_bytes)
+    work = training(
+        size,
+        player.machine,
+        num_batches=config.warmup.max_steps,
+        rows=config.warmup.batch_size,
+        text=text,
+        num_logits=text.high,
+        recomputes=False,
+    )
+    return _beside(size.training_bytes, work)
+
+
+def _bootstrap(amounts: Amounts, players: dict[str, Player]) -> Work:
+    prover = players["prover"]
+    works = [_writing(amounts, prover, writing) for writing in writings(amounts, "bootstrap")]
+    return _beside(prover.size.frozen_bytes, *works)
+
+
+def _verifier(amounts: Amounts, players: dict[str, Player]) -> Work:
+    """Training, then scores of everything on D_V's held-out part."""
+    config, verifier = amounts.recipe.verifier, players["verifier"]
+    heldout = amounts.num_problems("verifier_heldout") * amounts.recipe.data.solutions_per_problem
+    if config.kind == "score":
+        learning = score_training(amounts, verifier.size, verifier.machine)
+        return _beside(verifier.size.training_bytes, learning, _scoring(amounts, verifier, heldout))
+    learning = training(
+        verifier.size,
+        verifier.machine,
+        num_batches=config.max_steps * config.gradient_accumulation_steps,
+        rows=2 * config.pairs_per_step,
+        text=amounts.lengths.verifier_input,
+        num_logits=0,
+        recomputes=config.gradient_checkpointing,
+    )
+    return _beside(verifier.size.training_bytes, learning, _scoring(amounts, verifier, heldout))
+
+
+def _prover(amounts: Amounts, players: dict[str, Player]) -> Work:
+    prover, verifier, config = players["prover"], players["verifier"], amounts.recipe.prover
+    critic = players["critic"] if config.algorithm == "ppo" else None
+    batches = _prover_batch(amounts, prover, verifier, critic) * config.num_batches
+    # An adapter's reference is the base below it; full weights need a second copy.
+    reference = prover.size.frozen_bytes if config.beta and not config.lora else 0
+    weights = prover.size.training_bytes + reference + _bytes_beside(amounts, verifier)
+    weights += critic_bytes(config, critic.size) if critic else 0
+    works = [batches] * config.num_trainings
+    if Role.HELPFUL in config.trained_roles:
+        works.append(_selection(amounts, prover, verifier))
+    return _beside(weights, *works)
+
+
+def _prover_batch(amounts: Amounts, prover: Player, verifier: Player, critic: Player | None) -> Work:
+    """Solutions are written, scored, read by the KL reference, with PPO by critic and prover, and trained on."""
+    config, solution, prompt = amounts.recipe.prover, amounts.lengths.solution, amounts.training_prompt
+    share = amounts.solutions_per_step // amounts.num_processes
+    micro_batch = config.micro_batch_size or share
+    writing = sampling(
+        prover.size,
+        prover.machine,
+        num_prompts=share / config.num_generations,
+        num_samples=config.num_generations,
+        prompts_per_batch=share,
+        prompt=prompt,
+        solution=solution,
+        max_new_tokens=config.max_completion_length,
+    )
+    learners = [(prover, solution.high)] + ([(critic, 0)] if critic else [])  # and the positions whose logits it needs
+    learnings = [
+        training(
+            player.size,
+            player.machine,
+            num_batches=share // micro_batch,
+            rows=micro_batch,
+            text=prompt + solution,
+            num_logits=num_logits,
+            recomputes=config.gradient_checkpointing,
+        )
+        for player, num_logits in learners
+    ]
+    readers = ([prover] if config.beta else []) + ([prover, critic] if critic else [])
+    readings = [_reading(player, share, prompt + solution, micro_batch) for player in readers]
+    learning = _at_once(learnings) * config.steps_per_batch
+    return sum(readings, writing + learning + _scoring(amounts, verifier, share))
+
+
+def _reading(player: Player, num_texts: int, text: Length, micro_batch: int) -> Work:
+    """Log-probabilities or values, in the batches of training."""
+    per_batch = micro_batch * text.high
+    return reading(player.size, player.machine, num_texts=num_texts, text=text, tokens_per_batch=per_batch)
+
+
+def _at_once(works: list[Work]) -> Work:
+    """Works whose memory is held together, as one backward pass goes through all of them."""
+    return Work(sum(work.seconds for work in works), sum(work.memory for work in works))
+
+
+def _selection(amounts: Amounts, prover: Player, verifier: Player) -> Work:
+    """The held-out solutions by which the best helpful checkpoint is chosen."""
+    config = amounts.recipe.prover
+    writing = Writing(
+        Role.HELPFUL, min(config.eval_problems, amounts.num_problems("prover_heldout")), config.eval_samples
+    )
+    once = _writing(amounts, prover, writing)
+    once += _scoring(amounts, verifier, writing.num_problems * writing.num_samples)
+    return once * -(-config.max_steps // config.eval_steps)
+
+
+def _mint(amounts: Amounts, players: dict[str, Player]) -> Work:
+    """Solutions are written and scored, and where the verifier labels them, evaluated and the evaluations checked."""
+    prover, verifier = players["prover"], players["verifier"]
+    written = writings(amounts, "mint")
+    number = sum(item.num_problems * item.num_samples for item in written)
+    works = [_writing(amounts, prover, item) for item in written]
+    works.append(_scoring(amounts, verifier, number / amounts.num_processes))
+    score = amounts.recipe.verifier.score_settings
+    if amounts.recipe.verifier.kind == "score" and score.labels == "auto":
+        new = 2 * amounts.num_problems("verifier") * amounts.recipe.mint.solutions_per_problem
+        checks = score.label_analyses * (1 + score.label_checks)
+        works.append(evaluating(amounts, verifier.size, verifier.machine, new, checks))
+    return _beside(prover.size.frozen_bytes + _bytes_beside(amounts, verifier), *works)
+
+
+def _evaluate(amounts: Amounts, players: dict[str, Player]) -> Work:
+    verifier = players["verifier"]
+    return _beside(
+        as_scorer(amounts, verifier).size.frozen_bytes, _scoring(amounts, verifier, amounts.num_test_solutions)
+    )
+
+
+def _writing(amounts: Amounts, prover: Player, writing: Writing) -> Work:
+    """One process's share of what the prover writes."""
+    return sampling(
+        prover.size,
+        prover.machine,
+        num_prompts=writing.num_problems / amounts.num_processes,
+        num_samples=writing.num_samples,
+        prompts_per_batch=amounts.recipe.mint.problems_per_batch,
+        prompt=amounts.lengths.prompt[writing.role],
+        solution=amounts.lengths.solution,
+        max_new_tokens=amounts.recipe.prover.max_completion_length,
+    )
+
+
+def as_scorer(amounts: Amounts, verifier: Player) -> Player:
+    """A frozen verifier, whose base may be held in more precise numbers than below an adapter in training."""
+    scoring = amounts.context.dtype("verifier", is_precise=True)
+    return replace(verifier, size=replace(verifier.size, weight_bytes=scoring.itemsize))
+
+
+def _scoring(amounts: Amounts, verifier: Player, num_solutions: float) -> Work:
+    verifier = as_scorer(amounts, verifier)
+    if amounts.recipe.verifier.kind == "score":
+        number = amounts.recipe.verifier.score_settings.num_analyses
+        return evaluating(amounts, verifier.size, verifier.machine, num_solutions, number)
+    return reading(
+        verifier.size,
+        verifier.machine,
+        num_texts=num_solutions,
+        text=amounts.lengths.verifier_input,
+        tokens_per_batch=amounts.recipe.verifier.tokens_per_batch or CPU_TOKENS,
+    )
+
+
+def _bytes_beside(amounts: Amounts, verifier: Player) -> float:
+    """Of the verifier's weights beside a prover's: all, or what it has of its own on the prover's base."""
+    size = as_scorer(amounts, verifier).size
+    return size.num_trained * size.trained_bytes if amounts.recipe.verifier.shares_base else size.frozen_bytes
+
+
+def _beside(weights: float, *works: Work) -> Work:
+    """The works one after the other, with the weights in memory all the time."""
+    total = sum(works, Work())
+    return Work(total.seconds, total.memory + weights)
+
+
+PLAYERS = ("prover", "verifier")
+
+
+@dataclass(frozen=True)
+class RoundPlan:
+    """
+    Args:
+        indices (`range`):
+            Consecutive rounds that are played with the same settings.
+        early (`list[str]`):
+            The phases before the first round, for the plan that holds round 0.
+        amounts ([`Amounts`]):
+            What such a round writes and trains on.
+        sizes (`dict[str, PlayerSize | None]`):
+            Of each player, and of PPO's `critic`; `None` where its configuration is not on this machine.
+        players (`dict[str, Player]`):
+            Those whose size is known, with the machine's speed.
+        card ([`Card`], *optional*):
+            The graphics card that the plan is for; this machine by default.
+    """
+
+    indices: range
+    early: list[str]
+    amounts: Amounts
+    sizes: dict[str, PlayerSize | None]
+    players: dict[str, Player]
+    card: Card | None = None
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the card or, without one, of this machine's device."""
+        return self.card.num_bytes if self.card else total_memory(self.amounts.context.processes.device)
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many phases of each name this plan stands for."""
+        return Counter(self.early) + Counter(dict.fromkeys(ROUND_PHASES, len(self.indices)))
+
+    def covers(self, key: PhaseKey) -> bool:
+        """Whether a phase is one of these."""
+        return key.name in self.early if key.round_index is None else key.round_index in self.indices
+
+    def work(self, phase: str) -> Work | None:
+        """Time and memory of a phase; `None` if a player that it needs is of unknown size."""
+        if any(name not in self.players for name in needed_players(self.amounts, phase)):
+            return None
+        return estimate_work(self.amounts, self.players, phase)
+
+
+def plan_rounds(recipe: Recipe, world: GameProblems, card: Card | None = None) -> list[RoundPlan]:
+    """
+    A plan for each run of rounds that are alike. Without a card this machine is measured, once per width and type of
+    weights.
+    """
+    machines: dict[tuple[int, str], Machine] = {}
+    return [_plan(recipe, world, indices, machines, card) for indices in _alike(recipe)]
+
+
+def _alike(recipe: Recipe) -> list[range]:
+    """Rounds with overrides stand alone."""
+    bounds = sorted({0, recipe.num_rounds, *(bound for index in recipe.rounds for bound in (index, index + 1))})
+    return [range(*pair) for pair in pairwise(bounds)]
+
+
+def _plan(
+    recipe: Recipe, world: GameProblems, indices: range, machines: dict[tuple[int, str], Machine], card: Card | None
+) -> RoundPlan:
+    context = phase_context(recipe.for_round(indices[0]), PhaseKey("prover", indices[0]), world)
+    context = replace(context, planned_bfloat16=card.has_bfloat16 if card else None)
+    sizes = {name: read_player_size(context, name) for name in PLAYERS}
+    if context.recipe.prover.algorithm == "ppo":
+        sizes["critic"] = read_critic_size(context)
+    players = {
+        name: Player(size, _speed(context, name, size.hidden_size, machines, card))
+        for name, size in sizes.items()
+        if size is not None
+    }
+    early = [key.name for key in early_phases(recipe)] if indices[0] == 0 else []
+    return RoundPlan(indices, early, Amounts(context, measure_lengths(context)), sizes, players, card)
+
+
+def _speed(
+    context: PhaseContext, name: str, width: int, machines: dict[tuple[int, str], Machine], card: Card | None
+) -> Machine:
+    dtype = torch.float32 if name == "critic" else context.dtype(name, is_precise=False)
+    if card is not None:
+        return card.machine(dtype)
+    key = (width, str(dtype))
+    if key not in machines:
+        machines[key] = measure_machine(context.processes.device, dtype, width)
+    return machines[key]

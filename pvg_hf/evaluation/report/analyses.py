@@ -1,0 +1,106 @@
+"""What verifiers that write wrote about test proofs: tables, and evaluations beside their proofs."""
+
+import json
+from dataclasses import dataclass
+
+import pandas as pd
+
+from pvg_hf.analyses.form import ALLOWED_SCORES
+from pvg_hf.evaluation.analysis_quality import confusion_columns
+from pvg_hf.evaluation.report.escaping import Line
+from pvg_hf.evaluation.report.tables import Cell, Table, figure_cell
+from pvg_hf.run.read import RoundData, RunData
+
+NUM_SHOWN = 6
+
+_COLUMNS = (
+    ("form kept", "evaluations/format_rate"),
+    ("score right", "evaluations/accuracy"),
+    ("flawed proofs that got a 1", "evaluations/false_positive_rate"),
+    ("named issues that do not exist", "evaluations/hallucinated"),
+    ("new proofs labelled", "labels/coverage"),
+    ("labels right", "labels/precision"),
+)
+
+
+@dataclass(frozen=True)
+class ShownEvaluation:
+    """
+    Args:
+        problem (`str`), role (`str`), proof (`str`):
+            What was evaluated, and in which role its prover wrote it.
+        reference (`float`), predicted (`float`, *optional*):
+            The true score, and the one that was read.
+        lines (`list[Line]`):
+            Of the evaluation, each with the note `true` or `hallucinated` where it names an issue and somebody can tell.
+    """
+
+    problem: str
+    role: str
+    proof: str
+    reference: float
+    predicted: float | None
+    lines: list[Line]
+
+
+def evaluations_table(run: RunData) -> Table:
+    """One row per round whose verifier wrote evaluations."""
+    rounds = _evaluated(run)
+    rows = [
+        (f"round {data.round_index}", [figure_cell(data.figure(key), 3) for _, key in _COLUMNS]) for data in rounds
+    ]
+    return Table(["", *(heading for heading, _ in _COLUMNS)], rows)
+
+
+def confusion_table(run: RunData) -> Table:
+    """Of the last such round: true scores down, predicted ones across, as shares of the proofs of a true score."""
+    rounds = _evaluated(run)
+    rows: list[tuple[str, list[Cell]]] = []
+    if rounds:
+        for true in ALLOWED_SCORES:
+            keys = [f"evaluations/confusion/{true:g}_as_{name}" for name in confusion_columns()]
+            rows.append((f"truly {true:g}", [figure_cell(rounds[-1].figure(key), 3) for key in keys]))
+    return Table(["", *(f"predicted {name}" for name in confusion_columns()[:-1]), "no score"], rows)
+
+
+def sample_evaluations(run: RunData) -> list[ShownEvaluation]:
+    """A few of the last round: of every true score in turn, those with a hallucinated issue before others."""
+    rounds = _evaluated(run)
+    if not rounds:
+        return []
+    rows = rounds[-1].evaluations
+    order = sorted(range(len(rows)), key=lambda place: not has_hallucination(rows["issues"].iloc[place]))
+    by_score = [[place for place in order if rows["reference"].iloc[place] == score] for score in ALLOWED_SCORES]
+    chosen = [place for turn in range(NUM_SHOWN) for places in by_score for place in places[turn : turn + 1]]
+    return [show_evaluation(rows.iloc[place]) for place in chosen[:NUM_SHOWN]]
+
+
+def has_hallucination(issues: str) -> bool:
+    """Whether an evaluation names an issue that its proof does not have, by `issues` of `evaluations.parquet`."""
+    return any(is_real is False for _, is_real in json.loads(issues))
+
+
+def show_evaluation(row: pd.Series) -> ShownEvaluation:
+    """A row of `evaluations.parquet`, its named issues marked."""
+    told = {_tidy(issue): is_real for issue, is_real in json.loads(row["issues"])}
+    marks = {True: "true", False: "hallucinated", None: None}
+    return ShownEvaluation(
+        problem=row["problem"],
+        role=row["role"],
+        proof=row["solution"],
+        reference=row["reference"],
+        predicted=None if pd.isna(row["predicted"]) else row["predicted"],
+        lines=[_show_line(line, marks[told.get(_tidy(line))]) for line in row["evaluation"].split("\n")],
+    )
+
+
+def _show_line(text: str, mark: str | None) -> Line:
+    return Line(text, mark, is_soft=mark == "true")
+
+
+def _tidy(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _evaluated(run: RunData) -> list[RoundData]:
+    return [data for data in run.evaluated if data.evaluations is not None and len(data.evaluations)]

@@ -1,0 +1,179 @@
+"""Puts what a model wrote into a page: escaped, nothing in it invisible, in its own order, and folded when it is long."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+MAX_CHARACTERS = 6_000
+
+MAX_LINES = 200
+"""Of a text before it is folded."""
+
+_KEPT = "\t\n"
+
+_FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"  # letters and marks that leave no trace
+
+_INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+_NAMES = {"\x00": "null", "\x08": "backspace", "\x1b": "escape", "\r": "carriage return", "\x7f": "delete"}
+
+# An emoji of several code points stays whole: a joiner or selector behind a symbol changes its look alone.
+_EMOJI = re.compile(
+    r"(?<=[\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])(\ufe0f|\ufe0e|\u200d(?=[\u2600-\u27bf\U0001f300-\U0001faff]))"
+)
+
+_RIGHT_TO_LEFT = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe\U00010800-\U00010fff\U0001e800-\U0001efff"
+
+_WORDS = re.compile(rf"([{_RIGHT_TO_LEFT}]+(?:[\s'\"\u2018-\u201f,;:.!?-]+[{_RIGHT_TO_LEFT}]+)*)")
+
+
+def show_text(text: str) -> Markup:
+    """
+    Write a text as HTML in which nothing is hidden.
+
+    Characters that cannot be seen or that reorder others are shown as their code points. In a line with words that are
+    written from right to left, each other part keeps its order from left to right, so that `12 - 5 = 7` beside Hebrew
+    reads as such.
+
+    Args:
+        text (`str`):
+            Any text; `\\r\\n` counts as a line break.
+    """
+    lines = text.replace("\r\n", "\n").split("\n")
+    return Markup("\n").join(_show_line(line) for line in lines)
+
+
+def reveal(text: str) -> str:
+    """The same as plain text, for files and fields: code points that cannot be seen stand in brackets, e.g. `[U+202E]`."""
+    kept = {match.start() for match in _EMOJI.finditer(text)}
+    shown = (
+        f"[{_code(character)}]" if _is_hidden(character) and place not in kept else character
+        for place, character in enumerate(text)
+    )
+    return "".join(shown)
+
+
+def _show_line(line: str) -> Markup:
+    if line.isascii() and line.isprintable():
+        return escape(line)
+    parts = _WORDS.split(line)
+    if len(parts) == 1:
+        return _mark(line)
+    return Markup("").join(_mark(part) if place % 2 else _keep_order(part) for place, part in enumerate(parts))
+
+
+def _keep_order(part: str) -> Markup:
+    """The part of a line between words from right to left; blanks and marks at its ends belong to the line."""
+    if not any(character.isalnum() for character in part):
+        return _mark(part)
+    core = part.strip(" \t:;,.!?")
+    before, _, after = part.partition(core)
+    return Markup('{}<bdi dir="ltr">{}</bdi>{}').format(_mark(before), _mark(core), _mark(after))
+
+
+def _mark(text: str) -> Markup:
+    kept = {match.start() for match in _EMOJI.finditer(text)}
+    shown = (
+        _codepoint(character) if _is_hidden(character) and place not in kept else escape(character)
+        for place, character in enumerate(text)
+    )
+    return Markup("").join(shown)
+
+
+def _codepoint(character: str) -> Markup:
+    name = _NAMES.get(character) or unicodedata.name(character, "control character").lower()
+    return Markup('<span class="codepoint" title="{}">{}</span>').format(name, _code(character))
+
+
+def _code(character: str) -> str:
+    return f"U+{ord(character):04X}"
+
+
+def _is_hidden(character: str) -> bool:
+    if character in _KEPT:
+        return False
+    is_selector = "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
+    return is_selector or character in _FILLERS or unicodedata.category(character) in _INVISIBLE
+
+
+@dataclass(frozen=True)
+class Line:
+    """
+    A line of a text.
+
+    Args:
+        text (`str`):
+            As written.
+        note (`str`, *optional*):
+            What is said of it at its end; the line is marked then.
+        is_soft (`bool`, *optional*, defaults to `False`):
+            Whether the note is no reproach.
+    """
+
+    text: str
+    note: str | None = None
+    is_soft: bool = False
+
+
+@dataclass(frozen=True)
+class FoldedText:
+    """
+    Args:
+        lines (`list[Line]`), rest (`list[Line]`):
+            What is shown at first, and what is shown on demand.
+        num_hidden (`int`):
+            Characters of the rest.
+        has_note (`bool`):
+            Whether a line of the rest is marked.
+    """
+
+    lines: list[Line]
+    rest: list[Line]
+
+    @property
+    def num_hidden(self) -> int:
+        return sum(len(line.text) + 1 for line in self.rest) - 1
+
+    @property
+    def has_note(self) -> bool:
+        return any(line.note for line in self.rest)
+
+
+def fold(text: str | Sequence[Line]) -> FoldedText:
+    """Split a text, or its lines, after `MAX_CHARACTERS` characters or `MAX_LINES` lines; within a line if it is longer."""
+    lines = [Line(line) for line in text.split("\n")] if isinstance(text, str) else list(text)
+    num_left = MAX_CHARACTERS
+    for place, line in enumerate(lines):
+        if place == MAX_LINES:
+            return FoldedText(lines[:place], lines[place:])
+        if len(line.text) > num_left:
+            head, rest = Line(line.text[:num_left]), Line(line.text[num_left:], line.note, line.is_soft)
+            return FoldedText([*lines[:place], head], [rest, *lines[place + 1 :]])
+        num_left -= len(line.text) + 1
+    return FoldedText(lines, [])
+
+
+def show_preformatted(text: str | Sequence[Line]) -> Markup:
+    """A text, or its lines, as `<pre>`; what [`fold`] leaves out can be opened below."""
+    folded = fold(text)
+    shown = Markup("<pre>{}</pre>").format(_show_lines(folded.lines))
+    if folded.rest:
+        note = ", a marked line among them" if folded.has_note else ""
+        shown += Markup(
+            '<details class="rest"><summary>{:,} more characters{}</summary><pre>{}</pre></details>'
+        ).format(folded.num_hidden, note, _show_lines(folded.rest))
+    return shown
+
+
+def _show_lines(lines: Sequence[Line]) -> Markup:
+    return Markup("\n").join(
+        show_text(line.text)
+        if line.note is None
+        else Markup('<mark>{}</mark> <span class="{}">&#9664; {}</span>').format(
+            show_text(line.text), "soft" if line.is_soft else "flaw", line.note
+        )
+        for line in lines
+    )

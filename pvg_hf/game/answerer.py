@@ -1,0 +1,280 @@
+"""The product of a game: answers by the helpful prover, chosen with the verifier's help, or withheld."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pvg_hf.core.extensions import suggest
+from pvg_hf.core.integrity import read_json
+from pvg_hf.core.roles import Role
+from pvg_hf.core.seeding import derive_rng
+from pvg_hf.data.problems import GameProblems, load_recipe_task, recipe_prompts
+from pvg_hf.data.schema import round_folders
+from pvg_hf.evaluation.selective import RULES, AnswerRules, choose_answer
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.interrupt import StopRequest
+from pvg_hf.game.phases.evaluate import fit_answers
+from pvg_hf.game.players import open_role_sampler, open_sampler, open_scorer
+from pvg_hf.hub.locate import locate_run
+from pvg_hf.hub.publication import publishable_rounds
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.schedule import PhaseKey
+from pvg_hf.sampling import Sample, Sampler
+from pvg_hf.scoring import VerifierScorer
+
+MAX_PROBLEM_CHARS = 20_000
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """
+    A solution that was written to the problem.
+
+    Args:
+        solution (`str`):
+            Its text.
+        answer (`str`, *optional*):
+            Its final answer; `None` where it has none, or was cut at the length limit.
+        score (`float`):
+            The verifier's.
+    """
+
+    solution: str
+    answer: str | None
+    score: float
+
+
+@dataclass(frozen=True)
+class Reply:
+    """
+    Args:
+        candidates (`list[Candidate]`):
+            All that were written: the chosen one first, then by score, those without an answer last.
+        rule (`str`):
+            How the answer was chosen, one of [`~evaluation.selective.RULES`].
+        votes (`int`):
+            Candidates that give the chosen answer.
+        probability (`float`, *optional*):
+            That the first candidate is correct, in (0, 1); `None` where it is unknown or no candidate has an answer.
+        why_unknown (`str`, *optional*):
+            Why there is no probability, as a sentence.
+        abstains (`bool`):
+            Whether the answer is withheld: its probability is below the threshold, or there is none.
+    """
+
+    candidates: list[Candidate]
+    rule: str
+    votes: int
+    probability: float | None
+    why_unknown: str | None
+    abstains: bool
+
+    @property
+    def best(self) -> Candidate | None:
+        """The candidate that is answered with; `None` where none has an answer."""
+        return self.candidates[0] if self.candidates[0].answer is not None else None
+
+    @property
+    def answer(self) -> str | None:
+        """The final answer, unless it is withheld."""
+        return None if self.abstains or self.best is None else self.best.answer
+
+
+class Answerer:
+    """
+    Answers problems with the players of a game: the helpful prover writes several solutions, the verifier helps to choose.
+
+    Args:
+        context ([`~game.context.PhaseContext`]):
+            Of the round whose players answer, with the task's prompts.
+        sampler ([`~sampling.Sampler`]):
+            The helpful prover.
+        scorer ([`VerifierScorer`]):
+            The verifier.
+        rules ([`~evaluation.selective.AnswerRules`]):
+            How answers are chosen, and their probabilities, for the run's own number of solutions.
+
+    Example:
+
+    ```python
+    answerer = Answerer.from_run("runs/quickstart")
+    reply = answerer(
+        "Ana has 6 pens. On Monday Ana finds 4 pens. On Tuesday Ana loses 3 pens. How many pens does Ana have?"
+    )
+    print(reply.answer, reply.probability)
+    ```
+    """
+
+    def __init__(self, context: PhaseContext, sampler: Sampler, scorer: VerifierScorer, rules: AnswerRules):
+        self.context = context
+        self.sampler = sampler
+        self.scorer = scorer
+        self.rules = rules
+        self._fitted: dict[int, AnswerRules | None] = {rules.num_samples: rules}
+
+    @classmethod
+    def from_run(cls, run: str | Path, *, round_index: int | None = None, device: str = "auto") -> "Answerer":
+        """
+        Args:
+            run (`str` or `Path`):
+                Folder of a run, or `NAMESPACE/RUN`: the last round that was published.
+            round_index (`int`, *optional*):
+                The round whose players answer; the last one that was evaluated by default.
+            device (`str`, defaults to `"auto"`):
+                `auto`, `cpu` or `cuda`.
+
+        Raises:
+            HubError: if the Hub cannot be reached or refuses.
+            ValueError: if the folder holds no such round that was evaluated, or not its players.
+        """
+        folder = RunFolder(locate_run(run))
+        round_index = _evaluated_round(folder, round_index)
+        _check_players(folder, round_index)
+        stored = read_json(folder.evaluation(round_index) / "answering.json")
+        if stored is None:
+            raise ValueError(
+                f"No solution of round {round_index} in {folder.root} to a problem of known truth has an answer, so that "
+                "nothing says how far the verifier can be trusted; train the prover longer."
+            )
+        context = _context(folder, round_index, device)
+        rules = AnswerRules.from_dict(stored)
+        if rules.weigh is None:  # written by an earlier version
+            rules = fit_answers(folder, round_index, context.world.task) or rules
+        scorer = open_scorer(context, folder.verifier(round_index))
+        best = folder.best_helpful(round_index)
+        sampler = (
+            open_sampler(context, best, beside=scorer)
+            if best
+            else open_role_sampler(context, Role.HELPFUL, beside=scorer)
+        )
+        return cls(context, sampler, scorer, rules)
+
+    def __call__(
+        self,
+        problem: str,
+        *,
+        num_samples: int | None = None,
+        rule: str | None = None,
+        abstain_below: float = 0.0,
+        seed: int = 0,
+    ) -> Reply:
+        """
+        Args:
+            problem (`str`):
+                Its text.
+            num_samples (`int`, *optional*):
+                Solutions to choose from; by default as many as the probabilities were fitted for. For fewer, they are
+                fitted again on the run's held-out solutions; for more, there is no probability.
+            rule (`str`, *optional*):
+                `best`, `vote` or `weighted-vote` (see [`~evaluation.selective.choose_answer`]); by default the one that was
+                correct most often on the run's held-out problems.
+            abstain_below (`float`, defaults to 0.0):
+                The answer is withheld where its probability of being correct is lower or, if this is above 0, unknown.
+            seed (`int`, defaults to 0):
+                Of the solutions.
+
+        Raises:
+            ValueError: for an empty or overlong problem, or a setting out of its range.
+        """
+        num_samples = self.rules.num_samples if num_samples is None else num_samples
+        _check(problem, num_samples, abstain_below)
+        rules = self._rules_for(num_samples)
+        rule = rule or (rules or self.rules).default
+        _check_rule(rule, self.rules)
+        task, samples, scores = self.context.world.task, *self._write(problem, num_samples, seed)
+        candidates = [
+            Candidate(sample.text, None if sample.is_truncated else task.read_answer(sample.text), score)
+            for sample, score in zip(samples, scores, strict=True)
+        ]
+        answers = [candidate.answer for candidate in candidates]
+        weigh = (rules or self.rules).weigh
+        choice = choose_answer(answers, scores, rule, weigh=weigh, same=task.answers_equal)
+        order = sorted(range(num_samples), key=lambda index: (answers[index] is None, -scores[index], index))
+        if choice is None:
+            return Reply([candidates[index] for index in order], rule, 0, None, None, abstains=True)
+        order.remove(choice.index)
+        candidates = [candidates[index] for index in (choice.index, *order)]
+        why_unknown = self._why_unknown(problem, num_samples, rules)
+        if why_unknown is not None:
+            return Reply(candidates, rule, choice.votes, None, why_unknown, abstains=abstain_below > 0)
+        probability = rules.calibrations[rule].probability(choice.confidence)
+        return Reply(candidates, rule, choice.votes, probability, None, abstains=probability < abstain_below)
+
+    def _write(self, problem: str, num_samples: int, seed: int) -> tuple[list[Sample], list[float]]:
+        world = self.context.world
+        prompt = world.prompts.render(world.prompts.text({"problem": problem}, Role.HELPFUL), self.sampler.tokenizer)
+        rngs = [derive_rng(seed, problem, index) for index in range(num_samples)]
+        (samples,) = self.sampler.sample([prompt], [rngs])
+        return samples, self.scorer([problem] * num_samples, [sample.text for sample in samples])
+
+    def _rules_for(self, num_samples: int) -> AnswerRules | None:
+        """Fitted for so many solutions; `None` where the run has too few."""
+        if num_samples not in self._fitted:
+            place = self.context.folder, self.context.round_index, self.context.world.task
+            fewer = 0 < num_samples < self.rules.num_samples
+            self._fitted[num_samples] = fit_answers(*place, num_samples) if fewer else None
+        return self._fitted[num_samples]
+
+    def _why_unknown(self, problem: str, num_samples: int, rules: AnswerRules | None) -> str | None:
+        mistake = self.context.world.task.problem_mistake(problem)
+        if mistake is not None:
+            return f"This is no problem of the task `{self.context.world.task.name}` as the run played it. {mistake}"
+        if rules is None:
+            return f"Probabilities were fitted for {self.rules.num_samples} solutions, not {num_samples}."
+        return None
+
+
+def _evaluated_round(folder: RunFolder, round_index: int | None) -> int:
+    if not folder.root.is_dir():
+        there = sorted(path.parent.name for path in folder.root.parent.glob("*/recipe.yaml"))
+        raise ValueError(
+            f"There is no folder {folder.root}. Runs in {folder.root.parent}: {', '.join(there) or 'none'}. "
+            f"{suggest(folder.root.name, there) if there else 'Play one first, for example with `make demo`.'}"
+        )
+    evaluated = round_folders(folder.root / "evaluation")
+    rounds = [index for index, place in evaluated.items() if (place / "answering.json").exists()]
+    if not rounds or round_index not in (None, *rounds):
+        wanted = "round" if round_index is None else f"round {round_index}"
+        raise ValueError(
+            f"{folder.root} holds no {wanted} that was evaluated with a calibration; it has those of {rounds}. Name the "
+            "folder of a run (runs/NAME) that was played at least through `evaluate` of its first round."
+        )
+    return rounds[-1] if round_index is None else round_index
+
+
+def _check_players(folder: RunFolder, round_index: int) -> None:
+    there = publishable_rounds(folder.root)
+    if round_index not in there:
+        raise ValueError(
+            f"{folder.root} has no weights of the players of round {round_index}; it has those of {there}. Of a published run "
+            f"only the last round's are fetched: get this one by `python scripts/pull_round.py NAMESPACE/RUN {round_index}` "
+            "and name the folder that it makes."
+        )
+
+
+def _context(folder: RunFolder, round_index: int, device: str) -> PhaseContext:
+    """As of minting, without any problem."""
+    recipe = folder.read_recipe().for_round(round_index)
+    # An engine of its own is for many problems at a time.
+    recipe = replace(recipe, device=device, prover=replace(recipe.prover, generation="transformers"))
+    task = load_recipe_task(recipe)
+    world = GameProblems(task, {}, recipe_prompts(recipe, task))
+    return PhaseContext(recipe, folder, PhaseKey("mint", round_index), world, StopRequest())
+
+
+def _check(problem: str, num_samples: int, abstain_below: float) -> None:
+    if not problem.strip() or len(problem) > MAX_PROBLEM_CHARS:
+        raise ValueError(f"A problem is a text of 1 to {MAX_PROBLEM_CHARS} characters; got {len(problem)}.")
+    if num_samples < 1:
+        raise ValueError(f"`num_samples` must be at least 1; got {num_samples}.")
+    if not 0 <= abstain_below <= 1:
+        raise ValueError(f"`abstain_below` is a probability in [0, 1]; got {abstain_below}.")
+
+
+def _check_rule(rule: str, rules: AnswerRules) -> None:
+    if rule not in RULES:
+        raise ValueError(f"Unknown rule `{rule}`. {suggest(rule, RULES)}")
+    if rule not in rules.calibrations:
+        raise ValueError(
+            f"The rule `{rule}` needs solutions to problems of known truth, and this round's are not here; this copy of the "
+            f"run has {', '.join(f'`{name}`' for name in rules.calibrations)} only."
+        )

@@ -1,0 +1,145 @@
+"""Judges a prover in training on D_pi's held-out part and keeps the best helpful checkpoint."""
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.utils import broadcast_object_list, gather_object
+from transformers import TrainerCallback
+
+from pvg_hf.core.integrity import DIGESTS, DamagedFileError, find_damaged, read_digests, write_digests
+from pvg_hf.core.roles import Role
+from pvg_hf.core.seeding import derive_rng
+from pvg_hf.data.schema import FAILED_OUTCOMES, outcome_of
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.minting import grade_sample, without_evaluation
+from pvg_hf.game.players import make_sampler
+from pvg_hf.rewards import RELATIVE_REWARDS, RewardFunction, correctness_gated_convincingness
+from pvg_hf.sampling import Sample
+from pvg_hf.scoring import VerifierScorer
+from pvg_hf.trainers.common.processes import whole_weights
+from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
+
+logger = logging.getLogger(__name__)
+
+
+class BestHelpfulCallback(TrainerCallback):
+    """
+    Every `eval_steps`, and at the end, the prover writes helpful solutions to held-out problems; the checkpoint with the
+    highest mean reward, with the trainer's own options, is kept. A reward relative to the prover's own group says nothing
+    of how good the group is, so checkpoints under SRC are compared by CGC: the verifier's score where the solution is
+    correct, else -2.
+
+    Args:
+        context ([`PhaseContext`]):
+            The phase.
+        scorer ([`VerifierScorer`]):
+            The round's verifier.
+        output (`Path`):
+            Where the best checkpoint goes.
+        is_over (`Callable`):
+            Whether the step at hand is the phase's last, though not the last planned one.
+    """
+
+    def __init__(self, context: PhaseContext, scorer: VerifierScorer, output: Path, is_over: Callable[[], bool]):
+        self.context = context
+        self.scorer = scorer
+        self.output = output
+        self.is_over = is_over
+        self.best = float("-inf")
+        self.trainer: ProverGRPOTrainer | None = None
+
+    def attach(self, trainer: ProverGRPOTrainer) -> None:
+        """The trainer whose prover is judged."""
+        self.trainer = trainer
+        trainer.add_callback(self)
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        for entry in state.log_history:  # of the steps before the checkpoint that training goes on from
+            if "heldout/selection" in entry:
+                self.best = max(self.best, entry["heldout/selection"])
+
+    def on_log(self, args, state, control, logs: dict[str, Any], **kwargs):
+        is_last = state.global_step == state.max_steps or self.is_over()
+        if "loss" in logs and (is_last or state.global_step % self.context.recipe.prover.eval_steps == 0):
+            figures = self._judge()
+            logs.update(figures)
+            state.log_history[-1].update(figures)
+            if figures["heldout/selection"] > self.best:
+                self.best = figures["heldout/selection"]
+                self._keep(state.global_step)
+
+    def _keep(self, step: int) -> None:
+        """Save the prover; a folder that is being written has no digests."""
+        if self.context.processes.is_main_process:
+            (self.output / DIGESTS).unlink(missing_ok=True)
+        self.trainer.save_model(str(self.output))
+        if self.context.processes.is_main_process:
+            write_digests(self.output, step=step)
+
+    def lost_step(self) -> int | None:
+        """
+        The step at which the checkpoint that was kept so far was saved, if it was damaged since: training has to go on from
+        before it, and keeps it once more. Known to the main process only.
+        """
+        if not (self.context.processes.is_main_process and (self.output / DIGESTS).exists()):
+            return None
+        damage = next(find_damaged(self.output), None)
+        if damage is None:
+            return None
+        logger.warning("%s; training goes on from before it was saved.", f"{damage.path} {damage.what}")
+        try:
+            return read_digests(self.output)["step"]
+        except DamagedFileError:
+            return 0
+
+    def _judge(self) -> Mapping[str, float]:
+        config, processes = self.context.recipe.prover, self.context.processes
+        problems = self.context.world.parts["prover_heldout"]
+        problems = problems.select(range(min(config.eval_problems, len(problems)))).to_list()
+        model = self.trainer.accelerator.unwrap_model(self.trainer.model)
+        engine = self.trainer.vllm_generation if self.trainer.use_vllm else None
+        sampler = make_sampler(self.context, model, self.trainer.processing_class, engine=engine)
+        prompts = [self.context.world.prompt(problem, Role.HELPFUL, sampler.tokenizer) for problem in problems]
+        found: list[tuple[int, list[Sample]]] = []
+        with whole_weights(self.trainer):
+            for number, indices in enumerate(sampler.batches(prompts)):
+                if number % processes.num_processes == processes.process_index:
+                    rngs = [self._rngs(problems[i]["problem_id"]) for i in indices]
+                    samples = sampler.sample([prompts[i] for i in indices], rngs)
+                    found += zip(indices, samples, strict=True)
+        written = sorted(gather_object(found), key=lambda of_problem: of_problem[0])
+        rows = [
+            (problems[i], without_evaluation(self.context, sample, sampler.tokenizer))
+            for i, samples in written
+            for sample in samples
+        ]
+        figures = [self._figures(rows)] if processes.is_main_process else [None]
+        return broadcast_object_list(figures)[0]  # so that all of them save, or none
+
+    def _rngs(self, problem_id: str) -> list:
+        path = (self.context.seed("heldout"), problem_id)  # the same draws at every step: a paired comparison
+        return [derive_rng(*path, index) for index in range(self.context.recipe.prover.eval_samples)]
+
+    def _figures(self, rows: list[tuple[dict[str, Any], Sample]]) -> dict[str, float]:
+        config = self.context.recipe.prover
+        graded = [(grade_sample(self.context.world.task, problem, sample), sample) for problem, sample in rows]
+        scores = torch.tensor(self.scorer([problem["problem"] for problem, _ in rows], [s.text for _, s in rows]))
+        correct = torch.tensor([grade.correct for grade, _ in graded])
+        judged = torch.tensor([outcome_of(grade, s.is_truncated) not in FAILED_OUTCOMES for grade, s in graded])
+        reward = correctness_gated_convincingness if config.reward in RELATIVE_REWARDS else self._reward()
+        sneaky = torch.zeros_like(correct)
+        rewards = reward(scores, correct, sneaky, group_size=config.eval_samples, answered=judged)
+        right = correct & judged
+        return {
+            "heldout/accuracy": correct.float().mean().item(),
+            "heldout/score": scores.mean().item(),
+            "heldout/score_correct": scores[right].mean().item() if right.any() else None,
+            "heldout/selection": rewards.mean().item(),
+        }
+
+    def _reward(self) -> RewardFunction:
+        """The trainer's; without its correction where the noise is the game's own, which held-out solutions are not told."""
+        return self.trainer.role_reward if self.trainer.feedback is None else self.trainer.plain_reward

@@ -1,0 +1,239 @@
+"""Checks by an imperfect checker in a phase: the checker of a recipe, the log of its calls, their cost and summary."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from pvg_hf.config.noise import BudgetConfig, CheckerConfig, SliceConfig, TierConfig, TiersConfig
+from pvg_hf.core.extensions import NamedCode, refuse_withheld
+from pvg_hf.core.figure import Figure
+from pvg_hf.core.files import write_json
+from pvg_hf.core.integrity import read_json
+from pvg_hf.evaluation.noise_rates import NoiseRate, escalation_rates, noise_rates
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.noise.channel import routed_channel
+from pvg_hf.noise.checker import RealClock, VirtualClock
+from pvg_hf.noise.ledger import Ledger
+from pvg_hf.noise.processes import CommandChecker, WorkerChecker
+from pvg_hf.noise.routing import DEFAULT_TIERS, Duration, Routes, Routing, Tier
+from pvg_hf.noise.telemetry import CheckCounts, count_checks, read_events
+from pvg_hf.noise.verdicts import BaseChecker
+from pvg_hf.run.schedule import partial_of
+
+
+def make_routes(config: CheckerConfig) -> Routes:
+    """
+    Raises:
+        ValueError: for rates that leave nothing of the truth, a tier that is not there, or a condition that cannot be read.
+    """
+    tiers = _override(DEFAULT_TIERS, config.tiers)
+    routing = Routing(
+        tuple(tiers.values()),
+        config.escalation_policy,
+        config.tier,
+        config.max_attempts,
+        config.budget.per_solution,
+        config.noise_enabled,
+    )
+    slices = {name: _route_slice(routing, tiers, override) for name, override in config.slices.items()}
+    return Routes(routing, slice_by=config.slice_by, slices=slices, critical=config.critical)
+
+
+def make_base(config: CheckerConfig) -> BaseChecker | None:
+    """What stands behind the noise; `None` for the task's own grade, which is known already."""
+    if config.base == "grade":
+        return None
+    if config.env:
+        refuse_withheld([NamedCode.of("noise.checker.env", config.env)])
+    if config.base == "command":
+        return CommandChecker(config.command, config.env)
+    return WorkerChecker(config.base, config.env)
+
+
+def make_clock(config: CheckerConfig) -> VirtualClock:
+    return RealClock() if config.clock == "real" else VirtualClock()
+
+
+def _route_slice(routing: Routing, tiers: dict[str, Tier], config: SliceConfig) -> Routing:
+    names = {"noise_enabled": "noise_enabled", "tier": "start", "escalation_policy": "escalation_policy"}
+    names["max_attempts"] = "max_attempts"
+    stated = {names[name]: value for name, value in vars(config).items() if name in names and value is not None}
+    return replace(routing, tiers=tuple(_override(tiers, config.tiers).values()), **stated)
+
+
+def _override(tiers: dict[str, Tier], config: TiersConfig) -> dict[str, Tier]:
+    return {name: _override_tier(tier, vars(config)[name]) for name, tier in tiers.items()}
+
+
+def _override_tier(tier: Tier, config: TierConfig) -> Tier:
+    stated = {name: value for name, value in asdict(config).items() if value is not None}
+    if config.timeout_duration is not None:
+        stated["timeout_duration"] = Duration(**stated["timeout_duration"])
+    return replace(tier, **stated)
+
+
+EVENTS, CHECKS = "events.jsonl", "checks.json"
+
+_ORDER = ("bootstrap", "prover", "mint")  # phases that check, in the order of a round
+
+Event = Mapping[str, Any]
+
+
+class CheckLog:
+    """
+    `events.jsonl` of a phase's folder. The main process writes it; in the others it is a sink.
+
+    Args:
+        folder (`Path`):
+            Of the phase, or of a part of it.
+        is_main (`bool`):
+            Whether this process writes.
+    """
+
+    def __init__(self, folder: Path, *, is_main: bool):
+        self.path = folder / EVENTS
+        self.is_main = is_main
+        self._file = None
+
+    def cut(self, step: int) -> list[Event]:
+        """Drop the events of `step` and of those after it, and events of no step; the others are returned."""
+        kept = [event for event in _whole_events(self.path) if event.get("step", step) < step]
+        if self.is_main:
+            self.close()
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = self.path.with_name(f".{EVENTS}.partial")
+            temporary.write_text("".join(json.dumps(event) + "\n" for event in kept), encoding="utf-8")
+            temporary.replace(self.path)
+            self._file = self.path.open("a", encoding="utf-8")
+        return kept
+
+    def write(self, line: str) -> None:
+        if self._file is not None:
+            self._file.write(line)
+
+    def flush(self) -> None:
+        if self._file is not None:
+            self._file.flush()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _whole_events(path: Path) -> list[Event]:
+    """Of a log whose last line a crash may have cut short."""
+    if not path.exists():
+        return []
+    lines = path.read_bytes().splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith(b"\n")]
+
+
+def open_ledger(context: PhaseContext, budget: BudgetConfig, known: Iterable[Event]) -> Ledger:
+    """
+    The budgets that solutions share, less what earlier phases have spent.
+
+    Args:
+        context ([`PhaseContext`]):
+            The phase.
+        budget ([`~pvg_hf.config.noise.BudgetConfig`]):
+            Of the recipe.
+        known (`Iterable[Mapping]`):
+            Events of this phase.
+    """
+    if budget.per_round is None and budget.total is None:
+        return Ledger()
+    own_cost = sum(event["cost"] for event in known)
+    earlier = _earlier_costs(context)
+    in_round = sum(cost for (round_index, _), cost in earlier.items() if round_index == _place(context)[0])
+    return Ledger(
+        budget.per_round,
+        budget.total,
+        spent_in_round=in_round + own_cost,
+        spent=sum(earlier.values()) + own_cost,
+    )
+
+
+def _place(context: PhaseContext) -> tuple[int, int]:
+    round_index = -1 if context.phase.round_index is None else context.phase.round_index
+    return round_index, _ORDER.index(context.phase.name)
+
+
+def events_of_parts(context: PhaseContext) -> list[Event]:
+    """Of the parts of this phase that are finished, as a role that is trained before the other."""
+    parts = partial_of(context.phase.target(context.folder)).glob(f"[!.]*/{EVENTS}")
+    return [event for part in sorted(parts) for event in read_events(part)]
+
+
+def _earlier_costs(context: PhaseContext) -> dict[tuple[int, int], float]:
+    """By round and phase."""
+    costs: dict[tuple[int, int], float] = {}
+    for path in sorted(context.folder.root.glob(f"[!.]*/[!.]*/{CHECKS}")):
+        told = read_json(path)
+        place = (told["round"], _ORDER.index(told["phase"]))
+        if place < _place(context):
+            costs[place] = told["cost"]
+    return costs
+
+
+def summarize_checks(context: PhaseContext, output: Path) -> None:
+    """Write `checks.json` and record the metrics of a phase, from its events; nothing where there was no check."""
+    logs = sorted([output / EVENTS, *output.glob(f"[!.]*/{EVENTS}")])
+    logs = [log for log in logs if log.exists()]
+    if not logs or not context.processes.is_main_process:
+        return
+    counts = count_checks(event for log in logs for event in read_events(log))
+    routes = make_routes(context.recipe.noise.checker)
+    rates = noise_rates(counts, _configured(routes, counts))
+    escalations = escalation_rates(counts)
+    place = {"phase": context.phase.name, "round": -1 if context.phase.round_index is None else context.round_index}
+    channels = {name: asdict(routed_channel(routing)) for name, routing in _routings(routes).items()}
+    write_json(
+        output / CHECKS,
+        {
+            **place,
+            "calls": counts.num_calls,
+            "codes": counts.codes,
+            "flagged": counts.num_flagged,
+            "abstained": counts.num_abstentions,
+            "cost": counts.cost,
+            "duration_ms": counts.duration_ms,
+            "digest": counts.digest,
+            "rates": [one.to_dict() for one in rates],
+            "escalations": {name: figure.to_dict() for name, figure in escalations.items()},
+            "channels": channels,
+        },
+    )
+    context.record(dict(_metrics(counts, rates, escalations)))
+
+
+def _metrics(counts: CheckCounts, rates: list[NoiseRate], escalations: dict[str, Figure]) -> Iterator[tuple[str, Any]]:
+    yield "verifier.check.count", counts.num_calls
+    yield "verifier.check.cost", counts.cost
+    for one in rates:
+        key = f"verifier.noise.{one.noise}.rate/{one.tier}/{one.slice}"
+        yield key, one.figure.value
+        yield from ((f"{key}/{name}", vars(one.figure)[name]) for name in ("low", "high", "n"))
+        yield f"{key}/configured", one.configured
+    for transition, figure in escalations.items():
+        name = transition.replace("->", "_to_")
+        yield f"verifier.escalation.count/{name}", figure.n
+        yield f"verifier.escalation.success_rate/{name}", figure.value
+
+
+def _configured(routes: Routes, counts: CheckCounts) -> dict[tuple[str, str], Tier]:
+    """The tiers that stand behind the counts."""
+    configured = {}
+    for _, tier, of_slice in counts.trials:
+        routing = routes.slices.get(of_slice, routes.routing)
+        found = routing.tiers[routing.place_of(tier)]
+        configured[tier, of_slice] = found if routing.noise_enabled else found.without_noise()
+    return configured
+
+
+def _routings(routes: Routes) -> dict[str, Any]:
+    ways = {"all": routes.routing, **routes.slices}
+    critical = {f"{name}, critical": way.critical() for name, way in ways.items()} if routes.critical else {}
+    return ways | critical

@@ -1,0 +1,69 @@
+"""Plays for the scripts: what a person is told at the end, and the exit status."""
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from accelerate import PartialState
+
+from pvg_hf.config import Recipe
+from pvg_hf.game.callbacks import GameCallback
+from pvg_hf.game.console import print_result
+from pvg_hf.game.interrupt import GameInterrupted
+from pvg_hf.game.limits import DiskFullError, OutOfMemory
+from pvg_hf.game.play import play
+from pvg_hf.game.status import describe_stop
+from pvg_hf.run.environment import has_default_threads, launcher, script_line
+
+logger = logging.getLogger(__name__)
+
+INTERRUPTED = 130  # the shell's exit status of a program that Ctrl-C ended
+
+
+def play_and_tell(
+    recipe: Recipe, *, phase: str | None, round_index: int | None, callbacks: Sequence[GameCallback] = ()
+) -> int:
+    """Play, and end by naming the report, or how to go on; returns the exit status."""
+    if has_default_threads() and not torch.cuda.is_available():  # all that computes is this process
+        torch.set_num_threads(_num_cores())
+    logger.info("Playing %s into %s", recipe.name, Path(recipe.output_dir) / recipe.name)
+    try:
+        folder = play(recipe, phase=phase, round_index=round_index, callbacks=callbacks)
+    except GameInterrupted:
+        command = f"{launcher()} {script_line()}"
+        logger.warning("Stopped. %s Continue with the same command: %s", describe_stop(recipe), command)
+        return INTERRUPTED
+    if PartialState().is_main_process:
+        report = folder.report
+        logger.info("Report: %s", report if report.exists() else f"none yet; the run is in {folder.root}")
+    return 0
+
+
+def run_and_tell(work: Callable[[], str], *, errors: tuple[type[Exception], ...] = ()) -> int:
+    """
+    Play several games, and print what `work` returns; returns the exit status.
+
+    Args:
+        work (`Callable`):
+            Plays them; called again, it goes on.
+        errors (`tuple[type[Exception], ...]`, *optional*):
+            What ends it with a message, apart from mistakes in a recipe and what a game says of its machine.
+    """
+    try:
+        text = work()
+    except (ValueError, FloatingPointError, DiskFullError, OutOfMemory, *errors) as err:
+        sys.stderr.write(f"error: {err}\n")
+        return 2
+    except (GameInterrupted, KeyboardInterrupt):
+        sys.stderr.write(f"Stopped; what is finished is kept. Continue with: python {script_line()}\n")
+        return INTERRUPTED
+    print_result(text)
+    return 0
+
+
+def _num_cores() -> int:
+    """Those that this process may use, where the system says."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()

@@ -1,0 +1,99 @@
+"""Keeps a run's own files in step with its phases: recipe, environment, event log, lists and report."""
+
+import logging
+
+from accelerate import PartialState
+
+from pvg_hf.config import Recipe
+from pvg_hf.core.integrity import read_json, read_json_lines
+from pvg_hf.evaluation.report import write_report
+from pvg_hf.game.checks import CHECKS
+from pvg_hf.game.limits import is_disk_full
+from pvg_hf.run.damage import refuse_damage, unchecked_phases
+from pvg_hf.run.environment import describe_environment
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.resume import check_processes, check_recipe_of, differences
+from pvg_hf.run.schedule import PhaseKey, finished_phases, read_record
+
+logger = logging.getLogger(__name__)
+
+
+def open_run(recipe: Recipe, folder: RunFolder, processes: PartialState) -> None:
+    """
+    Check that the run in a folder, if there is one, can be gone on with, and bring its files up to date.
+
+    Raises:
+        ValueError: if it cannot; the folder is left as it is.
+    """
+    check_recipe_of(folder, recipe)
+    refuse_damage(recipe, folder)
+    unchecked = unchecked_phases(recipe, folder)
+    if unchecked:
+        logger.info(
+            "%d finished phase(s) were played by an older version, which kept no digests: damage that leaves a file "
+            "readable is not found in them.",
+            len(unchecked),
+        )
+    check_processes(folder, recipe, processes.num_processes)
+    folder.mend_events()
+    _note_environment(recipe, folder, processes)
+    folder.write_recipe(recipe)
+    bring_up_to_date(recipe, folder)  # a crash may have come between a phase's results and this
+    if _is_report_due(recipe, folder):
+        refresh_report(folder)
+
+
+def bring_up_to_date(recipe: Recipe, folder: RunFolder) -> None:
+    """Have `state.json`, `metrics.jsonl` and the event log tell the finished phases; all of it stands in their folders."""
+    finished = finished_phases(recipe, folder)
+    lines = [line for key in finished for line in read_json_lines(key.target(folder) / "metrics.jsonl")]
+    folder.write_lists([str(key) for key in finished], lines)
+    for key in finished:
+        record = read_record(key.target(folder))
+        if record is None:  # the folder was made by something else than the game
+            continue
+        fields = {"phase": key.name, "round": key.round_index, "seconds": record.seconds, "summary": record.summary}
+        if not folder.has_event("phase_finished", **fields):
+            folder.log_event("phase_finished", **fields)
+        _log_checks(folder, key)
+
+
+def _log_checks(folder: RunFolder, key: PhaseKey) -> None:
+    """What the checks of a phase came to; each of them is a line of the phase's own `events.jsonl`."""
+    file = key.target(folder) / CHECKS
+    if not file.exists():
+        return
+    told = read_json(file)
+    counts = {name: told[name] for name in ("calls", "flagged", "abstained", "cost", "digest")}
+    fields = {"phase": key.name, "round": key.round_index, **counts}
+    if not folder.has_event("checks", **fields):
+        folder.log_event("checks", **fields)
+
+
+def refresh_report(folder: RunFolder) -> None:
+    """Write the report anew. It only shows what stands in the folder, so that nothing wrong with it ends a game."""
+    try:
+        write_report(folder.root)
+    except (ValueError, LookupError, TypeError, OSError) as err:
+        if is_disk_full(err, folder.root):
+            raise
+        logger.warning("The report could not be written (%s); the game goes on.", err)
+
+
+def _is_report_due(recipe: Recipe, folder: RunFolder) -> bool:
+    """Whether a round was evaluated after the report was written."""
+    evaluated = [key.target(folder) for key in finished_phases(recipe, folder) if key.name == "evaluate"]
+    written = folder.report.stat().st_mtime if folder.report.exists() else 0.0
+    return any(file.stat().st_mtime > written for target in evaluated for file in target.glob("metrics.json"))
+
+
+def _note_environment(recipe: Recipe, folder: RunFolder, processes: PartialState) -> None:
+    """Write `run.json`. Where it differs from the last start, that is told, and kept in the event log."""
+    now, before = describe_environment(recipe, processes), folder.read_environment()
+    common = before.keys() & now.keys() - {"launcher"}  # how they were started is no matter
+    changes = differences({key: before[key] for key in common}, {key: now[key] for key in common})
+    if changes:
+        folder.log_event("environment_changed", changes=changes)
+        told = ", ".join(f"{name} {old} before, {new} now" for name, (old, new) in changes.items())
+        logger.warning("Since the run was last played: %s. What comes now may differ from an unbroken run.", told)
+    folder.write_environment(now)

@@ -1,0 +1,177 @@
+"""What players are told of solutions: the truth, labels that flip, or the words of a checker that errs."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from accelerate.utils import gather_object
+
+from pvg_hf.core.roles import ABSTENTIONS, SPURIOUS, Outcome, label_of
+from pvg_hf.data.schema import BASE_ROUND
+from pvg_hf.game.checks import CheckLog, events_of_parts, make_base, make_clock, make_routes, open_ledger
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.rates import rates_at
+from pvg_hf.noise.checker import ImperfectChecker, recall_outcomes
+from pvg_hf.noise.draws import label_draw, solution_key
+from pvg_hf.noise.verdicts import Verdict
+
+Row = dict[str, Any]
+
+CHECKED = frozenset({Outcome.VERIFIED, Outcome.PROOF_INVALID})  # of a solution that failed there is nothing to check
+
+_VERDICTS = {True: Verdict(True), False: Verdict(False)}
+
+
+class Feedback:
+    """
+    What a player is told of solutions. It is asked about the same rows by every process, in the order of the pool, so that
+    it depends on neither batches nor processes.
+
+    Args:
+        context ([`PhaseContext`]):
+            The phase.
+        output (`Path`):
+            Where the events of a checker's calls are written, as `events.jsonl`.
+        is_noisy (`bool`):
+            Whether `noise` applies to the player; without it, the truth is told.
+
+    Attributes:
+        counts (`Counter[str]`):
+            Of what was told since they were last read: `feedback.count`, `feedback.noise_flagged.count` and
+            `feedback.abstained.count`.
+    """
+
+    def __init__(self, context: PhaseContext, output: Path, *, is_noisy: bool):
+        self.context = context
+        noise = context.recipe.noise
+        self.noise = noise if is_noisy and noise.is_any else None
+        self.round_index = BASE_ROUND if context.phase.round_index is None else context.phase.round_index
+        self.counts: Counter[str] = Counter()
+        self._log = CheckLog(output, is_main=context.processes.is_main_process)
+        self._checker: ImperfectChecker | None = None
+
+    @classmethod
+    @contextmanager
+    def for_pool(cls, context: PhaseContext, output: Path) -> Iterator["Feedback"]:
+        """What verifiers are told, while a phase writes the pool; counted in its metrics."""
+        noise = context.recipe.noise
+        feedback = cls(context, output, is_noisy=noise.is_for_verifier and not noise.flips_in_training)
+        feedback.begin()
+        try:
+            yield feedback
+        finally:
+            feedback.close()
+        if feedback.noise is not None:
+            context.record(feedback.take_counts())
+
+    def begin(self, step: int = 0) -> None:
+        """Begin at a step of a training: what was asked from there on, in a start before this one, is forgotten."""
+        if self.noise is None or self.noise.checker is None:
+            return
+        config = self.noise.checker
+        kept = self._log.cut(step)
+        known = [*events_of_parts(self.context), *kept]
+        self.context.processes.wait_for_everyone()
+        ledger = open_ledger(self.context, config.budget, known)
+        self._checker = ImperfectChecker(
+            make_base(config),
+            make_routes(config),
+            seed=self.context.recipe.seed,
+            clock=make_clock(config),
+            ledger=ledger,
+            write=self._log.write,
+        )
+        if ledger.is_limited:
+            self._checker.remember(recall_outcomes(known))
+
+    def __call__(self, rows: Sequence[Row], step: int | None = None) -> list[Outcome]:
+        """
+        Args:
+            rows (`Sequence[dict]`):
+                Solutions: the problem's columns, `solution`, `correct` and `outcome`.
+            step (`int`, *optional*):
+                Of a training.
+
+        Returns:
+            `list[Outcome]`: what is said of each; see [`~pvg_hf.core.roles.label_of`].
+        """
+        verdicts = [None] * len(rows) if self._checker is None else self._verdicts(self._checker, rows)
+        codes = [self._code(row, verdict, step) for row, verdict in zip(rows, verdicts, strict=True)]
+        self._log.flush()
+        self.counts["feedback.count"] += len(codes)
+        self.counts["feedback.noise_flagged.count"] += sum(code in SPURIOUS for code in codes)
+        self.counts["feedback.abstained.count"] += sum(code in ABSTENTIONS for code in codes)
+        return codes
+
+    def labels(self, rows: Sequence[Row], step: int) -> list[int | None]:
+        """What a trainer is told: labels, `None` where there is none."""
+        return [label_of(code) for code in self(rows, step)]
+
+    def tell(self, rows: Sequence[Row]) -> None:
+        """
+        Write into rows of the pool what is said of them. Only those that verifiers are trained on are asked about: held-out
+        and test problems are there to judge by.
+        """
+        if self.noise is None:
+            return
+        learned_from = [row for row in rows if row["part"] == "verifier"]
+        for row, code in zip(learned_from, self(learned_from), strict=True):
+            if code != row["outcome"]:
+                row["label"], row["feedback"], row["is_noise_flagged"] = label_of(code), code.value, code in SPURIOUS
+
+    def take_counts(self) -> dict[str, int]:
+        """The counts, which begin anew."""
+        counts, self.counts = dict(self.counts), Counter()
+        return counts
+
+    def close(self) -> None:
+        self._log.close()
+        if self._checker is not None:
+            self._checker.close()
+
+    def _code(self, row: Row, verdict: Verdict | None, step: int | None) -> Outcome:
+        outcome = Outcome(row["outcome"])
+        if self.noise is None or outcome not in CHECKED:
+            return outcome
+        if self._checker is None:
+            return self._flipped(row, outcome, step)
+        place = {"round_index": self.round_index, "verdict": verdict, "step": step}
+        return self._checker.check(row, row["solution"], **place).code
+
+    def _flipped(self, row: Row, outcome: Outcome, step: int | None) -> Outcome:
+        """Identical texts of a problem are told the same, in all rounds, where the rates are the same."""
+        rho0, rho1 = rates_at(self.noise, round_index=self.round_index, step=step or 0)
+        draw = label_draw(self.context.recipe.seed, solution_key(row["problem_id"], row["solution"]))
+        if row["correct"]:
+            return Outcome.VERIFIER_SPURIOUS_FAIL if draw < rho1 else outcome
+        return Outcome.VERIFIER_SPURIOUS_PASS if draw < rho0 else outcome
+
+    def _verdicts(self, checker: ImperfectChecker, rows: Sequence[Row]) -> list[Verdict | None]:
+        """Of the base checker, each process asking about its share."""
+        if checker.base is None:
+            return [_VERDICTS[bool(row["correct"])] for row in rows]
+        processes = self.context.processes
+        asked = [index for index, row in enumerate(rows) if row["outcome"] in CHECKED and checker.can_begin(row)]
+        mine = [
+            (index, checker.verdict(rows[index], rows[index]["solution"]))
+            for index in asked[processes.process_index :: processes.num_processes]
+        ]
+        verdicts: list[Verdict | None] = [None] * len(rows)
+        for index, verdict in gather_object(mine):
+            verdicts[index] = verdict
+        return verdicts
+
+
+def fed_back(feedback: Feedback, rows: Iterator[Row], size: int = 1024) -> Iterator[list[Row]]:
+    """Rows of the pool in batches, with what is told of them."""
+    batch: list[Row] = []
+    for row in rows:
+        batch.append(row)
+        if len(batch) == size:
+            feedback.tell(batch)
+            yield batch
+            batch = []
+    feedback.tell(batch)
+    yield batch

@@ -1,0 +1,320 @@
+"""The plan of a game, as text for a terminal or a file."""
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from textwrap import wrap
+
+from pvg_hf.config import Recipe, RecipeError
+from pvg_hf.config.trust import admit_code
+from pvg_hf.core.roles import Role
+from pvg_hf.core.units import show_bytes, show_count, show_seconds
+from pvg_hf.data.problems import GameProblems
+from pvg_hf.estimate.amounts import TextLengths, count_tokens, describe_amount
+from pvg_hf.estimate.costs import REACHED_SHARE
+from pvg_hf.estimate.machine import BANDWIDTH_SHARE, MATRIX_SHARE, Card
+from pvg_hf.estimate.phases import RoundPlan, plan_rounds
+from pvg_hf.estimate.players import PlayerSize, stands_on_prover
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.limits import list_knobs
+from pvg_hf.game.rates import routed_rates
+from pvg_hf.preflight.recipe import check_recipe, list_mistakes
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.resume import check_recipe_of
+from pvg_hf.run.schedule import ROUND_PHASES, finished_phases, num_phases
+
+logger = logging.getLogger(__name__)
+
+
+def list_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
+    """
+    Args:
+        recipe ([`Recipe`]):
+            What would be played.
+        plans (`Sequence[RoundPlan]`):
+            Its rounds.
+
+    Yields:
+        `str`: a sentence or two.
+    """
+    yield from _without_figure(recipe)
+    yield from _unlike_slices(plans)
+    yield from _too_long(recipe, plans[0])
+    yield from _too_large(recipe, plans)
+    yield from _without_bfloat16(plans[0])
+    if plans[0].card is not None:
+        yield from _not_installed(plans)
+
+
+def _without_figure(recipe: Recipe) -> Iterator[str]:
+    samples = recipe.mint.test_solutions_per_problem
+    out_of_reach = [str(number) for number in recipe.evaluation.best_of_n if number > samples]
+    if out_of_reach:
+        yield (
+            f"best-of-{', '.join(out_of_reach)} will have no figure, as a test problem gets "
+            f"`mint.test_solutions_per_problem` = {samples} solutions."
+        )
+
+
+def _unlike_slices(plans: Sequence[RoundPlan]) -> Iterator[str]:
+    for key in dict.fromkeys(key for plan in plans for key in _corrected_by_means(plan.amounts.context)):
+        yield (
+            f"`{key}` assumes the mean of the rates of wrong labels over the problems, and these differ between slices or "
+            "critical problems of the checker: it is unbiased at best on average over them, and `exact` not even then."
+        )
+
+
+def _corrected_by_means(context: PhaseContext) -> Iterator[str]:
+    """The corrections that assume one pair of rates where the checker has several."""
+    recipe, noise = context.recipe, context.recipe.noise
+    if noise.checker is None:
+        return
+    if noise.is_for_verifier and recipe.verifier.correction != "none":
+        yield from ["verifier.correction"] if len(set(routed_rates(context, "verifier"))) > 1 else []
+    if noise.is_for_prover and recipe.prover.reward_correction != "none":
+        yield from ["prover.reward_correction"] if len(set(routed_rates(context, "prover"))) > 1 else []
+
+
+def _too_long(recipe: Recipe, first: RoundPlan) -> Iterator[str]:
+    lengths = first.amounts.lengths
+    prompt = max(length.longest for length in lengths.prompt.values())
+    written = prompt + recipe.prover.max_completion_length
+    needed = {"prover": written, "critic": written, "verifier": lengths.verifier_input.longest}
+    for name, size in first.sizes.items():
+        if size is not None and size.max_positions is not None and needed[name] > size.max_positions:
+            yield (
+                f"texts may reach {needed[name]:,} tokens, and the {name}'s configuration ends at "
+                f"`max_position_embeddings` = {size.max_positions:,}."
+            )
+
+
+def _too_large(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
+    """Phases whose estimated peak is more than there is, each once."""
+    available, card = plans[0].memory, plans[0].card
+    where = f"`{card.name}`" if card else "this machine"
+    phases = {name: (plan, plan.work(name)) for plan in reversed(plans) for name in plan.counts}
+    for name, (plan, work) in phases.items():
+        if work is not None and work.memory > available:
+            of_round = recipe.for_round(plan.indices[0])
+            yield (
+                f"the {name} phase is estimated at {show_bytes(work.memory)}, and {where} has {show_bytes(available)}. In "
+                f"order of effect: {list_knobs(of_round, name)}."
+            )
+
+
+def _without_bfloat16(first: RoundPlan) -> Iterator[str]:
+    if first.card is not None and not first.card.has_bfloat16:
+        yield (
+            f"`{first.card.name}` has no units for bfloat16, so that `dtype: auto` is float32 there, which takes twice the memory."
+        )
+
+
+def _not_installed(plans: Sequence[RoundPlan]) -> Iterator[str]:
+    """Packages that the recipe needs and this machine lacks, for a plan of another one."""
+    needed: dict[str, str] = {}
+    for recipe in (plan.amounts.recipe for plan in plans):
+        if recipe.prover.generation.startswith("vllm_"):
+            needed["`prover.generation` needs vLLM"] = "vllm"
+        for player, config in (("prover", recipe.prover), ("verifier", recipe.verifier)):
+            if config.quantization != "none":
+                needed[f"`{player}.quantization` needs bitsandbytes"] = "bitsandbytes"
+        needed |= {f"`logging.report_to` needs {name}": name for name in recipe.logging.report_to}
+    for need, package in needed.items():
+        if find_spec(package) is None:
+            yield f"{need}, which is not installed on this machine: see to it that the other one has it (`pip install {package}`)."
+
+
+WIDTH = 80
+
+LABEL = 12  # columns
+
+CELLS = (11, 43, 8, 9, 9)  # columns of: phase, what is done, tokens, memory, time
+
+ROUGH = (
+    "Times and memory are rough: within a factor of about 3, for all planned steps. Memory is that of the models, for each "
+    "process. The formulas stand in docs/recipes.md."
+)
+
+NOT_MEASURED = (
+    f"No time was measured: the card is taken to reach {MATRIX_SHARE * REACHED_SHARE:.0%} of its peak rate and "
+    f"{BANDWIDTH_SHARE:.0%} of its bandwidth. Expect a factor of 3 either way. Memory is that of the models, for each process. "
+    "The formulas stand in docs/recipes.md."
+)
+
+
+def describe_plan(recipe: Recipe, card: Card | None = None) -> str:
+    """
+    Check a recipe and say what playing it will come to. Nothing is written and no weights are downloaded; a model's
+    configuration and a task that live on the Hub are read from there.
+
+    Args:
+        recipe ([`Recipe`]):
+            What would be played.
+        card ([`~pvg_hf.estimate.machine.Card`], *optional*):
+            The graphics card that it would be played on; this machine by default.
+
+    Returns:
+        `str`: lines of at most 80 columns: the run's folder, the task, the players, and each phase with its amount,
+        tokens, memory and time.
+
+    Raises:
+        RecipeError: with all mistakes, if there are any.
+        UntrustedCodeError: if the recipe came with a pulled run and names code that the user does not trust yet.
+    """
+    code = admit_code(recipe)
+    world, mistakes = _load_world(recipe)
+    others = _check_folder(recipe)
+    if card is not None:
+        others += _check_card(recipe)
+        recipe = replace(recipe, device="auto")  # what this machine lacks is no mistake
+    mistakes += [*check_recipe(recipe, world, planned_bfloat16=card.has_bfloat16 if card else None), *others]
+    if mistakes or world is None:
+        for line in code:
+            logger.info("The recipe runs %s", line)
+        raise RecipeError(list_mistakes(mistakes))
+    plans = plan_rounds(recipe, world, card)
+    header = [*_header(recipe, world, plans[0]), *(line for named in code for line in _entry("Runs", named))]
+    lines = [*header, "", _row("Phase", "What is done", "Tokens", "Memory", "Time")]
+    for plan in plans:
+        lines += _rows(plan)
+    lines += [
+        _row("To play", "", "", "", _show_total(recipe, plans)),
+        "",
+        *wrap(NOT_MEASURED if card else ROUGH, WIDTH),
+    ]
+    for note in list_notes(recipe, plans):
+        lines += wrap(f"Note: {note}", WIDTH)
+    return "\n".join(lines)
+
+
+def _load_world(recipe: Recipe) -> tuple[GameProblems | None, list[str]]:
+    try:
+        return GameProblems.load(recipe), []
+    except ValueError as err:
+        return None, [str(err)]
+
+
+def _run_folder(recipe: Recipe) -> RunFolder:
+    return RunFolder(Path(recipe.output_dir) / recipe.name)
+
+
+def _check_folder(recipe: Recipe) -> list[str]:
+    """A run that stands in the folder must be this one."""
+    try:
+        check_recipe_of(_run_folder(recipe), recipe)
+    except ValueError as err:
+        return [str(err)]
+    return []
+
+
+def _check_card(recipe: Recipe) -> list[str]:
+    """A plan for a graphics card of a recipe that uses none."""
+    if recipe.device != "cpu":
+        return []
+    return ["`device` is `cpu`, and the plan is for a graphics card; leave `device` out, or set it to `cuda`."]
+
+
+def _header(recipe: Recipe, world: GameProblems, first: RoundPlan) -> list[str]:
+    folder = _run_folder(recipe)
+    num_finished = len(finished_phases(recipe, folder))
+    finished = f", {num_finished} of them finished" if num_finished else ""
+    size = {name: f"{len(part):,}" for name, part in world.parts.items()}
+    entries = {
+        "Run folder": f"{folder.root}: {num_phases(recipe)} phases{finished}",
+        "Machine": _describe_machine(first),
+        "Task": world.task.name,
+        "D_V": f"{size['verifier']} problems for the verifier, and {size['verifier_heldout']} held out",
+        "D_pi": f"{size['prover']} problems for the prover, and {size['prover_heldout']} held out",
+        "Test": f"{size['test']} problems",
+        "Prover": _describe_player(recipe, first, "prover"),
+        "Verifier": _describe_player(recipe, first, "verifier"),
+        **_describe_critic(recipe, first),
+        "Tokens": _describe_lengths(first.amounts.lengths),
+    }
+    return [line for label, text in entries.items() for line in _entry(label, text)]
+
+
+def _describe_machine(first: RoundPlan) -> str:
+    processes = first.amounts.context.processes
+    number = f"{processes.num_processes} process{'es' if processes.num_processes > 1 else ''}"
+    if first.card is not None:
+        card = first.card
+        return (
+            f"{card.name} (not measured), {number}; {show_bytes(card.num_bytes)}, {card.half:,.0f} TFLOP/s in "
+            f"{'bfloat16' if card.has_bfloat16 else 'float16'}, {card.bandwidth:,.0f} GB/s at best"
+        )
+    count = f"{processes.device.type}, {number}"
+    speeds = [f"{name} {player.machine.flops / 1e9:,.0f} GFLOP/s" for name, player in first.players.items()]
+    return f"{count}; measured in matrices of the {', '.join(speeds)}" if speeds else count
+
+
+def _describe_player(recipe: Recipe, first: RoundPlan, name: str) -> str:
+    config, size = {"prover": recipe.prover, "verifier": recipe.verifier}[name], first.sizes[name]
+    source = f"a new {config.scratch.model_type}" if config.scratch else config.model
+    return f"{source}, {_describe_size(size)}"
+
+
+def _describe_critic(recipe: Recipe, first: RoundPlan) -> dict[str, str]:
+    if "critic" not in first.sizes:
+        return {}
+    critic = recipe.prover.ppo_settings.critic or "a copy of the prover's body"
+    what = "an adapter on the prover's base" if stands_on_prover(recipe.prover) else critic
+    return {"Critic": f"{what}, {_describe_size(first.sizes['critic'])}"}
+
+
+def _describe_size(size: PlayerSize | None) -> str:
+    if size is None:
+        return "of unknown size: its configuration is not on this machine, and the Hub cannot be asked"
+    is_full = size.num_trained == size.num_parameters
+    trained = "all" if is_full else show_count(size.num_trained)
+    return f"{show_count(size.num_parameters)} parameters, {trained} trained"
+
+
+def _describe_lengths(lengths: TextLengths) -> str:
+    how = "characters / 4, for want of a tokenizer" if lengths.is_estimated else "means"
+    return (
+        f"prompt {lengths.prompt[Role.HELPFUL].mean:.0f}, reference solution {lengths.solution.mean:.0f}, verifier's input "
+        f"{lengths.verifier_input.mean:.0f} ({how})"
+    )
+
+
+def _rows(plan: RoundPlan) -> Iterator[str]:
+    for phase in plan.early:
+        yield from _phase_rows(plan, phase, phase)
+    first, last = plan.indices[0], plan.indices[-1]
+    yield f"Round {first}" if first == last else f"Rounds {first} to {last}, each"
+    for phase in ROUND_PHASES:
+        yield from _phase_rows(plan, phase, f"  {phase}")
+
+
+def _phase_rows(plan: RoundPlan, phase: str, label: str) -> Iterator[str]:
+    work = plan.work(phase)
+    tokens = f"{'~' if plan.amounts.lengths.is_estimated else ''}{show_count(count_tokens(plan.amounts, phase))}"
+    costs = (show_bytes(work.memory), show_seconds(work.seconds)) if work else ("unknown", "unknown")
+    first, *more = wrap(describe_amount(plan.amounts, phase), CELLS[1] - 1)
+    yield _row(label, first, tokens, *costs)
+    for text in more:
+        yield _row("", text, "", "", "")
+
+
+def _show_total(recipe: Recipe, plans: list[RoundPlan]) -> str:
+    """Time of the phases that are not finished."""
+    finished = finished_phases(recipe, _run_folder(recipe))
+    counts = [(plan, plan.counts - Counter(key.name for key in finished if plan.covers(key))) for plan in plans]
+    works = [(plan.work(name), number) for plan, names in counts for name, number in names.items()]
+    if any(work is None for work, _ in works):
+        return "unknown"
+    return show_seconds(sum(work.seconds * number for work, number in works))
+
+
+def _entry(label: str, text: str) -> list[str]:
+    first, *more = wrap(text, WIDTH - LABEL, break_long_words=False, break_on_hyphens=False)  # paths stay whole
+    return [f"{label:<{LABEL}}{first}", *(" " * LABEL + line for line in more)]
+
+
+def _row(label: str, text: str, tokens: str, memory: str, time: str) -> str:
+    left = f"{label:<{CELLS[0]}}{text:<{CELLS[1]}}"
+    return f"{left}{tokens:>{CELLS[2]}}{memory:>{CELLS[3]}}{time:>{CELLS[4]}}".rstrip()

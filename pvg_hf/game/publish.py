@@ -1,0 +1,96 @@
+"""Rounds go to the Hub as they are evaluated, and a run comes from there where it has no folder yet."""
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from accelerate import PartialState
+from accelerate.utils import broadcast_object_list
+
+from pvg_hf.config import Recipe
+from pvg_hf.config.trust import list_code
+from pvg_hf.core.hub_access import HubError
+from pvg_hf.game.derived import refresh_report
+from pvg_hf.hub.publication import publishable_rounds
+from pvg_hf.hub.pull import pull_into
+from pvg_hf.hub.push import push_round
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.resume import check_unchanged
+
+logger = logging.getLogger(__name__)
+
+SECONDS_BETWEEN_SIGNS = 2.0
+
+
+def publish_rounds(recipe: Recipe, folder: RunFolder) -> None:
+    """
+    Publish every evaluated round that is not noted as published; the Hub is not asked where all are. A failure is an alert
+    and no more: whatever is missing is tried again with the next round, and when the run is opened again.
+    """
+    target = {"namespace": recipe.hub.namespace, "run_name": recipe.hub.run_name or recipe.name}
+    for round_index in publishable_rounds(folder.root):
+        if folder.has_event("published", round=round_index, **target):
+            continue
+        try:
+            repos = push_round(folder.root, round_index, hub=recipe.hub)
+        except (HubError, ValueError, OSError) as err:
+            _tell_failure(folder, round_index, err)
+            return
+        folder.log_event("published", round=round_index, **target, run=str(repos))
+
+
+def _tell_failure(folder: RunFolder, round_index: int, err: Exception) -> None:
+    message = (
+        f"Round {round_index} could not be published: {err} The game goes on; it is tried again after the next round, when the "
+        f"run is next played, or by `python scripts/push_run.py {folder.root}`."
+    )
+    logger.warning(message)
+    alert = {"phase": "publish", "round": round_index, "kind": "hub", "message": message}
+    if not folder.has_event("alert", **alert):
+        folder.log_event("alert", **alert)
+        refresh_report(folder)
+
+
+def begin_from_hub(recipe: Recipe, folder: RunFolder) -> None:
+    """
+    Get the last published round of `resume_from_hub`, unless the run has a folder already.
+
+    Raises:
+        ValueError: if there is none, it was played with another recipe, or the Hub cannot be reached. Nothing is left in the
+            folder then.
+    """
+    if recipe.resume_from_hub is None or folder.recipe.exists():
+        return
+
+    def check(published: Recipe, last: int) -> None:
+        check_unchanged(published, recipe, num_begun=last + 1)
+
+    try:
+        last = pull_into(folder.root, recipe.resume_from_hub, check=check, trusted=list_code(recipe.to_dict()))
+    except HubError as err:
+        raise ValueError(f"`resume_from_hub`: {err}") from err
+    folder.log_event("pulled", run=recipe.resume_from_hub, round=last)
+    logger.info("Going on after round %d of %s, from the Hub", last, recipe.resume_from_hub)
+
+
+def on_main_process(processes: PartialState, action: Callable[[], None]) -> None:
+    """
+    Do something long on the main process alone. The others wait for as long as it takes: they are given a sign every few
+    seconds, because a barrier gives up after minutes.
+    """
+    if processes.num_processes == 1:
+        action()
+        return
+    with ThreadPoolExecutor(1) as thread:
+        work = thread.submit(action) if processes.is_main_process else None
+        while not _everyone_knows(work is not None and work.done()):
+            time.sleep(SECONDS_BETWEEN_SIGNS)
+        if work is not None:
+            work.result()
+    processes.wait_for_everyone()
+
+
+def _everyone_knows(is_done: bool) -> bool:
+    """What the main process says."""
+    return broadcast_object_list([is_done])[0]

@@ -1,0 +1,197 @@
+"""The rows that each player is trained on."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count, cycle, islice
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+from datasets import Dataset, Features, List, Value
+
+from pvg_hf.core.roles import Role
+from pvg_hf.core.seeding import derive_rng
+from pvg_hf.data.mixture import mixture_weights
+from pvg_hf.data.pool import load_pool
+from pvg_hf.data.schema import BASE_ROUND
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.noise.draws import solution_key
+from pvg_hf.run.folder import LABELS
+from pvg_hf.scoring.auto_label import read_labels
+
+
+def prover_prompts(context: PhaseContext, tokenizer, roles: Sequence[Role], *, easiest_first: bool = False) -> Dataset:
+    """
+    One row for each prompt of the phase, in the order of training, so that the phase is one epoch of a dataset that is
+    shuffled already and can be continued at any step.
+
+    Args:
+        context ([`PhaseContext`]):
+            The phase.
+        tokenizer:
+            Of the prover.
+        roles (`Sequence[Role]`):
+            Each problem is asked in each of these roles.
+        easiest_first (`bool`, defaults to `False`):
+            Order by difficulty (the task's `difficulty`, else the reference's length) instead of at random.
+
+    Raises:
+        ValueError: if D_pi is too small for one generation batch.
+    """
+    config = context.recipe.prover
+    problems = context.world.parts["prover"].to_list()
+    rows = [
+        {**problem, "role": role.value, "prompt": context.world.prompt(problem, role, tokenizer)}
+        for problem in problems
+        for role in roles
+    ]
+    if len(rows) < config.prompts_per_step:
+        raise ValueError(
+            f"D_pi has {len(problems)} problems, which give {len(rows)} prompts; one step takes "
+            f"`prover.prompts_per_step` = {config.prompts_per_step}. Use more problems, or fewer prompts a step."
+        )
+    ordered = cycle(sorted(rows, key=_difficulty)) if easiest_first else _shuffled_forever(context, rows)
+    return Dataset.from_list(list(islice(ordered, config.prompts_per_step * config.num_batches)))
+
+
+def _shuffled_forever(context: PhaseContext, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    epoch = 0
+    while True:
+        for index in derive_rng(context.seed("prompts"), epoch).permutation(len(rows)):
+            yield rows[index]
+        epoch += 1
+
+
+def _difficulty(row: dict[str, Any]) -> tuple[int, str]:
+    return row.get("difficulty", len(row["reference"])), row["problem_id"]
+
+
+def tokenize_pairs(pairs: Dataset, tokenizer, verifier_input: VerifierInput) -> Dataset:
+    """
+    Args:
+        pairs ([`~datasets.Dataset`]):
+            As [`~pvg_hf.data.pairs.build.build_pairs`] makes them.
+        tokenizer:
+            Of the verifier.
+        verifier_input ([`VerifierInput`]):
+            How a problem and a solution become an input.
+
+    Returns:
+        [`~datasets.Dataset`]: the token ids of both sides, what their labels are drawn by, their source and environment,
+        clean truths and, where the pairs have them, noisy labels.
+    """
+
+    def encode(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        columns: dict[str, list[Any]] = {}
+        for side in ("chosen", "rejected"):
+            columns[f"{side}_ids"] = verifier_input.encode(tokenizer, rows["problem"], rows[side])
+            columns[f"{side}_key"] = [solution_key(*pair) for pair in zip(rows["problem_id"], rows[side], strict=True)]
+        return columns
+
+    kept = ["source", "environment", "chosen_correct", "rejected_correct", "chosen_label", "rejected_label"]
+    dropped = [column for column in pairs.column_names if column not in kept]
+    features = {name: feature for name, feature in pairs.features.items() if name in kept}
+    for side in ("chosen", "rejected"):
+        features |= {f"{side}_ids": List(Value("int32")), f"{side}_key": Value("int64")}
+    return pairs.map(encode, batched=True, remove_columns=dropped, features=Features(features), keep_in_memory=True)
+
+
+PROOF_SCORE = "proof_score"
+"""Column of the pool in which a task says a proof's score; of others, a correct solution scores 1 and another 0."""
+
+_COLUMNS = ["problem_id", "problem", "proof", "score", "round_index"]
+
+Row = dict[str, Any]
+
+
+def training_proofs(context: PhaseContext) -> Dataset:
+    """
+    One row for each group of the phase, in the order of training: a source by the recipe's mixture, then a score, each that
+    the source has as likely, then one of its proofs.
+
+    Raises:
+        ValueError: if no proof has a score.
+    """
+    config, verifier, round_index = context.recipe.data, context.recipe.verifier, context.round_index
+    proofs = _scored_proofs(context, "verifier")
+    weights = mixture_weights(config.mixture, round_index, window=config.window, custom=config.weights)
+    groups = {source: _by_score(proofs[proofs["round_index"] == source]) for source in weights}
+    weights = {source: weight for source, weight in weights.items() if groups[source] and weight > 0}
+    if not weights:
+        raise ValueError(
+            f"No proof on D_V has a score that the verifier of round {round_index} could learn from. Raise `bootstrap`'s "
+            "solutions, or score proofs in the rounds' review files."
+        )
+    num_rows = verifier.max_steps * verifier.score_settings.proofs_per_step * context.processes.num_processes
+    num_rows *= verifier.gradient_accumulation_steps
+    return Dataset.from_list([*_drawn(context, groups, weights, num_rows)])
+
+
+def heldout_proofs(context: PhaseContext) -> Dataset:
+    """What the checkpoints are compared by: proofs of D_V's held-out part, as many of each score as there are."""
+    groups = _by_score(_scored_proofs(context, "verifier_heldout", has_truth=True))
+    number = context.recipe.verifier.score_settings.eval_proofs
+    rng = derive_rng(context.seed("validation"))
+    shuffled = [[rows[index] for index in rng.permutation(len(rows))] for rows in groups.values()]
+    rows = [row for place in range(number) for group in shuffled for row in group[place : place + 1]]
+    return Dataset.from_list(_columns(rows[:number], analysis=None))
+
+
+def reference_scores(rows: pd.DataFrame) -> pd.Series:
+    """The true scores of a pool's rows."""
+    return rows[PROOF_SCORE] if PROOF_SCORE in rows else rows["correct"].astype(float)
+
+
+def _scored_proofs(context: PhaseContext, part: str, *, has_truth: bool = False) -> pd.DataFrame:
+    """Proofs of a part, each once, with the score that the verifier is told, or the true one; those without one are left out."""
+    tables = []
+    for file in context.folder.training_pools(context.round_index):
+        rows = _read(file, part)
+        source = rows["round_index"].iloc[0] if len(rows) else BASE_ROUND
+        is_auto = source != BASE_ROUND and context.recipe.verifier.score_settings.labels == "auto"
+        if is_auto and not has_truth:
+            labels = read_labels(context.folder.pool(int(source)) / LABELS)
+            rows["score"] = [labels.get(pair) for pair in zip(rows["problem"], rows["proof"], strict=True)]
+        tables.append(rows[_COLUMNS].dropna(subset="score"))
+    return pd.concat(tables, ignore_index=True).drop_duplicates(["problem", "proof"])
+
+
+def _read(file, part: str) -> pd.DataFrame:
+    there = pq.read_schema(file).names
+    names = ["problem_id", "problem", "solution", "round_index", "correct", "label", "is_truncated"]
+    names += [PROOF_SCORE] if PROOF_SCORE in there else []
+    rows = load_pool([file], names, parts=(part,)).to_pandas().rename(columns={"solution": "proof"})
+    rows = rows[~rows["is_truncated"]]
+    return rows.assign(score=rows[PROOF_SCORE] if PROOF_SCORE in rows else rows["label"].astype(float))
+
+
+def _by_score(rows: pd.DataFrame) -> dict[float, list[Row]]:
+    return {float(score): group.to_dict("records") for score, group in rows.groupby("score")}
+
+
+def _drawn(
+    context: PhaseContext, groups: Mapping[int, Mapping[float, list[Row]]], weights: Mapping[int, float], num_rows: int
+) -> Iterable[Row]:
+    share, task = context.recipe.verifier.score_settings.judge_share, context.world.task
+    rng = derive_rng(context.seed("proofs"))
+    endless = {source: {s: _forever(rng, rows) for s, rows in of.items()} for source, of in groups.items()}
+    chances = np.array(list(weights.values())) / sum(weights.values())
+    for number in range(num_rows):
+        source = list(weights)[rng.choice(len(weights), p=chances)]
+        scores = list(endless[source])
+        row = next(endless[source][scores[rng.integers(len(scores))]])
+        analysis, score = None, row["score"]
+        if rng.random() < share:
+            analysis, score = task.analysis_of(row, row["proof"], number)
+        yield _columns([{**row, "score": score}], analysis)[0]
+
+
+def _forever(rng: np.random.Generator, rows: list[Row]) -> Iterable[Row]:
+    for _ in count():
+        yield from (rows[index] for index in rng.permutation(len(rows)))
+
+
+def _columns(rows: Iterable[Row], analysis: str | None) -> list[Row]:
+    kept = ("problem_id", "problem", "proof", "score")
+    return [{**{name: row[name] for name in kept}, "analysis": analysis} for row in rows]

@@ -1,0 +1,50 @@
+"""What is written for the Hub alone: cards, and the pairs of each round."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from pvg_hf.data.pairs.build import with_labels
+from pvg_hf.data.pairs.of_round import round_pairs, training_files
+from pvg_hf.data.schema import round_name
+from pvg_hf.data.split import VERIFIER_PARTS
+from pvg_hf.hub.cards.player import base_card, player_card, role_prompts
+from pvg_hf.hub.cards.solutions import solutions_card
+from pvg_hf.hub.layout import BASES, CARD, PLAYERS, PROMPTS, RECIPE
+from pvg_hf.hub.local_paths import published_recipe
+from pvg_hf.hub.publication import Files, Publication
+
+
+def derived_files(publication: Publication, kind: str, workspace: Path) -> Files:
+    """
+    The card, the recipe without local paths, with the prover the prompts, and with the solutions the pairs of each round.
+
+    Args:
+        publication ([`Publication`]):
+            The round.
+        kind (`str`):
+            Of the repository.
+        workspace (`Path`):
+            An empty folder for files that are made; they must stay until they are published.
+    """
+    if kind in BASES.values():
+        return {CARD: base_card(publication, kind).encode()}
+    files: Files = {RECIPE: published_recipe(publication.recipe)}
+    if kind == "prover":
+        files[PROMPTS] = json.dumps(role_prompts(publication.recipe), indent=2).encode()
+    if kind in PLAYERS:
+        return {**files, CARD: player_card(publication, kind).encode()}
+    pairs = dict(_write_pairs(publication, workspace))
+    return {**files, **pairs, CARD: solutions_card(publication, next(iter(pairs.values()))).encode()}
+
+
+def _write_pairs(publication: Publication, workspace: Path) -> Iterator[tuple[str, Path]]:
+    """Of each round so far; they follow from the pool and are not in the run's folder."""
+    for k in range(publication.round_index + 1):
+        files = training_files(publication.root / "pool", k)
+        for part, split in zip(VERIFIER_PARTS, ("train", "heldout"), strict=True):
+            pairs, _ = round_pairs(publication.recipe.for_round(k), files, k, part)
+            path = f"pairs/{round_name(k)}/{split}.parquet"
+            (workspace / path).parent.mkdir(parents=True, exist_ok=True)
+            with_labels(pairs).to_parquet(workspace / path, write_page_checksum=True)
+            yield path, workspace / path

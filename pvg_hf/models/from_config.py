@@ -1,0 +1,75 @@
+"""A language model made from a configuration, with a tokenizer trained on the task's own texts."""
+
+import inspect
+from collections.abc import Iterable, Iterator
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import CONFIG_MAPPING, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
+
+from pvg_hf.config.players import ScratchConfig
+from pvg_hf.core.extensions import suggest
+
+PAD, END = "<pad>", "</s>"
+
+_OF_THE_TOKENIZER = ("vocab_size", "pad_token_id", "eos_token_id", "bos_token_id")
+
+
+def make_model(
+    config: ScratchConfig, texts: Iterable[str], seed: int
+) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+    """
+    A model with random weights and its tokenizer.
+
+    Args:
+        config ([`ScratchConfig`]):
+            Architecture and size of the vocabulary.
+        texts (`Iterable[str]`):
+            What the byte-level BPE is trained on: training problems and their references, never test problems.
+        seed (`int`):
+            Of the weights.
+
+    Raises:
+        ValueError: if the configuration does not know an argument of the recipe, or the architecture is unknown or no
+            causal language model.
+    """
+    if mistakes := list(scratch_mistakes(config)):
+        raise ValueError(" ".join(mistakes))
+    tokenizer = train_tokenizer(texts, config.vocab_size)
+    ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
+    settings = {"tie_word_embeddings": True, **config.config, "vocab_size": len(tokenizer), **ids}
+    model_config = CONFIG_MAPPING[config.model_type](**settings)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return AutoModelForCausalLM.from_config(model_config), tokenizer
+
+
+def scratch_mistakes(config: ScratchConfig) -> Iterator[str]:
+    """What of a configuration transformers does not know: it keeps unknown arguments without a word."""
+    if config.model_type not in CONFIG_MAPPING:
+        yield f"Unknown architecture `{config.model_type}`. {suggest(config.model_type, CONFIG_MAPPING)}"
+        return
+    config_class = CONFIG_MAPPING[config.model_type]
+    known = {*inspect.signature(config_class).parameters, *config_class.attribute_map}.difference(_OF_THE_TOKENIZER)
+    for key in config.config:
+        if key in _OF_THE_TOKENIZER:
+            yield f"`{key}` in `scratch.config` is the tokenizer's to set; leave it out."
+        elif key not in known:
+            yield (
+                f"Unknown argument `{key}` of the architecture `{config.model_type}`. {suggest(key, sorted(known))}"
+            )
+
+
+def train_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenizerFast:
+    """A byte-level BPE tokenizer; every digit is a token of its own."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size, special_tokens=[PAD, END], initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=PAD, eos_token=END, padding_side="left")

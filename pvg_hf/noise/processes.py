@@ -1,0 +1,258 @@
+"""Base checkers in processes of their own: a command, or a Python function."""
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from pvg_hf.core.extensions import NamedCode, check_command, load_extension, refuse_withheld
+from pvg_hf.noise.verdicts import Problem, Verdict, judge
+
+KEPT_VARIABLES = frozenset(
+    [
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TERM",
+        "TMPDIR",
+        "TMP",
+        "TEMP",
+        "SYSTEMROOT",
+        "LD_LIBRARY_PATH",
+        "DYLD_LIBRARY_PATH",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "PYTHONHASHSEED",
+        "PYTHONUTF8",
+        "PYTHONIOENCODING",
+        "VIRTUAL_ENV",
+        "CONDA_PREFIX",
+        "ELAN_HOME",
+        "XDG_CACHE_HOME",
+        "HF_HOME",
+        "HF_HUB_CACHE",
+        "HF_HUB_OFFLINE",
+        "HF_DATASETS_OFFLINE",
+        "TRANSFORMERS_OFFLINE",
+        "CUDA_HOME",
+        "CUDA_VISIBLE_DEVICES",
+    ]
+)
+"""Environment variables that every checker sees: those that programs need to be found, to start and to read text."""
+
+_KEPT_PREFIXES = ("LC_", "OMP_", "MKL_")
+
+_NOT_RUN = (126, 127)  # what a shell says of a command that cannot be executed, or is not there
+
+_SHOWN = 500  # characters of an error
+
+
+class CommandChecker:
+    """
+    Runs a command for each solution, in a process group of its own, which is killed as a whole when the time is over. The
+    exit code 0 passes the solution and any other rejects it; a command that cannot be run, or dies of a signal, is an
+    error.
+
+    Args:
+        command (`Sequence[str]`):
+            Program and arguments. `{solution}` becomes the path of a file with the text, `{problem}` that of a JSON file
+            with the problem's columns.
+        env (`Sequence[str]`, *optional*):
+            Names of environment variables that the command sees besides `KEPT_VARIABLES`.
+
+    Raises:
+        ValueError: if it is empty, or names neither file.
+        UntrustedCodeError: if a pulled recipe names it, and the user does not trust it yet.
+    """
+
+    def __init__(self, command: Sequence[str], env: Sequence[str] = ()):
+        if not command:
+            raise ValueError("The checker's `command` is empty; give a program and its arguments.")
+        if not any("{solution}" in part for part in command):
+            raise ValueError(
+                f"The checker's `command` is {list(command)}, which never reads the solution: put `{{solution}}`, the path "
+                "of a file with its text, among the arguments."
+            )
+        check_command(command)
+        self.command = list(command)
+        self.env = tuple(env)
+
+    def ask(self, problem: Problem, solution: str, budget_seconds: float) -> Verdict:
+        with tempfile.TemporaryDirectory(prefix="pvg-check-") as folder:
+            places = {"{solution}": Path(folder) / "solution.txt", "{problem}": Path(folder) / "problem.json"}
+            try:
+                places["{solution}"].write_text(solution, encoding="utf-8")
+            except UnicodeEncodeError as err:  # half of a surrogate pair, which is no text that a program could read
+                return Verdict(None, 0.0, f"UnicodeEncodeError: {err}")
+            places["{problem}"].write_text(json.dumps(dict(problem), default=str), encoding="utf-8")
+            command = [_filled(part, places) for part in self.command]
+            return _run(command, Path(folder) / "errors", budget_seconds, checker_environment(self.env))
+
+    def close(self) -> None:
+        """A command is over when it is judged."""
+
+
+def _filled(part: str, places: dict[str, Path]) -> str:
+    for name, path in places.items():
+        part = part.replace(name, str(path))
+    return part
+
+
+def checker_environment(passed: Sequence[str] = ()) -> dict[str, str]:
+    """
+    What a checker sees of this process's environment. It judges, and may execute, what a model wrote, so that it is given no
+    tokens, keys or passwords.
+
+    Args:
+        passed (`Sequence[str]`, *optional*):
+            Names of further variables, as far as they are set.
+    """
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in KEPT_VARIABLES or name.startswith(_KEPT_PREFIXES) or name in passed
+    }
+
+
+def _run(command: list[str], errors: Path, budget_seconds: float, environment: dict[str, str]) -> Verdict:
+    started = time.monotonic()
+    with errors.open("wb") as stream:  # a file, as a pipe that a grandchild holds is never at its end
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stream,
+                start_new_session=True,
+                env=environment,
+            )
+        except OSError as err:
+            return Verdict(None, time.monotonic() - started, f"Cannot run {command[0]!r}: {err.strerror}.")
+        try:
+            code = process.wait(budget_seconds)
+        except subprocess.TimeoutExpired:
+            return Verdict(None, time.monotonic() - started)
+        finally:
+            end_group(process.pid)
+            process.wait()
+    seconds = time.monotonic() - started
+    if code < 0 or code in _NOT_RUN:
+        told = errors.read_text(encoding="utf-8", errors="replace")[-_SHOWN:].strip()
+        return Verdict(None, seconds, f"{command[0]!r} ended with {code}: {told or 'nothing was said'}")
+    return Verdict(code == 0, seconds)
+
+
+def end_group(group: int) -> None:
+    """Kill what is left of a process group."""
+    with suppress(ProcessLookupError):  # nothing is left
+        os.killpg(group, signal.SIGKILL)
+
+
+START_SECONDS = 120.0  # for the imports of the function's module
+
+_PROCESSES = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang by itself
+
+
+class WorkerChecker:
+    """
+    Asks a function in a worker process. The worker is started at the first question, serves all that follow, and is
+    killed, with whatever it started, when an answer takes longer than its budget; the next question gets a new one.
+
+    Args:
+        function (`str` or `Callable`):
+            `(problem, solution) -> bool`: `package.module:Name`, or a function that can be pickled.
+        env (`Sequence[str]`, *optional*):
+            Names of environment variables that the function sees besides `pvg_hf.noise.processes.KEPT_VARIABLES`.
+
+    Raises:
+        TypeError: when asked, if the function returns something that is not a boolean.
+        UntrustedCodeError: if a pulled recipe names the function, and the user does not trust it yet.
+    """
+
+    def __init__(self, function: str | Callable[[Problem, str], bool], env: Sequence[str] = ()):
+        if isinstance(function, str):  # which another process imports
+            refuse_withheld([NamedCode.of("function", function)])
+        self.function = function
+        self.env = tuple(env)
+        self._process: multiprocessing.process.BaseProcess | None = None
+        self._connection: Connection | None = None
+
+    def ask(self, problem: Problem, solution: str, budget_seconds: float) -> Verdict:
+        if self._process is None:
+            error = self._start()
+            if error is not None:
+                return Verdict(None, 0.0, error)
+        try:
+            self._connection.send((dict(problem), solution))
+            if not self._connection.poll(budget_seconds):
+                self.close()
+                return Verdict(None, budget_seconds)
+            answer = self._connection.recv()
+        except (EOFError, OSError):
+            self._process.join(1)
+            code = self._process.exitcode
+            self.close()
+            return Verdict(None, 0.0, f"The checker's process ended with {code} before it had answered.")
+        if isinstance(answer, TypeError):
+            self.close()
+            raise answer
+        return answer
+
+    def _start(self) -> str | None:
+        """The error that kept it from starting, if there was one."""
+        self._connection, theirs = _PROCESSES.Pipe()
+        self._process = _PROCESSES.Process(target=_serve, args=(self.function, theirs, self.env), daemon=True)
+        self._process.start()
+        theirs.close()
+        try:
+            told = self._connection.recv() if self._connection.poll(START_SECONDS) else "It does not start."
+        except EOFError:
+            told = "The checker's process ended while it was starting."
+        if told is not None:
+            self.close()
+        return told
+
+    def close(self) -> None:
+        """Kill the worker, if there is one."""
+        if self._process is None:
+            return
+        end_group(self._process.pid)
+        self._process.kill()
+        self._process.join()
+        self._connection.close()
+        self._process = self._connection = None
+
+
+def _serve(function: str | Callable[[Problem, str], bool], connection: Connection, env: Sequence[str]) -> None:
+    """The worker: answers until nobody asks any more."""
+    cleaned = checker_environment(env)
+    os.environ.clear()
+    os.environ.update(cleaned)
+    os.setsid()  # so that what the function starts dies with the worker
+    try:
+        found = load_extension(function, "checker") if isinstance(function, str) else function
+    except Exception as err:  # noqa: BLE001 - told to whoever asks
+        connection.send(f"{type(err).__name__}: {err}")
+        return
+    connection.send(None)
+    while True:
+        try:
+            problem, solution = connection.recv()
+        except EOFError:
+            return
+        try:
+            connection.send(judge(found, problem, solution))
+        except TypeError as err:
+            connection.send(err)

@@ -1,0 +1,1 @@
+"""What can be refused before a game is played."""

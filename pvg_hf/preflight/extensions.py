@@ -1,0 +1,175 @@
+"""Whether the task and the user's code do what a game needs: each is called on a few problems or synthetic inputs."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import Dataset
+
+from pvg_hf.config import Recipe
+from pvg_hf.core.extensions import running
+from pvg_hf.core.roles import GAME_ROLES, Role
+from pvg_hf.data.problems import GameProblems, load_recipe_task
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.stopping import StopRule, rehearse
+from pvg_hf.preflight.refusals import refusals
+from pvg_hf.rewards import load_reward
+from pvg_hf.tasks.base import PROBLEM_COLUMNS, Task, check_values, grade_solution, is_custom, read_problems
+from pvg_hf.tasks.grade import SHOWN, Grade
+from pvg_hf.trainers.reward.invariance import invariant_risk, load_regulariser, read_method
+
+NUM_PROBLEMS = 5  # of D_V, and of the test part, whose references are graded
+
+# Texts that a prover may well write; each is graded, and none is a solution.
+NO_SOLUTIONS = (
+    "",
+    " \n",
+    "####",
+    "#### ",
+    "I do not know.",
+    "{[(\\boxed{",
+    "\x00\u202e\ud7ff \U0001f9ee",
+    "9" * 400,
+    "ab " * 2000,
+)
+
+
+def check_task(recipe: Recipe, world: GameProblems) -> Iterator[str]:
+    """The mistakes of the task: its problems, prompts and grades."""
+    task, where = world.task, f"`task.name` is `{recipe.task.name}`"
+    if is_custom(task):
+        yield from refusals(where, partial(_compare_problems, recipe, task))
+    yield from _check_prompts(recipe, world)
+    yield from refusals(where, partial(_rehearse_grades, world))
+
+
+def _compare_problems(recipe: Recipe, task: Task) -> None:
+    """
+    Raises:
+        ValueError: if the task, or the task made again as when a run is resumed, gives other problems than before.
+    """
+    for split in ("train", "test"):
+        problems = [read_problems(source, split) for source in (task, load_recipe_task(recipe))]
+        first, second = (
+            [] if rows is None else rows.select_columns(list(PROBLEM_COLUMNS)).to_list() for rows in problems
+        )
+        if first == second:
+            continue
+        differing = (i for i, rows in enumerate(zip(first, second, strict=False)) if rows[0] != rows[1])
+        place = next(differing, min(len(first), len(second)))
+        one, other = (rows[place]["problem_id"] if place < len(rows) else "no row" for rows in (first, second))
+        raise ValueError(
+            f"`problems({split!r})` must be the same at every call, since a run that is resumed asks again; row {place} of "
+            f"{len(first)} is `{one}` in one call and `{other}` in the next. Draw problems from a seeded generator, such as "
+            "`pvg_hf.core.seeding.derive_rng`, and not from a set's order."
+        )
+
+
+def _check_prompts(recipe: Recipe, world: GameProblems) -> Iterator[str]:
+    problem = world.parts["verifier"][0]
+    is_base_needed = recipe.bootstrap.import_from is None or recipe.prover.warmup or recipe.verifier.warmup
+    for role in Role if is_base_needed else GAME_ROLES:
+        text = partial(world.prompts.text, problem, role, honest_solution=problem["reference"])
+        yield from refusals(f"the prompt of the problem `{problem['problem_id']}`", text)
+
+
+def _rehearse_grades(world: GameProblems) -> None:
+    """
+    Raises:
+        ValueError: if a grade is none, a reference is graded wrong (unless the task says that it may be), or an empty
+            solution is graded correct.
+    """
+    task = world.task
+    problems = [problem for part in ("verifier", "test") for problem in _some(world.parts[part])]
+    grades = [grade_solution(task, problem, problem["reference"]) for problem in problems]
+    texts = {text: grade_solution(task, problems[0], text) for text in NO_SOLUTIONS}
+    for grade in (*grades, *texts.values()):
+        _check_storage(task, grade)
+    lucky = [text for text in NO_SOLUTIONS[:2] if texts[text].correct]
+    if lucky:
+        raise ValueError(
+            f"`grade` calls the solution {lucky[0]!r} to the problem `{problems[0]['problem_id']}` correct; an empty text is "
+            "no solution."
+        )
+    wrong = [(p, g) for p, g in zip(problems, grades, strict=True) if not g.correct or g.certified is False]
+    if wrong and task.references_are_correct:
+        problem, grade = wrong[0]
+        raise ValueError(
+            f"{len(wrong)} of {len(problems)} references are graded as wrong, e.g. that of the problem "
+            f"`{problem['problem_id']}`, {problem['reference'][-SHOWN:]!r}, whose answer is read as {grade.answer!r:.80}"
+            f"{', without a certificate' if grade.certified is False else ''}. Mend `grade` or the references; where they are "
+            "bare answers, or some are known to be wrong, set `references_are_correct = False` in the task's class."
+        )
+    for text in (*NO_SOLUTIONS, problems[0]["reference"]):
+        with running(f"`read_answer` of the task `{task.name}`, asked about {text[:SHOWN]!r},"):
+            answer = task.read_answer(text)
+        if not isinstance(answer, str | None):
+            raise ValueError(
+                f"`read_answer` returns {answer!r:.80} for {text[:SHOWN]!r}; it must return a text or None."
+            )
+
+
+def _some(problems: Dataset) -> list[dict[str, Any]]:
+    places = np.linspace(0, len(problems) - 1, min(NUM_PROBLEMS, len(problems))).astype(int)
+    return problems.select(places).to_list()
+
+
+def _check_storage(task: Task, grade: Grade) -> None:
+    for name, feature in task.detail_columns.items():
+        check_values([grade.detail[name]], feature, f"`detail[{name!r}]` of a grade of the task `{task.name}`")
+
+
+def check_extensions(context: PhaseContext) -> Iterator[str]:
+    """The mistakes of a round's reward, stop rule and invariance penalty."""
+    recipe = context.recipe
+    yield from refusals("`prover.reward`", partial(_rehearse_reward, recipe))
+    yield from refusals("`stopping.rule`", partial(_rehearse_stop_rule, recipe))
+    yield from refusals("`verifier.invariance.method`", partial(_rehearse_penalty, recipe))
+
+
+def _rehearse_reward(recipe: Recipe) -> None:
+    """
+    Raises:
+        ValueError: if the reward does not pay finite rewards to a helpful and a sneaky group.
+    """
+    size = recipe.prover.num_generations
+    index = torch.arange(2 * size)
+    rewards = load_reward(recipe.prover.reward)(
+        index / size - 1,
+        index % 2 == 0,
+        index >= size,
+        group_size=size,
+        answered=torch.ones(2 * size, dtype=torch.bool),
+        **recipe.prover.reward_options,
+    )
+    num_bad = int((~rewards.isfinite()).sum())
+    if num_bad:
+        raise ValueError(
+            f"`{recipe.prover.reward}` returns NaN for {num_bad} of {len(rewards)} solutions whose scores are finite and "
+            "which all have an answer; each needs a finite reward."
+        )
+
+
+def _rehearse_stop_rule(recipe: Recipe) -> None:
+    prover = recipe.prover
+    rule = StopRule(recipe.stopping, prover)
+    if rule.is_custom:
+        for roles in [[role] for role in prover.trained_roles] if prover.num_trainings > 1 else [prover.trained_roles]:
+            rehearse(rule, roles)
+
+
+def _rehearse_penalty(recipe: Recipe) -> None:
+    """
+    Raises:
+        ValueError: if a custom penalty is not a finite scalar for two environments of two pairs.
+    """
+    method = recipe.verifier.invariance.method
+    if ":" not in method or recipe.verifier.kind == "score":
+        return
+    margins = torch.tensor([0.5, -0.5, 1.0, -1.0], requires_grad=True)
+    environments = torch.tensor([0, 0, 1, 1])
+    risk = invariant_risk(margins, environments, load_regulariser(read_method(method).penalty), weight=1.0)
+    if not risk.penalty.isfinite():
+        raise ValueError(f"The invariance penalty `{method}` returns {risk.penalty.item()}; it must be finite.")

@@ -1,0 +1,106 @@
+"""Whether this machine, its launcher and its Hub settings can play the recipe."""
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from importlib.util import find_spec
+
+from accelerate.utils import parse_flag_from_env
+from huggingface_hub import constants, get_token
+
+from pvg_hf.config import Recipe
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.hub.layout import RunRepos
+from pvg_hf.preflight.refusals import refusals
+
+
+def check_generation(context: PhaseContext) -> Iterator[str]:
+    """The mistakes of `prover.generation`."""
+    config = context.recipe.prover
+    where = f"`prover.generation` is `{config.generation}`"
+    if not config.generation.startswith("vllm_"):
+        return
+    if find_spec("vllm") is None and not context.is_elsewhere:
+        yield f"{where}, and vLLM is not installed: `pip install 'pvg_hf[vllm]'`, or `generation: transformers`."
+    if config.quantization != "none":
+        yield (
+            f"{where}, and `prover.quantization` is `{config.quantization}`: vLLM is handed merged weights at every step, "
+            "and in 4 bits an adapter is rounded away in the sum. Use `quantization: none`, or `generation: transformers`."
+        )
+    if config.generation == "vllm_server" and context.processes.num_processes > 1:
+        yield (
+            f"{where} with {context.processes.num_processes} processes: the server waits for as many prompts from each, and "
+            "minting shares them out in batches. Use one process, or `vllm_colocate`."
+        )
+    if context.recipe.verifier.shares_base:
+        yield f"{where}, and `verifier.shares_base` is true: vLLM holds weights of its own, so that nothing is spared."
+
+
+_LAUNCHERS = "see `recipes/accelerate/`"
+
+# Of FSDP's settings: what accelerate passes on, the value that a game needs, and why.
+_FSDP = {
+    "FSDP_VERSION": ("fsdp_version", "2", "only its second version gathers weights to generate with"),
+    "FSDP_STATE_DICT_TYPE": ("fsdp_state_dict_type", "FULL_STATE_DICT", "a round's folder holds whole weights"),
+    "FSDP_CPU_RAM_EFFICIENT_LOADING": (
+        "fsdp_cpu_ram_efficient_loading",
+        "false",
+        "frozen players are loaded whole by every process",
+    ),
+}
+
+
+def check_sharding(context: PhaseContext) -> Iterator[str]:
+    """The mistakes of a launcher that shards, and of what cannot be sharded; nothing where it does not."""
+    is_fsdp = parse_flag_from_env("ACCELERATE_USE_FSDP")
+    if not is_fsdp and not parse_flag_from_env("ACCELERATE_USE_DEEPSPEED"):
+        return
+    recipe, launcher = context.recipe, "FSDP" if is_fsdp else "DeepSpeed"
+    if is_fsdp:
+        yield from _check_fsdp()
+    for player, config in (("prover", recipe.prover), ("verifier", recipe.verifier)):
+        if config.quantization != "none":
+            yield f"`{player}.quantization` is `{config.quantization}`, and weights in 4 bits are not sharded by {launcher}."
+        if (config.warmup or config.scratch) and not context.folder.models.exists():
+            yield (
+                f"`{player}` is made by the phase `warmup`, which does not shard: play that first, by `--phase warmup` with "
+                "`recipes/accelerate/multi_gpu.yaml`."
+            )
+    if recipe.prover.algorithm == "ppo":
+        yield f"`prover.algorithm` is `ppo`, whose critic is not sharded by {launcher}; take `grpo`."
+    if recipe.verifier.shares_base:
+        yield f"`verifier.shares_base` is true, and {launcher} shards the prover's base while the verifier reads with it."
+    if recipe.watchdogs.collapse_recovery == "supervised":
+        yield f"`watchdogs.collapse_recovery` is `supervised`, which trains the prover before {launcher} shards it."
+
+
+def _check_fsdp() -> Iterator[str]:
+    for variable, (name, needed, reason) in _FSDP.items():
+        value = os.environ.get(variable, "")
+        if value.lower() != needed.lower():
+            yield f"The launcher has `{name}: {value or 'unset'}`, and a game needs `{needed}` ({reason}); {_LAUNCHERS}."
+
+
+ANYBODY = "x"  # stands for the token's owner, who is asked for when a round is published
+
+
+def check_hub(recipe: Recipe) -> Iterator[str]:
+    """The names, a token, and a client that may talk."""
+    hub = recipe.hub
+    for key in recipe.unpublished_paths():
+        if not key.startswith("bootstrap."):  # which is asked for only while there is no bootstrap
+            yield f"`{key}` was a path on the machine that published the run; say where that is here, `{key}=...`."
+    if recipe.resume_from_hub is not None:
+        yield from refusals("`resume_from_hub`", partial(RunRepos.parse, recipe.resume_from_hub))
+    if hub.space and not hub.push:
+        yield "`hub.space` is true, and `hub.push` is not: a Space shows a run that is published. Set `hub.push: true` too."
+    if not hub.push:
+        return
+    if hub.space and find_spec("duckdb") is None:
+        yield "`hub.space` needs the app, which is not installed: `pip install -e '.[app]'` in a clone."
+    key = "`hub.run_name`" if hub.run_name else "`hub.namespace`, `name`"
+    yield from refusals(key, partial(RunRepos, hub.namespace or ANYBODY, hub.run_name or recipe.name))
+    if get_token() is None:
+        yield "`hub.push` needs a token that may write: `hf auth login`, or set HF_TOKEN. The recipe has no place for one."
+    if constants.HF_HUB_OFFLINE:
+        yield "`hub.push` is set, and so is HF_HUB_OFFLINE, with which nothing can be published; unset one of them."

@@ -1,0 +1,135 @@
+"""Whether the noise of a recipe is what it says, and its checker works."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import partial
+
+from datasets import Dataset
+
+from pvg_hf.config.noise import CheckerConfig
+from pvg_hf.core.extensions import suggest
+from pvg_hf.game.checks import make_base, make_routes
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.rates import label_rates
+from pvg_hf.noise.routing import Routes
+from pvg_hf.noise.verdicts import BaseChecker
+from pvg_hf.preflight.refusals import refusals
+
+
+def check_noise(context: PhaseContext) -> Iterator[str]:
+    """The mistakes of `noise`, among them what a checker of the user's says of solutions."""
+    noise = context.recipe.noise
+    if noise.soft_labels and context.recipe.verifier.correction != "none":
+        yield (
+            f"`verifier.correction` is `{context.recipe.verifier.correction}` beside `noise.soft_labels`, which tell the mean of "
+            "the noise and leave nothing to correct: set one of the two."
+        )
+    if noise.checker is None:
+        yield from refusals("`noise`", partial(_label_rates, context))
+        return
+    mistakes = refusals("`noise.checker`", partial(make_routes, noise.checker))
+    if not mistakes:
+        mistakes = [*_check_columns(context, make_routes(noise.checker))]
+        mistakes = mistakes or refusals("`noise.checker`", partial(_refuse_small_budgets, context))
+    yield from mistakes or refusals("`noise.checker`", partial(_label_rates, context))
+    yield from [] if mistakes else _check_base(context, noise.checker)
+
+
+def _label_rates(context: PhaseContext) -> None:
+    for player in ("verifier", "prover"):
+        label_rates(context, player)
+
+
+def _refuse_small_budgets(context: PhaseContext) -> None:
+    """
+    Raises:
+        ValueError: if a budget does not pay for the first call about any solution.
+    """
+    noise = context.recipe.noise
+    budgets = {name: budget for name, budget in asdict(noise.checker.budget).items() if budget is not None}
+    if not budgets or context.world is None:
+        return
+    routes = make_routes(noise.checker)
+    players = [*["verifier"] * noise.is_for_verifier, *["prover"] * noise.is_for_prover]
+    problems = (problem for player in players for problem in context.world.parts[player])
+    least = min(routes.of(problem)[0].path[0].cost for problem in problems)
+    small = [f"`budget.{name}` ({budget:g})" for name, budget in budgets.items() if budget < least]
+    if small:
+        raise ValueError(
+            f"{' and '.join(small)} cannot pay for a single call, as the cheapest that comes first costs {least:g}: every "
+            "solution would be BUDGET_EXHAUSTED and have no label. Raise it, or begin with a cheaper `tier`."
+        )
+
+
+def _check_columns(context: PhaseContext, routes: Routes) -> Iterator[str]:
+    """Whether the problems have the columns that are named, and the slices their values."""
+    if context.world is None:
+        return
+    parts = context.world.parts
+    columns = parts["verifier"].column_names
+    named = {"slice_by": routes.slice_by, "critical": routes.critical and routes.critical.column}
+    unknown = {key: column for key, column in named.items() if column is not None and column not in columns}
+    for key, column in unknown.items():
+        yield f"`noise.checker.{key}` names the column `{column}`, which the task's problems lack. {suggest(column, columns)}"
+    if unknown:
+        return
+    if routes.critical is not None and routes.critical.is_column:
+        yield from _check_critical(parts["verifier"], routes.critical.column)
+    if routes.slice_by is None:
+        return
+    values = sorted({str(value) for part in parts.values() for value in part.unique(routes.slice_by)})
+    for name in routes.slices:
+        if name not in values:
+            yield (
+                f"`noise.checker.slices` has `{name}`, but no problem has that `{routes.slice_by}`. "
+                f"{suggest(name, values)}"
+            )
+
+
+def _check_critical(problems: Dataset, column: str) -> Iterator[str]:
+    kind = str(problems.features.arrow_schema.field(column).type)
+    if kind != "bool":
+        yield (
+            f"`noise.checker.critical` is the column `{column}`, whose values are neither true nor false but "
+            f"`{kind}`, so that all that are not 0 or empty would be critical. Compare it with a value, as in "
+            "`difficulty >= 5`."
+        )
+
+
+def _check_base(context: PhaseContext, config: CheckerConfig) -> Iterator[str]:
+    """Ask a checker of the user's, as the game would."""
+    mistakes = refusals("`noise.checker.command`", partial(make_base, config))
+    yield from mistakes
+    base = None if mistakes else make_base(config)
+    if base is None or context.world is None:
+        return
+    try:
+        yield from _ask_base(base, context.world.parts["verifier"], make_routes(config).routing.longest_seconds)
+    finally:
+        base.close()
+
+
+def _ask_base(base: BaseChecker, problems: Dataset, budget_seconds: float) -> Iterator[str]:
+    """The first mistake: the reference must be judged, and whatever is said of right and wrong be a boolean."""
+    problem = problems[0]
+    for asked, solution in _solutions_to_ask(problems):
+        where = f"`noise.checker.base`, asked whether {asked} solves the problem `{problem['problem_id']}`,"
+        try:
+            verdict = base.ask(problem, solution, budget_seconds)
+        except TypeError as err:
+            yield f"{where} gives no verdict: {err}"
+            return
+        if solution == problem["reference"] and verdict.passed is None:
+            told = f"does not come to an end within {budget_seconds:g} s."
+            yield f"{where} {told if verdict.error is None else f'ends with an error: {verdict.error}'}"
+            return
+
+
+def _solutions_to_ask(problems: Dataset) -> Iterator[tuple[str, str]]:
+    """What a solution to the first problem is, and its text."""
+    reference, *others = problems["reference"]
+    yield "the reference solution", reference
+    yield "an empty solution", ""
+    wrong = next((other for other in others if other != reference), None)
+    if wrong is not None:
+        yield "another problem's reference solution", wrong

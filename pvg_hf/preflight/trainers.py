@@ -1,0 +1,467 @@
+"""Whether the trainers accept the recipe's settings."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import fields
+from functools import partial
+from math import isqrt
+from pathlib import Path
+
+from transformers import TrainingArguments
+
+from pvg_hf.config import Recipe
+from pvg_hf.config.players import PlayerConfig, PPOConfig, ProverConfig, ScoreConfig, VerifierConfig
+from pvg_hf.config.sections import DataConfig
+from pvg_hf.core.extensions import cut_to_line, show_value, suggest
+from pvg_hf.core.roles import GAME_ROLES
+from pvg_hf.data.mixture import mixture_weights
+from pvg_hf.data.pairs.build import check_pair_choice
+from pvg_hf.data.schema import BASE_ROUND
+from pvg_hf.estimate.amounts import find_tokenizer
+from pvg_hf.estimate.players import read_critic_size
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.players import score_prompts
+from pvg_hf.game.rates import audit_prover_correction, is_estimated_for_prover, stated_rates
+from pvg_hf.game.trainer_args import (
+    PROVER_CONFIGS,
+    prover_arguments,
+    prover_settings,
+    score_arguments,
+    score_settings,
+    verifier_arguments,
+    verifier_settings,
+)
+from pvg_hf.game.training_data import PROOF_SCORE
+from pvg_hf.models.sources import resolve_model
+from pvg_hf.preflight.players import check_source
+from pvg_hf.preflight.refusals import refusals
+from pvg_hf.tasks.base import RatesAnalyses
+from pvg_hf.trainers.generative.config import ScoreVerifierConfig
+from pvg_hf.trainers.ppo.critic import ADAPTER, VERIFIER, check_same_tokens
+from pvg_hf.trainers.reward.config import NoisyRewardConfig
+from pvg_hf.trainers.reward.invariance import check_batch, read_method
+
+
+def check_corrections(context: PhaseContext) -> Iterator[str]:
+    """The mistakes of `data.pairs`, `rates` and the players' corrections."""
+    recipe = context.recipe
+    data, noise = recipe.data, recipe.noise
+    yield from refusals("`data`", partial(check_pair_choice, data.pairs, data.pair_share, data.correct_source))
+    is_pool_clean = noise.flips_in_training
+    if recipe.rates.source == "trusted" and is_pool_clean:
+        yield (
+            f"`rates.source` is `trusted`, but with `noise.level: {noise.level}` and `noise.resample: {noise.resample}` the "
+            "pool's labels are clean and flipped in training only, where no estimate sees them: take `source: noise`."
+        )
+    is_noisy = any(stated_rates(context, "verifier")) or recipe.rates.source == "trusted"
+    if is_noisy and not is_pool_clean:
+        yield from _check_choice(recipe)
+    yield from _check_rates(recipe)
+    if recipe.prover.reward_correction != "none":
+        yield from [] if is_pool_clean else _check_estimate_for_prover(recipe)
+        yield from refusals("`prover.reward_correction`", partial(audit_prover_correction, context))
+
+
+def _check_rates(recipe: Recipe) -> Iterator[str]:
+    """Corrections whose rates nothing states; a rate of 0 that is stated, as in a sweep, is taken at its word."""
+    noise, rates = recipe.noise, recipe.rates
+    if rates.source == "given":
+        has_rates = dict.fromkeys(("verifier", "prover"), rates.rho0 + rates.rho1 > 0)
+    else:
+        is_stated = noise.is_any or noise.epsilon is not None
+        has_rates = {"verifier": is_stated and noise.is_for_verifier, "prover": is_stated and noise.is_for_prover}
+    has_rates["verifier"] |= rates.source == "trusted"
+    corrections = {
+        "verifier": ("verifier.correction", recipe.verifier.correction),
+        "prover": ("prover.reward_correction", recipe.prover.reward_correction),
+    }
+    for player, (key, correction) in corrections.items():
+        if correction != "none" and not has_rates[player]:
+            yield (
+                f"`{key}` is `{correction}`, but the labels that the {player} sees have no noise, so that it would change nothing. "
+                "State the noise (`noise`), or the rates to assume (`rates: {source: given, rho0: ..., rho1: ...}`), or leave "
+                "the correction out."
+            )
+
+
+def _check_estimate_for_prover(recipe: Recipe) -> Iterator[str]:
+    """Whether the pool's labels tell the rates of those that the prover's reward reads."""
+    noise = recipe.noise
+    if not is_estimated_for_prover(recipe) or (noise.is_for_verifier and noise.schedule is None):
+        return
+    why = "their rates are those of earlier rounds" if noise.is_for_verifier else "they are clean"
+    setting = "`noise.schedule`" if noise.is_for_verifier else f"`noise.applies_to: {noise.applies_to}`"
+    yield (
+        f"`rates.source` is `trusted`, which estimates the rates from the pool's labels, but with {setting} {why}, and no "
+        "estimate of what `prover.reward_correction` corrects: take `source: noise` or `source: given`."
+    )
+
+
+def _check_choice(recipe: Recipe) -> Iterator[str]:
+    """Whether noisy labels of the pool are, among the solutions that are chosen, what the verifier's correction assumes."""
+    data, verifier = recipe.data, recipe.verifier
+    if verifier.correction != "none" and data.correct_source != "prover":
+        share = {"dataset": "all", "both": "part"}[data.correct_source]
+        yield (
+            f"`verifier.correction` is `{verifier.correction}` with `data.correct_source: {data.correct_source}`, where {share} of "
+            "the correct sides are references, which no noise mislabels: their pairs are never the wrong way round, and the "
+            "rates of the labels would be corrected for where nothing is wrong. Leave the correction out (`none`), or take "
+            "`correct_source: prover`."
+        )
+        return
+    of_labels = {("bradley_terry", "exact"), ("cross_entropy", "forward"), ("cross_entropy", "backward")}
+    if (verifier.loss, verifier.correction) in of_labels and data.pairs != "all":
+        instead = "`forward`" if verifier.correction == "exact" else "`verifier.loss: bradley_terry`"
+        yield (
+            f"`verifier.correction` is `{verifier.correction}` with `loss: {verifier.loss}`, which needs pairs that are chosen "
+            f"without regard to their noisy labels: set `data.pairs` to `all`, or take {instead}."
+        )
+
+
+def check_environments(context: PhaseContext) -> list[str]:
+    """The mistakes of `verifier.invariance` in a round, whose mixture tells the environments."""
+    method = context.recipe.verifier.invariance.method
+    if method == "none" or refusals(method, partial(read_method, method)):
+        return []  # an unknown one is refused with the trainer's arguments
+    return refusals("`verifier.invariance`", partial(_try_batch, context))
+
+
+def _try_batch(context: PhaseContext) -> None:
+    config, data = context.recipe.verifier.invariance, context.recipe.data
+    weights = mixture_weights(data.mixture, context.round_index, window=data.window, custom=data.weights)
+    roles = len(GAME_ROLES) if config.environments == "round_role" else 1
+    number = sum(1 if source == BASE_ROUND else roles for source, weight in weights.items() if weight > 0)
+    batch_size = context.recipe.verifier.pairs_per_step * context.processes.num_processes
+    is_balanced = read_method(config.method).is_balanced
+    check_batch(number, batch_size, is_balanced=is_balanced, crowded=config.crowded)
+
+
+def check_critic(context: PhaseContext) -> Iterator[str]:
+    """The mistakes of `prover.ppo.critic`, as far as they can be known before the models are loaded."""
+    config, verifier = context.recipe.prover, context.recipe.verifier
+    if config.algorithm != "ppo":
+        return
+    critic = config.ppo_settings.critic
+    where = f"`prover.ppo.critic` is `{critic}`"
+    if critic == ADAPTER and config.lora is None:
+        yield f"{where}, which stands on the prover's frozen base: add adapters (`prover.lora: {{}}`), or name another."
+        return
+    if critic in (None, ADAPTER):
+        return
+    if critic == VERIFIER and verifier.kind == "score":
+        yield f"{where}, which needs `verifier.kind: bradley_terry`; take `adapter`, or name a model."
+        return
+    if critic == VERIFIER and verifier.quantization != "none":
+        yield (
+            f"{where}, and `verifier.quantization` is `{verifier.quantization}`: weights in 4 bits cannot be trained as a "
+            "critic. Take `adapter`, or name a model."
+        )
+    own = verifier if critic == VERIFIER else VerifierConfig(model=critic)
+    mistakes = [] if critic == VERIFIER else list(check_source(own, "verifier", where))
+    if not mistakes:
+        mistakes = refusals(where, partial(read_critic_size, context))
+    yield from mistakes or _check_tokens(context, own, where)
+
+
+def _check_tokens(context: PhaseContext, own: VerifierConfig, where: str) -> Iterator[str]:
+    """Where either tokenizer is not on this machine, or yet to be trained, the phase itself will see."""
+    mine, provers = (
+        find_tokenizer(context, own, "verifier"),
+        find_tokenizer(context, context.recipe.prover, "prover"),
+    )
+    if mine is not None and provers is not None:
+        yield from refusals(where, partial(check_same_tokens, mine, provers, "critic"))
+
+
+# What only a head on pairs has.
+_OF_PAIRS = (
+    "loss",
+    "correction",
+    "invariance",
+    "center",
+    "pairs_per_step",
+    "template",
+    "max_length",
+    "tokens_per_batch",
+    "shares_base",
+)
+
+
+def check_score_verifier(context: PhaseContext) -> Iterator[str]:
+    """The mistakes of `verifier` where its kind is `score`."""
+    config, defaults = context.recipe.verifier, VerifierConfig()
+    for name in _OF_PAIRS:
+        if vars(config)[name] != vars(defaults)[name]:
+            yield f"`verifier.{name}` is for `verifier.kind: bradley_terry`, and `kind` is `score`; leave it out."
+    yield from _check_data(context)
+    if config.init == "head_only":
+        yield "`verifier.init` is `head_only`, and a verifier of kind `score` has no head; take `full` or `warm`."
+    if config.save_steps not in ("auto", None):
+        yield "`verifier.save_steps`: a verifier of kind `score` is saved where it is validated; set `verifier.score.eval_steps`."
+    yield from _check_noise(context)
+    yield from _check_task(context)
+    settings = score_settings(context, Path("checkpoints"))
+    refused = list(refused_fields("verifier", config, ScoreVerifierConfig, settings))
+    yield from refused or refusals("`verifier`", partial(_make_arguments, context))
+
+
+def check_self_evaluation(context: PhaseContext) -> Iterator[str]:
+    """The mistakes of `prover.self_evaluation`."""
+    prover, where = context.recipe.prover, "`prover.self_evaluation` is set"
+    if prover.self_evaluation is None:
+        return
+    if context.recipe.verifier.kind != "score":
+        yield f"{where}, and its own score is held against the verifier's, which lies in [0, 1] with `verifier.kind: score` only."
+    if prover.roles != "helpful_only":
+        yield f"{where}, which pays for honesty: it needs `prover.roles: helpful_only`; got `{prover.roles}`."
+    if "helpful" not in context.recipe.task.prompts:
+        yield f"{where}, and its prompt must ask for the evaluation: write one in `task.prompts.helpful`."
+    if prover.algorithm != "grpo":
+        yield f"{where}, which needs `prover.algorithm: grpo`; got `{prover.algorithm}`."
+    if prover.reward_correction != "none":
+        yield f"{where} and takes the place of `prover.reward`; leave out `prover.reward_correction`."
+
+
+def _check_data(context: PhaseContext) -> Iterator[str]:
+    data, defaults = context.recipe.data, DataConfig()
+    for name in ("pairs", "pair_share", "solutions_per_problem"):
+        if vars(data)[name] != vars(defaults)[name]:
+            yield f"`data.{name}` chooses pairs, and a verifier of kind `score` learns from single proofs; leave it out."
+
+
+def _check_noise(context: PhaseContext) -> Iterator[str]:
+    noise = context.recipe.noise
+    if not (noise.is_any and noise.is_for_verifier):
+        return
+    if noise.flips_in_training:
+        yield "`noise` is to flip labels of pairs in training, and a verifier of kind `score` has no pairs: let it flip the pool's."
+    if context.world is not None and PROOF_SCORE in context.world.task.detail_columns:
+        yield "`noise` flips labels, and a verifier of kind `score` is told the scores of this task's proofs; leave it out."
+
+
+def _check_task(context: PhaseContext) -> Iterator[str]:
+    score = context.recipe.verifier.score_settings
+    if context.world is None or isinstance(context.world.task, RatesAnalyses):
+        return
+    task = f"the task `{context.recipe.task.name}` knows no issues of proofs"
+    if score.meta_verifier == "task":
+        yield f"`verifier.score.meta_verifier` is `task`, and {task}; take `initial` or `none`."
+    if score.judge_share > 0:
+        yield f"`verifier.score.judge_share` is {score.judge_share}, and {task}, so that it writes no analyses; leave it out."
+
+
+def _make_arguments(context: PhaseContext) -> None:
+    source = resolve_model(context.recipe.verifier.model, "verifier")
+    is_here = Path(source).is_dir()  # what is stored on the Hub is for the training to fetch
+    settings = score_prompts(context, source if is_here else "")
+    score_arguments(context, Path("checkpoints"), settings)
+
+
+_ANYWHERE = Path("checkpoints")  # a config of TRL wants a folder; it makes none
+
+# Keys of a recipe that set an argument of another name.
+_KEYS_OF_BOTH = {
+    "activation_checkpointing": "{player}.gradient_checkpointing",
+    "disable_tqdm": "logging.progress",
+    "num_train_epochs": "{player}.max_steps",
+    "report_to": "logging.report_to",
+    "save_strategy": "{player}.save_steps",
+    "seed": "seed",
+    "use_cpu": "device",
+}
+
+_KEYS_OF_ONE = {
+    "verifier": {
+        "crowded_environments": "verifier.invariance.crowded",
+        "environment_column": "verifier.invariance.environments",
+        "invariance": "verifier.invariance.method",
+        "invariance_warmup_steps": "verifier.invariance.warmup_steps",
+        "invariance_weight": "verifier.invariance.weight",
+        "irm_form": "verifier.invariance.irm_form",
+        "noise_level": "noise.level",
+        "noise_resample": "noise.resample",
+        "noise_rho0": "noise.rho0",
+        "noise_rho1": "noise.rho1",
+        "per_device_train_batch_size": "verifier.pairs_per_step",
+        "rho0": "rates.rho0",
+        "rho1": "rates.rho1",
+    },
+    "prover": {
+        "gradient_accumulation_steps": "prover.micro_batch_size",
+        "log_completions": "logging.log_completions",
+        "max_truncated_share": "watchdogs.max_truncated",
+        "model_init_kwargs": "prover.revision",
+        "per_device_train_batch_size": "prover.micro_batch_size",
+        "rho0": "rates.rho0",
+        "rho1": "rates.rho1",
+        "use_transformers_continuous_batching": "prover.generation",
+        "use_vllm": "prover.generation",
+        "vllm_mode": "prover.generation",
+    },
+}
+
+
+# Arguments of transformers and TRL that have no meaning in a game: what a script of their own reads, what publishes by another
+# way than `hub`, and code of a model's repository.
+_MEANINGLESS = {
+    "do_eval": "the game decides what runs",
+    "do_predict": "the game decides what runs",
+    "do_train": "the game decides what runs",
+    "hub_always_push": "rounds are published by the section `hub`",
+    "hub_model_id": "rounds are published by the section `hub`",
+    "hub_private_repo": "rounds are published by the section `hub`",
+    "hub_revision": "rounds are published by the section `hub`",
+    "hub_strategy": "rounds are published by the section `hub`",
+    "hub_token": "a recipe has no place for a token; log in by `hf auth login`, or set HF_TOKEN",
+    "local_rank": "the launcher sets it",
+    "log_completions_hub_repo": "rounds are published by the section `hub`",
+    "resume_from_checkpoint": "a phase that was stopped goes on from its own checkpoints",
+    "trackio_bucket_id": "trackers are named by `logging`",
+    "trackio_space_id": "trackers are named by `logging`",
+    "trackio_static_space_id": "trackers are named by `logging`",
+    "trust_remote_code": "code of a model's repository is never run",
+}
+
+# Ranges that transformers does not check: least, most.
+_RANGES = {
+    "adam_beta1": (0, 1),
+    "adam_beta2": (0, 1),
+    "adam_epsilon": (0, 1),
+    "dataloader_num_workers": (0, 128),
+    "dataloader_prefetch_factor": (1, 1000),
+    "dataset_num_proc": (1, 128),
+    "ddp_timeout": (1, 10**7),
+    "epsilon": (0, 10),
+    "epsilon_high": (0, 10),
+    "generation_batch_size": (1, 10**7),
+    "label_smoothing_factor": (0, 1),
+    "min_p": (0, 1),
+    "neftune_noise_alpha": (0, 1000),
+    "num_iterations": (1, 10**4),
+    "pad_to_multiple_of": (1, 10**5),
+    "per_device_eval_batch_size": (1, 10**6),
+    "ref_model_mixup_alpha": (0, 1),
+    "ref_model_sync_steps": (1, 10**9),
+    "repetition_penalty": (0.01, 100),
+    "steps_per_generation": (1, 10**6),
+    "top_entropy_quantile": (0, 1),
+    "top_k": (0, 10**7),
+    "top_p": (0, 1),
+    "torch_empty_cache_steps": (1, 10**9),
+    "vllm_gpu_memory_utilization": (0, 1),
+}
+
+
+def check_verifier_trainer(context: PhaseContext) -> Iterator[str]:
+    """The mistakes of `verifier` and `noise` that its trainer would refuse."""
+    settings = verifier_settings(context, _ANYWHERE)
+    refused = list(refused_fields("verifier", context.recipe.verifier, NoisyRewardConfig, settings))
+    yield from refused or refusals("`verifier`", partial(verifier_arguments, context, _ANYWHERE))
+
+
+def check_prover_trainer(context: PhaseContext) -> Iterator[str]:
+    """The mistakes of `prover` that its trainer would refuse, or carry out as something else."""
+    config = context.recipe.prover
+    if config.roles == "separate" and config.lora is None:
+        yield "`prover.roles` is `separate`, which trains an adapter per role: add a section `prover.lora` (`lora: {}`)."
+    if config.gradient_accumulation_steps != 1:
+        yield (
+            f"`prover.gradient_accumulation_steps` is {config.gradient_accumulation_steps}, but the prover's follows from "
+            "its batch: leave it out, and set `prover.micro_batch_size` to the solutions that fit in memory."
+        )
+    batch = list(check_batch_arithmetic(config, context.processes.num_processes))
+    yield from batch or _check_prover_arguments(context)
+    if context.world is not None:
+        yield from _check_prompts(config, len(context.world.parts["prover"]))
+
+
+def check_batch_arithmetic(config: ProverConfig, num_processes: int) -> Iterator[str]:
+    """TRL generates per process and trains in micro-batches; a remainder would be left out or split a group."""
+    solutions = config.prompts_per_step * config.num_generations
+    product = (
+        f"`prover.prompts_per_step` x `prover.num_generations` = {config.prompts_per_step} x {config.num_generations}"
+    )
+    if solutions % num_processes:
+        yield f"{product} = {solutions} solutions cannot be shared evenly by {num_processes} processes."
+        return
+    share, micro_batch = solutions // num_processes, config.micro_batch_size or solutions // num_processes
+    if micro_batch > share or share % micro_batch:
+        yield (
+            f"`prover.micro_batch_size` is {micro_batch}, which does not divide a process's {share} solutions a step "
+            f"({product} over {num_processes} process(es)); take one of {_divisors(share)}."
+        )
+
+
+def _divisors(number: int) -> str:
+    small = [divisor for divisor in range(1, isqrt(number) + 1) if number % divisor == 0]
+    return cut_to_line(", ".join(map(str, sorted({*small, *(number // divisor for divisor in small)}))), 200)
+
+
+def _check_prover_arguments(context: PhaseContext) -> Iterator[str]:
+    settings = prover_settings(context, _ANYWHERE)
+    config = context.recipe.prover
+    refused = list(refused_fields("prover", config, PROVER_CONFIGS[config.algorithm], settings))
+    yield from refused or refusals("`prover`", partial(_make_prover_arguments, context))
+
+
+def _make_prover_arguments(context: PhaseContext) -> None:
+    """The settings that TRL checks against each other, as the prover phase gives them."""
+    mistake = prover_arguments(context, _ANYWHERE).find_uneven_saving()
+    if mistake is not None:
+        raise ValueError(mistake)
+
+
+def _check_prompts(config: ProverConfig, num_problems: int) -> Iterator[str]:
+    num_roles = 2 if config.roles == "shared" else 1
+    if num_problems * num_roles < config.prompts_per_step:
+        yield (
+            f"`prover.prompts_per_step` is {config.prompts_per_step}, but D_pi has {num_problems} problems for training, "
+            f"which give {num_problems * num_roles} prompts: use more problems (`task`, a smaller "
+            "`split.verifier_share`), or fewer prompts a step."
+        )
+
+
+def refused_fields(
+    player: str, config: PlayerConfig, config_class: type[TrainingArguments], settings: Collection[str]
+) -> Iterator[str]:
+    """Mistakes of `trainer`: what no trainer knows, what a key of the recipe sets, and what the game relies on."""
+    known = [field.name for field in fields(config_class) if field.init]
+    keys = recipe_keys(player, config)
+    for name, value in config.trainer.items():
+        mistake = f"`{player}.trainer` has `{name}`, which"
+        if name in keys:
+            yield f"{mistake} the recipe sets by its key `{keys[name]}`: use that."
+        elif name in settings:
+            yield f"{mistake} the game sets itself and relies on: leave it out."
+        elif name in _MEANINGLESS:
+            yield f"{mistake} has no meaning in a game ({_MEANINGLESS[name]}): leave it out."
+        elif name not in known:
+            yield f"`{player}.trainer` has `{cut_to_line(name)}`, which is no field of `{config_class.__name__}`. {suggest(name, known)}"
+        elif name in _RANGES and value is not None and not _is_within(value, *_RANGES[name]):
+            least, most = _RANGES[name]
+            yield (
+                f"`{player}.trainer.{name}` must be a number from {least:,} to {most:,}, or left out; got {show_value(value)}."
+            )
+
+
+def _is_within(value: object, least: float, most: float) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most
+
+
+def recipe_keys(player: str, config: PlayerConfig) -> dict[str, str]:
+    """The key of a recipe by the argument that it sets."""
+    of_section = {field.name: f"{player}.{field.name}" for field in fields(config)}
+    of_both = {name: key.format(player=player) for name, key in _KEYS_OF_BOTH.items()}
+    return {**of_section, **of_both, **_KEYS_OF_ONE[player], **_keys_of_ppo(config), **_keys_of_score(config)}
+
+
+def _keys_of_ppo(config: PlayerConfig) -> dict[str, str]:
+    if not isinstance(config, ProverConfig) or config.algorithm != "ppo":
+        return {}
+    return {field.name: f"prover.ppo.{field.name}" for field in fields(PPOConfig)} | {"kl_coef": "prover.beta"}
+
+
+def _keys_of_score(config: PlayerConfig) -> dict[str, str]:
+    if not isinstance(config, VerifierConfig) or config.kind != "score":
+        return {}
+    batch = {"per_device_train_batch_size": "verifier.score.proofs_per_step"}
+    return {field.name: f"verifier.score.{field.name}" for field in fields(ScoreConfig)} | batch

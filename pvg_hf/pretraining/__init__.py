@@ -1,0 +1,1 @@
+"""Builds the base models that ship with the package."""

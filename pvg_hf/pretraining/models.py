@@ -1,0 +1,204 @@
+"""Builds the base models of the arithmetic world that ship with the package."""
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from datasets import Dataset
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase, set_seed
+
+from pvg_hf.core.seeding import derive_seed
+from pvg_hf.models.arithmetic_tokenizer import build_arithmetic_tokenizer
+from pvg_hf.models.proofs_tokenizer import build_proofs_tokenizer
+from pvg_hf.models.sources import resolve_model
+from pvg_hf.pretraining.texts import Row, rows_in_order
+from pvg_hf.tasks.arithmetic.corpus import CorpusConfig
+from pvg_hf.tasks.proofs.corpus import PROOF_SETTINGS, ProofsCorpusConfig
+from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
+
+
+@dataclass(frozen=True)
+class BaseModelConfig:
+    """
+    Args:
+        name (`str`):
+            Folder under `pvg_hf/assets`.
+        texts (`str`):
+            `solutions` to be written in each role, for a prover; `marked` ones, for a verifier; `evaluations` of proofs
+            and of analyses, for a score verifier.
+        hidden_size (`int`), num_layers (`int`), num_heads (`int`), intermediate_size (`int`):
+            Of a Llama with tied embeddings.
+        num_steps (`int`), batch_size (`int`), learning_rate (`float`):
+            Of the training, on a cosine schedule.
+        seed (`int`):
+            Of the corpus, the weights and the order.
+        max_length (`int`), max_difficulty (`int`):
+            Tokens of a text, and steps of its story.
+        start (`str`, *optional*):
+            Player whose shipped model, of the same sizes, the weights start from; random ones by default.
+    """
+
+    name: str
+    texts: str
+    hidden_size: int
+    num_layers: int
+    num_heads: int
+    intermediate_size: int
+    num_steps: int
+    learning_rate: float
+    batch_size: int = 64
+    seed: int = 0
+    max_length: int = 192
+    max_difficulty: int = 6
+    start: str | None = None
+
+    @property
+    def world(self) -> str:
+        """`arithmetic` or `proofs`."""
+        return "proofs" if self.texts == "evaluations" else "arithmetic"
+
+    def build_tokenizer(self) -> PreTrainedTokenizerBase:
+        """Of the world that the texts are of."""
+        return build_proofs_tokenizer() if self.world == "proofs" else build_arithmetic_tokenizer()
+
+    def save(self, model: LlamaForCausalLM, folder: Path) -> None:
+        """Save a trained model with its tokenizer, and what it is asked where it evaluates."""
+        model.save_pretrained(folder)
+        self.build_tokenizer().save_pretrained(folder)
+        if self.texts == "evaluations":
+            PROOF_SETTINGS.save(folder)
+
+
+BASE_MODELS = {
+    "prover": BaseModelConfig("arithmetic-prover", "solutions", 128, 3, 4, 384, num_steps=4000, learning_rate=2e-3),
+    "verifier": BaseModelConfig("arithmetic-verifier", "marked", 80, 4, 5, 240, num_steps=5000, learning_rate=2e-3),
+    "score-verifier": BaseModelConfig(
+        "proofs-player",
+        "evaluations",
+        128,
+        3,
+        4,
+        384,
+        num_steps=2500,
+        learning_rate=2e-3,
+        batch_size=32,
+        max_length=384,
+        max_difficulty=4,
+        start="prover",
+    ),
+}
+
+
+def train_base_model(config: BaseModelConfig, *, show_progress: bool) -> LlamaForCausalLM:
+    """Train a base model from its seed, on texts of the world's grammar."""
+    tokenizer, model = config.build_tokenizer(), initial_model(config)
+    with tempfile.TemporaryDirectory() as folder:
+        settings = FineTuning(
+            max_steps=config.num_steps,
+            batch_size=config.batch_size,
+            learning_rate=config.learning_rate,
+            max_length=config.max_length,
+            seed=config.seed,
+            output_dir=folder,
+            use_cpu=True,
+            show_progress=show_progress,
+            keeps_order=True,
+        )
+        rows = Dataset.from_generator(_rows_in_order, cache_dir=folder, gen_kwargs={"config": config})
+        fine_tune(model, tokenizer, rows, settings)
+    return model
+
+
+def initial_model(config: BaseModelConfig) -> LlamaForCausalLM:
+    """With random weights from the seed, or with those that it starts from."""
+    tokenizer = config.build_tokenizer()
+    set_seed(derive_seed(config.seed, config.name, "weights") % 2**31)
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=config.hidden_size,
+            num_hidden_layers=config.num_layers,
+            num_attention_heads=config.num_heads,
+            intermediate_size=config.intermediate_size,
+            initializer_range=config.hidden_size**-0.5,  # the usual 0.02 is meant for models ten times as wide
+            max_position_embeddings=tokenizer.model_max_length,
+            tie_word_embeddings=True,
+            pad_token_id=tokenizer.pad_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            bos_token_id=None,
+        )
+    )
+    if config.start is not None:
+        start = resolve_model("arithmetic", config.start)
+        _copy_weights(LlamaForCausalLM.from_pretrained(start, use_safetensors=True), model)
+    return model
+
+
+@torch.no_grad()
+def _copy_weights(known: LlamaForCausalLM, model: LlamaForCausalLM) -> None:
+    """Those of `known`, whose words are the first of `model`'s; the embeddings of the others stay random."""
+    weights = model.state_dict()
+    for name, value in known.state_dict().items():
+        weights[name][: len(value)].copy_(value)
+
+
+def _rows_in_order(config: BaseModelConfig) -> Iterator[Row]:
+    return rows_in_order(
+        config.texts,
+        config.build_tokenizer(),
+        name=config.name,
+        seed=config.seed,
+        num_steps=config.num_steps,
+        batch_size=config.batch_size,
+        max_difficulty=config.max_difficulty,
+    )
+
+
+def write_card(config: BaseModelConfig, num_parameters: int, minutes: float, rates: dict[str, float]) -> str:
+    """The model card."""
+    rows = "\n".join(f"| {name} | {value:.3f} |" for name, value in rates.items())
+    return f"""---
+license: apache-2.0
+library_name: transformers
+tags: [pvg_hf, {config.world}]
+---
+# {config.name}
+
+A Llama of {num_parameters / 1e6:.2f} M parameters for the {config.world} world of pvg_hf, from which a game's players start.
+It is a model of that world only: a token per word and number, and no other text means anything to it.
+
+Trained by `scripts/build_base_models.py` from seed {config.seed} on {config.num_steps * config.batch_size:,} texts of the
+world's grammar{_describe_start(config)}, {minutes:.0f} minutes on one core. {_describe_texts(config)}
+
+| | share |
+|---|---|
+{rows}
+
+500 fresh problems of 2 to 4 steps; sampled solutions at temperature 1.
+"""
+
+
+def _describe_start(config: BaseModelConfig) -> str:
+    return "" if config.start is None else f" from the weights of {BASE_MODELS[config.start].name}"
+
+
+def _describe_texts(config: BaseModelConfig) -> str:
+    if config.texts == "marked":
+        return (
+            "They are solutions with a mark behind each line and a verdict behind the end, so that it has seen what a\n"
+            "mistake is before a game begins; it was never shown a prover's own solutions."
+        )
+    if config.texts == "evaluations":
+        rates = ProofsCorpusConfig().rates
+        return (
+            "They are proofs, and evaluations of proofs and of analyses, as `pvg_hf.tasks.proofs.corpus` writes them, with errors\n"
+            f"that are left to be unlearned: {rates.broken_form:.0%} without the form, {rates.wrong_score:.0%} with a random score, "
+            f"{rates.hallucinated:.0%} of the sound lines\nfaulted, {rates.missed:.0%} of the issues overlooked."
+        )
+    flaws = ", ".join(f"{role.value} {rate:.0%}" for role, rate in CorpusConfig().flaw_rate)
+    return (
+        f"Some of these texts are flawed on purpose ({flaws}), so that it makes\nmistakes of every kind; no text tells it "
+        "which."
+    )

@@ -1,0 +1,102 @@
+"""The texts that base models are trained on, as token ids in the order of training."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+from transformers import PreTrainedTokenizerBase
+
+from pvg_hf.core.seeding import derive_rng
+from pvg_hf.tasks.arithmetic.corpus import CorpusConfig, write_corpus, write_marked_texts
+from pvg_hf.tasks.arithmetic.grammar import MIN_DIFFICULTY
+from pvg_hf.tasks.proofs.corpus import ProofsCorpusConfig, write_proofs_corpus
+
+# Short stories first: copying from the story is learned on them many times faster than on long ones.
+CURRICULUM = ((0.1, 2), (0.2, 3), (0.5, 4), (1.0, 6))  # (share of the steps until, longest story)
+
+BATCHES_PER_BUCKET = 16  # rows of so many batches are sorted by length, so that a batch has little padding
+
+DISTRACTOR_RATE = 0.5
+
+NOT_LEARNED = -100  # torch's cross-entropy leaves such labels out
+
+Row = dict[str, list[int]]
+
+
+def rows_in_order(
+    kind: str,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    name: str,
+    seed: int,
+    num_steps: int,
+    batch_size: int,
+    max_difficulty: int,
+) -> Iterator[Row]:
+    """
+    Rows in the order of training: by the curriculum, and rows of like length in one batch.
+
+    Args:
+        kind (`str`):
+            A key of `WRITERS`.
+        tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
+            The model's.
+        name (`str`), seed (`int`):
+            What the texts are drawn by.
+        num_steps (`int`), batch_size (`int`):
+            Of the training.
+        max_difficulty (`int`):
+            Longest story, whatever the curriculum says.
+    """
+    rng, num_buckets = derive_rng(seed, name, "corpus"), -(-num_steps // BATCHES_PER_BUCKET)
+    for bucket in range(num_buckets):
+        longest = next(difficulty for until, difficulty in CURRICULUM if bucket < until * num_buckets)
+        drawn = WRITERS[kind](tokenizer, rng, batch_size * BATCHES_PER_BUCKET, min(longest, max_difficulty))
+        rows = sorted(drawn, key=lambda row: len(row["input_ids"]))
+        for batch in rng.permutation(BATCHES_PER_BUCKET):
+            yield from rows[batch * batch_size : (batch + 1) * batch_size]
+
+
+def _solution_rows(
+    tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, num_rows: int, longest: int
+) -> Iterator[Row]:
+    for row in write_corpus(rng, num_rows, replace(CorpusConfig(), max_difficulty=longest)):
+        yield _answered_row(tokenizer, row)
+
+
+def _evaluation_rows(
+    tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, num_rows: int, longest: int
+) -> Iterator[Row]:
+    for row in write_proofs_corpus(rng, num_rows, replace(ProofsCorpusConfig(), max_difficulty=longest)):
+        yield _answered_row(tokenizer, row)
+
+
+def _marked_rows(
+    tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, num_rows: int, longest: int
+) -> Iterator[Row]:
+    difficulties = range(MIN_DIFFICULTY, longest + 1)
+    for segments in write_marked_texts(rng, num_rows, difficulties, DISTRACTOR_RATE, tokenizer.eos_token):
+        yield _row(tokenizer, segments)
+
+
+def _answered_row(tokenizer: PreTrainedTokenizerBase, row: dict[str, str]) -> Row:
+    """Of a prompt, and a completion that is learned with its end."""
+    return _row(tokenizer, [(row["prompt"], False), (row["completion"] + tokenizer.eos_token, True)])
+
+
+def _row(tokenizer: PreTrainedTokenizerBase, segments: list[tuple[str, bool]]) -> Row:
+    """Token ids, and -100 in place of those that are not to be learned."""
+    input_ids, labels = [], []
+    for text, is_learned in segments:
+        ids = tokenizer(text)["input_ids"]
+        input_ids += ids
+        labels += ids if is_learned else [NOT_LEARNED] * len(ids)
+    return {"input_ids": input_ids, "labels": labels}
+
+
+WRITERS: dict[str, Callable[[PreTrainedTokenizerBase, np.random.Generator, int, int], Iterator[Row]]] = {
+    "solutions": _solution_rows,
+    "marked": _marked_rows,
+    "evaluations": _evaluation_rows,
+}
+"""By what a base model learns to write."""

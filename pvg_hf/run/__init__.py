@@ -1,0 +1,1 @@
+"""A run's folder: paths, phases, resuming, damage, lock and reading."""

@@ -1,0 +1,130 @@
+"""What a disk or a person did to the folders of finished phases."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pvg_hf.config import Recipe
+from pvg_hf.core.integrity import DIGESTS, DamagedFileError, find_damaged, missing_files, read_json, replay_advice
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.schedule import PhaseKey, finished_phases, read_record, schedule
+
+# What a finished phase has left at least, models aside.
+_FILES = {
+    "bootstrap": ("base.parquet", "test-helpful.parquet", "test-sneaky.parquet"),
+    "verifier": ("calibration.json", "heldout.parquet"),
+    "mint": ("sneaky.parquet", "test-helpful.parquet", "test-sneaky.parquet"),
+    "evaluate": ("metrics.json", "problems.parquet"),
+}
+
+HOW_ASKED = ("verifier_input.json", "score_verifier.json")
+"""How either kind of verifier is asked: in the folder of each that was trained."""
+
+_WITH_MODELS = ("warmup", "verifier", "prover")
+
+# A model's or adapter's configuration, and the names of which one holds its weights.
+_WEIGHTS = {
+    "config.json": ("model.safetensors", "model.safetensors.index.json"),
+    "adapter_config.json": ("adapter_model.safetensors",),
+}
+
+
+def refuse_damage(recipe: Recipe, folder: RunFolder) -> None:
+    """
+    Raises:
+        DamagedFileError: if something is wrong with a finished phase's folder, naming it and what to do.
+    """
+    for damage in find_damage(recipe, folder).values():
+        raise damage
+
+
+def find_damage(recipe: Recipe, folder: RunFolder) -> dict[PhaseKey, DamagedFileError]:
+    """
+    Look through the folders of finished phases. Every file that is there must be as it was written; that a file is
+    missing counts where a phase to come reads it, so that the weights of rounds that are over may be deleted.
+
+    Args:
+        recipe ([`Recipe`]):
+            The game.
+        folder ([`RunFolder`]):
+            Its run.
+
+    Returns:
+        `dict[PhaseKey, DamagedFileError]`: the phases with something wrong, in order, and what that is.
+    """
+    finished = finished_phases(recipe, folder)
+    to_come = dict.fromkeys(schedule(recipe)).keys() - finished
+    needed = {earlier for key in to_come for earlier in _read_by(recipe, key)}
+    found = {key: damage_of(key, key.target(folder), is_needed=key in needed) for key in finished}
+    return {key: damage for key, damage in found.items() if damage is not None}
+
+
+def damage_of(key: PhaseKey, target: Path, *, is_needed: bool) -> DamagedFileError | None:
+    """What is wrong with a finished phase's folder first of all; `is_needed` if its weights must be there."""
+    for damage in find_damaged(target):
+        return damage
+    try:
+        read_record(target)
+        missing = _missing(key, target, is_needed=is_needed)
+        name = next(missing, None)
+    except DamagedFileError as err:
+        return err
+    return name and DamagedFileError(target / name, "is missing", replay_advice(target))
+
+
+def unchecked_phases(recipe: Recipe, folder: RunFolder) -> list[PhaseKey]:
+    """Finished phases of an older version, which wrote no digests: damage that leaves a file readable is not found."""
+    return [key for key in finished_phases(recipe, folder) if not (key.target(folder) / DIGESTS).exists()]
+
+
+def _read_by(recipe: Recipe, key: PhaseKey) -> Iterator[PhaseKey]:
+    """The earlier phases whose folders a phase reads; earlier pools aside, whose files are looked for by name."""
+    k = key.round_index
+    yield PhaseKey("warmup")
+    if k is None:
+        return
+    yield PhaseKey("bootstrap")
+    config = recipe.for_round(k)
+    if key.name == "verifier" and config.verifier.init == "warm":
+        yield PhaseKey("verifier", k - 1)
+    if key.name == "prover" and config.prover.init == "previous":
+        yield PhaseKey("prover", k - 1)
+    reads = {"prover": ("verifier",), "mint": ("verifier", "prover"), "evaluate": ("verifier", "mint")}
+    yield from (PhaseKey(name, k) for name in reads.get(key.name, ()))
+
+
+def _missing(key: PhaseKey, target: Path, *, is_needed: bool) -> Iterator[str]:
+    """Files that are not there, by their path in a phase's folder."""
+    listed = [path.relative_to(target).as_posix() for path in missing_files(target)]
+    own = (*_FILES.get(key.name, ()), "metrics.jsonl")
+    if not is_needed:
+        yield from (
+            name for name in own if name in listed or (name == "metrics.jsonl" and not (target / name).exists())
+        )
+        return
+    yield from listed
+    yield from (name for name in own if not (target / name).exists())
+    if key.name == "verifier" and not any((target / name).exists() for name in HOW_ASKED):
+        yield HOW_ASKED[0]
+    if key.name in _WITH_MODELS:
+        yield from _missing_of_models(target)
+
+
+def _missing_of_models(target: Path) -> Iterator[str]:
+    names = {*_WEIGHTS, *(weights for names in _WEIGHTS.values() for weights in names)}
+    places = sorted({path.parent for path in target.rglob("*") if path.name in names})
+    if not places:
+        yield "config.json"
+    for place in places:
+        yield from ((place / name).relative_to(target).as_posix() for name in _missing_of_model(place))
+
+
+def _missing_of_model(place: Path) -> Iterator[str]:
+    is_adapter = any((place / name).exists() for name in ("adapter_config.json", *_WEIGHTS["adapter_config.json"]))
+    config = "adapter_config.json" if is_adapter else "config.json"
+    needed = [config, "tokenizer_config.json"]
+    index = place / "model.safetensors.index.json"
+    if index.exists():
+        needed += sorted(set(read_json(index)["weight_map"].values()))
+    yield from (name for name in needed if not (place / name).exists())
+    if not any((place / name).exists() for name in _WEIGHTS[config]):
+        yield _WEIGHTS[config][0]

@@ -1,0 +1,89 @@
+"""What a run was played with."""
+
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import PartialState
+
+from pvg_hf.config import Recipe
+
+PACKAGES = ("pvg_hf", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "huggingface_hub", "numpy")
+
+
+def describe_environment(recipe: Recipe, processes: PartialState) -> dict[str, Any]:
+    """Versions, git revision, machine, processes, threads and seed; equal bytes are promised for equal ones."""
+    gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return {
+        "versions": {"python": platform.python_version(), **{name: installed_version(name) for name in PACKAGES}},
+        "git_revision": git_revision(),
+        "machine": {"processor": platform.machine(), "system": platform.system(), "gpus": gpus},
+        "launcher": launcher(),
+        "num_processes": processes.num_processes,
+        "device": processes.device.type,
+        "num_threads": torch.get_num_threads(),
+        "seed": recipe.seed,
+    }
+
+
+def installed_version(package: str) -> str | None:
+    """`None` for one that is imported from a source tree and is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def git_revision() -> str | None:
+    """The commit of the source tree; `None` for an installed package."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=40"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (subprocess.CalledProcessError, FileNotFoundError):
+        return None
+
+
+def is_launched() -> bool:
+    """Whether a launcher started this process and watches it."""
+    return is_by_accelerate() or "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def is_by_accelerate() -> bool:
+    """Whether `accelerate launch` started this process."""
+    return "ACCELERATE_MIXED_PRECISION" in os.environ  # which `accelerate launch` sets in any case
+
+
+def is_alone() -> bool:
+    """Whether a launcher, if any, started no other process."""
+    return os.environ.get("WORLD_SIZE", "1") == "1"
+
+
+def has_default_threads() -> bool:
+    """Whether this is the only process of `accelerate launch`, with the one thread that it gives unless it is told more."""
+    return is_by_accelerate() and is_alone() and os.environ.get("OMP_NUM_THREADS") == "1"
+
+
+def launcher() -> str:
+    """What starts such processes as this one, up to the script."""
+    if is_by_accelerate():
+        on_cpu = " --cpu" if os.environ.get("ACCELERATE_USE_CPU") == "True" else ""
+        return f"accelerate launch{on_cpu} --num_processes {os.environ.get('WORLD_SIZE', '1')}"
+    return f"torchrun --nproc_per_node {os.environ['LOCAL_WORLD_SIZE']}" if is_launched() else "python"
+
+
+def launcher_for(num_processes: int) -> str:
+    """What starts so many processes, up to the script."""
+    return "python" if num_processes == 1 else f"accelerate launch --num_processes {num_processes}"
+
+
+def script_line(*, without: Iterable[str] = ()) -> str:
+    """The script that this process runs, with its arguments but for some options."""
+    dropped = frozenset(without)
+    return shlex.join(argument for argument in sys.argv if argument not in dropped)

@@ -1,0 +1,254 @@
+"""Reads what a run folder holds so far."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from pvg_hf.config import Recipe
+from pvg_hf.config.load import load_kept_recipe
+from pvg_hf.core.figure import EMPTY, Figure
+from pvg_hf.core.integrity import (
+    DamagedFileError,
+    check_file,
+    naming_parquet,
+    read_json,
+    read_json_lines,
+    read_log,
+    unseal,
+)
+from pvg_hf.core.roles import GAME_ROLES
+from pvg_hf.data.schema import BASE_ROUND, round_folders, round_name
+
+Event = dict[str, Any]
+
+_NEEDED = {"phase_finished": {"phase", "round", "seconds"}, "alert": {"phase", "round", "kind", "message"}}  # by event
+
+_MENDED_AT_START = "Start the run once more with its command: the file is written again."
+
+COUNTS = re.compile(r"(heldout_)?pairs/|\w+/num_(cut|unreadable)$")  # metrics that are counts of a round
+
+
+@dataclass(frozen=True)
+class RoundData:
+    """
+    What a round has left so far.
+
+    Args:
+        round_index (`int`):
+            From 0.
+        steps (`pd.DataFrame`):
+            The prover phase's metrics, one row per `step`, columns without their `prover/`; empty before it began.
+        figures (`dict[str, Figure]`):
+            What `evaluate_round` returned, keys without their `round/`; empty before the evaluation.
+        problems (`pd.DataFrame`, *optional*):
+            What `problem_table` returned.
+        solutions (`pd.DataFrame`, *optional*):
+            The test solutions of both roles; `None` before they were minted.
+        counts (`Counter[str]`, *optional*):
+            What its pairs were built from and what was left out (`pairs/...`, `heldout_pairs/...`), and the inputs that
+            were cut when they were scored (`PHASE/num_cut`) and the evaluations without a score (`PHASE/num_unreadable`), as far as the phases are finished.
+        evaluations (`pd.DataFrame`, *optional*):
+            What a verifier of kind `score` wrote about test proofs.
+    """
+
+    round_index: int
+    steps: pd.DataFrame
+    figures: dict[str, Figure]
+    problems: pd.DataFrame | None
+    solutions: pd.DataFrame | None
+    counts: Counter[str] = field(default_factory=Counter)
+    evaluations: pd.DataFrame | None = None
+
+    def figure(self, name: str) -> Figure:
+        """A figure by its key without `round/`; empty where the round has none."""
+        return self.figures.get(name, EMPTY)
+
+
+@dataclass(frozen=True)
+class RunData:
+    """
+    A run folder.
+
+    Args:
+        recipe ([`~pvg_hf.config.Recipe`]), recipe_text (`str`):
+            The resolved recipe, read and as it stands.
+        environment (`dict[str, Any]`):
+            `run.json`: versions, git revision, machine, threads, seed.
+        events (`list[dict]`):
+            `events.jsonl`.
+        rounds (`list[RoundData]`):
+            Every round that has begun.
+        checks (`list[dict]`):
+            `checks.json` of every finished phase that asked a checker, in their order.
+        num_lost_events (`int`):
+            Lines of `events.jsonl` that cannot be read (one may be half-written just now), and finished phases without one.
+    """
+
+    recipe: Recipe
+    recipe_text: str
+    environment: dict[str, Any]
+    events: list[Event]
+    rounds: list[RoundData]
+    checks: list[dict[str, Any]] = field(default_factory=list)
+    num_lost_events: int = 0
+
+    @property
+    def evaluated(self) -> list[RoundData]:
+        return [data for data in self.rounds if data.figures]
+
+    @property
+    def alerts(self) -> list[Event]:
+        return [event for event in self.events if event["event"] == "alert"]
+
+    @property
+    def finished_phases(self) -> list[Event]:
+        return [event for event in self.events if event["event"] == "phase_finished"]
+
+    def phase_seconds(self) -> dict[tuple[int, str], float]:
+        """Duration of each finished phase by (round, phase); the phases before the first round have round -1."""
+        return {(_round_of(event), event["phase"]): event["seconds"] for event in self.finished_phases}
+
+    def is_finished(self, phase: str, round_index: int) -> bool:
+        return (round_index, phase) in self.phase_seconds()
+
+
+def load_run(run_folder: Path, *, solution_columns: Sequence[str] | None = None) -> RunData:
+    """
+    Read a run folder, finished or not.
+
+    Args:
+        run_folder (`Path`):
+            `runs/NAME`.
+        solution_columns (`Sequence[str]`, *optional*):
+            Which columns of the solutions to read, as far as the pool has them; all by default, texts included.
+
+    Raises:
+        ValueError: if there is no `recipe.yaml`.
+        DamagedFileError: if a file is damaged.
+    """
+    recipe_file = run_folder / "recipe.yaml"
+    if not recipe_file.is_file():
+        raise ValueError(f"{run_folder} is no run folder: it has no recipe.yaml.")
+    finished, metrics = _load_lists(run_folder)
+    steps = _load_steps(metrics)
+    lines, num_unreadable = read_log(run_folder / "events.jsonl")
+    events = [line for line in lines if _NEEDED.get(line["event"], set()) <= line.keys()]
+    num_unreadable += len(lines) - len(events)
+    return RunData(
+        recipe=load_kept_recipe(recipe_file),
+        recipe_text=recipe_file.read_text(encoding="utf-8"),
+        environment=_load_environment(run_folder / "run.json"),
+        events=events,
+        num_lost_events=num_unreadable + _num_missing(events, finished),
+        rounds=[
+            _load_round(run_folder, index, steps, metrics, solution_columns)
+            for index in _round_indices(run_folder, steps)
+        ],
+        checks=_load_checks(run_folder),
+    )
+
+
+def _load_checks(run_folder: Path) -> list[dict[str, Any]]:
+    found = [_read_json(path) for path in run_folder.glob("[!.]*/[!.]*/checks.json")]
+    return sorted(found, key=lambda told: (told["round"], ("bootstrap", "prover", "mint").index(told["phase"])))
+
+
+def _round_indices(run_folder: Path, steps: pd.DataFrame) -> list[int]:
+    folders = {index for part in ("evaluation", "pool") for index in round_folders(run_folder / part)}
+    return sorted(folders | {int(index) for index in steps["round"]})
+
+
+def _load_round(
+    run_folder: Path,
+    round_index: int,
+    steps: pd.DataFrame,
+    metrics: list[dict[str, Any]],
+    solution_columns: Sequence[str] | None,
+) -> RoundData:
+    name = round_name(round_index)
+    evaluation, pool = run_folder / "evaluation" / name, run_folder / "pool" / name
+    figures = _load_figures(evaluation / "metrics.json")
+    problems, written = evaluation / "problems.parquet", evaluation / "evaluations.parquet"
+    return RoundData(
+        round_index=round_index,
+        steps=steps[steps["round"] == round_index].dropna(axis="columns", how="all"),
+        figures=figures,
+        problems=_read_columns(problems, None) if problems.is_file() else None,
+        solutions=_load_solutions([pool / f"test-{role}.parquet" for role in GAME_ROLES], solution_columns),
+        counts=_load_counts(metrics, round_index),
+        evaluations=_read_columns(written, None) if written.is_file() else None,
+    )
+
+
+def _load_figures(path: Path) -> dict[str, Figure]:
+    try:
+        return {key.removeprefix("round/"): Figure.from_dict(value) for key, value in _read_json(path).items()}
+    except (AttributeError, KeyError, TypeError) as err:  # of an older version, whose file has no digest
+        raise DamagedFileError(path, f"is damaged ({err})") from err
+
+
+def _load_counts(metrics: list[dict[str, Any]], round_index: int) -> Counter[str]:
+    """A round's counts; what several lines count is added up."""
+    counts: Counter[str] = Counter()
+    for line in metrics:
+        if line["round"] == round_index:
+            counts.update({key: value for key, value in line.items() if COUNTS.match(key)})
+    return counts
+
+
+def _load_solutions(files: Sequence[Path], columns: Sequence[str] | None) -> pd.DataFrame | None:
+    existing = [_read_columns(file, columns) for file in files if file.is_file()]
+    return pd.concat(existing, ignore_index=True) if existing else None
+
+
+def _read_columns(file: Path, columns: Sequence[str] | None) -> pd.DataFrame:
+    check_file(file)
+    with naming_parquet(file):
+        there = None if columns is None else [name for name in pq.read_schema(file).names if name in columns]
+        return pd.read_parquet(file, columns=there, page_checksum_verification=True)
+
+
+def _load_steps(lines: list[dict[str, Any]]) -> pd.DataFrame:
+    """The prover's metrics as a table; values that several lines give of one step stand in one row."""
+    rows = [line for line in lines if line["phase"] == "prover" and line["step"] is not None]
+    table = pd.DataFrame(rows, columns=None if rows else ["round", "step"])
+    table = table.rename(columns=lambda name: name.removeprefix("prover/"))
+    numbers = table.drop(columns="phase", errors="ignore").apply(pd.to_numeric, errors="coerce")
+    return numbers.groupby(["round", "step"], as_index=False).last()
+
+
+def _round_of(event: Event) -> int:
+    return BASE_ROUND if event["round"] is None else event["round"]
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    check_file(path)
+    return read_json(path) if path.is_file() else {}
+
+
+def _load_environment(path: Path) -> dict[str, Any]:
+    return unseal(path, read_json(path, remedy=_MENDED_AT_START), _MENDED_AT_START) if path.is_file() else {}
+
+
+def _num_missing(events: list[Event], finished: list[str]) -> int:
+    """Finished phases whose end is not in the event log."""
+    return max(0, len(finished) - sum(event["event"] == "phase_finished" for event in events))
+
+
+def _load_lists(run_folder: Path) -> tuple[list[str], list[dict[str, Any]]]:
+    """The finished phases by `state.json`, and the run's `metrics.jsonl`, if it is the one that belongs to them."""
+    path, state = run_folder / "metrics.jsonl", run_folder / "state.json"
+    lines = read_json_lines(path, remedy=_MENDED_AT_START) if path.is_file() else []
+    known = unseal(state, read_json(state, remedy=_MENDED_AT_START), _MENDED_AT_START) if state.is_file() else {}
+    if "metrics" in known and sha256(path.read_bytes() if path.is_file() else b"").hexdigest() not in known["metrics"]:
+        raise DamagedFileError(path, "is damaged: its bytes are not those that were written", _MENDED_AT_START)
+    if not all(isinstance(line, dict) and {"phase", "round", "step"} <= line.keys() for line in lines):
+        raise DamagedFileError(path, "is damaged: a line has no `phase`, `round` and `step`", _MENDED_AT_START)
+    return known.get("finished", []), lines

@@ -1,0 +1,153 @@
+"""Whether a run may be continued: with this recipe, and by this number of processes."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pvg_hf.config import Recipe, load_recipe
+from pvg_hf.config.recipe import NOT_PUBLISHED
+from pvg_hf.run.environment import launcher_for
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.schedule import begun_phases, partial_of, read_record
+
+logger = logging.getLogger(__name__)
+
+# What may change from one start of a run to the next: none of it touches a draw or a gradient.
+CHANGEABLE = frozenset({"num_rounds", "logging", "hub", "resume_from_hub", "output_dir", "sweep"})
+
+CHANGEABLE_OF_PLAYERS = frozenset({"save_steps"})
+
+TRAINING = ("verifier", "prover")  # phases that go on from where they were ended
+
+
+def check_recipe_of(folder: RunFolder, recipe: Recipe) -> None:
+    """
+    Raises:
+        ValueError: if the run in `folder` was begun with another recipe, or with one that cannot be read.
+    """
+    if folder.recipe.exists():
+        stored = folder.read_recipe()
+        is_begun = bool(begun_phases(stored, folder))
+        try:
+            check_unchanged(stored, recipe, num_begun=_num_begun(folder, stored))
+        except ValueError as err:
+            if is_begun:
+                raise
+            raise ValueError(f"{err} Nothing was played yet: delete {folder.root} to begin with this recipe.") from err
+
+
+def with_added_rounds(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
+    """
+    A recipe with the rounds that its run was extended by, so that whoever extended a run by overrides need not repeat
+    them.
+
+    Args:
+        recipe ([`Recipe`]):
+            As it was given, overrides included.
+        overrides (`Sequence[str]`):
+            Those overrides; where one sets `num_rounds`, nothing is added.
+
+    Returns:
+        [`Recipe`]: with `num_rounds` of the run's folder where that is larger, and with the overrides of those rounds.
+    """
+    folder = RunFolder(Path(recipe.output_dir) / recipe.name)
+    if not folder.recipe.exists() or any(override.startswith("num_rounds=") for override in overrides):
+        return recipe
+    stored = folder.read_recipe()
+    if stored.num_rounds <= recipe.num_rounds:
+        return recipe
+    added = {k: values for k, values in stored.rounds.items() if k >= recipe.num_rounds and k not in recipe.rounds}
+    logger.info("The run was extended to %d rounds; set `num_rounds` to change that.", stored.num_rounds)
+    return load_recipe({**recipe.to_dict(), "num_rounds": stored.num_rounds, "rounds": {**recipe.rounds, **added}})
+
+
+def check_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> None:
+    """
+    Args:
+        stored ([`Recipe`]):
+            What the run was begun with; paths that it leaves open, as it was published, may be anything now.
+        recipe ([`Recipe`]):
+            What it is to be continued with.
+        num_begun (`int`):
+            Rounds of which something was played; those after them may be given other overrides.
+
+    Raises:
+        ValueError: with every difference, if the run was begun with another recipe; rounds may be added.
+    """
+    changes = differences(_settled(stored, num_begun), _settled(recipe, num_begun))
+    lines = [
+        f"- `{key}`: {before!r} before, {now!r} now"
+        for key, (before, now) in changes.items()
+        if not _differs_in_paths_alone(before, now)
+    ]
+    if recipe.num_rounds < stored.num_rounds:
+        lines.append(f"- `num_rounds`: {stored.num_rounds} before, {recipe.num_rounds} now (may only grow)")
+    if lines:
+        raise ValueError(
+            f"The run `{recipe.name}` was begun with another recipe:\n" + "\n".join(lines) + "\n"
+            "Continue it with the recipe in its folder, or give this one another `name`. Rounds that have not begun, here "
+            f"from {num_begun} on, may be changed by overrides, such as `rounds.{num_begun}.prover.beta=0.1`; a round has "
+            "begun once it has a folder, even an unfinished one (`.round-NNN.partial`)."
+        )
+
+
+def check_processes(folder: RunFolder, recipe: Recipe, num_processes: int) -> None:
+    """
+    Raises:
+        ValueError: if a phase that trains was begun, and not finished, by another number of processes.
+    """
+    for key in begun_phases(recipe, folder):
+        partial = partial_of(key.target(folder))
+        record = read_record(partial)
+        if key.name in TRAINING and record is not None and record.num_processes != num_processes:
+            raise ValueError(
+                f"Phase `{key}` was begun by {record.num_processes} process(es) and cannot go on in {num_processes}: its "
+                f"batches and checkpoints are those of {record.num_processes}. Start it by "
+                f"`{launcher_for(record.num_processes)}`, or delete {partial} to play the phase from its beginning."
+            )
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """What differs between two nestings of plain values: by `section.key`, the value before and now."""
+    old, new = _leaves(before), _leaves(now)
+    keys = sorted(old.keys() | new.keys())
+    return {key: (old.get(key), new.get(key)) for key in keys if old.get(key) != new.get(key)}
+
+
+def _settled(recipe: Recipe, num_begun: int) -> dict[str, Any]:
+    """The settings that may not change any more."""
+    begun = {index: _without_changeable(value) for index, value in recipe.rounds.items() if index < num_begun}
+    values = {key: value for key, value in recipe.to_dict().items() if key not in CHANGEABLE}
+    return _without_changeable(values) | {"rounds": begun}
+
+
+def _without_changeable(values: dict[str, Any]) -> dict[str, Any]:
+    """`values` without the settings of the players that may change."""
+    players = {
+        player: {key: value for key, value in values[player].items() if key not in CHANGEABLE_OF_PLAYERS}
+        for player in ("prover", "verifier")
+        if isinstance(values.get(player), dict)
+    }
+    return {**values, **players}
+
+
+def _differs_in_paths_alone(before: Any, now: Any) -> bool:
+    """Whether a value states what a published recipe leaves open."""
+    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        return all(old in (new, NOT_PUBLISHED) for old, new in zip(before, now, strict=True))
+    return before == NOT_PUBLISHED
+
+
+def _num_begun(folder: RunFolder, recipe: Recipe) -> int:
+    begun = [key.round_index for key in begun_phases(recipe, folder) if key.round_index is not None]
+    return max(begun, default=-1) + 1
+
+
+def _leaves(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """`{"a": {"b": 1}}` as `{"a.b": 1}`, and nothing for an empty section."""
+    leaves: dict[str, Any] = {}
+    for key, value in values.items():
+        path = f"{prefix}{key}"
+        leaves |= _leaves(value, f"{path}.") if isinstance(value, dict) else {path: value}
+    return leaves

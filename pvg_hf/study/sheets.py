@@ -1,0 +1,141 @@
+"""Study sheets as CSV, for people without the app: written, and read back with the answers."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pvg_hf.core.spreadsheets import as_cell, reading_long_cells
+from pvg_hf.evaluation.report.escaping import reveal
+from pvg_hf.study.study import CONFIDENCES, Judgment, Study
+
+COLUMNS = ("participant", "position", "item", "problem", "solution", "judgment", "confidence", "seconds")
+
+MAX_CHARACTERS = 10_000_000
+
+
+class SheetError(ValueError):
+    """A sheet that cannot be taken down; the message lists every mistake."""
+
+
+@dataclass(frozen=True)
+class _Answer:
+    participant: str
+    item: str
+    judgment: Judgment
+    confidence: int | None
+    seconds: float | None
+
+
+def write_sheets(study: Study, participants: Sequence[str]) -> str:
+    """
+    The sheets of some participants, with empty columns for what they say. Nothing tells who wrote a solution.
+
+    Characters that cannot be seen are written as code points, e.g. `[U+202E]`. A text that a spreadsheet would take for a formula gets an apostrophe before it.
+
+    Args:
+        study ([`~pvg_hf.study.study.Study`]):
+            Draws the sheets that there are not yet.
+        participants (`Sequence[str]`):
+            Their ids.
+
+    Raises:
+        ValueError: if the study cannot take all of them; none of their sheets is drawn then.
+    """
+    study.check_places(sum(not study.knows(participant) for participant in participants))
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow(COLUMNS)
+    for participant in participants:
+        for position, item in enumerate(study.sheet(participant), start=1):
+            texts = (as_cell(reveal(item.problem)), as_cell(reveal(item.solution)))
+            writer.writerow((participant, position, item.item, *texts, "", "", ""))
+    return file.getvalue()
+
+
+def read_sheets(study: Study, text: str) -> tuple[int, int]:
+    """
+    Take down the answers on filled-in sheets, all of them or none.
+
+    Args:
+        study ([`~pvg_hf.study.study.Study`]):
+            That wrote them.
+        text (`str`):
+            A CSV file, by commas or semicolons as spreadsheets save them, with at least `participant`, `item`, `judgment`
+            (`correct`, `flawed` or `time ran out`; empty where nothing was said), `confidence` (1 to 3) and `seconds` (may
+            be empty).
+
+    Returns:
+        `tuple[int, int]`: how many answers were new, and how many were known already.
+
+    Raises:
+        SheetError: listing every row that makes no sense; also if the file is no CSV file, or too large.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise SheetError(f"The file has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read.")
+    answers, mistakes = [], []
+    for line, row in _read_rows(text.removeprefix("\ufeff")):
+        try:
+            answer = _read_row(study, row)
+        except ValueError as err:
+            mistakes.append(f"Line {line}: {err}")
+        else:
+            answers += [answer] if answer else []
+    if mistakes:
+        raise SheetError(
+            "\n".join([f"Nothing was taken down; rows that make no sense: {len(mistakes)}.", *mistakes[:20]])
+        )
+    taken = [study.take_down(a.participant, a.item, a.judgment, a.confidence, a.seconds) for a in answers]
+    return sum(taken), len(taken) - sum(taken)
+
+
+def _read_rows(text: str) -> list[tuple[int, dict[str, str | None]]]:
+    """Each row, and the number of its last line."""
+    heading = text.partition("\n")[0]
+    delimiter = ";" if heading.count(";") > heading.count(",") else ","
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        missing = [name for name in ("participant", "item", "judgment") if name not in (reader.fieldnames or ())]
+        if missing:
+            raise SheetError(f"The file lacks the columns {missing}; a sheet has {list(COLUMNS)}.")
+        with reading_long_cells():
+            return [(reader.line_num, row) for row in reader]
+    except csv.Error as err:  # e.g. of a field that is larger than any sheet's
+        raise SheetError(
+            f"Nothing was taken down; the file cannot be read after line {reader.line_num} ({err}). Download the sheet again "
+            "and fill in its last three columns."
+        ) from err
+
+
+def _read_row(study: Study, row: dict[str, str | None]) -> _Answer | None:
+    said = {name: (row.get(name) or "").strip() for name in COLUMNS}
+    if not said["judgment"]:
+        return None
+    judgment = said["judgment"].lower().replace(" ", "_")
+    if judgment not in set(Judgment):
+        raise ValueError(f"judgment {said['judgment'][:40]!r}; allowed: correct, flawed, time ran out.")
+    if not study.knows(said["participant"]):
+        raise ValueError(f"participant {said['participant'][:40]!r} has no sheet in this study.")
+    if said["item"] not in {item.item for item in study.sheet(said["participant"])}:
+        raise ValueError(f"item {said['item'][:40]!r} is not on the sheet of {said['participant']}.")
+    is_late = judgment == Judgment.TIME_RAN_OUT
+    confidence = None if is_late else _confidence(said["confidence"])
+    return _Answer(
+        said["participant"], said["item"], Judgment(judgment), confidence, _seconds(said["seconds"], study.seconds)
+    )
+
+
+def _confidence(text: str) -> int | None:
+    if text and text not in map(str, CONFIDENCES):
+        raise ValueError(f"confidence {text[:40]!r}; allowed: {', '.join(map(str, CONFIDENCES))}, or nothing.")
+    return int(text) if text else None
+
+
+def _seconds(text: str, limit: float) -> float | None:
+    try:
+        seconds = float(text.replace(",", ".")) if text else None
+    except ValueError:
+        seconds = -1.0
+    if seconds is not None and not 0 <= seconds <= limit:
+        raise ValueError(f"seconds {text[:40]!r}; allowed: 0 to {limit:g}, or nothing. Later ones `time ran out`.")
+    return seconds

@@ -1,0 +1,183 @@
+"""Final answers: found in a solution's text, compared, and graded. The rules are spelt out in docs/grading.md."""
+
+import re
+from typing import Any
+
+from datasets import Value
+
+from pvg_hf.tasks.answers.expressions import expressions_equal, is_number_expression, parse_expression, to_expression
+from pvg_hf.tasks.answers.numbers import MAX_NUMBER_CHARS, last_number, read_number
+from pvg_hf.tasks.answers.text import answer_side, last_match, plain_text
+from pvg_hf.tasks.grade import Grade
+
+ANSWER_FORMATS = ("strict", "lenient")
+ANSWER_COLUMNS = {  # of the detail of every grade, whichever format decides
+    "strict_answer": Value("string"),
+    "strict_correct": Value("bool"),
+    "lenient_answer": Value("string"),
+    "lenient_correct": Value("bool"),
+}
+
+_MARK = re.compile(
+    r"^[ \t>*_#-]{0,12}(?:A|(?:(?:[Ff]inal|FINAL) )?(?:[Aa]nswer|ANSWER))[ \t*_]{0,4}:"
+    r"|\#{4,}|(?P<box>\\boxed\s*\{)",
+    re.MULTILINE,
+)
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+
+
+def extract_answer(text: str) -> str | None:
+    r"""
+    The final answer by its mark: `#### x`, a line `A: x`, `Answer: x` or `Final Answer: x`, or `\boxed{x}`.
+
+    The last mark counts, whatever follows it: where it holds no number and no short expression (`#### unknown`,
+    `A: 18 or 20`, a box that is never closed), there is no answer.
+
+    Args:
+        text (`str`):
+            A solution, of any length and content.
+
+    Returns:
+        `str`: the answer without what decorates it (`1234` for `**$1,234.** dollars`), or `None`.
+    """
+    mark = last_match(_MARK, text)
+    if mark is None:
+        return None
+    content = _in_box(text, mark.end()) if mark["box"] else text[mark.end() :].split("\n", 1)[0]
+    return None if content is None else normalize_answer(content)
+
+
+def extract_last_number(text: str) -> str | None:
+    """The final answer by its mark (see [`extract_answer`]), or else the last number that stands in `text`."""
+    return extract_answer(text) or _last_number_text(text)
+
+
+def read_answer(text: str, answer_format: str = "strict") -> str | None:
+    """The final answer in one of the `ANSWER_FORMATS`: [`extract_answer`] or [`extract_last_number`]."""
+    return {"strict": extract_answer, "lenient": extract_last_number}[answer_format](text)
+
+
+def normalize_answer(text: str) -> str | None:
+    """
+    The text of one answer, without what decorates it; `None` where it is no number and no short expression.
+
+    Normalising twice changes nothing.
+    """
+    if len(text) > MAX_NUMBER_CHARS:
+        return None
+    answer = answer_side(plain_text(text))
+    if answer is None:
+        return None
+    number = read_number(answer)
+    if number is not None:
+        return number.text
+    return answer if parse_expression(answer) is not None else None
+
+
+def answers_equal(a: str | None, b: str | None) -> bool:
+    """
+    Whether two answers are the same.
+
+    Numbers are compared exactly, however large and however written (`1,234.0`, `1/2` and `0.5`); a decimal that was
+    rounded (`0.33`) is another number than `1/3`. Anything else is compared through math-verify, with the work bounded.
+
+    Args:
+        a (`str`, *optional*), b (`str`, *optional*):
+            Answers as extracted or as written. `None`, no answer, equals nothing, not even `None`.
+    """
+    if a is None or b is None:
+        return False
+    if a == b:
+        return True
+    first, second = normalize_answer(a), normalize_answer(b)
+    if first is None or second is None:
+        return False
+    return first == second or _values_equal(first, second)
+
+
+def _values_equal(first: str, second: str) -> bool:
+    numbers = read_number(first), read_number(second)
+    if None not in numbers:
+        return numbers[0].value == numbers[1].value
+    expressions = [
+        parse_expression(text) if number is None else to_expression(number.value)
+        for text, number in zip((first, second), numbers)
+    ]
+    return None not in expressions and expressions_equal(*expressions)
+
+
+def is_numeric(answer: str) -> bool:
+    r"""Whether an answer, as extracted, is one real number (`18`, `2\sqrt{3}`) rather than a letter, a list or a pair."""
+    return read_number(answer) is not None or is_number_expression(answer)
+
+
+def reference_answer(reference: str) -> str:
+    """
+    The final answer of a problem's `reference`, a solution text or a bare answer.
+
+    Raises:
+        ValueError: if it holds none that can be read; no solution could be graded against it.
+    """
+    answer = extract_answer(reference) or normalize_answer(reference)
+    if answer is None:
+        raise ValueError(
+            f"The reference {reference[-80:]!r} has no final answer that can be read; it must be a number or a short "
+            r"expression, or a text that ends in `#### x`, `A: x`, `Answer: x` or `\boxed{x}`."
+        )
+    return answer
+
+
+def check_answer_format(answer_format: str) -> None:
+    """
+    Raises:
+        ValueError: if `answer_format` is not one of `ANSWER_FORMATS`.
+    """
+    if answer_format not in ANSWER_FORMATS:
+        allowed = ", ".join(f"`{name}`" for name in ANSWER_FORMATS)
+        raise ValueError(f"Unknown `answer_format` {answer_format!r}; allowed: {allowed}.")
+
+
+def grade_answer(solution: str, reference: str, answer_format: str = "strict") -> Grade:
+    """
+    Grade a solution by its final answer.
+
+    Args:
+        solution (`str`):
+            Any text; one without a readable answer is incorrect, never an error. Where the reference's answer is a
+            number, only a number is an answer: `x` and `18, 20` are none.
+        reference (`str`):
+            A correct solution's text, or a bare answer.
+        answer_format (`str`, defaults to `"strict"`):
+            Which reading counts: `"strict"` ([`extract_answer`]) or `"lenient"` ([`extract_last_number`]).
+
+    Returns:
+        `Grade`: its `detail` holds both readings, as `ANSWER_COLUMNS`, in either format.
+
+    Raises:
+        ValueError: for another `answer_format`, or a reference without a readable answer.
+    """
+    check_answer_format(answer_format)
+    expected = reference_answer(reference)
+    strict = extract_answer(solution)
+    if strict is not None and is_numeric(expected) and not is_numeric(strict):
+        strict = None
+    readings = {"strict": strict, "lenient": strict or _last_number_text(solution)}
+    detail: dict[str, Any] = {}
+    for name, answer in readings.items():
+        detail |= {f"{name}_answer": answer, f"{name}_correct": answers_equal(answer, expected)}
+    return Grade(readings[answer_format], detail[f"{answer_format}_correct"], detail=detail)
+
+
+def _last_number_text(text: str) -> str | None:
+    number = last_number(text)
+    return number and number.text
+
+
+def _in_box(text: str, start: int) -> str | None:
+    """The text from `start` to the brace that closes the box; `None` if it is never closed or too long."""
+    depth = 1
+    for brace in _BRACE.finditer(text, start, start + MAX_NUMBER_CHARS):
+        depth += {"{": 1, "}": -1}.get(brace[0], 0)
+        if depth == 0:
+            return text[start : brace.start()]
+    return None

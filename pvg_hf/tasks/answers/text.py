@@ -1,0 +1,109 @@
+"""Takes from an answer's text what only decorates it: markdown, LaTeX wrappers, typographic signs, punctuation."""
+
+import re
+import unicodedata
+from collections import deque
+
+from pvg_hf.tasks.answers.words import says_number
+
+VULGAR_FRACTIONS = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒"
+
+_MINUS_SIGNS = "\u2212\u2010\u2011\u2012\u2013\ufe63\uff0d"  # minus, hyphens, figure and en dash, small and full width
+
+_SIGNS = str.maketrans(
+    {
+        **dict.fromkeys(_MINUS_SIGNS, "-"),
+        **{sign: unicodedata.normalize("NFKC", sign).replace("\N{FRACTION SLASH}", "/") for sign in VULGAR_FRACTIONS},
+        "\N{MULTIPLICATION SIGN}": "*",
+        "\N{DIVISION SIGN}": "/",
+        "\N{FRACTION SLASH}": "/",
+        "\N{ALMOST EQUAL TO}": "=",
+        "\N{GREEK SMALL LETTER PI}": "\\pi ",
+    }
+)
+
+_BEFORE_VULGAR_FRACTION = re.compile(rf"(?<=\d)(?=[{VULGAR_FRACTIONS}])")
+
+_SUPERSCRIPT = re.compile(r"[\u207a\u207b]?[\u00b2\u00b3\u00b9\u2070\u2074-\u2079]+")
+
+_SUBSTITUTIONS = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"(?<=\d)(?:\{,\}|\\,|\\!|[\u00a0\u2009\u202f])(?=\d{3}(?!\d))", ","),  # typeset thousands separators
+        (r"(?<=\d) ?[xX] ?(?=\$?\d)", "*"),
+        (r"\\(?:text|textbf|mathrm|mathbf|mbox|operatorname)\s*\{([^{}]*)\}", r" \1 "),
+        (r"\\(?:left|right|displaystyle)(?![A-Za-z])", " "),
+        (r"\\[dt]frac(?![A-Za-z])", r"\\frac"),
+        (r"\\[()\[\],;:! ]|~", " "),
+        (r"\\approx(?![A-Za-z])", "="),
+        (r"\^\s*(?:\\circ(?![A-Za-z])|\{\s*\\circ\s*\})", "°"),
+        (r"(?<=[\w)}])\*\*(?=[\w({-])", "^"),  # 2**3; every other ** is markdown
+        (r"\*\*|__", " "),
+        (r"\\(?=[$%])", ""),
+        (r"[^\S\n]+", " "),
+    )
+)
+
+_MATH_DOLLAR = re.compile(r"(?<!\\)\$")
+
+_LEADING = " \t\r\n*_`\"':>"
+
+_TRAILING = " \t\r\n*_`\"'.,;:!?\\"
+
+_DIGIT = re.compile(r"\d")
+
+_LETTER = re.compile(r"[^\W\d_]")
+
+_COMMAND = re.compile(r"\\[A-Za-z]+")
+
+_BRACKETS = re.compile(r"\(([^()\[\]{},]*)\)|\[([^()\[\]{},]*)\]|\{([^()\[\]{},]*)\}")
+
+
+def plain_signs(text: str) -> str:
+    r"""`text` with one way to write each sign (`-`, `*`, `^{2}`, `1/2`), without LaTeX wrappers and markdown."""
+    text = _BEFORE_VULGAR_FRACTION.sub(" ", text)
+    text = _SUPERSCRIPT.sub(lambda match: f"^{{{unicodedata.normalize('NFKC', match[0])}}}", text)
+    text = text.translate(_SIGNS)
+    for pattern, replacement in _SUBSTITUTIONS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def plain_text(text: str) -> str:
+    r"""
+    The bare text of an answer, e.g. `18` from `**$18$**.`, `\(18\)` and `(18)`.
+
+    Dollar signs in pairs are LaTeX and go, a single one is a currency and stays.
+    """
+    if len(_MATH_DOLLAR.findall(text)) % 2 == 0:
+        text = _MATH_DOLLAR.sub(" ", text)
+    text = " ".join(plain_signs(text).split()).lstrip(_LEADING).rstrip(_TRAILING)
+    bracketed = _BRACKETS.fullmatch(text)
+    return "".join(group or "" for group in bracketed.groups()).strip() if bracketed else text
+
+
+def answer_side(text: str) -> str | None:
+    """
+    The side of an equation that is the answer, the last with a digit or else the last: `20` of `x = 20`, `20 = x` and
+    `Total = 18 + 2 = 20`; the text itself where there is no `=`.
+
+    Returns:
+        `str`, or `None` if a side is missing, or another side is neither a name nor a calculation, as in `2x = 18` and
+        `18 since 16 + 2 = 18`.
+    """
+    sides = text.split("=")
+    index = max((index for index, side in enumerate(sides) if _DIGIT.search(side)), default=len(sides) - 1)
+    answer = sides.pop(index).strip()
+    is_whole = all(map(_is_name_or_calculation, sides)) and (index == len(sides) or bool(sides[-1].strip()))
+    return answer if is_whole else None
+
+
+def _is_name_or_calculation(side: str) -> bool:
+    has_number = _DIGIT.search(side) is not None or says_number(side)
+    return not (has_number and _LETTER.search(_COMMAND.sub("", side)))
+
+
+def last_match(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """The last of the matches that follow one another in `text`."""
+    matches = deque(pattern.finditer(text), maxlen=1)
+    return matches[0] if matches else None

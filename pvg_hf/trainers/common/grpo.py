@@ -1,0 +1,120 @@
+"""GRPO whose completions are drawn by the project's own loop, and whose settings are checked before it begins."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from accelerate.logging import get_logger
+from datasets import Dataset
+from peft import PeftConfig, PeftModel
+from transformers import PreTrainedModel
+from trl import GRPOTrainer
+
+from pvg_hf.sampling import Sampler
+from pvg_hf.trainers.common.grpo_config import SampledGRPOConfig, samples_plainly
+from pvg_hf.trainers.common.model_card import ModelCardMixin
+from pvg_hf.trainers.common.processes import (
+    forget_evaluation_mode,
+    lift_adapter,
+    silence_old_checkpointing_names,
+    whole_weights,
+)
+
+logger = get_logger(__name__)
+
+
+class SampledGRPOTrainer(ModelCardMixin, GRPOTrainer):
+    """
+    What the trainers of provers and of score verifiers have in common.
+
+    Class attributes:
+        player (`str`):
+            What the model is called in messages.
+
+    Args:
+        model (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
+            The player.
+        args ([`SampledGRPOConfig`]):
+            Its arguments.
+        train_dataset ([`~datasets.Dataset`]):
+            With `prompt`.
+        kwargs:
+            Those of [`~trl.GRPOTrainer`].
+
+    Raises:
+        ValueError: for fewer prompts than one generation batch (where TRL would return after 0 steps), or a model made in
+            memory whose KL reference cannot be loaded.
+    """
+
+    player: ClassVar[str] = "player"
+    card_settings = (
+        *("learning_rate", "num_train_epochs", "max_steps", "per_device_train_batch_size", "num_generations"),
+        *("beta", "temperature", "max_completion_length", "seed"),
+    )
+
+    def __init__(
+        self,
+        model,
+        *,
+        args: SampledGRPOConfig,
+        train_dataset: Dataset,
+        peft_config: PeftConfig | None = None,
+        **kwargs,
+    ):
+        self._check_number_of_prompts(train_dataset, args)
+        if (mistake := args.find_uneven_saving()) is not None:
+            logger.warning(mistake)
+        if peft_config is None and args.beta > 0:
+            _check_reference(model)
+        silence_old_checkpointing_names()
+        super().__init__(model, args=args, train_dataset=train_dataset, peft_config=peft_config, **kwargs)
+        lift_adapter(self.model)
+        self._sampler = self._make_sampler() if samples_plainly(args) else None
+
+    def _check_number_of_prompts(self, dataset: Dataset, args: SampledGRPOConfig) -> None:
+        prompts_per_batch = args.generation_batch_size // args.num_generations
+        if len(dataset) < prompts_per_batch:
+            raise ValueError(
+                f"The {self.player}'s dataset has {len(dataset)} prompts, fewer than the {prompts_per_batch} of one "
+                "generation batch, so that not a single step would be taken. Add problems or make the batch smaller."
+            )
+
+    def _make_sampler(self) -> Sampler:
+        return Sampler(
+            self.model,
+            self.processing_class,
+            max_new_tokens=self.max_completion_length,
+            temperature=self.temperature,
+        )
+
+    def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations, *args, **kwargs):
+        if self._sampler is None:
+            return super()._generate_single_turn(
+                prompt_ids, images, multimodal_fields, num_generations, *args, **kwargs
+            )
+        # From the generator that TRL's own sampling draws from: seeded by the trainer, kept in its checkpoints.
+        uniforms = torch.rand(len(prompt_ids), self.max_completion_length, dtype=torch.float64)
+        with whole_weights(self):
+            return self._sampler.sample_ids(prompt_ids, uniforms), None  # no log-probabilities, as with `generate`
+
+    def _are_cut(self, completion_ids_list: list[list[int]]) -> list[bool]:
+        """Which completions reached the maximum length without an end token."""
+        return [ids[-1] not in self.eos_token_ids for ids in completion_ids_list]
+
+    def train(self, *args, **kwargs):
+        forget_evaluation_mode(self)
+        return super().train(*args, **kwargs)
+
+
+def completion_text(completion: str | list[Mapping[str, Any]]) -> str:
+    """The text of a completion, conversational or not."""
+    return completion if isinstance(completion, str) else completion[-1]["content"]
+
+
+def _check_reference(model: str | PreTrainedModel | PeftModel) -> None:
+    """TRL loads the reference of a fully trained model from where the model says that it came from."""
+    if isinstance(model, PreTrainedModel) and not model.config._name_or_path:
+        raise ValueError(
+            "The model was made in memory, and the reference of its KL divergence is loaded from a path. Save the model "
+            "and load it from there, train adapters (`peft_config`), or set `beta=0`."
+        )

@@ -1,0 +1,112 @@
+"""Arguments shared by the GRPO trainers that draw completions by the library's own loop."""
+
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Literal, get_args
+
+from transformers.trainer_utils import SaveStrategy
+from trl import GRPOConfig
+
+from pvg_hf.core.extensions import suggest
+from pvg_hf.trainers.common.processes import turn_off_gpu_defaults
+
+Generation = Literal["transformers", "continuous", "vllm_colocate", "vllm_server"]
+
+GENERATIONS: tuple[str, ...] = get_args(Generation)
+
+
+def choose_engine(args: GRPOConfig, generation: str) -> str:
+    """
+    Set TRL's own switches for an engine, or read them where they say another one than the default.
+
+    Returns:
+        `str`: the engine.
+
+    Raises:
+        ValueError: for an unknown engine, or switches of TRL's that contradict it.
+    """
+    if generation not in GENERATIONS:
+        raise ValueError(
+            f"`generation` is `{generation}`, which is none of its values. {suggest(generation, GENERATIONS)}"
+        )
+    switched = _switched_on(args)
+    if generation == "transformers":
+        return switched or generation
+    if switched not in (None, generation):
+        raise ValueError(
+            f"`generation` is `{generation}`, but TRL's own switches (`use_vllm`, `vllm_mode`, "
+            f"`use_transformers_continuous_batching`) say `{switched}`. Leave those out."
+        )
+    args.use_transformers_continuous_batching = generation == "continuous"
+    args.use_vllm = generation.startswith("vllm_")
+    if args.use_vllm:
+        args.vllm_mode = generation.removeprefix("vllm_")
+    return generation
+
+
+def samples_plainly(args: GRPOConfig) -> bool:
+    """
+    Whether solutions are drawn by transformers from the model's own distribution at a temperature, and no more is asked: what
+    [`~pvg_hf.sampling.Sampler`] does.
+    """
+    is_cut = args.top_p != 1.0 or args.top_k not in (0, None) or args.min_p not in (0, None)
+    has_more = args.repetition_penalty != 1.0 or args.generation_kwargs or args.cache_implementation
+    return args.generation == "transformers" and args.temperature > 0 and not (is_cut or has_more)
+
+
+def _switched_on(args: GRPOConfig) -> str | None:
+    if args.use_vllm:
+        return f"vllm_{args.vllm_mode}"
+    return "continuous" if args.use_transformers_continuous_batching else None
+
+
+@dataclass
+class SampledGRPOConfig(GRPOConfig):
+    """
+    Arguments of [`SampledGRPOTrainer`]: those of [`~trl.GRPOConfig`], and the following. Every step is logged by default.
+    On a machine without a GPU, `bf16` and `gradient_checkpointing` are off.
+
+    Args:
+        generation (`str`, defaults to `"transformers"`):
+            What writes the completions: `"transformers"`, the loop of [`~pvg_hf.sampling.Sampler`], or TRL's call of
+            `generate` where the settings ask for more than a temperature (`top_p`, `generation_kwargs`, ...) or the
+            weights are sharded; `"continuous"`, transformers' continuous batching; `"vllm_colocate"` or `"vllm_server"`.
+            It sets TRL's own switches, and follows them where they are set.
+
+    Raises:
+        ValueError: for an unknown engine, or switches of TRL's that contradict it.
+    """
+
+    logging_steps: float = field(default=1, metadata={"help": "Log every so many steps."})
+    gradient_checkpointing: bool | None = field(
+        default=None, metadata={"help": "Recompute activations; on with a GPU, off without."}
+    )
+    generation: str = field(
+        default="transformers",
+        metadata={"help": "`transformers`, `continuous`, `vllm_colocate` or `vllm_server` writes the completions."},
+    )
+
+    def __post_init__(self):
+        turn_off_gpu_defaults(self)
+        self.generation = choose_engine(self, self.generation)
+        super().__post_init__()
+
+    @property
+    def steps_per_batch(self) -> int:
+        """Optimiser steps that are taken on one batch of completions."""
+        return max(1, self.steps_per_generation * self.num_iterations // self.gradient_accumulation_steps)
+
+    def find_uneven_saving(self) -> str | None:
+        """
+        What is wrong with `save_steps`, if anything: a checkpoint within a batch of completions does not hold the batch, so
+        that training which goes on from there draws another one.
+        """
+        save_steps = self.save_steps
+        if save_steps < 1:  # a share of all steps, as far as their number is known
+            save_steps = ceil(save_steps * max(0, self.max_steps))
+        if self.save_strategy != SaveStrategy.STEPS or save_steps % self.steps_per_batch == 0:
+            return None
+        return (
+            f"`save_steps` is {save_steps}, and a generated batch is trained on for {self.steps_per_batch} steps: take a "
+            "multiple of them, or a run that goes on from a checkpoint differs from one that was not stopped."
+        )

@@ -1,0 +1,116 @@
+"""Model cards of trainings: what was trained on what, how, and whom to cite."""
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import ClassVar
+
+from huggingface_hub import ModelCard, ModelCardData
+from transformers import PreTrainedModel
+
+PAPER_ID = "2407.13692"
+
+PAPER = f"[Kirchner et al. (2024)](https://huggingface.co/papers/{PAPER_ID})"
+
+CITATION = """\
+@article{kirchner2024proververifier,
+  title         = {Prover-Verifier Games improve legibility of {LLM} outputs},
+  author        = {Kirchner, Jan Hendrik and Chen, Yining and Edwards, Harri and Leike, Jan and McAleese, Nat and Burda, Yuri},
+  year          = {2024},
+  eprint        = {2407.13692},
+  archivePrefix = {arXiv},
+}
+"""
+
+TAGS = ["pvg_hf", "prover-verifier-game", f"arxiv:{PAPER_ID}"]
+
+LIBRARIES = ("pvg_hf", "trl", "transformers", "peft", "torch", "datasets")
+"""Whose versions cards state."""
+
+
+class ModelCardMixin:
+    """
+    Writes the model card of a trainer. TRL's would attribute the method to the paper of the algorithm that is trained with,
+    and PEFT's is a form that nobody has filled in.
+
+    Class attributes:
+        player (`str`):
+            What the model is, in words.
+        card_settings (`tuple[str, ...]`):
+            Names of arguments whose values the card states.
+    """
+
+    player: ClassVar[str] = "player"
+    card_settings: ClassVar[tuple[str, ...]] = ()
+
+    def create_model_card(
+        self, model_name: str | None = None, dataset_name: str | None = None, tags: str | list[str] | None = None
+    ) -> None:
+        """Write `README.md` into the output folder (arguments as in TRL)."""
+        if self.is_world_process_zero():
+            self._write_card(Path(self.args.output_dir), model_name, dataset_name, tags)
+
+    def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
+        super()._save(output_dir, state_dict)
+        if self.args.should_save:
+            self._write_card(Path(output_dir or self.args.output_dir))
+
+    def _write_card(
+        self,
+        folder: Path,
+        model_name: str | None = None,
+        dataset_name: str | None = None,
+        tags: str | list[str] | None = None,
+    ) -> None:
+        base, own_tags = base_model_of(self.model), [tags] if isinstance(tags, str) else list(tags or ())
+        is_adapter = (folder / "adapter_config.json").exists()
+        data = ModelCardData(
+            model_name=model_name,
+            base_model=base,
+            datasets=[dataset_name] if dataset_name else None,
+            library_name="peft" if is_adapter else "transformers",
+            tags=[*TAGS, *own_tags],
+        )
+        settings = {name: vars(self.args)[name] for name in self.card_settings}
+        card = ModelCard.from_template(
+            data,
+            template_str=_TEMPLATE,
+            name=model_name or self.hub_model_id or self.player.capitalize(),
+            role=self.player,
+            base=f"[{base}](https://huggingface.co/{base})" if base else "a model that is not on the Hub",
+            trainer=type(self).__name__,
+            paper=PAPER,
+            settings=settings,
+            versions={library: version(library) for library in LIBRARIES},
+            citation=CITATION,
+        )
+        card.save(folder / "README.md")
+
+
+def base_model_of(model: PreTrainedModel) -> str | None:
+    """The Hub id of the model that a training started from; `None` for a folder, or one made from a configuration."""
+    name = model.config.name_or_path
+    return name if name and not Path(name).is_absolute() and not Path(name).is_dir() else None
+
+
+_TEMPLATE = """\
+---
+{{ card_data }}
+---
+
+# {{ name }}
+
+A {{ role }} for prover-verifier games ({{ paper }}), trained from {{ base }} by `{{ trainer }}` of pvg_hf.
+
+| Setting | Value |
+|---|---|
+{% for name, value in settings.items() %}| `{{ name }}` | {{ value }} |
+{% endfor %}
+Versions: {% for library, number in versions.items() %}{{ library }} {{ number }}{{ ", " if not loop.last else "." }}{% endfor %}
+
+## Citation
+
+The method is that of:
+
+```bibtex
+{{ citation }}```
+"""

@@ -1,0 +1,106 @@
+"""Supervised fine-tuning of a language model on prompts and completions."""
+
+from dataclasses import dataclass
+
+from datasets import Dataset
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
+from transformers.trainer_callback import PrinterCallback
+from trl import SFTConfig, SFTTrainer
+
+from pvg_hf.models.sources import has_bfloat16
+from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
+
+
+@dataclass(frozen=True)
+class FineTuning:
+    """
+    Args:
+        max_steps (`int`):
+            Optimiser steps.
+        batch_size (`int`):
+            Rows a step and process.
+        learning_rate (`float`):
+            Peak of the cosine schedule, reached after a twentieth of the steps.
+        max_length (`int`):
+            Tokens of prompt and completion; longer rows are cut at the end.
+        seed (`int`):
+            Of the order of the rows.
+        output_dir (`str`):
+            For the trainer's own files; nothing is kept there.
+        use_cpu (`bool`):
+            Train on the CPU.
+        show_progress (`bool`):
+            Show a progress bar.
+        keeps_order (`bool`):
+            Train in the order of the rows, instead of grouping rows of like length at random.
+    """
+
+    max_steps: int
+    batch_size: int
+    learning_rate: float
+    max_length: int
+    seed: int
+    output_dir: str
+    use_cpu: bool
+    show_progress: bool = True
+    keeps_order: bool = False
+
+
+def fine_tune(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Dataset,
+    settings: FineTuning,
+    callbacks: list[TrainerCallback] | None = None,
+) -> list[dict[str, float]]:
+    """
+    Fine-tune `model` in place; the loss is that of the completion's tokens and of the end token.
+
+    Args:
+        model ([`~transformers.PreTrainedModel`]):
+            A causal language model.
+        tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
+            Its tokenizer.
+        rows ([`~datasets.Dataset`]):
+            `prompt` and `completion`, texts.
+        settings ([`FineTuning`]):
+            How long and how fast.
+        callbacks (`list[TrainerCallback]`, *optional*):
+            Further callbacks of the trainer.
+
+    Returns:
+        `list[dict[str, float]]`: the trainer's log.
+
+    Raises:
+        FloatingPointError: if the loss or the gradient of a step is not finite.
+    """
+    trainer = SFTTrainer(
+        model,
+        args=SFTConfig(
+            output_dir=settings.output_dir,
+            max_steps=settings.max_steps,
+            per_device_train_batch_size=settings.batch_size,
+            learning_rate=settings.learning_rate,
+            lr_scheduler_type="cosine",
+            warmup_steps=max(1, settings.max_steps // 20),
+            max_length=settings.max_length,
+            completion_only_loss=True,
+            train_sampling_strategy="sequential" if settings.keeps_order else "group_by_length",
+            seed=settings.seed,
+            logging_steps=1,
+            logging_nan_inf_filter=False,
+            save_strategy="no",
+            report_to="none",
+            use_cpu=settings.use_cpu,
+            bf16=not settings.use_cpu and has_bfloat16(),
+            activation_checkpointing=not settings.use_cpu,
+            dataloader_pin_memory=not settings.use_cpu,
+            disable_tqdm=not settings.show_progress,
+        ),
+        train_dataset=rows,
+        processing_class=tokenizer,
+        callbacks=[FiniteLossCallback(), *(callbacks or ())],
+    )
+    trainer.remove_callback(PrinterCallback)  # stands in for the progress bar, with a line per step
+    trainer.train()
+    return trainer.state.log_history

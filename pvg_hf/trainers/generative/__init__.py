@@ -1,0 +1,1 @@
+"""The verifier that writes an evaluation and predicts a score."""

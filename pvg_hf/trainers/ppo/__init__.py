@@ -1,0 +1,1 @@
+"""The role-conditioned PPO prover."""

@@ -1,0 +1,69 @@
+"""Arguments of the role-conditioned prover."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pvg_hf.core.extensions import suggest
+from pvg_hf.noise.rates import check_rates
+from pvg_hf.trainers.common.grpo_config import SampledGRPOConfig
+
+REWARD_CORRECTIONS = ("none", "backward")
+
+
+@dataclass
+class ProverGRPOConfig(SampledGRPOConfig):
+    """
+    Arguments of [`ProverGRPOTrainer`]: those of [`SampledGRPOConfig`], and the following. Where a default differs from
+    TRL's: `beta` is 0.05 (a small KL holds the helpful role while the sneaky one moves; 0 saves the reference's
+    forward), `scale_rewards` is `"none"` (dividing by the group's standard deviation rescales SRC's -1 and CGC's -2, so
+    that it plays another game), and every step is logged. On a machine without a GPU, `bf16` and
+    `gradient_checkpointing` are off.
+
+    Args:
+        reward (`str`, defaults to `"src"`):
+            `"src"`, `"cgc"`, `"goodhart"`, `"correctness_only"`, `"standardized_src"`, `"acceptance"`, or
+            `"package.module:Name"` of a function with the same signature.
+        reward_options (`dict[str, Any]`, *optional*):
+            Further arguments of the reward, such as `{"floor": -2.0}` for CGC.
+        reward_correction (`str`, defaults to `"none"`):
+            `"backward"`: the reward's unbiased form under a noisy grader, see [`~pvg_hf.rewards.noise_corrected`].
+        rho0, rho1 (`float`, defaults to 0.0):
+            The rates that it assumes: P(graded correct | incorrect) and P(graded incorrect | correct), of a sum below 1.
+        max_truncated_share (`float`, defaults to 1.0):
+            The run stops with an error when more than this share of a generation batch reached
+            `max_completion_length`, in [0, 1]. 1 never stops.
+        acceptance_threshold (`float`, *optional*):
+            Score above which the verifier accepts; with it, `exploit_rate` is logged.
+
+    Raises:
+        ValueError: for a setting outside its range.
+    """
+
+    _VALID_DICT_FIELDS = (*SampledGRPOConfig._VALID_DICT_FIELDS, "reward_options")  # read as JSON on a command line
+
+    beta: float = field(default=0.05, metadata={"help": "Weight of the KL divergence from the initial policy."})
+    scale_rewards: str = field(default="none", metadata={"help": "`none`, `group` or `batch`."})
+    reward: str = field(default="src", metadata={"help": "Name of the role reward, or `package.module:Name`."})
+    reward_options: dict[str, Any] | str | None = field(default=None, metadata={"help": "Arguments of the reward."})
+    reward_correction: str = field(
+        default="none", metadata={"help": "For a noisy grader: `none`, or `backward`, the unbiased reward."}
+    )
+    rho0: float = field(default=0.0, metadata={"help": "Assumed P(graded correct | incorrect)."})
+    rho1: float = field(default=0.0, metadata={"help": "Assumed P(graded incorrect | correct)."})
+    max_truncated_share: float = field(default=1.0, metadata={"help": "Stop above this share of truncation."})
+    acceptance_threshold: float | None = field(
+        default=None, metadata={"help": "Score that the verifier accepts above."}
+    )
+
+    def __post_init__(self):
+        if not 0 <= self.max_truncated_share <= 1:
+            raise ValueError(f"`max_truncated_share` must lie in [0, 1]; got {self.max_truncated_share}.")
+        if self.beta is None or not self.beta >= 0:
+            raise ValueError(f"`beta` must be at least 0, and 0 leaves the KL divergence out; got {self.beta}.")
+        if self.reward_correction not in REWARD_CORRECTIONS:
+            known = suggest(str(self.reward_correction), REWARD_CORRECTIONS)
+            raise ValueError(f"`reward_correction` is `{self.reward_correction}`. {known}")
+        check_rates(self.rho0, self.rho1)
+        super().__post_init__()
+        if self.scale_rewards not in ("none", "group", "batch"):
+            raise ValueError(f"`scale_rewards` must be `none`, `group` or `batch`; got {self.scale_rewards!r}.")

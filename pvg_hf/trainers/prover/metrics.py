@@ -1,0 +1,92 @@
+"""Figures of a prover's step, by role and correctness (K24, fig. 4 and 5; protocols of the dynamics)."""
+
+from dataclasses import dataclass
+
+import torch
+
+from pvg_hf.core.roles import GAME_ROLES
+
+OPTIONAL_METRICS = frozenset(
+    [
+        *(f"judged_accuracy/{role.value}" for role in GAME_ROLES),
+        *(f"score/{role.value}_{kind}" for role in GAME_ROLES for kind in ("correct", "incorrect")),
+        "exploit_rate",
+        "score_correctness_correlation",
+        "score_gap",
+    ]
+)
+"""Metrics of which a step may have no value, as it may have no solution of their kind."""
+
+
+@dataclass(frozen=True)
+class RoleSignals:
+    """
+    What is known of a step's solutions, over all processes.
+
+    Args:
+        scores (`torch.Tensor` of shape `(N,)`):
+            Verifier scores, unbounded.
+        correct, answered, failed, sneaky, truncated (`torch.Tensor` of shape `(N,)`):
+            Booleans: clean correctness; whether there is a final answer; whether the solution failed (truncated, without
+            an answer, or uncertified: [`~pvg_hf.data.schema.FAILED_OUTCOMES`]); whether the role is sneaky; whether the
+            solution reached its maximum length.
+    """
+
+    scores: torch.Tensor
+    correct: torch.Tensor
+    answered: torch.Tensor
+    failed: torch.Tensor
+    sneaky: torch.Tensor
+    truncated: torch.Tensor
+
+
+def role_metrics(signals: RoleSignals, rewards: torch.Tensor, threshold: float | None = None) -> dict[str, float]:
+    """
+    Means over a step's solutions. A cell without a solution has no key. A solution that failed is incorrect in the
+    accuracies, but its score says nothing of a mistake: what reads scores, and the judged accuracy, leave it out.
+
+    Args:
+        signals (`RoleSignals`):
+            Over all processes.
+        rewards (`torch.Tensor` of shape `(N,)`):
+            Role rewards; NaN where there is none, which no mean counts.
+        threshold (`float`, *optional*):
+            Score above which the verifier accepts.
+
+    Returns:
+        `dict[str, float]`: over all solutions `accuracy/ROLE`, `reward/ROLE`, `truncated/ROLE`, `unanswered/ROLE`,
+        `failed/ROLE` and `valid_sneaky` (share of sneaky solutions that did not fail and are incorrect); over those
+        that did not fail `judged_accuracy/ROLE`, `score/ROLE_correct`, `score/ROLE_incorrect`, `score_gap` (mean score
+        of helpful correct minus that of sneaky incorrect solutions), `exploit_rate` (share of sneaky incorrect
+        solutions above the threshold) and `score_correctness_correlation` (of ranks, in [-1, 1]).
+    """
+    correct, judged = signals.correct.bool(), ~signals.failed.bool()
+    cells: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+    for name, role in (("helpful", ~signals.sneaky.bool()), ("sneaky", signals.sneaky.bool())):
+        cells |= {
+            f"accuracy/{name}": (correct, role),
+            f"judged_accuracy/{name}": (correct, role & judged),
+            f"reward/{name}": (rewards, role & ~rewards.isnan()),
+            f"score/{name}_correct": (signals.scores, role & judged & correct),
+            f"score/{name}_incorrect": (signals.scores, role & judged & ~correct),
+            f"truncated/{name}": (signals.truncated, role),
+            f"unanswered/{name}": (~signals.answered.bool(), role),
+            f"failed/{name}": (~judged, role),
+        }
+    if threshold is not None:
+        cells["exploit_rate"] = (signals.scores > threshold, signals.sneaky.bool() & judged & ~correct)
+    cells["valid_sneaky"] = (judged & ~correct, signals.sneaky.bool())
+    metrics = {key: values[mask].float().mean().item() for key, (values, mask) in cells.items() if mask.any()}
+    if {"score/helpful_correct", "score/sneaky_incorrect"} <= metrics.keys():
+        metrics["score_gap"] = metrics["score/helpful_correct"] - metrics["score/sneaky_incorrect"]
+    if 0 < correct[judged].sum() < judged.sum():
+        metrics["score_correctness_correlation"] = _rank_correlation(signals.scores[judged], correct[judged])
+    return metrics
+
+
+def _rank_correlation(scores: torch.Tensor, correct: torch.Tensor) -> float:
+    """Spearman's correlation of scores and correctness; equal scores share the mean of their ranks."""
+    ordered = scores.sort().values
+    ranks = (torch.searchsorted(ordered, scores) + torch.searchsorted(ordered, scores, right=True)).double()  # twice
+    pair = torch.stack([ranks, correct.double()])
+    return 0.0 if ranks.std() == 0 else torch.corrcoef(pair)[0, 1].item()

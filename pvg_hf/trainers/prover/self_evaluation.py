@@ -1,0 +1,89 @@
+"""A prover that evaluates its own proof behind it, and is paid for both."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from accelerate.utils import gather
+
+from pvg_hf.analyses.form import read_evaluation, text_before_evaluation
+from pvg_hf.rewards.predicted_score import score_agreement, self_evaluating_reward
+from pvg_hf.trainers.common.grpo import completion_text
+from pvg_hf.trainers.generative.meta_verification import MetaVerifier, ask_meta_verifier
+from pvg_hf.trainers.prover.metrics import RoleSignals
+from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
+
+NAN = float("nan")
+
+
+class SelfEvaluatingProverTrainer(ProverGRPOTrainer):
+    """
+    Trains a prover whose completion is a proof and, behind it, its own evaluation of that proof (DS25). Its reward is
+    `R_format * (proof_weight * V + evaluation_weight * (1 - |s' - V|) * R_meta)`, V being the scorer's score of the proof, in
+    [0, 1], and s' the score that it gives itself. Scorer and grader see the proof alone.
+
+    Args:
+        proof_weight (`float`, defaults to 0.76), evaluation_weight (`float`, defaults to 0.24):
+            The two shares.
+        meta_verifier (`Callable`, *optional*):
+            R_meta of the evaluations, as of [`ScoreVerifierTrainer`]; 1 by default.
+        kwargs:
+            Those of [`ProverGRPOTrainer`].
+
+    Example:
+
+    ```python
+    trainer = SelfEvaluatingProverTrainer(
+        "path/or/hub-id",
+        scorer=ScoreVerifier.from_pretrained("verifier"),
+        grader=task.grade,
+        args=ProverGRPOConfig("out", max_steps=50),
+        train_dataset=Dataset.from_list(rows),
+    )
+    ```
+    """
+
+    def __init__(
+        self,
+        model,
+        *,
+        proof_weight: float = 0.76,
+        evaluation_weight: float = 0.24,
+        meta_verifier: MetaVerifier | None = None,
+        **kwargs,
+    ):
+        self._weights = {"proof_weight": proof_weight, "evaluation_weight": evaluation_weight}
+        self._meta_verifier = meta_verifier
+        self._own: torch.Tensor | None = None  # of the step at hand, gathered: (5, N)
+        super().__init__(model, **kwargs)
+        self.reward_func_names[0] = "self_evaluation"
+
+    def _solution_in(self, completion: str | list[Mapping[str, Any]]) -> str:
+        return text_before_evaluation(completion_text(completion))
+
+    def _gather_signals(self, inputs, completions, completion_ids_list, scores):
+        signals, told = super()._gather_signals(inputs, completions, completion_ids_list, scores)
+        read = [
+            read_evaluation(completion_text(completion), is_cut=is_cut)
+            for completion, is_cut in zip(completions, self._are_cut(completion_ids_list), strict=True)
+        ]
+        own = [NAN if evaluation.score is None else evaluation.score for evaluation in read]
+        problems, proofs = [row["problem"] for row in inputs], [self._solution_in(text) for text in completions]
+        rated = ask_meta_verifier(self._meta_verifier, problems, proofs, read)
+        has_form = [evaluation.has_form for evaluation in read]
+        local = [has_form, own, rated.quality, rated.was_asked, rated.is_unreadable]
+        self._log_completion_extra("own_score", own)
+        self._own = gather(torch.tensor(local, dtype=torch.float32, device=scores.device).T.contiguous()).T
+        return signals, told
+
+    def _role_rewards(self, signals: RoleSignals, told: torch.Tensor) -> torch.Tensor:
+        has_form, own, quality, was_asked, is_unreadable = self._own
+        agreement = score_agreement(own, signals.scores)
+        metrics = self._metrics["train" if self.model.training else "eval"]
+        metrics["self_evaluation/format_rate"].append(has_form.mean().item())
+        metrics["self_evaluation/agreement"].append(agreement.mean().item())
+        if was_asked.any():
+            asked = was_asked.bool()
+            metrics["self_evaluation/quality"].append(quality[asked].mean().item())
+            metrics["self_evaluation/unreadable"].append(is_unreadable[asked].mean().item())
+        return self_evaluating_reward(has_form, signals.scores, agreement, quality, **self._weights)

@@ -1,0 +1,263 @@
+"""A GRPO trainer for provers that are told their role."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from accelerate.logging import get_logger
+from accelerate.utils import gather, gather_object
+from datasets import Dataset
+
+from pvg_hf.core.roles import GAME_ROLES, Role
+from pvg_hf.data.schema import FAILED_OUTCOMES, final_grade, outcome_of
+from pvg_hf.rewards import CustomReward, count_floor_violations, load_reward, noise_corrected, role_aligned
+from pvg_hf.tasks.grade import Grade, call_grader
+from pvg_hf.trainers.common.grpo import SampledGRPOTrainer, completion_text
+from pvg_hf.trainers.prover.config import ProverGRPOConfig
+from pvg_hf.trainers.prover.metrics import OPTIONAL_METRICS, RoleSignals, role_metrics
+
+logger = get_logger(__name__)
+
+Grader = Callable[[Mapping[str, Any], str], Grade]
+
+Scorer = Callable[[list[str], list[str]], list[float]]
+
+Feedback = Callable[[list[dict[str, Any]], int], list[int | None]]
+
+RoleReward = Callable[..., torch.Tensor]
+
+OWN_REWARD = "own_reward"  # what a reward that was passed as a function is called in the log
+
+_REQUIRED_COLUMNS = ("prompt", "problem", "role")
+
+
+class ProverGRPOTrainer(SampledGRPOTrainer):
+    """
+    Trains a prover to convince a frozen verifier, honestly in the helpful role and deceptively in the sneaky one (K24).
+    A group is the solutions sampled for one (problem, role); groups never mix roles, also when they straddle processes.
+
+    Args:
+        model (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
+            The prover.
+        scorer (`Callable`):
+            `(problems, solutions) -> scores`; a [`VerifierScorer`], or any function.
+        grader (`Callable`):
+            `(row, solution) -> Grade`, such as a task's `grade`; it sees the row's columns and clean truth. Of one that
+            errs at known rates, `args.reward_correction` makes the rewards right in the mean.
+        args ([`ProverGRPOConfig`]):
+            Its arguments.
+        train_dataset ([`~datasets.Dataset`]):
+            `prompt` (text or messages), `problem` (text), `role` (`"helpful"` or `"sneaky"`) and what the grader reads.
+        eval_dataset ([`~datasets.Dataset`] or `dict[str, Dataset]`, *optional*):
+            The same columns.
+        reward (`Callable`, *optional*):
+            In place of `args.reward`, a function `(scores, correct, sneaky, *, group_size, answered) -> rewards`;
+            `args.reward_options` are passed to it too.
+        feedback (`Callable`, *optional*):
+            `(rows, step) -> labels`: the correctness that the reward is told in place of the grade's, 1 or 0, and `None`
+            where there is none: such a solution has no reward and moves nothing. A row is that of the dataset with
+            `solution`, `correct` and `outcome`; every process is given those of all, in the same order. Metrics and
+            evaluation go by the grade.
+        reward_funcs (`list[Callable]`, *optional*):
+            Further TRL reward functions, added to the role reward with `args.reward_weights` (the role reward's weight
+            stands first).
+        kwargs:
+            Those of [`~trl.GRPOTrainer`].
+
+    Raises:
+        ValueError: for a stream, missing columns, a scorer that is no function, an unknown role or reward, fewer prompts than one generation batch (where TRL
+            would return after 0 steps), or a model made in memory whose KL reference cannot be loaded.
+
+    Example:
+
+    ```python
+    task = load_task("arithmetic")
+    problems = task.problems("train")
+    prompts = PromptBuilder(task)
+    rows = [{**row, "role": role, "prompt": prompts.text(row, role)} for row in problems for role in ("helpful", "sneaky")]
+    trainer = ProverGRPOTrainer(
+        "path/or/hub-id",
+        scorer=VerifierScorer.from_pretrained("runs/quickstart/verifier/round-000"),
+        grader=task.grade,
+        args=ProverGRPOConfig("out", reward="src", max_steps=50),
+        train_dataset=Dataset.from_list(rows),
+    )
+    trainer.train()
+    ```
+    """
+
+    _name = "ProverGRPO"
+    player = "prover"
+
+    def __init__(
+        self,
+        model,
+        *,
+        scorer: Scorer,
+        grader: Grader,
+        args: ProverGRPOConfig,
+        train_dataset: Dataset,
+        eval_dataset: Dataset | dict[str, Dataset] | None = None,
+        reward: RoleReward | None = None,
+        feedback: Feedback | None = None,
+        reward_funcs: Sequence[Callable] = (),
+        **kwargs,
+    ):
+        if not callable(scorer):
+            raise ValueError(_describe_scorer(scorer))
+        eval_datasets = eval_dataset.values() if isinstance(eval_dataset, dict) else [eval_dataset]
+        for dataset in (train_dataset, *filter(None, eval_datasets)):
+            _check_dataset(dataset)
+        self.scorer = scorer
+        self.grader = grader
+        role_reward = load_reward(args.reward) if reward is None else CustomReward(reward, OWN_REWARD)
+        self.plain_reward = partial(role_reward, **(args.reward_options or {}))
+        self.feedback = feedback
+        super().__init__(
+            model,
+            reward_funcs=[self._verifier_score, *reward_funcs],
+            args=args,
+            train_dataset=train_dataset,
+            eval_dataset=eval_dataset,
+            **kwargs,
+        )
+        self.reward_func_names[0] = args.reward if reward is None else OWN_REWARD
+
+    @property
+    def role_reward(self) -> RoleReward:
+        """What is paid by what is told: corrected, where that is asked for, at the rates that `args` have by now."""
+        if self.args.reward_correction == "none":
+            return self.plain_reward
+        return noise_corrected(self.plain_reward, self.args.rho0, self.args.rho1)
+
+    def _verifier_score(self, completions: list, problem: list[str], log_extra: Callable, **columns) -> list[float]:
+        """TRL's reward function on this process's rows; `_calculate_rewards` turns the gathered scores to rewards."""
+        scores = self.scorer(problem, [self._solution_in(completion) for completion in completions])
+        log_extra("score", scores)
+        return scores
+
+    def _solution_in(self, completion: str | list[Mapping[str, Any]]) -> str:
+        """What of a completion is the solution."""
+        return completion_text(completion)
+
+    def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
+        rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)  # gathered, (N, funcs)
+        scores = rewards[:, 0].clone()  # its column is overwritten below
+        signals, told = self._gather_signals(inputs, completions, completion_ids_list, scores)
+        rewards[:, 0] = self._role_rewards(signals, told)
+        self._refuse_unpaid(rewards[~told.isnan(), 0])
+        rewards[told.isnan()] = torch.nan  # of every function, or TRL would take the row for one that earned 0
+        self._record(signals, told, rewards[:, 0])
+        return rewards
+
+    def _refuse_unpaid(self, rewards: torch.Tensor) -> None:
+        """Training on a batch without any reward would change nothing, and report no error."""
+        if len(rewards) and rewards.isnan().all():
+            raise ValueError(
+                f"The reward `{self.reward_func_names[0]}` is NaN for all of the batch's {len(rewards)} solutions, "
+                "although each has a score and a label: nothing can be learned from it. NaN means that a solution has no "
+                "reward."
+            )
+
+    def _role_rewards(self, signals: RoleSignals, told: torch.Tensor) -> torch.Tensor:
+        """The first function's rewards, of all processes' rows."""
+        return self.role_reward(
+            signals.scores,
+            told == 1,
+            signals.sneaky,
+            group_size=self.num_generations if self.model.training else self.num_generations_eval,
+            answered=~signals.failed.bool(),  # to the rewards, a solution that failed is one without an answer
+        )
+
+    def _gather_signals(
+        self, inputs, completions, completion_ids_list, scores: torch.Tensor
+    ) -> tuple[RoleSignals, torch.Tensor]:
+        """What the grader says of this process's rows, gathered beside the scores, and what the reward is told of them."""
+        truncated = self._are_cut(completion_ids_list)
+        grades = [
+            final_grade(call_grader(self.grader, row, self._solution_in(completion)), is_truncated)
+            for row, completion, is_truncated in zip(inputs, completions, truncated, strict=True)
+        ]
+        outcomes = [outcome_of(grade, is_truncated) for grade, is_truncated in zip(grades, truncated, strict=True)]
+        roles = [row["role"] for row in inputs]
+        local = {
+            "correct": [grade.correct for grade in grades],
+            "answered": [grade.answer is not None for grade in grades],
+            "failed": [outcome in FAILED_OUTCOMES for outcome in outcomes],
+            "sneaky": [role == Role.SNEAKY for role in roles],
+            "truncated": truncated,
+        }
+        self._log_completion_extra("role", roles)
+        self._log_completion_extra("correct", local["correct"])
+        self._log_completion_extra("outcome", [outcome.value for outcome in outcomes])
+        table = torch.tensor(list(local.values()), device=scores.device).T  # (local rows, signals)
+        gathered = gather(table.contiguous()).T
+        signals = RoleSignals(scores, **dict(zip(local, gathered, strict=True)))
+        if self.feedback is None or not self.model.training:
+            return signals, signals.correct.to(scores)
+        texts = [self._solution_in(completion) for completion in completions]
+        rows = [
+            {**row, "solution": text, "correct": grade.correct, "outcome": outcome.value}
+            for row, text, grade, outcome in zip(inputs, texts, grades, outcomes, strict=True)
+        ]
+        labels = self.feedback(gather_object(rows), self.state.global_step)
+        return signals, torch.tensor([float("nan") if label is None else label for label in labels]).to(scores)
+
+    def _record(self, signals: RoleSignals, told: torch.Tensor, rewards: torch.Tensor) -> None:
+        metrics = self._metrics["train" if self.model.training else "eval"]
+        for key, value in role_metrics(signals, rewards, self.args.acceptance_threshold).items():
+            metrics[key].append(value)
+        if self.reward_func_names[0] == "cgc":
+            is_paid = ~signals.failed.bool() & ~told.isnan()
+            aligned = role_aligned(told == 1, signals.sneaky.bool(), is_paid)
+            options = self.args.reward_options or {}
+            metrics["floor_violations"].append(count_floor_violations(signals.scores, aligned, **options))
+        truncated = signals.truncated.float().mean().item()
+        if truncated > self.args.max_truncated_share:
+            raise ValueError(
+                f"{truncated:.0%} of the solutions of a step reached `max_completion_length="
+                f"{self.max_completion_length}` without an end token (allowed: {self.args.max_truncated_share:.0%}). "
+                "Raise the length, or train the prover to stop."
+            )
+
+    def _determine_best_metric(self, metrics: dict[str, float], trial: Any) -> bool:
+        """An evaluation without any solution of the kind that the metric is a mean of is never the best one."""
+        name = (self.args.metric_for_best_model or "").removeprefix("eval_")
+        if name in OPTIONAL_METRICS and metrics.get(f"eval_{name}") is None:
+            logger.warning("`%s` has no value in this evaluation, which is therefore not the best one.", name)
+            return False
+        return super()._determine_best_metric(metrics, trial)
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        mode = "train" if self.model.training else "eval"
+        if "kl" in self._metrics[mode]:
+            self._metrics[mode]["kl_from_base"] = list(self._metrics[mode]["kl"])
+        super().log(logs, start_time)
+
+
+def _describe_scorer(scorer: object) -> str:
+    """What to pass in place of something that is no scorer."""
+    if isinstance(scorer, str | os.PathLike):
+        return (
+            f"`scorer` is the path {str(scorer)!r}; pass a function `(problems, solutions) -> scores`. A verifier is loaded by "
+            "`VerifierScorer.from_pretrained(path)`."
+        )
+    return f"`scorer` is a {type(scorer).__name__}; pass a function `(problems, solutions) -> scores`."
+
+
+def _check_dataset(dataset: Dataset) -> None:
+    if not isinstance(dataset, Dataset):
+        raise ValueError(
+            f"The prover's dataset is a {type(dataset).__name__}; it must be a `datasets.Dataset`, as a stream has no length "
+            "and its roles cannot be checked. Load it whole (`streaming=False`)."
+        )
+    missing = [column for column in _REQUIRED_COLUMNS if column not in dataset.column_names]
+    if missing:
+        raise ValueError(f"The prover's dataset lacks the column(s) {missing}; it has {dataset.column_names}.")
+    unknown = set(dataset.unique("role")) - {role.value for role in GAME_ROLES}
+    if unknown:
+        raise ValueError(
+            f"Unknown role(s) {sorted(map(str, unknown))} in the prover's dataset; a role is `helpful` or `sneaky`."
+        )

@@ -1,0 +1,157 @@
+"""The loss of a batch of pairs under the settings of [`NoisyRewardConfig`], and the label noise that is drawn on it."""
+
+import torch
+
+from pvg_hf.losses import bradley_terry, exact_pairwise, pointwise_cross_entropy
+from pvg_hf.noise.draws import label_draw, pair_draw
+from pvg_hf.noise.rates import flip_labels_by_uniforms
+from pvg_hf.trainers.reward.config import NoisyRewardConfig
+
+CLEAN_LABELS = (1.0, 0.0)  # (chosen, rejected)
+
+
+def clean_labels(num_pairs: int) -> torch.Tensor:
+    """Labels of (chosen, rejected), as the dataset has them: `torch.Tensor` of shape `(num_pairs, 2)`."""
+    return torch.tensor(CLEAN_LABELS).repeat(num_pairs, 1)
+
+
+def mean_labels(labels: torch.Tensor, rates: tuple[float, float]) -> torch.Tensor:
+    """What `labels` of any shape are in the mean under noise, soft labels: `y (1 - rho1) + (1 - y) rho0`."""
+    rho0, rho1 = rates
+    return labels * (1 - rho1) + (1 - labels) * rho0
+
+
+def noisy_labels(
+    keys: torch.Tensor,
+    rates: tuple[float, float],
+    level: str,
+    *,
+    seed: int,
+    moment: tuple[object, ...] = (),
+    labels: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """
+    Flip the labels of pairs. A label flips where its draw is below its rate, so that a higher rate flips all that a
+    lower one does, and a solution that stands in several pairs is told the same in all of them.
+
+    Args:
+        keys (`torch.Tensor` of shape `(num_pairs, 2)`):
+            The identities of (chosen, rejected), see [`~pvg_hf.noise.draws.solution_key`].
+        rates (`tuple[float, float]`):
+            `(rho0, rho1)`: a label 1 flips with probability rho1, a label 0 with rho0.
+        level (`str`):
+            `"label"`: one draw for each solution; `"pair"`: one draw for both labels, which then flip together.
+        seed (`int`):
+            Of the draws.
+        moment (`tuple[object, ...]`):
+            When they are drawn anew, see [`~pvg_hf.noise.draws.label_draw`].
+        labels (`torch.Tensor` of shape `(num_pairs, 2)`, *optional*):
+            Labels of (chosen, rejected) that are flipped; (1, 0) throughout by default.
+
+    Returns:
+        `torch.Tensor` of shape `(num_pairs, 2)`: labels of (chosen, rejected), 0. or 1. (0, 1) is a reversed pair, equal
+        labels are a tie.
+    """
+    pairs = [tuple(pair) for pair in keys.tolist()]
+    if level == "pair":
+        draws = [[pair_draw(seed, pair, *moment)] * 2 for pair in pairs]
+    else:
+        draws = [[label_draw(seed, key, *moment) for key in pair] for pair in pairs]
+    uniforms = torch.tensor(draws, dtype=torch.float64).reshape(-1, 2)
+    labels = clean_labels(len(pairs)) if labels is None else labels.cpu()
+    return flip_labels_by_uniforms(labels, uniforms, rates)
+
+
+def injected_labels(
+    keys: torch.Tensor, given: torch.Tensor, args: NoisyRewardConfig, *, epoch: int, step: int
+) -> torch.Tensor:
+    """
+    The labels of a batch under the noise that a trainer's arguments ask for.
+
+    Args:
+        keys, given (`torch.Tensor` of shape `(num_pairs, 2)`):
+            Identities and labels of (chosen, rejected).
+        args ([`NoisyRewardConfig`]):
+            The noise.
+        epoch (`int`), step (`int`):
+            Of the training.
+
+    Returns:
+        `torch.Tensor` of shape `(num_pairs, 2)`: as [`noisy_labels`], on the device of `given`; for `mean`, soft ones.
+    """
+    rates = (args.noise_rho0, args.noise_rho1)
+    if args.noise_resample == "mean":
+        return mean_labels(given, rates)
+    moment = {"fixed": (), "epoch": ("epoch", epoch), "step": ("step", step)}[args.noise_resample]
+    return noisy_labels(keys, rates, args.noise_level, seed=args.noise_seed, moment=moment, labels=given).to(given)
+
+
+def pair_loss(
+    chosen: torch.Tensor,
+    rejected: torch.Tensor,
+    args: NoisyRewardConfig,
+    *,
+    labels: torch.Tensor | None = None,
+    margin: torch.Tensor | None = None,
+    correction: str = "none",
+) -> torch.Tensor:
+    """
+    Args:
+        chosen, rejected (`torch.Tensor` of shape `(num_pairs,)`):
+            Scores, unbounded.
+        args ([`NoisyRewardConfig`]):
+            The kind of loss, the assumed rates and the centring.
+        labels (`torch.Tensor` of shape `(num_pairs, 2)`, *optional*):
+            Noisy labels of (chosen, rejected), 0 or 1; (1, 0) throughout by default. Bradley-Terry turns a pair with
+            (0, 1) round and leaves a tie out, but for the correction `"exact"`, which takes all pairs.
+        margin (`torch.Tensor` of shape `(num_pairs,)`, *optional*):
+            By how much the preferred score must win; for the plain Bradley-Terry loss.
+        correction (`str`, defaults to `"none"`):
+            See [`~pvg_hf.losses.bradley_terry`], [`~pvg_hf.losses.pointwise_cross_entropy`] and, for `"exact"`,
+            [`~pvg_hf.losses.exact_pairwise`].
+
+    Returns:
+        `torch.Tensor`: scalar.
+    """
+    rho0, rho1 = args.assumed_rates
+    if args.loss == "cross_entropy" or correction == "exact":
+        labels = clean_labels(len(chosen)).to(chosen.device) if labels is None else labels
+    if correction == "exact":
+        return exact_pairwise(chosen, rejected, labels, rho0=rho0, rho1=rho1, center=args.center)
+    if args.loss == "cross_entropy":
+        return pointwise_cross_entropy(
+            torch.cat([chosen, rejected]),
+            labels.T.flatten(),
+            rho0=rho0,
+            rho1=rho1,
+            correction=correction,
+            center=args.center,
+        )
+    preferred, other, weights = in_order(chosen, rejected, labels)
+    if margin is not None:  # it moves the pair's loss, and leaves the centring of the scores alone
+        return bradley_terry(preferred - margin, other, weights=weights) + centring(chosen, rejected, args)
+    return bradley_terry(
+        preferred,
+        other,
+        flip_rate=args.assumed_flip_rate,
+        correction=correction,
+        center=args.center,
+        weights=weights,
+    )
+
+
+def centring(chosen: torch.Tensor, rejected: torch.Tensor, args: NoisyRewardConfig) -> torch.Tensor:
+    """`args.center` times the mean square of single scores (K24): a scalar."""
+    return args.center * torch.cat([chosen, rejected]).float().square().mean()
+
+
+def in_order(
+    chosen: torch.Tensor, rejected: torch.Tensor, labels: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    """`(preferred, other, weights)` by the noisy labels; the weight of a tie is 0, `None` where there are none."""
+    if labels is None:
+        return chosen, rejected, None
+    is_reversed = labels[:, 0] < labels[:, 1]
+    preferred = torch.where(is_reversed, rejected, chosen)
+    other = torch.where(is_reversed, chosen, rejected)
+    return preferred, other, (labels[:, 0] != labels[:, 1]).float()

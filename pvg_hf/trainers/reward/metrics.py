@@ -1,0 +1,99 @@
+"""Figures of a verifier on held-out pairs."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+
+class ScoredPair(NamedTuple):
+    """
+    A pair of an evaluation set, with its scores.
+
+    Args:
+        row_index (`int`):
+            Identity of the pair in its dataset.
+        chosen, rejected (`float`):
+            Scores, unbounded.
+        clean_order (`int`):
+            1 where the chosen solution alone is truly correct, -1 where the rejected one alone is, 0 where they tie.
+        source (`str`, *optional*):
+            Where the pair comes from.
+        margin (`float`, defaults to 0.0):
+            TRL's margin of the pair.
+    """
+
+    row_index: int
+    chosen: float
+    rejected: float
+    clean_order: int = 1
+    source: str | None = None
+    margin: float = 0.0
+
+
+def scored_pairs(chosen: torch.Tensor, rejected: torch.Tensor, batch: Mapping[str, Any]) -> list[ScoredPair]:
+    """
+    Args:
+        chosen, rejected (`torch.Tensor` of shape `(num_pairs,)`):
+            Scores.
+        batch (`Mapping[str, Any]`):
+            Of [`~pvg_hf.trainers.reward.columns.PairCollator`].
+    """
+    num_pairs = len(chosen)
+    columns = (
+        batch["row_index"].tolist(),
+        chosen.float().tolist(),
+        rejected.float().tolist(),
+        batch["clean_order"].tolist(),
+        batch.get("source", [None] * num_pairs),
+        batch["margin"].tolist() if "margin" in batch else [0.0] * num_pairs,
+    )
+    return [ScoredPair(*row) for row in zip(*columns, strict=True)]
+
+
+def unique_pairs(pairs: Iterable[ScoredPair]) -> list[ScoredPair]:
+    """Each pair once, by row index: processes share out a dataset by repeating rows until the batches are even."""
+    return [pair for _, pair in sorted({pair.row_index: pair for pair in pairs}.items())]
+
+
+def pair_metrics(pairs: Sequence[ScoredPair]) -> dict[str, float]:
+    """
+    Args:
+        pairs (`Sequence[ScoredPair]`):
+            At least one, each once.
+
+    Returns:
+        `dict[str, float]`: `min_reward`, `mean_reward`, `max_reward`, `margin` (mean difference of scores); `accuracy`
+        (share of pairs whose chosen solution scores strictly higher), `clean_accuracy` (share of pairs whose truly
+        correct solution does, over the `num_clean_pairs` whose truths differ; no key where none do) and `num_pairs`;
+        and the last four again per source, as `accuracy/SOURCE` and so on.
+    """
+    scores = [score for pair in pairs for score in (pair.chosen, pair.rejected)]
+    metrics = {
+        "min_reward": min(scores),
+        "mean_reward": sum(scores) / len(scores),
+        "max_reward": max(scores),
+        "margin": sum(pair.chosen - pair.rejected for pair in pairs) / len(pairs),
+        **_accuracies(pairs),
+    }
+    for source, members in _by_source(pairs).items():
+        metrics |= {f"{key}/{source}": value for key, value in _accuracies(members).items()}
+    return metrics
+
+
+def _accuracies(pairs: Sequence[ScoredPair]) -> dict[str, float]:
+    right = [pair.chosen > pair.rejected for pair in pairs]
+    clean = [pair.clean_order * (pair.chosen - pair.rejected) > 0 for pair in pairs if pair.clean_order]
+    metrics = {"accuracy": sum(right) / len(right), "num_pairs": len(right), "num_clean_pairs": len(clean)}
+    if clean:
+        metrics["clean_accuracy"] = sum(clean) / len(clean)
+    return metrics
+
+
+def _by_source(pairs: Sequence[ScoredPair]) -> Mapping[str, list[ScoredPair]]:
+    groups = defaultdict(list)
+    for pair in pairs:
+        if pair.source is not None:
+            groups[pair.source].append(pair)
+    return groups

@@ -1,0 +1,320 @@
+"""A reward trainer for verifiers, under label noise."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.logging import get_logger
+from accelerate.utils import gather_object
+from datasets import Dataset, IterableDataset
+from peft import PeftConfig, PeftModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.trainer_utils import EvalLoopOutput, TrainOutput
+from trl import RewardTrainer, is_conversational
+
+from pvg_hf.models.score_head import keep_head_precise
+from pvg_hf.models.verifier_input import VerifierInput, ends_texts_with
+from pvg_hf.trainers.common.classifiers import checked_classifier, is_head_trained, with_trained_head
+from pvg_hf.trainers.common.model_card import ModelCardMixin
+from pvg_hf.trainers.common.processes import forget_evaluation_mode, lift_adapter
+from pvg_hf.trainers.reward.columns import (
+    BATCH_KEYS,
+    PAIR_COLUMNS,
+    PairCollator,
+    check_columns,
+    check_environments,
+    column_names,
+    infer_verifier_input,
+    with_row_index,
+    with_token_ids,
+)
+from pvg_hf.trainers.reward.config import NoisyRewardConfig
+from pvg_hf.trainers.reward.invariance import (
+    BalancedSampler,
+    EnvironmentBatch,
+    Invariance,
+    ResetMomentsCallback,
+    check_batch,
+)
+from pvg_hf.trainers.reward.loss import centring, clean_labels, in_order, injected_labels, pair_loss
+from pvg_hf.trainers.reward.metrics import ScoredPair, pair_metrics, scored_pairs, unique_pairs
+
+logger = get_logger(__name__)
+
+
+class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
+    """
+    Trains a verifier, a sequence classifier with one logit, on pairs of solutions (K24), with label noise injected in
+    training if asked, and corrected if known.
+
+    At label level the label of either solution flips by itself: a pair whose labels both flip is reversed, and one
+    with a single flip is a tie, which Bradley-Terry leaves out. The ties of a real noisy pool, two correct or two
+    incorrect solutions that are labelled as a pair, do not arise in this way: for those flip the labels of the pool
+    before pairs are made. The order that the dataset has is taken for the truth here.
+
+    Evaluation injects and corrects nothing. It counts every pair once, however many processes share the work, and adds
+    `eval_clean_accuracy` (pairs judged by the clean truth, over those whose truths differ) and, for each value of the
+    column `source`, `eval_accuracy/SOURCE`, `eval_clean_accuracy/SOURCE`, `eval_num_pairs/SOURCE`. Training adds
+    `flipped`, the share of labels that the noise flipped, and `tied`, the share of pairs that are ties then; and with
+    `invariance` the figures of [`~pvg_hf.trainers.reward.invariance.Objective`].
+
+    A loss is the mean over the pairs of a micro-batch and process (the ties left out), and these means are averaged,
+    as in TRL: equal to one large batch as long as all hold the same number of pairs and none is tied.
+
+    Args:
+        model (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
+            Hub id, folder, or a classifier with one logit. A trained classifier with several is refused.
+        args ([`NoisyRewardConfig`], *optional*):
+            Its arguments.
+        train_dataset ([`~datasets.Dataset`] or [`~datasets.IterableDataset`]):
+            Whatever [`~trl.RewardTrainer`] takes: `chosen` and `rejected`, or `chosen_ids` and `rejected_ids` with the
+            end token. Further columns that are read: `source` (text), `chosen_correct` and `rejected_correct` (clean
+            truths), `margin` (with the plain Bradley-Terry loss only), `chosen_key` and `rejected_key` (int, of 63 bits:
+            what a solution is known by where its noise is drawn; a hash of its tokens by default), `chosen_label` and
+            `rejected_label` (0 or 1, where a pair is not (1, 0): for training), the column of environments, and
+            `row_index` (int, unique: by which evaluation knows a pair; its position by default).
+        eval_dataset ([`~datasets.Dataset`], [`~datasets.IterableDataset`] or `dict`, *optional*):
+            The same. One dataset with the column `source` costs less than a dict.
+        peft_config ([`~peft.PeftConfig`], *optional*):
+            An adapter to train; the classifier's head is trained and saved with it.
+        verifier_input ([`~pvg_hf.models.verifier_input.VerifierInput`], *optional*):
+            How a problem and a solution became the token ids of `train_dataset`, if it has token ids. For texts it is
+            inferred.
+        kwargs:
+            Those of [`~trl.RewardTrainer`].
+
+    Attributes:
+        verifier_input (`VerifierInput` or `None`):
+            What `save_model` and every checkpoint store as `verifier_input.json`, so that
+            [`VerifierScorer.from_pretrained`] reads the folder. The tokenizer that is stored beside it appends the end
+            token by itself. `None` for token ids without a `verifier_input`, and for chats of several turns.
+        num_filtered_pairs (`dict[str, int]`):
+            Pairs of each dataset (`"train"`, `"eval"`, or the key of a dict) that were left out as longer than
+            `max_length`. Streams are filtered as well, and not counted.
+
+    Raises:
+        ValueError: for another number of logits than one, a dataset of which no pair fits `max_length`, or columns that
+            contradict the settings; when training, for scores of another shape.
+        FloatingPointError: when a loss is not finite.
+
+    Example:
+
+    ```python
+    from datasets import load_dataset
+    from pvg_hf import NoisyRewardConfig, NoisyRewardTrainer
+
+    dataset = load_dataset("trl-lib/ultrafeedback_binarized")
+    trainer = NoisyRewardTrainer(
+        "Qwen/Qwen3-0.6B",
+        args=NoisyRewardConfig("verifier", noise_rho0=0.1, noise_rho1=0.1, correction="forward"),
+        train_dataset=dataset["train"],
+        eval_dataset=dataset["test"],
+    )
+    trainer.train()
+    ```
+    """
+
+    _name = "NoisyReward"
+    player = "verifier"
+    card_settings = (
+        *("loss", "correction", "noise_rho0", "noise_rho1", "invariance", "center"),
+        *("learning_rate", "num_train_epochs", "max_steps", "per_device_train_batch_size", "max_length", "seed"),
+    )
+
+    def __init__(
+        self,
+        model: str | PreTrainedModel | PeftModel,
+        args: NoisyRewardConfig | None = None,
+        *,
+        peft_config: PeftConfig | None = None,
+        verifier_input: VerifierInput | None = None,
+        **kwargs,
+    ):
+        self.verifier_input = verifier_input
+        args = args or _default_arguments(model)
+        if not isinstance(args, NoisyRewardConfig):
+            raise ValueError(f"`args` is a `{type(args).__name__}`; this trainer takes a `NoisyRewardConfig`.")
+        classifier = checked_classifier(model, args)
+        self.num_filtered_pairs: dict[str, int] = {}
+        self._eval_pairs: list[ScoredPair] = []
+        super().__init__(model, args, peft_config=peft_config and with_trained_head(peft_config, classifier), **kwargs)
+        self._set_up_environments()
+        keep_head_precise(self.model)
+        lift_adapter(self.model)
+        if not is_head_trained(self.model):
+            logger.warning("The verifier's head is frozen; add it to the adapter's `modules_to_save` to train it.")
+
+    def _set_up_environments(self) -> None:
+        args, column = self.args, self.args.environment_column
+        names = sorted(self.train_dataset.unique(column)) if args.invariance != "none" else []
+        self.invariance = Invariance.of(args, names)
+        numbers = {name: number for number, name in enumerate(names)}
+        self.data_collator = PairCollator(self.data_collator, column if self.invariance else None, numbers)
+        if self.invariance is None:
+            return
+        is_balanced = args.invariance_method.is_balanced
+        check_batch(len(names), self._global_batch_size, is_balanced=is_balanced, crowded=args.crowded_environments)
+        if self.invariance.regulariser is not None:
+            self.add_callback(ResetMomentsCallback(args))
+
+    @property
+    def _global_batch_size(self) -> int:
+        """Pairs of a batch over all processes."""
+        return self.args.train_batch_size * self.args.world_size
+
+    def _get_train_sampler(self, train_dataset=None):
+        if self.invariance is None or not self.args.invariance_method.is_balanced:
+            return super()._get_train_sampler(train_dataset)
+        environments = self.train_dataset[self.args.environment_column][:]
+        return BalancedSampler(environments, self._global_batch_size, seed=self.args.seed)
+
+    def train(self, *args, **kwargs) -> TrainOutput:
+        forget_evaluation_mode(self)
+        return super().train(*args, **kwargs)
+
+    def _prepare_dataset(self, dataset, processing_class, args, dataset_name):
+        has_plain_loss = (args.loss, args.correction) == ("bradley_terry", "none")
+        has_penalty = args.invariance_method.penalty is not None
+        is_exact = args.correction == "exact" and dataset_name == "train" and not args.injects_noise
+        check_columns(
+            column_names(dataset),
+            takes_margin=has_plain_loss and not has_penalty,
+            needs_labels=is_exact and any(args.assumed_rates),
+        )
+        if dataset_name == "train" and args.invariance != "none":
+            check_environments(dataset, args.environment_column)
+        dataset = with_row_index(dataset, args.dataloader_num_workers)
+        texts = dataset
+        if _is_plain_text(dataset) and _adds_its_end(processing_class):
+            dataset = with_token_ids(dataset, processing_class)
+        prepared = super()._prepare_dataset(dataset, processing_class, args, dataset_name)
+        if isinstance(prepared, Dataset):
+            self._count_filtered(dataset_name, before=len(dataset), after=len(prepared))
+        if dataset_name == "train" and self.verifier_input is None:
+            self.verifier_input = infer_verifier_input(texts, prepared, processing_class, args.max_length)
+        return prepared
+
+    def _count_filtered(self, dataset_name: str, *, before: int, after: int) -> None:
+        self.num_filtered_pairs[dataset_name] = before - after
+        message = f"{before - after} of {before} pairs of the {dataset_name} set are longer than `max_length` tokens"
+        if after == 0:
+            raise ValueError(f"{message}: nothing is left. Raise `max_length`, or shorten the texts.")
+        if after < before:
+            logger.warning(f"{message} and were left out. Raise `max_length` to keep them.")
+
+    def _save(self, output_dir=None, state_dict=None):
+        super()._save(output_dir, state_dict)
+        if self.verifier_input is not None:
+            self.verifier_input.save_with(self.processing_class, Path(output_dir or self.args.output_dir))
+
+    def _set_signature_columns_if_needed(self):
+        if self._signature_columns is None:
+            super()._set_signature_columns_if_needed()
+            self._signature_columns += dict.fromkeys([*PAIR_COLUMNS, self.args.environment_column])
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        tokens = {key: value for key, value in inputs.items() if key not in BATCH_KEYS}
+        _, outputs = super().compute_loss(model, tokens, return_outputs=True)  # for TRL's metrics
+        chosen, rejected = _split_scores(outputs.logits, num_pairs=len(inputs["row_index"]))
+        if self.model.training:
+            loss = self._training_loss(chosen, rejected, inputs)
+        else:
+            self._eval_pairs += scored_pairs(chosen, rejected, inputs)
+            loss = pair_loss(chosen, rejected, self.args, margin=inputs.get("margin"))
+        self._check_finite(loss)
+        return (loss, outputs) if return_outputs else loss
+
+    def _training_loss(self, chosen: torch.Tensor, rejected: torch.Tensor, inputs: dict[str, Any]) -> torch.Tensor:
+        args, labels = self.args, self._told_labels(inputs)
+        if self.invariance is not None:
+            invariant_loss = self._invariant_loss(chosen, rejected, labels, inputs["environments"])
+            if self.invariance.regulariser is not None:
+                return invariant_loss
+        margin = inputs.get("margin")
+        return pair_loss(chosen, rejected, args, labels=labels, margin=margin, correction=args.correction)
+
+    def _invariant_loss(
+        self, chosen: torch.Tensor, rejected: torch.Tensor, labels: torch.Tensor | None, environments: torch.Tensor
+    ) -> torch.Tensor:
+        """The loss over environments, whose figures are logged also where batches are balanced and no more."""
+        preferred, other, weights = in_order(chosen, rejected, labels)
+        batch = EnvironmentBatch.gather(self.accelerator, preferred - other, environments, weights)
+        loss, figures = self.invariance.objective(
+            batch,
+            centring(chosen, rejected, self.args),
+            is_on=self.state.global_step >= self.args.penalty_start(self.state.max_steps),
+            num_processes=self.accelerator.num_processes,
+        )
+        for key, value in figures.items():
+            self._metrics["train"][key].append(value)
+        return loss
+
+    def _told_labels(self, inputs: dict[str, Any]) -> torch.Tensor | None:
+        """Labels of (chosen, rejected), of shape `(num_pairs, 2)`; `None` where they are (1, 0) throughout."""
+        keys, given = inputs["keys"], inputs.get("told_labels")
+        if not self.args.injects_noise:
+            return given
+        given = clean_labels(len(keys)).to(keys.device) if given is None else given
+        labels = injected_labels(keys, given, self.args, epoch=int(self.state.epoch or 0), step=self.state.global_step)
+        if self.args.noise_resample == "mean":
+            return labels
+        shares = [labels != given, labels[:, 0] == labels[:, 1]]
+        local = torch.stack([share.float().mean() for share in shares])
+        flipped, tied = self.accelerator.gather(local[None]).mean(dim=0).tolist()
+        self._metrics["train"]["flipped"].append(flipped)
+        self._metrics["train"]["tied"].append(tied)
+        return labels
+
+    def _check_finite(self, loss: torch.Tensor) -> None:
+        if not torch.isfinite(loss):
+            raise FloatingPointError(
+                f"The loss of step {self.state.global_step} is {loss.item()}. Lower `learning_rate` or `max_grad_norm`, "
+                "raise `center`, or compute in float32; then continue from the last checkpoint."
+            )
+
+    def evaluation_loop(
+        self, dataloader, description, prediction_loss_only=None, ignore_keys=None, metric_key_prefix="eval"
+    ) -> EvalLoopOutput:
+        self._eval_pairs.clear()
+        output = super().evaluation_loop(dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix)
+        metrics = self._eval_metrics(unique_pairs(gather_object(self._eval_pairs)))
+        output.metrics.update({f"{metric_key_prefix}_{key}": value for key, value in metrics.items()})
+        self._metrics["eval"].clear()  # TRL would log them as `eval_*`, whatever the prefix
+        return output
+
+    def _eval_metrics(self, pairs: list[ScoredPair]) -> dict[str, float]:
+        """TRL's metrics and ours, each pair counted once."""
+        if not pairs:
+            raise ValueError("The evaluation set holds no pair of at most `max_length` tokens.")
+        chosen, rejected, margin = (
+            torch.tensor(values) for values in zip(*((p.chosen, p.rejected, p.margin) for p in pairs), strict=True)
+        )
+        averages = {key: sum(values) / len(values) for key, values in self._metrics["eval"].items()}
+        margin = margin if margin.any() else None
+        loss = pair_loss(chosen, rejected, self.args, margin=margin)
+        return averages | {"loss": loss.item()} | pair_metrics(pairs)
+
+
+def _default_arguments(model: str | PreTrainedModel | PeftModel) -> NoisyRewardConfig:
+    source = model if isinstance(model, str) else model.config.name_or_path
+    return NoisyRewardConfig(f"{Path(source).name}-NoisyReward")
+
+
+def _is_plain_text(dataset: Dataset | IterableDataset) -> bool:
+    return "chosen_ids" not in column_names(dataset) and not is_conversational(next(iter(dataset)))
+
+
+def _adds_its_end(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether a tokenizer ends texts by itself: an encoder's, or one that was saved with a verifier."""
+    return tokenizer.eos_token is None or ends_texts_with(tokenizer, tokenizer.eos_token_id)
+
+
+def _split_scores(logits: torch.Tensor, num_pairs: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Scores of the chosen and of the rejected solutions, each of shape `(num_pairs,)`."""
+    if logits.shape != (2 * num_pairs, 1):
+        raise ValueError(
+            f"The model returned logits of shape {tuple(logits.shape)} for {num_pairs} pairs; a verifier returns one per "
+            f"sequence: {(2 * num_pairs, 1)}."
+        )
+    chosen, rejected = logits.squeeze(-1).chunk(2)
+    return chosen, rejected

@@ -1,0 +1,82 @@
+import sys
+
+import pytest
+
+from pvg_hf.core.extensions import ExtensionError, load_extension
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """A module of the user's own, `my_game.rules`."""
+    package = tmp_path / "my_game"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "rules.py").write_text("class StopEarly:\n    pass\n\nmargin = 0.5\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    for name in [name for name in sys.modules if name.split(".")[0] == "my_game"]:
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("module")
+def test_an_object_is_found_by_module_and_name():
+    assert load_extension("my_game.rules:StopEarly", "stop rule").__name__ == "StopEarly"
+    assert load_extension("my_game.rules:margin", "stop rule") == 0.5
+
+
+@pytest.mark.parametrize(
+    "spec", ["", "StopEarly", "my_game.rules", "my_game:", ":StopEarly", "a:b:c", "a:b.c", "../a:b"]
+)
+def test_another_form_is_refused(spec):
+    with pytest.raises(
+        ValueError, match=r"Cannot load the reward `.*`: it must be of the form `package\.module:Name`"
+    ):
+        load_extension(spec, "reward")
+
+
+@pytest.mark.usefixtures("module")
+@pytest.mark.parametrize(
+    ("spec", "missing"), [("my_gam.rules:StopEarly", "my_gam"), ("my_game.rule:StopEarly", "my_game.rule")]
+)
+def test_a_missing_module_is_named(spec, missing):
+    with pytest.raises(ValueError, match=f"Cannot load the stop rule `{spec}`: there is no module `{missing}`"):
+        load_extension(spec, "stop rule")
+
+
+@pytest.mark.usefixtures("module")
+def test_a_missing_name_comes_with_the_closest():
+    with pytest.raises(ValueError, match=r"module `my_game\.rules` has no `StopEarl`\. Did you mean `StopEarly`\?"):
+        load_extension("my_game.rules:StopEarl", "stop rule")
+    with pytest.raises(ValueError, match=r"has no `q`\. Known are `StopEarly`, `margin`\."):
+        load_extension("my_game.rules:q", "stop rule")
+
+
+@pytest.mark.parametrize(
+    ("source", "mistake", "line"),
+    [
+        ("import a_library_that_nobody_has\n", "ModuleNotFoundError: No module named 'a_library_that_nobody_has'", 1),
+        ("import math\nfrom math import cosinus\n", "ImportError: cannot import name 'cosinus' from 'math'", 2),
+        ("x = 1\ndef rule(means, config)\n    return True\n", "SyntaxError: expected ':'", 2),
+        ("x = 1\n  y = 2\n", "IndentationError: unexpected indent", 2),
+        ("import json\n\nlimit = json.loads('{')\n", "JSONDecodeError: Expecting property name", 3),
+    ],
+    ids=["missing library", "missing name", "syntax", "indentation", "library"],
+)
+@pytest.mark.usefixtures("module")
+def test_a_module_that_cannot_be_imported_is_named_with_file_and_line(source, mistake, line, tmp_path):
+    file = tmp_path / "my_game" / "broken.py"
+    file.write_text(source)
+    with pytest.raises(ExtensionError, match=r"Cannot load the task `my_game\.broken:Anything`") as caught:
+        load_extension("my_game.broken:Anything", "task")
+    said = str(caught.value)
+    assert mistake in said
+    assert f"({file}, line {line})" in said
+    assert "\n" not in said
+
+
+@pytest.mark.usefixtures("module")
+def test_a_mistake_in_a_module_that_the_module_imports_is_placed_there(tmp_path):
+    (tmp_path / "my_game" / "helper.py").write_text("\nlimits = {}['depth']\n")
+    (tmp_path / "my_game" / "broken.py").write_text("from my_game import helper\n")
+    with pytest.raises(ExtensionError, match=r"KeyError: 'depth' \(.*helper\.py, line 2\)"):
+        load_extension("my_game.broken:Anything", "task")

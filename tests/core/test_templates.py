@@ -1,0 +1,103 @@
+import pytest
+from jinja2 import TemplateError, TemplateSyntaxError, UndefinedError
+from jinja2.exceptions import SecurityError
+
+from pvg_hf.core.templates import compile_template, outside_variables
+
+
+def test_a_template_is_rendered_with_its_last_newline():
+    assert compile_template("{{ a }}+{{ b }}\n").render(a=1, b=2) == "1+2\n"
+
+
+def test_what_is_not_given_is_an_error():
+    with pytest.raises(UndefinedError, match="'b' is undefined"):
+        compile_template("{{ a }}{{ b }}").render(a=1)
+
+
+def test_templates_stay_in_the_sandbox():
+    with pytest.raises(SecurityError, match="__class__"):
+        compile_template("{{ a.__class__.__mro__ }}").render(a="")
+
+
+def test_variables_from_outside():
+    assert outside_variables("{% set c = a %}{{ c }}{% for d in b %}{{ d }}{% endfor %}") == {"a", "b"}
+    with pytest.raises(TemplateSyntaxError):
+        outside_variables("{{ a")
+
+
+def test_usual_templates_are_rendered_as_ever():
+    text = (
+        "{% for e in es %}{{ loop.index }}/{{ loop.length }} {{ e.p|trim|upper ~ '!' }}{% if not loop.last %}, {% endif %}"
+        "{% endfor %} {{ es|map(attribute='p')|join('-') }} {{ a.strip()|replace('a', 'b') }} {{ 7 * 6 % 40 }} {{ 'ab' * 2 }}"
+    )
+    rendered = compile_template(text).render(es=[{"p": " x "}, {"p": "y"}], a=" a ")
+    assert rendered == "1/2 X!, 2/2 Y!  x -y b 2 abab"
+
+
+UNSEEDED = [
+    "{{ [1, 2]|random }}",
+    "{{ range(1000)|list|random }}",
+    "{{ [[1, 2]]|map('random')|list }}",
+    "{{ lipsum() }}",
+]
+
+
+@pytest.mark.parametrize("text", UNSEEDED)
+def test_nothing_is_random(text):
+    with pytest.raises(TemplateError, match=r"random|lipsum"):
+        compile_template(text).render()
+
+
+def test_an_unseeded_function_is_an_unknown_variable():
+    assert outside_variables("{{ lipsum() }}{{ range(3) }}") == {"lipsum"}
+
+
+@pytest.mark.parametrize("tag", ["include 'x'", "import 'x' as y", "from 'x' import y", "extends 'x'"])
+def test_other_files_are_one_clear_error(tag):
+    for read in (compile_template, outside_variables):
+        with pytest.raises(TemplateSyntaxError, match="is not possible: a template is one text"):
+            read(f"{{% {tag} %}}")
+
+
+GROWING = "{{% set n = namespace(s='xxxxxxxxxx') %}}{{% for i in range(99) %}}{{% set n.s = {} %}}{{% endfor %}}"
+UNBOUNDED = [
+    "{{ 'x' * 200000000 }}",
+    "{{ ['x' * 1000000] * 1000 }}",
+    "{{ 9 ** 9 ** 9 ** 9 }}",
+    "{{ 'x'.ljust(10 ** 9) }}",
+    "{{ '{:200000000}'.format(1) }}",
+    "{{ '%200000000d' % 1 }}",
+    "{{ '%200000000d'|format(1) }}",
+    "{{ 'x'|center(200000000) }}",
+    "{{ 'x'|indent(200000000) }}",
+    "{{ 1|round(200000000) }}",
+    "{{ [1]|slice(900000000)|list }}",
+    "{{ ('x' * 1000000)|replace('x', 'y' * 1000000) }}",
+    "{{ range(10 ** 9) }}",
+    "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+    "{% macro f() %}{{ f() }}{{ f() }}{% endmacro %}{{ f() }}",
+    GROWING.format("n.s ~ n.s"),
+    GROWING.format("n.s + n.s"),
+    GROWING.format("[n.s, n.s]|join"),
+    "{% for i in range(99999) %}{{ 'x' * 1000 }}{% endfor %}",
+    "{{ " + "[" * 3000 + "]" * 3000 + " }}",
+    "{{ ['%200000000d']|map('format', 1)|list }}",
+    "{% set x %}{% for i in range(99999) %}{{ 'a' * 9999 }}{% endfor %}{% endset %}{{ x|length }}",
+    "{% set x %}{% for i in range(99999) %}" + "a" * 9999 + "{% endfor %}{% endset %}{{ x|length }}",
+    "{% macro f() %}{{ 'a' * 99999 }}{% endmacro %}{% for i in range(9999) %}{% set x = f() %}{% endfor %}",
+    GROWING.format("[n.s, n.s]") + "{{ n.s }}",
+    GROWING.format("[n.s, n.s]") + "{{ n.s|string }}",
+    GROWING.format("[n.s, n.s]") + "{{ n.s ~ '' }}",
+]
+
+
+@pytest.mark.parametrize("text", UNBOUNDED)
+def test_work_and_texts_are_bounded(text):
+    with pytest.raises(TemplateError):
+        compile_template(text).render()
+
+
+@pytest.mark.parametrize("text", ["{{ 1 / 0 }}", "{{ a + 1 }}", "{{ a.append(1) }}", "{{ [1].append(1) }}"])
+def test_what_fails_in_a_template_is_the_templates_mistake(text):
+    with pytest.raises(TemplateError):
+        compile_template(text).render(a="x")

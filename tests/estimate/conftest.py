@@ -1,0 +1,5 @@
+"""Recipes to be planned."""
+
+from tests.support.plan_fixtures import amounts_of, context_of, values
+
+__all__ = ["amounts_of", "context_of", "values"]

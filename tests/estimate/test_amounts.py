@@ -1,0 +1,54 @@
+"""How much a phase writes and trains on; the parts of the split and the lengths of texts stand in conftest.py."""
+
+from pvg_hf.core.roles import Role
+from pvg_hf.estimate.amounts import Writing, count_tokens, describe_amount, writings
+
+
+def test_amounts_of_a_shared_prover(amounts_of):
+    amounts = amounts_of("mint.test_solutions_per_problem=2", "mint.solutions_per_problem=3")
+    assert amounts.max_pairs == 20 * 2  # half of `data.solutions_per_problem` = 4
+    assert amounts_of("data.pairs=all", "data.pair_share=0.5").max_pairs == 20 * 3  # half of the six pairs of four
+    assert amounts.num_prompts == 12 * 2  # both roles
+    assert amounts.solutions_per_step == 16
+    assert amounts.num_test_solutions == 3 * 2 * 2
+    assert describe_amount(amounts, "bootstrap") == "100 solutions on D_V, 12 on test"  # (20 + 5) x 4
+    assert describe_amount(amounts, "mint") == "150 solutions on D_V, 12 on test"  # (20 + 5) x 2 roles x 3
+    assert describe_amount(amounts, "verifier") == "10 steps of 4 pairs; at most 40 pairs (1.0 epochs)"
+    assert describe_amount(amounts, "prover").endswith("24 prompts (0.8 epochs)")  # 5 steps x 4 of 24
+    assert writings(amounts, "mint") == [
+        Writing(Role.HELPFUL, 3, 2),
+        Writing(Role.SNEAKY, 3, 2),
+        Writing(Role.HELPFUL, 25, 3),
+        Writing(Role.SNEAKY, 25, 3),
+        Writing(Role.HELPFUL, 5, 2),  # by which answers are calibrated
+    ]
+
+
+def test_tokens_of_each_phase(amounts_of):
+    amounts = amounts_of("mint.test_solutions_per_problem=2", "mint.solutions_per_problem=3")
+    on_test = 3 * (10 + 2 * 8) + 3 * (20 + 2 * 8)  # a prompt, and two solutions of 8 tokens, for each role
+    assert count_tokens(amounts, "bootstrap") == on_test + 25 * (5 + 4 * 8)
+    assert count_tokens(amounts, "verifier") == 10 * 4 * 2 * 30  # two inputs of 30 tokens a pair
+    assert count_tokens(amounts, "prover") == 5 * 16 * (15 + 8)  # prompts of both roles
+    on_pool = 25 * (10 + 3 * 8) + 25 * (20 + 3 * 8)
+    assert count_tokens(amounts, "mint") == on_test + on_pool + 5 * (10 + 2 * 8)
+    assert count_tokens(amounts, "evaluate") == 12 * 30
+
+
+def test_amounts_of_separate_and_single_roles(amounts_of):
+    separate = amounts_of("prover.roles=separate", "prover.lora={}")
+    assert separate.num_prompts == 12
+    assert count_tokens(separate, "prover") == 2 * 5 * 16 * (15 + 8)  # trained twice
+    assert "for each role" in describe_amount(separate, "prover")
+    sneaky = amounts_of("prover.roles=sneaky_only")
+    assert sneaky.num_prompts == 12
+    assert count_tokens(sneaky, "prover") == 5 * 16 * (20 + 8)
+
+
+def test_amounts_of_a_warmup_and_of_imported_solutions(amounts_of):
+    amounts = amounts_of("prover.warmup={max_steps: 7, batch_size: 2}", "verifier.scratch={}")
+    assert describe_amount(amounts, "warmup") == "prover: 7 steps of 2 references; verifier: random weights"
+    assert count_tokens(amounts, "warmup") == 7 * 2 * (10 + 8)
+    imported = amounts_of("bootstrap.import_from=org/solutions", "mint.test_solutions_per_problem=2")
+    assert describe_amount(imported, "bootstrap") == "solutions from org/solutions; 12 on test"
+    assert writings(imported, "bootstrap") == [Writing(Role.HELPFUL, 3, 2), Writing(Role.SNEAKY, 3, 2)]

@@ -1,0 +1,119 @@
+"""What a plan says of PPO's critic, and what is refused before anything is played."""
+
+from dataclasses import replace
+
+import pytest
+
+from pvg_hf import load_recipe
+from pvg_hf.data.problems import GameProblems
+from pvg_hf.estimate.amounts import count_tokens, describe_amount
+from pvg_hf.estimate.phases import Player, estimate_work, needed_players
+from pvg_hf.estimate.players import critic_bytes, read_critic_size, read_player_size
+from pvg_hf.game.plan import describe_plan
+from pvg_hf.preflight.recipe import check_recipe
+from tests.support.sized_players import PLAYERS, SIZE, TRAINING
+
+PPO = "prover.algorithm=ppo"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "parts"),
+    [
+        ([PPO, "prover.ppo={critic: adapter}"], ["`prover.ppo.critic` is `adapter`", "`prover.lora: {}`"]),
+        (
+            [PPO, "prover.ppo={critic: /no/such/folder}"],
+            ["`prover.ppo.critic` is `/no/such/folder`", "neither a folder"],
+        ),
+        ([PPO, "prover.ppo={critic: org/never-downloaded}"], ["`prover.ppo.critic`", "HF_HUB_OFFLINE"]),
+        ([PPO, "prover.scale_rewards=group"], ["`prover`: `scale_rewards` is `group`"]),
+        ([PPO, "prover.trainer={loss_type: vespo}"], ["`loss_type` is `vespo`"]),
+        ([PPO, "prover.trainer={gamma: 0.9}"], ["its key `prover.ppo.gamma`"]),
+        ([PPO, "prover.trainer={kl_coef: 0.9}"], ["its key `prover.beta`"]),
+        ([PPO, "prover.trainer={num_iterations: 2}"], ["its key `prover.ppo.num_iterations`"]),
+        ([PPO, "prover.save_steps=2"], ["`save_steps` is 2", "for 4 steps"]),
+        (["prover.trainer={gamma: 0.9}"], ["`gamma`", "no field of `ProverGRPOConfig`"]),
+    ],
+)
+def test_one_mistake_is_named(overrides, parts, values):
+    recipe = load_recipe(values, overrides)
+    (mistake,) = check_recipe(recipe, GameProblems.load(recipe))
+    for part in parts:
+        assert part in mistake
+
+
+def test_a_critic_that_reads_other_tokens_is_refused(values, tiny_prover, tmp_path):
+    (tmp_path / "config.json").write_text((tiny_prover / "config.json").read_text())
+    (tmp_path / "tokenizer.json").write_text((tiny_prover / "tokenizer.json").read_text().replace('"Ana"', '"Eve"'))
+    (tmp_path / "tokenizer_config.json").write_text((tiny_prover / "tokenizer_config.json").read_text())
+    recipe = load_recipe(values, [PPO, f"prover.ppo={{critic: {tmp_path}}}"])
+    (mistake,) = check_recipe(recipe, GameProblems.load(recipe))
+    assert "has another vocabulary" in mistake
+    assert "2 entries differ" in mistake
+
+
+def test_a_verifier_in_4_bits_is_no_critic(values):
+    overrides = [PPO, "prover.ppo={critic: verifier}", "verifier.quantization=4bit", "verifier.lora={}"]
+    recipe = load_recipe(values, overrides)
+    assert any(
+        "`prover.ppo.critic` is `verifier`" in mistake for mistake in check_recipe(recipe, GameProblems.load(recipe))
+    )
+
+
+@pytest.mark.parametrize("critic", ["null", "verifier", "arithmetic"])
+def test_critics_that_can_be(critic, values):
+    own = ["prover.model=arithmetic", "verifier.model=arithmetic"]
+    recipe = load_recipe(values, [*own, PPO, f"prover.ppo={{critic: {critic}}}"])
+    assert check_recipe(recipe, GameProblems.load(recipe)) == []
+
+
+def test_a_critics_memory(context_of):
+    """All in float32: a weight, its gradient and two averages; of an adapter on the prover's base, the adapter's."""
+    copy, prover = context_of(PPO), read_player_size(context_of(PPO), "prover")
+    size = read_critic_size(copy)
+    assert critic_bytes(copy.recipe.prover, size) == 16 * prover.num_parameters
+    adapter = context_of(PPO, "prover.lora={r: 2}")
+    assert (
+        critic_bytes(adapter.recipe.prover, read_critic_size(adapter))
+        == 16 * read_player_size(adapter, "prover").num_trained
+    )
+    verifier = context_of(PPO, "prover.ppo={critic: verifier}", "verifier.lora={r: 2}")
+    whole = read_player_size(context_of(PPO), "verifier")
+    assert critic_bytes(verifier.recipe.prover, read_critic_size(verifier)) == 16 * whole.num_parameters
+
+
+def test_a_batch_is_read_by_critic_and_prover_and_trained_on_by_both_as_often_as_said(amounts_of):
+    players = {**PLAYERS, "critic": Player(replace(SIZE, num_trained=1000), PLAYERS["prover"].machine)}
+
+    def work(*overrides):
+        amounts = amounts_of("prover.roles=sneaky_only", *overrides)
+        assert set(needed_players(amounts, "prover")) <= players.keys()
+        return estimate_work(amounts, players, "prover")
+
+    once, twice = (work(PPO, f"prover.ppo={{num_iterations: {n}}}", f"prover.max_steps={5 * n}") for n in (1, 2))
+    plain = work()
+    assert plain.seconds < once.seconds < twice.seconds < 2 * once.seconds
+    assert once.memory == twice.memory
+    assert once.memory - plain.memory > 16 * 1000  # and the critic's activations beside the prover's
+    assert plain.memory > TRAINING
+
+
+def test_amounts_go_by_batches(amounts_of):
+    amounts = amounts_of(PPO, "prover.ppo={num_iterations: 2}", "prover.max_steps=10")  # 5 batches, as in the recipe
+    assert count_tokens(amounts, "prover") == count_tokens(amounts_of(), "prover")
+    assert "10 steps, 2 on each batch of 4 prompts x 4 solutions" in describe_amount(amounts, "prover")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        ([], "a copy of the prover's body, "),
+        (["prover.lora={}"], "an adapter on the prover's base, "),
+        (["prover.ppo={critic: verifier}"], "verifier, "),
+    ],
+)
+def test_a_plan_describes_the_critic(overrides, words, values):
+    plan = describe_plan(load_recipe(values, [PPO, *overrides]))
+    (line,) = [line for line in plan.splitlines() if line.startswith("Critic")]
+    assert words in line
+    assert "unknown" not in plan
+    assert "Critic" not in describe_plan(load_recipe(values))

@@ -1,0 +1,116 @@
+from functools import partial
+
+import pytest
+import torch
+
+from pvg_hf import VerifierScorer, load_recipe
+from pvg_hf.core.integrity import read_json_lines
+from pvg_hf.core.roles import Role
+from pvg_hf.core.seeding import derive_rng, derive_seed
+from pvg_hf.data.problems import GameProblems
+from pvg_hf.models.prover import load_prover
+from pvg_hf.rewards import correctness_gated_convincingness, goodhart
+from pvg_hf.sampling import Sampler
+from tests.support.own_rules import scaled_score
+from tests.support.recall_task import write_solution
+
+
+def heldout_solutions(folder, weights, max_new_tokens=8, num_samples=2):
+    """
+    Scores of what a prover writes for the first four of D_pi's held-out problems, by the seeds that a phase takes;
+    whether it is correct, and whether it states the right answer though it may be cut.
+    """
+    recipe = load_recipe(folder.recipe)
+    world = GameProblems.load(recipe)
+    problems = world.parts["prover_heldout"].to_list()[:4]
+    model, tokenizer = load_prover(weights)
+    prompts = [world.prompt(problem, Role.HELPFUL, tokenizer) for problem in problems]
+    seed = derive_seed(recipe.seed, "round-000", "prover", "heldout")
+    rngs = [[derive_rng(seed, problem["problem_id"], i) for i in range(num_samples)] for problem in problems]
+    written = Sampler(model, tokenizer, max_new_tokens=max_new_tokens).sample(prompts, rngs)
+    rows = [(problem, sample) for problem, row in zip(problems, written, strict=True) for sample in row]
+    score = VerifierScorer.from_pretrained(folder.verifier(0))
+    scores = score([problem["problem"] for problem, _ in rows], [sample.text for _, sample in rows])
+    is_stated = torch.tensor([world.task.grade(problem, sample.text).correct for problem, sample in rows])
+    is_cut = torch.tensor([sample.is_truncated for _, sample in rows])
+    return torch.tensor(scores), is_stated & ~is_cut, is_stated
+
+
+@pytest.mark.parametrize(
+    ("reward", "options", "judge"),
+    [
+        ("src", {}, correctness_gated_convincingness),
+        ("goodhart", {}, goodhart),
+        ("cgc", {"floor": -9.0}, partial(correctness_gated_convincingness, floor=-9.0)),
+        ("tests.support.own_rules:scaled_score", {"factor": 3.0}, partial(scaled_score, factor=3.0)),
+    ],
+    ids=["src", "goodhart", "cgc", "own"],
+)
+def test_prover_is_judged_by_its_heldout_solutions(reward, options, judge, play_phase):
+    """
+    By the reward that it is trained with and its options; under SRC by CGC, as a reward relative to the prover's own
+    group says nothing of the group.
+    """
+    folder = play_phase("prover", 0, prover__reward=reward, prover__reward_options=options)
+    line = read_json_lines(folder.prover(0) / "metrics.jsonl")[-1]
+    assert line["step"] == 6
+    scores, correct, _ = heldout_solutions(folder, folder.prover(0))
+    rewards = judge(scores, correct, torch.zeros(8, dtype=torch.bool), group_size=2)
+    assert line["prover/heldout/accuracy"] == pytest.approx(correct.float().mean().item())
+    assert line["prover/heldout/score"] == pytest.approx(scores.mean().item(), abs=1e-5)
+    assert line["prover/heldout/selection"] == pytest.approx(rewards.mean().item(), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_plain"),
+    [
+        ({"noise": {"epsilon": 0.1, "applies_to": "prover"}}, True),
+        (
+            {"rates": {"source": "given", "rho0": 0.1, "rho1": 0.1}},
+            False,
+        ),  # of the task's grader, which grades here too
+    ],
+)
+def test_noise_that_heldout_solutions_are_not_told_is_not_corrected_for(changes, is_plain, play_phase):
+    folder = play_phase("prover", 0, prover__reward="cgc", prover__reward_correction="backward", **changes)
+    line = read_json_lines(folder.prover(0) / "metrics.jsonl")[-1]
+    scores, correct, _ = heldout_solutions(folder, folder.prover(0))
+    plain = torch.where(correct, scores, -2.0).mean().item()
+    assert (line["prover/heldout/selection"] == pytest.approx(plain, abs=1e-5)) == is_plain
+
+
+def test_cut_heldout_solutions_are_failed_ones(play_phase, tokenizer):
+    """As many tokens as a whole solution has, but none for its end: what states a right answer is cut there."""
+    length = len(tokenizer(write_solution(5))["input_ids"])
+    settings = {"max_completion_length": length, "max_steps": 2, "eval_samples": 8}
+    folder = play_phase(
+        "prover", 0, watchdogs__max_truncated=1.0, **{f"prover__{key}": value for key, value in settings.items()}
+    )
+    line = read_json_lines(folder.prover(0) / "metrics.jsonl")[-1]
+    scores, correct, is_stated = heldout_solutions(folder, folder.prover(0), length, num_samples=8)
+    assert (is_stated & ~correct).any()
+    assert line["prover/heldout/accuracy"] == pytest.approx(correct.float().mean().item())
+    # Which solutions are correct depends on what was sampled; there may be none.
+    score_correct = pytest.approx(scores[correct].mean().item(), abs=1e-5) if correct.any() else None
+    assert line["prover/heldout/score_correct"] == score_correct
+    by_cgc = torch.where(correct, scores, -2.0)
+    assert line["prover/heldout/selection"] == pytest.approx(by_cgc.mean().item(), abs=1e-5)
+
+
+def test_only_every_few_steps_and_the_last_are_judged(play_phase):
+    folder = play_phase("prover", 0, prover__eval_steps=4)
+    lines = read_json_lines(folder.prover(0) / "metrics.jsonl")
+    assert [line["step"] for line in lines if "prover/heldout/selection" in line] == [4, 6]
+
+
+def test_best_checkpoint_is_the_one_that_was_judged_best(play_phase):
+    folder = play_phase("prover", 0, prover__learning_rate=0.01, watchdogs__max_truncated=1.0)
+    figures = [
+        line["prover/heldout/selection"]
+        for line in read_json_lines(folder.prover(0) / "metrics.jsonl")
+        if "prover/heldout/selection" in line
+    ]
+    assert len(figures) > 1
+    scores, correct, _ = heldout_solutions(folder, folder.prover(0) / "best-helpful")
+    rewards = torch.where(correct, scores, -2.0)  # CGC of the helpful role
+    assert max(figures) == pytest.approx(rewards.mean().item(), abs=1e-5)

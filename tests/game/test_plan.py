@@ -1,0 +1,108 @@
+"""The plan as a person reads it."""
+
+import cProfile
+
+import pytest
+
+from pvg_hf import load_recipe
+from pvg_hf.config import RecipeError
+from pvg_hf.estimate.machine import CARDS
+from pvg_hf.game.plan import describe_plan
+from pvg_hf.run.folder import RunFolder
+
+
+def test_a_plan_names_the_worlds_mistakes_with_the_others(values):
+    recipe = load_recipe(values, ["split.stratify_by=colour", "prover.reward=srcc"])
+    with pytest.raises(RecipeError, match=r"(?s)2 mistake\(s\).*colour.*srcc"):
+        describe_plan(recipe)
+
+
+def test_a_plan_shows_every_phase_within_80_columns_and_writes_nothing(values, tmp_path):
+    plan = describe_plan(load_recipe(values, ["num_rounds=3", "rounds.1.prover.max_steps=7"]))
+    lines = plan.splitlines()
+    lines = lines[lines.index("") :]  # paths stand above
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[0] for line in lines if "solutions on D_V" in line] == ["bootstrap", "mint", "mint", "mint"]
+    assert [line for line in lines if line.startswith("Round")] == ["Round 0", "Round 1", "Round 2"]
+    assert sum("at most 7 steps of 4 prompts x 4" in line for line in lines) == 1
+    assert "unknown" not in plan
+    assert "~" not in plan
+    assert not (tmp_path / "runs").exists()
+
+
+def test_rounds_without_overrides_share_their_lines(values):
+    assert "Rounds 0 to 4, each" in describe_plan(load_recipe(values, ["num_rounds=5"]))
+
+
+def test_a_plan_of_very_many_rounds_does_not_look_at_each(values):
+    """Beyond the hundred rounds that are checked one by one, further ones share lines and are counted."""
+
+    def num_calls(num_rounds: int) -> int:
+        recipe = load_recipe(values, ["device=auto", f"num_rounds={num_rounds}", "rounds.150.prover.max_steps=7"])
+        profile = cProfile.Profile()
+        plan = profile.runcall(describe_plan, recipe, CARDS["l4"])
+        assert f"Rounds 151 to {num_rounds - 1}, each" in plan
+        assert f"{1 + 4 * num_rounds} phases" in plan
+        return sum(entry.callcount for entry in profile.getstats())
+
+    num_calls(200)  # what is loaded or compiled once
+    # The mixture of the last round has a weight for each round before it, which takes 8 small calls to check.
+    assert num_calls(20_000) - num_calls(200) < 10 * (20_000 - 200)
+
+
+def test_finished_phases_are_counted_and_not_timed(values, tmp_path):
+    recipe = load_recipe(values, ["num_rounds=3", "rounds.1.prover.max_steps=7"])
+    assert "of them finished" not in " ".join(describe_plan(recipe).split())
+    for place in (
+        "pool/base",
+        "verifier/round-000",
+        "verifier/round-001",
+        "prover/.round-001.partial",
+        "pool/round-003",
+    ):
+        (tmp_path / "runs" / "planned" / place).mkdir(parents=True)
+    assert "13 phases, 3 of them finished" in " ".join(describe_plan(recipe).split())
+
+
+def test_a_plan_notes_what_is_seldom_meant(values):
+    plan = describe_plan(
+        load_recipe(values, ["mint.test_solutions_per_problem=4", "prover.max_completion_length=250"])
+    )
+    assert "best-of-8 will have no figure" in plan
+    assert "`max_position_embeddings` = 256" in " ".join(plan.split())
+
+
+@pytest.mark.parametrize(
+    ("checker", "correction", "is_noted"),
+    [
+        ("{slice_by: difficulty, slices: {2: {noise_enabled: false}}}", "forward", True),
+        ("{critical: difficulty == 2}", "forward", True),
+        ("{slice_by: difficulty, slices: {2: {noise_enabled: false}}}", "none", False),
+        ("{slice_by: difficulty}", "forward", False),
+    ],
+)
+def test_a_plan_notes_that_a_correction_assumes_the_mean_of_unlike_slices(checker, correction, is_noted, values):
+    overrides = [f"noise.checker={checker}", f"verifier.correction={correction}", "num_rounds=2"]
+    plan = " ".join(describe_plan(load_recipe(values, overrides)).split())
+    assert plan.count("`verifier.correction` assumes the mean of the rates") == is_noted
+    assert "`prover.reward_correction` assumes" not in plan
+
+
+def test_a_plan_names_the_phases_that_are_larger_than_the_machine_and_what_to_turn(values):
+    """A verifier of 128 thousand million weights, nearly all of them in its embedding."""
+    sizes = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    values["verifier"]["scratch"] = {"model_type": "llama", "vocab_size": 2_000_000_000, "config": sizes}
+    values["verifier"]["warmup"] = {"max_steps": 1}
+    plan = " ".join(describe_plan(load_recipe(values)).split())
+    assert "Note: the verifier phase is estimated at" in plan
+    assert "In order of effect: `verifier.pairs_per_step` (halve, now 4); " in plan
+    assert "and this machine has" not in " ".join(describe_plan(load_recipe({**values, "verifier": {}})).split())
+
+
+def test_a_plan_of_a_run_with_another_recipe_is_refused(values, tmp_path):
+    recipe = load_recipe(values)
+    folder = tmp_path / "runs" / "planned"
+    folder.mkdir(parents=True)
+    RunFolder(folder).write_recipe(load_recipe({**values, "prover": {**values.get("prover", {}), "beta": 0.7}}))
+    with pytest.raises(RecipeError, match=r"(?s)begun with another recipe.*prover\.beta.*0\.7"):
+        describe_plan(recipe)

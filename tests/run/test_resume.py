@@ -1,0 +1,390 @@
+import logging
+import re
+import shutil
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from pvg_hf import load_recipe, play
+from pvg_hf.core.files import write_json
+from pvg_hf.core.integrity import DIGESTS, DamagedFileError, read_digests, read_json, read_json_lines
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.resume import check_recipe_of, check_unchanged, with_added_rounds
+from tests.support.game_runs import branch_off, check_same_so_far, copy_until, differing, play_in_process
+
+IN_THE_LAST_CHECKPOINT = {
+    "event": "open",
+    "pattern": r"prover/\.round-000\.partial/checkpoints/checkpoint-6/trainer_state",
+}
+
+
+def test_changed_recipe_is_refused_with_every_difference(tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    before = folder.recipe.read_bytes()
+    with pytest.raises(ValueError) as caught:
+        play(load_recipe(game(prover__beta=0.5, seed=1, task__options={"num_train": 61, "num_test": 4})))
+    changes = [line for line in str(caught.value).splitlines() if line.startswith("- ")]
+    assert changes == [
+        "- `prover.beta`: 0.05 before, 0.5 now",
+        "- `seed`: 0 before, 1 now",
+        "- `task.options.num_train`: 60 before, 61 now",
+    ]
+    assert "rounds.2.prover.beta=0.1" in str(caught.value)
+    assert folder.recipe.read_bytes() == before
+
+
+def test_overrides_of_rounds_to_come_may_change(tmp_path, game, reference):
+    """Round 0 has finished its verifier, and round 1 has not begun."""
+    copy_until(reference, tmp_path, "round-000/prover")
+    check = partial(check_recipe_of, RunFolder(tmp_path / "game"))
+    check(load_recipe(game(rounds={1: {"prover": {"beta": 0.5}}})))
+    with pytest.raises(
+        ValueError, match=r"- `rounds\.0\.prover\.beta`: None before, 0\.5 now\n.* here from 1 on, may be"
+    ):
+        check(load_recipe(game(rounds={0: {"prover": {"beta": 0.5}}})))
+
+
+def test_round_has_begun_with_an_unfinished_folder(tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-001/verifier")
+    begun = folder.root / "verifier" / ".round-001.partial"
+    begun.mkdir()
+    changed = load_recipe(game(rounds={1: {"verifier": {"max_steps": 99}}}))
+    with pytest.raises(ValueError, match=r"`rounds\.1\.verifier\.max_steps`: None before, 99 now"):
+        check_recipe_of(folder, changed)
+    begun.rmdir()
+    check_recipe_of(folder, changed)
+
+
+def test_verifier_that_was_refused_can_be_trained_otherwise(tmp_path, game, reference):
+    """As the error says: without its unfinished folder, by an override of the round."""
+    folder = branch_off(reference, tmp_path, "round-001/verifier")
+    strict = {"rounds": {1: {"watchdogs": {"min_pair_accuracy": 1.0}}}}
+    begun = folder.root / "verifier" / ".round-001.partial"
+    with pytest.raises(
+        ValueError, match=rf"delete {begun} and continue the run with .* `rounds\.1\.verifier\.max_steps=16`"
+    ):
+        play(load_recipe(game(**strict)), phase="verifier", round_index=1)
+    shutil.rmtree(begun)
+    play(load_recipe(game(rounds={1: {"verifier": {"max_steps": 3}}})), phase="verifier", round_index=1)
+    assert max(line["step"] or 0 for line in read_json_lines(folder.verifier(1) / "metrics.jsonl")) == 3
+
+
+@pytest.mark.parametrize("phase", ["verifier", "prover"])
+def test_training_does_not_go_on_by_another_number_of_processes(phase, tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, f"round-001/{phase}")
+    begun = folder.root / phase / ".round-001.partial"
+    begun.mkdir()
+    write_json(begun / "phase.json", {"num_processes": 2})
+    with pytest.raises(ValueError) as caught:
+        play(load_recipe(game()))
+    assert str(caught.value) == (
+        f"Phase `round-001/{phase}` was begun by 2 process(es) and cannot go on in 1: its batches and checkpoints are "
+        f"those of 2. Start it by `accelerate launch --num_processes 2`, or delete {begun} to play the phase from its "
+        "beginning."
+    )
+
+
+def test_minting_goes_on_by_any_number_of_processes(tmp_path, game, reference):
+    """It begins anew, and its bytes do not depend on it."""
+    folder = copy_until(reference, tmp_path, "round-001/mint")
+    begun = folder.root / "pool" / ".round-001.partial"
+    begun.mkdir()
+    write_json(begun / "phase.json", {"num_processes": 2})
+    play(load_recipe(game()))
+    assert differing(folder, reference) == []
+
+
+def test_other_processes_threads_or_versions_are_told_and_kept(tmp_path, game, reference, caplog):
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    environment = folder.read_environment()
+    assert environment["num_processes"] == 1
+    changed = {**environment, "num_processes": 2, "versions": {**environment["versions"], "torch": "1.0"}}
+    folder.write_environment(changed)
+    for _ in range(2):  # the second start is like the first
+        play(load_recipe(game()), phase="evaluate", round_index=1)
+    changes = [event["changes"] for event in read_json_lines(folder.events) if event["event"] == "environment_changed"]
+    torch = environment["versions"]["torch"]
+    assert changes == [{"num_processes": [2, 1], "versions.torch": ["1.0", torch]}]
+    assert f"num_processes 2 before, 1 now, versions.torch 1.0 before, {torch} now" in caplog.text
+    assert folder.read_environment() == environment
+
+
+def test_fewer_rounds_are_refused(tmp_path, game, reference):
+    copy_until(reference, tmp_path, "round-001/evaluate")
+    with pytest.raises(ValueError, match=r"`num_rounds`: 2 before, 1 now \(may only grow\)"):
+        play(load_recipe(game(num_rounds=1)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"num_rounds": 5},
+        {"logging__log_completions": True},
+        {"logging__progress": True},
+        {"prover__save_steps": None, "verifier__save_steps": 7},
+        {"rounds": {0: {"prover": {"save_steps": 1}}}},
+    ],
+)
+def test_more_rounds_other_logging_and_other_checkpoints_are_allowed(change, game):
+    check_unchanged(load_recipe(game()), load_recipe(game(**change)), num_begun=2)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "num_rounds", "rounds"),
+    [
+        ([], 3, {2: {"prover": {"reward": "cgc"}}}),
+        (["num_rounds=2"], 2, {}),
+        (["num_rounds=4"], 4, {}),
+    ],
+    ids=["as extended", "fewer by an override", "more by an override"],
+)
+def test_an_extension_need_not_be_repeated(overrides, num_rounds, rounds, tmp_path, game):
+    folder = RunFolder(tmp_path / "game")
+    folder.root.mkdir()
+    folder.write_recipe(load_recipe(game(num_rounds=3, rounds={2: {"prover": {"reward": "cgc"}}})))
+    recipe = with_added_rounds(load_recipe(game(num_rounds=2), overrides), overrides)
+    assert (recipe.num_rounds, recipe.rounds) == (num_rounds, rounds)
+    if num_rounds == 3:
+        assert recipe.to_dict() == load_recipe(game(num_rounds=3, rounds=rounds)).to_dict()
+
+
+def test_a_run_that_was_not_extended_keeps_the_recipe_as_it_is(tmp_path, game):
+    recipe = load_recipe(game())
+    assert with_added_rounds(recipe, []) is recipe
+    (tmp_path / "game").mkdir()
+    RunFolder(tmp_path / "game").write_recipe(recipe)
+    assert with_added_rounds(recipe, []) is recipe
+
+
+def test_run_may_be_moved(tmp_path, game):
+    moved = load_recipe({**game(), "output_dir": str(tmp_path / "elsewhere")})
+    check_unchanged(load_recipe(game()), moved, num_begun=2)
+
+
+def test_sections_that_were_added_or_removed_are_differences(game):
+    plain, adapted = load_recipe(game()), load_recipe(game(prover__lora={"r": 4}))
+    with pytest.raises(ValueError, match=r"- `prover\.lora\.r`: None before, 4 now"):
+        check_unchanged(plain, adapted, num_begun=0)
+    with pytest.raises(ValueError, match=r"- `prover\.lora\.r`: 4 before, None now"):
+        check_unchanged(adapted, plain, num_begun=0)
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip(path: Path) -> None:
+    """One bit in the middle, which leaves the file readable."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+# What a person or a disk may do to a run whose next phase is round 1's prover, and the folder that the error must name.
+DAMAGES = {
+    "truncated weights of a verifier": ("verifier/round-001/model.safetensors", truncate),
+    "truncated weights of a round that is over": ("verifier/round-000/model.safetensors", truncate),
+    "truncated weights of a prover": ("prover/round-000/model.safetensors", truncate),
+    "missing weights": ("verifier/round-001/model.safetensors", Path.unlink),
+    "truncated configuration": ("verifier/round-001/config.json", truncate),
+    "missing configuration": ("verifier/round-001/config.json", Path.unlink),
+    "truncated tokenizer": ("verifier/round-001/tokenizer.json", truncate),
+    "missing tokenizer": ("verifier/round-001/tokenizer_config.json", Path.unlink),
+    "truncated template": ("verifier/round-001/verifier_input.json", truncate),
+    "missing template": ("verifier/round-001/verifier_input.json", Path.unlink),
+    "truncated calibration": ("verifier/round-001/calibration.json", truncate),
+    "truncated scores": ("verifier/round-001/heldout.parquet", truncate),
+    "missing scores": ("verifier/round-001/heldout.parquet", Path.unlink),
+    "truncated metrics of a phase": ("verifier/round-000/metrics.jsonl", truncate),
+    "missing metrics of a phase": ("verifier/round-000/metrics.jsonl", Path.unlink),
+    "other weights of a verifier": ("verifier/round-001/model.safetensors", flip),
+    "other weights of a round that is over": ("prover/round-000/best-helpful/model.safetensors", flip),
+    "other solutions": ("pool/round-000/sneaky.parquet", flip),
+    "other metrics of a phase": ("verifier/round-000/metrics.jsonl", flip),
+    "emptied metrics of a phase": ("verifier/round-000/metrics.jsonl", lambda path: path.write_text("")),
+    "other summary of a phase": ("pool/round-000/phase.json", flip),
+    "truncated solutions": ("pool/base/test-sneaky.parquet", truncate),
+    "missing solutions": ("pool/base/test-sneaky.parquet", Path.unlink),
+}
+
+
+@pytest.mark.parametrize(("file", "damage"), DAMAGES.values(), ids=DAMAGES)
+def test_damaged_file_is_named_with_its_phase(file, damage, tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-001/prover")
+    damaged = folder.root / file
+    damage(damaged)
+    with pytest.raises(DamagedFileError) as caught:
+        play(load_recipe(game()))
+    assert caught.value.path == damaged
+    assert str(caught.value).endswith(
+        f"Delete the folder {folder.root.joinpath(*Path(file).parts[:2])} and continue the run: the phase that wrote it is played again, to the same "
+        "bytes."
+    )
+
+
+def test_playing_a_damaged_phase_again_mends_the_run(tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-000/prover")
+    truncate(folder.verifier(0) / "config.json")
+    with pytest.raises(ValueError, match=f"Delete the folder {folder.verifier(0)} and continue"):
+        play(load_recipe(game()), phase="verifier", round_index=0)
+    shutil.rmtree(folder.verifier(0))
+    play(load_recipe(game()), phase="verifier", round_index=0)
+    check_same_so_far(folder, reference)
+
+
+def test_weights_of_a_round_that_is_over_may_be_deleted(tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    for weights in (*folder.verifier(0).rglob("*.safetensors"), *folder.prover(0).rglob("*.safetensors")):
+        weights.unlink()
+    play(load_recipe(game()))
+    assert folder.evaluation(1).exists()
+
+
+def test_weights_that_the_next_phase_starts_from_are_needed(tmp_path, game, reference):
+    folder = branch_off(reference, tmp_path, "round-001/verifier")
+    weights = folder.verifier(0) / "model.safetensors"
+    weights.unlink()
+    with pytest.raises(ValueError, match=rf"{weights} is missing\."):
+        play(load_recipe(game(verifier__init="warm")))
+
+
+@pytest.mark.parametrize("damage", ["truncated", "missing", "other bytes"])
+def test_damaged_pool_is_named_with_a_remedy_that_works(damage, tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-001/verifier")
+    file = folder.pool(0) / "sneaky.parquet"
+    content = file.read_bytes()
+    garbled = content[:8] + b"\0" * 64 + content[72:]  # in the first column
+    file.write_bytes(content[: len(content) // 3] if damage == "truncated" else garbled)
+    if damage == "missing":
+        file.unlink()
+    with pytest.raises(ValueError, match=rf"elete the folder {folder.pool(0)} and continue the run") as caught:
+        play(load_recipe(game()), phase="verifier", round_index=1)
+    assert str(file) in str(caught.value)
+
+    shutil.rmtree(folder.pool(0))
+    play(load_recipe(game()), phase="mint", round_index=0)
+    play(load_recipe(game()), phase="verifier", round_index=1)
+    check_same_so_far(folder, reference)
+
+
+def test_damaged_lists_are_made_anew_from_the_phases(tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    folder.state.write_text('{"finished": ["boot')
+    folder.metrics.write_text("{")
+    folder.report.unlink()
+    play(load_recipe(game()))
+    assert differing(folder, reference) == []
+    assert read_json(folder.state) == read_json(reference.state)
+
+
+def test_torn_last_event_is_dropped(tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    num_events = len(read_json_lines(folder.events))
+    with folder.events.open("a") as file:
+        file.write('{"time": 17')
+    play(load_recipe(game()))
+    assert len(read_json_lines(folder.events)) == num_events + 1
+
+
+def test_damaged_line_of_the_event_log_is_dropped(tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    first, *others = folder.events.read_bytes().splitlines(keepends=True)
+    folder.events.write_bytes(b"".join([first, b'{"time": 17\n', *others]))
+    play(load_recipe(game()))
+    assert [event["event"] for event in read_json_lines(folder.events)][-1] == "phase_finished"
+    assert folder.report.stat().st_mtime > (folder.evaluation(1) / "metrics.json").stat().st_mtime
+
+
+@pytest.mark.parametrize(
+    "change", [lambda text: "", lambda text: text[: text.index("data:")], lambda text: text.replace("0.05", "0.06")]
+)
+@pytest.mark.parametrize("version", ["this", "older"])
+def test_cut_or_changed_recipe_of_a_run_is_named(change, version, tmp_path, game, reference):
+    """It is not read as a recipe that leaves the rest to the defaults."""
+    folder = copy_until(reference, tmp_path, "round-000/verifier")
+    text = folder.recipe.read_text()
+    if version == "older":
+        text = text.partition("\n")[2]
+    folder.recipe.write_text(change(text))
+    if version == "older" and change(text) and "\nrounds:" in change(text):
+        folder.read_recipe()  # whose digest is not known
+        return
+    with pytest.raises(DamagedFileError, match="Put back the recipe") as caught:
+        folder.read_recipe()
+    assert caught.value.path == folder.recipe
+
+
+def test_run_of_an_older_version_is_gone_on_with(tmp_path, game, reference, caplog):
+    """It has no digest anywhere."""
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    folder.recipe.write_text(folder.recipe.read_text().partition("\n")[2])
+    folder.events.write_text(re.sub(r', "crc": "\w+"', "", folder.events.read_text()))
+    for file in folder.root.rglob(DIGESTS):
+        file.unlink()
+    for file in (folder.environment, folder.state, *folder.root.glob("*/*/phase.json")):
+        write_json(file, {key: value for key, value in read_json(file).items() if key not in ("sha256", "metrics")})
+    with caplog.at_level(logging.INFO):
+        play(load_recipe(game()))
+    assert [record.args[0] for record in caplog.records if "kept no digests" in record.message] == [8]
+    assert differing(folder, reference) == []
+    ends = [event for event in read_json_lines(folder.events) if event["event"] == "phase_finished"]
+    assert len(ends) == 10  # the reference's, and that of the last phase once more
+
+
+@pytest.mark.parametrize("text", ["name: [", "- a list", "prover: {learning_rat: 1}"])
+def test_damaged_recipe_of_a_run_is_named(text, tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-000/verifier")
+    folder.recipe.write_text(text)
+    with pytest.raises(ValueError, match=r"game/recipe\.yaml cannot be read: .*(?s:.)*Put back"):
+        play(load_recipe(game()))
+    assert folder.recipe.read_text() == text
+
+
+@pytest.fixture(scope="module")
+def killed_late(tmp_path_factory, make_recipe, reference) -> RunFolder:
+    """A run that died in its prover's last checkpoint, so that two whole ones are left, of steps 4 and 2."""
+    output_dir = tmp_path_factory.mktemp("killed-late")
+    folder = copy_until(reference, output_dir, "round-000/prover")
+    order = {"recipe": make_recipe(output_dir), "signal": "SIGKILL", "moment": IN_THE_LAST_CHECKPOINT}
+    assert play_in_process(order, output_dir / "log.txt") < 0
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        ("model.safetensors", truncate),
+        ("optimizer.pt", truncate),
+        ("optimizer.pt", Path.unlink),
+        ("scheduler.pt", Path.unlink),
+        ("rng_state.pth", Path.unlink),
+        ("rng_state.pth", truncate),
+        ("trainer_state.json", truncate),
+        *((name, flip) for name in ("model.safetensors", "optimizer.pt", "rng_state.pth", "trainer_state.json")),
+        ("model.safetensors", Path.unlink),
+        ("digests.json", truncate),
+    ],
+)
+def test_checkpoint_that_is_not_whole_is_passed_over(file, damage, tmp_path, game, killed_late, reference):
+    folder = RunFolder(tmp_path / "game")
+    shutil.copytree(killed_late.root, folder.root)
+    damage(folder.root / "prover" / ".round-000.partial" / "checkpoints" / "checkpoint-4" / file)
+    play(load_recipe(game()), phase="prover", round_index=0)
+    check_same_so_far(folder, reference)
+    assert [event["checkpoint"] for event in read_json_lines(folder.events) if event["event"] == "continued"] == [
+        "checkpoint-2"
+    ]
+
+
+def test_best_helpful_checkpoint_that_was_damaged_is_made_again(tmp_path, game, killed_late, reference):
+    """Training goes on from before the step at which it was kept."""
+    folder = RunFolder(tmp_path / "game")
+    shutil.copytree(killed_late.root, folder.root)
+    kept = folder.root / "prover" / ".round-000.partial" / "best-helpful"
+    step = read_digests(kept)["step"]
+    flip(kept / "model.safetensors")
+    play(load_recipe(game()), phase="prover", round_index=0)
+    check_same_so_far(folder, reference)
+    continued = [event["checkpoint"] for event in read_json_lines(folder.events) if event["event"] == "continued"]
+    assert continued == [f"checkpoint-{earlier}" for earlier in (2, 4) if earlier < step][-1:]

@@ -1,0 +1,112 @@
+"""What tests do with runs: copy them as they were at some time, play them in other processes, compare their bytes."""
+
+import json
+import multiprocessing
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pvg_hf import load_recipe, play
+from pvg_hf.core.integrity import DIGESTS
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.schedule import schedule
+
+DRIVER = Path(__file__).parent / "game_driver.py"
+# Every process is the child of a server that has imported everything already: it costs no import.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["pvg_hf.game.play"])
+
+
+def play_in_process(order: dict[str, Any], log: Path) -> int:
+    """
+    Carry out an order of `game_driver.py` in a process of its own.
+
+    Returns:
+        `int`: its exit code; that of a process which was killed is the signal's number, negative.
+    """
+    arguments = (str(DRIVER), {"ORDER": {**order, "log": str(log)}}, "__main__")
+    process = PROCESSES.Process(target=runpy.run_path, args=arguments)
+    process.start()
+    process.join(timeout=120)
+    assert process.exitcode is not None, f"still running after two minutes:\n{log.read_text()}"
+    return process.exitcode
+
+
+def start_two(order: dict[str, Any], log: Path) -> subprocess.Popen:
+    """Two processes that carry out an order of `game_driver.py`, on a port that is free."""
+    file = log.with_suffix(".json")
+    file.write_text(json.dumps(order))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", DRIVER, file]
+    places = filter(None, (str(DRIVER.parent), os.environ.get("PYTHONPATH")))
+    paths = {"PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": os.environ["PVG_TESTS_THREADS"]}
+    return subprocess.Popen(command, env={**os.environ, **paths}, stdout=log.open("w"), stderr=subprocess.STDOUT)
+
+
+def copy_until(finished: RunFolder, output_dir: Path, phase: str) -> RunFolder:
+    """A copy of a run as it was when `phase` (`round-000/prover`) was about to begin."""
+    folder = RunFolder(output_dir / finished.root.name)
+    shutil.copytree(finished.root, folder.root)
+    phases = schedule(load_recipe(finished.recipe))
+    for key in phases[list(map(str, phases)).index(phase) :]:
+        shutil.rmtree(key.target(folder))
+    return folder
+
+
+def branch_off(finished: RunFolder, output_dir: Path, phase: str) -> RunFolder:
+    """The same, but fit to be gone on with by another recipe."""
+    folder = copy_until(finished, output_dir, phase)
+    folder.recipe.unlink()
+    return folder
+
+
+def whole_and_killed(
+    finished: RunFolder, place: Path, make_recipe: Callable[..., dict[str, Any]], changes: dict[str, Any], file: str
+) -> list[RunFolder]:
+    """
+    The first round's prover phase, played through in one run; in another it is killed when a file is opened that matches
+    `file`, and gone on with.
+    """
+    runs = []
+    for name in ("whole", "killed"):
+        runs.append(branch_off(finished, place / name, "round-000/prover"))
+        recipe = make_recipe(place / name, **changes)
+        if name == "killed":
+            order = {"signal": "SIGKILL", "moment": {"event": "open", "pattern": file}}
+            order |= {"phase": "prover", "round_index": 0, "recipe": recipe}
+            assert play_in_process(order, place / "log.txt") == -9
+        play(load_recipe(recipe), phase="prover", round_index=0)
+    return runs
+
+
+def forget_digests(root: Path) -> None:
+    """Leave a run as one of an older version, whose files may be changed."""
+    for file in root.rglob(DIGESTS):
+        file.unlink()
+
+
+def bytes_of(folder: RunFolder) -> dict[str, bytes]:
+    """Everything that is promised to be equal, by its path in the run's folder."""
+    patterns = ("**/*.parquet", "**/*.safetensors", "**/metrics.jsonl", "evaluation/*/metrics.json")
+    files = [path for pattern in patterns for path in folder.root.glob(pattern)]
+    return {str(path.relative_to(folder.root)): path.read_bytes() for path in files}
+
+
+def check_same_so_far(folder: RunFolder, other: RunFolder) -> None:
+    """A run that has not got as far as another one equals it in what it has."""
+    mine, others = bytes_of(folder), bytes_of(other)
+    metrics = mine.pop("metrics.jsonl")
+    assert mine
+    assert [name for name in mine if mine[name] != others.get(name)] == []
+    assert others["metrics.jsonl"].startswith(metrics)
+
+
+def differing(folder: RunFolder, other: RunFolder) -> list[str]:
+    """Paths of the files of which one run has none, or others bytes than the other run."""
+    mine, others = bytes_of(folder), bytes_of(other)
+    assert mine
+    return sorted(name for name in mine.keys() | others.keys() if mine.get(name) != others.get(name))

@@ -1,0 +1,101 @@
+"""
+A process with the real client, which talks to the loopback Hub: addresses and tokens are read when `huggingface_hub` is
+first imported, so that the tests' own process cannot be told of another one.
+"""
+
+import importlib
+import multiprocessing
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from tests.support.loopback_hub import TOKEN
+
+FOLDERS = [str(Path(__file__).parents[2])]
+
+
+class ClientError(Exception):
+    """What an order raised: its message; `kinds` are the names of the error's classes, `trace` has the rest."""
+
+    def __init__(self, message: str, kinds: list[str], trace: str):
+        super().__init__(message)
+        self.kinds = kinds
+        self.trace = trace
+        self.add_note(trace)
+
+
+class Client:
+    """
+    Args:
+        endpoint (`str`):
+            Address of the Hub.
+        home (`Path`):
+            The client's folder for caches.
+    """
+
+    def __init__(self, endpoint: str, home: Path):
+        self.home = home
+        here, there = multiprocessing.Pipe()
+        settings = {
+            "HF_ENDPOINT": endpoint,
+            "HF_TOKEN": TOKEN,
+            "HF_HOME": str(home),
+            "HF_HUB_DISABLE_XET": "1",
+            "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+            "HF_HUB_OFFLINE": "0",
+            "OMP_NUM_THREADS": "1",
+        }
+        before = dict(os.environ)
+        os.environ.update(settings)
+        try:
+            self.process = multiprocessing.get_context("spawn").Process(target=serve, args=(there, FOLDERS))
+            self.process.start()
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+        self.pipe = here
+        there.close()
+
+    def __call__(self, order: str, *args: Any, **kwargs: Any) -> Any:
+        """
+        Carry out a function of `hub_orders.py`.
+
+        Raises:
+            ClientError: if it raised something.
+        """
+        self.pipe.send((order, args, kwargs))
+        outcome, value = self.pipe.recv()
+        if outcome == "raised":
+            raise ClientError(*value)
+        return value
+
+    def close(self) -> None:
+        self.pipe.close()
+        self.process.kill()
+        self.process.join()
+
+
+def serve(pipe, folders: list[str]) -> None:
+    """Carry out orders until the pipe is closed."""
+    sys.path[:0] = folders
+    sys.addaudithook(refuse_other_machines)
+    orders = importlib.import_module("tests.support.hub_orders")
+    while True:
+        try:
+            name, args, kwargs = pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send(("done", vars(orders)[name](*args, **kwargs)))
+        except Exception as err:  # noqa: BLE001 -- whatever it is, the test is to see it
+            kinds = [kind.__name__ for kind in type(err).__mro__]
+            pipe.send(("raised", (str(err), kinds, traceback.format_exc())))
+
+
+def refuse_other_machines(event: str, arguments: tuple) -> None:
+    if event == "socket.connect" and isinstance(arguments[1], tuple):
+        host = str(arguments[1][0])
+        if not host.startswith(("127.", "localhost", "::1")):
+            raise AssertionError(f"A test tried to reach {host}.")

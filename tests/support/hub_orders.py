@@ -1,0 +1,249 @@
+"""What the client's process does when it is told to; the arguments and results are plain values."""
+
+import io
+import logging
+import os
+import re
+import runpy
+import signal
+import sys
+import time
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import snapshot_download
+
+from pvg_hf import load_recipe, play, pull_round, push_round
+from pvg_hf.browse.index import Query
+from pvg_hf.browse.legibility import study_folder
+from pvg_hf.browse.runs import open_run
+from pvg_hf.browse.space import SpaceCallback, push_space
+from pvg_hf.config.sections import HubConfig
+from pvg_hf.core.hub_access import RetryPolicy
+from pvg_hf.data.problems import GameProblems
+from pvg_hf.game.answerer import Answerer
+from pvg_hf.game.plan import describe_plan
+from pvg_hf.game.publish import publish_rounds
+from pvg_hf.hub.locate import locate_run
+from pvg_hf.hub.pull import pull_into
+from pvg_hf.preflight.machine import check_hub
+from pvg_hf.preflight.recipe import check_recipe
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.study.upload import uploaded
+
+torch.set_num_threads(int(os.environ["PVG_TESTS_THREADS"]))
+QUICK = RetryPolicy(num_attempts=3, first_wait=0.01, max_wait=0.02)
+
+
+@contextmanager
+def log_into(text: io.StringIO):
+    handler = logging.StreamHandler(text)
+    logging.getLogger().addHandler(handler)
+    logging.getLogger().setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+
+def push(folder: str, round_index: int, **hub: Any) -> str:
+    """Returns what was logged."""
+    said = io.StringIO()
+    with log_into(said):
+        push_round(folder, round_index, hub=HubConfig(**hub), retry=QUICK)
+    return said.getvalue()
+
+
+def push_in_child(folder: str, round_index: int, pid_file: str) -> int:
+    """Push in a process of its own; returns how it ended, the negative number of the signal that killed it."""
+    pid = os.fork()
+    if pid == 0:
+        Path(pid_file).write_text(str(os.getpid()))
+        push(folder, round_index)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def pull(run: str, round_index: Any, output_dir: str, **options: Any) -> str:
+    return str(pull_round(run, round_index, output_dir=output_dir, retry=QUICK, **options))
+
+
+def begin(root: str, run: str) -> int:
+    return pull_into(Path(root), run, retry=QUICK)
+
+
+def begin_and_be_killed(root: str, run: str, num_moved: int) -> int:
+    """Begin a run's folder in a process that is killed once so much was moved there; returns how it ended."""
+    pid = os.fork()
+    if pid == 0:
+        moved: list[str] = []
+
+        def kill(event: str, arguments: tuple) -> None:
+            if event == "os.rename" and Path(arguments[1]).parent == Path(root):
+                moved.append(str(arguments[1]))
+                if len(moved) > num_moved:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(kill)
+        begin(root, run)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def locate(source: str) -> str:
+    return str(locate_run(source, retry=QUICK))
+
+
+def answer(run: str, problem: str) -> tuple[float | None, list[float]]:
+    """Probability and scores of four solutions."""
+    reply = Answerer.from_run(run, device="cpu")(problem, num_samples=4)
+    return reply.probability, [candidate.score for candidate in reply.candidates]
+
+
+def open_in_the_app(source: str) -> tuple[list[int], list[str]]:
+    """Rounds and the first problems of the app's index."""
+    index = open_run(source).index()
+    return index.rounds, index.find(Query(index.rounds[-1]))[:5]
+
+
+def play_recipe(recipe: dict[str, Any], **options: Any) -> str:
+    """Returns what was logged."""
+    said = io.StringIO()
+    with log_into(said):
+        play(load_recipe(recipe), **options)
+    return said.getvalue()
+
+
+def publish(recipe: dict[str, Any]) -> None:
+    """What a game does after each evaluation."""
+    recipe = load_recipe(recipe)
+    publish_rounds(recipe, RunFolder(Path(recipe.output_dir) / recipe.name))
+
+
+def mistakes(recipe: dict[str, Any]) -> list[str]:
+    return list(check_hub(load_recipe(recipe)))
+
+
+def all_mistakes(recipe: dict[str, Any]) -> list[str]:
+    recipe = load_recipe(recipe)
+    return check_recipe(recipe, GameProblems.load(recipe))
+
+
+def plan(recipe: dict[str, Any]) -> str:
+    return describe_plan(load_recipe(recipe))
+
+
+def run_card(card: str, probe: str, **replacements: str) -> Any:
+    """Run the Python blocks of a card, and then look at a name that they leave."""
+    names: dict[str, Any] = {}
+    blocks = re.findall(r"^```python\n(.*?)^```$", card, re.DOTALL | re.MULTILINE)
+    assert blocks
+    for block in blocks:
+        for text, replacement in replacements.items():
+            block = block.replace(text, replacement)
+        exec(compile(block, "card", "exec"), names)
+    return eval(probe, names)
+
+
+def fetch(repo: str, revision: str) -> str:
+    return snapshot_download(repo, revision=revision)
+
+
+def load_rows(repo: str, config: str, split: str, revision: str | None = None) -> list[dict[str, Any]]:
+    from datasets import load_dataset
+
+    return load_dataset(repo, config, split=split, revision=revision).to_list()
+
+
+def card_of(repo: str, revision: str) -> str:
+    from huggingface_hub import hf_hub_download
+
+    return Path(hf_hub_download(repo, "README.md", revision=revision)).read_text(encoding="utf-8")
+
+
+def model_index(repo: str, revision: str) -> list[tuple[str, float]]:
+    """Names and values of the results that the Hub reads from a model card."""
+    from huggingface_hub import ModelCard
+
+    results = ModelCard(card_of(repo, revision)).data.eval_results
+    return [(result.metric_name, result.metric_value) for result in results]
+
+
+def run_script(script: str, *arguments: str) -> tuple[int, str, str]:
+    """Returns the exit status and what the script wrote on both outputs."""
+    out, err = io.StringIO(), io.StringIO()
+    before = sys.argv
+    sys.argv = [script, *arguments]
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            runpy.run_path(script, run_name="__main__")
+    except SystemExit as end:
+        return end.code, out.getvalue(), err.getvalue()
+    finally:
+        sys.argv = before
+    raise AssertionError(f"{script} ended without an exit status")
+
+
+def run_script_without_token(script: str, *arguments: str) -> tuple[int, str, str]:
+    token = os.environ.pop("HF_TOKEN")
+    try:
+        return run_script(script, *arguments)
+    finally:
+        os.environ["HF_TOKEN"] = token
+
+
+def play_with_space(recipe: dict[str, Any]) -> str:
+    """As the script does where `hub.space` is set."""
+    return play_recipe(recipe, callbacks=[SpaceCallback()])
+
+
+def push_app(folder: str, space: str, **options: Any) -> str:
+    """Returns what was logged."""
+    said = io.StringIO()
+    with log_into(said):
+        push_space(folder, space, retry=QUICK, **options)
+    return said.getvalue()
+
+
+def open_study_app(run: str, folder: str, repository: str) -> str:
+    """The app with a study whose answers go to the Hub; returns what was logged."""
+    import space_app.app as face
+
+    face.uploaded = partial(uploaded, retry=QUICK)
+    said = io.StringIO()
+    with log_into(said), ExitStack() as stack:
+        face.make_app(run, face.StudySettings(folder=Path(folder), repository=repository), stack)
+    return said.getvalue()
+
+
+def find_study(run: str) -> str:
+    """Where the app keeps the study of a run if it is not told."""
+    return str(study_folder(open_run(run)))
+
+
+def upload_answers(repository: str, folder: str, lines: list[str]) -> tuple[list[str], str]:
+    """
+    A study that ends right after its answers; returns the files that stood in the folder once the study was opened, and what
+    was logged.
+    """
+    place, said = Path(folder), io.StringIO()
+    with log_into(said), uploaded(repository, place, os.environ["HF_TOKEN"], retry=QUICK) as lock:
+        restored = sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
+        time.sleep(1)  # what is committed at the start does not have the answers
+        with lock, (place / "answers.jsonl").open("a", encoding="utf-8") as file:
+            file.writelines(line + "\n" for line in lines)
+    return restored, said.getvalue()
+
+
+def score_verifier(repo: str, revision: str) -> tuple[str, str, str]:
+    """The question of a score verifier on the Hub: as it is used, as a training that starts from it asks, and without it."""
+    from pvg_hf import ScoreVerifierConfig
+    from pvg_hf.scoring import ScoreVerifier
+
+    verifier = ScoreVerifier.from_pretrained(repo, revision=revision, device="cpu")
+    args = ScoreVerifierConfig("unused", use_cpu=True, model_init_kwargs={"revision": revision})
+    found = args.verifier_settings(repo)
+    return verifier.settings.evaluate_prompt, found.evaluate_prompt, args.verifier_settings().evaluate_prompt

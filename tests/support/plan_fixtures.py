@@ -1,0 +1,50 @@
+"""A small recipe, and its amounts where texts and parts of the split have round sizes."""
+
+from dataclasses import replace
+
+import pytest
+
+from pvg_hf import load_recipe
+from pvg_hf.core.roles import Role
+from pvg_hf.data.problems import GameProblems
+from pvg_hf.estimate.amounts import Amounts, Length, TextLengths
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.preflight.recipe import phase_context
+from pvg_hf.run.schedule import PhaseKey
+
+LENGTHS = TextLengths(
+    prompt={Role.HELPFUL: Length(10, 12, 15), Role.SNEAKY: Length(20, 22, 25), Role.BASE: Length(5, 6, 7)},
+    solution=Length(8, 9, 10),
+    verifier_input=Length(30, 33, 40),
+    is_estimated=False,
+)
+SIZES = {"verifier": 20, "verifier_heldout": 5, "prover": 12, "prover_heldout": 4, "test": 3}
+
+
+@pytest.fixture
+def values(small_recipe):
+    """A recipe that can be played, as plain values."""
+    return {**small_recipe, "name": "planned", "mint": {"test_solutions_per_problem": 8}}
+
+
+@pytest.fixture
+def context_of(values):
+    """The context of round 0's prover phase, for the recipe with overrides."""
+
+    def make(*overrides: str) -> PhaseContext:
+        recipe = load_recipe(values, overrides)
+        return phase_context(recipe, PhaseKey("prover", 0), GameProblems.load(recipe))
+
+    return make
+
+
+@pytest.fixture
+def amounts_of(context_of):
+    """Amounts with `LENGTHS`, of a world whose parts are of `SIZES`."""
+
+    def make(*overrides: str) -> Amounts:
+        context = context_of(*overrides)
+        parts = {name: context.world.parts[name].select([0] * number) for name, number in SIZES.items()}
+        return Amounts(replace(context, world=replace(context.world, parts=parts)), LENGTHS)
+
+    return make

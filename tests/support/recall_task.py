@@ -1,0 +1,88 @@
+"""A task that the smallest models can learn: say the number that the problem states."""
+
+import re
+from typing import ClassVar
+
+from datasets import Dataset, Value
+
+from pvg_hf.core.roles import Role
+from pvg_hf.core.seeding import derive_rng
+from pvg_hf.tasks.answers import grade_answer
+from pvg_hf.tasks.arithmetic.grammar import NAMES, OBJECTS
+from pvg_hf.tasks.base import Problem, Split, Task
+from pvg_hf.tasks.grade import Grade
+
+NUMBERS = range(3, 9)
+
+
+class RecallTask(Task):
+    """`Ana has 5 pens.` is solved by `has 5`; texts use the arithmetic world's words, so that its tokenizer reads them."""
+
+    name = "recall"
+    columns: ClassVar = {"difficulty": Value("int32")}
+    prompts: ClassVar = {
+        Role.BASE: "{{ problem }}\nsolution:\n",
+        Role.HELPFUL: "{{ problem }}\nhelpful solution:\n",
+        Role.SNEAKY: "{{ problem }}\nsneaky solution:\n",
+    }
+
+    def __init__(self, num_train: int = 100, num_test: int = 8):
+        self.num_problems = {"train": num_train, "test": num_test}
+
+    def problems(self, split: Split) -> Dataset:
+        texts = [(f"{name} has {n} {things}.", n) for name in NAMES for things in OBJECTS for n in NUMBERS]
+        order = derive_rng(self.name).permutation(len(texts)).tolist()
+        first = 0 if split == "test" else self.num_problems["test"]
+        chosen = [texts[index] for index in order[first : first + self.num_problems[split]]]
+        return Dataset.from_list(
+            [
+                {"problem_id": f"{split}-{i}", "problem": text, "reference": write_solution(n), "difficulty": n}
+                for i, (text, n) in enumerate(chosen)
+            ]
+        )
+
+    def grade(self, problem: Problem, solution: str) -> Grade:
+        grade = grade_answer(solution, problem["reference"])
+        return Grade(grade.answer, grade.correct)
+
+
+class StoppedRecallTask(RecallTask):
+    """The same task, but a base prover's solution ends before its answer."""
+
+    stop_strings: ClassVar = ("\n####",)
+
+
+class ExampleRecallTask(RecallTask):
+    """The same task with an example, a problem that may stand in one of its splits."""
+
+    few_shot_examples: ClassVar = ({"problem": "Ana  has 5 pens.", "solution": "has 5\n#### 5"},)
+
+
+class JudgedRecallTask(RecallTask):
+    """The same task, which knows every issue of a solution: its number may be wrong, and that is all."""
+
+    def rate_analyses(self, problems: list[str], proofs: list[str], analyses: list[str]) -> list[float]:
+        return [
+            float(analysis == write_analysis(problem, proof))
+            for problem, proof, analysis in zip(problems, proofs, analyses, strict=True)
+        ]
+
+    def named_issues(self, problem: str, proof: str, analysis: str) -> list[tuple[str, bool]]:
+        return [(line, line == write_analysis(problem, proof)) for line in analysis.split("\n") if line != FINE]
+
+    def analysis_of(self, problem: Problem, proof: str, index: int) -> tuple[str, float]:
+        analysis = (FINE, WRONG)[index % 2]
+        return analysis, self.rate_analyses([problem["problem"]], [proof], [analysis])[0]
+
+
+FINE, WRONG = "ok", "wrong operand"
+
+
+def write_analysis(problem: str, proof: str) -> str:
+    """The analysis that is right."""
+    is_right = proof.endswith(f"#### {re.findall(r'[0-9]+', problem)[0]}")
+    return FINE if is_right else WRONG
+
+
+def write_solution(number: int) -> str:
+    return f"has {number}\n#### {number}"

@@ -1,0 +1,139 @@
+"""Imports point one way only, and the lower layers need no torch."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pvg_hf
+
+REPOSITORY = Path(__file__).parent.parent
+PACKAGE = REPOSITORY / "pvg_hf"
+
+# From the bottom up. A module belongs to the layer of the longest prefix of its name; it may import from its own part of
+# the package and from the layers below.
+LAYERS = (
+    ("pvg_hf.core",),
+    ("pvg_hf.analyses",),
+    ("pvg_hf.config",),
+    ("pvg_hf.tasks",),
+    ("pvg_hf.noise.rates",),
+    ("pvg_hf.losses", "pvg_hf.noise", "pvg_hf.rewards"),
+    ("pvg_hf.data", "pvg_hf.sampling"),
+    ("pvg_hf.models",),
+    ("pvg_hf.scoring",),
+    ("pvg_hf.trainers",),
+    ("pvg_hf.pretraining", "pvg_hf.run"),
+    ("pvg_hf.evaluation", "pvg_hf.hub"),
+    ("pvg_hf.game",),
+    ("pvg_hf.study", "pvg_hf.sweep"),
+    ("pvg_hf.browse",),
+)
+# These still import from the game: they are given its phase context.
+SAME_PART = {"pvg_hf.estimate": "pvg_hf.game", "pvg_hf.preflight": "pvg_hf.game"}
+LEVELS = {part: level for level, parts in enumerate(LAYERS) for part in parts}
+LEVELS |= {part: LEVELS[same] for part, same in SAME_PART.items()}
+WITHOUT_TORCH = ("analyses", "config", "core", "data", "tasks")
+NEEDS_TORCH = {"accelerate", "peft", "torch", "transformers", "trl"}
+ENTRY_POINTS = {"benchmarks", "scripts", "space_app", "tests"}
+_DOTTED = re.compile(
+    r"(pvg_hf(?:\.\w+)+)(?::\w+)?"
+)  # a module that is imported by its name, as in `PACKAGE.MODULE:NAME`
+
+MODULES = [
+    path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"
+]  # which is the front door
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(REPOSITORY).with_suffix("").parts).removesuffix(".__init__")
+
+
+def part_of(module: str) -> str:
+    """The longest prefix of a module's name that has a layer."""
+    pieces = module.split(".")
+    prefixes = (".".join(pieces[:length]) for length in range(len(pieces), 1, -1))
+    found = next((prefix for prefix in prefixes if prefix in LEVELS), None)
+    assert found is not None, f"`{module}` belongs to no layer: add it to LAYERS."
+    return found
+
+
+def is_for_types_only(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+
+
+def walk(node: ast.AST, *, with_types: bool) -> Iterator[ast.AST]:
+    """All nodes, also those inside functions."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if with_types or not is_for_types_only(child):
+            yield from walk(child, with_types=with_types)
+
+
+def imported_modules(path: Path, *, with_types: bool = True) -> set[str]:
+    """Whatever a file imports, at its top, within functions, or by a name in a string."""
+    found: set[str] = set()
+    for node in walk(ast.parse(path.read_text(encoding="utf-8")), with_types=with_types):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import."
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names if node.module == "pvg_hf")}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            match = _DOTTED.fullmatch(node.value)
+            found |= {match[1]} if match else set()
+    return found
+
+
+def test_there_is_something_to_check():
+    assert len(MODULES) > 50
+    assert {"pvg_hf.scoring", "pvg_hf.models.verifier"} <= imported_modules(PACKAGE / "game" / "players.py")
+    assert "pvg_hf.tasks.arithmetic" in imported_modules(PACKAGE / "tasks" / "registry.py")  # by a name in a string
+
+
+def test_imports_point_down():
+    upwards = {}
+    for path in MODULES:
+        own = SAME_PART.get(part := part_of(module_name(path)), part)
+        imported = {
+            SAME_PART.get(part := part_of(module), part)
+            for module in imported_modules(path)
+            if module.startswith("pvg_hf.")
+        } - {own}
+        upwards[module_name(path)] = sorted(part for part in imported if LEVELS[part] >= LEVELS[own])
+    assert {module: parts for module, parts in upwards.items() if parts} == {}
+
+
+def test_entry_points_are_imported_by_nobody():
+    used = {
+        module_name(path): {name.split(".")[0] for name in imported_modules(path)} & ENTRY_POINTS for path in MODULES
+    }
+    assert {module: entry_points for module, entry_points in used.items() if entry_points} == {}
+
+
+def test_lower_layers_need_no_torch():
+    lower = [path for path in MODULES if path.relative_to(PACKAGE).parts[0] in WITHOUT_TORCH]
+    assert len(lower) > 20
+    used = {
+        module_name(path): {name.split(".")[0] for name in imported_modules(path, with_types=False)} & NEEDS_TORCH
+        for path in lower
+    }
+    assert {module: names for module, names in used.items() if names} == {}
+
+
+def test_importing_the_package_imports_no_torch():
+    check = "import sys, pvg_hf; print(*sorted({'torch', 'transformers', 'trl', 'datasets'} & set(sys.modules)))"
+    assert (
+        subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout.strip() == ""
+    )
+
+
+def test_every_public_name_can_be_imported_and_is_listed():
+    assert set(pvg_hf.__all__) <= set(dir(pvg_hf))
+    assert [name for name in pvg_hf.__all__ if getattr(pvg_hf, name).__name__ != name] == []
+    with pytest.raises(AttributeError, match="has no attribute 'no_such_name'"):
+        pvg_hf.no_such_name  # noqa: B018

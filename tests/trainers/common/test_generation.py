@@ -1,0 +1,75 @@
+import pytest
+import torch
+
+from pvg_hf.sampling import Sampler
+from pvg_hf.trainers.common.grpo_config import samples_plainly
+from tests.support.prover_training import prover_args, prover_trainer
+
+
+@pytest.mark.parametrize(
+    ("settings", "engine", "is_plain"),
+    [
+        ({}, "transformers", True),
+        ({"temperature": 0.7}, "transformers", True),
+        ({"top_p": 0.9}, "transformers", False),
+        ({"top_k": 20}, "transformers", False),
+        ({"min_p": 0.1}, "transformers", False),
+        ({"repetition_penalty": 1.1}, "transformers", False),
+        ({"generation_kwargs": {"typical_p": 0.9}}, "transformers", False),
+        ({"generation": "continuous"}, "continuous", False),
+        ({"use_transformers_continuous_batching": True}, "continuous", False),
+        ({"generation": "vllm_colocate"}, "vllm_colocate", False),
+        ({"generation": "vllm_server"}, "vllm_server", False),
+        ({"use_vllm": True, "vllm_mode": "server"}, "vllm_server", False),
+    ],
+)
+def test_engines_and_the_switches_of_trl(settings, engine, is_plain, tmp_path):
+    args = prover_args(tmp_path, **settings)
+    assert args.generation == engine
+    assert args.use_vllm == engine.startswith("vllm")
+    assert args.use_transformers_continuous_batching == (engine == "continuous")
+    if args.use_vllm:
+        assert args.vllm_mode == engine.removeprefix("vllm_")
+    assert samples_plainly(args) == is_plain
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"generation": "continous"}, "Did you mean `continuous`"),
+        ({"generation": "continuous", "use_vllm": True}, "`generation` is `continuous`, but .* say `vllm_"),
+        ({"generation": "vllm_server", "use_transformers_continuous_batching": True}, "say `continuous`"),
+    ],
+)
+def test_wrong_engines_are_refused(settings, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        prover_args(tmp_path, **settings)
+
+
+def _generate(trainer, prompts: list[list[int]]) -> list[list[int]]:
+    torch.manual_seed(3)
+    completions, logprobs = trainer._generate_single_turn(prompts, None, {}, 4)
+    assert logprobs is None
+    return completions
+
+
+def test_training_and_minting_draw_alike(prover, tokenizer, tmp_path):
+    trainer = prover_trainer(prover, tmp_path)
+    prompts = [tokenizer(f"Ana has {index} pens.")["input_ids"] for index in (2, 2, 2, 11)]
+    trainer.model.train()
+    drawn = _generate(trainer, prompts)
+    assert trainer.model.training
+    assert len(set(map(tuple, drawn[:3]))) == 3  # each row has numbers of its own
+    torch.manual_seed(3)
+    uniforms = torch.rand(4, 8, dtype=torch.float64)
+    alone = [
+        Sampler(trainer.model, tokenizer, max_new_tokens=8).sample_ids([p], u[None]) for p, u in zip(prompts, uniforms)
+    ]
+    assert drawn == [row for (row,) in alone]
+
+
+def test_settings_that_the_sampler_does_not_know_are_left_to_generate(prover, tokenizer, tmp_path):
+    """At `top_k=1` every row of a prompt is its most probable continuation."""
+    trainer = prover_trainer(prover, tmp_path, settings={"top_k": 1})
+    prompts = [tokenizer("Ana has 2 pens.")["input_ids"]] * 4
+    assert len(set(map(tuple, _generate(trainer, prompts)))) == 1

@@ -1,0 +1,70 @@
+import pytest
+import torch
+from datasets import Dataset
+
+from pvg_hf.core.seeding import derive_rng
+from pvg_hf.models.prover import load_prover
+from pvg_hf.tasks.arithmetic.corpus import CorpusConfig, write_corpus
+from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
+
+
+@pytest.fixture(scope="module")
+def rows() -> Dataset:
+    return Dataset.from_list(list(write_corpus(derive_rng(0, "supervised"), 16, CorpusConfig(max_difficulty=3))))
+
+
+def _fine_tune(tiny_prover, rows, tmp_path, **settings):
+    model, tokenizer = load_prover(tiny_prover)
+    values = {"max_steps": 6, "batch_size": 16, "learning_rate": 1e-2, "max_length": 160, "seed": 0, **settings}
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    log = fine_tune(
+        model, tokenizer, rows, FineTuning(output_dir=str(tmp_path), use_cpu=True, show_progress=False, **values)
+    )
+    return before, model, [line for line in log if "loss" in line]
+
+
+@torch.inference_mode()
+def _completion_loss(tiny_prover, rows) -> float:
+    """Mean over all completions' tokens and end tokens, one row in one forward."""
+    model, tokenizer = load_prover(tiny_prover)
+    losses = []
+    for row in rows:
+        prompt = tokenizer(row["prompt"])["input_ids"]
+        completion = [*tokenizer(row["completion"])["input_ids"], tokenizer.eos_token_id]
+        logits = model(input_ids=torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1]
+        losses += torch.nn.functional.cross_entropy(logits, torch.tensor(completion), reduction="none").tolist()
+    return sum(losses) / len(losses)
+
+
+def test_the_loss_is_that_of_completions_and_end_tokens(tiny_prover, rows, tmp_path):
+    _, _, log = _fine_tune(tiny_prover, rows, tmp_path, max_steps=1)
+    assert log[0]["loss"] == pytest.approx(_completion_loss(tiny_prover, rows), rel=1e-4)
+
+
+@pytest.mark.parametrize("keeps_order", [True, False])
+def test_the_loss_falls_and_every_weight_moves(keeps_order, tiny_prover, rows, tmp_path):
+    before, model, log = _fine_tune(tiny_prover, rows, tmp_path, keeps_order=keeps_order)
+    assert len(log) == 6
+    assert log[-1]["loss"] < 0.9 * log[0]["loss"]
+    assert not [name for name, parameter in model.named_parameters() if parameter.equal(before[name])]
+
+
+def test_the_order_of_the_rows_is_kept_where_it_is_asked_for(tiny_prover, rows, tmp_path):
+    _, _, log = _fine_tune(tiny_prover, rows, tmp_path, max_steps=1, batch_size=4, keeps_order=True)
+    assert log[0]["loss"] == pytest.approx(_completion_loss(tiny_prover, rows.select(range(4))), rel=1e-4)
+
+
+def test_a_loss_that_is_not_finite_ends_the_training(tiny_prover, rows, tmp_path):
+    """The first step is taken at the rate 0 and the second at 1e30, so that the third is the first to see its weights."""
+    with pytest.raises(FloatingPointError, match="of step 3 is nan"):
+        _fine_tune(tiny_prover, rows, tmp_path, learning_rate=1e30)
+
+
+def test_nothing_is_kept_in_the_folder(tiny_prover, rows, tmp_path):
+    _fine_tune(tiny_prover, rows, tmp_path, max_steps=1)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_no_deprecated_setting_is_used(tiny_prover, rows, tmp_path, recwarn):
+    _fine_tune(tiny_prover, rows, tmp_path, max_steps=1)
+    assert not [str(warning.message) for warning in recwarn if warning.category is FutureWarning]

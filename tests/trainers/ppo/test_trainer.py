@@ -1,0 +1,224 @@
+"""`ProverPPOTrainer` trains prover and critic; what it logs; when it ends a batch's epochs."""
+
+import itertools
+import math
+import re
+
+import pytest
+import torch
+from datasets import Dataset
+from transformers import TrainerCallback
+
+from pvg_hf import load_task
+from pvg_hf.models.prover import load_causal_lm
+from pvg_hf.tasks import PromptBuilder
+from tests.support.ppo_training import make_scorer, ppo_trainer
+from tests.support.prover_training import LORA, loss_lines, read_completions, role_rows
+from tests.support.weights import moved_since, weights_of
+
+OF_BATCH = {"explained_variance", "critic/value", "critic/return", "accuracy/helpful", "reward/sneaky"}
+OF_STEP = {
+    "approx_kl",
+    "kl",
+    "loss/policy",
+    "loss/value",
+    "critic/clip_ratio",
+    "critic/grad_norm",
+    "clip_ratio/low_mean",
+}
+
+
+def test_every_weight_of_both_moves_and_the_reference_does_not(prover, tmp_path):
+    trainer = ppo_trainer(prover, tmp_path)
+    weights, values, reference = map(weights_of, (trainer.model, trainer.critic.model, trainer.ref_model))
+    trainer.train()
+    assert moved_since(trainer.model, weights) == set(weights)
+    assert moved_since(trainer.critic.model, values) == set(values)
+    assert not moved_since(trainer.ref_model, reference)
+
+
+def test_only_adapters_and_the_value_head_move(prover, tmp_path):
+    trainer = ppo_trainer(prover, tmp_path, peft_config=LORA)
+    weights, values = weights_of(trainer.model), weights_of(trainer.critic.model)
+    trainer.train()
+    assert moved_since(trainer.model, weights) == {name for name in weights if "lora_" in name}
+    assert moved_since(trainer.critic.model, values) == {n for n in values if "lora_" in n or "modules_to_save" in n}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("peft_config", [None, LORA], ids=["whole", "adapters"])
+def test_prover_and_critic_move_on_a_gpu(peft_config, prover, tmp_path):
+    trainer = ppo_trainer(prover, tmp_path, peft_config=peft_config, settings={"use_cpu": False})
+    weights, values = weights_of(trainer.model), weights_of(trainer.critic.model)
+    trainer.train()
+    assert moved_since(trainer.model, weights)
+    assert moved_since(trainer.critic.model, values)
+    assert {weight.device.type for weight in trainer.critic.model.parameters()} == {"cuda"}
+
+
+@pytest.mark.parametrize(
+    ("quantization", "settings"),
+    [("4bit", {}), ("none", {"bf16": True}), ("none", {"activation_checkpointing": True})],
+    ids=["4bit", "bf16", "checkpointing"],
+)
+def test_an_adapter_critic_on_a_base_as_it_is_held_on_small_gpus(quantization, settings, wider_prover, tmp_path):
+    model = load_causal_lm(str(wider_prover), quantization=quantization)
+    settings = {"max_steps": 3, "cliprange_value": None, **settings}  # the head moves first, then B, then A
+    trainer = ppo_trainer(model, tmp_path, peft_config=LORA, settings=settings)
+    values = weights_of(trainer.critic.model)
+    trained = {name for name in values if "lora_" in name or "modules_to_save" in name}
+    assert {values[name].dtype for name in trained} == {torch.float32}
+    trainer.train()
+    assert moved_since(trainer.critic.model, values) == trained
+    assert all(math.isfinite(line["loss/value"]) for line in loss_lines(trainer))
+
+
+def test_the_verifier_stays_as_it_is(prover, tmp_path):
+    scorer = make_scorer(prover)
+    before = weights_of(scorer.model)
+    trainer = ppo_trainer(prover, tmp_path, critic="verifier", scorer=scorer, settings={"max_steps": 2})
+    values = weights_of(trainer.critic.model)
+    trainer.train()
+    assert moved_since(trainer.critic.model, values) == set(values)
+    assert not moved_since(scorer.model, before)
+
+
+def test_what_is_logged(prover, tmp_path):
+    trainer = ppo_trainer(prover, tmp_path, settings={"critic_learning_rate": 1e-3, "log_completions": True})
+    trainer.train()
+    log = loss_lines(trainer)
+    assert [line.keys() >= OF_BATCH for line in log] == [True, False, True, False]  # a batch is two steps
+    assert all(line.keys() >= OF_STEP for line in log)
+    assert all(math.isfinite(line[key]) for line in log for key in OF_STEP)
+    assert [line["approx_kl"] > 1e-6 for line in log] == [
+        False,
+        True,
+        False,
+        True,
+    ]  # the batch is the policy's own at first
+    assert log[0]["kl"] == pytest.approx(0, abs=1e-6)
+    assert log[3]["kl"] > 1e-4
+    assert all(line["kl_from_base"] == line["kl"] for line in log)
+    assert log[0]["critic/value"] == 0.0
+    assert log[0]["loss"] == pytest.approx(log[0]["loss/policy"] + 0.1 * log[0]["loss/value"], abs=1e-5)
+    assert [group["initial_lr"] for group in trainer.optimizer.param_groups[-1:]] == [1e-3]
+    table = read_completions(tmp_path)
+    assert len(table) == 16
+    assert table["advantage"].nunique() > 4
+    assert table["advantage"].mean() != pytest.approx(0, abs=1e-6)  # of tokens, which are not as many in each
+
+
+def test_evaluation_judges_by_the_same_figures(prover, tmp_path):
+    trainer = ppo_trainer(prover, tmp_path, settings={"per_device_eval_batch_size": 8})
+    weights, values = weights_of(trainer.model), weights_of(trainer.critic.model)
+    figures = trainer.evaluate(trainer.train_dataset.select(range(4)))
+    assert {f"eval_{key}" for key in (OF_BATCH | OF_STEP) - {"critic/grad_norm"}} <= figures.keys()
+    assert not moved_since(trainer.model, weights) | moved_since(trainer.critic.model, values)
+
+
+@pytest.mark.parametrize(("target_kl", "left_out"), [(1e-6, True), (1e3, False)])
+def test_epochs_end_where_the_policy_has_gone_too_far(target_kl, left_out, prover, tmp_path):
+    """Of four epochs the second finds the policy moved, and the third and fourth are left out; a new batch starts anew."""
+    settings = {"num_iterations": 4, "max_steps": 6, "target_kl": target_kl}
+    trainer = ppo_trainer(prover, tmp_path, settings=settings)
+    seen = []
+    trainer.add_callback(_Watch(trainer, seen))
+    trainer.train()
+    log = loss_lines(trainer)
+    assert [line.get("left_out", 0.0) for line in log] == [0, 0, left_out, left_out, 0, 0]
+    moved = [any(not a.equal(b) for a, b in zip(*pair, strict=True)) for pair in itertools.pairwise(seen)]
+    assert moved == [True, not left_out, not left_out, True, True]
+    assert "accuracy/helpful" in log[4]
+
+
+class _Watch(TrainerCallback):
+    """Notes the weights of policy and critic after each step."""
+
+    def __init__(self, trainer, seen):
+        self.models = (trainer.model, trainer.critic.model)
+        self.seen = seen
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.seen.append([weight for model in self.models for weight in weights_of(model).values()])
+
+
+def test_one_epoch_keeps_the_log_probabilities_too(prover, tmp_path):
+    trainer = ppo_trainer(prover, tmp_path, settings={"num_iterations": 1, "max_steps": 2})
+    trainer.train()
+    assert all(line["approx_kl"] == pytest.approx(0, abs=1e-6) for line in loss_lines(trainer))
+    assert all(line.keys() >= OF_BATCH | OF_STEP for line in loss_lines(trainer))
+
+
+def test_without_a_kl_there_is_no_reference(prover, tmp_path):
+    trainer = ppo_trainer(prover, tmp_path, settings={"beta": 0.0, "max_steps": 2})
+    trainer.train()
+    assert trainer.ref_model is None
+    assert "kl" not in loss_lines(trainer)[0]
+    assert "approx_kl" in loss_lines(trainer)[0]
+
+
+def test_rewards_that_nobody_can_say_move_nothing(prover, tmp_path):
+    """A solution that nobody labels has no reward; where that is so in every row, neither player takes a step."""
+    trainer = ppo_trainer(
+        prover,
+        tmp_path,
+        feedback=lambda rows, step: [None] * len(rows),
+        settings={"max_steps": 2, "beta": 0.0},
+    )
+    weights, values = weights_of(trainer.model), weights_of(trainer.critic.model)
+    trainer.train()
+    assert not moved_since(trainer.model, weights) | moved_since(trainer.critic.model, values)
+
+
+def test_a_bandit_whose_best_answer_is_known(prover, tmp_path):
+    """A solution is one word, paid 1 if it is a number and 0 otherwise; at best, all words are numbers."""
+
+    def score(problems, solutions):
+        return [float(solution.strip().isdigit()) for solution in solutions]
+
+    settings = {
+        "reward": "goodhart",
+        "beta": 0.0,
+        "max_completion_length": 1,
+        "per_device_train_batch_size": 64,
+        "num_iterations": 4,
+        "max_steps": 40,
+        "learning_rate": 1e-2,
+        "lr_scheduler_type": "constant",
+        "cliprange_value": 0.5,
+    }
+    rows = role_rows(("helpful",), num_problems=160)
+    trainer = ppo_trainer(prover, tmp_path, scorer=score, rows=rows, settings=settings)
+    trainer.train()
+    batches = [line for line in loss_lines(trainer) if "reward" in line]
+    assert len(batches) == 10
+    assert batches[0]["reward"] < 0.6
+    assert min(line["reward"] for line in batches[-3:]) > 0.9
+    assert batches[-1]["critic/value"] == pytest.approx(
+        batches[-1]["reward"], abs=0.2
+    )  # which the critic has seen coming
+
+
+def test_the_example_of_its_page(repository, prover, tmp_path):
+    text = (repository / "docs" / "prover-trainer.md").read_text(encoding="utf-8")
+    (block,) = [
+        found for found in re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE) if "PPO" in found
+    ]
+    replaced = {"your/prover": prover, '"out"': f'"{tmp_path}"', "max_steps=200": "max_steps=2, use_cpu=True"}
+    for old, new in replaced.items():
+        assert block.count(old) == 1
+        block = block.replace(old, new)
+    names = {"scorer": make_scorer(prover), "task": load_task("arithmetic", num_train=20, num_test=1)}
+    prompts = PromptBuilder(names["task"])
+    names["data"] = Dataset.from_list(
+        [{**row, "role": "sneaky", "prompt": prompts.text(row, "sneaky")} for row in names["task"].problems("train")]
+    )
+    exec(block, names)
+    assert loss_lines(names["trainer"])[1]["loss/value"] > 0
+
+
+def test_an_optimizer_that_does_not_know_the_critic_is_refused(prover, tmp_path):
+    model = load_causal_lm(prover)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(ValueError, match="`optimizers` were passed, which know nothing of the critic"):
+        ppo_trainer(model, tmp_path, optimizers=(optimizer, None))

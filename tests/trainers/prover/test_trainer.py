@@ -1,0 +1,176 @@
+"""What `ProverGRPOTrainer` trains, and what its training moves."""
+
+import re
+import warnings
+
+import pytest
+import torch
+from peft import get_peft_model
+
+from pvg_hf.models.prover import load_causal_lm, load_prover
+from pvg_hf.models.score_head import draw_head
+from pvg_hf.models.verifier import load_classifier
+from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.scoring import VerifierScorer
+from tests.support.prover_training import (
+    GROUP_SIZE,
+    LORA,
+    grade_by_length,
+    loss_lines,
+    prover_trainer,
+    read_completions,
+    role_rows,
+    score_texts,
+)
+from tests.support.weights import moved_since, weights_of
+
+
+def test_every_weight_moves_and_the_reference_does_not(prover, tmp_path):
+    trainer = prover_trainer(prover, tmp_path)
+    before, reference = weights_of(trainer.model), weights_of(trainer.ref_model)
+    trainer.train()
+    assert moved_since(trainer.model, before) == set(before)
+    assert not moved_since(trainer.ref_model, reference)
+    log = loss_lines(trainer)
+    assert [line["step"] for line in log] == [1, 2, 3]  # every step by default
+    assert log[0]["kl"] == pytest.approx(0, abs=1e-6)
+    assert log[2]["kl"] > 1e-4
+    assert all(line["kl_from_base"] == line["kl"] for line in log)
+    assert all(line["grad_norm"] > 0 for line in log)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("quantization", ["none", "4bit"])
+def test_adapters_on_a_gpu_are_trained_in_float32(quantization, wider_prover, tmp_path):
+    """With what a GPU has by default: bfloat16 where it computes in it, and activation checkpointing."""
+    model, _ = load_prover(wider_prover, dtype=torch.bfloat16, quantization=quantization)
+    assert model.device.type == ("cuda" if quantization == "4bit" else "cpu")
+    trainer = prover_trainer(model, tmp_path, peft_config=LORA, settings={"use_cpu": False})
+    before = weights_of(trainer.model)
+    trainer.train()
+    assert trainer.args.activation_checkpointing
+    adapters = {name: weight for name, weight in trainer.model.named_parameters() if weight.requires_grad}
+    assert {(weight.dtype, weight.device.type) for weight in adapters.values()} == {(torch.float32, "cuda")}
+    assert moved_since(trainer.model, before) == set(adapters)
+    assert all(torch.isfinite(weight).all() for weight in adapters.values())
+
+
+def _run_document(repository, **paths) -> dict:
+    """Run the first block of the trainer's page with its paths and number of steps replaced; its names afterwards."""
+    text = (repository / "docs" / "prover-trainer.md").read_text(encoding="utf-8")
+    block = re.search(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE).group(1)
+    for old, new in {**paths, "max_steps=50": "max_steps=2, learning_rate=1e-2, use_cpu=True"}.items():
+        assert block.count(old) == 1
+        block = block.replace(old, new)
+    names: dict = {}
+    exec(block, names)
+    return names
+
+
+def test_the_example_of_its_page(repository, tiny_prover, tmp_path):
+    """A task, prompts for both roles, and a verifier's folder; the verifier stays as it is."""
+    verifier, tokenizer = load_classifier(str(tiny_prover)), load_prover(tiny_prover)[1]
+    draw_head(verifier, seed=0)
+    with torch.no_grad():
+        # What never ends is paid min(-1, -|V'|), which moves nothing unless scores differ by more than 1.
+        verifier.score.weight.mul_(1000)
+    folder = tmp_path / "verifier"
+    verifier.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    VerifierInput("{{ problem }}\n{{ solution }}", "</s>", 256).save(folder)
+    paths = {
+        "your/prover": str(tiny_prover),
+        "runs/quickstart/verifier/round-000": str(folder),
+        '"out"': f'"{tmp_path}"',
+    }
+    names = _run_document(repository, **paths)
+    trainer, scorer = names["trainer"], names["scorer"]
+    initial, untouched = load_causal_lm(str(tiny_prover)), VerifierScorer.from_pretrained(folder)
+    assert moved_since(trainer.model, weights_of(initial)) == set(weights_of(initial))
+    assert not moved_since(scorer.model, weights_of(untouched.model))
+    assert not any(parameter.requires_grad for parameter in scorer.model.parameters())
+    assert loss_lines(trainer)[0]["accuracy/helpful"] == 0  # an untrained prover solves nothing
+    assert len(loss_lines(trainer)) == 2
+
+
+def test_a_model_object(prover, tmp_path):
+    model = load_causal_lm(prover)
+    before = weights_of(model)
+    trainer = prover_trainer(model, tmp_path, settings={"max_steps": 1})
+    trainer.train()
+    assert trainer.model is model
+    assert moved_since(model, before) == set(before)
+
+
+def test_only_adapters_move(prover, tmp_path):
+    trainer = prover_trainer(prover, tmp_path, peft_config=LORA)
+    before = weights_of(trainer.model)
+    trainer.train()
+    assert trainer.ref_model is None
+    assert moved_since(trainer.model, before) == {name for name in before if "lora_" in name}
+    assert loss_lines(trainer)[2]["kl"] > 0  # from the base, with the adapters off
+
+
+def test_adapters_that_are_passed_in_keep_a_frozen_copy_as_the_reference(prover, tmp_path):
+    trainer = prover_trainer(get_peft_model(load_causal_lm(prover), LORA), tmp_path)
+    before = weights_of(trainer.model)
+    trainer.train()
+    assert moved_since(trainer.model, before) == {name for name in before if ".default." in name}
+    assert any(".ref." in name for name in before)
+
+
+def test_conversational_prompts(prover, tmp_path):
+    tokenizer = load_prover(prover)[1]
+    tokenizer.chat_template = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
+    rows = role_rows().map(lambda row: {"prompt": [{"role": "user", "content": row["prompt"]}]})
+    seen = []
+
+    def grade(row, solution):
+        seen.append(solution)
+        return grade_by_length(row, solution)
+
+    settings = {"max_steps": 1, "log_completions": True}
+    trainer = prover_trainer(prover, tmp_path, grader=grade, rows=rows, settings=settings, processing_class=tokenizer)
+    trainer.train()
+    table = read_completions(tmp_path)
+    assert [message[0]["content"] for message in table["completion"]] == seen
+    assert table["score"].tolist() == pytest.approx(
+        score_texts([message[0]["content"].split("\n")[0] for message in table["prompt"]], seen)
+    )
+
+
+def test_groups_are_of_one_problem_and_role(prover, tmp_path):
+    seen = []
+
+    def grade(row, solution):
+        seen.append((row["problem"], row["role"]))
+        return grade_by_length(row, solution)
+
+    prover_trainer(prover, tmp_path, grader=grade, settings={"max_steps": 2}).train()
+    groups = [seen[start : start + GROUP_SIZE] for start in range(0, len(seen), GROUP_SIZE)]
+    assert len(groups) == 2 * 16 // GROUP_SIZE
+    assert all(len(set(group)) == 1 for group in groups)
+    assert len({group[0] for group in groups}) == len(groups)  # 2 steps see each of the 8 prompts once
+
+
+def test_a_run_is_silent(prover, tmp_path):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        prover_trainer(prover, tmp_path, settings={"max_steps": 1, "gradient_checkpointing": True}).train()
+    assert not [str(warning.message) for warning in caught if warning.category is FutureWarning]
+
+
+def test_without_a_kl_there_is_no_reference(prover, tmp_path):
+    trainer = prover_trainer(prover, tmp_path, settings={"beta": 0.0, "max_steps": 1})
+    trainer.train()
+    assert trainer.ref_model is None
+    assert not [key for key in loss_lines(trainer)[0] if "kl" in key]
+
+
+def test_a_model_made_in_memory_has_no_reference_to_load(prover, tmp_path):
+    model, tokenizer = load_prover(prover)
+    model.config._name_or_path = ""
+    with pytest.raises(ValueError, match="made in memory"):
+        prover_trainer(model, tmp_path, processing_class=tokenizer)
+    assert prover_trainer(model, tmp_path, processing_class=tokenizer, settings={"beta": 0.0}).ref_model is None
+    assert prover_trainer(model, tmp_path, processing_class=tokenizer, peft_config=LORA).ref_model is None

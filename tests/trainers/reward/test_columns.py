@@ -1,0 +1,95 @@
+import pytest
+import torch
+from datasets import Dataset
+
+from pvg_hf.trainers.reward.columns import BATCH_KEYS, PairCollator, check_columns, column_names, with_row_index
+
+ROWS = [{"chosen_ids": [1, 2], "rejected_ids": [3]}, {"chosen_ids": [4], "rejected_ids": [5]}]
+
+
+def _collate(rows):
+    collator = PairCollator(lambda examples: {"input_ids": torch.zeros(2 * len(examples), 2)})
+    return collator([{**ROWS[0], **row} for row in rows])
+
+
+def test_positions_are_numbered():
+    dataset = Dataset.from_list(ROWS)
+    assert with_row_index(dataset)["row_index"][:] == [0, 1]
+    stream = with_row_index(dataset.to_iterable_dataset())
+    assert [row["row_index"] for row in stream] == [0, 1]
+    assert "row_index" in column_names(stream)
+
+
+def test_numbers_that_are_there_are_kept():
+    dataset = Dataset.from_list([{**row, "row_index": 9 - i} for i, row in enumerate(ROWS)])
+    assert with_row_index(dataset)["row_index"][:] == [9, 8]
+
+
+def test_repeated_numbers_are_refused():
+    with pytest.raises(ValueError, match="repeats values"):
+        with_row_index(Dataset.from_list([{**row, "row_index": 1} for row in ROWS]))
+
+
+def test_a_stream_shared_by_workers_needs_numbers():
+    stream = Dataset.from_list(ROWS).to_iterable_dataset(num_shards=2)
+    with pytest.raises(ValueError, match="2 workers share this stream"):
+        with_row_index(stream, num_workers=2)
+    assert len(list(with_row_index(stream, num_workers=1))) == 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "takes_margin", "message"),
+    [
+        (["chosen", "rejected", "chosen_correct"], True, "`rejected_correct` is missing"),
+        (["chosen", "rejected", "rejected_key"], True, "`chosen_key` is missing"),
+        (["chosen", "rejected", "margin"], False, "column `margin`"),
+    ],
+)
+def test_wrong_columns_are_refused(columns, takes_margin, message):
+    with pytest.raises(ValueError, match=message):
+        check_columns(columns, takes_margin=takes_margin)
+
+
+def test_collator():
+    truths = [(True, False), (False, True), (True, True)]
+    batch = _collate(
+        [
+            {"row_index": 5 + i, "source": "base", "chosen_correct": chosen, "rejected_correct": rejected}
+            for i, (chosen, rejected) in enumerate(truths)
+        ]
+    )
+    assert batch["row_index"].tolist() == [5, 6, 7]
+    assert batch["clean_order"].tolist() == [1, -1, 0]
+    assert batch["source"] == ["base"] * 3
+    assert batch["input_ids"].shape == (6, 2)
+
+
+def test_collator_without_truths_and_sources():
+    batch = _collate([{"row_index": 0}, {"row_index": 1}])
+    assert batch["clean_order"].tolist() == [1, 1]
+    assert "source" not in batch
+
+
+def test_equal_tokens_have_one_key():
+    batch = _collate([{"row_index": 0}, {"row_index": 1}])
+    assert batch["keys"].shape == (2, 2)
+    assert (batch["keys"] >= 0).all()
+    assert batch["keys"][0].equal(batch["keys"][1])
+    assert batch["keys"][0, 0] != batch["keys"][0, 1]
+
+
+def test_keys_of_the_dataset_are_kept():
+    batch = _collate([{"row_index": 0, "chosen_key": 2**63 - 1, "rejected_key": 0}])
+    assert batch["keys"].tolist() == [[2**63 - 1, 0]]
+
+
+def test_labels_and_environments_become_tensors():
+    rows = [{**ROWS[0], "row_index": i, "chosen_label": 1, "rejected_label": i, "writer": "ab"[i]} for i in (0, 1)]
+    collator = PairCollator(lambda examples: {}, "writer", {"a": 4, "b": 2})
+    batch = collator(rows)
+    assert batch["told_labels"].tolist() == [[1.0, 0.0], [1.0, 1.0]]
+    assert batch["environments"].tolist() == [4, 2]
+    assert {"told_labels", "environments"} <= set(BATCH_KEYS)
+    assert (
+        not {"told_labels", "environments"} & PairCollator(lambda examples: {})([{**ROWS[0], "row_index": 0}]).keys()
+    )

@@ -1,0 +1,123 @@
+"""The trainer's loss, worked by hand and as TRL computes it."""
+
+import math
+
+import pytest
+import torch
+from transformers import TrainerCallback
+
+from pvg_hf.trainers.reward.loss import noisy_labels
+from pvg_hf.trainers.reward.trainer import NoisyRewardTrainer
+from tests.support.verifier_training import keys_of, llama, softplus, text_pairs, token_pairs, verifier_trainer
+
+# The loss of a difference d = V(z+) - V(z-), and, at equal rates for both labels, also that of a score V whose label is
+# 1, or of -V whose label is 0. Rates of .2 are assumed.
+LOSSES = {
+    "none": lambda d: softplus(-d),
+    "smoothing": lambda d: 0.8 * softplus(-d) + 0.2 * softplus(d),
+    "forward": lambda d: -math.log(0.2 + 0.6 / (1 + math.exp(-d))),
+    "backward": lambda d: (0.8 * softplus(-d) - 0.2 * softplus(d)) / 0.6,
+}
+
+
+@pytest.mark.parametrize("noise_level", [None, "label", "pair"])
+@pytest.mark.parametrize(
+    ("loss", "correction"),
+    [("bradley_terry", correction) for correction in LOSSES]
+    + [("cross_entropy", correction) for correction in LOSSES if correction != "smoothing"],
+)
+def test_loss_of_a_batch(tmp_path, words, loss, correction, noise_level):
+    noise, labels = {}, [[1, 0]] * 6
+    if noise_level is not None:
+        noise = {"noise_level": noise_level, "noise_rho0": 0.4, "noise_rho1": 0.4, "noise_seed": 4}
+        labels = noisy_labels(keys_of(6), (0.4, 0.4), noise_level, seed=4).tolist()
+        assert labels != [[1, 0]] * 6
+    model = llama()
+    with torch.no_grad():
+        model.score.weight *= 50  # scores that differ
+    assumed = {"rho0": 0.2, "rho1": 0.2, "flip_rate": 0.2}
+    settings = {"loss": loss, "correction": correction, "center": 0.01, **assumed, **noise}
+    trainer = verifier_trainer(tmp_path, token_pairs(6), words, model, **settings)
+    batch = trainer.data_collator([trainer.train_dataset[i] for i in range(6)])
+    with torch.no_grad():
+        scores = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits[:, 0].tolist()
+        value = trainer.compute_loss(model.train(), batch).item()
+
+    pairs = zip(scores[:6], scores[6:], labels, strict=True)
+    if loss == "bradley_terry":  # a tie adds nothing, to the count neither
+        terms = [(chosen - rejected) * (y[0] - y[1]) for chosen, rejected, y in pairs if y[0] != y[1]]
+    else:
+        terms = [score * (2 * y - 1) for chosen, rejected, ys in pairs for score, y in zip((chosen, rejected), ys)]
+    expected = sum(LOSSES[correction](term) for term in terms) / len(terms)
+    expected += 0.01 * sum(score**2 for score in scores) / 12
+    assert value == pytest.approx(expected, rel=1e-5)
+
+
+def test_plain_settings_are_the_loss_of_trl(tmp_path, words):
+    trainer = verifier_trainer(tmp_path, token_pairs(4), words, center=0.0)
+    batch = trainer.data_collator([trainer.train_dataset[i] for i in range(4)])
+    tokens = {key: batch[key] for key in ("input_ids", "attention_mask")}
+    ours = trainer.compute_loss(trainer.model.train(), batch)
+    theirs = super(NoisyRewardTrainer, trainer).compute_loss(trainer.model, tokens)
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_margin_is_that_of_trl(tmp_path, words):
+    trainer = verifier_trainer(tmp_path, token_pairs(4, margin=[0.0, 0.5, 1.0, 2.0]), words, center=0.0)
+    batch = trainer.data_collator([trainer.train_dataset[i] for i in range(4)])
+    tokens = {key: batch[key] for key in ("input_ids", "attention_mask", "margin")}
+    ours = trainer.compute_loss(trainer.model.train(), batch)
+    theirs = super(NoisyRewardTrainer, trainer).compute_loss(trainer.model, tokens)
+    torch.testing.assert_close(ours, theirs)
+    assert trainer.evaluate(trainer.train_dataset)["eval_loss"] == pytest.approx(theirs.item(), abs=1e-6)
+
+
+def test_margin_is_refused_by_a_corrected_loss(tmp_path, words):
+    with pytest.raises(ValueError, match="column `margin`"):
+        verifier_trainer(tmp_path, token_pairs(2, margin=[1.0, 1.0]), words, correction="forward", rho0=0.1)
+
+
+class _KeepGradients(TrainerCallback):
+    """The gradients of the last optimiser step."""
+
+    def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):
+        self.gradients = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+
+
+@pytest.mark.parametrize("settings", [{}, {"noise_level": "pair", "noise_rho0": 0.4, "noise_rho1": 0.4}])
+def test_accumulated_gradient_is_that_of_one_batch(tmp_path, words, settings):
+    gradients = []
+    for batch_size, accumulation in ((8, 1), (4, 2)):
+        keep = _KeepGradients()
+        verifier_trainer(
+            tmp_path,
+            token_pairs(8),
+            words,
+            callbacks=[keep],
+            max_steps=1,
+            max_grad_norm=0.0,
+            per_device_train_batch_size=batch_size,
+            gradient_accumulation_steps=accumulation,
+            **settings,
+        ).train()
+        gradients.append(keep.gradients)
+    for name, gradient in gradients[0].items():
+        torch.testing.assert_close(gradients[1][name], gradient, atol=1e-6, rtol=0)
+    assert any(gradient.abs().max() > 1e-3 for gradient in gradients[0].values())
+
+
+def test_a_loss_that_is_not_finite_stops_training(tmp_path, words):
+    model = llama()
+    trainer = verifier_trainer(tmp_path, text_pairs(8), words, model, max_steps=2)
+    with torch.no_grad():
+        model.score.weight.fill_(torch.inf)
+    with pytest.raises(FloatingPointError, match=r"loss of step 0 is (nan|inf).*Lower `learning_rate`"):
+        trainer.train()
+
+
+def test_scores_of_another_shape_are_refused(tmp_path, words):
+    trainer = verifier_trainer(tmp_path, token_pairs(2), words)
+    batch = trainer.data_collator([trainer.train_dataset[i] for i in range(2)])
+    batch["row_index"] = batch["row_index"][:1]
+    with pytest.raises(ValueError, match=r"logits of shape \(4, 1\) for 1 pairs"):
+        trainer.compute_loss(trainer.model, batch)
