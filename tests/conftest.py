@@ -14,8 +14,7 @@ os.environ.setdefault("PVG_TESTS_IN_CI", os.environ.get("CI", ""))
 # Threads of every process that the tests start: equal bytes are promised for equal numbers of threads.
 os.environ.setdefault("PVG_TESTS_THREADS", os.environ.get("OMP_NUM_THREADS", "1"))
 # Modules of tests/support are named by recipes, and imported in other processes too.
-REPOSITORY = Path(__file__).parent.parent
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(REPOSITORY), os.environ.get("PYTHONPATH"))))
+os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
 os.environ.update(CI="1", HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", TOKENIZERS_PARALLELISM="false")
 
 import pytest
@@ -26,6 +25,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
 from pvg_hf.models.arithmetic_tokenizer import build_arithmetic_tokenizer
 
+REPOSITORY = Path(__file__).parent.parent
 _LOOPBACK = ("127.", "localhost", "::1", "0.0.0.0")
 
 

@@ -23,7 +23,7 @@ def test_task_of_the_users_own_needs_no_answer_format(game):
     task = load_recipe_task(load_recipe(game()))
     assert type(task).__name__ == RecallTask.__name__
     with pytest.raises(
-        ValueError, match="Unknown option `answer_format` of task `tests.support.recall_task:RecallTask`"
+        ValueError, match=r"Unknown option `answer_format` of task `tests\.support.recall_task:RecallTask`"
     ):
         load_recipe_task(load_recipe(game(task__answer_format="lenient")))
 
