@@ -14,7 +14,9 @@ os.environ.setdefault("PVG_TESTS_IN_CI", os.environ.get("CI", ""))
 # Threads of every process that the tests start: equal bytes are promised for equal numbers of threads.
 os.environ.setdefault("PVG_TESTS_THREADS", os.environ.get("OMP_NUM_THREADS", "1"))
 # Modules of tests/support are named by recipes, and imported in other processes too.
-os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, (str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH")))
+)
 os.environ.update(CI="1", HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", TOKENIZERS_PARALLELISM="false")
 
 import pytest

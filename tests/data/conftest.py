@@ -6,6 +6,9 @@ from datasets import Dataset, Value
 from pvg_hf.core.roles import Role
 from pvg_hf.tasks.base import Task
 from pvg_hf.tasks.grade import Grade
+from tests.support.game_fixtures import game
+
+__all__ = ["game"]
 
 
 class SumTask(Task):
