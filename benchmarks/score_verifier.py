@@ -103,13 +103,13 @@ def measure(model: Path, num_proofs: int) -> dict[str, float | None]:
 
     from pvg_hf.analyses.form import read_evaluation
     from pvg_hf.evaluation.analysis_quality import evaluation_figures
-    from pvg_hf.scoring import ScoreVerifier
+    from pvg_hf.scoring import GenerativeVerifier
     from pvg_hf.tasks.proofs import ProofsTask
 
     task = ProofsTask(num_train=1, num_test=num_proofs, seed=TEST_SEED)
     rows = task.rated_proofs("test").to_pandas()
     texts = rows["problem"].tolist(), rows["proof"].tolist()
-    verifier = ScoreVerifier.from_pretrained(model, device="cpu")
+    verifier = GenerativeVerifier.from_pretrained(model, device="cpu")
     read = [read_evaluation(s.text, is_cut=s.is_truncated) for (s,) in verifier.evaluate(*texts, 1)]
     told = [
         "[]" if e.analysis is None else json.dumps(task.named_issues(problem, proof, e.analysis))
@@ -139,12 +139,12 @@ def label(model: Path, arguments: argparse.Namespace, seed: int, folder: Path) -
     """Coverage and precision of scaled verification of the test proofs."""
     from pvg_hf.analyses.scaled import ScaledVerification
     from pvg_hf.evaluation.analysis_quality import label_figures
-    from pvg_hf.scoring import ScoreVerifier
+    from pvg_hf.scoring import GenerativeVerifier
     from pvg_hf.scoring.auto_label import label_proofs
     from pvg_hf.tasks.proofs import ProofsTask
 
     proofs = ProofsTask(num_train=1, num_test=arguments.proofs, seed=TEST_SEED).rated_proofs("test")
-    verifier = ScoreVerifier.from_pretrained(model, device="cpu", seed=seed)
+    verifier = GenerativeVerifier.from_pretrained(model, device="cpu", seed=seed)
     labelled = label_proofs(
         proofs.remove_columns("score").add_column("score", [None] * len(proofs)),
         evaluate=verifier.evaluate,

@@ -66,7 +66,7 @@ def bradley_terry(
             f"`flip_rate` is {flip_rate}; it must lie in [0, 0.5), or a pair no longer points to the truth."
         )
     _check_shapes(chosen=chosen, rejected=rejected)
-    chosen, rejected = _at_least_float32(chosen), _at_least_float32(rejected)
+    chosen, rejected = _upcast(chosen), _upcast(rejected)
     losses = _pair_losses(chosen - rejected, flip_rate, correction)
     return _weighted_mean(losses, weights) + center * torch.cat([chosen, rejected]).square().mean()
 
@@ -116,7 +116,7 @@ def pointwise_cross_entropy(
     check_rates(rho0, rho1)
     _check_shapes(scores=scores, labels=labels)
     _check_unit_interval(labels=labels)
-    scores = _at_least_float32(scores)
+    scores = _upcast(scores)
     losses = _label_losses(scores, labels.to(scores), rho0, rho1, correction)
     return losses.mean() + center * scores.square().mean()
 
@@ -160,7 +160,7 @@ def exact_pairwise(
     if labels.shape != (len(first), 2):
         raise ValueError(f"`labels` has shape {tuple(labels.shape)}; for {len(first)} pairs it is {(len(first), 2)}.")
     _check_unit_interval(labels=labels)
-    first, second = _at_least_float32(first), _at_least_float32(second)
+    first, second = _upcast(first), _upcast(second)
     u_first, u_second = ((labels.to(first) - rho0) / (1 - rho0 - rho1)).unbind(dim=1)
     margins = first - second
     losses = u_first * (1 - u_second) * F.softplus(-margins) + u_second * (1 - u_first) * F.softplus(margins)
@@ -207,7 +207,7 @@ def _weighted_mean(losses: torch.Tensor, weights: torch.Tensor | None) -> torch.
     return (weights * losses).sum() / weights.sum().clamp_min(torch.finfo(weights.dtype).tiny)
 
 
-def _at_least_float32(scores: torch.Tensor) -> torch.Tensor:
+def _upcast(scores: torch.Tensor) -> torch.Tensor:
     return scores.to(torch.promote_types(scores.dtype, torch.float32))
 
 

@@ -38,7 +38,7 @@ def main() -> int:
     from pvg_hf.analyses.scaled import ScaledVerification
     from pvg_hf.data.proofs import load_proofs, read_column_names
     from pvg_hf.models.sources import local_folder
-    from pvg_hf.scoring import ScoreVerifier
+    from pvg_hf.scoring import GenerativeVerifier
     from pvg_hf.scoring.auto_label import digest_of, label_proofs
 
     options = {"device": arguments.device, "seed": arguments.seed}
@@ -49,8 +49,8 @@ def main() -> int:
         proofs = load_proofs(arguments.proofs, columns=read_column_names(arguments.column), split=arguments.split)
         folder = local_folder(arguments.verifier)
         meta = local_folder(arguments.meta_verifier) if arguments.meta_verifier else folder
-        verifier = ScoreVerifier.from_pretrained(folder, **options)
-        checker = verifier if meta == folder else ScoreVerifier.from_pretrained(meta, **options)
+        verifier = GenerativeVerifier.from_pretrained(folder, **options)
+        checker = verifier if meta == folder else GenerativeVerifier.from_pretrained(meta, **options)
         bytes_of = {"verifier": digest_of(folder), "meta_verifier": digest_of(meta)}
         made_by = {**bytes_of, "seed": arguments.seed}
         functions = {"evaluate": verifier.evaluate, "check": checker.check_analyses}

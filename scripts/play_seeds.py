@@ -23,7 +23,7 @@ def main() -> int:
     quiet_libraries()
     from pvg_hf import play
     from pvg_hf.evaluation.seeds import seeds_table
-    from pvg_hf.game.cli import run_and_tell
+    from pvg_hf.game.cli import run_command
 
     def play_all() -> str:
         folders = []
@@ -32,7 +32,7 @@ def main() -> int:
             folders.append(play(load_recipe(arguments.recipe, [*arguments.overrides, name, f"seed={seed}"])).root)
         return seeds_table(folders)
 
-    return run_and_tell(play_all)
+    return run_command(play_all)
 
 
 if __name__ == "__main__":

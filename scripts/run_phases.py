@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pvg_hf.config import load_recipe
 from pvg_hf.game.console import ScriptParser
-from pvg_hf.run.resume import with_added_rounds
+from pvg_hf.run.resume import extended_recipe
 from pvg_hf.run.schedule import unfinished
 
 SCRIPT = Path(__file__).with_name("run_rounds.py")
@@ -29,7 +29,7 @@ def main() -> int:
 
     try:
         recipe = load_recipe(arguments.recipe, arguments.overrides)
-        phases = unfinished(with_added_rounds(recipe, arguments.overrides))
+        phases = unfinished(extended_recipe(recipe, arguments.overrides))
     except ValueError as err:
         print(f"error: {err}", file=sys.stderr)
         return 2

@@ -46,9 +46,9 @@ def main() -> int:
 
     set_up_logging()
     try:
-        from pvg_hf.run.resume import with_added_rounds
+        from pvg_hf.run.resume import extended_recipe
 
-        recipe = with_added_rounds(load_recipe(arguments.recipe, arguments.overrides), arguments.overrides)
+        recipe = extended_recipe(load_recipe(arguments.recipe, arguments.overrides), arguments.overrides)
         if arguments.trust:
             trust(arguments.recipe, recipe)
         if arguments.status:
@@ -61,9 +61,9 @@ def main() -> int:
             from pvg_hf.game.plan import describe_plan
 
             return tell(describe_plan(recipe, find_card(arguments.card) if arguments.card else None))
-        from pvg_hf.game.cli import play_and_tell
+        from pvg_hf.game.cli import run_game
 
-        return play_and_tell(
+        return run_game(
             recipe, phase=arguments.phase, round_index=arguments.round_index, callbacks=callbacks_of(recipe)
         )
     except (ValueError, FloatingPointError, DiskFullError, OutOfMemory) as err:

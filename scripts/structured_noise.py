@@ -23,7 +23,7 @@ def main() -> int:
 
     set_up_logging()
     quiet_libraries()
-    from pvg_hf.game.cli import run_and_tell
+    from pvg_hf.game.cli import run_command
     from pvg_hf.sweep.twins import play_twins, write_twins
 
     def play_all() -> str:
@@ -31,7 +31,7 @@ def main() -> int:
         folder = write_twins(recipe, [play_twins(recipe, seed) for seed in arguments.seeds])
         return f"{(folder / 'summary.md').read_text(encoding='utf-8')}\nEverything is in {folder}"
 
-    return run_and_tell(play_all)
+    return run_command(play_all)
 
 
 if __name__ == "__main__":

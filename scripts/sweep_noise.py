@@ -29,7 +29,7 @@ def main() -> int:
 
     set_up_logging()
     quiet_libraries()
-    from pvg_hf.game.cli import run_and_tell
+    from pvg_hf.game.cli import run_command
     from pvg_hf.sweep import describe_sweep, run_sweep
     from pvg_hf.sweep.sweep import CellsFailedError
     from pvg_hf.sweep.workers import WorkerDiedError
@@ -41,7 +41,7 @@ def main() -> int:
         folder = run_sweep(recipe, num_workers=arguments.workers)
         return f"{folder.summary.read_text(encoding='utf-8')}\nEverything is in {folder.root}"
 
-    return run_and_tell(run, errors=(CellsFailedError, WorkerDiedError))
+    return run_command(run, errors=(CellsFailedError, WorkerDiedError))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from pathlib import Path
 import gradio as gr
 
 from pvg_hf.browse.rounds import comparison_table, figures_frame, solutions_of
-from pvg_hf.browse.runs import OpenRun, runs_beside
+from pvg_hf.browse.runs import OpenRun, sibling_runs
 from pvg_hf.evaluation.comparison import compare_rounds
 from pvg_hf.evaluation.report.plots import PLOTS
 from pvg_hf.evaluation.report.report import embed
@@ -23,7 +23,7 @@ def build_rounds_page(demo: gr.Blocks, run: OpenRun, folder: Path) -> None:
     figures = gr.HTML(notice("Drawing the plots."), elem_id="figures")
     download = gr.DownloadButton("Download all figures (CSV)", elem_id="download", interactive=False)
     gr.HTML("<h2>Compare two rounds</h2>")
-    others = {run.name: run.folder.root, **runs_beside(run.folder.root)}
+    others = {run.name: run.folder.root, **sibling_runs(run.folder.root)}
     with gr.Row():
         ours = gr.Dropdown([], label=f"Round of {run.name}", elem_id="our-round", min_width=140)
         other = gr.Dropdown(list(others), value=run.name, label="Run", elem_id="other-run", min_width=140)

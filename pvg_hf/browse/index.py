@@ -282,5 +282,5 @@ def pool_files(folder: RunFolder) -> Iterator[PoolFile]:
         yield from (PoolFile(path, round_index) for path in paths if path.exists())
 
 
-def of_role(rows: Sequence[dict[str, Any]], role: Role) -> list[dict[str, Any]]:
+def role_rows(rows: Sequence[dict[str, Any]], role: Role) -> list[dict[str, Any]]:
     return [row for row in rows if row["role"] == role.value]

@@ -93,7 +93,7 @@ def open_run(source: str | Path) -> OpenRun:
     return OpenRun(root)
 
 
-def runs_beside(root: Path) -> dict[str, Path]:
+def sibling_runs(root: Path) -> dict[str, Path]:
     """Other runs in the folder that a run lies in, by name."""
     others = (path for path in sorted(root.resolve().parent.iterdir()) if (path / "recipe.yaml").is_file())
     return {path.name: path for path in others if path != root.resolve()}

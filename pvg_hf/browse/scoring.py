@@ -10,8 +10,8 @@ from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.browse.runs import OpenRun
 from pvg_hf.browse.showing import percentile
 from pvg_hf.data.schema import round_folders
-from pvg_hf.run.damage import HOW_ASKED
-from pvg_hf.scoring import ScoreVerifier, VerifierScorer
+from pvg_hf.run.damage import VERIFIER_INPUT_FILES
+from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 
 MAX_PROBLEM_CHARACTERS = 4_000
 MAX_SOLUTION_CHARACTERS = 8_000
@@ -61,12 +61,16 @@ class ScoreDesk:
         self._run = run
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="scoring")
         self._room = threading.Semaphore(8)  # texts that may wait
-        self._loaded: tuple[int, VerifierScorer | ScoreVerifier] | None = None
+        self._loaded: tuple[int, VerifierScorer | GenerativeVerifier] | None = None
 
     def rounds(self) -> list[int]:
         """Rounds whose verifier is there."""
         verifiers = round_folders(self._run.folder.root / "verifier")
-        return [index for index, place in verifiers.items() if any((place / name).exists() for name in HOW_ASKED)]
+        return [
+            index
+            for index, place in verifiers.items()
+            if any((place / name).exists() for name in VERIFIER_INPUT_FILES)
+        ]
 
     def score(self, round_index: int, problem: str, solution: str) -> ScoredText:
         """
@@ -106,18 +110,18 @@ class ScoreDesk:
             damage=index.damage,
         )
 
-    def _scorer(self, round_index: int) -> VerifierScorer | ScoreVerifier:
+    def _scorer(self, round_index: int) -> VerifierScorer | GenerativeVerifier:
         if self._loaded is None or self._loaded[0] != round_index:
             place = self._run.folder.player("verifier", round_index)
             self._loaded = (round_index, self._open(place, round_index))
         return self._loaded[1]
 
-    def _open(self, place: Path, round_index: int) -> VerifierScorer | ScoreVerifier:
+    def _open(self, place: Path, round_index: int) -> VerifierScorer | GenerativeVerifier:
         if not ScoreVerifierSettings.is_in(place):
             return VerifierScorer.from_pretrained(place, device="cpu")
         recipe = self._run.recipe.for_round(round_index)
         score = recipe.verifier.score_settings  # as the game scored: with as many evaluations, and the same ones
-        return ScoreVerifier.from_pretrained(
+        return GenerativeVerifier.from_pretrained(
             place,
             device="cpu",
             num_analyses=score.num_analyses,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pvg_hf.browse.index import Filter, Query, SolutionIndex, of_role
+from pvg_hf.browse.index import Filter, Query, SolutionIndex, role_rows
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.schema import FAILED_OUTCOMES
 from pvg_hf.evaluation.report.escaping import Line
@@ -106,7 +106,7 @@ def show_problem(
     threshold = index.threshold(query.round_index)
     shown = {}
     for role in GAME_ROLES:
-        row = _choose(of_role(rows, role), role, query.filter, (chosen or {}).get(role))
+        row = _choose(role_rows(rows, role), role, query.filter, (chosen or {}).get(role))
         if row is not None:
             shown[role] = _show(row, scores, threshold, is_revealed=is_revealed)
     difficulty = rows[0].get("difficulty")
@@ -116,7 +116,7 @@ def show_problem(
         difficulty=None if difficulty is None else str(difficulty),
         reference=rows[0]["reference"] if is_revealed else None,
         solutions=shown,
-        choices={role: [(row["sample_index"], row["score"]) for row in of_role(rows, role)] for role in GAME_ROLES},
+        choices={role: [(row["sample_index"], row["score"]) for row in role_rows(rows, role)] for role in GAME_ROLES},
     )
 
 

@@ -12,7 +12,7 @@ _MAX_PATH, _MAX_PATH_PART = 4000, 255  # bytes that Linux takes
 _MAX_NAME = 200  # bytes; scripts put a seed behind it
 
 
-def _at_most(bound: int) -> AfterValidator:
+def _upper_bound(bound: int) -> AfterValidator:
     def check(number: int) -> int:
         if number > bound:
             raise ValueError(f"must be at most {bound:,}")
@@ -46,13 +46,13 @@ def _read_run_name(name: str) -> str:
 
 section = dataclass(config=ConfigDict(extra="forbid"), kw_only=True)
 
-Count = Annotated[int, Field(ge=1), _at_most(MAX_COUNT)]
-CountOrZero = Annotated[int, Field(ge=0), _at_most(MAX_COUNT)]
-AtLeastTwo = Annotated[int, Field(ge=2), _at_most(MAX_COUNT)]
-BatchSize = Annotated[int, Field(ge=1), _at_most(MAX_BATCH)]
-GroupSize = Annotated[int, Field(ge=2), _at_most(MAX_BATCH)]
-Rank = Annotated[int, Field(ge=1), _at_most(MAX_RANK)]
-NumRounds = Annotated[int, Field(ge=1), _at_most(MAX_ROUNDS)]
+Count = Annotated[int, Field(ge=1), _upper_bound(MAX_COUNT)]
+CountOrZero = Annotated[int, Field(ge=0), _upper_bound(MAX_COUNT)]
+AtLeastTwo = Annotated[int, Field(ge=2), _upper_bound(MAX_COUNT)]
+BatchSize = Annotated[int, Field(ge=1), _upper_bound(MAX_BATCH)]
+GroupSize = Annotated[int, Field(ge=2), _upper_bound(MAX_BATCH)]
+Rank = Annotated[int, Field(ge=1), _upper_bound(MAX_RANK)]
+NumRounds = Annotated[int, Field(ge=1), _upper_bound(MAX_ROUNDS)]
 Seed = Annotated[int, Field(ge=0)]
 FilePath = Annotated[str, AfterValidator(_read_path)]
 RunName = Annotated[str, Field(pattern=r"^[\w.-]+$"), AfterValidator(_read_run_name)]

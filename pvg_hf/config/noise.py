@@ -136,7 +136,7 @@ class CheckerConfig:
 
     @field_validator("slices", mode="before")
     @classmethod
-    def _with_text_keys(cls, slices: Any) -> Any:
+    def _stringify_keys(cls, slices: Any) -> Any:
         """YAML reads a difficulty as a number."""
         return {str(key): value for key, value in slices.items()} if isinstance(slices, dict) else slices
 
@@ -274,7 +274,7 @@ class NoiseConfig:
         return self.schedule is not None and self.schedule.over == "steps"
 
     @field_serializer("rho0", "rho1")
-    def _as_stated(self, rate: float) -> float:
+    def _stated_rate(self, rate: float) -> float:
         """What follows from `epsilon` is not stated beside it, so that the written recipe can be read back."""
         return rate if self.epsilon is None else 0.0
 

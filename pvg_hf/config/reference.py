@@ -90,7 +90,7 @@ def _parts() -> Iterator[Part]:
     of_players = frozenset(field.name for field in fields(PlayerConfig))
     for name, config in _sections(Recipe):
         if not issubclass(config, PlayerConfig):
-            yield from _with_inner([name], config, set())
+            yield from _section_parts([name], config, set())
             continue
         if name == "verifier":
             yield Part("`verifier` and `prover`: keys of both", PlayerConfig)
@@ -102,7 +102,7 @@ def _parts() -> Iterator[Part]:
                 yield Part(f"`{name}.{inner}`", inner_config)
 
 
-def _with_inner(paths: list[str], config: type, told: set[type]) -> Iterator[Part]:
+def _section_parts(paths: list[str], config: type, told: set[type]) -> Iterator[Part]:
     """A section, which may stand in several places, and those within it; each has its table at its first place."""
     told.add(config)
     yield Part(", ".join(f"`{path}`" for path in paths), config)
@@ -112,7 +112,7 @@ def _with_inner(paths: list[str], config: type, told: set[type]) -> Iterator[Par
             places.setdefault(inner, []).append(f"{path}.{name}")
     for inner, inner_paths in places.items():
         if inner not in told:
-            yield from _with_inner(inner_paths, inner, told)
+            yield from _section_parts(inner_paths, inner, told)
 
 
 def _sections(config: type) -> Iterator[tuple[str, type]]:

@@ -175,7 +175,7 @@ def _import_module(module: str, spec: str, kind: str) -> object:
                 "PYTHONPATH."
             ) from err
         raise ExtensionError(
-            f"Cannot load the {kind} `{spec}`: importing the module `{module}` ends with {_in_short(err)}"
+            f"Cannot load the {kind} `{spec}`: importing the module `{module}` ends with {_short_error(err)}"
             f"{_place_of_import(err)}."
         ) from err
 
@@ -266,10 +266,10 @@ def _describe(err: BaseException) -> str:
     frames = traceback.extract_tb(err.__traceback__)[2:]  # the first are `running` and its caller
     places = [frame for frame in frames if frame.filename == frames[0].filename]
     place = f" ({Path(places[-1].filename).name}, line {places[-1].lineno})" if places else ""
-    return f"{_in_short(err)}{place}"
+    return f"{_short_error(err)}{place}"
 
 
-def _in_short(err: BaseException) -> str:
+def _short_error(err: BaseException) -> str:
     """Type and message of an error, in one line; without the place that a syntax error repeats in its message."""
     message = shorten(str(err.msg if isinstance(err, SyntaxError) else err), 200, placeholder=" ...")
     return f"{type(err).__name__}{f': {message}' if message else ''}"

@@ -238,7 +238,7 @@ _ADVICE = {
 
 # What tells most comes first: the client's errors have those of its HTTP library as their causes, or wrap them. Python's own
 # errors of the network are those of hf_xet, which carries large files beside that library.
-_OF_THE_HUB = (
+_HUB_ERRORS = (
     *(
         HfHubHTTPError,
         HTTPError,
@@ -254,7 +254,7 @@ _OF_THE_HUB = (
 def _hub_error(err: BaseException) -> BaseException | None:
     """The error of the Hub or the network that `err` is or comes of."""
     causes = list(_causes(err))
-    found = [cause for kind in _OF_THE_HUB for cause in causes if isinstance(cause, kind)]
+    found = [cause for kind in _HUB_ERRORS for cause in causes if isinstance(cause, kind)]
     return next(iter([*found, *filter(_is_short, causes), *filter(_is_refused_by_xet, causes)]), None)
 
 

@@ -11,18 +11,18 @@ _MARK = "'"  # what spreadsheets know as the beginning of a text
 _SKIPPED = " \t\r\n\v\f\0\u00a0\u2007\u202f\u3000\ufeff\u200b\u200e\u200f\u2060"  # blanks and signs that are not seen
 
 
-def as_cell(text: str) -> str:
+def escape_cell(text: str) -> str:
     """
     A text as a cell that no spreadsheet computes: behind an apostrophe where its first visible character is a sign of
     formulas, where it begins with a tab or a line break, and where it begins with an apostrophe itself, so that
-    [`from_cell`] gives the same text back.
+    [`unescape_cell`] gives the same text back.
     """
     starts = text.lstrip(_SKIPPED).startswith(_SIGNS) or text.startswith(("\t", "\r", "\n"))
     return f"{_MARK}{text}" if starts or text.startswith(_MARK) else text
 
 
-def from_cell(cell: str) -> str:
-    """The text that [`as_cell`] was given."""
+def unescape_cell(cell: str) -> str:
+    """The text that [`escape_cell`] was given."""
     return cell.removeprefix(_MARK)
 
 

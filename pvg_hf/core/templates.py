@@ -260,7 +260,7 @@ class BoundedTemplate:
     """
 
     def __init__(self, text: str):
-        with _as_template_error(TemplateSyntaxError, 1):
+        with _template_errors(TemplateSyntaxError, 1):
             self._template = _ENVIRONMENT.from_string(text)
 
     def render(self, *args: Any, **kwargs: Any) -> str:
@@ -273,14 +273,14 @@ class BoundedTemplate:
         """
         token = _BUDGET.set(_Budget())
         try:
-            with _as_template_error(TemplateRuntimeError):
+            with _template_errors(TemplateRuntimeError):
                 return self._template.render(*args, **kwargs)
         finally:
             _BUDGET.reset(token)
 
 
 @contextmanager
-def _as_template_error(kind: type[Exception], *args: Any) -> Iterator[None]:
+def _template_errors(kind: type[Exception], *args: Any) -> Iterator[None]:
     """What Python raises in a template is the template's mistake."""
     try:
         yield
@@ -307,11 +307,11 @@ def outside_variables(text: str) -> set[str]:
     Raises:
         TemplateSyntaxError: if `text` is broken or uses what is not allowed.
     """
-    with _as_template_error(TemplateSyntaxError, 1):
+    with _template_errors(TemplateSyntaxError, 1):
         return meta.find_undeclared_variables(_ENVIRONMENT.parse(text))
 
 
-_SET_HERE = ("conversation", "tokenize", "add_generation_prompt")
+_RESERVED_ARGUMENTS = ("conversation", "tokenize", "add_generation_prompt")
 
 
 def render_prompt(
@@ -339,7 +339,7 @@ def check_chat_template_kwargs(chat_template_kwargs: Mapping[str, Any]) -> None:
     Raises:
         ValueError: for one that [`render_prompt`] sets itself.
     """
-    for name in _SET_HERE:
+    for name in _RESERVED_ARGUMENTS:
         if name in chat_template_kwargs:
             raise ValueError(
                 f"`chat_template_kwargs` has `{name}`, which is set for every prompt and seen by no chat template; leave it "

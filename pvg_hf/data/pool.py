@@ -70,7 +70,7 @@ def iterate_pool(
         DamagedFileError: if a file is corrupt or cut short, or not as it was written.
         ValueError: if a file lacks a column.
     """
-    for path in _as_paths(paths):
+    for path in _list_paths(paths):
         check_file(path)
         with naming_parquet(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
             _check_columns(path, file.schema_arrow, columns)
@@ -99,7 +99,7 @@ def load_pool(
         DamagedFileError: if a file is corrupt or cut short, or not as it was written.
         ValueError: if a file lacks a column, if there is no file, or if the files' columns differ.
     """
-    files = _as_paths(paths)
+    files = _list_paths(paths)
     schema = _common_schema(files, columns)
     batches = iterate_pool(files, columns) if parts is None else _iterate_parts(files, schema.names, parts)
     return spool_dataset((pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches), schema)
@@ -111,7 +111,7 @@ def _iterate_parts(paths: Sequence[Path], columns: Sequence[str], parts: Collect
         yield batch.filter(pc.is_in(batch["part"], value_set=wanted)).select(list(columns))
 
 
-def _as_paths(paths: PathLike | Sequence[PathLike]) -> list[Path]:
+def _list_paths(paths: PathLike | Sequence[PathLike]) -> list[Path]:
     return [Path(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
 
 

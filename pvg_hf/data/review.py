@@ -9,7 +9,7 @@ from pathlib import Path
 from pvg_hf.analyses.form import ALLOWED_SCORES
 from pvg_hf.analyses.scaled import CheckedAnalysis
 from pvg_hf.core.files import replacing
-from pvg_hf.core.spreadsheets import as_cell, reading_long_cells
+from pvg_hf.core.spreadsheets import escape_cell, reading_long_cells
 
 _COLUMNS = ("key", "score", "problem", "proof", "predicted", "analyses")
 
@@ -103,10 +103,10 @@ def _row(item: ReviewItem, score: str) -> dict[str, str]:
     return {
         "key": item.key,
         "score": score,
-        "problem": as_cell(item.problem),
-        "proof": as_cell(item.proof),
+        "problem": escape_cell(item.problem),
+        "proof": escape_cell(item.proof),
         "predicted": " ".join("?" if a.score is None else f"{a.score:g}" for a in item.analyses),
-        "analyses": as_cell("\n\n".join(_told(analysis) for analysis in item.analyses)),
+        "analyses": escape_cell("\n\n".join(_told(analysis) for analysis in item.analyses)),
     }
 
 

@@ -124,13 +124,13 @@ def _fine_tuning(amounts: Amounts, config: PlayerConfig, player: Player) -> Work
         num_logits=text.high,
         recomputes=False,
     )
-    return _beside(size.training_bytes, work)
+    return _sum_one_by_one(size.training_bytes, work)
 
 
 def _bootstrap(amounts: Amounts, players: dict[str, Player]) -> Work:
     prover = players["prover"]
     works = [_writing(amounts, prover, writing) for writing in writings(amounts, "bootstrap")]
-    return _beside(prover.size.frozen_bytes, *works)
+    return _sum_one_by_one(prover.size.frozen_bytes, *works)
 
 
 def _verifier(amounts: Amounts, players: dict[str, Player]) -> Work:
@@ -139,7 +139,7 @@ def _verifier(amounts: Amounts, players: dict[str, Player]) -> Work:
     heldout = amounts.num_problems("verifier_heldout") * amounts.recipe.data.solutions_per_problem
     if config.kind == "score":
         learning = score_training(amounts, verifier.size, verifier.machine)
-        return _beside(verifier.size.training_bytes, learning, _scoring(amounts, verifier, heldout))
+        return _sum_one_by_one(verifier.size.training_bytes, learning, _scoring(amounts, verifier, heldout))
     learning = training(
         verifier.size,
         verifier.machine,
@@ -149,7 +149,7 @@ def _verifier(amounts: Amounts, players: dict[str, Player]) -> Work:
         num_logits=0,
         recomputes=config.gradient_checkpointing,
     )
-    return _beside(verifier.size.training_bytes, learning, _scoring(amounts, verifier, heldout))
+    return _sum_one_by_one(verifier.size.training_bytes, learning, _scoring(amounts, verifier, heldout))
 
 
 def _prover(amounts: Amounts, players: dict[str, Player]) -> Work:
@@ -158,12 +158,12 @@ def _prover(amounts: Amounts, players: dict[str, Player]) -> Work:
     batches = _prover_batch(amounts, prover, verifier, critic) * config.num_batches
     # An adapter's reference is the base below it; full weights need a second copy.
     reference = prover.size.frozen_bytes if config.beta and not config.lora else 0
-    weights = prover.size.training_bytes + reference + _bytes_beside(amounts, verifier)
+    weights = prover.size.training_bytes + reference + _verifier_bytes(amounts, verifier)
     weights += critic_bytes(config, critic.size) if critic else 0
     works = [batches] * config.num_trainings
     if Role.HELPFUL in config.trained_roles:
         works.append(_selection(amounts, prover, verifier))
-    return _beside(weights, *works)
+    return _sum_one_by_one(weights, *works)
 
 
 def _prover_batch(amounts: Amounts, prover: Player, verifier: Player, critic: Player | None) -> Work:
@@ -196,7 +196,7 @@ def _prover_batch(amounts: Amounts, prover: Player, verifier: Player, critic: Pl
     ]
     readers = ([prover] if config.beta else []) + ([prover, critic] if critic else [])
     readings = [_reading(player, share, prompt + solution, micro_batch) for player in readers]
-    learning = _at_once(learnings) * config.steps_per_batch
+    learning = _sum_held_together(learnings) * config.steps_per_batch
     return sum(readings, writing + learning + _scoring(amounts, verifier, share))
 
 
@@ -206,7 +206,7 @@ def _reading(player: Player, num_texts: int, text: Length, micro_batch: int) -> 
     return reading(player.size, player.machine, num_texts=num_texts, text=text, tokens_per_batch=per_batch)
 
 
-def _at_once(works: list[Work]) -> Work:
+def _sum_held_together(works: list[Work]) -> Work:
     """Works whose memory is held together, as one backward pass goes through all of them."""
     return Work(sum(work.seconds for work in works), sum(work.memory for work in works))
 
@@ -234,13 +234,13 @@ def _mint(amounts: Amounts, players: dict[str, Player]) -> Work:
         new = 2 * amounts.num_problems("verifier") * amounts.recipe.mint.solutions_per_problem
         checks = score.label_analyses * (1 + score.label_checks)
         works.append(evaluating(amounts, verifier.size, verifier.machine, new, checks))
-    return _beside(prover.size.frozen_bytes + _bytes_beside(amounts, verifier), *works)
+    return _sum_one_by_one(prover.size.frozen_bytes + _verifier_bytes(amounts, verifier), *works)
 
 
 def _evaluate(amounts: Amounts, players: dict[str, Player]) -> Work:
     verifier = players["verifier"]
-    return _beside(
-        as_scorer(amounts, verifier).size.frozen_bytes, _scoring(amounts, verifier, amounts.num_test_solutions)
+    return _sum_one_by_one(
+        scoring_player(amounts, verifier).size.frozen_bytes, _scoring(amounts, verifier, amounts.num_test_solutions)
     )
 
 
@@ -258,14 +258,14 @@ def _writing(amounts: Amounts, prover: Player, writing: Writing) -> Work:
     )
 
 
-def as_scorer(amounts: Amounts, verifier: Player) -> Player:
+def scoring_player(amounts: Amounts, verifier: Player) -> Player:
     """A frozen verifier, whose base may be held in more precise numbers than below an adapter in training."""
     scoring = amounts.context.dtype("verifier", is_precise=True)
     return replace(verifier, size=replace(verifier.size, weight_bytes=scoring.itemsize))
 
 
 def _scoring(amounts: Amounts, verifier: Player, num_solutions: float) -> Work:
-    verifier = as_scorer(amounts, verifier)
+    verifier = scoring_player(amounts, verifier)
     if amounts.recipe.verifier.kind == "score":
         number = amounts.recipe.verifier.score_settings.num_analyses
         return evaluating(amounts, verifier.size, verifier.machine, num_solutions, number)
@@ -278,13 +278,13 @@ def _scoring(amounts: Amounts, verifier: Player, num_solutions: float) -> Work:
     )
 
 
-def _bytes_beside(amounts: Amounts, verifier: Player) -> float:
+def _verifier_bytes(amounts: Amounts, verifier: Player) -> float:
     """Of the verifier's weights beside a prover's: all, or what it has of its own on the prover's base."""
-    size = as_scorer(amounts, verifier).size
+    size = scoring_player(amounts, verifier).size
     return size.num_trained * size.trained_bytes if amounts.recipe.verifier.shares_base else size.frozen_bytes
 
 
-def _beside(weights: float, *works: Work) -> Work:
+def _sum_one_by_one(weights: float, *works: Work) -> Work:
     """The works one after the other, with the weights in memory all the time."""
     total = sum(works, Work())
     return Work(total.seconds, total.memory + weights)
@@ -345,10 +345,10 @@ def plan_rounds(recipe: Recipe, world: GameProblems, card: Card | None = None) -
     weights.
     """
     machines: dict[tuple[int, str], Machine] = {}
-    return [_plan(recipe, world, indices, machines, card) for indices in _alike(recipe)]
+    return [_plan(recipe, world, indices, machines, card) for indices in _equal_rounds(recipe)]
 
 
-def _alike(recipe: Recipe) -> list[range]:
+def _equal_rounds(recipe: Recipe) -> list[range]:
     """Rounds with overrides stand alone."""
     bounds = sorted({0, recipe.num_rounds, *(bound for index in recipe.rounds for bound in (index, index + 1))})
     return [range(*pair) for pair in pairwise(bounds)]

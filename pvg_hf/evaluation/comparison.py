@@ -60,7 +60,7 @@ def _compare(name: str, ours: RoundData, theirs: RoundData, trials: Callable[[Ro
     return ComparedFigure(name, ours.figure(name), theirs.figure(name), difference, num_shared)
 
 
-def _of_role(data: RoundData, role: Role) -> pd.DataFrame:
+def _role_rows(data: RoundData, role: Role) -> pd.DataFrame:
     return data.solutions[data.solutions["role"] == role.value]
 
 
@@ -69,26 +69,26 @@ def _trials(rows: pd.DataFrame, successes: pd.Series) -> Trials:
 
 
 def _accuracy(role: Role) -> Callable[[RoundData], Trials]:
-    return lambda data: _trials(rows := _of_role(data, role), rows["correct"])
+    return lambda data: _trials(rows := _role_rows(data, role), rows["correct"])
 
 
 def _failures(role: Role) -> Callable[[RoundData], Trials]:
-    return lambda data: _trials(rows := _of_role(data, role), has_failed(rows))
+    return lambda data: _trials(rows := _role_rows(data, role), has_failed(rows))
 
 
 def _valid_sneaky(data: RoundData) -> Trials:
-    rows = _of_role(data, Role.SNEAKY)
+    rows = _role_rows(data, Role.SNEAKY)
     return _trials(rows, is_valid_mistake(rows))
 
 
 def _completeness(data: RoundData) -> Trials:
-    rows = judged(_of_role(data, Role.HELPFUL))
+    rows = judged(_role_rows(data, Role.HELPFUL))
     rows = rows[rows["correct"].astype(bool)]
     return _trials(rows, rows["score"] > data.figure("threshold").value)
 
 
 def _soundness(data: RoundData) -> Trials:
-    rows = judged(_of_role(data, Role.SNEAKY))
+    rows = judged(_role_rows(data, Role.SNEAKY))
     rows = rows[~rows["correct"].astype(bool)]
     return _trials(rows, rows["score"] <= data.figure("threshold").value)
 

@@ -79,7 +79,7 @@ def evaluate_round(
     draws = {"seed": seed, "num_resamples": num_resamples}
     is_base = test_rows["round_index"] == BASE_ROUND
     current, base = test_rows[~is_base], test_rows[is_base]
-    helpful, sneaky = (_of_role(current, role) for role in GAME_ROLES)
+    helpful, sneaky = (_role_rows(current, role) for role in GAME_ROLES)
     figures = {
         **_prover_figures(current, **draws),
         **{f"base_{name}": figure for name, figure in _prover_figures(base, **draws).items()},
@@ -120,12 +120,12 @@ def problem_table(test_rows: pd.DataFrame) -> pd.DataFrame:
         table["difficulty"] = test_rows.groupby("problem_id")["difficulty"].first()
     for prefix, rows in (("", current), ("base_", base)):
         for role in GAME_ROLES:
-            table[f"{prefix}accuracy_{role}"] = _of_role(rows, role).groupby("problem_id")["correct"].mean()
+            table[f"{prefix}accuracy_{role}"] = _role_rows(rows, role).groupby("problem_id")["correct"].mean()
     for cell, role, is_correct in (
         ("helpful_correct", Role.HELPFUL, True),
         ("sneaky_incorrect", Role.SNEAKY, False),
     ):
-        rows = judged(_of_role(current, role))
+        rows = judged(_role_rows(current, role))
         scores = rows[rows["correct"].astype(bool) == is_correct].groupby("problem_id")["score"]
         table[f"mean_score_{cell}"], table[f"best_score_{cell}"] = scores.mean(), scores.max()
     best_helpful, best_sneaky = table["best_score_helpful_correct"], table["best_score_sneaky_incorrect"]
@@ -136,11 +136,11 @@ def problem_table(test_rows: pd.DataFrame) -> pd.DataFrame:
 def _prover_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> dict[str, Figure]:
     figures: dict[str, Figure] = {}
     for role in GAME_ROLES:
-        of_role = _of_role(rows, role)
+        selected = _role_rows(rows, role)
         for family in (role_figures, diversity_figures):
-            figures |= family(of_role, role, seed=seed, num_resamples=num_resamples)
+            figures |= family(selected, role, seed=seed, num_resamples=num_resamples)
         if has_flaws(rows):
-            figures |= flaw_figures(of_role, role)
+            figures |= flaw_figures(selected, role)
     return figures
 
 
@@ -151,17 +151,17 @@ def _changes(
     This round's figures less the base prover's in the same role, both scored by this round's verifier, paired by problem:
     accuracies, that of the kept helpful checkpoint too, the shares of valid sneaky mistakes and their scores.
     """
-    sides = {f"accuracy_change/{role}": (_of_role(current, role), _of_role(base, role)) for role in GAME_ROLES}
+    sides = {f"accuracy_change/{role}": (_role_rows(current, role), _role_rows(base, role)) for role in GAME_ROLES}
     figures = {}
     if best_helpful is not None:
-        sides["accuracy_change/best_helpful"] = (best_helpful, _of_role(base, Role.HELPFUL))
+        sides["accuracy_change/best_helpful"] = (best_helpful, _role_rows(base, Role.HELPFUL))
         name = "accuracy/best_helpful"
         figures[name] = rate_by_problem(best_helpful["correct"], best_helpful["problem_id"])
     for name, (rows, base_rows) in sides.items():
         figures[name] = rate_difference(
             rows["correct"], rows["problem_id"], base_rows["correct"], base_rows["problem_id"]
         )
-    sneaky, base_sneaky = (_of_role(rows, Role.SNEAKY) for rows in (current, base))
+    sneaky, base_sneaky = (_role_rows(rows, Role.SNEAKY) for rows in (current, base))
     return {**figures, **_sneaky_changes(sneaky, base_sneaky, seed=seed, num_resamples=num_resamples)}
 
 
@@ -192,7 +192,7 @@ def _verifier_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> d
     rows = rows.assign(is_accepted=accept_crossfitted(rows, seed=derive_seed(seed, "halves")))
     parts: dict[str, tuple[pd.DataFrame, pd.DataFrame | None]] = {"": (rows, None)}
     for name, part in rows.groupby("environment"):
-        parts[f"/{name}"] = (part, _correct_beside(part, rows))
+        parts[f"/{name}"] = (part, _correct_in_same_problems(part, rows))
     return {
         f"verifier_{name}{suffix}": figure
         for suffix, (part, compared) in parts.items()
@@ -202,13 +202,13 @@ def _verifier_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> d
     }
 
 
-def _correct_beside(part: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+def _correct_in_same_problems(part: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """The correct solutions of all `rows` to those problems to which `part` has an incorrect one."""
     problem_ids = part.loc[~part["correct"].astype(bool), "problem_id"]
     return rows[rows["correct"].astype(bool) & rows["problem_id"].isin(problem_ids)]
 
 
-def _of_role(rows: pd.DataFrame, role: Role) -> pd.DataFrame:
+def _role_rows(rows: pd.DataFrame, role: Role) -> pd.DataFrame:
     return rows[rows["role"] == role.value]
 
 

@@ -22,14 +22,14 @@ from pvg_hf.game.training_data import reference_scores
 from pvg_hf.run.folder import LABELS
 from pvg_hf.sampling import Sample
 from pvg_hf.scoring.auto_label import AUTO, HUMAN, label_proofs, read_labels
-from pvg_hf.scoring.generative import ScoreVerifier
+from pvg_hf.scoring.generative import GenerativeVerifier
 from pvg_hf.tasks.base import RatesAnalyses
 from pvg_hf.trainers.generative.meta_verification import MetaVerifier
 
 EVALUATIONS = "evaluations.parquet"
 
 
-def label_new_proofs(context: PhaseContext, verifier: ScoreVerifier, output: Path) -> dict[str, float]:
+def label_new_proofs(context: PhaseContext, verifier: GenerativeVerifier, output: Path) -> dict[str, float]:
     """Scaled verification of the proofs of D_V that were just written to `output`, into its folder `labels`."""
     if context.processes.is_main_process:
         rows = _training_proofs(output)

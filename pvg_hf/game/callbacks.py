@@ -10,8 +10,8 @@ from typing import Any
 from accelerate.utils import gather_object
 from transformers import TrainerCallback
 
-from pvg_hf.game.labels import Feedback
-from pvg_hf.scoring import ScoreVerifier, VerifierScorer
+from pvg_hf.game.labels import LabelSource
+from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 
 
 class GameCallback:
@@ -24,32 +24,32 @@ class GameCallback:
         """After its results appeared in the run's folder."""
 
 
-class FeedbackCallback(TrainerCallback):
+class LabelCallback(TrainerCallback):
     """
     Begins where the trainer begins, be that at a checkpoint, and logs every step's counts.
 
     Args:
-        feedback ([`Feedback`]):
-            That the trainer asks.
+        labels ([`LabelSource`]):
+            The labels that the trainer's reward reads.
     """
 
-    def __init__(self, feedback: Feedback):
-        self.feedback = feedback
+    def __init__(self, labels: LabelSource):
+        self.labels = labels
 
     def on_train_begin(self, args, state, control, **kwargs):
-        self.feedback.begin(state.global_step)
+        self.labels.begin(state.global_step)
 
     def on_log(self, args, state, control, logs: dict[str, Any], **kwargs):
         if "loss" in logs:
-            counts = self.feedback.take_counts()
+            counts = self.labels.take_counts()
             logs.update(counts)
             state.log_history[-1].update(counts)
 
     def on_train_end(self, args, state, control, **kwargs):
-        self.feedback.close()
+        self.labels.close()
 
 
-def count_over_processes(scorer: VerifierScorer | ScoreVerifier) -> Counter[str]:
+def count_over_processes(scorer: VerifierScorer | GenerativeVerifier) -> Counter[str]:
     """The sums of what the processes' scorers have counted so far, each process having scored its share."""
     counts: Counter[str] = Counter()
     for of_process in gather_object([scorer.counts]):
@@ -63,11 +63,11 @@ class CountsCallback(TrainerCallback):
     every process scores, such as held-out solutions, counts once for each.
 
     Args:
-        scorer ([`VerifierScorer`] or [`ScoreVerifier`]):
+        scorer ([`VerifierScorer`] or [`GenerativeVerifier`]):
             The one that the steps are scored by.
     """
 
-    def __init__(self, scorer: VerifierScorer | ScoreVerifier):
+    def __init__(self, scorer: VerifierScorer | GenerativeVerifier):
         self.scorer = scorer
         self._known: Counter[str] = Counter()
 

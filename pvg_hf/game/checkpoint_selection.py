@@ -14,7 +14,7 @@ from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.schema import FAILED_OUTCOMES, outcome_of
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.minting import grade_sample, without_evaluation
+from pvg_hf.game.minting import grade_sample, strip_evaluation
 from pvg_hf.game.players import make_sampler
 from pvg_hf.rewards import RELATIVE_REWARDS, RewardFunction, correctness_gated_convincingness
 from pvg_hf.sampling import Sample
@@ -112,7 +112,7 @@ class BestHelpfulCallback(TrainerCallback):
                     found += zip(indices, samples, strict=True)
         written = sorted(gather_object(found), key=lambda of_problem: of_problem[0])
         rows = [
-            (problems[i], without_evaluation(self.context, sample, sampler.tokenizer))
+            (problems[i], strip_evaluation(self.context, sample, sampler.tokenizer))
             for i, samples in written
             for sample in samples
         ]

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 INTERRUPTED = 130  # the shell's exit status of a program that Ctrl-C ended
 
 
-def play_and_tell(
+def run_game(
     recipe: Recipe, *, phase: str | None, round_index: int | None, callbacks: Sequence[GameCallback] = ()
 ) -> int:
     """Play, and end by naming the report, or how to go on; returns the exit status."""
@@ -42,7 +42,7 @@ def play_and_tell(
     return 0
 
 
-def run_and_tell(work: Callable[[], str], *, errors: tuple[type[Exception], ...] = ()) -> int:
+def run_command(work: Callable[[], str], *, errors: tuple[type[Exception], ...] = ()) -> int:
     """
     Play several games, and print what `work` returns; returns the exit status.
 

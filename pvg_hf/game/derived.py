@@ -38,12 +38,12 @@ def open_run(recipe: Recipe, folder: RunFolder, processes: PartialState) -> None
     folder.mend_events()
     _note_environment(recipe, folder, processes)
     folder.write_recipe(recipe)
-    bring_up_to_date(recipe, folder)  # a crash may have come between a phase's results and this
+    write_derived(recipe, folder)  # a crash may have come between a phase's results and this
     if _is_report_due(recipe, folder):
         refresh_report(folder)
 
 
-def bring_up_to_date(recipe: Recipe, folder: RunFolder) -> None:
+def write_derived(recipe: Recipe, folder: RunFolder) -> None:
     """Have `state.json`, `metrics.jsonl` and the event log tell the finished phases; all of it stands in their folders."""
     finished = finished_phases(recipe, folder)
     lines = [line for key in finished for line in read_json_lines(key.target(folder) / "metrics.jsonl")]

@@ -115,18 +115,18 @@ def _refuse_degenerate(context: PhaseContext, answered: pd.DataFrame, pair_accur
     if answered["score"].nunique() == 1:
         raise DegenerateVerifierError(
             f"The verifier of round {context.round_index} gives every held-out solution the same score. Train it longer "
-            f"(`verifier.max_steps`), on more problems, or with another learning rate. {_way_out(context)}"
+            f"(`verifier.max_steps`), on more problems, or with another learning rate. {_continue_advice(context)}"
         )
     if pair_accuracy < least:
         raise DegenerateVerifierError(
             f"The verifier of round {context.round_index} orders {pair_accuracy:.2f} of the held-out pairs rightly, below "
             f"`watchdogs.min_pair_accuracy` = {least}; a prover trained against it would learn nothing. Train it longer "
             "(`verifier.max_steps`), on more problems (`data`, `bootstrap`), or with another learning rate. "
-            f"{_way_out(context)}"
+            f"{_continue_advice(context)}"
         )
 
 
-def _way_out(context: PhaseContext) -> str:
+def _continue_advice(context: PhaseContext) -> str:
     """How to go on with other settings, which a run does not take of what it has begun."""
     return (
         f"To do so in this round, delete {partial_of(context.phase.target(context.folder))} and continue the run with an "

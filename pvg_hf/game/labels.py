@@ -1,4 +1,4 @@
-"""What players are told of solutions: the truth, labels that flip, or the words of a checker that errs."""
+"""Labels shown to the players: clean, randomly flipped, or from an imperfect checker."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -24,10 +24,10 @@ CHECKED = frozenset({Outcome.VERIFIED, Outcome.PROOF_INVALID})  # of a solution 
 _VERDICTS = {True: Verdict(True), False: Verdict(False)}
 
 
-class Feedback:
+class LabelSource:
     """
-    What a player is told of solutions. It is asked about the same rows by every process, in the order of the pool, so that
-    it depends on neither batches nor processes.
+    The labels of solutions that a player sees. Every process asks about the same rows in the order of the pool, so that
+    labels depend on neither batches nor processes.
 
     Args:
         context ([`PhaseContext`]):
@@ -35,11 +35,11 @@ class Feedback:
         output (`Path`):
             Where the events of a checker's calls are written, as `events.jsonl`.
         is_noisy (`bool`):
-            Whether `noise` applies to the player; without it, the truth is told.
+            Whether `noise` applies to the player; without it, labels are clean.
 
     Attributes:
         counts (`Counter[str]`):
-            Of what was told since they were last read: `feedback.count`, `feedback.noise_flagged.count` and
+            Of the labels since they were last read: `feedback.count`, `feedback.noise_flagged.count` and
             `feedback.abstained.count`.
     """
 
@@ -54,17 +54,17 @@ class Feedback:
 
     @classmethod
     @contextmanager
-    def for_pool(cls, context: PhaseContext, output: Path) -> Iterator["Feedback"]:
-        """What verifiers are told, while a phase writes the pool; counted in its metrics."""
+    def for_pool(cls, context: PhaseContext, output: Path) -> Iterator["LabelSource"]:
+        """The labels that verifiers see, while a phase writes the pool; counted in its metrics."""
         noise = context.recipe.noise
-        feedback = cls(context, output, is_noisy=noise.is_for_verifier and not noise.flips_in_training)
-        feedback.begin()
+        source = cls(context, output, is_noisy=noise.is_for_verifier and not noise.flips_in_training)
+        source.begin()
         try:
-            yield feedback
+            yield source
         finally:
-            feedback.close()
-        if feedback.noise is not None:
-            context.record(feedback.take_counts())
+            source.close()
+        if source.noise is not None:
+            context.record(source.take_counts())
 
     def begin(self, step: int = 0) -> None:
         """Begin at a step of a training: what was asked from there on, in a start before this one, is forgotten."""
@@ -95,7 +95,7 @@ class Feedback:
                 Of a training.
 
         Returns:
-            `list[Outcome]`: what is said of each; see [`~pvg_hf.core.roles.label_of`].
+            `list[Outcome]`: how each solution's check ends; see [`~pvg_hf.core.roles.label_of`].
         """
         verdicts = [None] * len(rows) if self._checker is None else self._verdicts(self._checker, rows)
         codes = [self._code(row, verdict, step) for row, verdict in zip(rows, verdicts, strict=True)]
@@ -105,14 +105,14 @@ class Feedback:
         self.counts["feedback.abstained.count"] += sum(code in ABSTENTIONS for code in codes)
         return codes
 
-    def labels(self, rows: Sequence[Row], step: int) -> list[int | None]:
-        """What a trainer is told: labels, `None` where there is none."""
+    def observed(self, rows: Sequence[Row], step: int) -> list[int | None]:
+        """Labels for a trainer: 1, 0, or `None` if the checker abstained."""
         return [label_of(code) for code in self(rows, step)]
 
-    def tell(self, rows: Sequence[Row]) -> None:
+    def label(self, rows: Sequence[Row]) -> None:
         """
-        Write into rows of the pool what is said of them. Only those that verifiers are trained on are asked about: held-out
-        and test problems are there to judge by.
+        Write noisy labels into rows of the pool. Only rows that verifiers are trained on get them: held-out and test
+        problems keep clean labels, to judge by.
         """
         if self.noise is None:
             return
@@ -141,7 +141,7 @@ class Feedback:
         return self._checker.check(row, row["solution"], **place).code
 
     def _flipped(self, row: Row, outcome: Outcome, step: int | None) -> Outcome:
-        """Identical texts of a problem are told the same, in all rounds, where the rates are the same."""
+        """Identical texts of a problem get the same label in all rounds with the same rates."""
         rho0, rho1 = rates_at(self.noise, round_index=self.round_index, step=step or 0)
         draw = label_draw(self.context.recipe.seed, solution_key(row["problem_id"], row["solution"]))
         if row["correct"]:
@@ -164,14 +164,14 @@ class Feedback:
         return verdicts
 
 
-def fed_back(feedback: Feedback, rows: Iterator[Row], size: int = 1024) -> Iterator[list[Row]]:
-    """Rows of the pool in batches, with what is told of them."""
+def iterate_labelled(source: LabelSource, rows: Iterator[Row], size: int = 1024) -> Iterator[list[Row]]:
+    """Yield rows of the pool in batches, with their labels."""
     batch: list[Row] = []
     for row in rows:
         batch.append(row)
         if len(batch) == size:
-            feedback.tell(batch)
+            source.label(batch)
             yield batch
             batch = []
-    feedback.tell(batch)
+    source.label(batch)
     yield batch

@@ -129,7 +129,7 @@ KNOBS: dict[str, tuple[Knob, ...]] = {
 }
 
 
-_OF_PPO: tuple[Knob, ...] = (
+_PPO_KNOBS: tuple[Knob, ...] = (
     ("prover.ppo.critic", lambda recipe: recipe.prover.ppo_settings.critic, "adapter"),
     ("prover.algorithm", lambda recipe: recipe.prover.algorithm, "grpo"),
 )
@@ -160,5 +160,5 @@ def naming_knobs(recipe: Recipe, phase: str) -> Iterator[None]:
 def list_knobs(recipe: Recipe, phase: str) -> str:
     """The settings that lower a phase's peak, with their values, in order of effect."""
     has_critic = phase == "prover" and recipe.prover.algorithm == "ppo"
-    chosen = KNOBS[phase] + (_OF_PPO if has_critic else ())
+    chosen = KNOBS[phase] + (_PPO_KNOBS if has_critic else ())
     return "; ".join(f"`{key}` ({wish}, now {value(recipe)})" for key, value, wish in chosen)

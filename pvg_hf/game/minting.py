@@ -15,7 +15,7 @@ from pvg_hf.data.pool import write_pool
 from pvg_hf.data.schema import final_grade, make_solution, round_name, solution_features
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.labels import Feedback
+from pvg_hf.game.labels import LabelSource
 from pvg_hf.sampling import Sample, Sampler
 from pvg_hf.tasks.base import Task, grade_solution
 from pvg_hf.tasks.grade import Grade
@@ -26,7 +26,7 @@ PROBLEMS_PER_CHUNK = 512  # problems whose solutions are held in memory at a tim
 
 
 @dataclass(frozen=True)
-class Batch:
+class WriteJob:
     """
     What is to be written: `num_samples` solutions for each problem of a part, in one role.
 
@@ -53,70 +53,70 @@ class Batch:
 def write_solutions(
     context: PhaseContext,
     path,
-    batches: list[Batch],
+    jobs: list[WriteJob],
     sampler: Sampler,
     scorer: Scorer | None = None,
-    feedback: Feedback | None = None,
+    labels: LabelSource | None = None,
 ) -> int:
     """
-    Write the solutions of `batches` to one Parquet file; every process takes its share of the work, the main process
-    writes. What verifiers are told of them is what `feedback` tells, by default the truth.
+    Write the solutions of `jobs` to one Parquet file; every process takes its share of the work, the main process
+    writes. `labels` labels them; without it, labels are clean.
 
     Returns:
         `int`: number of rows.
     """
-    rows = _chunks(context, batches, sampler, scorer, feedback)
+    rows = _chunks(context, jobs, sampler, scorer, labels)
     if context.processes.is_main_process:
         return write_pool(path, rows, solution_features(context.world.task))
     return sum(len(chunk) for chunk in rows)
 
 
 def _chunks(
-    context: PhaseContext, batches: list[Batch], sampler: Sampler, scorer: Scorer | None, feedback: Feedback | None
+    context: PhaseContext, jobs: list[WriteJob], sampler: Sampler, scorer: Scorer | None, labels: LabelSource | None
 ) -> Iterator[list[Row]]:
-    total = sum(len(context.world.parts[batch.part]) for batch in batches)
+    total = sum(len(context.world.parts[job.part]) for job in jobs)
     is_silent = not (context.processes.is_main_process and shows_progress(context.recipe))
     with tqdm(total=total, desc=str(context.phase), unit="problem", disable=is_silent, leave=False) as bar:
-        for batch in batches:
-            problems = context.world.parts[batch.part]
+        for job in jobs:
+            problems = context.world.parts[job.part]
             for start in range(0, len(problems), PROBLEMS_PER_CHUNK):
                 context.stop.check()
                 chunk = problems.select(range(start, min(start + PROBLEMS_PER_CHUNK, len(problems))))
-                rows = _write_chunk(context, batch, chunk, sampler, scorer)
-                if feedback is not None:
-                    feedback.tell(rows)
+                rows = _write_chunk(context, job, chunk, sampler, scorer)
+                if labels is not None:
+                    labels.label(rows)
                 yield rows
                 bar.update(len(chunk))
 
 
 def _write_chunk(
-    context: PhaseContext, batch: Batch, problems: Dataset, sampler: Sampler, scorer: Scorer | None
+    context: PhaseContext, job: WriteJob, problems: Dataset, sampler: Sampler, scorer: Scorer | None
 ) -> list[Row]:
     """The rows of a chunk in the problems' order, gathered from all processes."""
     problems = problems.to_list()
-    stop_strings = context.world.task.stop_strings if batch.role == Role.BASE else ()
-    prompts = [context.world.prompt(problem, batch.role, sampler.tokenizer) for problem in problems]
+    stop_strings = context.world.task.stop_strings if job.role == Role.BASE else ()
+    prompts = [context.world.prompt(problem, job.role, sampler.tokenizer) for problem in problems]
     mine: list[tuple[int, list[Row]]] = []
     # The batches are the same for any number of processes, and so are their last bits.
     for number, indices in enumerate(sampler.batches(prompts)):
         if number % context.processes.num_processes == context.processes.process_index:
-            rngs = [_rngs(context, batch, problems[i]) for i in indices]
+            rngs = [_rngs(context, job, problems[i]) for i in indices]
             samples = sampler.sample([prompts[i] for i in indices], rngs)
             samples = [[cut_at_stop(sample, stop_strings, sampler.tokenizer) for sample in row] for row in samples]
-            samples = [[without_evaluation(context, sample, sampler.tokenizer) for sample in row] for row in samples]
-            rows = [_rows(context, batch, problems[i], found) for i, found in zip(indices, samples, strict=True)]
+            samples = [[strip_evaluation(context, sample, sampler.tokenizer) for sample in row] for row in samples]
+            rows = [_rows(context, job, problems[i], found) for i, found in zip(indices, samples, strict=True)]
             _score(rows, scorer)
             mine += zip(indices, rows, strict=True)
     everyone = sorted(gather_object(mine))
     return [row for _, rows in everyone for row in rows]
 
 
-def _rngs(context: PhaseContext, batch: Batch, problem: Row) -> list:
-    path = (context.recipe.seed, round_name(batch.round_index), "mint", batch.role, problem["problem_id"])
-    return [derive_rng(*path, index) for index in range(batch.num_samples)]
+def _rngs(context: PhaseContext, job: WriteJob, problem: Row) -> list:
+    path = (context.recipe.seed, round_name(job.round_index), "mint", job.role, problem["problem_id"])
+    return [derive_rng(*path, index) for index in range(job.num_samples)]
 
 
-def _rows(context: PhaseContext, batch: Batch, problem: Row, samples: list[Sample]) -> list[Row]:
+def _rows(context: PhaseContext, job: WriteJob, problem: Row, samples: list[Sample]) -> list[Row]:
     rows = []
     for index, sample in enumerate(samples):
         grade = grade_sample(context.world.task, problem, sample)
@@ -124,10 +124,10 @@ def _rows(context: PhaseContext, batch: Batch, problem: Row, samples: list[Sampl
             make_solution(
                 task=context.world.task,
                 problem=problem,
-                part=batch.part,
-                role=batch.role,
-                round_index=batch.round_index,
-                prover="/".join(filter(None, (context.recipe.name, round_name(batch.round_index), batch.checkpoint))),
+                part=job.part,
+                role=job.role,
+                round_index=job.round_index,
+                prover="/".join(filter(None, (context.recipe.name, round_name(job.round_index), job.checkpoint))),
                 solution=sample.text,
                 grade=grade,
                 label=int(grade.correct),
@@ -153,7 +153,7 @@ def cut_at_stop(sample: Sample, stop_strings: Sequence[str], tokenizer) -> Sampl
     return Sample(text, len(tokenizer(text, add_special_tokens=False)["input_ids"]), is_truncated=False)
 
 
-def without_evaluation(context: PhaseContext, sample: Sample, tokenizer) -> Sample:
+def strip_evaluation(context: PhaseContext, sample: Sample, tokenizer) -> Sample:
     """The proof of a prover that evaluates itself."""
     if context.recipe.prover.self_evaluation is None:
         return sample

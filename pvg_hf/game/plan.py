@@ -40,16 +40,16 @@ def list_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
     Yields:
         `str`: a sentence or two.
     """
-    yield from _without_figure(recipe)
-    yield from _unlike_slices(plans)
-    yield from _too_long(recipe, plans[0])
-    yield from _too_large(recipe, plans)
-    yield from _without_bfloat16(plans[0])
+    yield from _missing_figure_notes(recipe)
+    yield from _mean_rate_notes(plans)
+    yield from _length_notes(recipe, plans[0])
+    yield from _memory_notes(recipe, plans)
+    yield from _bfloat16_notes(plans[0])
     if plans[0].card is not None:
         yield from _not_installed(plans)
 
 
-def _without_figure(recipe: Recipe) -> Iterator[str]:
+def _missing_figure_notes(recipe: Recipe) -> Iterator[str]:
     samples = recipe.mint.test_solutions_per_problem
     out_of_reach = [str(number) for number in recipe.evaluation.best_of_n if number > samples]
     if out_of_reach:
@@ -59,7 +59,7 @@ def _without_figure(recipe: Recipe) -> Iterator[str]:
         )
 
 
-def _unlike_slices(plans: Sequence[RoundPlan]) -> Iterator[str]:
+def _mean_rate_notes(plans: Sequence[RoundPlan]) -> Iterator[str]:
     for key in dict.fromkeys(key for plan in plans for key in _corrected_by_means(plan.amounts.context)):
         yield (
             f"`{key}` assumes the mean of the rates of wrong labels over the problems, and these differ between slices or "
@@ -78,7 +78,7 @@ def _corrected_by_means(context: PhaseContext) -> Iterator[str]:
         yield from ["prover.reward_correction"] if len(set(routed_rates(context, "prover"))) > 1 else []
 
 
-def _too_long(recipe: Recipe, first: RoundPlan) -> Iterator[str]:
+def _length_notes(recipe: Recipe, first: RoundPlan) -> Iterator[str]:
     lengths = first.amounts.lengths
     prompt = max(length.longest for length in lengths.prompt.values())
     written = prompt + recipe.prover.max_completion_length
@@ -91,7 +91,7 @@ def _too_long(recipe: Recipe, first: RoundPlan) -> Iterator[str]:
             )
 
 
-def _too_large(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
+def _memory_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
     """Phases whose estimated peak is more than there is, each once."""
     available, card = plans[0].memory, plans[0].card
     where = f"`{card.name}`" if card else "this machine"
@@ -105,7 +105,7 @@ def _too_large(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
             )
 
 
-def _without_bfloat16(first: RoundPlan) -> Iterator[str]:
+def _bfloat16_notes(first: RoundPlan) -> Iterator[str]:
     if first.card is not None and not first.card.has_bfloat16:
         yield (
             f"`{first.card.name}` has no units for bfloat16, so that `dtype: auto` is float32 there, which takes twice the memory."

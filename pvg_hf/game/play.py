@@ -19,7 +19,7 @@ from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.checks import summarize_checks
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.derived import bring_up_to_date, open_run, refresh_report
+from pvg_hf.game.derived import open_run, refresh_report, write_derived
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.limits import naming_full_disk, naming_knobs
 from pvg_hf.game.phases.bootstrap import run_bootstrap
@@ -77,7 +77,7 @@ def play(
         GameInterrupted: if the user stopped the run; playing it again continues it.
     """
     recipe = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
-    phases = _wanted(recipe, phase, round_index)
+    phases = _chosen_phases(recipe, phase, round_index)
     stop = StopRequest()
     processes = PartialState(cpu=recipe.device == "cpu" or not torch.cuda.is_available())
     folder = RunFolder(Path(recipe.output_dir) / recipe.name)
@@ -87,20 +87,20 @@ def play(
     refuse_mistakes(recipe, world)
     with naming_full_disk(folder.root), locked(folder.root, is_main=processes.is_main_process):
         on_main_process(processes, partial(begin_from_hub, recipe, folder))
-        still_wanted(recipe, phases)  # refused before the folder is bound to this recipe
+        pending_phases(recipe, phases)  # refused before the folder is bound to this recipe
         processes.wait_for_everyone()
         if processes.is_main_process:
             open_run(recipe, folder, processes)
         processes.wait_for_everyone()
         with stop.listening(), open_tracker(recipe, folder) as tracker:
             _publish(recipe, folder, processes)  # what an earlier start was stopped before, or failed at
-            for key in still_wanted(recipe, phases):
+            for key in pending_phases(recipe, phases):
                 stop.check()
                 _play_phase(recipe, folder, key, world, stop, tracker, callbacks)
     return folder
 
 
-def _wanted(recipe: Recipe, name: str | None, round_index: int | None) -> list[PhaseKey]:
+def _chosen_phases(recipe: Recipe, name: str | None, round_index: int | None) -> list[PhaseKey]:
     """The phases to play, be they finished or not."""
     phases = schedule(recipe)
     if name is None:
@@ -127,20 +127,20 @@ def _suggest_phase(wanted: PhaseKey, phases: list[PhaseKey]) -> str:
     return suggest(wanted.name, sorted({key.name for key in phases}))
 
 
-def still_wanted(recipe: Recipe, wanted: list[PhaseKey]) -> list[PhaseKey]:
+def pending_phases(recipe: Recipe, wanted: list[PhaseKey]) -> list[PhaseKey]:
     """What of the wanted phases is to be played now; all before them must be finished."""
     todo = unfinished(recipe)
     chosen = [key for key in todo if key in wanted]
     missing = [str(key) for key in todo[: todo.index(chosen[0])]] if chosen else []
     if missing:
         raise ValueError(f"Phase `{chosen[0]}` comes after {', '.join(missing)}, not finished yet.")
-    reason = _lasting(recipe) if len(chosen) > 1 else None
+    reason = _why_one_process_each(recipe) if len(chosen) > 1 else None
     if reason:
         raise ValueError(f"{reason} Play each phase in a process of its own: `python scripts/run_phases.py RECIPE`.")
     return chosen
 
 
-def _lasting(recipe: Recipe) -> str | None:
+def _why_one_process_each(recipe: Recipe) -> str | None:
     """What of one phase would still be there in the next, and in its way."""
     if recipe.prover.generation == "vllm_colocate":
         return (
@@ -179,7 +179,7 @@ def _play_phase(
             write_json_lines(output / "metrics.jsonl", context.metrics)
     context.processes.wait_for_everyone()
     if is_main:
-        bring_up_to_date(recipe, folder)
+        write_derived(recipe, folder)
         if key.name == "evaluate":
             refresh_report(folder)
     logger.info("%s: %s (%s)", key, record.summary, show_seconds(record.seconds))

@@ -18,7 +18,7 @@ from pvg_hf.models.verifier import load_verifier
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.sampling import Sampler
 from pvg_hf.sampling.engines import ContinuousSampler, VllmSampler
-from pvg_hf.scoring import ScoreVerifier, VerifierScorer
+from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 
 if TYPE_CHECKING:
     from trl.generation.vllm_generation import VLLMGeneration
@@ -111,7 +111,7 @@ def open_role_sampler(context: PhaseContext, role: Role, *, beside: VerifierScor
 
 def open_scorer(
     context: PhaseContext, folder: Path, *, beside: PreTrainedModel | None = None
-) -> VerifierScorer | ScoreVerifier:
+) -> VerifierScorer | GenerativeVerifier:
     """The verifier of a round as a scorer, on the base of the prover `beside` where the recipe lets the players share it."""
     if context.recipe.verifier.kind == "score":
         return open_score_verifier(context, folder)
@@ -126,12 +126,14 @@ def open_scorer(
     )
 
 
-def open_score_verifier(context: PhaseContext, source: str | Path, *, revision: str | None = None) -> ScoreVerifier:
+def open_score_verifier(
+    context: PhaseContext, source: str | Path, *, revision: str | None = None
+) -> GenerativeVerifier:
     """A verifier that writes, trained or not, as it scores in the context's round."""
     config = context.recipe.verifier
     dtype = context.dtype("verifier", is_precise=True)
     model, tokenizer = load_prover(source, revision=revision, dtype=dtype, quantization=config.quantization)
-    return ScoreVerifier(
+    return GenerativeVerifier(
         merge_adapter(model).to(context.processes.device),
         tokenizer,
         score_prompts(context, source, revision),

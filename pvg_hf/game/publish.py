@@ -35,12 +35,12 @@ def publish_rounds(recipe: Recipe, folder: RunFolder) -> None:
         try:
             repos = push_round(folder.root, round_index, hub=recipe.hub)
         except (HubError, ValueError, OSError) as err:
-            _tell_failure(folder, round_index, err)
+            _report_failure(folder, round_index, err)
             return
         folder.log_event("published", round=round_index, **target, run=str(repos))
 
 
-def _tell_failure(folder: RunFolder, round_index: int, err: Exception) -> None:
+def _report_failure(folder: RunFolder, round_index: int, err: Exception) -> None:
     message = (
         f"Round {round_index} could not be published: {err} The game goes on; it is tried again after the next round, when the "
         f"run is next played, or by `python scripts/push_run.py {folder.root}`."
@@ -84,13 +84,13 @@ def on_main_process(processes: PartialState, action: Callable[[], None]) -> None
         return
     with ThreadPoolExecutor(1) as thread:
         work = thread.submit(action) if processes.is_main_process else None
-        while not _everyone_knows(work is not None and work.done()):
+        while not _is_known_everywhere(work is not None and work.done()):
             time.sleep(SECONDS_BETWEEN_SIGNS)
         if work is not None:
             work.result()
     processes.wait_for_everyone()
 
 
-def _everyone_knows(is_done: bool) -> bool:
+def _is_known_everywhere(is_done: bool) -> bool:
     """What the main process says."""
     return broadcast_object_list([is_done])[0]

@@ -148,7 +148,7 @@ def verifier_rates(context: PhaseContext) -> AssumedRates:
     """What the verifier's correction assumes; an estimate is told as an event."""
     if context.recipe.rates.source != "trusted" or context.recipe.verifier.correction == "none":
         return AssumedRates(stated_rates(context, "verifier"), {}, "")
-    return _estimated(context, "verifier")
+    return _report_estimate(context, "verifier")
 
 
 def prover_rates(context: PhaseContext) -> AssumedRates:
@@ -158,7 +158,7 @@ def prover_rates(context: PhaseContext) -> AssumedRates:
     """
     if context.recipe.prover.reward_correction == "none" or not is_estimated_for_prover(context.recipe):
         return AssumedRates(stated_rates(context, "prover"), {}, "")
-    return _estimated(context, "prover")
+    return _report_estimate(context, "prover")
 
 
 def is_estimated_for_prover(recipe: Recipe) -> bool:
@@ -166,7 +166,7 @@ def is_estimated_for_prover(recipe: Recipe) -> bool:
     return recipe.rates.source == "trusted" and recipe.noise.is_any and recipe.noise.is_for_prover
 
 
-def _estimated(context: PhaseContext, player: str) -> AssumedRates:
+def _report_estimate(context: PhaseContext, player: str) -> AssumedRates:
     estimate = _estimate(context)
     named = {"rho0": estimate.rho0, "rho1": estimate.rho1}
     figures = {f"{name}/{key}": value for name, rate in named.items() for key, value in rate._asdict().items()}
@@ -211,7 +211,7 @@ def audit_prover_correction(context: PhaseContext, rates: tuple[float, float] | 
     )
 
 
-def tell_prover_correction(context: PhaseContext, assumed: AssumedRates) -> str:
+def report_prover_correction(context: PhaseContext, assumed: AssumedRates) -> str:
     """Tell the audit of the phase's reward as an event; a few words on it for the phase's line, none without correction."""
     recipe = context.recipe
     if recipe.prover.reward_correction == "none":

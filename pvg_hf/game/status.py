@@ -65,11 +65,11 @@ def describe_status(recipe: Recipe, script_line: str) -> str:
     phases = [phase_status(folder, key, damage.get(key)) for key in schedule(recipe)]
     lines = [*_header(folder, phases), "", *_table(phases)]
     for alert in (event for event in events if event["event"] == "alert"):
-        lines += ["", *_wrapped(_describe_alert(alert))]
+        lines += ["", *_wrap(_describe_alert(alert))]
     for problem in (*_problems(folder, recipe), *_unreadable(folder, num_unreadable)):
-        lines += ["", *_wrapped(f"Problem: {problem}")]
+        lines += ["", *_wrap(f"Problem: {problem}")]
     for note in _unchecked(unchecked_phases(recipe, folder)):
-        lines += ["", *_wrapped(note)]
+        lines += ["", *_wrap(note)]
     return "\n".join([*lines, "", *_next(phases, command)])
 
 
@@ -202,7 +202,7 @@ def _next(phases: list[PhaseStatus], command: str) -> Iterator[str]:
     yield f"  {command}"
 
 
-def _wrapped(text: str) -> list[str]:
+def _wrap(text: str) -> list[str]:
     return [
         part
         for line in text.splitlines()

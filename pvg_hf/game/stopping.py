@@ -24,10 +24,10 @@ MAX_FAILED_SHARE = 0.5  # of the sneaky solutions; where more of them fail, thos
 
 CELLS = ("score/", "accuracy/", "judged_accuracy/", "failed/")  # the figures of a step that are smoothed
 
-OF_EVERY_STEP = ("accuracy/{role}", "failed/{role}")  # for each trained role
+FIGURES_OF_EVERY_STEP = ("accuracy/{role}", "failed/{role}")  # for each trained role
 
 # Missing until a first solution of this kind was judged.
-OF_SOME_STEPS = ("judged_accuracy/{role}", "score/{role}_correct", "score/{role}_incorrect")
+FIGURES_OF_SOME_STEPS = ("judged_accuracy/{role}", "score/{role}_correct", "score/{role}_incorrect")
 
 DEFAULT_RULES = {"src": "parity", "standardized_src": "parity", "cgc": "parity_and_incorrect", "goodhart": "goodhart"}
 
@@ -158,8 +158,8 @@ def rehearse(rule: StopRule, roles: Sequence[str]) -> None:
     Raises:
         ExtensionError: if the rule raises an error, or does not return a boolean.
     """
-    first = {key.format(role=role): 0.5 for role in roles for key in OF_EVERY_STEP}
-    later = {key.format(role=role): 0.5 for role in roles for key in OF_SOME_STEPS}
+    first = {key.format(role=role): 0.5 for role in roles for key in FIGURES_OF_EVERY_STEP}
+    later = {key.format(role=role): 0.5 for role in roles for key in FIGURES_OF_SOME_STEPS}
     step = int(rule.first_step) + 1
     rule.ask({**first, **later}, step)
     try:
@@ -199,7 +199,7 @@ class Watchdogs:
 
     def update(self, step: int, figures: Mapping[str, float]) -> bool:
         """Take in a step's figures; True when the phase should end."""
-        figures = self._with_gap(figures)
+        figures = self._add_gap(figures)
         for key in ("valid_sneaky", "score_gap", "exploit_rate", "score_correctness_correlation"):
             if key in figures:
                 self._windows.setdefault(key, deque(maxlen=self.config.window)).append(figures[key])
@@ -208,7 +208,7 @@ class Watchdogs:
         collapse_ends = self.has_collapsed and self.config.collapse_recovery != "none"
         return collapse_ends or (self.is_goodharting and self.config.goodharting == "stop")
 
-    def _with_gap(self, figures: Mapping[str, float]) -> Mapping[str, float]:
+    def _add_gap(self, figures: Mapping[str, float]) -> Mapping[str, float]:
         """A step's figures with its score gap, also where only one side of it is of the step."""
         sneaky, helpful = figures.get("score/sneaky_incorrect"), self._fixed.get("score/helpful_correct")
         return figures if sneaky is None or helpful is None else {**figures, "score_gap": helpful - sneaky}

@@ -30,7 +30,7 @@ def verifier_arguments(
     settings = verifier_settings(context, output)
     if rates is not None:
         settings["rho0"], settings["rho1"] = rates
-    return NoisyRewardConfig(**{**_of_the_machine(context), **context.recipe.verifier.trainer}, **settings)
+    return NoisyRewardConfig(**{**_machine_defaults(context), **context.recipe.verifier.trainer}, **settings)
 
 
 def verifier_settings(context: PhaseContext, output: Path) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def score_arguments(context: PhaseContext, output: Path, settings: ScoreVerifier
         "judge_prompt": settings.judge_prompt,
         "chat_template_kwargs": dict(settings.chat_template_kwargs),
     }
-    machine = {**_of_the_machine(context), **context.recipe.verifier.trainer}
+    machine = {**_machine_defaults(context), **context.recipe.verifier.trainer}
     return ScoreVerifierConfig(**machine, **score_settings(context, output), **prompts)
 
 
@@ -149,7 +149,7 @@ def prover_arguments(
         settings["rho0"], settings["rho1"] = rates
     if temperature is not None:
         settings["temperature"] = temperature
-    machine = _of_the_machine(context)
+    machine = _machine_defaults(context)
     if context.recipe.prover.generation == "continuous":
         machine["bf16"] = False  # TRL would round all weights to it, adapters too
     added = {"num_completions_to_print": 0, **machine, **context.recipe.prover.trainer}
@@ -186,11 +186,11 @@ def prover_settings(context: PhaseContext, output: Path, *seed_path: str) -> dic
         "max_truncated_share": context.recipe.watchdogs.max_truncated,
         "acceptance_threshold": None,
         "log_completions": context.recipe.logging.log_completions,
-        **(_of_ppo(config.ppo_settings) if config.algorithm == "ppo" else {}),
+        **(_ppo_arguments(config.ppo_settings) if config.algorithm == "ppo" else {}),
     }
 
 
-def _of_ppo(config: PPOConfig) -> dict[str, Any]:
+def _ppo_arguments(config: PPOConfig) -> dict[str, Any]:
     return {name: value for name, value in asdict(config).items() if name != "critic"}  # which is the trainer's own
 
 
@@ -223,7 +223,7 @@ def _shared_settings(context: PhaseContext, config: PlayerConfig, output: Path, 
     }
 
 
-def _of_the_machine(context: PhaseContext) -> dict[str, Any]:
+def _machine_defaults(context: PhaseContext) -> dict[str, Any]:
     """What `trainer` may say otherwise."""
     on_gpu = context.processes.device.type == "cuda"
     return {"bf16": on_gpu and has_bfloat16(), "dataloader_pin_memory": on_gpu}

@@ -116,7 +116,7 @@ def training_proofs(context: PhaseContext) -> Dataset:
     config, verifier, round_index = context.recipe.data, context.recipe.verifier, context.round_index
     proofs = _scored_proofs(context, "verifier")
     weights = mixture_weights(config.mixture, round_index, window=config.window, custom=config.weights)
-    groups = {source: _by_score(proofs[proofs["round_index"] == source]) for source in weights}
+    groups = {source: _group_by_score(proofs[proofs["round_index"] == source]) for source in weights}
     weights = {source: weight for source, weight in weights.items() if groups[source] and weight > 0}
     if not weights:
         raise ValueError(
@@ -130,7 +130,7 @@ def training_proofs(context: PhaseContext) -> Dataset:
 
 def heldout_proofs(context: PhaseContext) -> Dataset:
     """What the checkpoints are compared by: proofs of D_V's held-out part, as many of each score as there are."""
-    groups = _by_score(_scored_proofs(context, "verifier_heldout", has_truth=True))
+    groups = _group_by_score(_scored_proofs(context, "verifier_heldout", has_truth=True))
     number = context.recipe.verifier.score_settings.eval_proofs
     rng = derive_rng(context.seed("validation"))
     shuffled = [[rows[index] for index in rng.permutation(len(rows))] for rows in groups.values()]
@@ -166,7 +166,7 @@ def _read(file, part: str) -> pd.DataFrame:
     return rows.assign(score=rows[PROOF_SCORE] if PROOF_SCORE in rows else rows["label"].astype(float))
 
 
-def _by_score(rows: pd.DataFrame) -> dict[float, list[Row]]:
+def _group_by_score(rows: pd.DataFrame) -> dict[float, list[Row]]:
     return {float(score): group.to_dict("records") for score, group in rows.groupby("score")}
 
 

@@ -12,7 +12,7 @@ from pvg_hf.models.sources import PACKAGED
 
 ADAPTER_CONFIG = "adapter_config.json"
 _ROOTED = re.compile(r"(?:.*=)?(?:[/~].+|\.\.?(?:[/\\].*)?)")  # also as the value of an argument, `--data=/home/ana`
-_NAMES_OF_FOLDERS = ("model", "import_from")  # keys whose value may be a folder without any separator in its name
+_FOLDER_KEYS = ("model", "import_from")  # keys whose value may be a folder without any separator in its name
 _TEXTS = ("prompts", "template", "evaluate_prompt", "judge_prompt")
 
 
@@ -41,7 +41,7 @@ def is_local_path(text: str, key: str = "") -> bool:
         return True
     if key == "path":
         return True
-    if key in _NAMES_OF_FOLDERS:  # a Hub id has one separator at most
+    if key in _FOLDER_KEYS:  # a Hub id has one separator at most
         return text.count("/") > 1 or Path(text).exists()
     return "/" in text and Path(text).exists()
 

@@ -69,7 +69,7 @@ class Publication:
             return dict(record_files(self.root, self.round_index))
         if kind not in PLAYERS:
             return self.base_of(next(player for player in PLAYERS if BASES[player] == kind))
-        files = {path: self._as_published(kind, file) for path, file in self._player_files(kind).items()}
+        files = {path: self._published_source(kind, file) for path, file in self._player_files(kind).items()}
         base = {} if self.has_base_repo(kind) else self.base_of(kind)
         return {**files, **{f"{BASE_FOLDER}/{path}": file for path, file in base.items()}}
 
@@ -92,7 +92,7 @@ class Publication:
     def _player_files(self, player: str) -> dict[str, Path]:
         return player_files(self.root / player / self.tag, player)
 
-    def _as_published(self, player: str, file: Path) -> Source:
+    def _published_source(self, player: str, file: Path) -> Source:
         if file.name != ADAPTER_CONFIG:
             return file
         base = self.repos.base(player) if self.has_base_repo(player) else None
@@ -117,7 +117,7 @@ class Publication:
             return {}
         files: Files = dict(base_files(Path(resolve_model(config.model, player))))
         if player == "verifier":
-            files["config.json"] = _with_one_label(files["config.json"])
+            files["config.json"] = _single_label_config(files["config.json"])
         return files
 
     def has_base_repo(self, player: str) -> bool:
@@ -125,7 +125,7 @@ class Publication:
         return self.player(player).lora is not None and bool(self.base_of(player))
 
 
-def _with_one_label(config: Path) -> bytes:
+def _single_label_config(config: Path) -> bytes:
     """The configuration of a language model, which a classifier with a single score is loaded from without further arguments."""
     labels = {"id2label": {"0": "score"}, "label2id": {"score": 0}}
     return json.dumps(json.loads(config.read_bytes()) | labels, indent=2, sort_keys=True).encode()

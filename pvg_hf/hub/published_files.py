@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from pvg_hf.data.pairs.build import with_labels
+from pvg_hf.data.pairs.build import add_labels
 from pvg_hf.data.pairs.of_round import round_pairs, training_files
 from pvg_hf.data.schema import round_name
 from pvg_hf.data.split import VERIFIER_PARTS
@@ -46,5 +46,5 @@ def _write_pairs(publication: Publication, workspace: Path) -> Iterator[tuple[st
             pairs, _ = round_pairs(publication.recipe.for_round(k), files, k, part)
             path = f"pairs/{round_name(k)}/{split}.parquet"
             (workspace / path).parent.mkdir(parents=True, exist_ok=True)
-            with_labels(pairs).to_parquet(workspace / path, write_page_checksum=True)
+            add_labels(pairs).to_parquet(workspace / path, write_page_checksum=True)
             yield path, workspace / path

@@ -54,7 +54,7 @@ def push_round(
     }
     for repository in repositories.values():
         repository.ensure(is_private=hub.private)
-    _clear_the_way(publication, repositories, overwrite=hub.overwrite)
+    _remove_stale_tags(publication, repositories, overwrite=hub.overwrite)
     _publish(publication, repositories)
     return repos
 
@@ -89,11 +89,11 @@ def _publish(publication: Publication, repositories: dict[str, Repository]) -> N
     for kind, commit in commits.items():
         repositories[kind].set_tag(tag, commit)
         if repositories[kind].tags().get(tag) != commit:  # somebody else's came first, of which the Hub says nothing
-            _clear_the_way(publication, repositories, overwrite=False)
+            _remove_stale_tags(publication, repositories, overwrite=False)
         logger.info("Published %s, %s", repositories[kind].repo_id, tag)
 
 
-def _clear_the_way(publication: Publication, repositories: dict[str, Repository], *, overwrite: bool) -> None:
+def _remove_stale_tags(publication: Publication, repositories: dict[str, Repository], *, overwrite: bool) -> None:
     """
     Take away the tag of the round where it holds other content, and those of later rounds, which came of that content.
 
@@ -103,7 +103,7 @@ def _clear_the_way(publication: Publication, repositories: dict[str, Repository]
     tags = {kind: repository.tags() for kind, repository in repositories.items()}
     later = {kind: [name for name in tags[kind] if _round_of(name) > publication.round_index] for kind in tags}
     others = {
-        kind: _differing(publication, kind, repositories[kind]) for kind in tags if publication.tag in tags[kind]
+        kind: _differing_paths(publication, kind, repositories[kind]) for kind in tags if publication.tag in tags[kind]
     }
     told = [
         f"- {repositories[kind].repo_id} has other content of {_some(paths)}"
@@ -134,7 +134,7 @@ def _round_of(tag: str) -> int:
     return int(tag.removeprefix("round-")) if TAG.fullmatch(tag) else -1
 
 
-def _differing(publication: Publication, kind: str, repository: Repository) -> list[str]:
+def _differing_paths(publication: Publication, kind: str, repository: Repository) -> list[str]:
     """Paths of results that the tag has otherwise, not at all, or too many."""
     tree, files = repository.tree(publication.tag), publication.results(kind)
     there = {path for path in tree if is_ours(kind, path)}

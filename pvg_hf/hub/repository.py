@@ -18,14 +18,14 @@ Source = Path | bytes
 
 Tree = dict[str, RepoFile]
 
-_OF_A_RUN = (
+_RECIPE_REMEDY = (
     "the recipe wants it private (`hub.private`). Make it private on the Hub, set `hub.private: false`, or give the "
     "run another `hub.run_name`."
 )
 
 _WANTED_PRIVATE = {
-    "model": _OF_A_RUN,
-    "dataset": _OF_A_RUN,
+    "model": _RECIPE_REMEDY,
+    "dataset": _RECIPE_REMEDY,
     "space": "this Space is to be private. Make it private on the Hub, ask for a public one (`hub.private: false` in the recipe, "
     "`--public` of push_space.py), or take another name.",
 }

@@ -12,7 +12,7 @@ from pvg_hf.core.extensions import suggest
 
 PAD, END = "<pad>", "</s>"
 
-_OF_THE_TOKENIZER = ("vocab_size", "pad_token_id", "eos_token_id", "bos_token_id")
+_TOKENIZER_KEYS = ("vocab_size", "pad_token_id", "eos_token_id", "bos_token_id")
 
 
 def make_model(
@@ -50,9 +50,9 @@ def scratch_mistakes(config: ScratchConfig) -> Iterator[str]:
         yield f"Unknown architecture `{config.model_type}`. {suggest(config.model_type, CONFIG_MAPPING)}"
         return
     config_class = CONFIG_MAPPING[config.model_type]
-    known = {*inspect.signature(config_class).parameters, *config_class.attribute_map}.difference(_OF_THE_TOKENIZER)
+    known = {*inspect.signature(config_class).parameters, *config_class.attribute_map}.difference(_TOKENIZER_KEYS)
     for key in config.config:
-        if key in _OF_THE_TOKENIZER:
+        if key in _TOKENIZER_KEYS:
             yield f"`{key}` in `scratch.config` is the tokenizer's to set; leave it out."
         elif key not in known:
             yield (

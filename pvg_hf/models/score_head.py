@@ -20,7 +20,7 @@ class PreciseLinear(nn.Linear):
     def of(cls, layer: nn.Linear) -> "PreciseLinear":
         """`layer` with the same weights, in float32 where it had fewer bits."""
         precise = cls(layer.in_features, layer.out_features, bias=layer.bias is not None, device="meta")
-        precise.weight, precise.bias = _lifted(layer.weight), _lifted(layer.bias)
+        precise.weight, precise.bias = _float32_parameter(layer.weight), _float32_parameter(layer.bias)
         return precise.train(layer.training)
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
@@ -28,7 +28,7 @@ class PreciseLinear(nn.Linear):
             return functional.linear(hidden.to(self.weight.dtype), self.weight, self.bias)
 
 
-def _lifted(parameter: nn.Parameter | None) -> nn.Parameter | None:
+def _float32_parameter(parameter: nn.Parameter | None) -> nn.Parameter | None:
     if parameter is None or parameter.dtype.itemsize >= torch.float32.itemsize:
         return parameter
     return nn.Parameter(parameter.detach().float(), requires_grad=parameter.requires_grad)

@@ -24,7 +24,7 @@ PACKAGED = {
 SAFELY = {"trust_remote_code": False, "use_safetensors": True}
 """What loads weights is told: neither code nor a pickle that comes with them is run."""
 
-_OF_A_MODEL = ["*.json", "*.jinja", "*.model", "*.safetensors", "*.txt"]
+_MODEL_FILES = ["*.json", "*.jinja", "*.model", "*.safetensors", "*.txt"]
 
 
 def resolve_model(model: str, player: str) -> str:
@@ -44,7 +44,7 @@ def local_folder(source: str | Path, revision: str | None = None) -> str:
     if Path(source).is_dir():
         return str(source)
     try:
-        return snapshot_download(str(source), revision=revision, allow_patterns=_OF_A_MODEL)
+        return snapshot_download(str(source), revision=revision, allow_patterns=_MODEL_FILES)
     except (HFValidationError, HfHubHTTPError, HTTPError, LocalEntryNotFoundError) as err:
         raise ValueError(f"`{source}` is no folder, and cannot be had from the Hub: {err}") from err
 

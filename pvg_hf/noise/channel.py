@@ -92,7 +92,7 @@ def _ending(routing: Routing, *, is_correct: bool) -> Ending:
         duration_ms += reach * tier.timeout * tier.mean_timeout_ms
         further = 0.0
         for code, share in word_rates(tier, is_correct=is_correct).items():
-            if place + 1 < len(routing.path) and routing.goes_on(code):
+            if place + 1 < len(routing.path) and routing.escalates(code):
                 further += reach * share
             elif code in ABSTENTIONS:
                 abstain += reach * share

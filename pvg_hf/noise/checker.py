@@ -41,7 +41,7 @@ class RealClock(VirtualClock):
         time.sleep(milliseconds / 1000)
 
 
-_NOT_ASKED = Verdict(None)
+_NO_VERDICT = Verdict(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ class ImperfectChecker:
         if verdict is None and self.can_begin(problem):
             verdict = self.verdict(problem, solution)
         asked = Asked(problem["problem_id"], key, slice_name, round_index, step)
-        outcome = self._check(asked, routing, verdict or _NOT_ASKED)
+        outcome = self._check(asked, routing, verdict or _NO_VERDICT)
         if self.ledger.is_limited:  # or a text that was paid for could be refused the next time
             self._known[round_index, key] = outcome
         return outcome
@@ -230,7 +230,7 @@ class ImperfectChecker:
             cost += call.cost
             if self.write is not None:
                 self.write(event_line(asked, call, verdict, attempt, path, is_late=tier.is_late(verdict)))
-            if call.code == Outcome.BUDGET_EXHAUSTED or not routing.goes_on(call.code):
+            if call.code == Outcome.BUDGET_EXHAUSTED or not routing.escalates(call.code):
                 break
         return CheckOutcome.of(tuple(calls), truth=verdict.passed, error=verdict.error)
 

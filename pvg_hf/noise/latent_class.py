@@ -60,7 +60,7 @@ def rates_from_calls(calls: ArrayLike) -> LatentClassEstimate:
             f"are {needed:.1f}): all items may be of one kind, or the checker may guess, so that its rates cannot be told. "
             "Ask about more items, of both kinds, or use a trusted subset (`rates_from_trusted`)."
         )
-    rho0, rho1, prevalence = (_with_interval(table, full, index) for index in range(3))
+    rho0, rho1, prevalence = (_profile_interval(table, full, index) for index in range(3))
     return LatentClassEstimate(rho0, rho1, prevalence, _fit_p_value(table, full))
 
 
@@ -113,10 +113,10 @@ def _fit(table: _Table, fixed: int | None = None, value: float = 0.0, start: _Fi
 def _climb(table: _Table, point: tuple[float, float, float], fixed: int | None, value: float) -> _Fit:
     parameters, likelihood = np.array(point), -np.inf
     if fixed is not None:
-        parameters = _unmirrored(parameters, fixed, value, accepted=1 - point[1])
+        parameters = _clip_to_edge(parameters, fixed, value, accepted=1 - point[1])
     for _ in range(MAX_STEPS):
         parameters = parameters.clip(_EDGE, 1 - _EDGE)
-        joint = _joint(table, parameters)
+        joint = _joint_probabilities(table, parameters)
         total = joint.sum(axis=0)
         last, likelihood = likelihood, float((table.num * np.log(total)).sum())
         if likelihood - last < TOLERANCE * table.num_items:
@@ -126,14 +126,14 @@ def _climb(table: _Table, point: tuple[float, float, float], fixed: int | None, 
         yes = (weights * table.accepted).sum(axis=1)
         parameters = np.array([yes[0] / answers[0], 1 - yes[1] / answers[1], weights[1].sum() / table.num_items])
         if fixed is not None:
-            parameters = _unmirrored(parameters, fixed, value, accepted=yes.sum() / answers.sum())
+            parameters = _clip_to_edge(parameters, fixed, value, accepted=yes.sum() / answers.sum())
     rho0, rho1, prevalence = parameters.tolist()
     if fixed is None and rho0 + rho1 > 1:  # the mirrored solution, of the same likelihood: the truths change names
         rho0, rho1, prevalence = 1 - rho1, 1 - rho0, 1 - prevalence
     return _Fit((rho0, rho1, prevalence), likelihood)
 
 
-def _unmirrored(parameters: np.ndarray, fixed: int, value: float, accepted: float) -> np.ndarray:
+def _clip_to_edge(parameters: np.ndarray, fixed: int, value: float, accepted: float) -> np.ndarray:
     """One parameter at its value, and the others at their best for `rho0 + rho1 <= 1`, on whose edge all items are alike."""
     parameters[fixed] = value
     if parameters[0] + parameters[1] > 1:
@@ -142,7 +142,7 @@ def _unmirrored(parameters: np.ndarray, fixed: int, value: float, accepted: floa
     return parameters
 
 
-def _joint(table: _Table, parameters: np.ndarray) -> np.ndarray:
+def _joint_probabilities(table: _Table, parameters: np.ndarray) -> np.ndarray:
     """P(truth, cell) given the number of answers, of shape `(2, num_cells)`."""
     rho0, rho1, prevalence = parameters
     accept = np.array([[rho0], [1 - rho1]])  # (truth, 1), as shares of answers
@@ -156,7 +156,7 @@ def _single_likelihood(table: _Table) -> float:
     return float((table.num * binom.logpmf(table.accepted, table.asked, share)).sum())
 
 
-def _with_interval(table: _Table, full: _Fit, index: int) -> RateEstimate:
+def _profile_interval(table: _Table, full: _Fit, index: int) -> RateEstimate:
     """The values that the likelihood does not rule out with the other two parameters fitted anew."""
     best, bar = full.parameters[index], chi2.ppf(CONFIDENCE, 1) / 2
 
@@ -176,7 +176,7 @@ def _fit_p_value(table: _Table, full: _Fit) -> float | None:
     for asked in np.unique(table.asked):
         at = table.asked == asked
         cells = _Table(np.arange(asked + 1), np.full(asked + 1, asked), np.zeros(asked + 1))
-        expected = table.num[at].sum() * _joint(cells, np.array(full.parameters)).sum(axis=0)
+        expected = table.num[at].sum() * _joint_probabilities(cells, np.array(full.parameters)).sum(axis=0)
         observed = np.zeros(asked + 1)
         observed[table.accepted[at]] = table.num[at]
         statistic += float(((observed - expected) ** 2 / np.maximum(expected, _EDGE)).sum())

@@ -54,7 +54,7 @@ KEPT_VARIABLES = frozenset(
 
 _KEPT_PREFIXES = ("LC_", "OMP_", "MKL_")
 
-_NOT_RUN = (126, 127)  # what a shell says of a command that cannot be executed, or is not there
+_NOT_RUN_CODES = (126, 127)  # what a shell says of a command that cannot be executed, or is not there
 
 _SHOWN = 500  # characters of an error
 
@@ -148,7 +148,7 @@ def _run(command: list[str], errors: Path, budget_seconds: float, environment: d
             end_group(process.pid)
             process.wait()
     seconds = time.monotonic() - started
-    if code < 0 or code in _NOT_RUN:
+    if code < 0 or code in _NOT_RUN_CODES:
         told = errors.read_text(encoding="utf-8", errors="replace")[-_SHOWN:].strip()
         return Verdict(None, seconds, f"{command[0]!r} ended with {code}: {told or 'nothing was said'}")
     return Verdict(code == 0, seconds)

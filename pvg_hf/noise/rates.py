@@ -44,7 +44,7 @@ def check_rates(rho0: float, rho1: float) -> None:
         )
 
 
-def as_rates(rate_or_rates: float | Sequence[float]) -> tuple[float, float]:
+def read_rates(rate_or_rates: float | Sequence[float]) -> tuple[float, float]:
     """
     Read one symmetric rate, or both.
 
@@ -163,7 +163,7 @@ def flip_labels_by_uniforms(
     Raises:
         ValueError: as [`flip_labels`], or if there is not one draw per label, or a draw lies outside [0, 1).
     """
-    rho0, rho1 = as_rates(rate_or_rates)
+    rho0, rho1 = read_rates(rate_or_rates)
     if uniforms.shape != labels.shape:
         raise ValueError(
             f"`uniforms` has shape {tuple(uniforms.shape)} and `labels` {tuple(labels.shape)}; every label takes one draw."

@@ -316,7 +316,7 @@ class Routing:
         """The largest time budget on the path."""
         return max(tier.budget_seconds for tier in self.path)
 
-    def goes_on(self, code: Outcome) -> bool:
+    def escalates(self, code: Outcome) -> bool:
         """Whether the next tier is asked after this word."""
         policy = self.escalation_policy
         if policy == "on_failure":

@@ -35,7 +35,7 @@ from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey
 
 # What is settled before the first round, so that a single round cannot change it.
-WHOLE_GAME = (
+GAME_WIDE_SECTIONS = (
     "name",
     "seed",
     "num_rounds",
@@ -52,7 +52,7 @@ WHOLE_GAME = (
 
 _MANY_ROUNDS = 100  # each has a mixture of all before it
 
-WHOLE_GAME_OF_PLAYERS = ("scratch", "warmup")
+GAME_WIDE_PLAYER_KEYS = ("scratch", "warmup")
 
 
 def refuse_mistakes(recipe: Recipe, world: GameProblems) -> None:
@@ -171,11 +171,11 @@ def _check_trackers(recipe: Recipe, *, is_elsewhere: bool) -> Iterator[str]:
 
 def _check_overrides(recipe: Recipe) -> Iterator[str]:
     for round_index, sections in recipe.rounds.items():
-        fixed = [name for name in WHOLE_GAME if name in sections]
+        fixed = [name for name in GAME_WIDE_SECTIONS if name in sections]
         fixed += [
             f"{player}.{name}"
             for player in ("prover", "verifier")
-            for name in WHOLE_GAME_OF_PLAYERS
+            for name in GAME_WIDE_PLAYER_KEYS
             if name in (sections.get(player) or {})
         ]
         for name in fixed:

@@ -22,11 +22,11 @@ def refusals(where: str, action: Callable[[], object]) -> list[str]:
     try:
         action()
     except (ValueError, TypeError, OverflowError, StrictDataclassError) as err:
-        return [f"{where}: {_in_one_line(err)}"]
+        return [f"{where}: {_join_lines(err)}"]
     except SystemExit as err:
         return [f"{where}: what it names ends the process (SystemExit: {err.code})."]
     return []
 
 
-def _in_one_line(err: Exception) -> str:
+def _join_lines(err: Exception) -> str:
     return cut_to_line(str(err), 1000)

@@ -173,7 +173,7 @@ def _check_tokens(context: PhaseContext, own: VerifierConfig, where: str) -> Ite
 
 
 # What only a head on pairs has.
-_OF_PAIRS = (
+_PAIR_KEYS = (
     "loss",
     "correction",
     "invariance",
@@ -189,7 +189,7 @@ _OF_PAIRS = (
 def check_score_verifier(context: PhaseContext) -> Iterator[str]:
     """The mistakes of `verifier` where its kind is `score`."""
     config, defaults = context.recipe.verifier, VerifierConfig()
-    for name in _OF_PAIRS:
+    for name in _PAIR_KEYS:
         if vars(config)[name] != vars(defaults)[name]:
             yield f"`verifier.{name}` is for `verifier.kind: bradley_terry`, and `kind` is `score`; leave it out."
     yield from _check_data(context)

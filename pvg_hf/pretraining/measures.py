@@ -10,7 +10,7 @@ from pvg_hf.analyses.form import read_evaluation
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.sampling import Sampler, iterate_samples
-from pvg_hf.scoring import ScoreVerifier
+from pvg_hf.scoring import GenerativeVerifier
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.arithmetic import ArithmeticTask
 from pvg_hf.tasks.arithmetic.corpus import VERDICTS
@@ -42,7 +42,7 @@ def _evaluations_by_kind(
 ) -> dict[str, float]:
     """Form, score and quality of one evaluation of each proof, and of each analysis."""
     task = ProofsTask(num_train=1, num_test=num_problems, seed=1)
-    verifier = ScoreVerifier(model, tokenizer, PROOF_SETTINGS, prompts_per_batch=100)
+    verifier = GenerativeVerifier(model, tokenizer, PROOF_SETTINGS, prompts_per_batch=100)
     proofs, analyses = task.rated_proofs("test"), task.rated_analyses("test")
     read = [
         read_evaluation(sample.text, is_cut=sample.is_truncated)

@@ -16,10 +16,10 @@ _FILES = {
     "evaluate": ("metrics.json", "problems.parquet"),
 }
 
-HOW_ASKED = ("verifier_input.json", "score_verifier.json")
+VERIFIER_INPUT_FILES = ("verifier_input.json", "score_verifier.json")
 """How either kind of verifier is asked: in the folder of each that was trained."""
 
-_WITH_MODELS = ("warmup", "verifier", "prover")
+_MODEL_PHASES = ("warmup", "verifier", "prover")
 
 # A model's or adapter's configuration, and the names of which one holds its weights.
 _WEIGHTS = {
@@ -53,7 +53,7 @@ def find_damage(recipe: Recipe, folder: RunFolder) -> dict[PhaseKey, DamagedFile
     """
     finished = finished_phases(recipe, folder)
     to_come = dict.fromkeys(schedule(recipe)).keys() - finished
-    needed = {earlier for key in to_come for earlier in _read_by(recipe, key)}
+    needed = {earlier for key in to_come for earlier in _phases_read(recipe, key)}
     found = {key: damage_of(key, key.target(folder), is_needed=key in needed) for key in finished}
     return {key: damage for key, damage in found.items() if damage is not None}
 
@@ -76,7 +76,7 @@ def unchecked_phases(recipe: Recipe, folder: RunFolder) -> list[PhaseKey]:
     return [key for key in finished_phases(recipe, folder) if not (key.target(folder) / DIGESTS).exists()]
 
 
-def _read_by(recipe: Recipe, key: PhaseKey) -> Iterator[PhaseKey]:
+def _phases_read(recipe: Recipe, key: PhaseKey) -> Iterator[PhaseKey]:
     """The earlier phases whose folders a phase reads; earlier pools aside, whose files are looked for by name."""
     k = key.round_index
     yield PhaseKey("warmup")
@@ -103,9 +103,9 @@ def _missing(key: PhaseKey, target: Path, *, is_needed: bool) -> Iterator[str]:
         return
     yield from listed
     yield from (name for name in own if not (target / name).exists())
-    if key.name == "verifier" and not any((target / name).exists() for name in HOW_ASKED):
-        yield HOW_ASKED[0]
-    if key.name in _WITH_MODELS:
+    if key.name == "verifier" and not any((target / name).exists() for name in VERIFIER_INPUT_FILES):
+        yield VERIFIER_INPUT_FILES[0]
+    if key.name in _MODEL_PHASES:
         yield from _missing_of_models(target)
 
 

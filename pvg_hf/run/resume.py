@@ -37,7 +37,7 @@ def check_recipe_of(folder: RunFolder, recipe: Recipe) -> None:
             raise ValueError(f"{err} Nothing was played yet: delete {folder.root} to begin with this recipe.") from err
 
 
-def with_added_rounds(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
+def extended_recipe(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
     """
     A recipe with the rounds that its run was extended by, so that whoever extended a run by overrides need not repeat
     them.
@@ -117,12 +117,12 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[
 
 def _settled(recipe: Recipe, num_begun: int) -> dict[str, Any]:
     """The settings that may not change any more."""
-    begun = {index: _without_changeable(value) for index, value in recipe.rounds.items() if index < num_begun}
+    begun = {index: _drop_changeable(value) for index, value in recipe.rounds.items() if index < num_begun}
     values = {key: value for key, value in recipe.to_dict().items() if key not in CHANGEABLE}
-    return _without_changeable(values) | {"rounds": begun}
+    return _drop_changeable(values) | {"rounds": begun}
 
 
-def _without_changeable(values: dict[str, Any]) -> dict[str, Any]:
+def _drop_changeable(values: dict[str, Any]) -> dict[str, Any]:
     """`values` without the settings of the players that may change."""
     players = {
         player: {key: value for key, value in values[player].items() if key not in CHANGEABLE_OF_PLAYERS}

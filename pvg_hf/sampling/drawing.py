@@ -26,7 +26,7 @@ class RoomyLayer(DynamicLayer):
         end = start + key_states.shape[-2]
         if self._buffers is None or self._buffers[0].shape[-2] < end:
             self._buffers = tuple(
-                _with_room(old, new, end + ROOM) for old, new in ((self.keys, key_states), (self.values, value_states))
+                _grow(old, new, end + ROOM) for old, new in ((self.keys, key_states), (self.values, value_states))
             )
         for buffer, new in zip(self._buffers, (key_states, value_states), strict=True):
             buffer[:, :, start:end] = new
@@ -39,7 +39,7 @@ class RoomyLayer(DynamicLayer):
         self._buffers = None
 
 
-def _with_room(old: torch.Tensor, new: torch.Tensor, num_tokens: int) -> torch.Tensor:
+def _grow(old: torch.Tensor, new: torch.Tensor, num_tokens: int) -> torch.Tensor:
     rows, heads, _, width = new.shape
     buffer = new.new_empty(rows, heads, num_tokens, width)
     if old.numel():

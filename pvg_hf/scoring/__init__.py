@@ -1,6 +1,6 @@
 """A frozen verifier as a fast scorer of solutions, and one that writes evaluations."""
 
 from pvg_hf.scoring.discriminative import VerifierScorer
-from pvg_hf.scoring.generative import ScoreVerifier
+from pvg_hf.scoring.generative import GenerativeVerifier
 
-__all__ = ["ScoreVerifier", "VerifierScorer"]
+__all__ = ["GenerativeVerifier", "VerifierScorer"]

@@ -54,9 +54,9 @@ def label_proofs(
         dataset ([`~datasets.Dataset`]):
             `problem`, `proof` and `score`, null where nobody knows.
         evaluate (`Callable`):
-            `(problems, proofs, num_analyses) -> samples`, such as [`ScoreVerifier.evaluate`].
+            `(problems, proofs, num_analyses) -> samples`, such as [`GenerativeVerifier.evaluate`].
         check (`Callable`):
-            `(problems, proofs, analyses, num_checks) -> qualities`, such as [`ScoreVerifier.check_analyses`] of a
+            `(problems, proofs, analyses, num_checks) -> qualities`, such as [`GenerativeVerifier.check_analyses`] of a
             meta-verifier.
         rule ([`ScaledVerification`]):
             n, m and k.

@@ -102,20 +102,20 @@ class BoxReader:
         return found
 
     def _follow(self, text: str, score: float, path: Path, found: dict[Path, list[tuple[int, float]]]) -> None:
-        closing = [(token, score) for token in self._beginning_with(text)]
+        closing = [(token, score) for token in self._tokens_beginning_with(text)]
         if closing:
             found.setdefault(path, []).extend(closing)
         for length in range(1, len(text)):
-            for token in self._equal_to(text[:length]):
+            for token in self._tokens_equal_to(text[:length]):
                 self._follow(text[length:], score, (*path, token), found)
 
-    def _beginning_with(self, text: str) -> Iterator[int]:
+    def _tokens_beginning_with(self, text: str) -> Iterator[int]:
         for place in range(bisect_left(self._texts, text), len(self._texts)):
             if not self._texts[place].startswith(text):
                 return
             yield self._tokens[place][1]
 
-    def _equal_to(self, text: str) -> Iterator[int]:
+    def _tokens_equal_to(self, text: str) -> Iterator[int]:
         for place in range(bisect_left(self._texts, text), len(self._texts)):
             if self._texts[place] != text:
                 return

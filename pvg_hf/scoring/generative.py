@@ -24,7 +24,7 @@ Estimate = Literal["sampled", "expected"]
 SHOW_PROGRESS_FROM = 64  # prompts
 
 
-class ScoreVerifier:
+class GenerativeVerifier:
     """
     Writes evaluations with a trained score verifier. What it writes depends on its seed and the texts, not on their order or
     company (up to rounding).
@@ -51,7 +51,7 @@ class ScoreVerifier:
     Example:
 
     ```python
-    verifier = ScoreVerifier.from_pretrained("verifier")
+    verifier = GenerativeVerifier.from_pretrained("verifier")
     scores = verifier(["Ana has 6 pens. On Monday Ana finds 4 pens. On Tuesday Ana loses 3 pens. How many pens does Ana have?"], ["has 6\\nMonday finds 4: 6 + 4 = 10\\nTuesday loses 3: 10 - 3 = 7\\n#### 7"])
     ```
     """
@@ -103,7 +103,7 @@ class ScoreVerifier:
         device: str = "auto",
         dtype: str = "auto",
         **options: Any,
-    ) -> "ScoreVerifier":
+    ) -> "GenerativeVerifier":
         """
         Args:
             source (`str` or `Path`):

@@ -79,7 +79,7 @@ class Reader:
         scores: dict[int, float] = {}
         for batch, found in self.budget.run(
             [beginning.width + len(ids) for ids in own],
-            lambda batch: beginning.go_on([members[row][0] for row in batch], [own[row] for row in batch]),
+            lambda batch: beginning.continue_from([members[row][0] for row in batch], [own[row] for row in batch]),
         ):
             scores.update(zip([members[row][1] for row in batch], found, strict=True))
         return scores
@@ -113,7 +113,7 @@ class Beginnings:
     def width(self) -> int:
         return self._mask.shape[1]
 
-    def go_on(self, places: list[int], rows: list[list[int]]) -> list[float]:
+    def continue_from(self, places: list[int], rows: list[list[int]]) -> list[float]:
         """Scores of inputs that go on from the beginnings at `places` with the token ids of `rows`."""
         chosen = torch.tensor(places, device=self._mask.device)
         begun = self._mask[chosen]  # (rows, width)

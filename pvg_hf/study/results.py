@@ -53,19 +53,21 @@ def _figures(rows: pd.DataFrame) -> dict[str, Any]:
     seed = derive_seed("study", "seconds")
     return {
         "num_participants": rows["participant"].nunique(),
-        "accuracy": _wider(rate_by_problem, rows["is_right"], rows),
-        "accuracy_on_correct": _wider(rate_by_problem, rows["is_right"][is_correct], rows[is_correct]),
-        "accuracy_on_flawed": _wider(rate_by_problem, rows["is_right"][~is_correct], rows[~is_correct]),
-        "seconds": _wider(
+        "accuracy": _wider_interval(rate_by_problem, rows["is_right"], rows),
+        "accuracy_on_correct": _wider_interval(rate_by_problem, rows["is_right"][is_correct], rows[is_correct]),
+        "accuracy_on_flawed": _wider_interval(rate_by_problem, rows["is_right"][~is_correct], rows[~is_correct]),
+        "seconds": _wider_interval(
             lambda values, ids: mean_by_problem(values, ids, seed=seed, num_resamples=NUM_RESAMPLES),
             timed["seconds"],
             timed,
         ),
-        "time_ran_out": _wider(rate_by_problem, rows["is_late"], rows),
+        "time_ran_out": _wider_interval(rate_by_problem, rows["is_late"], rows),
     }
 
 
-def _wider(estimate: Callable[[ArrayLike, ArrayLike], Figure], values: pd.Series, rows: pd.DataFrame) -> Figure:
+def _wider_interval(
+    estimate: Callable[[ArrayLike, ArrayLike], Figure], values: pd.Series, rows: pd.DataFrame
+) -> Figure:
     """The figure whose interval is the wider one: problems drawn anew, or participants; none is wider than any."""
     figures = [estimate(values, rows[unit]) for unit in ("problem_id", "participant")]
     unknown = next((figure for figure in figures if figure.low is None), None)

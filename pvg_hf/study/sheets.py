@@ -5,7 +5,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pvg_hf.core.spreadsheets import as_cell, reading_long_cells
+from pvg_hf.core.spreadsheets import escape_cell, reading_long_cells
 from pvg_hf.evaluation.report.escaping import reveal
 from pvg_hf.study.study import CONFIDENCES, Judgment, Study
 
@@ -48,7 +48,7 @@ def write_sheets(study: Study, participants: Sequence[str]) -> str:
     writer.writerow(COLUMNS)
     for participant in participants:
         for position, item in enumerate(study.sheet(participant), start=1):
-            texts = (as_cell(reveal(item.problem)), as_cell(reveal(item.solution)))
+            texts = (escape_cell(reveal(item.problem)), escape_cell(reveal(item.solution)))
             writer.writerow((participant, position, item.item, *texts, "", "", ""))
     return file.getvalue()
 

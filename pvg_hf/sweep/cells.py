@@ -22,9 +22,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "pointwise_backward": {"verifier": {**_CROSS_ENTROPY, "correction": "backward"}, **_ANY_LABELS},
 }
 # On clean labels a corrected loss is the plain one; those on pairs of any labels differ in their pairs.
-_ON_CLEAN_LABELS = dict.fromkeys(("smoothing", "forward", "backward"), PLAIN)
+_CLEAN_EQUIVALENTS = dict.fromkeys(("smoothing", "forward", "backward"), PLAIN)
 # What a worker's game must not do, and what must not end it: a verifier that learned nothing is a result.
-_OF_EVERY_CELL = {
+_CELL_OVERRIDES = {
     "sweep": None,
     "num_rounds": 1,
     "hub": {"push": False},
@@ -63,7 +63,9 @@ class Cell:
     @property
     def trained(self) -> "Cell":
         """The cell whose training is this one's as well."""
-        return self if self.level else replace(self, correction=_ON_CLEAN_LABELS.get(self.correction, self.correction))
+        return (
+            self if self.level else replace(self, correction=_CLEAN_EQUIVALENTS.get(self.correction, self.correction))
+        )
 
     def __str__(self) -> str:
         return f"seed {self.seed}, level {self.level:g}, {self.correction}"
@@ -132,7 +134,7 @@ def pool_recipe(recipe: Recipe, seed: int) -> Recipe:
     """What mints the solutions of a seed, once for all its cells: their labels are clean."""
     run = sweep_folder(recipe).pool(seed).root
     changes = {"name": run.name, "output_dir": str(run.parent), "seed": seed, "noise": {}}
-    return load_recipe(merge({**recipe.to_dict(), "noise": {}}, merge(_OF_EVERY_CELL, changes)))
+    return load_recipe(merge({**recipe.to_dict(), "noise": {}}, merge(_CELL_OVERRIDES, changes)))
 
 
 def needs_pool(recipe: Recipe) -> bool:
@@ -163,7 +165,7 @@ def cell_recipe(recipe: Recipe, cell: Cell, *, takes_pool: bool = True) -> Recip
     changes = {"name": run.name, "output_dir": str(run.parent), "seed": cell.seed, "num_rounds": num_rounds}
     made = _from_pool(recipe, folder.pool(cell.seed)) if takes_pool else {}
     values = recipe.to_dict()
-    for change in (_OF_EVERY_CELL, changes, SETTINGS[cell.correction], made):
+    for change in (_CELL_OVERRIDES, changes, SETTINGS[cell.correction], made):
         values = merge(values, change)
     return load_recipe(merge(values, {"noise": {recipe.sweep.vary: cell.level}}))
 

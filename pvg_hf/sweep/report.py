@@ -194,12 +194,12 @@ def breakdown_table(table: pd.DataFrame) -> pd.DataFrame:
         by_seed, sign = cells.pivot(index="level", columns="seed", values=name), MEASURES[name].sign
         found = find_breakdown(sign * by_seed, sign * of_seeds[f"{name}_clean"], sign * of_seeds[f"{name}_floor"])
         if found is not None:
-            told = {"told_from": first_told_loss(cells, name)}
+            told = {"told_from": first_detectable_loss(cells, name)}
             rows.append({"measure": name, "correction": correction, **asdict(found), **told})
     return pd.DataFrame(rows)
 
 
-def first_told_loss(cells: pd.DataFrame, name: str) -> float | None:
+def first_detectable_loss(cells: pd.DataFrame, name: str) -> float | None:
     """The lowest level at which the interval of the seeds' mean change is for the worse; `None` if it never is."""
     for level, rows in cells.groupby("level"):
         change = mean_over_seeds(MEASURES[name].sign * rows[f"{name}{CHANGE}"])

@@ -43,7 +43,7 @@ def _end_with_parent() -> None:
 MAX_WORKERS = 8  # by default; each holds the models of a game
 
 # What says that this cell cannot be played; everything else says that none can.
-OF_A_CELL = (ValueError, FloatingPointError)
+CELL_ERRORS = (ValueError, FloatingPointError)
 
 Finished = tuple[Cell, Exception | None]
 
@@ -88,9 +88,9 @@ def finish_cells(
     ready = {*finished}
     failed: dict[Cell, Exception] = {}
     for cell, error in (
-        _in_order(cells, ready, failed, work)
+        _run_in_order(cells, ready, failed, work)
         if num_workers == 1
-        else _in_processes(cells, ready, failed, work, num_workers)
+        else _run_in_processes(cells, ready, failed, work, num_workers)
     ):
         if error is None:
             ready.add(cell)
@@ -99,7 +99,7 @@ def finish_cells(
         yield cell, error
 
 
-def _in_order(
+def _run_in_order(
     cells: Sequence[Cell], ready: set[Cell], failed: dict[Cell, Exception], work: Callable[[Cell], None]
 ) -> Iterator[Finished]:
     for cell in cells:
@@ -107,12 +107,12 @@ def _in_order(
         try:
             if error is None:
                 work(cell)
-        except OF_A_CELL as err:
+        except CELL_ERRORS as err:
             error = err
         yield cell, error
 
 
-def _in_processes(
+def _run_in_processes(
     cells: Sequence[Cell],
     ready: set[Cell],
     failed: dict[Cell, Exception],
@@ -135,7 +135,7 @@ def _in_processes(
 def _error_of(future: Future) -> Exception | None:
     try:
         future.result()
-    except OF_A_CELL as err:
+    except CELL_ERRORS as err:
         return err
     except BrokenProcessPool as err:
         raise WorkerDiedError(

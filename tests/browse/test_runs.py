@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from pvg_hf.browse.runs import OpenRun, open_run, runs_beside
+from pvg_hf.browse.runs import OpenRun, open_run, sibling_runs
 
 
 def test_a_run_is_read_again_when_it_has_grown(run_copy):
@@ -56,4 +56,4 @@ def test_a_damaged_recipe(run_copy):
 def test_runs_beside(run_copy):
     shutil.copytree(run_copy, run_copy.parent / "other")
     os.mkdir(run_copy.parent / "no-run")
-    assert runs_beside(run_copy) == {"other": run_copy.parent / "other"}
+    assert sibling_runs(run_copy) == {"other": run_copy.parent / "other"}

@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from pvg_hf.core.spreadsheets import as_cell, from_cell, reading_long_cells
+from pvg_hf.core.spreadsheets import escape_cell, reading_long_cells, unescape_cell
 
 EXECUTED = [
     "=1+1",
@@ -26,14 +26,14 @@ EXECUTED += ["\uff0d1", "\uff20SUM(A1)", "\u200b=1", "\u00a0=1", "\ttext", "\rte
 
 @pytest.mark.parametrize("text", EXECUTED)
 def test_what_would_be_executed_is_text(text):
-    assert as_cell(text) == f"'{text}"
-    assert from_cell(as_cell(text)) == text
+    assert escape_cell(text) == f"'{text}"
+    assert unescape_cell(escape_cell(text)) == text
 
 
 @pytest.mark.parametrize("text", ["", "a=b", "3 + 4", " text", "1", "'quoted'", "''", "'=1", "\u05d0=1", "#### 7"])
 def test_every_text_comes_back(text):
-    assert from_cell(as_cell(text)) == text
-    assert as_cell(text).removeprefix("'") in (text, text.removeprefix("'"))
+    assert unescape_cell(escape_cell(text)) == text
+    assert escape_cell(text).removeprefix("'") in (text, text.removeprefix("'"))
 
 
 def test_long_cells_are_read_and_the_limit_is_put_back():

@@ -22,7 +22,7 @@ from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import solution_features
 from pvg_hf.game.rates import audit_prover_correction
-from pvg_hf.game.stopping import OF_EVERY_STEP, OF_SOME_STEPS, StopRule
+from pvg_hf.game.stopping import FIGURES_OF_EVERY_STEP, FIGURES_OF_SOME_STEPS, StopRule
 from pvg_hf.models.from_config import train_tokenizer
 from pvg_hf.models.prover import lora_for_prover
 from pvg_hf.models.verifier import lora_for_verifier
@@ -212,7 +212,9 @@ def test_extensions_page(folder, monkeypatch):
     told = set(
         re.findall(r"`((?:accuracy|failed|judged_accuracy|score)/\w+)`", (DOCS / "extensions.md").read_text("utf-8"))
     )
-    assert told == {key.format(role=role) for key in (*OF_EVERY_STEP, *OF_SOME_STEPS) for role in GAME_ROLES}
+    assert told == {
+        key.format(role=role) for key in (*FIGURES_OF_EVERY_STEP, *FIGURES_OF_SOME_STEPS) for role in GAME_ROLES
+    }
 
 
 def test_verifier_trainer_page(folder, tiny_models, pair_files):

@@ -10,7 +10,7 @@ from pvg_hf import load_recipe, play
 from pvg_hf.core.extensions import ExtensionError
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.data.schema import BASE_ROUND
-from pvg_hf.game.labels import Feedback
+from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.rates import label_rates
 from pvg_hf.noise.telemetry import count_checks, read_events
 from pvg_hf.preflight.recipe import phase_context
@@ -200,10 +200,10 @@ def test_what_one_role_paid_for_is_not_paid_for_by_the_other(tmp_path, game):
     told = {}
     for role, number in (("helpful", 3), ("sneaky", 5)):
         with staged(partial / role, is_main=True) as output:
-            feedback = Feedback(context, output, is_noisy=True)
-            feedback.begin()
-            told[role] = feedback(rows[:number], step=0)
-            feedback.close()
+            labels = LabelSource(context, output, is_noisy=True)
+            labels.begin()
+            told[role] = labels(rows[:number], step=0)
+            labels.close()
     assert told == {"helpful": ["VERIFIED"] * 3, "sneaky": ["VERIFIED"] * 4 + ["BUDGET_EXHAUSTED"]}
     costs = [event["cost"] for role in told for event in read_events(partial / role / "events.jsonl")]
     assert costs == [2, 2, 2, 2, 0]

@@ -8,7 +8,7 @@ from pvg_hf import VerifierScorer, load_recipe, play
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
-from pvg_hf.game.labels import Feedback
+from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import cut_at_stop
 from pvg_hf.noise.draws import solution_key
 from pvg_hf.run.folder import RunFolder
@@ -33,8 +33,8 @@ def label(tmp_path, game):
             row = {"problem_id": problem_id, "solution": solution, "correct": is_correct, "label": int(is_correct)}
             row["part"] = "verifier"
             row["outcome"] = "VERIFIED" if is_correct else "PROOF_INVALID"
-            with Feedback.for_pool(context, tmp_path) as feedback:
-                feedback.tell([row])
+            with LabelSource.for_pool(context, tmp_path) as labels:
+                labels.label([row])
             return row["label"]
 
         return told

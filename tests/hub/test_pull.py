@@ -19,7 +19,7 @@ from tests.support.stored_repos import Blob
 RUN = f"{OWNER}/game"
 
 
-def _differing(pulled: str, reference: RunFolder, *, without: str = "nothing") -> list[str]:
+def _differing_paths(pulled: str, reference: RunFolder, *, without: str = "nothing") -> list[str]:
     mine, others = bytes_of(RunFolder(Path(pulled))), bytes_of(reference)
     expected = {path for path in others if path != "metrics.jsonl" and without not in path}
     assert mine.keys() == expected
@@ -40,12 +40,12 @@ def test_last_round_has_everything_that_the_game_goes_on_from(published, client,
 
 def test_earlier_players_come_when_they_are_asked_for(published, client, reference, tmp_path):
     folder = client("pull", RUN, "latest", str(tmp_path), with_earlier_players=True)
-    assert _differing(folder, reference) == []
+    assert _differing_paths(folder, reference) == []
 
 
 def test_an_earlier_round_comes_without_what_followed(published, client, reference, tmp_path):
     folder = client("pull", RUN, 0, str(tmp_path))
-    assert _differing(folder, reference, without="round-001") == []
+    assert _differing_paths(folder, reference, without="round-001") == []
 
 
 def test_nothing_but_known_files_is_pulled(published, client, tmp_path):
@@ -78,7 +78,7 @@ def test_a_download_that_went_wrong_is_made_again(name, published, client, refer
     published.faults.append(fault)
     folder = client("pull", RUN, "latest", str(tmp_path), with_earlier_players=True)
     assert fault.count == 0
-    assert _differing(folder, reference) == []
+    assert _differing_paths(folder, reference) == []
 
 
 def test_damage_that_stays_is_an_error_and_leaves_no_run(published, client, reference, tmp_path):

@@ -1,7 +1,7 @@
 import pytest
 
 from pvg_hf import load_recipe
-from pvg_hf.game.play import still_wanted
+from pvg_hf.game.play import pending_phases
 from pvg_hf.game.trainer_args import prover_arguments
 from pvg_hf.preflight.machine import check_generation
 from pvg_hf.preflight.players import check_shared_base
@@ -25,8 +25,8 @@ def test_vllm_in_the_same_process_plays_a_phase_at_a_time(values):
     recipe = load_recipe(values, ["prover.generation=vllm_colocate"])
     phases = schedule(recipe)
     with pytest.raises(ValueError, match=r"`python scripts/run_phases.py RECIPE`"):
-        still_wanted(recipe, phases)
-    assert still_wanted(recipe, phases[:1]) == phases[:1]
+        pending_phases(recipe, phases)
+    assert pending_phases(recipe, phases[:1]) == phases[:1]
 
 
 def test_deepspeed_plays_a_phase_at_a_time(values, monkeypatch):
@@ -34,8 +34,8 @@ def test_deepspeed_plays_a_phase_at_a_time(values, monkeypatch):
     recipe = load_recipe(values)
     phases = schedule(recipe)
     with pytest.raises(ValueError, match=r"The launcher starts DeepSpeed.*`python scripts/run_phases.py RECIPE`"):
-        still_wanted(recipe, phases)
-    assert still_wanted(recipe, phases[:1]) == phases[:1]
+        pending_phases(recipe, phases)
+    assert pending_phases(recipe, phases[:1]) == phases[:1]
 
 
 def test_continuous_batching_leaves_the_weights_in_their_type(context_of, tmp_path):

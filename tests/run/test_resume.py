@@ -10,7 +10,7 @@ from pvg_hf import load_recipe, play
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import DIGESTS, DamagedFileError, read_digests, read_json, read_json_lines
 from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.resume import check_recipe_of, check_unchanged, with_added_rounds
+from pvg_hf.run.resume import check_recipe_of, check_unchanged, extended_recipe
 from tests.support.game_runs import branch_off, check_same_so_far, copy_until, differing, play_in_process
 
 IN_THE_LAST_CHECKPOINT = {
@@ -143,7 +143,7 @@ def test_an_extension_need_not_be_repeated(overrides, num_rounds, rounds, tmp_pa
     folder = RunFolder(tmp_path / "game")
     folder.root.mkdir()
     folder.write_recipe(load_recipe(game(num_rounds=3, rounds={2: {"prover": {"reward": "cgc"}}})))
-    recipe = with_added_rounds(load_recipe(game(num_rounds=2), overrides), overrides)
+    recipe = extended_recipe(load_recipe(game(num_rounds=2), overrides), overrides)
     assert (recipe.num_rounds, recipe.rounds) == (num_rounds, rounds)
     if num_rounds == 3:
         assert recipe.to_dict() == load_recipe(game(num_rounds=3, rounds=rounds)).to_dict()
@@ -151,10 +151,10 @@ def test_an_extension_need_not_be_repeated(overrides, num_rounds, rounds, tmp_pa
 
 def test_a_run_that_was_not_extended_keeps_the_recipe_as_it_is(tmp_path, game):
     recipe = load_recipe(game())
-    assert with_added_rounds(recipe, []) is recipe
+    assert extended_recipe(recipe, []) is recipe
     (tmp_path / "game").mkdir()
     RunFolder(tmp_path / "game").write_recipe(recipe)
-    assert with_added_rounds(recipe, []) is recipe
+    assert extended_recipe(recipe, []) is recipe
 
 
 def test_run_may_be_moved(tmp_path, game):

@@ -9,7 +9,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from pvg_hf.analyses.form import CLOSING, OPENING, write_evaluation
 from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.models.prover import load_prover
-from pvg_hf.scoring import ScoreVerifier
+from pvg_hf.scoring import GenerativeVerifier
 from pvg_hf.scoring.expected_score import SPELLINGS, Box, BoxReader
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 
@@ -97,7 +97,7 @@ def test_it_agrees_with_the_sampled_score(tmp_path):
     asked = ScoreVerifierSettings("{{ problem }} {{ proof }}?", "{{ analysis }}", 64, 0.8)
     n = 64
     sampled, expected = (
-        ScoreVerifier(model, tokenizer, asked, num_analyses=n, estimate=estimate, show_progress=False)
+        GenerativeVerifier(model, tokenizer, asked, num_analyses=n, estimate=estimate, show_progress=False)
         for estimate in ("sampled", "expected")
     )
     mean = sampled(["claim"], ["good"])[0]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pvg_hf.models.prover import load_prover
-from pvg_hf.scoring import ScoreVerifier
+from pvg_hf.scoring import GenerativeVerifier
 from pvg_hf.tasks.proofs.corpus import PROOF_SETTINGS
 
 PROBLEM = "Ana has 3 pens. On Monday Ana finds 2 pens. How many pens does Ana have?"
@@ -12,9 +12,9 @@ PROOFS = ["has 3\nMonday finds 2: 3 + 2 = 5\n#### 5", "has 3\n#### 3", "has 3\nM
 
 
 @pytest.fixture
-def verifier(tiny_prover) -> ScoreVerifier:
+def verifier(tiny_prover) -> GenerativeVerifier:
     model, tokenizer = load_prover(tiny_prover)
-    return ScoreVerifier(model, tokenizer, PROOF_SETTINGS, num_analyses=2)
+    return GenerativeVerifier(model, tokenizer, PROOF_SETTINGS, num_analyses=2)
 
 
 def test_what_it_writes_depends_on_the_texts_alone(verifier):
@@ -49,7 +49,7 @@ def test_the_expected_score_agrees_with_the_sampled_one_and_scatters_less(writer
     problems, proofs = map(list, zip(*RECALLED, strict=True))
     n, scores = 64, {}
     for estimate in ("sampled", "expected"):
-        verifier = ScoreVerifier.from_pretrained(writer, device="cpu", num_analyses=n, estimate=estimate)
+        verifier = GenerativeVerifier.from_pretrained(writer, device="cpu", num_analyses=n, estimate=estimate)
         scores[estimate] = verifier(problems, proofs)
     for sampled, expected in zip(scores["sampled"], scores["expected"], strict=True):
         # Scores lie in [0, 1], so that a mean over n scatters by at most .5 / sqrt(n); both estimates take the same analyses.
@@ -57,7 +57,7 @@ def test_the_expected_score_agrees_with_the_sampled_one_and_scatters_less(writer
         assert 0 <= expected <= 1
     few = [
         [
-            ScoreVerifier.from_pretrained(writer, device="cpu", num_analyses=1, estimate=estimate, seed=seed)(
+            GenerativeVerifier.from_pretrained(writer, device="cpu", num_analyses=1, estimate=estimate, seed=seed)(
                 problems, proofs
             )
             for seed in range(8)
@@ -77,10 +77,10 @@ def test_it_is_frozen(verifier, tiny_prover):
 
 def test_another_folder_and_bad_numbers(verifier, tiny_prover):
     with pytest.raises(ValueError, match=r"is not a score verifier: it has no score_verifier\.json"):
-        ScoreVerifier.from_pretrained(tiny_prover)
+        GenerativeVerifier.from_pretrained(tiny_prover)
     with pytest.raises(ValueError, match="`no/folder` is no folder, and cannot be had from the Hub"):
-        ScoreVerifier.from_pretrained("no/folder")
+        GenerativeVerifier.from_pretrained("no/folder")
     with pytest.raises(ValueError, match="`estimate` is `expect`"):
-        ScoreVerifier(verifier.model, None, PROOF_SETTINGS, estimate="expect")
+        GenerativeVerifier(verifier.model, None, PROOF_SETTINGS, estimate="expect")
     with pytest.raises(ValueError, match="`num_analyses` must be at least 1; got 0"):
-        ScoreVerifier(verifier.model, None, PROOF_SETTINGS, num_analyses=0)
+        GenerativeVerifier(verifier.model, None, PROOF_SETTINGS, num_analyses=0)

@@ -241,9 +241,9 @@ def upload_answers(repository: str, folder: str, lines: list[str]) -> tuple[list
 def score_verifier(repo: str, revision: str) -> tuple[str, str, str]:
     """The question of a score verifier on the Hub: as it is used, as a training that starts from it asks, and without it."""
     from pvg_hf import ScoreVerifierConfig
-    from pvg_hf.scoring import ScoreVerifier
+    from pvg_hf.scoring import GenerativeVerifier
 
-    verifier = ScoreVerifier.from_pretrained(repo, revision=revision, device="cpu")
+    verifier = GenerativeVerifier.from_pretrained(repo, revision=revision, device="cpu")
     args = ScoreVerifierConfig("unused", use_cpu=True, model_init_kwargs={"revision": revision})
     found = args.verifier_settings(repo)
     return verifier.settings.evaluate_prompt, found.evaluate_prompt, args.verifier_settings().evaluate_prompt

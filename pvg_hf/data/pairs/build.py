@@ -188,7 +188,7 @@ def build_pairs(
     return spool_dataset(_pair_batches(pool_paths, candidates, matches.reordered(order), schema), schema), report
 
 
-def with_labels(pairs: Dataset) -> Dataset:
+def add_labels(pairs: Dataset) -> Dataset:
     """Pairs with the labels of both sides, also where these go without saying."""
     for name, label in (("chosen_label", 1), ("rejected_label", 0)):
         if name not in pairs.column_names:

@@ -115,7 +115,7 @@ def _candidates_of(
     block["text_hash"] = _text_hashes(batch["solution"])
     for name in ("round_index", "sample_index", "label", "correct"):
         block[name] = batch[name].to_numpy(zero_copy_only=False)
-    return _without_references(block, batch["reference"], result) if "reference" in batch.schema.names else block
+    return _drop_references(block, batch["reference"], result) if "reference" in batch.schema.names else block
 
 
 def _count_drops(batch: pa.RecordBatch, rounds: Collection[int], result: Candidates) -> np.ndarray:
@@ -134,7 +134,7 @@ def _count_drops(batch: pa.RecordBatch, rounds: Collection[int], result: Candida
     return is_kept
 
 
-def _without_references(block: np.ndarray, references: pa.Array, result: Candidates) -> np.ndarray:
+def _drop_references(block: np.ndarray, references: pa.Array, result: Candidates) -> np.ndarray:
     is_reference = block["text_hash"] == _text_hashes(references)
     result.dropped["same_as_reference"] += int(is_reference.sum())
     return block[~is_reference]

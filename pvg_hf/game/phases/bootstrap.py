@@ -12,32 +12,32 @@ from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import BASE_ROUND, solution_features
 from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.labels import Feedback, fed_back
-from pvg_hf.game.minting import Batch, write_solutions
+from pvg_hf.game.labels import LabelSource, iterate_labelled
+from pvg_hf.game.minting import WriteJob, write_solutions
 from pvg_hf.game.players import open_base_sampler
 
 
 def run_bootstrap(context: PhaseContext, output: Path) -> str:
     """Write `base.parquet`, and `test-ROLE.parquet` to compare every round's prover with."""
     sampler = open_base_sampler(context)
-    with Feedback.for_pool(context, output) as feedback:
+    with LabelSource.for_pool(context, output) as labels:
         if context.recipe.bootstrap.import_from:
-            num_rows = _import(context, output / f"{Role.BASE}.parquet", feedback)
+            num_rows = _import(context, output / f"{Role.BASE}.parquet", labels)
         else:
             per_problem = context.recipe.bootstrap.solutions_per_problem
-            batches = [Batch(part, Role.BASE, BASE_ROUND, per_problem) for part in VERIFIER_PARTS]
-            num_rows = write_solutions(context, output / f"{Role.BASE}.parquet", batches, sampler, feedback=feedback)
+            jobs = [WriteJob(part, Role.BASE, BASE_ROUND, per_problem) for part in VERIFIER_PARTS]
+            num_rows = write_solutions(context, output / f"{Role.BASE}.parquet", jobs, sampler, labels=labels)
     for role in GAME_ROLES:
-        batch = Batch("test", role, BASE_ROUND, context.recipe.mint.test_solutions_per_problem)
-        num_rows += write_solutions(context, output / f"test-{role}.parquet", [batch], sampler)
+        job = WriteJob("test", role, BASE_ROUND, context.recipe.mint.test_solutions_per_problem)
+        num_rows += write_solutions(context, output / f"test-{role}.parquet", [job], sampler)
     return f"{num_rows} solutions of the base prover"
 
 
-def _import(context: PhaseContext, path: Path, feedback: Feedback) -> int:
+def _import(context: PhaseContext, path: Path, labels: LabelSource) -> int:
     """Existing solutions in place of the base prover's; their labels get the same noise, unless the source has them."""
     rows = imported_rows(context.recipe.bootstrap, context.world)
     has_labels = "label" in context.recipe.bootstrap.import_columns
-    batches = ([row] for row in rows) if has_labels else fed_back(feedback, rows)
+    batches = ([row] for row in rows) if has_labels else iterate_labelled(labels, rows)
     if context.processes.is_main_process:
         return write_pool(path, batches, solution_features(context.world.task))
     return sum(len(batch) for batch in batches)

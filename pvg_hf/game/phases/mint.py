@@ -7,11 +7,11 @@ from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.game.analyses import label_new_proofs
 from pvg_hf.game.callbacks import count_over_processes
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.labels import Feedback
-from pvg_hf.game.minting import Batch, write_solutions
+from pvg_hf.game.labels import LabelSource
+from pvg_hf.game.minting import WriteJob, write_solutions
 from pvg_hf.game.players import open_role_sampler, open_sampler, open_scorer
 from pvg_hf.run.folder import BEST_HELPFUL, HELDOUT_HELPFUL
-from pvg_hf.scoring import ScoreVerifier
+from pvg_hf.scoring import GenerativeVerifier
 
 
 def run_mint(context: PhaseContext, output: Path) -> str:
@@ -23,13 +23,13 @@ def run_mint(context: PhaseContext, output: Path) -> str:
     mint, round_index = context.recipe.mint, context.round_index
     scorer = open_scorer(context, context.folder.verifier(round_index))
     num_rows = 0
-    with Feedback.for_pool(context, output) as feedback:
+    with LabelSource.for_pool(context, output) as labels:
         for role in GAME_ROLES:
             sampler = open_role_sampler(context, role, beside=scorer)
             parts = VERIFIER_PARTS if _is_learned_from(context, role) else ()
-            batches = [Batch(part, role, round_index, mint.solutions_per_problem) for part in parts]
-            num_rows += write_solutions(context, output / f"{role}.parquet", batches, sampler, scorer, feedback)
-            test = Batch("test", role, round_index, mint.test_solutions_per_problem)
+            jobs = [WriteJob(part, role, round_index, mint.solutions_per_problem) for part in parts]
+            num_rows += write_solutions(context, output / f"{role}.parquet", jobs, sampler, scorer, labels)
+            test = WriteJob("test", role, round_index, mint.test_solutions_per_problem)
             num_rows += write_solutions(context, output / f"test-{role}.parquet", [test], sampler, scorer)
     best = context.folder.best_helpful(round_index)
     checkpoint = "" if best is None else BEST_HELPFUL
@@ -39,14 +39,14 @@ def run_mint(context: PhaseContext, output: Path) -> str:
         else open_sampler(context, best, beside=scorer)
     )
     if best is not None:
-        test = Batch("test", Role.HELPFUL, round_index, mint.test_solutions_per_problem, checkpoint=checkpoint)
+        test = WriteJob("test", Role.HELPFUL, round_index, mint.test_solutions_per_problem, checkpoint=checkpoint)
         num_rows += write_solutions(context, output / f"test-{BEST_HELPFUL}.parquet", [test], sampler, scorer)
-    heldout = Batch(
+    heldout = WriteJob(
         "verifier_heldout", Role.HELPFUL, round_index, mint.test_solutions_per_problem, checkpoint=checkpoint
     )
     num_rows += write_solutions(context, output / HELDOUT_HELPFUL, [heldout], sampler, scorer)
     context.record({f"mint/{name}": number for name, number in count_over_processes(scorer).items()})
-    if isinstance(scorer, ScoreVerifier) and context.recipe.verifier.score_settings.labels == "auto":
+    if isinstance(scorer, GenerativeVerifier) and context.recipe.verifier.score_settings.labels == "auto":
         context.record(label_new_proofs(context, scorer, output))
     return f"{num_rows} solutions of the round's prover"
 

@@ -14,12 +14,12 @@ from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.schema import Outcome, outcome_of
 from pvg_hf.game.analyses import open_meta_verifier
-from pvg_hf.game.callbacks import CountsCallback, FeedbackCallback
+from pvg_hf.game.callbacks import CountsCallback, LabelCallback
 from pvg_hf.game.checkpoint_selection import BestHelpfulCallback
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.labels import Feedback
+from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.players import open_base_sampler, open_scorer
-from pvg_hf.game.rates import NoiseScheduleCallback, prover_rates, tell_prover_correction
+from pvg_hf.game.rates import NoiseScheduleCallback, prover_rates, report_prover_correction
 from pvg_hf.game.recovery import fine_tune_on_incorrect
 from pvg_hf.game.stopping import StopRule, Watchdogs
 from pvg_hf.game.trainer_args import prover_arguments
@@ -104,7 +104,7 @@ class SubPhase:
 def run_prover(context: PhaseContext, output: Path) -> str:
     """Write the last checkpoint (for `roles: separate`, an adapter per role) and the best helpful one beside it."""
     assumed = prover_rates(context)
-    correction = tell_prover_correction(context, assumed)
+    correction = report_prover_correction(context, assumed)
     line = _train_roles(context, output, assumed.rates)
     if assumed.figures:
         context.record(assumed.figures)
@@ -187,8 +187,8 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
     collapse_recovery = context.recipe.watchdogs.collapse_recovery if sub_phase.recovery == "none" else "none"
     config = replace(context.recipe.watchdogs, collapse_recovery=collapse_recovery)
     watchdogs = Watchdogs(config, context.alert, fixed)
-    feedback = Feedback(context, sub_phase.output, is_noisy=context.recipe.noise.is_for_prover)
-    trainer = _make_trainer(context, sub_phase, feedback)
+    labels = LabelSource(context, sub_phase.output, is_noisy=context.recipe.noise.is_for_prover)
+    trainer = _make_trainer(context, sub_phase, labels)
     ends: list[str] = []
 
     def listen(step: int, figures: dict[str, float]) -> bool:
@@ -206,8 +206,8 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
         best.attach(trainer)
         lost_step = best.lost_step()
     trainer.add_callback(CountsCallback(trainer.scorer))
-    if feedback.noise is not None:
-        trainer.add_callback(FeedbackCallback(feedback))
+    if labels.noise is not None:
+        trainer.add_callback(LabelCallback(labels))
     run_trainer(
         context,
         trainer,
@@ -262,7 +262,7 @@ def _trainer_class(context: PhaseContext) -> Callable[..., ProverGRPOTrainer]:
     return ProverGRPOTrainer
 
 
-def _make_trainer(context: PhaseContext, sub_phase: SubPhase, feedback: Feedback) -> ProverGRPOTrainer:
+def _make_trainer(context: PhaseContext, sub_phase: SubPhase, labels: LabelSource) -> ProverGRPOTrainer:
     config, round_index = context.recipe.prover, context.round_index
     model, tokenizer = _initial_prover(context)
     base, revision = context.initial_model("prover")
@@ -271,7 +271,7 @@ def _make_trainer(context: PhaseContext, sub_phase: SubPhase, feedback: Feedback
         model,
         scorer=open_scorer(context, context.folder.verifier(round_index), beside=model),
         grader=partial(grade_solution, context.world.task),
-        feedback=None if feedback.noise is None else feedback.labels,
+        feedback=None if labels.noise is None else labels.observed,
         args=_arguments(context, sub_phase),
         train_dataset=prover_prompts(
             context, tokenizer, sub_phase.roles, easiest_first=sub_phase.recovery == "easier"

@@ -34,7 +34,7 @@ SOLUTIONS = {
     "is_truncated": "Whether the text was cut at the prover's length limit.",
 }
 
-OF_TASKS = {
+TASK_COLUMNS = {
     "difficulty": "Steps of the reference solution.",
     "strict_answer": "The answer by the strict reading.",
     "lenient_answer": "The answer by the lenient reading.",
@@ -78,7 +78,7 @@ def columns_table(file: Path, known: dict[str, str]) -> str:
     """
     rows = [["Column", "Type", "Meaning"]]
     for field in pq.read_schema(file):
-        meaning = known.get(field.name) or OF_TASKS.get(field.name) or "A column of the task's own."
+        meaning = known.get(field.name) or TASK_COLUMNS.get(field.name) or "A column of the task's own."
         rows.append([f"`{field.name}`", str(field.type), meaning])
     return markdown_table(rows)
 

@@ -43,7 +43,7 @@ def extract_answer(text: str) -> str | None:
     mark = last_match(_MARK, text)
     if mark is None:
         return None
-    content = _in_box(text, mark.end()) if mark["box"] else text[mark.end() :].split("\n", 1)[0]
+    content = _box_content(text, mark.end()) if mark["box"] else text[mark.end() :].split("\n", 1)[0]
     return None if content is None else normalize_answer(content)
 
 
@@ -173,7 +173,7 @@ def _last_number_text(text: str) -> str | None:
     return number and number.text
 
 
-def _in_box(text: str, start: int) -> str | None:
+def _box_content(text: str, start: int) -> str | None:
     """The text from `start` to the brace that closes the box; `None` if it is never closed or too long."""
     depth = 1
     for brace in _BRACE.finditer(text, start, start + MAX_NUMBER_CHARS):

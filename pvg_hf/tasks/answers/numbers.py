@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from pvg_hf.tasks.answers.text import VULGAR_FRACTIONS, last_match, plain_signs
-from pvg_hf.tasks.answers.words import MAX_UNIT_CHARS, changes_number, is_unit, names_scale, without_unit_powers
+from pvg_hf.tasks.answers.words import MAX_UNIT_CHARS, changes_number, is_unit, names_scale, strip_unit_powers
 
 MAX_NUMBER_CHARS = 4300  # the longest integer that Python reads
 
@@ -26,7 +26,7 @@ _MAGNITUDE = (
 
 _ALONE = re.compile(rf"(?P<sign>[+-]?) ?{_MAGNITUDE}(?P<rest>.*)", re.ASCII | re.DOTALL)
 
-_IN_TEXT = re.compile(
+_NUMBER_IN_TEXT = re.compile(
     # Only a piece of something else: of `3.14.15`, `1e9999`, `1_000`, `2^5`, and of `minus 5`, which may be a subtraction.
     r"(?P<is_piece>(?<=\d)(?:[._'\u2019]|[eE][+-]?)|\^ ?[{(]?|\b[mM]inus )?"
     # A minus counts where it cannot be a subtraction, or the dash of a list.
@@ -102,8 +102,8 @@ def last_number(text: str) -> Number | None:
         return None
     # Twice the longest number, since signs may shrink.
     nearby = text[max(0, digit.end() - 2 * MAX_NUMBER_CHARS) : digit.end() + MAX_UNIT_CHARS]
-    nearby = without_unit_powers(_plain_words(plain_signs(nearby)))
-    match = last_match(_IN_TEXT, nearby)
+    nearby = strip_unit_powers(_plain_words(plain_signs(nearby)))
+    match = last_match(_NUMBER_IN_TEXT, nearby)
     if match is None or match["is_piece"] or len(match[0]) > MAX_NUMBER_CHARS:
         return None
     after = nearby[match.end() :]

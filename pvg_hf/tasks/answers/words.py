@@ -100,14 +100,14 @@ def names_scale(text: str, after_currency: bool) -> bool:
     return (_SCALE_SIGN_OF_MONEY if after_currency else _SCALE_SIGN).match(text) is not None
 
 
-def without_unit_powers(text: str) -> str:
+def strip_unit_powers(text: str) -> str:
     """`text` with `cm` for `cm^2` and `meters` for `meters cubed`."""
     return _UNIT_POWER.sub("", text)
 
 
 def is_unit(text: str) -> bool:
     """Whether `text`, which follows a number, says only what is counted: nothing at all, ` apples`, `%`, ` km/h`."""
-    text = without_unit_powers(text)
+    text = strip_unit_powers(text)
     if len(text) > MAX_UNIT_CHARS or _UNIT.fullmatch(text) is None or any(map(str.isnumeric, text)):
         return False
     if _ATTACHED_VARIABLES.match(text) or says_number(text):

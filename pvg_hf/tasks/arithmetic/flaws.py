@@ -46,7 +46,7 @@ def write_mistaken_solution(rng: np.random.Generator, story: Story, flaw_rate: f
             kind = STEP_FLAWS[rng.integers(len(STEP_FLAWS))] if rng.random() < flaw_rate else None
             steps += [Step.of(event, value)] if kind is None else FLAW_WRITERS[kind](rng, event, value)
             value = steps[-1].result if steps else value
-        conclusion = _near(rng, value) if rng.random() < flaw_rate else value
+        conclusion = _nearby_number(rng, value) if rng.random() < flaw_rate else value
         if steps and _are_writable(steps, conclusion):
             return write_solution(story.start, steps, conclusion)
 
@@ -55,7 +55,7 @@ def _draw_flawed(rng: np.random.Generator, story: Story, kind: FlawKind) -> tupl
     """The steps, and the final answer."""
     if kind is FlawKind.CONTRADICTED_CONCLUSION:
         steps = _continue(story.start, list(story.events))
-        return steps, _near(rng, steps[-1].result)
+        return steps, _nearby_number(rng, steps[-1].result)
     place = int(rng.integers(len(story.events)))
     before = _continue(story.start, list(story.events[:place]))
     value = before[-1].result if before else story.start
@@ -73,7 +73,7 @@ def _continue(value: int, events: list[Event]) -> Steps:
     return steps
 
 
-def _near(rng: np.random.Generator, value: int) -> int:
+def _nearby_number(rng: np.random.Generator, value: int) -> int:
     """A number that is easily taken for `value`: off by a little, or by ten."""
     offset = int(rng.choice([1, 1, 1, 2, 3, 10]))
     return value + offset if value <= offset or rng.random() < 0.5 else value - offset
@@ -81,15 +81,15 @@ def _near(rng: np.random.Generator, value: int) -> int:
 
 def _wrong_sum(rng: np.random.Generator, event: Event, value: int) -> Steps:
     step = Step.of(event, value)
-    return [replace(step, result=_near(rng, step.result))]
+    return [replace(step, result=_nearby_number(rng, step.result))]
 
 
 def _wrong_operand(rng: np.random.Generator, event: Event, value: int) -> Steps:
     """Either the amount is misread, or the last result is miscopied."""
     if rng.random() < 0.5:
-        misread = _near(rng, event.amount)
+        misread = _nearby_number(rng, event.amount)
         return [Step.of(replace(event, amount=misread if misread > 1 else event.amount + 1), value)]
-    return [Step.of(event, _near(rng, value))]
+    return [Step.of(event, _nearby_number(rng, value))]
 
 
 def _wrong_operation(rng: np.random.Generator, event: Event, value: int) -> Steps:

@@ -72,7 +72,7 @@ def check_classifier(model: PreTrainedModel | PeftModel) -> None:
         raise ValueError(f"The model has {model.config.num_labels} logits (`config.num_labels`). {_REMEDY}.")
 
 
-def with_trained_head(peft_config: PeftConfig, model: PreTrainedModel) -> PeftConfig:
+def add_trained_head(peft_config: PeftConfig, model: PreTrainedModel) -> PeftConfig:
     """
     A copy of `peft_config` that trains and saves the whole head of `model` beside the adapter.
 

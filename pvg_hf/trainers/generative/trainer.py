@@ -39,7 +39,7 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
             The same columns.
         meta_verifier (`Callable`, *optional*):
             `(problems, proofs, analyses) -> qualities`, R_meta, in [0, 1] and `None` where it says no score, which counts
-            as 0; such as [`ScoreVerifier.rate_analyses`]. It is asked about analyses of proofs that keep the form.
+            as 0; such as [`GenerativeVerifier.rate_analyses`]. It is asked about analyses of proofs that keep the form.
         reward_funcs (`list[Callable]`, *optional*):
             Further TRL reward functions, with `args.reward_weights` (the evaluation's weight stands first).
         processing_class ([`~transformers.PreTrainedTokenizerBase`], *optional*):
@@ -82,7 +82,7 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
         **kwargs,
     ):
         if hasattr(meta_verifier, "rate_analyses"):
-            raise TypeError("`meta_verifier` is a function; of a `ScoreVerifier` pass its `rate_analyses`.")
+            raise TypeError("`meta_verifier` is a function; of a `GenerativeVerifier` pass its `rate_analyses`.")
         if meta_verifier is not None and not callable(meta_verifier):
             raise TypeError(f"`meta_verifier` is a function; got {type(meta_verifier).__name__}.")
         self.settings = args.verifier_settings(_source_of(model))
@@ -92,9 +92,9 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
         check_proofs(train_dataset, needs_scores=True)
         super().__init__(
             model,
-            reward_funcs=[_filled_in_later, *reward_funcs],
+            reward_funcs=[_placeholder_rewards, *reward_funcs],
             args=args,
-            train_dataset=self._with_prompts(train_dataset, tokenizer),
+            train_dataset=self._add_prompts(train_dataset, tokenizer),
             eval_dataset=self._prepare_evaluation(eval_dataset, tokenizer),
             processing_class=tokenizer,
             **kwargs,
@@ -107,9 +107,9 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
         if dataset is None:
             return None
         check_proofs(dataset, needs_scores=True)
-        return self._with_prompts(dataset, tokenizer)
+        return self._add_prompts(dataset, tokenizer)
 
-    def _with_prompts(self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase) -> Dataset:
+    def _add_prompts(self, dataset: Dataset, tokenizer: PreTrainedTokenizerBase) -> Dataset:
         if "prompt" in dataset.column_names:
             return dataset
         return dataset.add_column("prompt", [self.settings.render(row, tokenizer) for row in dataset])
@@ -160,7 +160,7 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
             self.settings.save(Path(output_dir or self.args.output_dir))
 
 
-def _filled_in_later(completions: list, **columns) -> list[float]:
+def _placeholder_rewards(completions: list, **columns) -> list[float]:
     """TRL's reward function; `_calculate_rewards` puts the reward in its column."""
     return [0.0] * len(completions)
 

@@ -16,7 +16,7 @@ from pvg_hf.models.score_head import classifier_of
 from pvg_hf.models.sources import is_adapter, load_tokenizer, resolve_model
 from pvg_hf.models.value_model import CRITIC_FOLDER, load_value_model, value_model_of_verifier, value_model_on
 from pvg_hf.scoring import VerifierScorer
-from pvg_hf.trainers.common.classifiers import with_trained_head
+from pvg_hf.trainers.common.classifiers import add_trained_head
 
 ADAPTER, VERIFIER = "adapter", "verifier"  # the critics that are no model's id
 
@@ -60,11 +60,11 @@ def _make(critic, prover, tokenizer, scorer) -> PreTrainedModel | PeftModel:
     if isinstance(critic, PreTrainedModel | PeftModel):
         return _checked(critic)
     if critic is None:
-        return _adapter_on(prover) if isinstance(prover, PeftModel) else _copy_of(prover)
+        return _critic_from_adapter(prover) if isinstance(prover, PeftModel) else _critic_from_copy(prover)
     if critic == ADAPTER:
-        return _adapter_on(prover)
+        return _critic_from_adapter(prover)
     if critic == VERIFIER:
-        return _of_verifier(scorer, tokenizer)
+        return _critic_from_verifier(scorer, tokenizer)
     source = resolve_model(critic, "verifier")
     if is_adapter(source):
         raise ValueError(
@@ -85,7 +85,7 @@ def _checked(model: PreTrainedModel | PeftModel) -> PreTrainedModel | PeftModel:
     return model
 
 
-def _adapter_on(prover: PreTrainedModel | PeftModel) -> PeftModel:
+def _critic_from_adapter(prover: PreTrainedModel | PeftModel) -> PeftModel:
     """An adapter like the prover's, and a head, on the prover's own frozen weights."""
     if not isinstance(prover, PeftModel):
         raise ValueError(
@@ -93,20 +93,20 @@ def _adapter_on(prover: PreTrainedModel | PeftModel) -> PeftModel:
             "by an adapter (`peft_config`, in a recipe `prover.lora: {}`), or take a critic with weights of its own."
         )
     model = value_model_on(copy_of_body(prover))
-    return get_peft_model(model, _like(prover.peft_config[prover.active_adapter], model))
+    return get_peft_model(model, _critic_adapter_config(prover.peft_config[prover.active_adapter], model))
 
 
-def _like(peft_config: PeftConfig, model: PreTrainedModel) -> PeftConfig:
-    own = with_trained_head(peft_config, model)
+def _critic_adapter_config(peft_config: PeftConfig, model: PreTrainedModel) -> PeftConfig:
+    own = add_trained_head(peft_config, model)
     own.task_type, own.inference_mode = "TOKEN_CLS", False
     return own
 
 
-def _copy_of(prover: PreTrainedModel) -> PreTrainedModel:
+def _critic_from_copy(prover: PreTrainedModel) -> PreTrainedModel:
     return value_model_on(copy.deepcopy(prover).float().base_model)
 
 
-def _of_verifier(scorer: object, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+def _critic_from_verifier(scorer: object, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
     if not isinstance(scorer, VerifierScorer):
         raise ValueError(
             f"The critic is `verifier`, and the scorer is a {type(scorer).__name__}, of whose model nothing is known. Pass a "

@@ -233,7 +233,7 @@ class ProverPPOTrainer(ProverGRPOTrainer):
         return torch.zeros((), device=self.args.device)  # no gradients: neither player moves
 
     def _compute_loss(self, model: nn.Module, inputs: Batch) -> torch.Tensor:
-        with self._without_kl():  # which is in the rewards
+        with self._kl_disabled():  # which is in the rewards
             policy_loss = super()._compute_loss(model, inputs)
         self._record_kl(inputs)
         value_loss = self._value_loss(inputs)
@@ -242,7 +242,7 @@ class ProverPPOTrainer(ProverGRPOTrainer):
         return policy_loss + self.args.vf_coef * value_loss
 
     @contextmanager
-    def _without_kl(self) -> Iterator[None]:
+    def _kl_disabled(self) -> Iterator[None]:
         beta, self.beta = self.beta, 0.0
         try:
             yield

@@ -35,7 +35,7 @@ class SelfEvaluatingProverTrainer(ProverGRPOTrainer):
     ```python
     trainer = SelfEvaluatingProverTrainer(
         "path/or/hub-id",
-        scorer=ScoreVerifier.from_pretrained("verifier"),
+        scorer=GenerativeVerifier.from_pretrained("verifier"),
         grader=task.grade,
         args=ProverGRPOConfig("out", max_steps=50),
         train_dataset=Dataset.from_list(rows),
@@ -62,7 +62,7 @@ class SelfEvaluatingProverTrainer(ProverGRPOTrainer):
         return text_before_evaluation(completion_text(completion))
 
     def _gather_signals(self, inputs, completions, completion_ids_list, scores):
-        signals, told = super()._gather_signals(inputs, completions, completion_ids_list, scores)
+        signals, observed = super()._gather_signals(inputs, completions, completion_ids_list, scores)
         read = [
             read_evaluation(completion_text(completion), is_cut=is_cut)
             for completion, is_cut in zip(completions, self._are_cut(completion_ids_list), strict=True)
@@ -74,9 +74,9 @@ class SelfEvaluatingProverTrainer(ProverGRPOTrainer):
         local = [has_form, own, rated.quality, rated.was_asked, rated.is_unreadable]
         self._log_completion_extra("own_score", own)
         self._own = gather(torch.tensor(local, dtype=torch.float32, device=scores.device).T.contiguous()).T
-        return signals, told
+        return signals, observed
 
-    def _role_rewards(self, signals: RoleSignals, told: torch.Tensor) -> torch.Tensor:
+    def _role_rewards(self, signals: RoleSignals, observed: torch.Tensor) -> torch.Tensor:
         has_form, own, quality, was_asked, is_unreadable = self._own
         agreement = score_agreement(own, signals.scores)
         metrics = self._metrics["train" if self.model.training else "eval"]

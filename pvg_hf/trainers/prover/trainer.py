@@ -24,7 +24,7 @@ Grader = Callable[[Mapping[str, Any], str], Grade]
 
 Scorer = Callable[[list[str], list[str]], list[float]]
 
-Feedback = Callable[[list[dict[str, Any]], int], list[int | None]]
+LabelFunction = Callable[[list[dict[str, Any]], int], list[int | None]]
 
 RoleReward = Callable[..., torch.Tensor]
 
@@ -56,7 +56,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             In place of `args.reward`, a function `(scores, correct, sneaky, *, group_size, answered) -> rewards`;
             `args.reward_options` are passed to it too.
         feedback (`Callable`, *optional*):
-            `(rows, step) -> labels`: the correctness that the reward is told in place of the grade's, 1 or 0, and `None`
+            `(rows, step) -> labels`: the labels that the reward reads in place of the grade's, 1 or 0, and `None`
             where there is none: such a solution has no reward and moves nothing. A row is that of the dataset with
             `solution`, `correct` and `outcome`; every process is given those of all, in the same order. Metrics and
             evaluation go by the grade.
@@ -101,7 +101,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         train_dataset: Dataset,
         eval_dataset: Dataset | dict[str, Dataset] | None = None,
         reward: RoleReward | None = None,
-        feedback: Feedback | None = None,
+        feedback: LabelFunction | None = None,
         reward_funcs: Sequence[Callable] = (),
         **kwargs,
     ):
@@ -127,7 +127,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
 
     @property
     def role_reward(self) -> RoleReward:
-        """What is paid by what is told: corrected, where that is asked for, at the rates that `args` have by now."""
+        """The reward of the observed labels: with `reward_correction`, corrected at the current rates of `args`."""
         if self.args.reward_correction == "none":
             return self.plain_reward
         return noise_corrected(self.plain_reward, self.args.rho0, self.args.rho1)
@@ -145,11 +145,11 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)  # gathered, (N, funcs)
         scores = rewards[:, 0].clone()  # its column is overwritten below
-        signals, told = self._gather_signals(inputs, completions, completion_ids_list, scores)
-        rewards[:, 0] = self._role_rewards(signals, told)
-        self._refuse_unpaid(rewards[~told.isnan(), 0])
-        rewards[told.isnan()] = torch.nan  # of every function, or TRL would take the row for one that earned 0
-        self._record(signals, told, rewards[:, 0])
+        signals, observed = self._gather_signals(inputs, completions, completion_ids_list, scores)
+        rewards[:, 0] = self._role_rewards(signals, observed)
+        self._refuse_unpaid(rewards[~observed.isnan(), 0])
+        rewards[observed.isnan()] = torch.nan  # of every function, or TRL would take the row for one that earned 0
+        self._record(signals, observed, rewards[:, 0])
         return rewards
 
     def _refuse_unpaid(self, rewards: torch.Tensor) -> None:
@@ -161,11 +161,11 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
                 "reward."
             )
 
-    def _role_rewards(self, signals: RoleSignals, told: torch.Tensor) -> torch.Tensor:
+    def _role_rewards(self, signals: RoleSignals, observed: torch.Tensor) -> torch.Tensor:
         """The first function's rewards, of all processes' rows."""
         return self.role_reward(
             signals.scores,
-            told == 1,
+            observed == 1,
             signals.sneaky,
             group_size=self.num_generations if self.model.training else self.num_generations_eval,
             answered=~signals.failed.bool(),  # to the rewards, a solution that failed is one without an answer
@@ -174,7 +174,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
     def _gather_signals(
         self, inputs, completions, completion_ids_list, scores: torch.Tensor
     ) -> tuple[RoleSignals, torch.Tensor]:
-        """What the grader says of this process's rows, gathered beside the scores, and what the reward is told of them."""
+        """The grades of this process's rows, gathered with the scores, and the labels that the reward reads."""
         truncated = self._are_cut(completion_ids_list)
         grades = [
             final_grade(call_grader(self.grader, row, self._solution_in(completion)), is_truncated)
@@ -205,13 +205,13 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         labels = self.feedback(gather_object(rows), self.state.global_step)
         return signals, torch.tensor([float("nan") if label is None else label for label in labels]).to(scores)
 
-    def _record(self, signals: RoleSignals, told: torch.Tensor, rewards: torch.Tensor) -> None:
+    def _record(self, signals: RoleSignals, observed: torch.Tensor, rewards: torch.Tensor) -> None:
         metrics = self._metrics["train" if self.model.training else "eval"]
         for key, value in role_metrics(signals, rewards, self.args.acceptance_threshold).items():
             metrics[key].append(value)
         if self.reward_func_names[0] == "cgc":
-            is_paid = ~signals.failed.bool() & ~told.isnan()
-            aligned = role_aligned(told == 1, signals.sneaky.bool(), is_paid)
+            is_paid = ~signals.failed.bool() & ~observed.isnan()
+            aligned = role_aligned(observed == 1, signals.sneaky.bool(), is_paid)
             options = self.args.reward_options or {}
             metrics["floor_violations"].append(count_floor_violations(signals.scores, aligned, **options))
         truncated = signals.truncated.float().mean().item()

@@ -127,7 +127,7 @@ def check_environments(dataset: Dataset | IterableDataset, column: str) -> None:
         )
 
 
-def with_row_index(dataset: Dataset | IterableDataset, num_workers: int = 0) -> Dataset | IterableDataset:
+def add_row_index(dataset: Dataset | IterableDataset, num_workers: int = 0) -> Dataset | IterableDataset:
     """
     The dataset with the column `row_index`, the position of each pair, by which it is known from now on. A column of
     this name that is there already is kept.
@@ -154,9 +154,7 @@ def with_row_index(dataset: Dataset | IterableDataset, num_workers: int = 0) -> 
     return dataset.map(lambda _, index: {"row_index": index}, with_indices=True)
 
 
-def with_token_ids(
-    dataset: Dataset | IterableDataset, tokenizer: PreTrainedTokenizerBase
-) -> Dataset | IterableDataset:
+def add_token_ids(dataset: Dataset | IterableDataset, tokenizer: PreTrainedTokenizerBase) -> Dataset | IterableDataset:
     """
     Plain texts with the special tokens that the tokenizer adds itself: an encoder's frame, e.g. `[CLS] ... [SEP]`, or the
     end token of a saved verifier's tokenizer. TRL appends the end token as text, which would be missing or doubled.

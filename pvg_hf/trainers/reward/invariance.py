@@ -204,7 +204,7 @@ def invariant_risk(
     Raises:
         ValueError: if the regulariser returns anything but a scalar.
     """
-    risks = torch.stack([F.softplus(-part).mean() for part in _by_environment(margins, environments)])
+    risks = torch.stack([F.softplus(-part).mean() for part in _split_by_environment(margins, environments)])
     penalty = margins.new_zeros(())
     if len(risks) > 1:
         penalty = regulariser(margins, environments)
@@ -217,7 +217,7 @@ def invariant_risk(
 
 def v_rex(margins: torch.Tensor, environments: torch.Tensor) -> torch.Tensor:
     """The population variance of the environments' risks."""
-    risks = torch.stack([F.softplus(-part).mean() for part in _by_environment(margins, environments)])
+    risks = torch.stack([F.softplus(-part).mean() for part in _split_by_environment(margins, environments)])
     return risks.var(correction=0)
 
 
@@ -227,7 +227,7 @@ def irm_v1(margins: torch.Tensor, environments: torch.Tensor) -> torch.Tensor:
     Bradley-Terry it is mean(-d sigmoid(-d)), so that no second backward pass is needed. With few pairs of an environment
     it is too high in the mean: by the variance of the derivative's estimate.
     """
-    derivatives = [_scale_derivatives(part).mean() for part in _by_environment(margins, environments)]
+    derivatives = [_scale_derivatives(part).mean() for part in _split_by_environment(margins, environments)]
     return torch.stack(derivatives).square().mean()
 
 
@@ -237,7 +237,7 @@ def irm_v1_two_halves(margins: torch.Tensor, environments: torch.Tensor) -> torc
     ... pairs are multiplied in place of squaring one, so that it may be negative. An environment with a single pair is
     left out.
     """
-    derivatives = [_scale_derivatives(part) for part in _by_environment(margins, environments) if len(part) > 1]
+    derivatives = [_scale_derivatives(part) for part in _split_by_environment(margins, environments) if len(part) > 1]
     if not derivatives:
         return margins.new_zeros(())
     return torch.stack([part[::2].mean() * part[1::2].mean() for part in derivatives]).mean()
@@ -248,7 +248,7 @@ def _scale_derivatives(margins: torch.Tensor) -> torch.Tensor:
     return -margins * torch.sigmoid(-margins)
 
 
-def _by_environment(values: torch.Tensor, environments: torch.Tensor) -> list[torch.Tensor]:
+def _split_by_environment(values: torch.Tensor, environments: torch.Tensor) -> list[torch.Tensor]:
     """The values of each environment that is present, in the order of their numbers."""
     return [values[environments == number] for number in environments.unique()]
 
@@ -435,19 +435,19 @@ class Invariance:
         if not len(batch.margins):
             return Objective(centring, {})
         weight = self.weight if is_on else 0.0
-        risk = invariant_risk(batch.margins, batch.environments, self.regulariser or _no_penalty, weight)
+        risk = invariant_risk(batch.margins, batch.environments, self.regulariser or _zero_penalty, weight)
         figures = {f"risk/{self.names[number]}": value for number, value in risk.risks.items()}
         figures["num_environments"] = float(len(risk.risks))
         if self.regulariser is not None:
             figures |= {"penalty": risk.penalty.item(), "penalty_weight": weight}
-        return Objective((_with_summed_gradient(risk.loss, num_processes) + centring) / max(weight, 1.0), figures)
+        return Objective((_sum_gradients(risk.loss, num_processes) + centring) / max(weight, 1.0), figures)
 
 
-def _no_penalty(margins: torch.Tensor, environments: torch.Tensor) -> torch.Tensor:
+def _zero_penalty(margins: torch.Tensor, environments: torch.Tensor) -> torch.Tensor:
     return margins.new_zeros(())
 
 
-def _with_summed_gradient(loss: torch.Tensor, num_processes: int) -> torch.Tensor:
+def _sum_gradients(loss: torch.Tensor, num_processes: int) -> torch.Tensor:
     """
     A loss over the pairs of all processes, of which each differentiates its own part only: its value as it is, and its
     gradient times their number, since data parallelism takes the mean of gradients where their sum is meant.

@@ -127,7 +127,7 @@ def pair_loss(
             correction=correction,
             center=args.center,
         )
-    preferred, other, weights = in_order(chosen, rejected, labels)
+    preferred, other, weights = order_by_label(chosen, rejected, labels)
     if margin is not None:  # it moves the pair's loss, and leaves the centring of the scores alone
         return bradley_terry(preferred - margin, other, weights=weights) + centring(chosen, rejected, args)
     return bradley_terry(
@@ -145,7 +145,7 @@ def centring(chosen: torch.Tensor, rejected: torch.Tensor, args: NoisyRewardConf
     return args.center * torch.cat([chosen, rejected]).float().square().mean()
 
 
-def in_order(
+def order_by_label(
     chosen: torch.Tensor, rejected: torch.Tensor, labels: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
     """`(preferred, other, weights)` by the noisy labels; the weight of a tie is 0, `None` where there are none."""

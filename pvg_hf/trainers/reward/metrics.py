@@ -77,7 +77,7 @@ def pair_metrics(pairs: Sequence[ScoredPair]) -> dict[str, float]:
         "margin": sum(pair.chosen - pair.rejected for pair in pairs) / len(pairs),
         **_accuracies(pairs),
     }
-    for source, members in _by_source(pairs).items():
+    for source, members in _group_by_source(pairs).items():
         metrics |= {f"{key}/{source}": value for key, value in _accuracies(members).items()}
     return metrics
 
@@ -91,7 +91,7 @@ def _accuracies(pairs: Sequence[ScoredPair]) -> dict[str, float]:
     return metrics
 
 
-def _by_source(pairs: Sequence[ScoredPair]) -> Mapping[str, list[ScoredPair]]:
+def _group_by_source(pairs: Sequence[ScoredPair]) -> Mapping[str, list[ScoredPair]]:
     groups = defaultdict(list)
     for pair in pairs:
         if pair.source is not None:

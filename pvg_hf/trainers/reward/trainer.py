@@ -14,19 +14,19 @@ from trl import RewardTrainer, is_conversational
 
 from pvg_hf.models.score_head import keep_head_precise
 from pvg_hf.models.verifier_input import VerifierInput, ends_texts_with
-from pvg_hf.trainers.common.classifiers import checked_classifier, is_head_trained, with_trained_head
+from pvg_hf.trainers.common.classifiers import add_trained_head, checked_classifier, is_head_trained
 from pvg_hf.trainers.common.model_card import ModelCardMixin
 from pvg_hf.trainers.common.processes import forget_evaluation_mode, lift_adapter
 from pvg_hf.trainers.reward.columns import (
     BATCH_KEYS,
     PAIR_COLUMNS,
     PairCollator,
+    add_row_index,
+    add_token_ids,
     check_columns,
     check_environments,
     column_names,
     infer_verifier_input,
-    with_row_index,
-    with_token_ids,
 )
 from pvg_hf.trainers.reward.config import NoisyRewardConfig
 from pvg_hf.trainers.reward.invariance import (
@@ -36,7 +36,7 @@ from pvg_hf.trainers.reward.invariance import (
     ResetMomentsCallback,
     check_batch,
 )
-from pvg_hf.trainers.reward.loss import centring, clean_labels, in_order, injected_labels, pair_loss
+from pvg_hf.trainers.reward.loss import centring, clean_labels, injected_labels, order_by_label, pair_loss
 from pvg_hf.trainers.reward.metrics import ScoredPair, pair_metrics, scored_pairs, unique_pairs
 
 logger = get_logger(__name__)
@@ -137,7 +137,7 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
         classifier = checked_classifier(model, args)
         self.num_filtered_pairs: dict[str, int] = {}
         self._eval_pairs: list[ScoredPair] = []
-        super().__init__(model, args, peft_config=peft_config and with_trained_head(peft_config, classifier), **kwargs)
+        super().__init__(model, args, peft_config=peft_config and add_trained_head(peft_config, classifier), **kwargs)
         self._set_up_environments()
         keep_head_precise(self.model)
         lift_adapter(self.model)
@@ -183,10 +183,10 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
         )
         if dataset_name == "train" and args.invariance != "none":
             check_environments(dataset, args.environment_column)
-        dataset = with_row_index(dataset, args.dataloader_num_workers)
+        dataset = add_row_index(dataset, args.dataloader_num_workers)
         texts = dataset
         if _is_plain_text(dataset) and _adds_its_end(processing_class):
-            dataset = with_token_ids(dataset, processing_class)
+            dataset = add_token_ids(dataset, processing_class)
         prepared = super()._prepare_dataset(dataset, processing_class, args, dataset_name)
         if isinstance(prepared, Dataset):
             self._count_filtered(dataset_name, before=len(dataset), after=len(prepared))
@@ -225,7 +225,7 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
         return (loss, outputs) if return_outputs else loss
 
     def _training_loss(self, chosen: torch.Tensor, rejected: torch.Tensor, inputs: dict[str, Any]) -> torch.Tensor:
-        args, labels = self.args, self._told_labels(inputs)
+        args, labels = self.args, self._observed_labels(inputs)
         if self.invariance is not None:
             invariant_loss = self._invariant_loss(chosen, rejected, labels, inputs["environments"])
             if self.invariance.regulariser is not None:
@@ -237,7 +237,7 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
         self, chosen: torch.Tensor, rejected: torch.Tensor, labels: torch.Tensor | None, environments: torch.Tensor
     ) -> torch.Tensor:
         """The loss over environments, whose figures are logged also where batches are balanced and no more."""
-        preferred, other, weights = in_order(chosen, rejected, labels)
+        preferred, other, weights = order_by_label(chosen, rejected, labels)
         batch = EnvironmentBatch.gather(self.accelerator, preferred - other, environments, weights)
         loss, figures = self.invariance.objective(
             batch,
@@ -249,7 +249,7 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
             self._metrics["train"][key].append(value)
         return loss
 
-    def _told_labels(self, inputs: dict[str, Any]) -> torch.Tensor | None:
+    def _observed_labels(self, inputs: dict[str, Any]) -> torch.Tensor | None:
         """Labels of (chosen, rejected), of shape `(num_pairs, 2)`; `None` where they are (1, 0) throughout."""
         keys, given = inputs["keys"], inputs.get("told_labels")
         if not self.args.injects_noise:

@@ -21,7 +21,7 @@ from pvg_hf.game.training_data import training_proofs
 from pvg_hf.preflight.recipe import check_recipe
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey
-from pvg_hf.scoring import ScoreVerifier
+from pvg_hf.scoring import GenerativeVerifier
 from pvg_hf.scoring.auto_label import read_labels
 from pvg_hf.trainers.generative.trainer import ScoreVerifierTrainer
 from tests.support.game_runs import differing, play_in_process
@@ -50,7 +50,7 @@ def test_the_verifier_is_the_best_validated_one_with_its_prompts(score_run):
             line["verifier/best_validation_reward"] for line in metrics if "verifier/best_validation_reward" in line
         ]
         assert best == max(rewards.values())
-        scores = ScoreVerifier.from_pretrained(place, device="cpu")(
+        scores = GenerativeVerifier.from_pretrained(place, device="cpu")(
             ["Ana has 5 pens."] * 2, ["has 5\n#### 5", "has 4"]
         )
         assert all(0 <= score <= 1 for score in scores)

@@ -16,11 +16,11 @@ from transformers import (
 
 from pvg_hf.models.score_head import score_head_modules
 from pvg_hf.trainers.common.classifiers import (
+    add_trained_head,
     check_classifier,
     check_classifier_source,
     empty_classifier,
     is_head_trained,
-    with_trained_head,
 )
 
 SIZES = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -57,7 +57,7 @@ def _distilbert() -> DistilBertForSequenceClassification:
 def test_head_is_found_and_trained_beside_an_adapter(build, expected):
     model = build()
     assert score_head_modules(model) == expected
-    peft_config = with_trained_head(LoraConfig(r=2, target_modules="all-linear"), model)
+    peft_config = add_trained_head(LoraConfig(r=2, target_modules="all-linear"), model)
     assert peft_config.modules_to_save == expected
     adapted = get_peft_model(model, peft_config)
     assert score_head_modules(adapted) == expected
@@ -68,22 +68,22 @@ def test_head_is_found_and_trained_beside_an_adapter(build, expected):
 
 def test_a_head_that_is_named_already_is_not_named_twice_and_the_config_is_left():
     peft_config = LoraConfig(modules_to_save=["embed_tokens", "score"])
-    assert with_trained_head(peft_config, _llama()).modules_to_save == ["embed_tokens", "score"]
+    assert add_trained_head(peft_config, _llama()).modules_to_save == ["embed_tokens", "score"]
     peft_config = LoraConfig()
-    with_trained_head(peft_config, _llama())
+    add_trained_head(peft_config, _llama())
     assert peft_config.modules_to_save is None
 
 
 def test_an_adapter_that_cannot_train_the_head_is_refused():
     with pytest.raises(ValueError, match="`TrainableTokensConfig` cannot train a head"):
-        with_trained_head(TrainableTokensConfig(token_indices=[1]), _llama())
+        add_trained_head(TrainableTokensConfig(token_indices=[1]), _llama())
 
 
 def test_frozen_head_is_noticed():
     model = _llama()
     assert is_head_trained(model)
     assert not is_head_trained(get_peft_model(_llama(), LoraConfig(r=2, target_modules=["q_proj"])))
-    adapted = get_peft_model(_llama(), with_trained_head(LoraConfig(r=2, target_modules=["q_proj"]), model))
+    adapted = get_peft_model(_llama(), add_trained_head(LoraConfig(r=2, target_modules=["q_proj"]), model))
     assert isinstance(adapted, PeftModel)
     assert is_head_trained(adapted)
 

@@ -5,7 +5,7 @@ from datasets import Dataset, concatenate_datasets
 
 from pvg_hf.analyses.form import read_evaluation
 from pvg_hf.analyses.settings import ScoreVerifierSettings
-from pvg_hf.scoring import ScoreVerifier
+from pvg_hf.scoring import GenerativeVerifier
 from tests.support.prover_training import LORA, loss_lines, read_completions
 from tests.support.score_training import PROOFS, proof_rows, save_evaluator, score_args, score_trainer
 from tests.support.weights import moved_since, weights_of
@@ -160,7 +160,7 @@ def test_every_weight_moves_and_the_model_is_saved_with_its_prompts(evaluator, t
     assert moved_since(trainer.model, before) == set(before)
     trainer.save_model(str(tmp_path / "saved"))
     assert ScoreVerifierSettings.load(tmp_path / "saved") == trainer.args.verifier_settings()
-    scores = ScoreVerifier.from_pretrained(tmp_path / "saved", device="cpu")(["claim"] * 2, ["good", "bad"])
+    scores = GenerativeVerifier.from_pretrained(tmp_path / "saved", device="cpu")(["claim"] * 2, ["good", "bad"])
     assert all(0 <= score <= 1 for score in scores)
 
 
@@ -181,7 +181,7 @@ def test_adapters(evaluator, tmp_path):
     trainer.train()
     assert moved_since(trainer.model, before) == {name for name in before if "lora_" in name}
     trainer.save_model(str(tmp_path / "saved"))
-    assert len(ScoreVerifier.from_pretrained(tmp_path / "saved", device="cpu")(["claim"], ["good"])) == 1
+    assert len(GenerativeVerifier.from_pretrained(tmp_path / "saved", device="cpu")(["claim"], ["good"])) == 1
 
 
 def test_the_best_checkpoint_by_validation_reward(evaluator, tmp_path):

@@ -2,7 +2,7 @@ import pytest
 import torch
 from datasets import Dataset
 
-from pvg_hf.trainers.reward.columns import BATCH_KEYS, PairCollator, check_columns, column_names, with_row_index
+from pvg_hf.trainers.reward.columns import BATCH_KEYS, PairCollator, add_row_index, check_columns, column_names
 
 ROWS = [{"chosen_ids": [1, 2], "rejected_ids": [3]}, {"chosen_ids": [4], "rejected_ids": [5]}]
 
@@ -14,27 +14,27 @@ def _collate(rows):
 
 def test_positions_are_numbered():
     dataset = Dataset.from_list(ROWS)
-    assert with_row_index(dataset)["row_index"][:] == [0, 1]
-    stream = with_row_index(dataset.to_iterable_dataset())
+    assert add_row_index(dataset)["row_index"][:] == [0, 1]
+    stream = add_row_index(dataset.to_iterable_dataset())
     assert [row["row_index"] for row in stream] == [0, 1]
     assert "row_index" in column_names(stream)
 
 
 def test_numbers_that_are_there_are_kept():
     dataset = Dataset.from_list([{**row, "row_index": 9 - i} for i, row in enumerate(ROWS)])
-    assert with_row_index(dataset)["row_index"][:] == [9, 8]
+    assert add_row_index(dataset)["row_index"][:] == [9, 8]
 
 
 def test_repeated_numbers_are_refused():
     with pytest.raises(ValueError, match="repeats values"):
-        with_row_index(Dataset.from_list([{**row, "row_index": 1} for row in ROWS]))
+        add_row_index(Dataset.from_list([{**row, "row_index": 1} for row in ROWS]))
 
 
 def test_a_stream_shared_by_workers_needs_numbers():
     stream = Dataset.from_list(ROWS).to_iterable_dataset(num_shards=2)
     with pytest.raises(ValueError, match="2 workers share this stream"):
-        with_row_index(stream, num_workers=2)
-    assert len(list(with_row_index(stream, num_workers=1))) == 2
+        add_row_index(stream, num_workers=2)
+    assert len(list(add_row_index(stream, num_workers=1))) == 2
 
 
 @pytest.mark.parametrize(
