@@ -417,8 +417,7 @@ class ProverConfig(PlayerConfig):
     )
     reward: str = Field(
         "src",
-        description="`src`, `cgc`, `goodhart`, `correctness_only`, `standardized_src`, `acceptance`, or `package.module:Name`; "
-        "docs/formulas.md has the formulas.",
+        description="A name in the table of rewards of docs/formulas.md, or `package.module:Name` (docs/extensions.md).",
     )
     reward_options: dict[str, Any] = Field(
         default_factory=dict, description="Further arguments of the reward, e.g. `{floor: -2.0}` for `cgc`."

@@ -187,9 +187,8 @@ class StoppingConfig:
 
     rule: str = Field(
         "auto",
-        description="`parity`, `parity_and_incorrect`, `goodhart`, `max_steps`, or `package.module:Name`; `auto` goes by the reward: "
-        "`parity` for `src` and `standardized_src`, `parity_and_incorrect` for `cgc`, `goodhart` for `goodhart`, `max_steps` for "
-        "all others.",
+        description="`parity`, `parity_and_incorrect`, `goodhart`, `max_steps`, or `package.module:Name`; `auto` is the rule of the "
+        "reward: the table of rewards of docs/formulas.md has it, and a custom reward declares it (docs/extensions.md).",
     )
     options: dict[str, Any] = Field(
         default_factory=dict, description="Keyword arguments of a custom rule, e.g. `{margin: 0.3}`."

@@ -16,7 +16,7 @@ from pvg_hf.data.schema import FAILED_OUTCOMES, outcome_of
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.minting import grade_sample, strip_evaluation
 from pvg_hf.game.players import make_sampler
-from pvg_hf.rewards import RELATIVE_REWARDS, RewardFunction, correctness_gated_convincingness
+from pvg_hf.rewards import RewardFunction, correctness_gated_convincingness
 from pvg_hf.sampling import Sample
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.trainers.common.processes import whole_weights
@@ -129,7 +129,7 @@ class BestHelpfulCallback(TrainerCallback):
         scores = torch.tensor(self.scorer([problem["problem"] for problem, _ in rows], [s.text for _, s in rows]))
         correct = torch.tensor([grade.correct for grade, _ in graded])
         judged = torch.tensor([outcome_of(grade, s.is_truncated) not in FAILED_OUTCOMES for grade, s in graded])
-        reward = correctness_gated_convincingness if config.reward in RELATIVE_REWARDS else self._reward()
+        reward = correctness_gated_convincingness if self.trainer.reward.is_relative else self._reward()
         sneaky = torch.zeros_like(correct)
         rewards = reward(scores, correct, sneaky, group_size=config.eval_samples, answered=judged)
         right = correct & judged

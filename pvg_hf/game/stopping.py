@@ -9,6 +9,7 @@ from scipy.stats import linregress
 from pvg_hf.config.players import ProverConfig
 from pvg_hf.config.sections import StoppingConfig, WatchdogConfig
 from pvg_hf.core.extensions import ExtensionError, check_arguments, cut_to_line, load_function, running, suggest
+from pvg_hf.rewards import load_reward
 
 Means = Mapping[str, float]
 
@@ -28,8 +29,6 @@ FIGURES_OF_EVERY_STEP = ("accuracy/{role}", "failed/{role}")  # for each trained
 
 # Missing until a first solution of this kind was judged.
 FIGURES_OF_SOME_STEPS = ("judged_accuracy/{role}", "score/{role}_correct", "score/{role}_incorrect")
-
-DEFAULT_RULES = {"src": "parity", "standardized_src": "parity", "cgc": "parity_and_incorrect", "goodhart": "goodhart"}
 
 
 def parity(means: Means, config: StoppingConfig) -> bool:
@@ -68,7 +67,7 @@ class StopRule:
 
     def __init__(self, stopping: StoppingConfig, prover: ProverConfig, fixed: Means | None = None):
         self.config = stopping
-        self.name = stopping.rule if stopping.rule != "auto" else DEFAULT_RULES.get(prover.reward, "max_steps")
+        self.name = stopping.rule if stopping.rule != "auto" else load_reward(prover.reward).stop_rule
         self.first_step = FIRST_SHARE * prover.max_steps
         self.weight = stopping.newest_weight(prover.num_batches)
         self.means: dict[str, float] = {}

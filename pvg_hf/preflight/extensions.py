@@ -124,8 +124,10 @@ def _check_storage(task: Task, grade: Grade) -> None:
 def check_extensions(context: PhaseContext) -> Iterator[str]:
     """The mistakes of a round's reward, stop rule and invariance penalty."""
     recipe = context.recipe
-    yield from refusals("`prover.reward`", partial(_rehearse_reward, recipe))
-    yield from refusals("`stopping.rule`", partial(_rehearse_stop_rule, recipe))
+    unpaid = refusals("`prover.reward`", partial(_rehearse_reward, recipe))
+    yield from unpaid
+    if not (unpaid and recipe.stopping.rule == "auto"):  # which is the reward's rule
+        yield from refusals("`stopping.rule`", partial(_rehearse_stop_rule, recipe))
     yield from refusals("`verifier.invariance.method`", partial(_rehearse_penalty, recipe))
 
 

@@ -1,7 +1,7 @@
-"""Rewards by the names that recipes give them."""
+"""Rewards as records: what is paid, and how the game treats a prover that is paid by it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -9,39 +9,33 @@ import torch
 from pvg_hf.core.extensions import check_arguments, cut_to_line, load_function, running, suggest
 from pvg_hf.rewards.baselines import acceptance, correctness_only, goodhart
 from pvg_hf.rewards.gated import correctness_gated_convincingness
-from pvg_hf.rewards.inputs import RewardFunction, check_rewards, read_scores
+from pvg_hf.rewards.inputs import check_rewards, read_scores
 from pvg_hf.rewards.relative import signed_relative_convincingness, standardized_relative_convincingness
 
 INTERFACE = "(scores, correct, sneaky, *, group_size, answered=None, **options) -> rewards"
 
-REWARDS: dict[str, RewardFunction] = {
-    "src": signed_relative_convincingness,
-    "cgc": correctness_gated_convincingness,
-    "goodhart": goodhart,
-    "correctness_only": correctness_only,
-    "standardized_src": standardized_relative_convincingness,
-    "acceptance": acceptance,
-}
-
-# Rewards against the mean of the policy's own group: a policy that improves everywhere earns no more, so that a mean of
-# them over a policy's own groups says little of the policy. Never select checkpoints by one.
-RELATIVE_REWARDS = frozenset({"src", "standardized_src"})
-
 
 @dataclass(frozen=True)
-class CustomReward:
+class Reward:
     """
-    A user's reward, checked at each call.
+    A reward function and what the game must know of it. It is called like the function, and checks each call.
 
     Args:
         function ([`~pvg_hf.rewards.RewardFunction`]):
-            The reward.
-        name (`str`):
-            Its name in messages.
+            What each solution is paid.
+        is_relative (`bool`, defaults to `False`):
+            True if a solution is paid relative to the policy's own group. A policy that improves everywhere then earns no
+            more, so checkpoints are not selected by this reward but by the score of correct solutions (CGC).
+        stop_rule (`str`, defaults to `"max_steps"`):
+            The rule that ends a prover phase under `stopping.rule: auto`.
+        name (`str`, *optional*):
+            Its name in messages and logs.
     """
 
     function: Callable[..., torch.Tensor]
-    name: str
+    is_relative: bool = False
+    stop_rule: str = "max_steps"
+    name: str = "unnamed"
 
     def __call__(
         self, scores: torch.Tensor, correct: torch.Tensor, sneaky: torch.Tensor, **options: Any
@@ -60,27 +54,80 @@ class CustomReward:
         return rewards
 
 
-def load_reward(name_or_spec: str) -> RewardFunction:
+def reward(
+    *, is_relative: bool = False, stop_rule: str = "max_steps"
+) -> Callable[[Callable[..., torch.Tensor]], Reward]:
     """
-    A reward by its name in recipes, or the user's own.
+    Declare a custom reward, as a decorator.
+
+    Args:
+        is_relative (`bool`, defaults to `False`), stop_rule (`str`, defaults to `"max_steps"`):
+            As in [`Reward`], and what a function without this decorator has.
+
+    Returns:
+        `Callable`: turns a function into its [`Reward`].
+
+    Example:
+
+    ```python
+    @reward(is_relative=True, stop_rule="parity")
+    def centred(scores, correct, sneaky, *, group_size, answered=None):
+        groups = scores.view(-1, group_size)
+        return (groups - groups.mean(dim=1, keepdim=True)).flatten()
+    ```
+    """
+
+    def declare(function: Callable[..., torch.Tensor]) -> Reward:
+        return Reward(function, is_relative, stop_rule, name=function.__name__)
+
+    return declare
+
+
+REWARDS: dict[str, Reward] = {
+    "src": Reward(signed_relative_convincingness, is_relative=True, stop_rule="parity"),
+    "cgc": Reward(correctness_gated_convincingness, stop_rule="parity_and_incorrect"),
+    "goodhart": Reward(goodhart, stop_rule="goodhart"),
+    "correctness_only": Reward(correctness_only),
+    "standardized_src": Reward(standardized_relative_convincingness, is_relative=True, stop_rule="parity"),
+    "acceptance": Reward(acceptance),
+}
+
+
+def as_reward(function: Callable[..., torch.Tensor], name: str) -> Reward:
+    """
+    Return the record of a function: the declared one, that of a reward of this package, or else one with the defaults.
+
+    Args:
+        function (`Callable`):
+            A [`~pvg_hf.rewards.RewardFunction`], or what [`reward`] made of it.
+        name (`str`):
+            Its name in messages.
+    """
+    if isinstance(function, Reward):
+        return replace(function, name=name)
+    shipped = (shipped for shipped in REWARDS.values() if shipped.function is function)
+    return replace(next(shipped, Reward(function)), name=name)
+
+
+def load_reward(name_or_spec: str) -> Reward:
+    """
+    Load a reward by its short name, or by the place of its function.
 
     Args:
         name_or_spec (`str`):
-            `src`, `cgc`, `goodhart`, `correctness_only`, `standardized_src`, `acceptance`, or `package.module:Name` of a
-            [`~pvg_hf.rewards.RewardFunction`].
+            A key of `REWARDS`, or `package.module:Name` of a [`~pvg_hf.rewards.RewardFunction`].
 
     Returns:
-        `RewardFunction`: `(scores, correct, sneaky, *, group_size, answered=None) -> rewards`.
+        [`Reward`]: the same one under either kind of name.
 
     Raises:
-        ValueError: if the name is unknown, or `package.module:Name` is not a function. A custom reward raises
-            `ValueError` when it is called, see [`CustomReward`].
+        ValueError: if the name is unknown, or `package.module:Name` is not a function.
     """
     if ":" in name_or_spec:
-        return CustomReward(load_function(name_or_spec, "reward", INTERFACE), name_or_spec)
+        return as_reward(load_function(name_or_spec, "reward", INTERFACE), name_or_spec)
     if name_or_spec not in REWARDS:
         raise ValueError(
             f"Unknown reward `{cut_to_line(name_or_spec)}`. {suggest(name_or_spec, REWARDS)} A custom reward is named as "
             "`package.module:Name`."
         )
-    return REWARDS[name_or_spec]
+    return replace(REWARDS[name_or_spec], name=name_or_spec)

@@ -43,13 +43,15 @@ def heldout_solutions(folder, weights, max_new_tokens=8, num_samples=2):
         ("goodhart", {}, goodhart),
         ("cgc", {"floor": -9.0}, partial(correctness_gated_convincingness, floor=-9.0)),
         ("tests.support.own_rules:scaled_score", {"factor": 3.0}, partial(scaled_score, factor=3.0)),
+        ("pvg_hf.rewards:signed_relative_convincingness", {}, correctness_gated_convincingness),
+        ("tests.support.own_rules:above_the_group", {}, correctness_gated_convincingness),
     ],
-    ids=["src", "goodhart", "cgc", "own"],
+    ids=["src", "goodhart", "cgc", "own", "src by module", "own relative"],
 )
 def test_prover_is_judged_by_its_heldout_solutions(reward, options, judge, play_phase):
     """
-    By the reward that it is trained with and its options; under SRC by CGC, as a reward relative to the prover's own
-    group says nothing of the group.
+    By the reward that it is trained with and its options; under a relative reward by CGC, as that says nothing of the
+    group.
     """
     folder = play_phase("prover", 0, prover__reward=reward, prover__reward_options=options)
     line = read_json_lines(folder.prover(0) / "metrics.jsonl")[-1]

@@ -125,7 +125,9 @@ def test_max_steps_never_fires():
         ("cgc", "parity_and_incorrect"),
         ("goodhart", "goodhart"),
         ("correctness_only", "max_steps"),
-        ("own_module:own_reward", "max_steps"),
+        ("tests.support.own_rules:scaled_score", "max_steps"),
+        ("tests.support.own_rules:above_the_group", "parity"),
+        ("pvg_hf.rewards:signed_relative_convincingness", "parity"),
     ],
 )
 def test_auto_goes_by_the_reward(reward, name):

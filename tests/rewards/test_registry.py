@@ -1,9 +1,14 @@
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 import torch
 
 from pvg_hf import rewards
-from pvg_hf.rewards import RELATIVE_REWARDS, CustomReward, load_reward
-from pvg_hf.rewards.registry import REWARDS
+from pvg_hf.rewards import REWARDS, Reward, as_reward, load_reward
+from tests.support.own_rules import above_the_group, scaled_score
+
+FORMULAS = Path(__file__).parents[2] / "docs" / "formulas.md"
 
 
 @pytest.mark.parametrize(
@@ -18,11 +23,38 @@ from pvg_hf.rewards.registry import REWARDS
     ],
 )
 def test_rewards_by_name(name, function):
-    assert load_reward(name) is function
+    assert load_reward(name).function is function
 
 
-def test_a_reward_of_the_users_own():
-    assert load_reward("pvg_hf.rewards.baselines:goodhart").function is rewards.goodhart
+@pytest.mark.parametrize("name", REWARDS)
+def test_a_reward_is_the_same_by_its_name_its_place_and_as_a_function(name):
+    record = load_reward(name)
+    assert record.name == name
+    place = f"pvg_hf.rewards:{record.function.__name__}"
+    assert load_reward(place) == replace(record, name=place)
+    assert as_reward(record.function, name) == record
+    assert as_reward(record, name) == record
+
+
+def test_a_custom_reward_is_what_it_declares():
+    record = load_reward("tests.support.own_rules:above_the_group")
+    assert record == replace(above_the_group, name="tests.support.own_rules:above_the_group")
+    assert (record.is_relative, record.stop_rule) == (True, "parity")
+
+
+def test_a_custom_reward_without_a_declaration_has_the_defaults():
+    record = load_reward("tests.support.own_rules:scaled_score")
+    assert record == Reward(scaled_score, False, "max_steps", name="tests.support.own_rules:scaled_score")
+
+
+def test_formulas_page_lists_every_reward():
+    cells = [[cell.strip() for cell in row.split(" | ")] for row in FORMULAS.read_text("utf-8").split("\n")]
+    listed = {row[1].strip("`"): row for row in cells if len(row) == 7 and row[1].strip("`") in REWARDS}
+    assert list(listed) == list(REWARDS)
+    for name, (function, _, _, _, relative, stop_rule, _) in listed.items():
+        record = REWARDS[name]
+        assert function == f"| `{record.function.__name__}`"
+        assert (relative == "yes", stop_rule) == (record.is_relative, f"`{record.stop_rule}`")
 
 
 def test_a_reward_must_be_callable():
@@ -33,7 +65,7 @@ def test_a_reward_must_be_callable():
 def _call(function, scores=(1.0, 2.0, 3.0, 4.0), **options):
     scores = torch.tensor(scores)
     flags = torch.zeros(len(scores), dtype=torch.bool)
-    return CustomReward(function, "mine")(scores, flags, flags, group_size=2, answered=~flags, **options)
+    return Reward(function, name="mine")(scores, flags, flags, group_size=2, answered=~flags, **options)
 
 
 def test_a_custom_reward_may_leave_solutions_without_a_reward():
@@ -85,8 +117,4 @@ def test_relative_rewards_are_those_that_a_better_policy_does_not_raise(name):
     scores, correct, sneaky = torch.tensor([0.0, 1.0, 2.0, 5.0]), torch.ones(4), torch.zeros(4)
     before = load_reward(name)(scores, correct, sneaky, group_size=4)
     after = load_reward(name)(scores + 8, correct, sneaky, group_size=4)
-    assert torch.equal(before, after) == (name in RELATIVE_REWARDS)
-
-
-def test_relative_rewards_are_registered():
-    assert set(REWARDS) >= RELATIVE_REWARDS
+    assert torch.equal(before, after) == REWARDS[name].is_relative

@@ -1,5 +1,6 @@
 """Stop rules, a reward and checkers of a user's own."""
 
+from pvg_hf.rewards import reward
 from pvg_hf.tasks.answers import extract_answer
 
 
@@ -22,6 +23,12 @@ def fails_late(means, config) -> bool:
 
 def scaled_score(scores, correct, sneaky, *, group_size, answered=None, factor):
     return factor * scores
+
+
+@reward(is_relative=True, stop_rule="parity")
+def above_the_group(scores, correct, sneaky, *, group_size, answered=None):
+    groups = scores.view(-1, group_size)
+    return (groups - groups.mean(dim=1, keepdim=True)).flatten()
 
 
 def pays_by_the_others(scores, correct, sneaky, *, group_size, answered=None):

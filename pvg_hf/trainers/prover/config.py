@@ -21,8 +21,7 @@ class ProverGRPOConfig(SampledGRPOConfig):
 
     Args:
         reward (`str`, defaults to `"src"`):
-            `"src"`, `"cgc"`, `"goodhart"`, `"correctness_only"`, `"standardized_src"`, `"acceptance"`, or
-            `"package.module:Name"` of a function with the same signature.
+            A key of [`~pvg_hf.rewards.REWARDS`], or `"package.module:Name"` of a function with the same signature.
         reward_options (`dict[str, Any]`, *optional*):
             Further arguments of the reward, such as `{"floor": -2.0}` for CGC.
         reward_correction (`str`, defaults to `"none"`):

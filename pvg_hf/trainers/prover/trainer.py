@@ -12,7 +12,14 @@ from datasets import Dataset
 
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.schema import FAILED_OUTCOMES, final_grade, outcome_of
-from pvg_hf.rewards import CustomReward, count_floor_violations, load_reward, noise_corrected, role_aligned
+from pvg_hf.rewards import (
+    as_reward,
+    correctness_gated_convincingness,
+    count_floor_violations,
+    load_reward,
+    noise_corrected,
+    role_aligned,
+)
 from pvg_hf.tasks.grade import Grade, call_grader
 from pvg_hf.trainers.common.grpo import SampledGRPOTrainer, completion_text
 from pvg_hf.trainers.prover.config import ProverGRPOConfig
@@ -53,8 +60,8 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         eval_dataset ([`~datasets.Dataset`] or `dict[str, Dataset]`, *optional*):
             The same columns.
         reward (`Callable`, *optional*):
-            In place of `args.reward`, a function `(scores, correct, sneaky, *, group_size, answered) -> rewards`;
-            `args.reward_options` are passed to it too.
+            In place of `args.reward`, a function `(scores, correct, sneaky, *, group_size, answered) -> rewards`, or a
+            [`~pvg_hf.rewards.Reward`]; `args.reward_options` are passed to it too.
         feedback (`Callable`, *optional*):
             `(rows, step) -> labels`: the labels that the reward reads in place of the grade's, 1 or 0, and `None`
             where there is none: such a solution has no reward and moves nothing. A row is that of the dataset with
@@ -112,8 +119,8 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             _check_dataset(dataset)
         self.scorer = scorer
         self.grader = grader
-        role_reward = load_reward(args.reward) if reward is None else CustomReward(reward, OWN_REWARD)
-        self.plain_reward = partial(role_reward, **(args.reward_options or {}))
+        self.reward = load_reward(args.reward) if reward is None else as_reward(reward, OWN_REWARD)
+        self.plain_reward = partial(self.reward, **(args.reward_options or {}))
         self.feedback = feedback
         super().__init__(
             model,
@@ -123,7 +130,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             eval_dataset=eval_dataset,
             **kwargs,
         )
-        self.reward_func_names[0] = args.reward if reward is None else OWN_REWARD
+        self.reward_func_names[0] = self.reward.name
 
     @property
     def role_reward(self) -> RoleReward:
@@ -163,6 +170,11 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
 
     def _role_rewards(self, signals: RoleSignals, observed: torch.Tensor) -> torch.Tensor:
         """The first function's rewards, of all processes' rows."""
+        if self.reward.function is correctness_gated_convincingness:
+            is_paid = ~signals.failed.bool() & ~observed.isnan()
+            aligned = role_aligned(observed == 1, signals.sneaky.bool(), is_paid)
+            num_violations = count_floor_violations(signals.scores, aligned, **(self.args.reward_options or {}))
+            self._metrics["train" if self.model.training else "eval"]["floor_violations"].append(num_violations)
         return self.role_reward(
             signals.scores,
             observed == 1,
@@ -209,11 +221,6 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         metrics = self._metrics["train" if self.model.training else "eval"]
         for key, value in role_metrics(signals, rewards, self.args.acceptance_threshold).items():
             metrics[key].append(value)
-        if self.reward_func_names[0] == "cgc":
-            is_paid = ~signals.failed.bool() & ~observed.isnan()
-            aligned = role_aligned(observed == 1, signals.sneaky.bool(), is_paid)
-            options = self.args.reward_options or {}
-            metrics["floor_violations"].append(count_floor_violations(signals.scores, aligned, **options))
         truncated = signals.truncated.float().mean().item()
         if truncated > self.args.max_truncated_share:
             raise ValueError(
