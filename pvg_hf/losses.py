@@ -12,7 +12,7 @@ from pvg_hf.noise.rates import check_rates
 
 PairCorrection = Literal["none", "smoothing", "forward", "backward"]
 LabelCorrection = Literal["none", "forward", "backward"]
-UNBOUNDED_CORRECTIONS = frozenset({"backward", "exact"})  # below, so that they need centring
+UNBOUNDED_CORRECTIONS = frozenset({"backward", "exact"})  # their losses are unbounded below, so they need centring
 
 
 def bradley_terry(
@@ -25,8 +25,8 @@ def bradley_terry(
     weights: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """
-    Bradley-Terry loss on pairs of solutions of one problem (K24), optionally corrected for pairs that label noise has
-    turned round, and centred.
+    Bradley-Terry loss on pairs of solutions to one problem (Kirchner et al. 2024), optionally with a correction for pairs
+    that label noise has reversed, and with centring.
 
     With d = chosen - rejected, e = `flip_rate` and sp = softplus, the loss of a pair is
 
@@ -37,33 +37,33 @@ def bradley_terry(
 
     Args:
         chosen (`torch.Tensor` of shape `(num_pairs,)`):
-            Scores of the solutions labelled correct, unbounded. Half precision is lifted to float32.
+            Scores of the solutions labelled correct, unbounded. Half precision is converted to float32.
         rejected (`torch.Tensor` of shape `(num_pairs,)`):
             Scores of the solutions labelled incorrect.
         flip_rate (`float`, *optional*, defaults to `0.0`):
-            P(a pair is the wrong way round), in [0, .5). Not the rate at which labels flip: see
+            P(a pair is reversed), in [0, .5). This is not the rate at which labels flip: see
             [`~pvg_hf.noise.pair_flip_rate`]. Not used by `"none"`.
         correction (`str`, *optional*, defaults to `"none"`):
-            One of the above.
+            One of the corrections above.
         center (`float`, *optional*, defaults to `0.0`):
-            lambda >= 0 of the centring term, lambda times the mean of V^2 over the 2 * num_pairs single solutions (K24).
-            This is not TRL's `center_rewards_coefficient`, which squares the sum of a pair.
+            lambda >= 0 of the centring term: lambda times the mean of V^2 over the 2 * num_pairs single solutions (Kirchner
+            et al. 2024). TRL's `center_rewards_coefficient` differs: it squares the sum of a pair's scores.
         weights (`torch.Tensor` of shape `(num_pairs,)`, *optional*):
-            Weights in [0, 1]: 0 leaves out a pair that is tied. The pairs' losses are summed and divided by the sum of
-            the weights (0 if every weight is). They do not touch the centring.
+            Weights in [0, 1]; a tied pair gets 0. The weighted losses of the pairs are summed and divided by the sum of
+            the weights (the result is 0 if all weights are 0). The weights do not affect the centring.
 
     Returns:
         `torch.Tensor`: scalar.
 
     Raises:
-        ValueError: if there is no pair, the shapes differ, a setting lies outside its range, or `"backward"` comes
+        ValueError: if there is no pair, the shapes differ, a setting is outside its range, or `"backward"` is used
             without centring.
     """
     _check_choice(correction, get_args(PairCorrection))
     _check_center(center, correction)
     if not 0 <= flip_rate < 0.5:
         raise ValueError(
-            f"`flip_rate` is {flip_rate}; it must lie in [0, 0.5), or a pair no longer points to the truth."
+            f"`flip_rate` is {flip_rate}; it must lie in [0, 0.5), or a pair no longer indicates the truth."
         )
     _check_shapes(chosen=chosen, rejected=rejected)
     chosen, rejected = _upcast(chosen), _upcast(rejected)
@@ -81,7 +81,7 @@ def pointwise_cross_entropy(
     center: float = 0.0,
 ) -> torch.Tensor:
     """
-    Cross-entropy of labels against sigmoid(score), optionally corrected for label noise, and centred.
+    Cross-entropy of labels against sigmoid(score), optionally with a correction for label noise, and with centring.
 
     With p = sigmoid(V), D = 1 - rho0 - rho1 and CE(y, p) = -y log p - (1 - y) log(1 - p), the loss of a solution is
 
@@ -92,7 +92,7 @@ def pointwise_cross_entropy(
 
     Args:
         scores (`torch.Tensor` of shape `(num_solutions,)`):
-            Verifier scores V, unbounded. Half precision is lifted to float32.
+            Verifier scores V, unbounded. Half precision is converted to float32.
         labels (`torch.Tensor` of shape `(num_solutions,)`):
             Noisy labels y in [0, 1]; soft ones are allowed.
         rho0 (`float`, *optional*, defaults to `0.0`):
@@ -100,7 +100,7 @@ def pointwise_cross_entropy(
         rho1 (`float`, *optional*, defaults to `0.0`):
             P(label 0 | truth 1), in [0, 1), `rho0 + rho1 < 1`. Not used by `"none"`.
         correction (`str`, *optional*, defaults to `"none"`):
-            One of the above.
+            One of the corrections above.
         center (`float`, *optional*, defaults to `0.0`):
             lambda >= 0 of the centring term, lambda times the mean of V^2.
 
@@ -108,8 +108,8 @@ def pointwise_cross_entropy(
         `torch.Tensor`: scalar.
 
     Raises:
-        ValueError: if there is no solution, the shapes differ, a label or a setting lies outside its range, or
-            `"backward"` comes without centring.
+        ValueError: if there is no solution, the shapes differ, a label or a setting is outside its range, or
+            `"backward"` is used without centring.
     """
     _check_choice(correction, get_args(LabelCorrection))
     _check_center(center, correction)
@@ -125,19 +125,20 @@ def exact_pairwise(
     first: torch.Tensor, second: torch.Tensor, labels: torch.Tensor, *, rho0: float, rho1: float, center: float
 ) -> torch.Tensor:
     """
-    The exact correction of Bradley-Terry for independent label noise: with u = (y - rho0) / (1 - rho0 - rho1), whose
-    mean over the noise is the clean label, the loss of an unordered pair is
+    Bradley-Terry loss with the exact correction for independent label noise.
+
+    With u = (y - rho0) / (1 - rho0 - rho1), whose mean over the noise is the clean label, the loss of an unordered pair is
 
         u_i (1 - u_j) sp(-(V_i - V_j)) + u_j (1 - u_i) sp(V_i - V_j)
 
-    Its mean over the noise is sp(-d) for a pair whose truths differ, d being the correct solution's score minus the
-    other's, and 0 for a tie. This holds where pairs are chosen without regard to the noisy labels, so that a batch holds
-    pairs with equal labels too, and the two labels of a pair flip independently of each other and of the scores. Single
-    terms are negative and unbounded.
+    If the true labels of the pair differ, its mean over the noise is sp(-d), where d is the correct solution's score minus
+    the other's; for a tie it is 0. This requires that pairs are chosen independently of the noisy labels, so that a batch
+    also contains pairs with equal labels, and that the two labels of a pair flip independently of each other and of the
+    scores. Single terms are negative and unbounded.
 
     Args:
         first, second (`torch.Tensor` of shape `(num_pairs,)`):
-            Scores V_i and V_j of two solutions of a problem, unbounded. Half precision is lifted to float32.
+            Scores V_i and V_j of two solutions to a problem, unbounded. Half precision is converted to float32.
         labels (`torch.Tensor` of shape `(num_pairs, 2)`):
             Noisy labels y of (first, second) in [0, 1].
         rho0 (`float`):
@@ -145,13 +146,13 @@ def exact_pairwise(
         rho1 (`float`):
             P(label 0 | truth 1), in [0, 1), `rho0 + rho1 < 1`.
         center (`float`):
-            lambda > 0 of the centring term, lambda times the mean of V^2 over the 2 * num_pairs single solutions.
+            lambda > 0 of the centring term: lambda times the mean of V^2 over the 2 * num_pairs single solutions.
 
     Returns:
         `torch.Tensor`: scalar, the mean over all pairs, ties included.
 
     Raises:
-        ValueError: if there is no pair, the shapes differ, a label or a setting lies outside its range, or there is no
+        ValueError: if there is no pair, the shapes differ, a label or a setting is outside its range, or there is no
             centring.
     """
     _check_center(center, "exact")
@@ -172,8 +173,8 @@ def _pair_losses(margins: torch.Tensor, flip_rate: float, correction: PairCorrec
         return -_log_mixture(margins, 1 - flip_rate, flip_rate)
     losses = F.softplus(-margins)
     if correction == "smoothing":
-        return losses + flip_rate * margins  # as sp(d) = sp(-d) + d
-    if correction == "backward":
+        return losses + flip_rate * margins  # since sp(d) = sp(-d) + d
+    if correction == "backward":  # sp(d) = sp(-d) + d again
         return losses - flip_rate / (1 - 2 * flip_rate) * margins
     return losses
 
@@ -191,7 +192,7 @@ def _label_losses(
 
 
 def _log_mixture(scores: torch.Tensor, if_one: float, if_zero: float) -> torch.Tensor:
-    """log(if_one * sigmoid(V) + if_zero * (1 - sigmoid(V))), stable for any V; one of the shares may be 0."""
+    """Return log(if_one * sigmoid(V) + if_zero * (1 - sigmoid(V))), stable for any V; one of the shares may be 0."""
     shares = ((if_one, F.logsigmoid(scores)), (if_zero, F.logsigmoid(-scores)))
     terms = [math.log(share) + log_prob for share, log_prob in shares if share > 0]
     return torch.logaddexp(*terms) if len(terms) == 2 else terms[0]
@@ -203,7 +204,7 @@ def _weighted_mean(losses: torch.Tensor, weights: torch.Tensor | None) -> torch.
     _check_shapes(chosen=losses, weights=weights)
     _check_unit_interval(weights=weights)
     weights = weights.to(losses)
-    # The floor is reached only where every weight is 0: such a batch adds nothing instead of NaN.
+    # The clamp takes effect only if every weight is 0: such a batch then adds 0 instead of NaN.
     return (weights * losses).sum() / weights.sum().clamp_min(torch.finfo(weights.dtype).tiny)
 
 
@@ -221,13 +222,13 @@ def _check_center(center: float, correction: str) -> None:
         raise ValueError(f"`center` is {center}; it must be at least 0.")
     if correction in UNBOUNDED_CORRECTIONS and center == 0:
         raise ValueError(
-            f"The {correction} correction is unbounded below, so that without centring scores grow for ever, and `center` "
-            "is 0. Set `center` above 0 (e.g. 0.005), or choose `forward`."
+            f"The {correction} correction is unbounded below, so that scores grow without bound unless they are centred, and "
+            "`center` is 0. Set `center` above 0 (e.g. 0.005), or choose `forward`."
         )
 
 
 def _check_shapes(**tensors: torch.Tensor) -> None:
-    """Equal shapes: (n,) against (n, 1) would broadcast to (n, n) without a word."""
+    """Require equal shapes: (n,) against (n, 1) would silently broadcast to (n, n)."""
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if len(set(shapes.values())) > 1:
         raise ValueError(f"Shapes differ: {', '.join(f'`{name}` {shape}' for name, shape in shapes.items())}.")

@@ -1,1 +1,1 @@
-"""Written evaluations of a proof: their form, the prompts that ask for them, and what many of them together say."""
+"""Analyses, i.e. written evaluations of a proof: their form, the prompts for them, and the label that many of them give."""

@@ -1,4 +1,4 @@
-"""The form of a written evaluation (DS25): two fixed sentences, an analysis between them, and a boxed score."""
+"""The form of a written evaluation (DeepSeekMath-V2, 2025): an opening and a closing sentence, an analysis and a boxed score."""
 
 import math
 import re
@@ -18,15 +18,15 @@ _VALUES = {"zero": 0.0, "half": 0.5, "one": 1.0}
 @dataclass(frozen=True)
 class Evaluation:
     """
-    What was read from a text.
+    An evaluation as parsed from a text.
 
     Args:
         analysis (`str`, *optional*):
-            What stands between the two sentences; `None` unless the form is kept.
+            The text between the two sentences; `None` unless the form is kept.
         score (`float`, *optional*):
-            0, 0.5 or 1 in the first box after the second sentence; `None` where there is none that is allowed.
+            The allowed score (0, 0.5 or 1) in the first box after the closing sentence; `None` if there is none.
         is_cut (`bool`):
-            Whether the text reached its maximum length: nothing is read then, as it may have gone on to another score.
+            Whether the text reached its maximum length. Nothing is parsed then, since another score might have followed.
     """
 
     analysis: str | None
@@ -35,20 +35,22 @@ class Evaluation:
 
     @property
     def has_form(self) -> bool:
-        """Whether both sentences are there, in this order, with an allowed score in the first box after the second."""
+        """Whether the text has both sentences in order and an allowed score in the first box after the second."""
         return self.analysis is not None
 
 
 def read_evaluation(text: str, *, is_cut: bool = False) -> Evaluation:
     """
-    Read an evaluation. Of several, the first opening sentence, the first closing one after it and the first box after
-    that count; boxes within the analysis do not. Runs of white space are alike.
+    Parse an evaluation.
+
+    The first opening sentence, the first closing sentence after it and the first box after that count; boxes within the
+    analysis do not. Any run of white space equals any other.
 
     Args:
         text (`str`):
-            Whatever a model wrote.
+            Any text of a model.
         is_cut (`bool`, defaults to `False`):
-            Whether it reached its maximum length without an end.
+            Whether it reached its maximum length without an end token.
     """
     if is_cut:
         return Evaluation(None, None, is_cut=True)
@@ -61,13 +63,13 @@ def read_evaluation(text: str, *, is_cut: bool = False) -> Evaluation:
 
 
 def text_before_evaluation(text: str) -> str:
-    """What stands before the opening sentence: the proof, where its prover evaluates it itself."""
+    """Return the text before the opening sentence: the proof, if its prover added its own evaluation."""
     opening = _OPENING.search(text)
     return text[: opening.start()].rstrip() if opening else text
 
 
 def text_before_score(text: str) -> str | None:
-    """What stands before the content of the first box after the closing sentence; `None` where there is no such box."""
+    """Return the text up to the content of the first box after the closing sentence; `None` if there is no such box."""
     opening = _OPENING.search(text)
     closing = (_CLOSING.search(text, opening.end()) if opening else None) or _CLOSING.search(text)
     start = _BOX_START.search(text, closing.end()) if closing else None
@@ -76,12 +78,12 @@ def text_before_score(text: str) -> str | None:
 
 
 def write_evaluation(analysis: str, score: float) -> str:
-    """The text that [`read_evaluation`] reads back to `analysis` and `score` (0, 0.5 or 1)."""
+    """Write an evaluation that [`read_evaluation`] parses to `analysis` and `score` (0, 0.5 or 1)."""
     return f"{OPENING}\n{analysis}\n{CLOSING}\n\\boxed{{{score:g}}}"
 
 
 def is_reference_score(value: object) -> bool:
-    """Whether `value` is 0, 0.5 or 1, or says that nobody knows (`None` or NaN)."""
+    """Whether `value` is a reference score: 0, 0.5, 1, or unknown (`None` or NaN)."""
     if value is None:
         return True
     return isinstance(value, int | float) and (math.isnan(value) or value in ALLOWED_SCORES)

@@ -1,4 +1,4 @@
-"""Scaled verification: the label that many analyses of one proof, and checks of those analyses, agree on (DS25)."""
+"""Scaled verification (DeepSeekMath-V2, 2025): the label that many analyses of a proof, and checks of them, agree on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,15 +7,16 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class ScaledVerification:
     """
-    How much a label takes. DS25 do not give these numbers.
+    Numbers of analyses and checks that a label requires. DeepSeekMath-V2 does not report its numbers.
 
     Args:
         num_analyses (`int`, defaults to 8):
-            n, independent analyses of a proof.
+            n, the number of independent analyses of a proof.
         num_checks (`int`, defaults to 3):
-            m, meta-verifications of each analysis that scores below 1; odd, so that a majority is one.
+            m, the number of meta-verifications of each analysis with a score below 1. It is odd, so that there is always a
+            majority.
         num_agreements (`int`, defaults to 3):
-            k, analyses that must agree on a label.
+            k, the number of analyses that must agree on a label.
 
     Raises:
         ValueError: for an even `num_checks`, `num_agreements > num_analyses`, or a number below 1.
@@ -43,13 +44,16 @@ class ScaledVerification:
 @dataclass(frozen=True)
 class CheckedAnalysis:
     """
+    An analysis of a proof with the results of its meta-verifications.
+
     Args:
         text (`str`):
-            The evaluation as it was written.
+            The evaluation as written.
         score (`float`, *optional*):
-            What it predicts; `None` where it cannot be read.
+            The score it predicts; `None` if it cannot be parsed.
         qualities (`tuple[float | None, ...]`):
-            What the meta-verifications said, `None` where one cannot be read; empty for an analysis that was not checked.
+            The qualities found by the meta-verifications, `None` for an unreadable one; empty if the analysis was not
+            checked.
     """
 
     text: str
@@ -58,27 +62,28 @@ class CheckedAnalysis:
 
     @property
     def needs_checks(self) -> bool:
-        """Whether it can be read and claims that something is wrong."""
+        """Whether it can be parsed and claims an issue."""
         return self.score is not None and self.score < 1
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether the majority of its checks found quality 1."""
+        """Whether the majority of its checks found quality 1, i.e. that all issues it names exist."""
         return 2 * sum(quality == 1 for quality in self.qualities) > len(self.qualities)
 
 
 def decide_label(analyses: Sequence[CheckedAnalysis], num_agreements: int) -> float | None:
     """
+    Decide the label of a proof from its analyses.
+
     Args:
         analyses (`Sequence[CheckedAnalysis]`):
-            All of one proof; those that claim that something is wrong were checked.
+            All analyses of one proof; those with a score below 1 have been checked.
         num_agreements (`int`):
             k.
 
     Returns:
-        `float` or `None`: the lowest score that any readable analysis gives, if it is below 1 and k analyses with that
-        score are confirmed; 1 if no analysis below 1 is confirmed and k readable ones score 1; else `None`, for a person
-        to decide.
+        `float` or `None`: the lowest score of any readable analysis, if it is below 1 and k analyses with that score are
+        confirmed; 1 if no analysis below 1 is confirmed and k readable ones score 1; else `None`: a person has to decide.
     """
     readable = [analysis for analysis in analyses if analysis.score is not None]
     lowest = min((analysis.score for analysis in readable), default=None)

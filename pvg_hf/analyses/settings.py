@@ -1,4 +1,4 @@
-"""What a score verifier is asked and how it answers, stored with its weights."""
+"""Prompts and answer settings of a score verifier, stored next to its weights."""
 
 import json
 from collections.abc import Mapping
@@ -57,21 +57,24 @@ Analysis:
 @dataclass(frozen=True)
 class ScoreVerifierSettings:
     """
+    Prompts and answer settings of a score verifier.
+
     Args:
         evaluate_prompt (`str`, *optional*):
-            Jinja template over `problem` and `proof`, that asks for an evaluation of the proof.
+            Jinja template over `problem` and `proof` that asks for an evaluation of the proof.
         judge_prompt (`str`, *optional*):
-            Jinja template over `problem`, `proof` and `analysis`, that asks for one of the analysis: what a meta-verifier
-            is asked.
+            Jinja template over `problem`, `proof` and `analysis` that asks a meta-verifier for an evaluation of the
+            analysis.
         max_new_tokens (`int`, defaults to 1024):
-            Longest evaluation.
+            Maximum length of an evaluation, in tokens.
         temperature (`float`, defaults to 0.8):
-            At which evaluations are sampled.
+            Temperature for sampling evaluations.
         chat_template_kwargs (`Mapping[str, Any]`, *optional*):
-            What the model's chat template sees, e.g. `{"enable_thinking": False}`.
+            Variables for the model's chat template, e.g. `{"enable_thinking": False}`.
 
     Raises:
-        ValueError: for a template that is broken or uses another variable, and `chat_template_kwargs` that are set anyway.
+        ValueError: for a template that is malformed or uses another variable, and for `chat_template_kwargs` that are set
+            for every prompt anyway.
     """
 
     evaluate_prompt: str = EVALUATE_PROMPT
@@ -86,14 +89,14 @@ class ScoreVerifierSettings:
         check_chat_template_kwargs(self.chat_template_kwargs)
 
     def prompt(self, row: Mapping[str, Any]) -> str:
-        """What is asked of a row with `problem` and `proof`: about its `analysis`, where it has one, else about the proof."""
+        """Return the prompt of a row with `problem` and `proof`: about its `analysis`, if any, else about the proof."""
         texts = {"problem": row["problem"], "proof": row["proof"]}
         if row.get("analysis") is None:
             return compile_template(self.evaluate_prompt).render(texts)
         return compile_template(self.judge_prompt).render(texts, analysis=row["analysis"])
 
     def render(self, row: Mapping[str, Any], tokenizer: "PreTrainedTokenizerBase") -> str:
-        """The prompt of a row as `tokenizer`'s model reads it."""
+        """Render the prompt of a row as the model of `tokenizer` expects it."""
         return render_prompt(self.prompt(row), tokenizer, self.chat_template_kwargs)
 
     def save(self, folder: Path) -> None:
@@ -111,7 +114,7 @@ class ScoreVerifierSettings:
         chat_template_kwargs: Mapping[str, Any] | None,
         revision: str | None = None,
     ) -> "ScoreVerifierSettings":
-        """With what is given of prompts and their settings, else what is stored with the model `source`, else plainly."""
+        """Resolve the prompts and chat settings: explicit arguments first, then those saved with `source`, then defaults."""
         path = _find(source, revision) if source else None
         stored = cls() if path is None else cls._read(path)
         return cls(
@@ -124,13 +127,13 @@ class ScoreVerifierSettings:
 
     @staticmethod
     def is_in(folder: Path) -> bool:
-        """Whether `folder` holds such settings."""
+        """Whether `folder` contains such settings."""
         return (folder / _FILE).exists()
 
     @classmethod
     def load(cls, source: str | Path, revision: str | None = None) -> "ScoreVerifierSettings":
         """
-        Those that are stored with a model, in a folder or on the Hub.
+        Load the settings stored with a model, in a folder or on the Hub.
 
         Raises:
             ValueError: if there are none.
@@ -151,7 +154,7 @@ class ScoreVerifierSettings:
 
 
 def _find(source: str | Path, revision: str | None) -> Path | None:
-    """The file of the settings, from the Hub where `source` is no folder."""
+    """Locate the settings file: in the folder `source`, or else on the Hub."""
     if Path(source).is_dir():
         path = Path(source) / _FILE
         return path if path.exists() else None
@@ -166,6 +169,6 @@ def _check(name: str, template: str, known: set[str]) -> None:
     try:
         unknown = outside_variables(template) - known
     except TemplateError as err:
-        raise ValueError(f"`{name}` is a broken template: {err.message}; it may use {allowed}.") from err
+        raise ValueError(f"`{name}` is a malformed template: {err.message}; it may use {allowed}.") from err
     if unknown:
         raise ValueError(f"`{name}` uses the unknown variable `{min(unknown)}`; it may use {allowed}.")

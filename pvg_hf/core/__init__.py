@@ -1,1 +1,1 @@
-"""Used by every layer: seeds, roles, figures, files, templates and custom code."""
+"""Basics for every layer: seeds, roles, figures, files, templates and custom code."""

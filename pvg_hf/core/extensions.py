@@ -1,4 +1,4 @@
-"""Custom code that a recipe names as `package.module:Name`, and the parts of messages about unknown names and values."""
+"""Loads custom code that a recipe names as `package.module:Name`, and helps to word messages about unknown names."""
 
 import importlib
 import inspect
@@ -20,11 +20,11 @@ _SPEC = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*
 @dataclass(frozen=True)
 class NamedCode:
     """
-    Code that a recipe names.
+    Custom code that a recipe names.
 
     Args:
         key (`str`):
-            Where in the recipe, e.g. `noise.checker.command`.
+            Its key in the recipe, e.g. `noise.checker.command`.
         value (`str`):
             `package.module:Name`, or the list under the key as JSON.
     """
@@ -34,10 +34,11 @@ class NamedCode:
 
     @classmethod
     def of(cls, key: str, value: object) -> "NamedCode":
-        """`value` is a text or a list of texts; characters that a terminal may hide are escaped when it is shown."""
+        """Make one from a string or a list of strings."""
         return cls(key, value if isinstance(value, str) else json.dumps(value, default=str))
 
     def __str__(self) -> str:
+        # Characters that a terminal might hide are escaped: the user decides by this text what to trust.
         is_plain = self.value.isascii() and self.value.isprintable()
         shown = self.value if is_plain else self.value.encode("unicode_escape").decode("ascii")
         return f"`{self.key}`: {shown}"
@@ -45,20 +46,20 @@ class NamedCode:
 
 class UntrustedCodeError(ValueError):
     """
-    A recipe that came from somebody else names code that the user has not trusted yet.
+    Error for a recipe from somebody else that names code which the user has not trusted yet.
 
     Args:
         folder (`Path`):
-            The run that the recipe came with.
+            The folder of the run that the recipe belongs to.
         code (`Sequence[NamedCode]`):
-            Everything that waits for the user's word.
+            All code that needs the user's permission.
     """
 
     def __init__(self, folder: Path, code: Sequence[NamedCode]):
         listed = "\n".join(f"- {named}" for named in code)
         super().__init__(
             f"The recipe in {folder} came with a run that was pulled, and names code that would run with your rights:\n"
-            f"{listed}\nNothing of it was run. If you know this code and trust it, say so once: `python "
+            f"{listed}\nNone of it was run. If you know this code and trust it, say so once: `python "
             f"scripts/run_rounds.py {folder / 'recipe.yaml'} --plan --trust`. docs/security.md says what a recipe can do."
         )
         self.folder = folder
@@ -66,7 +67,7 @@ class UntrustedCodeError(ValueError):
 
 
 class _Gate:
-    """Which code must not run in this process yet, by value; what the user's own recipes name may run at any rate."""
+    """Code, by value, that must not run in this process yet. Whatever the user's own recipes name may always run."""
 
     def __init__(self) -> None:
         self._allowed: set[str] = set()
@@ -93,19 +94,21 @@ _GATE = _Gate()
 
 
 def allow_code(code: Iterable[NamedCode]) -> None:
-    """Let code run in this process: that of the user's own recipe, or what the user trusts."""
+    """Allow code to run in this process: that of the user's own recipe, or code that the user trusts."""
     _GATE.allow(code)
 
 
 def withhold_code(folder: Path, code: Sequence[NamedCode]) -> None:
-    """Let code, named by the recipe of a run that came from somebody else, not run in this process before it is allowed."""
+    """Forbid code that somebody else's recipe names to run in this process until it is allowed."""
     _GATE.withhold(folder, code)
 
 
 def refuse_withheld(code: Iterable[NamedCode]) -> None:
     """
+    Check that code may run.
+
     Raises:
-        UntrustedCodeError: if some of it must not run yet; the message names all of its run.
+        UntrustedCodeError: if any of it must not run yet; the message lists all code of that run.
     """
     for named in code:
         _GATE.check(named.value)
@@ -113,7 +116,7 @@ def refuse_withheld(code: Iterable[NamedCode]) -> None:
 
 def check_command(command: Sequence[str]) -> None:
     """
-    To be called before a recipe's command is run.
+    Check that a recipe's command may run; call this before running it.
 
     Raises:
         UntrustedCodeError: if it must not run yet.
@@ -129,15 +132,15 @@ def load_extension(spec: str, kind: str) -> Any:
         spec (`str`):
             `package.module:Name`.
         kind (`str`):
-            What it is wanted as, for messages: `"task"`, `"reward"`, ...
+            What the object is used as, for messages: `"task"`, `"reward"`, ...
 
     Returns:
-        `Any`: whatever stands under that name; the caller checks that it is of the kind.
+        `Any`: the object; the caller checks its type.
 
     Raises:
-        UntrustedCodeError: if it is named by a recipe that came from somebody else, and was not trusted.
-        ExtensionError: if the module cannot be imported, with the file and line of its mistake.
-        ValueError: if `spec` is not of this form, there is no such module, or no such name in it, or the module ends the
+        UntrustedCodeError: if somebody else's recipe names it and the user has not trusted it.
+        ExtensionError: if importing the module raises an error; the message gives the file and line.
+        ValueError: if `spec` has another form, the module does not exist or does not have the name, or the module ends the
             process when it is imported.
     """
     match = _SPEC.fullmatch(spec)
@@ -171,7 +174,7 @@ def _import_module(module: str, spec: str, kind: str) -> object:
         name = err.name if isinstance(err, ModuleNotFoundError) else None
         if name is not None and f"{module}.".startswith(f"{name}."):
             raise ValueError(
-                f"Cannot load the {kind} `{spec}`: there is no module `{name}`. It must be installed or stand in a folder on "
+                f"Cannot load the {kind} `{spec}`: there is no module `{name}`. It must be installed or be in a folder on "
                 "PYTHONPATH."
             ) from err
         raise ExtensionError(
@@ -181,9 +184,10 @@ def _import_module(module: str, spec: str, kind: str) -> object:
 
 
 def _place_of_import(err: Exception) -> str:
-    """File and line of a mistake: of the syntax, else the innermost line outside of Python, of installed packages and of this one."""
+    """Locate an import error: the line of a syntax error, or else the innermost line of the user's own code."""
     if isinstance(err, SyntaxError) and err.filename is not None:
         return f" ({err.filename}, line {err.lineno})"
+    # Frames of Python itself, of installed packages and of pvg_hf say nothing about the user's mistake.
     installed = (sys.prefix, sys.base_prefix, "<frozen", str(Path(__file__).parent))
     frames = traceback.extract_tb(err.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(installed)] or frames
@@ -196,16 +200,16 @@ class ExtensionError(ValueError):
 
 def load_function(spec: str, kind: str, interface: str) -> Callable[..., Any]:
     """
-    Import a function that `spec` names.
+    Import the function that `spec` names.
 
     Args:
         spec (`str`), kind (`str`):
-            As [`load_extension`] takes them.
+            As for [`load_extension`].
         interface (`str`):
             How the function is called and what it returns, for messages: `"(means, config) -> bool"`.
 
     Raises:
-        ValueError: as [`load_extension`], and if it is a class or cannot be called.
+        ValueError: as for [`load_extension`], and if the object is a class or not callable.
     """
     found = load_extension(spec, kind)
     if inspect.isclass(found) or not callable(found):
@@ -220,18 +224,18 @@ def check_arguments(function: Callable[..., Any], what: str, interface: str, *ar
 
     Args:
         function (`Callable`):
-            Of the user.
+            The user's function.
         what (`str`):
-            Its name in the message, e.g. ``The stop rule `my_rules:late` ``.
+            What the message calls it, e.g. ``The stop rule `my_rules:late` ``.
         interface (`str`):
-            How it should be called.
+            How it should be called, for the message.
 
     Raises:
         ExtensionError: if an argument is missing or unknown.
     """
     try:
         signature = inspect.signature(function)
-    except ValueError:  # a builtin that does not say
+    except ValueError:  # some builtins have no signature
         return
     try:
         signature.bind(*args, **kwargs)
@@ -242,13 +246,13 @@ def check_arguments(function: Callable[..., Any], what: str, interface: str, *ar
 @contextmanager
 def running(what: str, passes: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     """
-    Replace any error that the user's code raises inside this block.
+    Convert any error that the user's code raises inside this block to an `ExtensionError`.
 
     Args:
         what (`str`):
-            What is called, and with what, e.g. ``The stop rule `my_rules:late`, asked at step 12,``.
+            What is called, and when, e.g. ``The stop rule `my_rules:late`, asked at step 12,``.
         passes (`tuple[type[Exception], ...]`, *optional*):
-            Errors that are written for the user and stay as they are.
+            Errors with messages for the user; they pass unchanged.
 
     Raises:
         ExtensionError: with the type, message, file and line of the error.
@@ -262,32 +266,35 @@ def running(what: str, passes: tuple[type[Exception], ...] = ()) -> Iterator[Non
 
 
 def _describe(err: BaseException) -> str:
-    """An error of the user's code in one line: type, message, and the last place in the file that was called."""
-    frames = traceback.extract_tb(err.__traceback__)[2:]  # the first are `running` and its caller
+    """Describe an error of the user's code in one line: type, message, and the last line reached in the file called."""
+    frames = traceback.extract_tb(err.__traceback__)[2:]  # without `running` and its caller
     places = [frame for frame in frames if frame.filename == frames[0].filename]
     place = f" ({Path(places[-1].filename).name}, line {places[-1].lineno})" if places else ""
     return f"{_short_error(err)}{place}"
 
 
 def _short_error(err: BaseException) -> str:
-    """Type and message of an error, in one line; without the place that a syntax error repeats in its message."""
+    """Return type and message of an error in one line; a syntax error's message without the repeated location."""
     message = shorten(str(err.msg if isinstance(err, SyntaxError) else err), 200, placeholder=" ...")
     return f"{type(err).__name__}{f': {message}' if message else ''}"
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """
+    Suggest a known name in place of an unknown one.
+
     Args:
         name (`str`):
-            What somebody wrote; upper and lower case count alike.
+            The unknown name; case is ignored.
         known (`Iterable[str]`):
-            What there is, in the order in which it is to be listed.
+            The known names, in the order in which to list them.
 
     Returns:
-        `str`: a sentence: ``Did you mean `prover`?`` where a known name is close, and otherwise all that is known.
+        `str`: ``Did you mean `prover`?`` if a known name is close, else a list of all known names.
     """
     name, known = name[:200], list(known)
     closest = get_close_matches(name.lower(), [other.lower() for other in known], n=1)
+    # A name of which only the beginning was written is also a match, if it is the only one.
     begun = [other.lower() for other in known if len(name) > 2 and other.lower().startswith(name.lower())]
     closest = closest or (begun if len(begun) == 1 else [])
     if closest:
@@ -296,15 +303,15 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 def cut_to_line(text: str, limit: int = 100) -> str:
-    """A text as a message shows it: in one line of about `limit` characters; what is left out is counted."""
+    """Shorten a text for a message: one line of about `limit` characters, with the full length if it is cut."""
     if len(text) > limit:
         text = f"{text[:limit]}... ({len(text):,} characters)"
     return " ".join(text.split())
 
 
 def show_value(value: object, limit: int = 100) -> str:
-    """A value as Python writes it, in one line of about `limit` characters."""
+    """Format a value for a message: its `repr` in one line of about `limit` characters."""
     try:
         return cut_to_line(repr(value), limit)
     except (RecursionError, ValueError):  # nested too deeply, or an integer of too many digits
-        return f"a {type(value).__name__} that is too large to be shown"
+        return f"a {type(value).__name__} that is too large to show"

@@ -1,4 +1,4 @@
-"""TODO pvg_hf.core.figure."""
+"""A figure: a value with its 95 % interval and the number of observations."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -7,15 +7,15 @@ from typing import Any
 @dataclass(frozen=True)
 class Figure:
     """
-    A number that can be judged.
+    A value with its 95 % interval and the number of observations.
 
     Args:
         value (`float`, *optional*):
-            `None` where nothing was there to measure.
+            `None` if there was nothing to measure.
         low (`float`, *optional*), high (`float`, *optional*):
-            The 95 % interval; `None` where there is no value, or too little data for an interval.
+            Bounds of the 95 % interval; `None` without a value or with too little data for an interval.
         n (`int`):
-            What the value is a mean over: solutions, pairs or problems.
+            Number of observations that the value is a mean of: solutions, pairs or problems.
     """
 
     value: float | None

@@ -14,13 +14,13 @@ logger = logging.getLogger(__name__)
 
 class Journal:
     """
-    Lines of JSON, each on the disk before [`append`] returns.
+    A file of JSON lines; each line is on the disk before [`append`] returns.
 
     Args:
         path (`Path`):
-            The file; it is made with the first line.
+            The file; the first line creates it.
         lock (`AbstractContextManager`):
-            Held while a line is written: whoever uploads the file takes it too.
+            Held while a line is written, and by whatever uploads the file.
     """
 
     def __init__(self, path: Path, lock: AbstractContextManager):
@@ -28,13 +28,13 @@ class Journal:
         self._lock = lock
 
     def read(self) -> list[dict[str, Any]]:
-        """The lines that can be read; one that a crash cut short was never answered for and is left out."""
+        """Return all readable lines. A line that a crash cut short was never acknowledged, so it is skipped."""
         if not self.path.exists():
             return []
         rows = [_parse(line) for line in self.path.read_bytes().splitlines() if line.strip()]
         num_lost = rows.count(None)
         if num_lost:
-            logger.warning("%d line(s) of %s cannot be read and are left out.", num_lost, self.path)
+            logger.warning("Skipping %d unreadable line(s) of %s.", num_lost, self.path)
         return [row for row in rows if row is not None]
 
     def append(self, row: dict[str, Any]) -> None:
@@ -49,7 +49,7 @@ class Journal:
                 _sync_folder(self.path.parent)
 
     def rewrite(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Put `rows` in place of the lines, by one rename; a file that holds them already is left alone."""
+        """Replace the whole file by `rows`, in one rename; do nothing if it holds them already."""
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
         with self._lock:
             if self.path.exists() and self.path.read_bytes() == lines:
@@ -59,7 +59,7 @@ class Journal:
             os.replace(temporary, self.path)
 
     def _is_whole(self) -> bool:
-        """Whether the last line has its end."""
+        """Whether the last line is complete."""
         with self.path.open("rb") as file:
             if file.seek(0, os.SEEK_END) == 0:
                 return True
@@ -76,7 +76,7 @@ def _parse(line: bytes) -> dict[str, Any] | None:
 
 
 def _sync_folder(folder: Path) -> None:
-    if os.name != "posix":  # elsewhere a folder cannot be opened
+    if os.name != "posix":  # only POSIX can open a folder
         return
     descriptor = os.open(folder, os.O_RDONLY)
     os.fsync(descriptor)
@@ -84,7 +84,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def sync_tree(folder: Path) -> None:
-    """Flush every file of `folder` to the disk, so that the rename does not overtake the contents."""
+    """Flush every file of `folder` to the disk; otherwise a later rename could reach the disk before the contents."""
     for path in folder.rglob("*"):
         if path.is_file():
             descriptor = os.open(path, os.O_RDONLY)
@@ -101,12 +101,12 @@ def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Delete a folder that may not be there."""
+    """Delete a folder if it exists."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file by rename: it is whole or it is not there."""
+    """Write a file under a temporary name and rename it: it is either complete or absent."""
     temporary = path.with_name(f".{path.name}.partial")
     with temporary.open("w", encoding="utf-8") as file:
         file.write(text)
@@ -117,7 +117,7 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path`; moved to `path` when the block ends well, removed when it does not."""
+    """Yield a temporary path; it is renamed to `path` if the block succeeds, and deleted if it fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")
     try:

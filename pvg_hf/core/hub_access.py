@@ -1,4 +1,4 @@
-"""Whether the Hub has a model or dataset, and trying again what a network or a busy server refused."""
+"""Hub access: is a model or dataset available, and retries after network errors or refusals by a busy server."""
 
 import json
 import logging
@@ -24,11 +24,13 @@ from huggingface_hub.utils import parse_ratelimit_headers
 
 logger = logging.getLogger(__name__)
 
-SECONDS = 5  # for an answer
+SECONDS = 5  # timeout of a request
 
 
 def find_outage(repository: str, repo_type: str = "dataset") -> str | None:
     """
+    Ask whether the Hub can be reached.
+
     Args:
         repository (`str`):
             A dataset or model on the Hub.
@@ -37,19 +39,21 @@ def find_outage(repository: str, repo_type: str = "dataset") -> str | None:
 
     Returns:
         `str`, *optional*: why the Hub cannot be reached, in one line; `None` if it gives any answer, or if `HF_HUB_OFFLINE`
-        forbids to ask.
+        forbids requests.
     """
     try:
         get_hf_file_metadata(hf_hub_url(repository, ".gitattributes", repo_type=repo_type), timeout=SECONDS)
     except (HfHubHTTPError, HFValidationError, OfflineModeIsEnabled):
         return None
-    except HTTPError as err:  # of the connection
+    except HTTPError as err:  # no answer: the connection failed
         return f"the Hub cannot be reached ({type(err).__name__}: {err})"
     return None
 
 
 def refuse_outage(dataset: str) -> None:
     """
+    Check that a dataset can be read: from the Hub or from the local cache.
+
     Raises:
         ValueError: if a dataset is not in the local cache, and the Hub cannot be reached.
     """
@@ -59,7 +63,7 @@ def refuse_outage(dataset: str) -> None:
 
 
 def is_dataset_cached(dataset: str) -> bool:
-    """Whether `load_dataset` has prepared some config of a dataset of the Hub on this machine before."""
+    """Whether `load_dataset` has already prepared some config of this Hub dataset on this machine."""
     try:
         CachedDatasetModuleFactory(dataset).get_module()
     except FileNotFoundError:
@@ -69,8 +73,9 @@ def is_dataset_cached(dataset: str) -> bool:
 
 def find_refusal(model: str, revision: str | None) -> str | None:
     """
-    Why a model of the Hub cannot be loaded; `None` if it can, as far as its configuration tells. The Hub is asked once: a
-    plan does not wait for it as a download would.
+    Explain why a model cannot be loaded from the Hub; `None` if it can, judging by its configuration file.
+
+    There is one request without retries, because `--plan` should not wait as long as a download would.
     """
     if is_cached(model, revision):
         return None
@@ -84,7 +89,7 @@ def find_refusal(model: str, revision: str | None) -> str | None:
 
 
 def find_dataset_refusal(dataset: str, revision: str | None) -> str | None:
-    """Why a dataset of the Hub cannot be read; `None` if it can, as far as its existence tells. The Hub is asked once."""
+    """Explain why a dataset cannot be read from the Hub; `None` if it exists. There is one request without retries."""
     try:
         HfApi().dataset_info(dataset, revision=revision, timeout=SECONDS)
     except OfflineModeIsEnabled:
@@ -136,26 +141,28 @@ TOO_MANY_REQUESTS = 429
 
 TRANSIENT = frozenset({408, 409, STALE_PARENT, 425, TOO_MANY_REQUESTS, 500, 502, 503, 504})
 
-_QUERY = re.compile(r"\?\S+")  # of an address for uploads, which is signed
+_QUERY = re.compile(r"\?\S+")  # the query of an upload's address holds its signature
 
 
 class HubError(RuntimeError):
-    """The Hub could not be reached, or refused what it was asked for."""
+    """The Hub could not be reached or refused a request."""
 
 
 class DamagedDownload(OSError):
-    """A file came with other bytes than the Hub announced."""
+    """A downloaded file differs from what the Hub announced."""
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
     """
+    Number of attempts at a Hub request, and the waits between them.
+
     Args:
         num_attempts (`int`, defaults to 6):
-            How often something is tried.
+            Attempts in total.
         first_wait (`float`, defaults to 2.0), max_wait (`float`, defaults to 60.0):
-            Seconds before the second attempt, doubled before each further one up to `max_wait`. If the server says how
-            long to wait (`RateLimit` or `Retry-After`), that is waited, up to ten times `max_wait`.
+            Seconds before the second attempt; doubled before each further one, up to `max_wait`. A wait that the server
+            requests (`RateLimit` or `Retry-After`) takes precedence, up to ten times `max_wait`.
     """
 
     num_attempts: int = 6
@@ -164,14 +171,17 @@ class RetryPolicy:
 
     def run(self, what: str, action: Callable[[], Result]) -> Result:
         """
+        Call `action`, again after transient errors.
+
         Args:
             what (`str`):
-                Names the action in messages.
+                Name of the action, for messages.
             action (`Callable`):
-                What is tried; a second attempt must not mind what a first one has done.
+                The function to call; it must be safe to call it again after a failed attempt.
 
         Raises:
-            HubError: once it failed for good; other errors than those of the Hub and the network pass.
+            HubError: after the last attempt, or at once for an error that is not transient. Errors that come from neither
+                the Hub nor the network pass unchanged.
         """
         for attempt in range(1, self.num_attempts + 1):
             try:
@@ -195,7 +205,7 @@ class RetryPolicy:
 
 
 def _requested_wait(err: HfHubHTTPError) -> float | None:
-    """Seconds that the server asks to wait; `None` if it says nothing."""
+    """Return the seconds that the server asks to wait; `None` if it does not say."""
     headers = err.response.headers
     limit = parse_ratelimit_headers(headers) if err.response.status_code == TOO_MANY_REQUESTS else None
     if limit is not None and limit.remaining == 0:
@@ -205,7 +215,7 @@ def _requested_wait(err: HfHubHTTPError) -> float | None:
 
 
 def describe(cause: BaseException) -> str:
-    """A network's or the Hub's error in one line, with advice where there is one; no token and no signed address is in it."""
+    """Describe an error of the network or the Hub in one line, with advice if any, without tokens and signed addresses."""
     if isinstance(cause, HfHubHTTPError):
         status = cause.response.status_code
         message = (
@@ -225,9 +235,7 @@ def describe(cause: BaseException) -> str:
 
 NO_TOKEN = "no token is set: `hf auth login`, or set HF_TOKEN"
 
-_SIGNATURE_ADVICE = (
-    ". The signature of the address was refused; it expires after a while. If this goes on, check this machine's clock"
-)
+_SIGNATURE_ADVICE = ". The signature of the address was refused; it expires after a while. If this keeps happening, check this machine's clock"
 
 _ADVICE = {
     401: ". The token is missing, expired or not allowed here: `hf auth login`, or set HF_TOKEN",
@@ -236,8 +244,8 @@ _ADVICE = {
 }
 
 
-# What tells most comes first: the client's errors have those of its HTTP library as their causes, or wrap them. Python's own
-# errors of the network are those of hf_xet, which carries large files beside that library.
+# The most informative kinds come first, since one error may have another as its cause: the client wraps those of its HTTP
+# library. Python's own network errors come from hf_xet, which transfers large files without that library.
 _HUB_ERRORS = (
     *(
         HfHubHTTPError,
@@ -252,7 +260,7 @@ _HUB_ERRORS = (
 
 
 def _hub_error(err: BaseException) -> BaseException | None:
-    """The error of the Hub or the network that `err` is or comes of."""
+    """Find the error of the Hub or the network that `err` is, or that caused it."""
     causes = list(_causes(err))
     found = [cause for kind in _HUB_ERRORS for cause in causes if isinstance(cause, kind)]
     return next(iter([*found, *filter(_is_short, causes), *filter(_is_refused_by_xet, causes)]), None)
@@ -265,12 +273,12 @@ def _causes(err: BaseException | None) -> Iterator[BaseException]:
 
 
 def _is_short(err: BaseException) -> bool:
-    """A download that ended early, which the client tells by its text alone."""
+    """Whether a download ended early; the client's error says so only in its text."""
     return isinstance(err, OSError) and "Consistency check failed" in str(err)
 
 
 def _is_refused_by_xet(err: BaseException) -> bool:
-    """An error of hf_xet's own, such as a token that it is not let in with; not every machine has the package."""
+    """Whether hf_xet itself raised the error, e.g. for a refused token. The package is optional, so its name is compared."""
     return type(err).__module__.partition(".")[0] == "hf_xet"
 
 

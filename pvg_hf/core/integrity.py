@@ -1,8 +1,9 @@
 """
-Whether the files of a run are as they were written.
+Integrity checks: are the files of a run the bytes that were written?
 
-A folder that is finished holds `digests.json`: size and SHA-256 of every file in it. Small files that are rewritten, such as
-`phase.json`, hold a digest of themselves. Runs of older versions have neither; their files are checked by their form alone.
+A finished folder holds `digests.json` with the size and SHA-256 of each of its files. A small file that is rewritten, such
+as `phase.json`, contains its own digest. Runs of older versions have neither, so their files are only checked for being
+well-formed.
 """
 
 import hashlib
@@ -29,9 +30,9 @@ from pvg_hf.core.files import write_text
 DIGESTS = "digests.json"
 
 REWRITTEN = frozenset({DIGESTS, "phase.json", "review.csv"})
-"""Names of files that have no digest: the first two hold their own, and people fill in the third."""
+"""Names of files without an entry in `digests.json`: the first two contain their own digest, and people edit the third."""
 
-LARGE = 2**24  # bytes; digests of files from this size on are remembered from one process to the next
+LARGE = 2**24  # bytes; the digests of files of at least this size are cached on disk, for later processes
 
 _SEAL = "sha256"
 
@@ -40,10 +41,10 @@ _ADAPTER = "adapter_config.json"
 _SETTLED_SECONDS = 2.0  # a file may change once more within the resolution of its time stamp
 
 _LEVELS = (
-    6  # a file lies less deep in its folder: prover/round-000/helpful/best-helpful/critic/value_model/config.json
+    6  # no file is deeper in its folder than prover/round-000/helpful/best-helpful/critic/value_model/config.json
 )
 
-_RECIPE = "recipe.yaml"  # is in every run's folder
+_RECIPE = "recipe.yaml"  # every run's folder has one, so it marks the root of a run
 
 _TEXT_SEAL = re.compile(r"# SHA-256 of the lines below: ([0-9a-f]{64})\n")
 
@@ -52,15 +53,15 @@ Stamp = list[int]
 
 class DamagedFileError(ValueError):
     """
-    A file that is missing, cannot be read, or is not as it was written.
+    Error for a file that is missing, unreadable or not as it was written.
 
     Args:
         path (`Path`):
             The file.
         what (`str`):
-            What is wrong, to be read after the path: `is missing`.
+            What is wrong; the message reads `{path} {what}`, e.g. `is missing`.
         remedy (`str`, *optional*):
-            What to do. For a file of a run's finished phase, which is the default, to play that again.
+            What to do about it. By default, for a file of a run's finished phase: run that phase again.
     """
 
     def __init__(self, path: Path, what: str, remedy: str | None = None):
@@ -74,21 +75,19 @@ class DamagedFileError(ValueError):
 
 
 def replay_advice(folder: Path) -> str:
-    """What to do about a file of a finished phase that cannot be used."""
-    return (
-        f"Delete the folder {folder} and continue the run: the phase that wrote it is played again, to the same bytes."
-    )
+    """Advise how to replace an unusable file of a finished phase."""
+    return f"Delete the folder {folder} and continue the run: the phase that wrote it runs again and writes the same bytes."
 
 
 def write_digests(folder: Path, **notes: Any) -> None:
     """
-    Write `digests.json` of a folder that is finished, in place of those further down.
+    Write `digests.json` of a finished folder and delete those of its subfolders.
 
     Args:
         folder (`Path`):
-            The folder. Hidden files have no digest, nor have those of `REWRITTEN`.
+            The folder. Hidden files and those named in `REWRITTEN` get no digest.
         notes (`Any`):
-            What else to keep there.
+            Further values to store in `digests.json`.
     """
     for nested in folder.rglob(DIGESTS):
         nested.unlink()
@@ -103,7 +102,7 @@ def write_digests(folder: Path, **notes: Any) -> None:
 
 def read_digests(folder: Path) -> dict[str, Any] | None:
     """
-    What `digests.json` of a folder holds: `files`, and notes; `None` if it has none.
+    Return the contents of a folder's `digests.json` (`files` and the notes), or `None` if it has none.
 
     Raises:
         DamagedFileError: if the file is damaged.
@@ -126,18 +125,19 @@ def read_digests(folder: Path) -> dict[str, Any] | None:
 
 def find_damaged(folder: Path, *, names: Iterable[str] | None = None) -> Iterator[DamagedFileError]:
     """
-    Compare files with the digests of their folder. A file whose size, times and inode are those of an earlier comparison is
-    not read again.
+    Compare files with the digests of their folder.
+
+    A file with the size, times and inode of an earlier comparison is not read again.
 
     Args:
         folder (`Path`):
             A finished folder.
         names (`Iterable[str]`, *optional*):
-            Files to look at, by their path in the folder; all by default.
+            Paths relative to the folder, of the files to look at; all by default.
 
     Returns:
-        `Iterator[DamagedFileError]`: one for each file that is damaged, files that can be checked quickly first. A missing
-        file is none.
+        `Iterator[DamagedFileError]`: one for each damaged file; files that can be checked quickly come first. Missing files
+        are not reported.
     """
     try:
         digests = read_digests(folder)
@@ -155,6 +155,7 @@ def find_damaged(folder: Path, *, names: Iterable[str] | None = None) -> Iterato
         for name, entry in digests["files"].items()
         if (wanted is None or name in wanted) and (folder / name).is_file()
     }
+    # A different size is found without reading the file. `_ADAPTER` may be edited by hand, see `_digest_of_adapter`.
     resized = {
         path for path, entry in entries.items() if path.stat().st_size != entry["size"] and path.name != _ADAPTER
     }
@@ -169,7 +170,7 @@ def find_damaged(folder: Path, *, names: Iterable[str] | None = None) -> Iterato
 
 
 def missing_files(folder: Path) -> list[Path]:
-    """Files that have a digest and are not there; a prover's logged completions aside, which nothing depends on."""
+    """List files that have a digest but do not exist, except a prover's logged completions, which nothing depends on."""
     digests = read_digests(folder)
     names = [] if digests is None else sorted(digests["files"])
     return [folder / name for name in names if "completions/" not in name and not (folder / name).is_file()]
@@ -180,10 +181,10 @@ def check_file(path: Path) -> bool:
     Compare a file with its digest.
 
     Returns:
-        `bool`: whether its folder has digests.
+        `bool`: whether the file belongs to a folder with digests.
 
     Raises:
-        DamagedFileError: if it is damaged.
+        DamagedFileError: if the file is damaged.
     """
     folder = _finished_folder(path)
     if folder is None:
@@ -195,10 +196,10 @@ def check_file(path: Path) -> bool:
 
 def check_folder(folder: Path) -> None:
     """
-    Check the files that lie directly in a folder, such as a model's: by their digests, else by their form.
+    Check the files directly in a folder, such as a model's: by their digests, or else for being well-formed.
 
     Raises:
-        DamagedFileError: for the first file that is damaged, or has a digest and is missing.
+        DamagedFileError: for the first file that is damaged, or that has a digest but is missing.
     """
     finished = _finished_folder(folder / DIGESTS)
     if finished is not None:
@@ -207,7 +208,7 @@ def check_folder(folder: Path) -> None:
         missing = [path for path in missing_files(finished) if path.parent == folder]
     else:
         phase = _phase_folder(folder / DIGESTS)
-        remedy = "Put a whole copy in its place." if phase is None else replay_advice(phase)
+        remedy = "Replace it with a complete copy." if phase is None else replay_advice(phase)
         damage = _malformed(sorted(path for path in folder.iterdir() if path.suffix in _FORMS), remedy)
         missing = []
     for found in damage:
@@ -219,31 +220,31 @@ def check_folder(folder: Path) -> None:
 @contextmanager
 def naming_parquet(path: Path) -> Iterator[None]:
     """
-    Name the file when its bytes make no sense as Parquet.
+    Turn pyarrow's errors about unreadable bytes into one that names the file.
 
     Raises:
-        DamagedFileError: in place of whatever pyarrow raises.
+        DamagedFileError: instead of pyarrow's error.
     """
     try:
         yield
     except (pa.ArrowException, OSError) as err:
-        if isinstance(err, OSError) and err.errno is not None:  # the system's own: not found, no permission, ...
+        if isinstance(err, OSError) and err.errno is not None:  # from the system: not found, no permission, ...
             raise
         reason = " ".join(str(err).split())
-        raise DamagedFileError(path, f"is no readable Parquet file, be it corrupt or cut short ({reason})") from err
+        raise DamagedFileError(path, f"is not a readable Parquet file; it is corrupt or truncated ({reason})") from err
 
 
 def seal(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain values with a digest of themselves."""
+    """Return the values together with a digest of them."""
     return {**values, _SEAL: _digest_of_values(values)}
 
 
 def unseal(path: Path, values: Mapping[str, Any], remedy: str | None = None) -> dict[str, Any]:
     """
-    Plain values without the digest that [`seal`] put in; those of older versions have none.
+    Return the values without the digest that [`seal`] added. Values of older versions have no digest.
 
     Raises:
-        DamagedFileError: naming `path`, if the digest is another one.
+        DamagedFileError: about `path`, if the digest does not match.
     """
     rest = {key: value for key, value in values.items() if key != _SEAL}
     if _SEAL in values and values[_SEAL] != _digest_of_values(rest):
@@ -252,12 +253,12 @@ def unseal(path: Path, values: Mapping[str, Any], remedy: str | None = None) -> 
 
 
 def seal_text(text: str) -> str:
-    """A text with a digest of itself as its first line, a comment in YAML."""
+    """Prepend a digest of the text to it, as a YAML comment."""
     return f"# SHA-256 of the lines below: {hashlib.sha256(text.encode()).hexdigest()}\n{text}"
 
 
 def is_sealed_text_whole(text: str) -> bool:
-    """Whether a text is as [`seal_text`] left it. Older versions wrote no first line, and no other comment."""
+    """Whether a text is as [`seal_text`] wrote it. Older versions wrote no digest, and never a comment as first line."""
     found = _TEXT_SEAL.match(text)
     if found is None:
         return bool(text.strip()) and not text.startswith("#")
@@ -265,12 +266,12 @@ def is_sealed_text_whole(text: str) -> bool:
 
 
 def log_line(event: Mapping[str, Any]) -> str:
-    """A line of an event log, with a checksum of itself."""
+    """Serialise an event as a line of JSON with a checksum."""
     return json.dumps({**event, "crc": _crc(event)}) + "\n"
 
 
 def parse_log_line(line: bytes) -> dict[str, Any] | None:
-    """`None` for what is no line of an event log, or is not as it was written; older versions wrote no checksum."""
+    """Parse a line of an event log; `None` if it is malformed or fails its checksum. Older versions wrote no checksum."""
     try:
         event = json.loads(line)
     except (ValueError, RecursionError):
@@ -282,7 +283,7 @@ def parse_log_line(line: bytes) -> dict[str, Any] | None:
 
 
 def read_log(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """The lines of an event log that can be read, and the number of others: one may be half-written just now."""
+    """Return the readable lines of an event log and the number of unreadable ones; the last may be half-written."""
     lines = path.read_bytes().splitlines() if path.exists() else []
     events = [event for event in map(parse_log_line, lines) if event is not None]
     return events, len(lines) - len(events)
@@ -290,11 +291,13 @@ def read_log(path: Path) -> tuple[list[dict[str, Any]], int]:
 
 def read_json(path: Path, *, remedy: str | None = None) -> Any:
     """
+    Read a file of JSON.
+
     Args:
         path (`Path`):
             The file.
         remedy (`str`, *optional*):
-            What to do if it cannot be read; for a file of a finished phase, which is the default, to play that again.
+            What to do if the file cannot be read. By default: run the phase that wrote it again.
 
     Raises:
         DamagedFileError: if the file is missing or damaged.
@@ -304,8 +307,10 @@ def read_json(path: Path, *, remedy: str | None = None) -> Any:
 
 def read_json_lines(path: Path, *, remedy: str | None = None) -> list[dict[str, Any]]:
     """
+    Read a file with one JSON value per line.
+
     Raises:
-        DamagedFileError: if the file, one of a finished phase unless a `remedy` is given, is missing or damaged.
+        DamagedFileError: if the file is missing or damaged. `remedy` is that of [`read_json`].
     """
     return _parse(path, lambda text: [json.loads(line) for line in text.splitlines()], remedy)
 
@@ -323,12 +328,12 @@ def _parse(path: Path, parse: Callable[[str], Any], remedy: str | None) -> Any:
 
 
 def _finished_folder(path: Path) -> Path | None:
-    """The nearest folder above a file that has digests."""
+    """Find the nearest folder above a file that has digests."""
     return next((folder for folder in list(path.parents)[:_LEVELS] if (folder / DIGESTS).is_file()), None)
 
 
 def _phase_folder(path: Path) -> Path | None:
-    """The folder of the phase that a file of a run belongs to."""
+    """Find the folder of the phase that a run's file belongs to."""
     for root in list(path.parents)[: _LEVELS + 2]:
         if (root / _RECIPE).is_file():
             parts = path.relative_to(root).parts
@@ -345,7 +350,7 @@ def _crc(event: Mapping[str, Any]) -> str:
     return f"{zlib.crc32(json.dumps(event, sort_keys=True).encode()):08x}"
 
 
-# Without digests: whether a file can be read as what its name says, as far as that is seen without reading it all.
+# For files without digests: can the file be parsed as its suffix promises? Checked as far as possible without reading it all.
 
 _well_formed: dict[Path, Stamp] = {}
 
@@ -359,7 +364,7 @@ def _malformed(paths: Iterable[Path], remedy: str) -> Iterator[DamagedFileError]
             _FORMS[path.suffix](path)
             _well_formed[path.absolute()] = stamp
         except (ValueError, OSError, RecursionError, SafetensorError) as err:  # pyarrow raises either of the first two
-            yield DamagedFileError(path, f"is damaged or was cut short ({str(err).strip()})", remedy)
+            yield DamagedFileError(path, f"is damaged or truncated ({str(err).strip()})", remedy)
 
 
 def _check_lines(path: Path) -> None:
@@ -380,15 +385,15 @@ _FORMS: dict[str, Callable[[Path], object]] = {
 }
 
 
-# Digests of files, each computed once.
+# Digests of files, each computed once per process.
 
 _known: dict[Path, tuple[Stamp, str]] = {}
 
-_read: dict[Path, tuple[Stamp, dict[str, Any]]] = {}  # what `digests.json` holds
+_read: dict[Path, tuple[Stamp, dict[str, Any]]] = {}  # contents of each `digests.json`
 
 
 def _digests_of(folder: Path, paths: list[Path]) -> Iterator[tuple[Path, str]]:
-    """Digests of some files of a folder, small files first, with a progress bar on a terminal if it takes seconds."""
+    """Yield the digests of files of a folder, small ones first, with a progress bar on a terminal if it takes seconds."""
     if all(map(_is_known, paths)):
         yield from ((path, _known[path.absolute()][1]) for path in paths)
         return
@@ -423,7 +428,7 @@ def _digest(path: Path) -> str:
 
 
 def _digest_of_adapter(path: Path) -> str:
-    """Of an adapter's configuration without the place of its base, which a person may correct where a run was moved to."""
+    """Hash an adapter's configuration without the path of its base model, which a user may edit after moving a run."""
     try:
         values = json.loads(path.read_bytes())
         return _digest_of_values({key: value for key, value in values.items() if key != "base_model_name_or_path"})
@@ -432,7 +437,7 @@ def _digest_of_adapter(path: Path) -> str:
 
 
 def _is_settled(stamp: Stamp, begun: int) -> bool:
-    """Whether a file that was read since `begun` cannot have changed meanwhile and kept its time stamp."""
+    """Whether a file read since `begun` cannot have changed in the meantime without changing its time stamp."""
     return begun - max(stamp[1:3]) > _SETTLED_SECONDS * 1e9
 
 
@@ -447,7 +452,7 @@ def _stamp(path: Path) -> Stamp:
 
 
 def _recall(folder: Path, paths: Iterable[Path]) -> None:
-    """Take in what an earlier process has noted of large files."""
+    """Load the digests of large files that earlier processes cached."""
     if all(path.stat().st_size < LARGE for path in paths):
         return
     try:
@@ -455,7 +460,7 @@ def _recall(folder: Path, paths: Iterable[Path]) -> None:
         for name, (stamp, digest) in noted.items():
             _known.setdefault((folder / name).absolute(), (stamp, digest))
     except (OSError, ValueError, TypeError, AttributeError):
-        return  # there are none: all is read again
+        return  # no usable cache: every file is read again
 
 
 def _remember(folder: Path) -> None:

@@ -1,10 +1,10 @@
-"""The roles that a solution can be written in, and the outcomes that it can have."""
+"""The roles that a solution is written in, and the outcomes of a solution or a check."""
 
 from enum import StrEnum
 
 
 class Role(StrEnum):
-    """Who wrote a solution: the game's two roles, and the base prover that was told of no role."""
+    """Who wrote a solution: a prover in one of the game's two roles, or the base prover, which has no role."""
 
     HELPFUL = "helpful"
     SNEAKY = "sneaky"
@@ -15,7 +15,7 @@ GAME_ROLES = (Role.HELPFUL, Role.SNEAKY)
 
 
 class Outcome(StrEnum):
-    """How a solution, or a check of it, ended. The codes are stable: pools, event logs, reports and the Hub hold them."""
+    """Outcome of a solution or of a check. The codes are stable: pools, event logs, reports and the Hub contain them."""
 
     VERIFIED = "VERIFIED"
     PROOF_INVALID = "PROOF_INVALID"
@@ -30,15 +30,15 @@ class Outcome(StrEnum):
 
 
 ACCEPTING = frozenset({Outcome.VERIFIED, Outcome.VERIFIER_SPURIOUS_PASS})
-"""The check says that the solution is correct."""
+"""Outcomes of a check that declared the solution correct."""
 
 ABSTENTIONS = frozenset({Outcome.VERIFIER_TIMEOUT, Outcome.VERIFIER_INTERNAL_ERROR, Outcome.BUDGET_EXHAUSTED})
-"""The check says nothing."""
+"""Outcomes of a check without a verdict."""
 
 SPURIOUS = frozenset({Outcome.VERIFIER_SPURIOUS_FAIL, Outcome.VERIFIER_SPURIOUS_PASS})
-"""The check says what is not so, because noise was injected."""
+"""Outcomes of a check with a verdict that injected noise made wrong."""
 
 
 def label_of(code: Outcome) -> int | None:
-    """What a learner is told by a check that ended so: 1 correct, 0 incorrect, `None` where it abstained."""
+    """Return the label that an outcome gives a learner: 1 correct, 0 incorrect, `None` if the check abstained."""
     return None if code in ABSTENTIONS else int(code in ACCEPTING)

@@ -1,4 +1,4 @@
-"""Jinja templates in a sandbox, and prompts rendered through a tokenizer's chat template."""
+"""Jinja templates in a sandbox with bounded work, and prompts rendered through a tokenizer's chat template."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-MAX_CHARACTERS = 10_000_000  # of a rendered text, and of any text or list on the way
+MAX_CHARACTERS = 10_000_000  # of a rendered text, and of any intermediate text or list
 
-MAX_STEPS = 200_000  # turns of loops, calls and filters of a rendering
+MAX_STEPS = 200_000  # loop turns, calls and filters per rendering
 
-MAX_SECONDS = 20.0  # of a rendering, for steps that are long; an honest template takes milliseconds
+MAX_SECONDS = 20.0  # per rendering, in case single steps are slow; ordinary templates take milliseconds
 
-MAX_ARGUMENT = 10_000  # of a filter that is given a width, a number of columns or the like
+MAX_ARGUMENT = 10_000  # largest number passed to a filter, such as a width or a number of columns
 
 _REFUSED_FILTERS = {
     "random": "it draws without a seed",
@@ -52,7 +52,7 @@ _OTHER_FILES = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 
 
 class _Budget:
-    """Steps, characters and seconds that a rendering has left."""
+    """Steps, characters and seconds left for a rendering."""
 
     def __init__(self) -> None:
         self.num_steps = MAX_STEPS
@@ -77,7 +77,7 @@ _BUDGET: ContextVar[_Budget] = ContextVar("budget")
 
 def _spend() -> None:
     budget = _BUDGET.get(None)
-    if budget is not None:  # none while constants are folded, at compilation
+    if budget is not None:  # there is none at compilation, when Jinja folds constants
         budget.spend()
 
 
@@ -88,11 +88,11 @@ def _check_size(size: int) -> None:
 
 def _size(value: object) -> int:
     """
-    Characters of a text, or of all texts in a list, and one for each element.
+    Count the characters of a text, or of all texts in a list, plus one per element.
 
     Raises:
-        SecurityError: if there are more than `MAX_STEPS` elements. A list can hold another one twice, which holds a third
-            one twice, and so on: small in memory, and without end when it is written out.
+        SecurityError: if there are more than `MAX_STEPS` elements. A small list can contain another one twice, which
+            contains a third one twice, and so on; written out, it would be endless.
     """
     size, num_elements, left = 0, 0, [value]
     while left:
@@ -108,7 +108,7 @@ def _size(value: object) -> int:
 
 @pass_context
 def _write(context: Context, value: Any) -> Any:
-    """Counts what a template writes, also into a macro or a `set` block."""
+    """Count what a template writes, including into a macro or a `set` block."""
     _check_size(_size(value))
     text = str(value)
     budget = _BUDGET.get(None)
@@ -118,7 +118,7 @@ def _write(context: Context, value: Any) -> Any:
 
 
 def _counted(values: Iterable[Any]) -> Iterator[Any]:
-    """What a loop goes through; each turn is a step."""
+    """Yield the elements that a loop iterates over; each turn costs a step."""
     for value in values:
         _spend()
         yield value
@@ -134,7 +134,7 @@ def _join(value: Iterable[Any], d: str = "", attribute: None = None) -> str:
 
 
 def _concatenate(value: list[Any]) -> str:
-    """The parts of `a ~ b ~ c`."""
+    """Join the parts of `a ~ b ~ c`."""
     _check_size(sum(map(_size, value)))
     return "".join([str(part) for part in value])
 
@@ -146,9 +146,9 @@ def _replace(s: str, old: str, new: str, count: int = -1) -> str:
 
 
 def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter whose use is a step, and whose numbers and texts are small."""
+    """Wrap a filter so that each use costs a step and large arguments are refused."""
 
-    @wraps(function)  # with Jinja's marks of what it is to be given first
+    @wraps(function)  # keeps Jinja's marks, such as those of `pass_context`
     def bounded(*args: Any, **kwargs: Any) -> Any:
         _spend()
         for value in args:
@@ -162,13 +162,13 @@ def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Rewriter(NodeTransformer):
-    """Has loops count their turns and `~` check its length; refuses what is not allowed at all."""
+    """Makes loops count their turns and `~` check its length; refuses unsupported nodes."""
 
     def generic_visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> nodes.Node:
         if isinstance(node, _OTHER_FILES):
             name = type(node).__name__.lower().replace("fromimport", "import")
             raise TemplateSyntaxError(
-                f"`{name}` is not possible: a template is one text and reads no files", node.lineno
+                f"`{name}` is not possible: a template is a single text and cannot read files", node.lineno
             )
         return super().generic_visit(node, *args, **kwargs)
 
@@ -178,7 +178,7 @@ class _Rewriter(NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Output(self, node: nodes.Output) -> nodes.Node:
-        """Plain text becomes a value, which is counted when it is written; it would be copied uncounted otherwise."""
+        """Turn plain text into a constant expression: Jinja would otherwise copy it uncounted."""
         self.generic_visit(node)
         node.nodes = [
             nodes.Const(child.data, lineno=child.lineno) if isinstance(child, nodes.TemplateData) else child
@@ -205,8 +205,8 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def __init__(self) -> None:
         super().__init__(undefined=StrictUndefined, keep_trailing_newline=True, finalize=_write)
-        del self.globals["lipsum"]  # which writes at random
-        # Refused ones are gone, since `map` takes a filter by its name at run time.
+        del self.globals["lipsum"]  # it writes random text
+        # Refused filters are removed as well, because `map` looks up a filter by name at run time.
         allowed = self.filters.keys() - _REFUSED_FILTERS.keys()
         self.filters = {name: _bounded(self.filters[name]) for name in allowed}
         self.filters |= {"join": _join, "replace": _replace, "counted_": _counted, "concatenate_": _concatenate}
@@ -220,7 +220,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         return not (is_method and attr in _REFUSED_METHODS) and super().is_safe_attribute(obj, attr, value)
 
     def wrap_str_format(self, value: Any) -> None:
-        """Leave `format` to `is_safe_attribute`, which refuses it."""
+        """Disable Jinja's own handling of `format`; `is_safe_attribute` refuses the method."""
 
     def call(self, context: Any, obj: Any, *args: Any, **kwargs: Any) -> Any:
         _spend()
@@ -249,14 +249,14 @@ _ENVIRONMENT = _Environment()
 
 class BoundedTemplate:
     """
-    A template that can be rendered any number of times.
+    A compiled template that can be rendered any number of times, with bounded work.
 
     Args:
         text (`str`):
-            Jinja.
+            The template's source, in Jinja.
 
     Raises:
-        TemplateSyntaxError: if it is broken, or uses what is not allowed.
+        TemplateSyntaxError: if the source is malformed or uses a refused feature.
     """
 
     def __init__(self, text: str):
@@ -265,11 +265,11 @@ class BoundedTemplate:
 
     def render(self, *args: Any, **kwargs: Any) -> str:
         """
-        The text, with variables as Jinja takes them.
+        Render the template with these variables, passed as Jinja takes them.
 
         Raises:
-            TemplateError: for a variable that is not given, an operation that fails, and more than `MAX_STEPS` steps,
-                `MAX_SECONDS` or `MAX_CHARACTERS`.
+            TemplateError: for a missing variable, a failed operation, or more than `MAX_STEPS` steps, `MAX_SECONDS` or
+                `MAX_CHARACTERS`.
         """
         token = _BUDGET.set(_Budget())
         try:
@@ -281,7 +281,7 @@ class BoundedTemplate:
 
 @contextmanager
 def _template_errors(kind: type[Exception], *args: Any) -> Iterator[None]:
-    """What Python raises in a template is the template's mistake."""
+    """Convert a Python error that a template causes to a template error."""
     try:
         yield
     except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as err:
@@ -293,37 +293,40 @@ def _template_errors(kind: type[Exception], *args: Any) -> Iterator[None]:
 @lru_cache(maxsize=64)
 def compile_template(text: str) -> BoundedTemplate:
     """
+    Compile a template; the result is cached.
+
     Raises:
-        TemplateSyntaxError: if `text` is broken or uses what is not allowed; rendering raises `UndefinedError` for a
-            variable that is not given.
+        TemplateSyntaxError: if `text` is malformed or uses a refused feature. Rendering raises `UndefinedError` for a
+            missing variable.
     """
     return BoundedTemplate(text)
 
 
 def outside_variables(text: str) -> set[str]:
     """
-    The variables that a template takes from outside, without running it.
+    Return the names of the variables that a template needs, without running it.
 
     Raises:
-        TemplateSyntaxError: if `text` is broken or uses what is not allowed.
+        TemplateSyntaxError: if `text` is malformed or uses a refused feature.
     """
     with _template_errors(TemplateSyntaxError, 1):
         return meta.find_undeclared_variables(_ENVIRONMENT.parse(text))
 
 
-_RESERVED_ARGUMENTS = ("conversation", "tokenize", "add_generation_prompt")
+_RESERVED_ARGUMENTS = ("conversation", "tokenize", "add_generation_prompt")  # arguments that `render_prompt` sets
 
 
 def render_prompt(
     text: str, tokenizer: "PreTrainedTokenizerBase", chat_template_kwargs: Mapping[str, Any] | None = None
 ) -> str:
     """
-    A prompt as `tokenizer`'s model reads it: as the first message of a chat where it has a chat template, which sees
-    `chat_template_kwargs`.
+    Render a prompt as the model of `tokenizer` expects it.
 
-    Tokenise the result like any other text, special tokens included, as TRL's `GRPOTrainer` does with prompts that
-    are strings. Many chat templates write the beginning-of-sequence token, and their tokenizers add it once more;
-    so it is taken off here where the tokenizer adds it.
+    With a chat template, the prompt becomes the first message of a chat, and the template sees `chat_template_kwargs`.
+
+    Tokenise the result like any other text, with special tokens, as TRL's `GRPOTrainer` does with string prompts. Many
+    chat templates write the beginning-of-sequence token, and their tokenizers add it again; it is therefore removed here
+    if the tokenizer adds it.
     """
     if tokenizer.chat_template is None:
         return text
@@ -336,17 +339,19 @@ def render_prompt(
 
 def check_chat_template_kwargs(chat_template_kwargs: Mapping[str, Any]) -> None:
     """
+    Check the variables given to a chat template.
+
     Raises:
-        ValueError: for one that [`render_prompt`] sets itself.
+        ValueError: for a name that [`render_prompt`] sets itself.
     """
     for name in _RESERVED_ARGUMENTS:
         if name in chat_template_kwargs:
             raise ValueError(
-                f"`chat_template_kwargs` has `{name}`, which is set for every prompt and seen by no chat template; leave it "
-                "out. They are for a template's own variables, as in `{enable_thinking: false}`."
+                f"`chat_template_kwargs` has `{name}`, which is set for every prompt and not visible to chat templates; "
+                "remove it. The mapping is for a template's own variables, as in `{enable_thinking: false}`."
             )
 
 
 def adds_bos(tokenizer: "PreTrainedTokenizerBase") -> bool:
-    """Whether a tokenizer itself puts its beginning-of-sequence token in front of every text."""
+    """Whether a tokenizer prepends its beginning-of-sequence token to every text."""
     return tokenizer.bos_token_id is not None and tokenizer("")["input_ids"][:1] == [tokenizer.bos_token_id]

@@ -1,18 +1,18 @@
-"""Quantities as people read them."""
+"""Formats counts, bytes and seconds for people."""
 
 
 def show_count(number: float) -> str:
-    """`184640` as `185 k`."""
+    """Format a count, e.g. `184640` as `185 k`."""
     return _scaled(number, ("", " k", " M", " B", " T"))
 
 
 def show_bytes(number: float) -> str:
-    """`3.2e9` as `3.2 GB`."""
+    """Format a number of bytes, e.g. `3.2e9` as `3.2 GB`."""
     return _scaled(number, (" B", " kB", " MB", " GB", " TB"))
 
 
 def show_seconds(seconds: float) -> str:
-    """`400` as `6.7 min`."""
+    """Format a duration, e.g. `400` as `6.7 min`."""
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length:
             return f"{_rounded(seconds / length)} {unit}"
@@ -20,7 +20,7 @@ def show_seconds(seconds: float) -> str:
 
 
 def _scaled(number: float, units: tuple[str, ...]) -> str:
-    """In the largest unit of which there is at least one; each is a thousand of the one before."""
+    """Write a number in the largest unit that it reaches; each unit is a thousand of the one before."""
     power = 0
     while number >= 999.5 and power + 1 < len(units):
         number, power = number / 1000, power + 1
@@ -28,5 +28,5 @@ def _scaled(number: float, units: tuple[str, ...]) -> str:
 
 
 def _rounded(number: float) -> str:
-    """With two figures where it is below 10."""
+    """Round to two significant figures below 10, else to a whole number."""
     return f"{number:.0f}" if number >= 9.95 or number == int(number) else f"{number:.1f}"

@@ -1,4 +1,4 @@
-"""Problems, prompts, answers and grading. Nothing here imports torch."""
+"""Problems, prompts, answers and grading. This package does not import torch."""
 
 from pvg_hf.tasks.base import Problem, Split, Task
 from pvg_hf.tasks.grade import Grade

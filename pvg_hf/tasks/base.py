@@ -1,4 +1,4 @@
-"""The contract of a task: problems, prompts, a grade for each solution, and optionally judgements of analyses."""
+"""The contract of a task: it provides problems and prompts, grades solutions, and optionally rates analyses."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -15,13 +15,15 @@ from pvg_hf.tasks.grade import Grade, call_grader
 Problem = Mapping[str, Any]
 
 PROBLEM_COLUMNS = ("problem_id", "problem", "reference")
-"""The columns, all of them texts, that the problems of every task have."""
+"""Text columns that the problems of every task have."""
 
 Split = Literal["train", "test"]
 
 
 def check_split(split: str) -> None:
     """
+    Check the name of a split.
+
     Raises:
         ValueError: if `split` is neither `train` nor `test`.
     """
@@ -31,28 +33,28 @@ def check_split(split: str) -> None:
 
 class Task(ABC):
     """
-    A named world. Subclass it, or register nothing at all and name the class in a recipe as `package.module:Name`.
+    Base class of tasks. A recipe names a subclass as `package.module:Name`; it needs no registration.
 
     Class attributes:
         name (`str`):
-            The name in recipes and in the pool.
+            The task's name in recipes and in the pool.
         columns (`dict[str, Value]`):
-            Columns of a problem beyond `problem_id`, `problem` and `reference`; they follow a solution into the pool.
+            Columns of a problem in addition to `problem_id`, `problem` and `reference`; the pool contains them too.
         detail_columns (`dict[str, Value]`):
-            What `Grade.detail` holds; likewise columns of the pool.
+            Columns of `Grade.detail`; the pool contains them too.
         prompts (`dict[Role, str]`):
             Jinja templates of the prompt per role, over `problem`, `examples`, `reference_answer`, `honest_solution`
             and the problem's own columns.
         few_shot_examples (`tuple[dict[str, str], ...]`):
-            `problem` and `solution` texts shown to a base prover that was told of no role. They must stand in no split.
+            `problem` and `solution` texts shown to a base prover, which has no role. They must not occur in any split.
         default_few_shot (`int`, *optional*):
-            How many of them are shown where nobody says; all by default.
+            Number of examples shown by default; all if `None`.
         stop_strings (`tuple[str, ...]`):
-            Texts that end a solution in the role `base`, e.g. what stands between two examples: a base prover that was
-            shown some goes on with another problem. A solution is cut before the first of them.
+            Texts that end a solution in the role `base`, such as the separator between two examples: a base prover with
+            examples in its prompt may continue with another problem. A solution is cut before the first of them.
         references_are_correct (`bool`):
-            Whether `grade` calls every reference correct, which is checked on a few problems before a game begins. False
-            where references are bare answers that `grade` does not read, or where some are known to be wrong.
+            Whether `grade` accepts every reference; this is checked on a few problems before a game begins. Set it to False
+            if references are bare answers that `grade` does not read, or if some are known to be wrong.
     """
 
     name: ClassVar[str]
@@ -67,11 +69,11 @@ class Task(ABC):
     @abstractmethod
     def problems(self, split: Split) -> Dataset | None:
         """
-        The problems of a split.
+        Return the problems of a split.
 
         Returns:
             [`~datasets.Dataset`]: `problem_id` (unique), `problem` (text), `reference` (a correct solution's text, or
-            at least its final answer) and `columns`. `None` for `"test"` where the task has no test split of its own.
+            at least its final answer) and `columns`. `None` for `"test"` if the task has no test split.
 
         Raises:
             ValueError: if the task's files are missing or unreadable.
@@ -83,22 +85,25 @@ class Task(ABC):
 
     def read_answer(self, solution: str) -> str | None:
         """
-        The final answer of a solution to a problem whose reference nobody knows; `None` where it has none. By default the
-        one by its mark (see [`~pvg_hf.tasks.answers.extract_answer`]).
+        Extract the final answer of a solution to a problem without a known reference; `None` if it has none.
+
+        By default the answer after its mark counts (see [`~pvg_hf.tasks.answers.extract_answer`]).
         """
         return extract_answer(solution)
 
     def answers_equal(self, first: str | None, second: str | None) -> bool:
         """
-        Whether two final answers, as `read_answer` reads them, are the same; by default
-        [`~pvg_hf.tasks.answers.answers_equal`]. Votes count by it.
+        Whether two final answers, as returned by `read_answer`, are the same. Majority votes group answers by it.
+
+        The default is [`~pvg_hf.tasks.answers.answers_equal`].
         """
         return answers_equal(first, second)
 
     def problem_mistake(self, problem: str) -> str | None:
         """
-        Why a text is none of this world's problems, as a sentence; `None` if it is one, or if the task cannot know, as by
-        default. Answers to other problems get no probability.
+        Explain in a sentence why a text is not a problem of this task; `None` if it is one or if the task cannot tell.
+
+        By default a task cannot tell. A text that is not a problem of the task gets no probability of being correct.
         """
         return None
 
@@ -110,7 +115,7 @@ def is_custom(task: Task) -> bool:
 
 def grade_solution(task: Task, problem: Problem, solution: str) -> Grade:
     """
-    Grade a solution text by its task.
+    Grade a solution with its task.
 
     Raises:
         ExtensionError: if the task's `grade` raises any error, or does not return a [`Grade`] with the task's
@@ -121,14 +126,14 @@ def grade_solution(task: Task, problem: Problem, solution: str) -> Grade:
 
 def read_problems(task: Task, split: Split) -> Dataset | None:
     """
-    The problems of a split, checked.
+    Load the problems of a split and check their columns.
 
     Returns:
         [`~datasets.Dataset`], or `None` for a task without a test split.
 
     Raises:
-        ValueError: if they are no dataset, lack a column, or have values that do not fit a column's type; and whatever
-            the task raises.
+        ValueError: if the task does not return a dataset, a column is missing, or values do not fit a column's type. Errors
+            that the task raises with this type pass unchanged.
     """
     what = f"`problems({split!r})` of the task `{task.name}`"
     with running(what, passes=(ValueError,)):
@@ -143,8 +148,8 @@ def read_problems(task: Task, split: Split) -> Dataset | None:
     missing = [name for name in (*PROBLEM_COLUMNS, *task.columns) if name not in problems.column_names]
     if missing:
         raise ExtensionError(
-            f"{what} lacks the columns {missing}; it has {problems.column_names}. A task's problems have {list(PROBLEM_COLUMNS)} "
-            "and what its `columns` declare."
+            f"{what} lacks the columns {missing}; it has {problems.column_names}. A task's problems must have {list(PROBLEM_COLUMNS)} "
+            "and the columns that its `columns` declare."
         )
     for name in PROBLEM_COLUMNS:
         _check_text(problems, name, what)
@@ -167,7 +172,7 @@ def check_values(values: Sequence[object], feature: Value, what: str) -> None:
     Check that values can be stored as `feature`, as in a pool.
 
     Raises:
-        ExtensionError: naming `what` and both types.
+        ExtensionError: with `what` and both types in the message.
     """
     kind = Features({"column": feature}).arrow_schema.field("column").type
     try:
@@ -181,13 +186,13 @@ class RatesAnalyses(Protocol):
     """A task with an exact meta-verifier, such as [`~tasks.proofs.ProofsTask`]."""
 
     def rate_analyses(self, problems: list[str], proofs: list[str], analyses: list[str]) -> list[float]:
-        """The quality of each analysis, in [0, 1]."""
+        """Return the quality of each analysis, in [0, 1]."""
         ...
 
     def named_issues(self, problem: str, proof: str, analysis: str) -> list[tuple[str, bool]]:
-        """Each issue that an analysis names, as a text, and whether the proof has it."""
+        """Return each issue that an analysis names, as a text, and whether the proof has it."""
         ...
 
     def analysis_of(self, problem: Problem, proof: str, index: int) -> tuple[str, float]:
-        """An analysis of a proof that may err, and its quality; `index` tells those of one proof apart."""
+        """Write an analysis of a proof, possibly with errors, and return its quality; `index` selects one of several."""
         ...

@@ -1,4 +1,4 @@
-"""What a task says of one solution."""
+"""A task's grade of one solution."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,17 +15,17 @@ SHOWN = 80  # characters of a solution in a message
 @dataclass(frozen=True)
 class Grade:
     """
-    What a task says of one solution text.
+    A task's grade of one solution.
 
     Args:
         answer (`str`, *optional*):
-            The final answer that was read; `None` when there is none or it cannot be parsed.
+            The final answer; `None` if there is none or it cannot be parsed.
         correct (`bool`):
-            Clean correctness. Never True without an answer.
+            Whether the solution is correct, free of label noise. Never True without an answer.
         certified (`bool`, *optional*):
-            Whether the task's certificate (a proof checker, a test suite) holds; `None` where the task has none.
+            Whether the task's certificate (a proof checker, a test suite) holds; `None` if the task has none.
         test_pass_rate (`float`, *optional*):
-            Share of tests passed, in [0, 1]; `None` where the task has no tests.
+            Share of tests passed, in [0, 1]; `None` if the task has no tests.
         detail (`dict[str, Any]`):
             A value for each of the task's `detail_columns`.
     """
@@ -46,21 +46,21 @@ def call_grader(
     detail: Iterable[str] = (),
 ) -> Grade:
     """
-    Grade a solution by code that may be the user's, and check what it returns.
+    Grade a solution with code that may be the user's, and check the result.
 
     Args:
         grader (`Callable`):
-            `(problem, solution) -> Grade`.
+            Function `(problem, solution) -> Grade`.
         problem (`Mapping[str, Any]`), solution (`str`):
-            What is graded.
+            Its arguments.
         name (`str`, defaults to `"The grader"`):
-            Who grades, for messages.
+            Name of the grader in messages.
         detail (`Iterable[str]`, *optional*):
             Keys that `Grade.detail` must have.
 
     Raises:
-        ExtensionError: if the grader raises any error, or returns something else than a sound [`Grade`]. The message has
-            the problem's id and the beginning of the solution.
+        ExtensionError: if the grader raises any error or does not return a consistent [`Grade`]. The message has the
+            problem's id and the beginning of the solution.
     """
     asked = f"{name}, asked about the problem `{problem.get('problem_id')}` and the solution {solution[:SHOWN]!r},"
     with running(asked):
@@ -72,13 +72,13 @@ def call_grader(
 
 
 def _find_mistake(grade: object, detail: Iterable[str]) -> str | None:
-    """What is wrong with a grade, if anything."""
+    """Describe what is wrong with a grade; `None` if nothing is."""
     if not isinstance(grade, Grade):
         return f"returns {grade!r:.80}, a {type(grade).__name__}; it must return a `pvg_hf.tasks.Grade`."
     if not isinstance(grade.correct, bool | np.bool_):
         return f"returns `correct={grade.correct!r:.80}`; it must be True or False."
     if not isinstance(grade.answer, str | None):
-        return f"returns `answer={grade.answer!r:.80}`; it must be a text, or None where there is no final answer."
+        return f"returns `answer={grade.answer!r:.80}`; it must be a text, or None if there is no final answer."
     if grade.correct and grade.answer is None:
         return "returns `correct=True` without an `answer`; a solution without a final answer is never correct."
     if not isinstance(grade.certified, bool | np.bool_ | None):

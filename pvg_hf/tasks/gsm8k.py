@@ -15,7 +15,7 @@ from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answ
 from pvg_hf.tasks.base import Problem, Split, Task, check_split
 from pvg_hf.tasks.grade import Grade
 
-_ANNOTATION = re.compile(r"<<[^<>]*>>")  # the calculator's, as in 16 - 3 = <<16-3=13>>13
+_ANNOTATION = re.compile(r"<<[^<>]*>>")  # calculator annotations, as in 16 - 3 = <<16-3=13>>13
 _FIELDS = ("question", "answer")
 
 _BASE_PROMPT = """\
@@ -59,21 +59,21 @@ Reference: a correct solution, which yours should resemble until its mistake:
 
 class Gsm8kTask(Task):
     """
-    GSM8K, from a local folder or from the Hub.
+    The GSM8K task, with problems from a local folder or from the Hub.
 
     Args:
         path (`str`, *optional*):
-            A folder with `train.jsonl` and `test.jsonl`, one object with `question` and `answer` a line. Without it the
-            dataset comes from the Hub.
+            A folder with `train.jsonl` and `test.jsonl`; each line is an object with `question` and `answer`. By default
+            the dataset comes from the Hub.
         hub_id (`str`, defaults to `"openai/gsm8k"`):
-            The dataset repository; its config `main` is read.
+            The dataset repository; its config `main` is used.
         answer_format (`"strict"` or `"lenient"`, defaults to `"strict"`):
-            Which reading of the final answer counts (docs/grading.md).
+            The reading of the final answer that decides (docs/grading.md).
         num_train (`int`, *optional*), num_test (`int`, *optional*):
-            Use only so many problems of a split, from its first, at least 1; all by default.
+            Use only the first problems of a split, at least 1; all by default.
 
     Raises:
-        ValueError: for a setting out of its range.
+        ValueError: for a setting outside its range.
     """
 
     name = "gsm8k"
@@ -116,7 +116,7 @@ class Gsm8kTask(Task):
         check_answer_format(answer_format)
         for name, number in (("num_train", num_train), ("num_test", num_test)):
             if number is not None and number < 1:
-                raise ValueError(f"`{name}` must be at least 1, or left out for all problems; got {number}.")
+                raise ValueError(f"`{name}` must be at least 1, or omitted for all problems; got {number}.")
         self.path = path
         self.hub_id = hub_id
         self.answer_format = answer_format
@@ -135,7 +135,7 @@ class Gsm8kTask(Task):
         return Dataset.from_list(problems, features=Features({**features, **self.columns}))
 
     def _read(self, split: Split) -> tuple[str, list[dict[str, Any]]]:
-        """Where the rows come from, for messages, and the rows."""
+        """Return a description of the source for messages, and the rows."""
         if self.path is not None:
             file = Path(self.path) / f"{split}.jsonl"
             return f"`{file}`", list(_read_json_lines(file))
@@ -172,8 +172,8 @@ def _read_hub(hub_id: str, split: Split) -> list[dict[str, Any]]:
         rows = load_dataset(hub_id, "main", split=split).to_list()
     except (OSError, ValueError, DatasetsError) as err:  # offline, no such repository, config or split
         raise ValueError(
-            f"Cannot load split `{split}` of the dataset `{hub_id}`, config `main`: {str(err).rstrip('.')}. To do without the "
-            "Hub, set `path` (in a recipe `task.path`) to a folder with `train.jsonl` and `test.jsonl`."
+            f"Cannot load split `{split}` of the dataset `{hub_id}`, config `main`: {str(err).rstrip('.')}. To work without "
+            "the Hub, set `path` (in a recipe `task.path`) to a folder with `train.jsonl` and `test.jsonl`."
         ) from err
     for row in rows[:1]:  # the columns of a Hub dataset are the same in every row
         _check_fields(row, f"Split `{split}` of the dataset `{hub_id}`")
@@ -201,5 +201,5 @@ def _problem(split: Split, index: int, row: dict[str, Any], source: str) -> dict
 
 
 def num_steps(reference: str) -> int:
-    """Number of steps of a reference solution: its lines but for the final answer's."""
+    """Count the steps of a reference solution: its non-empty lines except the final answer."""
     return sum(bool(line.strip()) and not line.startswith("####") for line in reference.splitlines())

@@ -1,4 +1,4 @@
-"""The prompt of a (problem, role), from the task's Jinja templates."""
+"""Builds the prompt for a problem and a role from the task's Jinja templates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ _HINTS = ("reference_answer", "honest_solution")
 @dataclass(frozen=True)
 class PromptBuilder:
     """
-    Writes prompts.
+    Builds the prompt for a problem and a role.
 
     A template sees `problem` (the text), `problem_id`, the task's own columns, `examples` (dicts of `problem` and
     `solution`), and `reference_answer` and `honest_solution`, which are `None` unless the role is sneaky and
@@ -30,20 +30,20 @@ class PromptBuilder:
 
     Args:
         task ([`Task`]):
-            Whose templates and examples are used.
+            The task that provides templates and examples.
         overrides (`Mapping[Role | str, str]`, *optional*):
             Templates that replace the task's, per role.
         sneaky_sees (`str`, defaults to `"nothing"`):
-            What the sneaky role is shown: `"nothing"`, `"reference_answer"` (KL26) or `"honest_solution"`.
+            What the sneaky role is shown: `"nothing"`, `"reference_answer"` (Kim & Lee 2026) or `"honest_solution"`.
         few_shot (`int`, *optional*):
-            Number of examples, from the first; the task's `default_few_shot` by default.
+            Number of examples, counted from the first; the task's `default_few_shot` by default.
         chat_template_kwargs (`Mapping[str, Any]`, *optional*):
-            What [`~PromptBuilder.render`] hands to the model's chat template, e.g. `{"enable_thinking": False}`.
+            Variables that [`~PromptBuilder.render`] passes to the model's chat template, e.g. `{"enable_thinking": False}`.
 
     Raises:
-        ValueError: for an unknown role or `sneaky_sees`, more examples than the task has, a template that is broken or
-            uses an unknown variable, a sneaky template without the variable that `sneaky_sees` asks for, and
-            `chat_template_kwargs` that are not the template's to have.
+        ValueError: for an unknown role or `sneaky_sees`; for more examples than the task has; for a template that is
+            malformed, uses an unknown variable, or (for the sneaky role) lacks the variable that `sneaky_sees` requires;
+            and for `chat_template_kwargs` that are set for every prompt.
     """
 
     task: Task
@@ -81,29 +81,29 @@ class PromptBuilder:
         if role is Role.SNEAKY and self.sneaky_sees in _HINTS and self.sneaky_sees not in used:
             raise ValueError(
                 f"`sneaky_sees` is `{self.sneaky_sees}`, but the prompt template of role `sneaky` does not use the "
-                f"variable `{self.sneaky_sees}`. Give one that does in `prompts`."
+                f"variable `{self.sneaky_sees}`. Set one that does in `prompts`."
             )
 
     @property
     def examples(self) -> tuple[dict[str, str], ...]:
-        """The task's examples that are shown."""
+        """The task's examples that the prompts show."""
         number = self.task.default_few_shot if self.few_shot is None else self.few_shot
         return self.task.few_shot_examples[:number]
 
     def text(self, problem: Problem, role: Role | str, honest_solution: str | None = None) -> str:
         """
-        The prompt as text, before any chat template.
+        Build the prompt as a text, before any chat template.
 
         Args:
             problem (`Mapping`):
-                A row of the task's problems; further columns are left out.
+                A row of the task's problems; additional columns are ignored.
             role (`Role`):
-                Who is to write the solution.
+                The role in which the solution is to be written.
             honest_solution (`str`, *optional*):
                 A correct solution, for `sneaky_sees="honest_solution"`; unused otherwise.
 
         Raises:
-            ValueError: if the role has no template, an honest solution is asked for and not given, or the template
+            ValueError: if the role has no template, a required honest solution is missing, or the template
                 cannot be rendered.
         """
         role = _role(role)
@@ -113,12 +113,12 @@ class PromptBuilder:
         variables = {name: problem[name] for name in ("problem_id", *self.task.columns) if name in problem}
         hints = self._hints(problem, role, honest_solution)
         try:
-            # Compiled here rather than kept in the builder, which can so be pickled by `datasets`.
+            # Compiled here (with a cache) rather than stored, so that `datasets` can pickle the builder.
             template = compile_template(self.templates[role])
             return template.render(variables, problem=problem["problem"], examples=self.examples, **hints)
         except TemplateError as err:
             raise ValueError(f"The prompt template of role `{role}` cannot be rendered: {err.message}.") from err
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as err:  # of an expression in it
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as err:  # raised by an expression
             raise ValueError(
                 f"The prompt template of role `{role}` cannot be rendered: {type(err).__name__}: {err}."
             ) from err
@@ -134,7 +134,7 @@ class PromptBuilder:
         return hints | {"honest_solution": honest_solution}
 
     def render(self, text: str, tokenizer: "PreTrainedTokenizerBase") -> str:
-        """The prompt as `tokenizer`'s model reads it (see [`~pvg_hf.core.templates.render_prompt`])."""
+        """Render the prompt as the model of `tokenizer` expects it (see [`~pvg_hf.core.templates.render_prompt`])."""
         return render_prompt(text, tokenizer, self.chat_template_kwargs)
 
 
@@ -149,4 +149,4 @@ def _variables(template: str, role: Role) -> set[str]:
     try:
         return outside_variables(template)
     except TemplateError as err:
-        raise ValueError(f"The prompt template of role `{role}` is broken: {err.message}.") from err
+        raise ValueError(f"The prompt template of role `{role}` is malformed: {err.message}.") from err

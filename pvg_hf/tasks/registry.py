@@ -1,4 +1,4 @@
-"""Tasks by name."""
+"""The registry of tasks by name."""
 
 import inspect
 from types import NoneType
@@ -12,25 +12,25 @@ TASKS = {
     "gsm8k": "pvg_hf.tasks.gsm8k:Gsm8kTask",
     "proofs": "pvg_hf.tasks.proofs:ProofsTask",
 }
-"""Registered names; a task is imported when it is asked for."""
+"""Import path of each registered task; a task is imported when it is first used."""
 
-MAX_NUMBER = 10**7  # of problems and the like; more is a slip of the pen
+MAX_NUMBER = 10**7  # of problems etc.; a larger number is surely a typing error
 _TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text", NoneType: "null"}
 
 
 def load_task(name: str, **options: Any) -> Task:
     """
-    Make a task.
+    Construct a task from its name and options.
 
     Args:
         name (`str`):
-            A key of `TASKS`, or the user's own as `package.module:Name`, a subclass of [`Task`].
+            A key of `TASKS`, or a custom subclass of [`Task`] as `package.module:Name`.
         **options:
-            Arguments of its class.
+            Arguments of the class.
 
     Raises:
-        ValueError: for an unknown name, something that is no task, an option that the class does not take or one that
-            it misses, and whatever the class refuses; an `ExtensionError` for any other error of the class.
+        ValueError: for an unknown name, a class that is not a task, and an unknown or missing option. Errors that the class
+            raises with this type pass unchanged; any other becomes an `ExtensionError`.
 
     Example:
 
@@ -48,14 +48,14 @@ def load_task(name: str, **options: Any) -> Task:
 
 def find_task_class(name: str) -> type[Task]:
     """
-    The class of a task, without its problems.
+    Return the class of a task without constructing it.
 
     Raises:
-        ValueError: for an unknown name, or something that is no task.
+        ValueError: for an unknown name, or an object that is not a task class.
     """
     if ":" not in name and name not in TASKS:
         raise ValueError(
-            f"Unknown task `{cut_to_line(name)}`. {suggest(name, TASKS)} A task of your own is named as `package.module:Name`."
+            f"Unknown task `{cut_to_line(name)}`. {suggest(name, TASKS)} Name a custom task as `package.module:Name`."
         )
     found = load_extension(TASKS.get(name, name), "task")
     if not (inspect.isclass(found) and issubclass(found, Task)):
@@ -81,7 +81,7 @@ def _check_options(name: str, task_class: type[Task], options: dict[str, Any]) -
 
 
 def _check_type(task: str, option: str, value: object, parameter: inspect.Parameter | None) -> None:
-    """Refuse a value of another type than a parameter of plain values states; YAML's numbers have no quotes and no `on`."""
+    """Check a value against the parameter's annotation. YAML reads unquoted numbers and `on` as numbers and booleans."""
     stated = None if parameter is None else parameter.annotation
     allowed = get_args(stated) or (stated,)
     if not set(allowed) <= {bool, int, float, str, NoneType}:

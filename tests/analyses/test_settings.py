@@ -25,7 +25,7 @@ def test_settings_are_kept(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"evaluate_prompt": "{{ problem"}, "`evaluate_prompt` is a broken template"),
+        ({"evaluate_prompt": "{{ problem"}, "`evaluate_prompt` .*template"),
         ({"evaluate_prompt": "{{ analysis }}"}, "unknown variable `analysis`; it may use `problem` and `proof`"),
         ({"judge_prompt": "{{ score }}"}, "`judge_prompt` uses the unknown variable `score`"),
         ({"chat_template_kwargs": {"tokenize": True}}, "`chat_template_kwargs` has `tokenize`"),

@@ -42,5 +42,5 @@ def test_a_damaged_file_is_named_and_the_others_are_read(run, damage):
     found = run.evaluations()
     assert list(found.tables) == [0]
     (text,) = found.damage
-    assert text.startswith(f"{file} is no readable Parquet file")
+    assert text.startswith(f"{file} is not a readable Parquet file")
     assert text.endswith(replay_advice(file.parent))

@@ -127,7 +127,7 @@ def test_without_digests_only_the_form_is_checked(folder):
 
 def test_a_model_of_no_run_is_to_be_replaced(tmp_path):
     (tmp_path / "config.json").write_text("{")
-    with pytest.raises(DamagedFileError, match=r"config\.json is damaged .* Put a whole copy in its place"):
+    with pytest.raises(DamagedFileError, match=r"config\.json is damaged .* complete copy"):
         check_folder(tmp_path)
 
 

@@ -113,7 +113,7 @@ def flip_a_byte(data):
 @pytest.mark.parametrize("read", [load_pool, lambda path: list(iterate_pool(path))])
 def test_a_damaged_file_is_named(pool, damage, read):
     pool.write_bytes(damage(pool.read_bytes()))
-    with pytest.raises(DamagedFileError, match=r"base\.parquet is no readable Parquet file") as caught:
+    with pytest.raises(DamagedFileError, match=r"base\.parquet is .*Parquet") as caught:
         read(pool)
     assert caught.value.path == pool
     assert "Delete" not in str(caught.value)  # not every pool is a run's

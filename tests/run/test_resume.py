@@ -217,10 +217,7 @@ def test_damaged_file_is_named_with_its_phase(file, damage, tmp_path, game, refe
     with pytest.raises(DamagedFileError) as caught:
         play(load_recipe(game()))
     assert caught.value.path == damaged
-    assert str(caught.value).endswith(
-        f"Delete the folder {folder.root.joinpath(*Path(file).parts[:2])} and continue the run: the phase that wrote it is played again, to the same "
-        "bytes."
-    )
+    assert f"Delete the folder {folder.root.joinpath(*Path(file).parts[:2])} and continue the run" in str(caught.value)
 
 
 def test_playing_a_damaged_phase_again_mends_the_run(tmp_path, game, reference):

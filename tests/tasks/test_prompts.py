@@ -106,8 +106,8 @@ def test_an_override_replaces_the_template_of_its_role_alone():
         ({"sneeky": "x"}, "Unknown role `sneeky`; allowed: `helpful`, `sneaky`, `base`"),
         ({"helpful": "{{ problm }}"}, "role `helpful` uses the unknown variable `problm`; known are `problem`"),
         ({"helpful": "{{ reference }}"}, "role `helpful` uses the unknown variable `reference`"),
-        ({"base": "{{ problem"}, "The prompt template of role `base` is broken"),
-        ({"base": "{% if problem %}"}, "The prompt template of role `base` is broken"),
+        ({"base": "{{ problem"}, "The prompt template of role `base` is malformed"),
+        ({"base": "{% if problem %}"}, "The prompt template of role `base` is malformed"),
         ({"base": "{{ problem | no_such_filter }}"}, "role `base` .* 'no_such_filter'"),
     ],
 )

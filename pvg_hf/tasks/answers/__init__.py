@@ -1,4 +1,4 @@
-"""Final answers: found in a solution's text, compared, and graded."""
+"""Extracts final answers from solution texts, compares and grades them."""
 
 from pvg_hf.tasks.answers.final_answers import (
     ANSWER_COLUMNS,

@@ -1,4 +1,4 @@
-"""Compares answers that are no plain numbers (`2\\sqrt{3}`, `x + 1`) through math-verify, with the work bounded."""
+"""Compares answers that are not plain numbers (`2\\sqrt{3}`, `x + 1`) through math-verify, with bounded work."""
 
 import re
 import threading
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 _MAX_CHARS = 60
 
-_MAX_DIGITS = 12  # of one number
+_MAX_DIGITS = 12  # per number
 
 _MAX_ROOTS = 3
 
 _MAX_VARIABLES = 3
 
-_MAX_RATIONAL_POWER = 200  # product of all exponents: (9^9)^9 counts 81
+_MAX_RATIONAL_POWER = 200  # limit on the product of all exponents: (9^9)^9 counts as 81
 
-_MAX_POWER = 12  # the same where something else than rational numbers is raised: powers of sums are multiplied out
+_MAX_POWER = 12  # the same limit if not only rational numbers are raised, because powers of sums are multiplied out
 
 _TIMEOUT_SECONDS = 5
 
-# Plain words are refused, relations (`=`, `<`) are refused because sympy would solve them, and so is the factorial.
+# Not allowed are plain words, relations (`=`, `<`), which sympy would solve, and the factorial.
 _ALLOWED = re.compile(
     r"(?:\\(?:frac|sqrt|pi|cdot|times|div|pm|infty)(?![A-Za-z])|\\[{}]"
     r"|(?<![A-Za-z])(?:[A-Za-z]|[xyz]{2,3}|pi)(?![A-Za-z])|(?<![A-Za-z])sqrt\s*\("
@@ -51,14 +51,14 @@ def parse_expression(text: str) -> "Basic | None":
     Parse a short LaTeX or plain expression.
 
     Nothing is evaluated here, and no text reaches Python's `eval`: only math-verify's LaTeX grammar is used. The form is
-    checked first, so that no text can make the parsing or a later comparison explode (`9^9^9`, `(a+b+c)^99`).
+    checked first, so that no text can make parsing or a later comparison explode (`9^9^9`, `(a+b+c)^99`).
 
     Returns:
-        The expression, or `None` if it is not of an allowed form, too large, or not to be parsed.
+        The expression, or `None` if the text has another form, is too large or cannot be parsed.
     """
     if not _is_bounded(text):
         return None
-    # Imported late: sympy takes half a second, and worlds of plain numbers never need it.
+    # Imported here because sympy takes half a second to import, and tasks with plain numbers never need it.
     from math_verify import LatexExtractionConfig, parse
     from sympy import nan, zoo
 
@@ -72,14 +72,14 @@ def parse_expression(text: str) -> "Basic | None":
 
 
 def to_expression(value: Fraction) -> "Basic":
-    """A number as an exact sympy one."""
+    """Convert a number to an exact sympy one."""
     from sympy import Rational
 
     return Rational(value.numerator, value.denominator)
 
 
 def is_number_expression(text: str) -> bool:
-    r"""Whether a text is an expression of one real number: `2\sqrt{3}`, `5 + 3`; no letter (not even `e`), no list."""
+    r"""Whether a text is an expression of one real number: `2\sqrt{3}` or `5 + 3`, but no letter (not even `e`) or list."""
     expression = parse_expression(text)
     if expression is None:
         return False
@@ -92,8 +92,8 @@ def is_number_expression(text: str) -> bool:
 
 
 def _rounded(expression: "Basic") -> "mpf | mpc | None":
-    """The value to 15 digits; `None` where something else than sums, products and powers of numbers is in it."""
-    # sympy's own `is_real` and `evalf` raise errors of many types where a division by zero is hidden.
+    """Evaluate to 15 digits; `None` for an expression that is not built of sums, products and powers of numbers."""
+    # sympy's own `is_real` and `evalf` raise errors of many types on a hidden division by zero.
     from mpmath import fprod, fsum, mpf, pi, power
     from sympy import Add, Mul, Pow, Rational, S
 
@@ -110,8 +110,8 @@ def _rounded(expression: "Basic") -> "mpf | mpc | None":
 
 
 def expressions_equal(first: "Basic", second: "Basic") -> bool:
-    """Whether math-verify finds two expressions equal, whichever of the two it takes for the reference."""
-    if first.free_symbols != second.free_symbols:  # also keeps variables and roots apart, see `_is_bounded`
+    """Whether math-verify finds two expressions equal, in either order (it treats the first as the reference)."""
+    if first.free_symbols != second.free_symbols:  # `_is_bounded` relies on this: variables never meet roots
         return False
     from math_verify import verify
 
@@ -122,7 +122,7 @@ def expressions_equal(first: "Basic", second: "Basic") -> bool:
 def _to_latex(text: str) -> str:
     text = re.sub(r"(?<![A-Za-z\\])sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}", text)
     text = re.sub(r"(?<![A-Za-z\\])pi(?![A-Za-z])", r"\\pi ", text)
-    # Decimals become fractions: floats would be compared rounded, and make sympy's root simplification run away.
+    # Decimals become fractions: floats would be rounded before comparison, and slow down sympy's root simplification.
     text = _DECIMAL.sub(lambda match: rf"\frac{{{match[1]}{match[2]}}}{{1{'0' * len(match[2])}}}", text)
     return text.replace("*", r"\cdot ")
 
@@ -143,10 +143,10 @@ def _is_bounded(text: str) -> bool:
         and max(map(len, numbers), default=0) <= _MAX_DIGITS
         and power <= (_MAX_RATIONAL_POWER if is_rational else _MAX_POWER)
         and len(variables) <= _MAX_VARIABLES
-        and num_roots <= (0 if variables else _MAX_ROOTS)  # sympy may take minutes to simplify roots of variables
+        and num_roots <= (0 if variables else _MAX_ROOTS)  # roots of variables can take sympy minutes to simplify
     )
 
 
 def _timeout_seconds() -> int | None:
-    """math-verify's limit uses `signal.alarm`, which the main thread alone may; elsewhere `_is_bounded` must do."""
+    """Time limit for math-verify. It uses `signal.alarm`, which only works in the main thread; others rely on `_is_bounded`."""
     return _TIMEOUT_SECONDS if threading.current_thread() is threading.main_thread() else None

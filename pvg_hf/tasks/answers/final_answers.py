@@ -1,4 +1,4 @@
-"""Final answers: found in a solution's text, compared, and graded. The rules are spelt out in docs/grading.md."""
+"""Extracts, compares and grades final answers. docs/grading.md spells out the rules."""
 
 import re
 from typing import Any
@@ -11,7 +11,7 @@ from pvg_hf.tasks.answers.text import answer_side, last_match, plain_text
 from pvg_hf.tasks.grade import Grade
 
 ANSWER_FORMATS = ("strict", "lenient")
-ANSWER_COLUMNS = {  # of the detail of every grade, whichever format decides
+ANSWER_COLUMNS = {  # in the detail of every grade, whichever format decides
     "strict_answer": Value("string"),
     "strict_correct": Value("bool"),
     "lenient_answer": Value("string"),
@@ -28,17 +28,17 @@ _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 
 def extract_answer(text: str) -> str | None:
     r"""
-    The final answer by its mark: `#### x`, a line `A: x`, `Answer: x` or `Final Answer: x`, or `\boxed{x}`.
+    Extract the final answer by its mark: `#### x`, a line `A: x`, `Answer: x` or `Final Answer: x`, or `\boxed{x}`.
 
-    The last mark counts, whatever follows it: where it holds no number and no short expression (`#### unknown`,
-    `A: 18 or 20`, a box that is never closed), there is no answer.
+    Only the last mark counts. If it is followed by neither a number nor a short expression (`#### unknown`, `A: 18 or 20`,
+    a box that is never closed), there is no answer.
 
     Args:
         text (`str`):
             A solution, of any length and content.
 
     Returns:
-        `str`: the answer without what decorates it (`1234` for `**$1,234.** dollars`), or `None`.
+        `str`: the answer without decoration (`1234` for `**$1,234.** dollars`), or `None`.
     """
     mark = last_match(_MARK, text)
     if mark is None:
@@ -48,20 +48,20 @@ def extract_answer(text: str) -> str | None:
 
 
 def extract_last_number(text: str) -> str | None:
-    """The final answer by its mark (see [`extract_answer`]), or else the last number that stands in `text`."""
+    """Extract the final answer by its mark (see [`extract_answer`]), or else the last number in `text`."""
     return extract_answer(text) or _last_number_text(text)
 
 
 def read_answer(text: str, answer_format: str = "strict") -> str | None:
-    """The final answer in one of the `ANSWER_FORMATS`: [`extract_answer`] or [`extract_last_number`]."""
+    """Extract the final answer in one of the `ANSWER_FORMATS`: [`extract_answer`] or [`extract_last_number`]."""
     return {"strict": extract_answer, "lenient": extract_last_number}[answer_format](text)
 
 
 def normalize_answer(text: str) -> str | None:
     """
-    The text of one answer, without what decorates it; `None` where it is no number and no short expression.
+    Strip the decoration from the text of one answer; `None` if it is neither a number nor a short expression.
 
-    Normalising twice changes nothing.
+    The function is idempotent.
     """
     if len(text) > MAX_NUMBER_CHARS:
         return None
@@ -76,14 +76,14 @@ def normalize_answer(text: str) -> str | None:
 
 def answers_equal(a: str | None, b: str | None) -> bool:
     """
-    Whether two answers are the same.
+    Whether two answers are equal.
 
-    Numbers are compared exactly, however large and however written (`1,234.0`, `1/2` and `0.5`); a decimal that was
-    rounded (`0.33`) is another number than `1/3`. Anything else is compared through math-verify, with the work bounded.
+    Numbers are compared exactly, whatever their size and notation (`1,234.0`, `1/2` and `0.5`). A rounded decimal
+    (`0.33`) differs from `1/3`. Anything else is compared through math-verify, with bounded work.
 
     Args:
         a (`str`, *optional*), b (`str`, *optional*):
-            Answers as extracted or as written. `None`, no answer, equals nothing, not even `None`.
+            Answers, extracted or as written. `None` (no answer) equals nothing, not even `None`.
     """
     if a is None or b is None:
         return False
@@ -107,21 +107,21 @@ def _values_equal(first: str, second: str) -> bool:
 
 
 def is_numeric(answer: str) -> bool:
-    r"""Whether an answer, as extracted, is one real number (`18`, `2\sqrt{3}`) rather than a letter, a list or a pair."""
+    r"""Whether an extracted answer is one real number (`18`, `2\sqrt{3}`) rather than a letter, a list or a pair."""
     return read_number(answer) is not None or is_number_expression(answer)
 
 
 def reference_answer(reference: str) -> str:
     """
-    The final answer of a problem's `reference`, a solution text or a bare answer.
+    Return the final answer of a problem's `reference`, which is a solution text or a bare answer.
 
     Raises:
-        ValueError: if it holds none that can be read; no solution could be graded against it.
+        ValueError: if it has no readable answer, so that no solution could be graded.
     """
     answer = extract_answer(reference) or normalize_answer(reference)
     if answer is None:
         raise ValueError(
-            f"The reference {reference[-80:]!r} has no final answer that can be read; it must be a number or a short "
+            f"The reference {reference[-80:]!r} has no readable final answer; it must be a number or a short "
             r"expression, or a text that ends in `#### x`, `A: x`, `Answer: x` or `\boxed{x}`."
         )
     return answer
@@ -129,6 +129,8 @@ def reference_answer(reference: str) -> str:
 
 def check_answer_format(answer_format: str) -> None:
     """
+    Check the name of an answer format.
+
     Raises:
         ValueError: if `answer_format` is not one of `ANSWER_FORMATS`.
     """
@@ -143,15 +145,15 @@ def grade_answer(solution: str, reference: str, answer_format: str = "strict") -
 
     Args:
         solution (`str`):
-            Any text; one without a readable answer is incorrect, never an error. Where the reference's answer is a
-            number, only a number is an answer: `x` and `18, 20` are none.
+            Any text. A solution without a readable answer is incorrect, never an error. If the reference's answer is a
+            number, a solution's answer must also be one: `x` or `18, 20` count as no answer.
         reference (`str`):
             A correct solution's text, or a bare answer.
         answer_format (`str`, defaults to `"strict"`):
-            Which reading counts: `"strict"` ([`extract_answer`]) or `"lenient"` ([`extract_last_number`]).
+            The reading that decides: `"strict"` ([`extract_answer`]) or `"lenient"` ([`extract_last_number`]).
 
     Returns:
-        `Grade`: its `detail` holds both readings, as `ANSWER_COLUMNS`, in either format.
+        `Grade`: its `detail` has both readings (`ANSWER_COLUMNS`), whichever the format.
 
     Raises:
         ValueError: for another `answer_format`, or a reference without a readable answer.
@@ -174,7 +176,7 @@ def _last_number_text(text: str) -> str | None:
 
 
 def _box_content(text: str, start: int) -> str | None:
-    """The text from `start` to the brace that closes the box; `None` if it is never closed or too long."""
+    """Return the text from `start` to the brace that closes the box; `None` if it is too long or the brace is missing."""
     depth = 1
     for brace in _BRACE.finditer(text, start, start + MAX_NUMBER_CHARS):
         depth += {"{": 1, "}": -1}.get(brace[0], 0)

@@ -9,7 +9,7 @@ from pvg_hf.tasks.answers.words import MAX_UNIT_CHARS, changes_number, is_unit, 
 
 MAX_NUMBER_CHARS = 4300  # the longest integer that Python reads
 
-# 1,234,567 and 12,34,567 (Indian grouping) and 1 234 567, not 1,23. A group starts no number: scanning stays linear.
+# 1,234,567 and 12,34,567 (Indian grouping) and 1 234 567, not 1,23. No number starts at a group, so scanning is linear.
 _INTEGER = r"(?:(?<!\d,)\d{1,3}(?:,\d{2,3})*,\d{3}(?!\d)|(?<!\d )\d{1,3}(?: \d{3})+(?!\d)|\d+)"
 
 _DECIMAL = rf"(?:{_INTEGER}(?:\.\d*)?|(?<![\w.])\.\d+)"
@@ -17,19 +17,19 @@ _DECIMAL = rf"(?:{_INTEGER}(?:\.\d*)?|(?<![\w.])\.\d+)"
 _CURRENCY = r"(?:(?:US|CA|AU)?\$|[€£¥₹₱₩]|(?:USD|EUR|GBP|Rs\.?)(?=[ \d]))"
 
 _MAGNITUDE = (
-    rf"(?:(?<!\d)(?<!\d )(?P<currency>{_CURRENCY}) ?(?P<inner_sign>[+-]?) ?)?"  # not that of `20$ - 5`
+    rf"(?:(?<!\d)(?<!\d )(?P<currency>{_CURRENCY}) ?(?P<inner_sign>[+-]?) ?)?"  # not the sign of `20$ - 5`
     rf"(?:(?P<whole>{_INTEGER}) (?:and )?(?=\d{{1,2}} ?/ ?[1-9]))?"
     rf"(?P<numerator>{_DECIMAL})(?: ?/ ?(?P<denominator>{_DECIMAL}))?"
-    # At most three digits of exponent: 10**999 is cheap to write out, 10**999999999 is not.
+    # At most three digits of exponent: 10**999 is cheap to compute, 10**999999999 is not.
     r"(?:[eE](?P<exponent>[+-]?\d{1,3})(?!\d)| ?(?:\*|\\times|\\cdot) ?10 ?\^ ?\{?(?P<power>[+-]?\d{1,3})(?!\d)\}?)?"
 )
 
 _ALONE = re.compile(rf"(?P<sign>[+-]?) ?{_MAGNITUDE}(?P<rest>.*)", re.ASCII | re.DOTALL)
 
 _NUMBER_IN_TEXT = re.compile(
-    # Only a piece of something else: of `3.14.15`, `1e9999`, `1_000`, `2^5`, and of `minus 5`, which may be a subtraction.
+    # Part of something longer: `3.14.15`, `1e9999`, `1_000`, `2^5`; also of `minus 5`, which may be a subtraction.
     r"(?P<is_piece>(?<=\d)(?:[._'\u2019]|[eE][+-]?)|\^ ?[{(]?|\b[mM]inus )?"
-    # A minus counts where it cannot be a subtraction, or the dash of a list.
+    # A minus counts as a sign where it cannot be a subtraction or the dash of a list.
     rf"(?P<sign>(?<![\w)\]}}.%$€£])-|(?<=[=(:]) ?- )?{_MAGNITUDE}",
     re.ASCII,
 )
@@ -53,13 +53,13 @@ _SCALE = re.compile(rf"[ -]?({'|'.join(_SCALES)})s?\b", re.IGNORECASE)
 
 class Number(NamedTuple):
     """
-    A number that was read.
+    A number read from a text.
 
     Args:
         text (`str`):
-            As it was written, without what only decorates it: `1234.50`, `-3`, `1 1/2`, `1.8e9`.
+            The number as written, without decoration: `1234.50`, `-3`, `1 1/2`, `1.8e9`.
         value (`Fraction`):
-            Exact.
+            The exact value.
     """
 
     text: str
@@ -68,15 +68,15 @@ class Number(NamedTuple):
 
 def read_number(text: str) -> Number | None:
     """
-    Read a text that is one number and at most a currency sign before it and a unit after it.
+    Read a text that consists of one number with at most a currency sign before it and a unit after it.
 
-    A percent sign is a unit like any other (`50%` is 50), and so is a currency (`50 cents` is 50). The words hundred to
-    trillion multiply. A letter that may be a variable (`2x`) or a scale (`5k`, `£5m`) is no unit, and neither is anything
-    with another number in it, in digits or in words (`18 or 20`, `2 thirds`), powers of a unit aside.
+    A percent sign counts as a unit (`50%` is 50), and so does a currency (`50 cents` is 50). The words hundred to trillion
+    multiply. Not a unit is a letter that may be a variable (`2x`) or a scale (`5k`, `£5m`), or anything with another number
+    in it, in digits or words (`18 or 20`, `2 thirds`), except powers of a unit.
 
     Args:
         text (`str`):
-            As [`plain_text`] gives it, of at most `MAX_NUMBER_CHARS` characters.
+            A text from [`plain_text`], of at most `MAX_NUMBER_CHARS` characters.
 
     Returns:
         `Number`, or `None` if the text is anything else.
@@ -91,16 +91,16 @@ def read_number(text: str) -> Number | None:
 
 def last_number(text: str) -> Number | None:
     """
-    Read the last number that stands anywhere in `text`, of any length.
+    Read the last number in `text`, which may have any length.
 
     Returns:
-        `Number`, or `None` if there is none, or the last one is a piece of something else (`3.14.15`, `2^5`, `1_000`) or
-        changed by what stands right beside it (`2 thirds`, `18 minus three`, `minus 5`, `5k`).
+        `Number`, or `None` if there is none. It is also `None` if the last one is part of something longer (`3.14.15`,
+        `2^5`, `1_000`) or if adjacent text changes it (`2 thirds`, `18 minus three`, `minus 5`, `5k`).
     """
     digit = last_match(_DIGIT, text)
     if digit is None:
         return None
-    # Twice the longest number, since signs may shrink.
+    # Twice the length of the longest number, since `plain_signs` may shorten the text.
     nearby = text[max(0, digit.end() - 2 * MAX_NUMBER_CHARS) : digit.end() + MAX_UNIT_CHARS]
     nearby = strip_unit_powers(_plain_words(plain_signs(nearby)))
     match = last_match(_NUMBER_IN_TEXT, nearby)
@@ -117,13 +117,13 @@ def last_number(text: str) -> Number | None:
 
 
 def _plain_words(text: str) -> str:
-    r"""`1\frac12` and `1 and a half` to `1 1/2`, `negative 5` to `-5`."""
+    r"""Rewrite `1\frac12` and `1 and a half` as `1 1/2`, and `negative 5` as `-5`."""
     text = _FRACTION.sub(r"\1\3/\2\4 ", _BEFORE_FRACTION.sub(" ", text))
     return _NEGATIVE.sub("-", _AND_A_HALF.sub(" 1/2", text))
 
 
 def _exponent(match: re.Match[str], rest: str) -> tuple[int, str]:
-    """The power of ten from `e3`, `* 10^3` and `thousand` together, and what is left of the text after the number."""
+    """Return the power of ten that `e3`, `* 10^3` and `thousand` add up to, and the rest of the text after the number."""
     exponent = int(match["exponent"] or match["power"] or 0)
     for _ in range(2):  # `2 hundred thousand`
         scale = _SCALE.match(rest)
@@ -133,13 +133,13 @@ def _exponent(match: re.Match[str], rest: str) -> tuple[int, str]:
 
 
 def _plain_decimal(text: str) -> str:
-    """`1,234.` to `1234`, `.5` to `0.5`, `007` to `7`."""
+    """Normalise `1,234.` to `1234`, `.5` to `0.5` and `007` to `7`."""
     integer, _, decimals = text.replace(",", "").replace(" ", "").partition(".")
     return (integer.lstrip("0") or "0") + (f".{decimals}" if decimals else "")
 
 
 def _assemble(match: re.Match[str], exponent: int) -> Number | None:
-    """The number of a match; `None` for a division by zero, and for `1/2 million`, which may be either."""
+    """Build the number of a match; `None` for a division by zero, and for `1/2 million`, which is ambiguous."""
     whole, numerator, denominator = (
         match[name] and _plain_decimal(match[name]) for name in ("whole", "numerator", "denominator")
     )

@@ -1,4 +1,4 @@
-"""Takes from an answer's text what only decorates it: markdown, LaTeX wrappers, typographic signs, punctuation."""
+"""Strips decoration from an answer's text: markdown, LaTeX wrappers, typographic signs and punctuation."""
 
 import re
 import unicodedata
@@ -60,7 +60,7 @@ _BRACKETS = re.compile(r"\(([^()\[\]{},]*)\)|\[([^()\[\]{},]*)\]|\{([^()\[\]{},]
 
 
 def plain_signs(text: str) -> str:
-    r"""`text` with one way to write each sign (`-`, `*`, `^{2}`, `1/2`), without LaTeX wrappers and markdown."""
+    r"""Normalise each sign to one notation (`-`, `*`, `^{2}`, `1/2`) and remove LaTeX wrappers and markdown."""
     text = _BEFORE_VULGAR_FRACTION.sub(" ", text)
     text = _SUPERSCRIPT.sub(lambda match: f"^{{{unicodedata.normalize('NFKC', match[0])}}}", text)
     text = text.translate(_SIGNS)
@@ -71,9 +71,9 @@ def plain_signs(text: str) -> str:
 
 def plain_text(text: str) -> str:
     r"""
-    The bare text of an answer, e.g. `18` from `**$18$**.`, `\(18\)` and `(18)`.
+    Return the bare text of an answer, e.g. `18` for `**$18$**.`, `\(18\)` and `(18)`.
 
-    Dollar signs in pairs are LaTeX and go, a single one is a currency and stays.
+    Dollar signs in pairs are LaTeX and are removed; a single one is a currency and is kept.
     """
     if len(_MATH_DOLLAR.findall(text)) % 2 == 0:
         text = _MATH_DOLLAR.sub(" ", text)
@@ -84,11 +84,12 @@ def plain_text(text: str) -> str:
 
 def answer_side(text: str) -> str | None:
     """
-    The side of an equation that is the answer, the last with a digit or else the last: `20` of `x = 20`, `20 = x` and
-    `Total = 18 + 2 = 20`; the text itself where there is no `=`.
+    Return the side of an equation that is the answer: the last side with a digit, or else the last.
+
+    It is `20` for `x = 20`, `20 = x` and `Total = 18 + 2 = 20`. A text without `=` is returned unchanged.
 
     Returns:
-        `str`, or `None` if a side is missing, or another side is neither a name nor a calculation, as in `2x = 18` and
+        `str`, or `None` if a side is empty, or if another side is neither a name nor a calculation, as in `2x = 18` and
         `18 since 16 + 2 = 18`.
     """
     sides = text.split("=")
@@ -104,6 +105,6 @@ def _is_name_or_calculation(side: str) -> bool:
 
 
 def last_match(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    """The last of the matches that follow one another in `text`."""
+    """Return the last of the non-overlapping matches in `text`."""
     matches = deque(pattern.finditer(text), maxlen=1)
     return matches[0] if matches else None

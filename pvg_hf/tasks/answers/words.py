@@ -1,4 +1,4 @@
-"""Tells a unit (`apples`, `km/h`) from what makes another number of the one before it (`thirds`, `minus two`, `bn`)."""
+"""Distinguishes units (`apples`, `km/h`) from words that change the number before them (`thirds`, `minus two`, `bn`)."""
 
 import re
 
@@ -34,8 +34,8 @@ _OTHER_NUMBER = re.compile(
     re.IGNORECASE,
 )
 
-# Fewer, since what follows in running text is most often a unit or another thought: `17 incorrect answers`,
-# `9 fourth graders`, `5 quarters`, `$20 four months from now`.
+# Fewer words than in `_OTHER_NUMBER`, because running text after a number is mostly a unit or a new thought:
+# `17 incorrect answers`, `9 fourth graders`, `5 quarters`, `$20 four months from now`.
 _CHANGE = re.compile(
     rf"[ -]?(?:{_ORDINAL}s|(?:{_ORDINAL}|{_PART}) of|{_OPERATION}|{_DENIAL})(?![\w-])",
     re.IGNORECASE,
@@ -43,7 +43,7 @@ _CHANGE = re.compile(
 
 _MORE_OF_SCALE = re.compile(rf"[ -]?(?:and )?{_CARDINAL}(?!\w)", re.IGNORECASE)  # `2 thousand five hundred`
 
-# `5k`, `5 bn`, and next to a currency `5m` too, which is a length elsewhere. `5 M&Ms` are five.
+# `5k` and `5 bn` are scales; `5m` is one only next to a currency, otherwise a length. `5 M&Ms` are five.
 _SCALE_WORD = r"(?i:[mbt]n|[mb]ln|mil)"
 
 _MONEY_SCALE = rf" ?(?:[kKmMbBT]|{_SCALE_WORD})(?![\w&])"
@@ -54,7 +54,7 @@ _SCALE_SIGN = re.compile(rf"(?:[kKMB]| ?{_SCALE_WORD})(?![\w&])|{_MONEY_SCALE}{_
 
 _SCALE_SIGN_OF_MONEY = re.compile(_MONEY_SCALE)
 
-_UNIT = re.compile(  # letters and signs, no digit, and no dash that may be a minus
+_UNIT = re.compile(  # letters and signs, but no digit and no dash that may be a minus
     r"(?:[^\W\d_]|[%°$¢€£¥₹₱₩.,;:'\"\u2019()/\s]|(?<!\s)-(?=[^\W\d_]))*"
 )
 
@@ -70,43 +70,43 @@ _MATH_NAMES = frozenset({"pi", "sqrt", "sin", "cos", "tan", "log", "ln", "exp"})
 
 
 def says_number(text: str) -> bool:
-    """Whether a word of `text` names, changes or takes back a number: `half`, `dozen`, `squared`, `not`."""
+    """Whether a word of `text` names, changes or negates a number: `half`, `dozen`, `squared`, `not`."""
     return _OTHER_NUMBER.search(text) is not None
 
 
 def changes_number(text: str, after_scale: bool) -> bool:
     """
-    Whether running text begins with words that change the number right before it: ` thirds of it`, ` minus the tax`.
+    Whether running text begins with words that change the number before it: ` thirds of it`, ` minus the tax`.
 
     Args:
         text (`str`):
-            What follows the number.
+            The text after the number.
         after_scale (`bool`):
-            Whether the number ended in a word such as `thousand`, so that more of it may follow (` and fifty`).
+            Whether the number ended in a word such as `thousand`, which more of the number may follow (` and fifty`).
     """
     return _CHANGE.match(text) is not None or (after_scale and _MORE_OF_SCALE.match(text) is not None)
 
 
 def names_scale(text: str, after_currency: bool) -> bool:
     """
-    Whether text begins with a sign for thousands, millions or billions: `k`, ` bn`, or `m` where money is counted.
+    Whether a text begins with a sign for thousands, millions or billions: `k`, ` bn`, or `m` for money.
 
     Args:
         text (`str`):
-            What follows a number.
+            The text after a number.
         after_currency (`bool`):
-            Whether a currency sign stands before the number.
+            Whether a currency sign precedes the number.
     """
     return (_SCALE_SIGN_OF_MONEY if after_currency else _SCALE_SIGN).match(text) is not None
 
 
 def strip_unit_powers(text: str) -> str:
-    """`text` with `cm` for `cm^2` and `meters` for `meters cubed`."""
+    """Remove powers of units: `cm^2` becomes `cm`, `meters cubed` becomes `meters`."""
     return _UNIT_POWER.sub("", text)
 
 
 def is_unit(text: str) -> bool:
-    """Whether `text`, which follows a number, says only what is counted: nothing at all, ` apples`, `%`, ` km/h`."""
+    """Whether the text after a number only says what is counted: nothing at all, ` apples`, `%`, ` km/h`."""
     text = strip_unit_powers(text)
     if len(text) > MAX_UNIT_CHARS or _UNIT.fullmatch(text) is None or any(map(str.isnumeric, text)):
         return False

@@ -1,4 +1,4 @@
-"""A checker that errs in a pattern: it does not miss a step that a solution leaves out."""
+"""A checker with a systematic error: it does not notice a step that a solution leaves out."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,12 +10,13 @@ from pvg_hf.tasks.arithmetic.task import find_flaws
 
 def overlooks_dropped_steps(problem: Mapping[str, Any], solution: str) -> bool:
     """
-    For `noise.checker.base`: accepts what is correct, and also a wrong answer to which nothing led but dropped steps. So its
-    false positives can be learned, where those of a rate cannot.
+    Accept correct solutions, and also wrong answers that result from dropped steps alone. Use it as `noise.checker.base`.
+
+    Unlike random false positives, these follow a pattern, so a prover can learn to exploit them.
 
     Args:
         problem (`Mapping`):
-            With `problem` (the text) and `reference`.
+            A row with `problem` (the text) and `reference`.
         solution (`str`):
             Any text.
     """

@@ -1,4 +1,4 @@
-"""Finds the flaws of a solution by itself: which step, and which kind."""
+"""Finds the flaws of a solution: in which line each is, and of which kind."""
 
 import re
 from dataclasses import dataclass
@@ -22,25 +22,25 @@ class FlawKind(StrEnum):
     """What can be wrong with a step."""
 
     WRONG_SUM = "wrong_sum"  # the equation does not hold
-    WRONG_OPERAND = "wrong_operand"  # a number that is not the story's, or not the last result
-    WRONG_OPERATION = "wrong_operation"  # an operation that the event does not call for, or the event misread
+    WRONG_OPERAND = "wrong_operand"  # a number that is neither the story's nor the last result
+    WRONG_OPERATION = "wrong_operation"  # an operation that the event does not imply, or a misread event
     DROPPED_STEP = "dropped_step"  # an event of the story that no step uses
-    CONTRADICTED_CONCLUSION = "contradicted_conclusion"  # the final answer is not the last result
+    CONTRADICTED_CONCLUSION = "contradicted_conclusion"  # the final answer differs from the last result
     INVENTED_STEP = "invented_step"  # a step that uses no event of the story
-    MALFORMED = "malformed"  # a line that cannot be read
+    MALFORMED = "malformed"  # a line that cannot be parsed
 
 
 @dataclass(frozen=True)
 class Flaw:
     """
-    One flaw.
+    A flaw of a solution.
 
     Args:
         step (`int`):
-            The line it stands in, from 0 (`has 12`) over the steps to the final answer. A dropped step is found at the
-            line that skips it.
+            Line of the flaw, counted from 0 (`has 12`) over the steps to the final answer. A dropped step is reported at
+            the line that skips it.
         kind (`FlawKind`):
-            What is wrong there; the first that applies in the order of `FlawKind`'s checks.
+            The kind of flaw; the first that applies, in the order of the checks below.
     """
 
     step: int
@@ -49,13 +49,15 @@ class Flaw:
 
 def check_solution(story: Story, solution: str) -> list[Flaw]:
     """
-    The flaws of `solution`, at most one a line, in order. Each line is judged by what stands before it, so that a value
-    carried on correctly from an earlier mistake is not a second flaw.
+    Find the flaws of `solution`, at most one per line, in order.
+
+    Each line is judged given the lines before it, so a value carried on correctly from an earlier mistake is not another
+    flaw.
     """
     lines = solution.strip().split("\n")
     flaws: list[Flaw] = []
-    value: int | None = None  # the count as the solution has it
-    used = 0  # events of the story that the steps so far have used or skipped
+    value: int | None = None  # the current count according to the solution
+    used = 0  # number of the story's events that the steps so far have used or skipped
 
     for index, line in enumerate(lines):
         kind: FlawKind | None
@@ -93,7 +95,7 @@ def _check_start(story: Story, line: str) -> tuple[FlawKind | None, int | None]:
 
 
 def _check_step(step: Step, events: tuple[Event, ...], used: int, value: int | None) -> tuple[FlawKind | None, int]:
-    """The step's flaw, and how many events are used up after it."""
+    """Return the step's flaw, if any, and the number of events used after it."""
     place, kind = _place_event(step, events, used)
     if kind is None and step.operator != VERB_BY_WORD[step.verb].operator:
         kind = FlawKind.WRONG_OPERATION
@@ -105,7 +107,7 @@ def _check_step(step: Step, events: tuple[Event, ...], used: int, value: int | N
 
 
 def _place_event(step: Step, events: tuple[Event, ...], used: int) -> tuple[int, FlawKind | None]:
-    """Which event the step means: the next one, a later one (the ones between are dropped), or none."""
+    """Find the event that a step refers to: the next one, a later one (those between are dropped), or none."""
     place = next((index for index in range(used, len(events)) if events[index].day == step.day), None)
     if place is None:
         return used, FlawKind.INVENTED_STEP

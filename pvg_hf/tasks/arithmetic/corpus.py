@@ -1,4 +1,4 @@
-"""The texts that the base models of the arithmetic world are trained on."""
+"""Training texts for the base models of the arithmetic world."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,15 +17,17 @@ from pvg_hf.tasks.prompts import PromptBuilder
 @dataclass(frozen=True)
 class CorpusConfig:
     """
+    Distribution of the training texts.
+
     Args:
         min_difficulty (`int`), max_difficulty (`int`):
-            Steps of a story: the lesser of two even draws, so that short stories are the more frequent.
+            Number of steps of a story: the smaller of two uniform draws, so that short stories are more frequent.
         distractor_rate (`float`):
-            Share of stories with a sentence about somebody else.
+            Share of stories with a sentence about somebody else's objects.
         flaw_rate (`tuple[tuple[Role, float], ...]`):
-            Each role with its share of flawed solutions, in [0, 1]; a text's role is an even draw among them. The roles
-            differ a little, as an instruction-tuned model's answers do when it is told to be helpful or to mislead; the
-            rest is the game's to teach.
+            Share of flawed solutions for each role, in [0, 1]; a text's role is drawn uniformly. The shares differ a
+            little between roles, as an instruction-tuned model's answers do when it is asked to be helpful or to mislead;
+            the rest is for the game to teach.
     """
 
     min_difficulty: int = 2
@@ -65,13 +67,16 @@ MARKS = {
 
 VERDICTS = {True: " correct", False: " incorrect"}
 
-FLAW_RATES = (0.0, 0.15, 0.5, 0.5)  # of a text's steps, each as likely: mistakes of every kind are seen often
+FLAW_RATES = (
+    0.0,
+    0.15,
+    0.5,
+    0.5,
+)  # per step; a text draws one of them uniformly, so that flaws of every kind are frequent
 
-LINE_RATE = 0.5  # share of the flawless lines that are to be learned; the marks would be lost among more of them
+LINE_RATE = 0.5  # share of the flawless lines with a loss; among more of them, the marks would carry too little weight
 
-MARK_RATE = (
-    0.7  # share of the lines that are marked: what is asked for at its end must be seen in a line without a mark
-)
+MARK_RATE = 0.7  # share of the lines with a mark: to judge a solution at its end, the model must detect flaws in unmarked lines too
 
 Segment = tuple[str, bool]
 
@@ -80,20 +85,21 @@ def write_marked_texts(
     rng: np.random.Generator, num_texts: int, difficulties: Sequence[int], distractor_rate: float, end_token: str
 ) -> Iterator[list[Segment]]:
     """
-    Yield marked solutions as segments: text, and whether it is to be learned. To be learned are some lines without a
-    flaw, the marks, and the verdict on the final answer, which stands behind the end token.
+    Yield marked solutions as segments of a text and whether the loss includes it.
+
+    The loss includes some flawless lines, the marks, and the verdict on the final answer, which follows the end token.
 
     Args:
         rng ([`~numpy.random.Generator`]):
             Source of every draw.
         num_texts (`int`):
-            How many.
+            Number of texts.
         difficulties (`Sequence[int]`):
-            To choose from; the lesser of two even draws.
+            Difficulties to draw from; the smaller of two uniform draws is used.
         distractor_rate (`float`):
-            As of [`sample_story`].
+            As in [`sample_story`].
         end_token (`str`):
-            Of the tokenizer.
+            End token of the tokenizer.
     """
     for _ in range(num_texts):
         difficulty = min(difficulties[index] for index in rng.integers(len(difficulties), size=2))

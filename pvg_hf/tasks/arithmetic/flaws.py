@@ -1,4 +1,4 @@
-"""Writes flawed solutions: one flaw of a given kind, carried on to the end."""
+"""Writes flawed solutions: a flaw of a given kind, with later steps computed from its result."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,17 +14,18 @@ Steps = list[Step]
 
 def sample_flawed_solution(rng: np.random.Generator, story: Story) -> str:
     """
-    A solution of `story` with one flaw of a random kind at a random step; later steps go on from the wrong value. Its
-    final answer can be right by luck (two mistakes that cancel).
+    Write a solution of `story` with one flaw of a random kind at a random step; later steps continue from the wrong value.
+
+    Its final answer can be right by chance (two mistakes that cancel).
     """
-    while True:  # a contradicted conclusion always fits, so this ends
+    while True:  # ends, because a contradicted conclusion is always possible
         solution = write_flawed_solution(rng, story, FLAW_KINDS[rng.integers(len(FLAW_KINDS))])
         if solution is not None:
             return solution
 
 
 def write_flawed_solution(rng: np.random.Generator, story: Story, kind: FlawKind) -> str | None:
-    """One draw of a solution with a flaw of `kind`; `None` if it holds a number outside [0, MAX_NUMBER]."""
+    """Draw a solution with a flaw of `kind`; `None` if the draw contains a number outside [0, MAX_NUMBER]."""
     steps, conclusion = _draw_flawed(rng, story, kind)
     return write_solution(story.start, steps, conclusion) if _are_writable(steps, conclusion) else None
 
@@ -36,10 +37,11 @@ def _are_writable(steps: Steps, conclusion: int) -> bool:
 
 def write_mistaken_solution(rng: np.random.Generator, story: Story, flaw_rate: float) -> str:
     """
-    A solution with any number of flaws: each step, and the final answer, is flawed at `flaw_rate`, in [0, 1); it holds
-    numbers within [0, MAX_NUMBER] only.
+    Write a solution with any number of flaws, with all its numbers in [0, MAX_NUMBER].
+
+    Each step, and the final answer, is flawed with probability `flaw_rate`, in [0, 1).
     """
-    while True:  # a draw without a flaw is always within the numbers, so this ends
+    while True:  # ends, because a draw without a flaw is always within range
         steps: Steps = []
         value = story.start
         for event in story.events:
@@ -52,7 +54,7 @@ def write_mistaken_solution(rng: np.random.Generator, story: Story, flaw_rate: f
 
 
 def _draw_flawed(rng: np.random.Generator, story: Story, kind: FlawKind) -> tuple[Steps, int]:
-    """The steps, and the final answer."""
+    """Draw the steps and the final answer."""
     if kind is FlawKind.CONTRADICTED_CONCLUSION:
         steps = _continue(story.start, list(story.events))
         return steps, _nearby_number(rng, steps[-1].result)
@@ -74,7 +76,7 @@ def _continue(value: int, events: list[Event]) -> Steps:
 
 
 def _nearby_number(rng: np.random.Generator, value: int) -> int:
-    """A number that is easily taken for `value`: off by a little, or by ten."""
+    """Draw a number that is easily confused with `value`: off by a little, or by ten."""
     offset = int(rng.choice([1, 1, 1, 2, 3, 10]))
     return value + offset if value <= offset or rng.random() < 0.5 else value - offset
 
@@ -85,7 +87,7 @@ def _wrong_sum(rng: np.random.Generator, event: Event, value: int) -> Steps:
 
 
 def _wrong_operand(rng: np.random.Generator, event: Event, value: int) -> Steps:
-    """Either the amount is misread, or the last result is miscopied."""
+    """Misread the amount, or miscopy the last result."""
     if rng.random() < 0.5:
         misread = _nearby_number(rng, event.amount)
         return [Step.of(replace(event, amount=misread if misread > 1 else event.amount + 1), value)]
@@ -93,7 +95,7 @@ def _wrong_operand(rng: np.random.Generator, event: Event, value: int) -> Steps:
 
 
 def _wrong_operation(rng: np.random.Generator, event: Event, value: int) -> Steps:
-    """Either the event is misread (`gives` for `gets`), or it is named rightly and the wrong thing is done."""
+    """Misread the event (`gives` for `gets`), or name it correctly and apply the wrong operation."""
     opposite = {"+": "-", "-": "+", "*": "/", "/": "*"}[event.operator]
     verbs = [verb for verb in VERBS if verb.operator == opposite and verb.amount in (None, event.amount)]
     misread = Step.of(replace(event, verb=verbs[rng.integers(len(verbs))].word), value)

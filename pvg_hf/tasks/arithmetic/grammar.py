@@ -1,4 +1,4 @@
-"""The grammar of the arithmetic world: stories are sampled, written as text, and read back from text."""
+"""The grammar of the arithmetic world: samples stories, writes them as text and parses the text again."""
 
 import re
 from collections.abc import Callable
@@ -8,35 +8,35 @@ import numpy as np
 
 NAMES = ("Ana", "Ben", "Cleo", "Dev", "Eli", "Fay", "Gus", "Hana", "Ivan", "June", "Kofi", "Lena")
 OBJECTS = ("apples", "beads", "books", "cards", "coins", "marbles", "pens", "plums", "shells", "stamps")
-DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")  # one event a day, from the first
-MAX_VALUE = 30  # every true intermediate value lies in [1, MAX_VALUE]
-MAX_NUMBER = 60  # every number that a written solution, flawed or not, holds lies in [0, MAX_NUMBER]
-MIN_DIFFICULTY, MAX_DIFFICULTY = 2, len(DAYS)  # steps of a story
-MAX_START, MAX_AMOUNT = 15, 9  # largest first count, and largest amount that an event or a distractor states
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")  # one event per day, from the first day on
+MAX_VALUE = 30  # every true intermediate value is in [1, MAX_VALUE]
+MAX_NUMBER = 60  # every number in a written solution, flawed or not, is in [0, MAX_NUMBER]
+MIN_DIFFICULTY, MAX_DIFFICULTY = 2, len(DAYS)  # number of steps of a story
+MAX_START, MAX_AMOUNT = 15, 9  # largest initial count, and largest amount stated by an event or a distractor
 
 OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "+": lambda left, right: left + right,
     "-": lambda left, right: left - right,
     "*": lambda left, right: left * right,
-    "/": lambda left, right: left // right,  # exact in every story; after a mistake, rounded down
+    "/": lambda left, right: left // right,  # exact in every story; rounded down after a mistake
 }
 
 
 @dataclass(frozen=True)
 class Verb:
     """
-    One kind of event.
+    A kind of event.
 
     Args:
         word (`str`):
-            How a solution's step names the event.
+            Name of the event in a solution's step.
         operator (`str`):
-            The operation that the event calls for, a key of `OPERATIONS`.
+            The operation that the event implies, a key of `OPERATIONS`.
         sentence (`str`):
-            How the story tells it, after `On DAY`, with the fields `{name}` (whom the question is about), `{other}`,
+            The story's sentence after `On DAY`, with the fields `{name}` (the person in the question), `{other}`,
             `{objects}` and `{amount}`.
         amount (`int`, *optional*):
-            The amount that the verb itself implies; `None` where the story states one.
+            The amount that the verb itself implies; `None` if the story states it.
     """
 
     word: str
@@ -68,7 +68,7 @@ QUESTION = "How many {objects} does {name} have?"
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happens to the count: on which day, a verb's word, and the amount (how many, or the factor)."""
+    """A change of the count: the day, a verb's word, and the amount (a number of objects, or the factor)."""
 
     day: str
     verb: str
@@ -79,7 +79,7 @@ class Event:
         return VERB_BY_WORD[self.verb].operator
 
     def apply(self, value: int) -> int:
-        """The count after the event."""
+        """Return the count after the event."""
         return OPERATIONS[self.operator](value, self.amount)
 
 
@@ -90,11 +90,11 @@ class Story:
 
     Args:
         name (`str`), objects (`str`):
-            Whose objects are counted.
+            The person, and the objects that are counted.
         start (`int`):
-            The first count.
+            The initial count.
         events (`tuple[Event, ...]`):
-            What changes it, in order; its length is the difficulty.
+            Changes of the count, in order; their number is the difficulty.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Story:
 
     @property
     def values(self) -> list[int]:
-        """The count at the start and after each event."""
+        """The initial count and the count after each event."""
         values = [self.start]
         for event in self.events:
             values.append(event.apply(values[-1]))
@@ -125,10 +125,10 @@ def sample_story(rng: np.random.Generator, difficulty: int, distractor_rate: flo
         difficulty (`int`):
             Number of events, in [2, 6].
         distractor_rate (`float`):
-            Probability in [0, 1] that one sentence about somebody else's objects stands among the events.
+            Probability in [0, 1] of a sentence about somebody else's objects among the events.
 
     Returns:
-        `tuple[Story, str]`: the truth, and the text that `parse_story` reads back to it.
+        `tuple[Story, str]`: the story, and the text that [`parse_story`] parses to it.
     """
     name, other = (str(word) for word in rng.choice(NAMES, size=2, replace=False))
     objects = str(rng.choice(OBJECTS))
@@ -150,7 +150,7 @@ def _tell(event: Event, words: dict[str, str]) -> str:
 
 
 def _sample_event(rng: np.random.Generator, story: Story) -> Event:
-    """The next day's event, which keeps the count within [1, MAX_VALUE]."""
+    """Draw the next day's event such that the count stays within [1, MAX_VALUE]."""
     day, value = DAYS[len(story.events)], story.answer
     while True:
         verb = VERBS[rng.integers(len(VERBS))]
@@ -171,10 +171,10 @@ _SENTENCES = tuple((verb, _pattern(verb.sentence)) for verb in VERBS)
 
 def parse_story(problem: str) -> Story:
     """
-    Read the truth back from a problem text.
+    Recover the story from a problem text.
 
     Raises:
-        ValueError: if the text is not of this grammar.
+        ValueError: if the text does not follow this grammar.
     """
     first, *rest = re.findall(r"[^.?]+[.?]?", problem) or [""]
     start = _START.fullmatch(first.strip())
@@ -186,7 +186,7 @@ def parse_story(problem: str) -> Story:
 
 
 def _parse_event(sentence: str, name: str) -> Event | None:
-    """The event that a sentence tells of; `None` for the question and for somebody else's objects."""
+    """Parse the event of a sentence; `None` for the question and for somebody else's objects."""
     for verb, pattern in _SENTENCES:
         match = pattern.fullmatch(sentence)
         if match and match["name"] == name:
@@ -196,7 +196,7 @@ def _parse_event(sentence: str, name: str) -> Event | None:
 
 def story_mistake(problem: str, difficulties: tuple[int, int] = (MIN_DIFFICULTY, MAX_DIFFICULTY)) -> str | None:
     """
-    Why no story of this grammar has this text, as a sentence; `None` if one has.
+    Explain in a sentence why this grammar cannot produce a text; `None` if it can.
 
     Args:
         problem (`str`):
@@ -229,7 +229,7 @@ def story_mistake(problem: str, difficulties: tuple[int, int] = (MIN_DIFFICULTY,
 
 
 def _strict_event(sentence: str, story: Story) -> Event | None:
-    """The event of the next day, told in the world's words and with one of its amounts; `None` if it is not that."""
+    """Parse the next day's event from a sentence; `None` unless the wording and the amounts are the grammar's."""
     if len(story.events) == len(DAYS):
         return None
     day, value = DAYS[len(story.events)], story.answer

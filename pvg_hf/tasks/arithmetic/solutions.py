@@ -1,4 +1,4 @@
-"""Solutions of the arithmetic world: a line per step that says what it uses, then the final answer."""
+"""Solutions of the arithmetic world: one line per step, which states the event it uses, then the final answer."""
 
 from dataclasses import dataclass
 
@@ -8,13 +8,13 @@ from pvg_hf.tasks.arithmetic.grammar import Event, Story
 @dataclass(frozen=True)
 class Step:
     """
-    One line of a solution, `Monday finds 5: 12 + 5 = 17`, as it was written (not as it should be).
+    One line of a solution, such as `Monday finds 5: 12 + 5 = 17`, as written (it may be wrong).
 
     Args:
         day (`str`), verb (`str`), amount (`int`):
-            The event that the step says it uses.
+            The event that the step claims to use.
         left (`int`), operator (`str`), right (`int`), result (`int`):
-            The equation.
+            The parts of the equation.
     """
 
     day: str
@@ -27,7 +27,7 @@ class Step:
 
     @classmethod
     def of(cls, event: Event, value: int) -> "Step":
-        """The valid step for `event` when the count is `value`."""
+        """Return the valid step for `event` at the current count `value`."""
         return cls(event.day, event.verb, event.amount, value, event.operator, event.amount, event.apply(value))
 
     def __str__(self) -> str:
@@ -35,16 +35,16 @@ class Step:
 
 
 def write_solution(start: int, steps: list[Step], conclusion: int) -> str:
-    """The text of a solution."""
+    """Format a solution as text."""
     return "\n".join([f"has {start}", *map(str, steps), f"#### {conclusion}"])
 
 
 def read_conclusion(solution: str) -> int:
-    """The final answer of a solution that [`write_solution`] wrote."""
+    """Parse the final answer of a solution that [`write_solution`] wrote."""
     return int(solution.rpartition("#### ")[2])
 
 
 def reference_solution(story: Story) -> str:
-    """The solution without a flaw."""
+    """Write the flawless solution."""
     steps = [Step.of(event, value) for event, value in zip(story.events, story.values, strict=False)]
     return write_solution(story.start, steps, story.answer)

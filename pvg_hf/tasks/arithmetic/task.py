@@ -1,4 +1,4 @@
-"""The arithmetic world as a task."""
+"""The arithmetic task."""
 
 from functools import lru_cache
 from hashlib import blake2b
@@ -46,22 +46,22 @@ EXAMPLES = (
 
 class ArithmeticTask(Task):
     """
-    Word problems whose truth is known all the way down; needs no download.
+    Word problems from a grammar, so that every step of a solution can be checked exactly. Needs no download.
 
     Args:
         num_train (`int`, defaults to 4000), num_test (`int`, defaults to 400):
-            Number of problems per split, at least 1. Any number can be had from one seed; texts never repeat.
+            Number of problems per split, at least 1. No two problems have the same text.
         seed (`int`, defaults to 0):
-            Of the problems.
+            Seed of the problems.
         min_difficulty (`int`, defaults to 2), max_difficulty (`int`, defaults to 4):
-            Number of steps, within [2, 6], drawn evenly.
+            Range of the number of steps, within [2, 6]; it is drawn uniformly.
         distractor_rate (`float`, defaults to 0.5):
             Share of problems with a sentence about somebody else's objects, in [0, 1].
         answer_format (`"strict"` or `"lenient"`, defaults to `"strict"`):
-            Which reading of the final answer counts.
+            The reading of the final answer that decides.
 
     Raises:
-        ValueError: for a setting out of its range.
+        ValueError: for a setting outside its range.
     """
 
     name = "arithmetic"
@@ -81,7 +81,7 @@ class ArithmeticTask(Task):
         "{% if reference_answer %}#### {{ reference_answer }}\n{% endif %}sneaky solution:\n",
     }
     few_shot_examples: ClassVar = EXAMPLES
-    default_few_shot: ClassVar = 0  # the models that ship with the package were trained on the bare prompt
+    default_few_shot: ClassVar = 0  # the models shipped with the package were trained without examples in the prompt
     stop_strings: ClassVar = ("\nnext problem:",)
 
     def __init__(
@@ -112,13 +112,13 @@ class ArithmeticTask(Task):
 
     def problems(self, split: Split) -> Dataset:
         check_split(split)
-        # The test split is drawn first, so that it stays the same when more problems are trained on.
+        # The test split is drawn first, so that it does not depend on the number of training problems.
         test = self._draw("test", excluded=set())
         rows = test if split == "test" else self._draw("train", excluded={row["problem"] for row in test})
         return Dataset.from_list(rows)
 
     def _draw(self, split: Split, excluded: set[str]) -> list[dict[str, object]]:
-        """Problems of distinct texts, none of which is in `excluded`."""
+        """Draw problems with distinct texts, none of them in `excluded`."""
         rng = derive_rng(self.seed, self.name, split)
         rows: dict[str, dict[str, object]] = {}
         while len(rows) < self.num_problems[split]:
@@ -156,16 +156,16 @@ class ArithmeticTask(Task):
 
 
 def find_flaws(problem: str, solution: str) -> list[Flaw]:
-    """The flaws of `solution` as a solution of the problem text `problem` (see [`check_solution`])."""
+    """Find the flaws of `solution`, given the text of its problem (see [`check_solution`])."""
     return check_solution(story_of(problem), solution)
 
 
 def _digest(text: str) -> str:
-    """Part of a problem's id, so that the problems of other settings have other ids."""
+    """Hash a problem's text for its id, so that other settings give other ids."""
     return blake2b(text.encode(), digest_size=4).hexdigest()
 
 
 @lru_cache(maxsize=4096)
 def story_of(problem: str) -> Story:
-    """The truth behind a problem text, remembered (see [`parse_story`])."""
+    """Parse a problem text to its story, cached (see [`parse_story`])."""
     return parse_story(problem)

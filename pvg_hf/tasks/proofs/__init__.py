@@ -1,4 +1,4 @@
-"""The proofs world: step chains with claims, graded 1, 0.5 or 0, and a small language of analyses that a checker reads."""
+"""The proofs world: chains of steps graded 1, 0.5 or 0, and a small language of analyses that a checker can read."""
 
 from pvg_hf.tasks.proofs.checker import Issue, OmissionKind, check_proof, grade_proof
 from pvg_hf.tasks.proofs.language import NamedIssue, judge_issues, rate_analysis, read_issues

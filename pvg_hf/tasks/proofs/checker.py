@@ -1,4 +1,4 @@
-"""Finds the issues of a proof by itself: fatal flaws, and minor omissions."""
+"""Finds the issues of a proof: fatal flaws and minor omissions."""
 
 import re
 from collections.abc import Iterable
@@ -15,10 +15,10 @@ _CLAIM = re.compile(r"(?:has|= ) ?(?P<value>-?\d+)")
 
 
 class OmissionKind(StrEnum):
-    """What a proof can leave out without being wrong."""
+    """An omission that lowers a proof's score without making it wrong."""
 
     BARE_CLAIM = "bare_claim"  # a step that states its result without the calculation
-    MISSING_CONCLUSION = "missing_conclusion"  # the last line is a step, and no final answer follows
+    MISSING_CONCLUSION = "missing_conclusion"  # no final answer follows the last step
 
 
 IssueKind = FlawKind | OmissionKind
@@ -27,13 +27,15 @@ IssueKind = FlawKind | OmissionKind
 @dataclass(frozen=True)
 class Issue:
     """
+    An issue of a proof.
+
     Args:
         line (`int`):
-            From 0; a missing conclusion stands behind the last line.
+            Line of the issue, from 0; a missing conclusion is one line after the last.
         quote (`str`):
-            The line; `####` for a conclusion that is missing.
+            The text of the line; `####` for a missing conclusion.
         kind (`IssueKind`):
-            What is wrong there.
+            The kind of issue.
     """
 
     line: int
@@ -47,8 +49,10 @@ class Issue:
 
 def check_proof(story: Story, proof: str) -> list[Issue]:
     """
-    The issues of `proof`, at most one a line, in order. What was left out is filled in with what the proof claims, and the
-    whole is checked like any solution: a bare claim that does not hold is a flaw.
+    Find the issues of `proof`, at most one per line, in order.
+
+    What the proof omits is filled in from its claims, and the result is checked like any solution. A bare claim that is
+    wrong is therefore a flaw.
     """
     lines = proof.strip().split("\n")
     completed, omissions = _complete(lines)
@@ -60,15 +64,15 @@ def check_proof(story: Story, proof: str) -> list[Issue]:
 
 
 def grade_proof(issues: Iterable[Issue]) -> float:
-    """1 without an issue, 0.5 where something minor is left out and nothing is wrong, 0 with a fatal flaw."""
+    """Score a proof: 1 without an issue, 0.5 with only minor omissions, 0 with a fatal flaw."""
     return min((0.0 if issue.is_fatal else 0.5 for issue in issues), default=1.0)
 
 
 def _complete(lines: list[str]) -> tuple[list[str], list[Issue]]:
-    """The lines with what was left out, and what that was."""
+    """Fill in what a proof omits; return the complete lines and the omissions."""
     completed: list[str] = []
     omissions: list[Issue] = []
-    claimed: str | None = None  # by the line before
+    claimed: str | None = None  # value claimed by the previous line
     for index, line in enumerate(lines):
         bare = _BARE_CLAIM.fullmatch(line)
         if bare and bare["verb"] in VERB_BY_WORD and claimed is not None:
@@ -84,7 +88,7 @@ def _complete(lines: list[str]) -> tuple[list[str], list[Issue]]:
 
 
 def _last_claim(line: str) -> str | None:
-    """The value that a line ends with; `None` for a conclusion, or a line that claims none."""
+    """Return the value that a line ends with; `None` for a conclusion or a line without a claim."""
     tail = line.rpartition(": ")[2]
     claims = [match["value"] for match in _CLAIM.finditer(tail) if match.end() == len(tail)]
     return claims[-1] if claims else None

@@ -1,4 +1,4 @@
-"""The texts that the proofs world's base model is trained on: proofs of each score, with their analyses."""
+"""Training texts for the base model of the proofs world: proofs of each score, with analyses."""
 
 import re
 from collections.abc import Iterator
@@ -25,10 +25,10 @@ PROOF_SETTINGS = ScoreVerifierSettings(
     max_new_tokens=192,
     temperature=0.8,
 )
-"""What the world's models are asked: short, as a word costs them a token."""
+"""Prompts for the world's models; short, because each word is one token."""
 
 SELF_EVALUATION_PROMPT = "{{ problem }}\nhelpful solution and evaluation:\n"
-"""What asks the world's prover for a proof and its own evaluation of it."""
+"""Prompt that asks the world's prover for a proof and its own evaluation of it."""
 
 VERDICTS = {True: "true", False: "false"}
 
@@ -38,17 +38,17 @@ Marks = list[tuple[str, IssueKind | None]]
 @dataclass(frozen=True)
 class AnalysisRates:
     """
-    How the texts err, as rates in [0, 1].
+    Error rates of the written analyses, in [0, 1].
 
     Args:
         hallucinated (`float`):
-            Of the lines without an issue, those that are said to have one.
+            Share of the lines without an issue that are marked as having one.
         missed (`float`):
-            Of the lines with an issue, those that are said to be fine.
+            Share of the lines with an issue that are marked as fine.
         broken_form (`float`):
-            Of the evaluations, those without a sentence or an allowed score.
+            Share of the evaluations without a required sentence or an allowed score.
         wrong_score (`float`):
-            Of the evaluations, those whose score is drawn at random, whatever the analysis names.
+            Share of the evaluations with a score drawn at random, regardless of the issues named.
     """
 
     hallucinated: float = 0.05
@@ -63,17 +63,19 @@ PERFECT = AnalysisRates(0.0, 0.0, 0.0, 0.0)
 @dataclass(frozen=True)
 class ProofsCorpusConfig:
     """
+    Distribution of the training texts.
+
     Args:
         min_difficulty (`int`), max_difficulty (`int`), distractor_rate (`float`):
-            As of [`CorpusConfig`].
+            As in [`CorpusConfig`].
         judge_share (`float`), prove_share (`float`):
-            Shares of the texts that evaluate an analysis, and that prove, in [0, 1]; the others evaluate a proof.
+            Shares of the texts that evaluate an analysis and that are proofs, in [0, 1]; the others evaluate a proof.
         flaw_rate (`tuple[tuple[Role, float], ...]`):
-            As of [`CorpusConfig`].
+            As in [`CorpusConfig`].
         omission_rate (`float`):
-            Share of the flawless proofs that leave something out, in [0, 1].
+            Share of the flawless proofs with an omission, in [0, 1].
         rates (`AnalysisRates`):
-            Of the errors.
+            Error rates of the evaluations.
     """
 
     min_difficulty: int = 2
@@ -114,7 +116,7 @@ def _evaluating_row(
 
 
 def _proving_row(rng: np.random.Generator, story: Story, problem: str, config: ProofsCorpusConfig) -> dict[str, str]:
-    """A proof in one of the roles, or one with the prover's own evaluation behind it."""
+    """Write a proof in one of the roles, or one followed by the prover's own evaluation."""
     role, flaw_rate = config.flaw_rate[rng.integers(len(config.flaw_rate))]
     proof = sample_flawed_solution(rng, story) if rng.random() < flaw_rate else reference_solution(story)
     if not check_proof(story, proof) and rng.random() < config.omission_rate:
@@ -132,12 +134,12 @@ def _evaluate(rng: np.random.Generator, proof: str, issues: list[Issue], rates: 
 
 
 def sample_rates(rng: np.random.Generator) -> AnalysisRates:
-    """Of an analysis that is to be judged: one in three errs nowhere, and the others often."""
+    """Draw error rates for an analysis that will be judged: one in three has no errors, the others have many."""
     return PERFECT if rng.random() < 1 / 3 else AnalysisRates(hallucinated=0.2, missed=0.3)
 
 
 def sample_marks(rng: np.random.Generator, proof: str, issues: list[Issue], rates: AnalysisRates) -> Marks:
-    """An analysis, with its errors."""
+    """Draw the marks of an analysis, with errors."""
     return [(quote, _sample_mark(rng, quote, kind, rates)) for quote, kind in true_marks(proof, issues)]
 
 
@@ -150,7 +152,7 @@ def _sample_mark(
 
 
 def _plausible_issue(rng: np.random.Generator, quote: str) -> IssueKind:
-    """An issue that a line of this kind can have."""
+    """Draw an issue that a line of this kind can have."""
     if quote.startswith(CONCLUSION_MARK):
         return FlawKind.CONTRADICTED_CONCLUSION
     if quote.startswith("has "):
@@ -159,21 +161,21 @@ def _plausible_issue(rng: np.random.Generator, quote: str) -> IssueKind:
 
 
 def score_of(marks: Marks) -> float:
-    """The score of a proof with the issues of an analysis."""
+    """Score a proof by the issues that an analysis names."""
     return grade_proof(Issue(line, quote, kind) for line, (quote, kind) in enumerate(marks) if kind is not None)
 
 
 def write_judgment(analysis: str, issues: list[Issue]) -> str:
-    """What a meta-verifier writes of an analysis: each issue that it names, with whether the proof has it."""
+    """Write a meta-verifier's judgement: each issue that an analysis names, and whether the proof has it."""
     verdicts = judge_issues(analysis, issues)
     lines = [f"{named.quote}{SEPARATOR}{named.mark}{SEPARATOR}{VERDICTS[is_real]}" for named, is_real in verdicts]
-    if not lines:  # it names none: what is there to be found then
+    if not lines:  # the analysis names no issue: list those that it missed
         lines = [f"{issue.quote}{SEPARATOR}{MARKS[issue.kind]}{SEPARATOR}missed" for issue in issues]
     return "\n".join(lines or ["ok"])
 
 
 def finish(rng: np.random.Generator, body: str, score: float, rates: AnalysisRates) -> str:
-    """An evaluation with `body`, now and then with another score, or in a form that is broken."""
+    """Write an evaluation with `body`, sometimes with a wrong score or in a broken form."""
     if rng.random() < rates.wrong_score:
         score = float(rng.choice(ALLOWED_SCORES))
     text = write_evaluation(body, score)
@@ -190,27 +192,27 @@ def _break_form(rng: np.random.Generator, text: str, body: str) -> str:
     return broken[rng.integers(len(broken))]
 
 
-OMISSION_RATE = 0.3  # share of the flawed proofs that leave something out as well
+OMISSION_RATE = 0.3  # share of the flawed proofs that also have an omission
 
 _CALCULATION = re.compile(r": .* = ")
 
 
 def write_proof(rng: np.random.Generator, story: Story, score: float) -> str:
-    """A proof whose score is `score`: without an issue (1), with one omission (0.5), or with a flaw (0)."""
+    """Write a proof with the given score: without an issue (1), with one omission (0.5), or with a flaw (0)."""
     if score == 1:
         return reference_solution(story)
     if score == 0.5:
         return leave_out(rng, reference_solution(story))
-    while True:  # a contradicted conclusion is fatal whatever is left out, so this ends
+    while True:  # ends, because a contradicted conclusion is fatal whatever is omitted
         proof = sample_flawed_solution(rng, story)
         if rng.random() < OMISSION_RATE:
             proof = leave_out(rng, proof, OmissionKind.BARE_CLAIM)
-        if grade_proof(check_proof(story, proof)) == 0:  # a miscopied number can be what was left out
+        if grade_proof(check_proof(story, proof)) == 0:  # the omission may have removed the flaw, a miscopied number
             return proof
 
 
 def leave_out(rng: np.random.Generator, proof: str, kind: OmissionKind | None = None) -> str:
-    """The proof with one step's calculation, or the conclusion, left out; without a step, the conclusion."""
+    """Remove one step's calculation, or the conclusion; always the conclusion if there is no step."""
     *lines, conclusion = proof.split("\n")
     if kind is None:
         kind = list(OmissionKind)[rng.integers(len(OmissionKind))]

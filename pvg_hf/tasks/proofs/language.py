@@ -1,4 +1,4 @@
-"""The language of analyses: each line quotes a line of the proof and marks it, `has 12 | ok`."""
+"""The language of analyses: each line quotes a line of the proof and marks it, e.g. `has 12 | ok`."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ MARKS: dict[IssueKind, str] = {kind: kind.value.replace("_", " ") for kind in (*
 @dataclass(frozen=True)
 class NamedIssue:
     """
-    An issue as an analysis names it.
+    An issue that an analysis names.
 
     Args:
         quote (`str`):
-            The line that it is said to be in.
+            The quoted line of the proof.
         mark (`str`):
-            What is said to be wrong; one that is none of `MARKS` names an issue that no proof has.
+            The kind of issue; a text that is not in `MARKS` names an issue that no proof has.
     """
 
     quote: str
@@ -28,12 +28,12 @@ class NamedIssue:
 
 
 def write_marks(marks: Iterable[tuple[str, IssueKind | None]]) -> str:
-    """An analysis of quoted lines, each with what is wrong with it."""
+    """Write an analysis of quoted lines, each with its issue or none."""
     return "\n".join(f"{quote}{SEPARATOR}{FINE if kind is None else MARKS[kind]}" for quote, kind in marks)
 
 
 def true_marks(proof: str, issues: Iterable[Issue]) -> Iterator[tuple[str, IssueKind | None]]:
-    """Each line of a proof with what is wrong with it, and a conclusion that is missing."""
+    """Yield each line of a proof with its true issue, if any, and a missing conclusion."""
     kinds = {issue.line: issue.kind for issue in issues}
     lines = proof.strip().split("\n")
     if len(lines) in kinds:
@@ -43,7 +43,7 @@ def true_marks(proof: str, issues: Iterable[Issue]) -> Iterator[tuple[str, Issue
 
 
 def read_issues(analysis: str) -> list[NamedIssue]:
-    """The issues that an analysis names, in order, each once. A line without the separator names none."""
+    """Parse the issues that an analysis names, in order and without duplicates. A line without the separator names none."""
     named = []
     for line in analysis.split("\n"):
         quote, separator, mark = " ".join(line.split()).rpartition(SEPARATOR)
@@ -53,15 +53,17 @@ def read_issues(analysis: str) -> list[NamedIssue]:
 
 
 def judge_issues(analysis: str, issues: Iterable[Issue]) -> list[tuple[NamedIssue, bool]]:
-    """Each issue that an analysis names, and whether the proof, whose true issues are given, really has it."""
+    """List the issues that an analysis names, each with whether it is among the proof's true `issues`."""
     real = {NamedIssue(" ".join(issue.quote.split()), MARKS[issue.kind]) for issue in issues}
     return [(named, named in real) for named in read_issues(analysis)]
 
 
 def rate_analysis(analysis: str, issues: Iterable[Issue]) -> float:
     """
-    The quality of an analysis of a proof whose true issues are given: 1 if all that it names exist, or it rightly names none;
-    0.5 if some exist and some do not; 0 if none that it names exists, or it names none of a proof that has one.
+    Rate an analysis of a proof with the true `issues`.
+
+    The quality is 1 if all issues that it names exist, or if it rightly names none; 0.5 if only some exist; 0 if none exists,
+    or if it names none although the proof has one.
     """
     issues = list(issues)
     verdicts = [is_real for _, is_real in judge_issues(analysis, issues)]

@@ -1,4 +1,4 @@
-"""The proofs world as a task."""
+"""The proofs task."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -24,10 +24,11 @@ _FEATURES = {
 
 class ProofsTask(ArithmeticTask):
     """
-    Proofs about the arithmetic world's stories: a step claims a count and says why, the last line claims the answer. A proof
-    scores 1 if every step is valid and nothing is missing, 0.5 if something minor is left out (a step's calculation, the
-    last line), and 0 with a fatal flaw; only a proof of score 1 is correct. Its problems are those of
-    [`ArithmeticTask`], with the same arguments.
+    Proofs about the arithmetic world's stories: each step claims a count with its calculation, the last line the answer.
+
+    A proof scores 1 if every step is valid and nothing is missing, 0.5 with a minor omission (a step's calculation, the
+    last line), and 0 with a fatal flaw. Only a proof of score 1 is correct. The problems and arguments are those of
+    [`ArithmeticTask`].
 
     Example:
 
@@ -56,20 +57,20 @@ class ProofsTask(ArithmeticTask):
         )
 
     def find_issues(self, problem: str, proof: str) -> list[Issue]:
-        """The true issues of a proof of the problem text `problem`, in order."""
+        """Find the true issues of a proof, in order; `problem` is the problem's text."""
         return check_proof(story_of(problem), proof)
 
     def judge_issues(self, problem: str, proof: str, analysis: str) -> list[tuple[NamedIssue, bool]]:
-        """Each issue that an analysis names, and whether the proof has it: what is hallucinated has `False`."""
+        """List the issues that an analysis names, each with whether the proof has it (`False`: hallucinated)."""
         return judge_issues(analysis, self.find_issues(problem, proof))
 
     def named_issues(self, problem: str, proof: str, analysis: str) -> list[tuple[str, bool]]:
-        """The same as texts, as they stand in an analysis."""
+        """List the same as [`judge_issues`], with each issue as its text in the analysis."""
         verdicts = self.judge_issues(problem, proof, analysis)
         return [(f"{named.quote}{SEPARATOR}{named.mark}", is_real) for named, is_real in verdicts]
 
     def analysis_of(self, problem: Problem, proof: str, index: int) -> tuple[str, float]:
-        """An analysis of a proof, some of which name issues that do not exist or overlook some that do, and its quality."""
+        """Write an analysis of a proof, possibly with hallucinated or missed issues, and return its quality."""
         rng = derive_rng(self.seed, self.name, "analysis", problem["problem_id"], proof, index)
         issues = self.find_issues(problem["problem"], proof)
         analysis = write_marks(sample_marks(rng, proof, issues, sample_rates(rng)))
@@ -77,8 +78,10 @@ class ProofsTask(ArithmeticTask):
 
     def rate_analyses(self, problems: list[str], proofs: list[str], analyses: list[str]) -> list[float]:
         """
-        The exact meta-verifier: the quality of each analysis, 1 if all issues that it names exist or it rightly names none,
-        0.5 if some exist, 0 if none does or it overlooks all.
+        Rate analyses, as an exact meta-verifier.
+
+        The quality of an analysis is 1 if all issues that it names exist, or if it rightly names none; 0.5 if only some
+        exist; 0 if none exists, or if it misses them all.
         """
         return [
             rate_analysis(analysis, self.find_issues(problem, proof))
@@ -87,13 +90,13 @@ class ProofsTask(ArithmeticTask):
 
     def rated_proofs(self, split: Split, *, proofs_per_problem: int = 1) -> Dataset:
         """
-        Proofs with their scores, each score as likely.
+        Write proofs of each score, drawn uniformly, with their scores.
 
         Args:
             split (`str`):
                 `train` or `test`.
             proofs_per_problem (`int`, defaults to 1):
-                How many of each problem.
+                Number of proofs per problem.
 
         Returns:
             [`~datasets.Dataset`]: `problem_id`, `problem`, `proof` and `score`.
@@ -103,11 +106,10 @@ class ProofsTask(ArithmeticTask):
 
     def rated_analyses(self, split: Split, *, analyses_per_problem: int = 1) -> Dataset:
         """
-        What a meta-verifier learns from: proofs with analyses, some of which name issues that do not exist or overlook some
-        that do.
+        Write training data for a meta-verifier: proofs with analyses, possibly with hallucinated or missed issues.
 
         Returns:
-            [`~datasets.Dataset`]: `problem_id`, `problem`, `proof`, `analysis` and `score`, the analysis's quality.
+            [`~datasets.Dataset`]: `problem_id`, `problem`, `proof`, `analysis`, and `score`, which is the analysis's quality.
         """
         rows = []
         for index, row in enumerate(self._rated(split, analyses_per_problem)):

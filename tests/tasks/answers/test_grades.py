@@ -109,7 +109,7 @@ def test_an_unknown_answer_format_is_refused():
 def test_a_reference_is_a_text_or_a_bare_answer():
     assert reference_answer("steps\n#### 1,234") == "1234"
     assert reference_answer("$1,234") == "1234"
-    with pytest.raises(ValueError, match="'who knows' has no final answer"):
+    with pytest.raises(ValueError, match="'who knows' has no readable final answer"):
         grade_answer("#### 4", "who knows")
 
 
