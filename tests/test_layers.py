@@ -39,7 +39,7 @@ LEVELS = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 LEVELS |= {part: LEVELS[same] for part, same in SAME_PART.items()}
 WITHOUT_TORCH = ("analyses", "config", "core", "data", "tasks")
 NEEDS_TORCH = {"accelerate", "peft", "torch", "transformers", "trl"}
-ENTRY_POINTS = {"benchmarks", "scripts", "space_app", "tests"}
+ENTRY_POINTS = {"benchmarks", "examples", "scripts", "space_app", "tests"}
 _DOTTED = re.compile(
     r"(pvg_hf(?:\.\w+)+)(?::\w+)?"
 )  # a module that is imported by its name, as in `PACKAGE.MODULE:NAME`
