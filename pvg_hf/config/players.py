@@ -1,11 +1,13 @@
 """The recipe sections about players: their models, their training, and learning from labels that may be wrong."""
 
 from math import ceil
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from pvg_hf.analyses.scaled import ScaledVerification
+from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.config.fields import (
     BatchSize,
     Count,
@@ -128,6 +130,18 @@ class ScoreConfig:
     def _check_rule(self) -> "ScoreConfig":
         self.rule()
         return self
+
+    def prompts_for(self, source: str | Path, revision: str | None = None) -> ScoreVerifierSettings:
+        """What a verifier that writes is asked: by the recipe, else by what is stored with it at `source`, else plainly."""
+        return ScoreVerifierSettings.for_model(
+            source,
+            evaluate_prompt=self.evaluate_prompt,
+            judge_prompt=self.judge_prompt,
+            max_new_tokens=self.max_completion_length,
+            temperature=self.temperature,
+            chat_template_kwargs=self.chat_template_kwargs,
+            revision=revision,
+        )
 
     def rule(self) -> ScaledVerification:
         """n, m and k."""
@@ -308,6 +322,11 @@ class PlayerConfig:
         description="Any other argument of the trainer's config under TRL's name (`RewardConfig`, `GRPOConfig`). What a key of "
         "the recipe sets, or the game itself relies on, is refused here.",
     )
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the game makes the initial weights, by `scratch` or `warmup`."""
+        return self.scratch is not None or self.warmup is not None
 
     @property
     def steps_per_batch(self) -> int:

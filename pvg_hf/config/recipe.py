@@ -66,6 +66,15 @@ class Recipe:
             )
         return rounds
 
+    @property
+    def players(self) -> dict[str, s.PlayerConfig]:
+        """The sections `prover` and `verifier`, by name."""
+        return {"prover": self.prover, "verifier": self.verifier}
+
+    def player(self, name: str) -> s.PlayerConfig:
+        """The section of `prover` or `verifier`."""
+        return self.players[name]
+
     def for_round(self, round_index: int) -> "Recipe":
         """The recipe with round `round_index`'s overrides applied."""
         if round_index not in self.rounds:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Literal, get_args
 
+from pvg_hf.config.sections import DataConfig
 from pvg_hf.core.extensions import cut_to_line, load_function, running, suggest
 from pvg_hf.data.schema import BASE_ROUND
 
@@ -53,6 +54,11 @@ def mixture_weights(
     num_sources = {"latest": 1, "sliding": window}.get(kind, len(sources))
     base = 2.0 if kind == "exponential" else 1.0
     return _normalised({source: base ** (source - sources[-1]) for source in sources[-num_sources:]}, sources)
+
+
+def weights_for(data: DataConfig, round_index: int) -> dict[int, float]:
+    """[`mixture_weights`] of a recipe's section `data`."""
+    return mixture_weights(data.mixture, round_index, window=data.window, custom=data.weights)
 
 
 def _check_arguments(kind: str, round_index: int, owned: Mapping[str, tuple[str, object]]) -> None:

@@ -82,7 +82,7 @@ class TextLengths:
 
 def measure_lengths(context: PhaseContext) -> TextLengths:
     """Of `SAMPLE_SIZE` problems of D_pi, spread evenly over it."""
-    problems = context.world.parts["prover"]
+    problems = context.problems.parts["prover"]
     places = np.linspace(0, len(problems) - 1, min(SAMPLE_SIZE, len(problems))).astype(int)
     problems = problems.select(places).to_list()
     prover, verifier = (
@@ -121,8 +121,8 @@ def _prompts(
     context: PhaseContext, problems: list[dict[str, Any]], role: Role, tokenizer: PreTrainedTokenizerBase | None
 ) -> list[str]:
     if tokenizer is not None:
-        return [context.world.prompt(problem, role, tokenizer) for problem in problems]
-    write = context.world.prompts.text  # without a chat template, which comes with the tokenizer
+        return [context.problems.prompt(problem, role, tokenizer) for problem in problems]
+    write = context.problems.prompts.text  # without a chat template, which comes with the tokenizer
     return [write(problem, role, honest_solution=problem["reference"]) for problem in problems]
 
 
@@ -169,7 +169,7 @@ class Amounts:
 
     def num_problems(self, *parts: str) -> int:
         """Of these parts of the split together."""
-        return sum(len(self.context.world.parts[part]) for part in parts)
+        return sum(len(self.context.problems.parts[part]) for part in parts)
 
     @property
     def num_verifier_problems(self) -> int:
@@ -225,7 +225,7 @@ def describe_amount(amounts: Amounts, phase: str) -> str:
 
 def _describe_warmup(amounts: Amounts) -> str:
     parts = []
-    for name, config in (("prover", amounts.recipe.prover), ("verifier", amounts.recipe.verifier)):
+    for name, config in amounts.recipe.players.items():
         if config.warmup:
             parts.append(f"{name}: {config.warmup.max_steps:,} steps of {config.warmup.batch_size} references")
         elif config.scratch:

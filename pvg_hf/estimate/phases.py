@@ -73,8 +73,7 @@ class Player:
 def needed_players(amounts: Amounts, phase: str) -> tuple[str, ...]:
     """The players without whose size a phase cannot be estimated."""
     if phase == "warmup":
-        sections = {"prover": amounts.recipe.prover, "verifier": amounts.recipe.verifier}
-        return tuple(name for name, config in sections.items() if config.warmup)
+        return tuple(name for name, config in amounts.recipe.players.items() if config.warmup)
     if phase == "prover" and amounts.recipe.prover.algorithm == "ppo":
         return ("prover", "verifier", "critic")
     return {"bootstrap": ("prover",), "verifier": ("verifier",), "evaluate": ("verifier",)}.get(
@@ -106,7 +105,7 @@ def estimate_work(amounts: Amounts, players: dict[str, Player], phase: str) -> W
 
 
 def _warmup(amounts: Amounts, players: dict[str, Player]) -> Work:
-    configs = {"prover": amounts.recipe.prover, "verifier": amounts.recipe.verifier}
+    configs = amounts.recipe.players
     works = [_fine_tuning(amounts, configs[name], player) for name, player in players.items() if configs[name].warmup]
     return sum(works, Work())
 

@@ -90,7 +90,7 @@ def _table(context: PhaseContext, rows: pd.DataFrame, written: list[list[Sample]
 
 
 def _issues(context: PhaseContext, problem: str, proof: str, analysis: str | None) -> str:
-    task = context.world.task
+    task = context.problems.task
     if analysis is None or not isinstance(task, RatesAnalyses):
         return "[]"
     return json.dumps(task.named_issues(problem, proof, analysis))
@@ -116,7 +116,7 @@ def open_meta_verifier(context: PhaseContext) -> MetaVerifier | None:
     """R_meta of the verifier's analyses, and of a prover's that evaluates itself; `None` where the recipe has none."""
     kind = context.recipe.verifier.score_settings.meta_verifier
     if kind == "task":
-        return context.world.task.rate_analyses
+        return context.problems.task.rate_analyses
     if kind == "initial":
         source, revision = verifier_source(context)
         return open_score_verifier(context, source, revision=revision).rate_analyses

@@ -138,7 +138,7 @@ class Answerer:
         context = _context(folder, round_index, device)
         rules = AnswerRules.from_dict(stored)
         if rules.weigh is None:  # written by an earlier version
-            rules = fit_answers(folder, round_index, context.world.task) or rules
+            rules = fit_answers(folder, round_index, context.problems.task) or rules
         scorer = open_scorer(context, folder.verifier(round_index))
         best = folder.best_helpful(round_index)
         sampler = (
@@ -180,7 +180,7 @@ class Answerer:
         rules = self._rules_for(num_samples)
         rule = rule or (rules or self.rules).default
         _check_rule(rule, self.rules)
-        task, samples, scores = self.context.world.task, *self._write(problem, num_samples, seed)
+        task, samples, scores = self.context.problems.task, *self._write(problem, num_samples, seed)
         candidates = [
             Candidate(sample.text, None if sample.is_truncated else task.read_answer(sample.text), score)
             for sample, score in zip(samples, scores, strict=True)
@@ -200,7 +200,7 @@ class Answerer:
         return Reply(candidates, rule, choice.votes, probability, None, abstains=probability < abstain_below)
 
     def _write(self, problem: str, num_samples: int, seed: int) -> tuple[list[Sample], list[float]]:
-        world = self.context.world
+        world = self.context.problems
         prompt = world.prompts.render(world.prompts.text({"problem": problem}, Role.HELPFUL), self.sampler.tokenizer)
         rngs = [derive_rng(seed, problem, index) for index in range(num_samples)]
         (samples,) = self.sampler.sample([prompt], [rngs])
@@ -209,15 +209,17 @@ class Answerer:
     def _rules_for(self, num_samples: int) -> AnswerRules | None:
         """Fitted for so many solutions; `None` where the run has too few."""
         if num_samples not in self._fitted:
-            place = self.context.folder, self.context.round_index, self.context.world.task
+            place = self.context.folder, self.context.round_index, self.context.problems.task
             fewer = 0 < num_samples < self.rules.num_samples
             self._fitted[num_samples] = fit_answers(*place, num_samples) if fewer else None
         return self._fitted[num_samples]
 
     def _why_unknown(self, problem: str, num_samples: int, rules: AnswerRules | None) -> str | None:
-        mistake = self.context.world.task.problem_mistake(problem)
+        mistake = self.context.problems.task.problem_mistake(problem)
         if mistake is not None:
-            return f"This is no problem of the task `{self.context.world.task.name}` as the run played it. {mistake}"
+            return (
+                f"This is no problem of the task `{self.context.problems.task.name}` as the run played it. {mistake}"
+            )
         if rules is None:
             return f"Probabilities were fitted for {self.rules.num_samples} solutions, not {num_samples}."
         return None

@@ -97,12 +97,12 @@ class BestHelpfulCallback(TrainerCallback):
 
     def _judge(self) -> Mapping[str, float]:
         config, processes = self.context.recipe.prover, self.context.processes
-        problems = self.context.world.parts["prover_heldout"]
+        problems = self.context.problems.parts["prover_heldout"]
         problems = problems.select(range(min(config.eval_problems, len(problems)))).to_list()
         model = self.trainer.accelerator.unwrap_model(self.trainer.model)
         engine = self.trainer.vllm_generation if self.trainer.use_vllm else None
         sampler = make_sampler(self.context, model, self.trainer.processing_class, engine=engine)
-        prompts = [self.context.world.prompt(problem, Role.HELPFUL, sampler.tokenizer) for problem in problems]
+        prompts = [self.context.problems.prompt(problem, Role.HELPFUL, sampler.tokenizer) for problem in problems]
         found: list[tuple[int, list[Sample]]] = []
         with whole_weights(self.trainer):
             for number, indices in enumerate(sampler.batches(prompts)):
@@ -125,7 +125,7 @@ class BestHelpfulCallback(TrainerCallback):
 
     def _figures(self, rows: list[tuple[dict[str, Any], Sample]]) -> dict[str, float]:
         config = self.context.recipe.prover
-        graded = [(grade_sample(self.context.world.task, problem, sample), sample) for problem, sample in rows]
+        graded = [(grade_sample(self.context.problems.task, problem, sample), sample) for problem, sample in rows]
         scores = torch.tensor(self.scorer([problem["problem"] for problem, _ in rows], [s.text for _, s in rows]))
         correct = torch.tensor([grade.correct for grade, _ in graded])
         judged = torch.tensor([outcome_of(grade, s.is_truncated) not in FAILED_OUTCOMES for grade, s in graded])

@@ -1,7 +1,7 @@
 """What a phase is given."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -9,13 +9,13 @@ import torch
 from accelerate import PartialState
 
 from pvg_hf.config import Recipe
-from pvg_hf.config.players import PlayerConfig
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import round_name
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.tracking import GameTracker
-from pvg_hf.models.sources import resolve_dtype, resolve_model
+from pvg_hf.models.hardware import Hardware
+from pvg_hf.models.sources import resolve_model
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey
 
@@ -30,7 +30,7 @@ class PhaseContext:
             The run.
         phase ([`PhaseKey`]):
             Which phase this is.
-        world ([`GameProblems`]):
+        problems ([`GameProblems`]):
             The task and its problems.
         stop ([`StopRequest`]):
             Whether the user asked to stop.
@@ -47,7 +47,7 @@ class PhaseContext:
     recipe: Recipe
     folder: RunFolder
     phase: PhaseKey
-    world: GameProblems
+    problems: GameProblems
     stop: StopRequest
     steps: range = range(0)
     tracker: GameTracker = field(default_factory=GameTracker)
@@ -57,6 +57,13 @@ class PhaseContext:
     @cached_property
     def processes(self) -> PartialState:
         return PartialState(cpu=self.recipe.device == "cpu" or not torch.cuda.is_available())
+
+    @cached_property
+    def hardware(self) -> Hardware:
+        here = Hardware.here(self.recipe.device)
+        if self.planned_bfloat16 is None:
+            return here
+        return replace(here, has_bfloat16=self.planned_bfloat16, is_here=False)
 
     @property
     def is_elsewhere(self) -> bool:
@@ -80,21 +87,14 @@ class PhaseContext:
 
     def initial_model(self, player: str) -> tuple[str, str | None]:
         """Folder or Hub id, and revision, of a player's initial weights."""
-        config: PlayerConfig = {"prover": self.recipe.prover, "verifier": self.recipe.verifier}[player]
-        if config.scratch or config.warmup:
+        config = self.recipe.player(player)
+        if config.is_made:
             return str(self.folder.models / player), None
         return resolve_model(config.model, player), config.revision
 
     def dtype(self, player: str, *, is_precise: bool) -> torch.dtype:
         """What a player's weights are held in; `is_precise` for weights that are trained whole, and for scores."""
-        config: PlayerConfig = {"prover": self.recipe.prover, "verifier": self.recipe.verifier}[player]
-        if self.planned_bfloat16 is not None:
-            return resolve_dtype(config.dtype, is_precise=is_precise, on_bfloat16=self.planned_bfloat16)
-        return (
-            torch.float32
-            if self.processes.device.type == "cpu"
-            else resolve_dtype(config.dtype, is_precise=is_precise)
-        )
+        return self.hardware.dtype(self.recipe.player(player).dtype, is_precise=is_precise)
 
     def record(self, values: Mapping[str, Any], *, step: int | None = None, is_tracked: bool = False) -> None:
         """Add a line to the run's metrics, and tell the tracker unless it was told; without a step, at the phase's end."""

@@ -78,7 +78,7 @@ def read_heldout(context: PhaseContext, pairs: Dataset) -> Heldout:
 def _references(context: PhaseContext) -> pd.DataFrame:
     """The reference solutions of the held-out problems, as correct rows of an environment of their own."""
     columns = {"problem_id": "problem_id", "problem": "problem", "reference": "solution"}
-    problems = context.world.parts["verifier_heldout"].select_columns(list(columns)).to_pandas()
+    problems = context.problems.parts["verifier_heldout"].select_columns(list(columns)).to_pandas()
     return problems.rename(columns=columns).assign(correct=True, outcome=Outcome.VERIFIED.value, environment=REFERENCE)
 
 

@@ -9,12 +9,14 @@ from typing import Any
 from accelerate.utils import gather_object
 
 from pvg_hf.core.roles import ABSTENTIONS, SPURIOUS, Outcome, label_of
+from pvg_hf.data.label_rates import rates_at
 from pvg_hf.data.schema import BASE_ROUND
-from pvg_hf.game.checks import CheckLog, events_of_parts, make_base, make_clock, make_routes, open_ledger
+from pvg_hf.game.checks import CheckLog, events_of_parts, open_ledger
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.rates import rates_at
-from pvg_hf.noise.checker import ImperfectChecker, recall_outcomes
+from pvg_hf.noise.checker import ImperfectChecker, make_clock, recall_outcomes
 from pvg_hf.noise.draws import label_draw, solution_key
+from pvg_hf.noise.processes import make_base
+from pvg_hf.noise.routing import make_routes
 from pvg_hf.noise.verdicts import Verdict
 
 Row = dict[str, Any]

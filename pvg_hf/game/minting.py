@@ -67,18 +67,18 @@ def write_solutions(
     """
     rows = _chunks(context, jobs, sampler, scorer, labels)
     if context.processes.is_main_process:
-        return write_pool(path, rows, solution_features(context.world.task))
+        return write_pool(path, rows, solution_features(context.problems.task))
     return sum(len(chunk) for chunk in rows)
 
 
 def _chunks(
     context: PhaseContext, jobs: list[WriteJob], sampler: Sampler, scorer: Scorer | None, labels: LabelSource | None
 ) -> Iterator[list[Row]]:
-    total = sum(len(context.world.parts[job.part]) for job in jobs)
+    total = sum(len(context.problems.parts[job.part]) for job in jobs)
     is_silent = not (context.processes.is_main_process and shows_progress(context.recipe))
     with tqdm(total=total, desc=str(context.phase), unit="problem", disable=is_silent, leave=False) as bar:
         for job in jobs:
-            problems = context.world.parts[job.part]
+            problems = context.problems.parts[job.part]
             for start in range(0, len(problems), PROBLEMS_PER_CHUNK):
                 context.stop.check()
                 chunk = problems.select(range(start, min(start + PROBLEMS_PER_CHUNK, len(problems))))
@@ -94,8 +94,8 @@ def _write_chunk(
 ) -> list[Row]:
     """The rows of a chunk in the problems' order, gathered from all processes."""
     problems = problems.to_list()
-    stop_strings = context.world.task.stop_strings if job.role == Role.BASE else ()
-    prompts = [context.world.prompt(problem, job.role, sampler.tokenizer) for problem in problems]
+    stop_strings = context.problems.task.stop_strings if job.role == Role.BASE else ()
+    prompts = [context.problems.prompt(problem, job.role, sampler.tokenizer) for problem in problems]
     mine: list[tuple[int, list[Row]]] = []
     # The batches are the same for any number of processes, and so are their last bits.
     for number, indices in enumerate(sampler.batches(prompts)):
@@ -119,10 +119,10 @@ def _rngs(context: PhaseContext, job: WriteJob, problem: Row) -> list:
 def _rows(context: PhaseContext, job: WriteJob, problem: Row, samples: list[Sample]) -> list[Row]:
     rows = []
     for index, sample in enumerate(samples):
-        grade = grade_sample(context.world.task, problem, sample)
+        grade = grade_sample(context.problems.task, problem, sample)
         rows.append(
             make_solution(
-                task=context.world.task,
+                task=context.problems.task,
                 problem=problem,
                 part=job.part,
                 role=job.role,

@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path
 from textwrap import wrap
 
 from pvg_hf.config import Recipe, RecipeError
 from pvg_hf.config.trust import admit_code
 from pvg_hf.core.roles import Role
 from pvg_hf.core.units import show_bytes, show_count, show_seconds
+from pvg_hf.data.label_rates import routed_rates
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.estimate.amounts import TextLengths, count_tokens, describe_amount
 from pvg_hf.estimate.costs import REACHED_SHARE
@@ -20,7 +20,6 @@ from pvg_hf.estimate.phases import RoundPlan, plan_rounds
 from pvg_hf.estimate.players import PlayerSize, stands_on_prover
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.limits import list_knobs
-from pvg_hf.game.rates import routed_rates
 from pvg_hf.preflight.recipe import check_recipe, list_mistakes
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.resume import check_recipe_of
@@ -73,9 +72,17 @@ def _corrected_by_means(context: PhaseContext) -> Iterator[str]:
     if noise.checker is None:
         return
     if noise.is_for_verifier and recipe.verifier.correction != "none":
-        yield from ["verifier.correction"] if len(set(routed_rates(context, "verifier"))) > 1 else []
+        yield from (
+            ["verifier.correction"]
+            if len(set(routed_rates(noise.checker, context.problems.parts["verifier"]))) > 1
+            else []
+        )
     if noise.is_for_prover and recipe.prover.reward_correction != "none":
-        yield from ["prover.reward_correction"] if len(set(routed_rates(context, "prover"))) > 1 else []
+        yield from (
+            ["prover.reward_correction"]
+            if len(set(routed_rates(noise.checker, context.problems.parts["prover"]))) > 1
+            else []
+        )
 
 
 def _length_notes(recipe: Recipe, first: RoundPlan) -> Iterator[str]:
@@ -118,7 +125,7 @@ def _not_installed(plans: Sequence[RoundPlan]) -> Iterator[str]:
     for recipe in (plan.amounts.recipe for plan in plans):
         if recipe.prover.generation.startswith("vllm_"):
             needed["`prover.generation` needs vLLM"] = "vllm"
-        for player, config in (("prover", recipe.prover), ("verifier", recipe.verifier)):
+        for player, config in recipe.players.items():
             if config.quantization != "none":
                 needed[f"`{player}.quantization` needs bitsandbytes"] = "bitsandbytes"
         needed |= {f"`logging.report_to` needs {name}": name for name in recipe.logging.report_to}
@@ -198,7 +205,7 @@ def _load_world(recipe: Recipe) -> tuple[GameProblems | None, list[str]]:
 
 
 def _run_folder(recipe: Recipe) -> RunFolder:
-    return RunFolder(Path(recipe.output_dir) / recipe.name)
+    return RunFolder.of(recipe)
 
 
 def _check_folder(recipe: Recipe) -> list[str]:
@@ -252,7 +259,7 @@ def _describe_machine(first: RoundPlan) -> str:
 
 
 def _describe_player(recipe: Recipe, first: RoundPlan, name: str) -> str:
-    config, size = {"prover": recipe.prover, "verifier": recipe.verifier}[name], first.sizes[name]
+    config, size = recipe.player(name), first.sizes[name]
     source = f"a new {config.scratch.model_type}" if config.scratch else config.model
     return f"{source}, {_describe_size(size)}"
 

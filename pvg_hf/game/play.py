@@ -80,7 +80,7 @@ def play(
     phases = _chosen_phases(recipe, phase, round_index)
     stop = StopRequest()
     processes = PartialState(cpu=recipe.device == "cpu" or not torch.cuda.is_available())
-    folder = RunFolder(Path(recipe.output_dir) / recipe.name)
+    folder = RunFolder.of(recipe)
     for line in admit_code(recipe):
         logger.info("The recipe runs %s", line)
     world = GameProblems.load(recipe)

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 from accelerate import Accelerator
 from transformers import PreTrainedModel
 
-from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.core.roles import Role
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.trainer_args import prover_arguments
 from pvg_hf.models.adapters import share_base
 from pvg_hf.models.prover import load_prover, merge_adapter
 from pvg_hf.models.sources import is_adapter
@@ -19,6 +17,7 @@ from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.sampling import Sampler
 from pvg_hf.sampling.engines import ContinuousSampler, VllmSampler
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
+from pvg_hf.trainers.arguments import TrainerRun, prover_arguments
 
 if TYPE_CHECKING:
     from trl.generation.vllm_generation import VLLMGeneration
@@ -71,7 +70,7 @@ def _start_vllm(context: PhaseContext, model, tokenizer) -> "VLLMGeneration":
     """With the settings that the trainer starts its own with."""
     from trl.generation.vllm_generation import VLLMGeneration
 
-    args = prover_arguments(context, context.folder.root)
+    args = prover_arguments(context.recipe, TrainerRun(context.folder.root, context.hardware))
     return VLLMGeneration(
         model,
         Accelerator(),
@@ -136,23 +135,9 @@ def open_score_verifier(
     return GenerativeVerifier(
         merge_adapter(model).to(context.processes.device),
         tokenizer,
-        score_prompts(context, source, revision),
+        config.score_settings.prompts_for(source, revision),
         num_analyses=config.score_settings.num_analyses,
         estimate=config.score_settings.estimate,
         seed=context.recipe.seed,
         show_progress=context.processes.is_main_process and shows_progress(context.recipe),
-    )
-
-
-def score_prompts(context: PhaseContext, source: str | Path, revision: str | None = None) -> ScoreVerifierSettings:
-    """What a verifier that writes is asked: by the recipe, else by what is stored with it, else plainly."""
-    score = context.recipe.verifier.score_settings
-    return ScoreVerifierSettings.for_model(
-        source,
-        evaluate_prompt=score.evaluate_prompt,
-        judge_prompt=score.judge_prompt,
-        max_new_tokens=score.max_completion_length,
-        temperature=score.temperature,
-        chat_template_kwargs=score.chat_template_kwargs,
-        revision=revision,
     )

@@ -1,99 +1,20 @@
-"""Rates of wrong labels: those that a recipe's noise causes, and those that corrections assume."""
+"""Rates of wrong labels that the corrections of a phase assume, stated or estimated."""
 
 import logging
-from functools import partial
 from typing import NamedTuple
 
-import numpy as np
 from transformers import TrainerCallback
 
-from pvg_hf.config import Recipe
-from pvg_hf.config.noise import NoiseConfig, ScheduleConfig
+from pvg_hf.config.noise import NoiseConfig
 from pvg_hf.core.seeding import derive_uniform
-from pvg_hf.data.mixture import mixture_weights
+from pvg_hf.data.label_rates import Rates, is_estimated_for_prover, rates_at, stated_rates
+from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.pairs.candidates import read_candidates
-from pvg_hf.game.checks import make_routes
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.noise.channel import routed_channel
 from pvg_hf.noise.estimation import NoiseEstimate, rates_from_trusted
-from pvg_hf.noise.rates import RateSchedule
-from pvg_hf.rewards import CorrectionAudit, audit_noise_correction, load_reward
+from pvg_hf.rewards.audit import CorrectionAudit, audit_prover
 
 logger = logging.getLogger(__name__)
-
-Rates = tuple[float, float]
-
-
-def label_rates(context: PhaseContext, player: str = "verifier") -> Rates:
-    """
-    `(rho0, rho1)` of the labels that a player is told in a round, abstentions left out.
-
-    Args:
-        context ([`PhaseContext`]):
-            A phase of the round.
-        player (`str`):
-            `verifier`, or `prover`, whose reward reads labels.
-
-    Returns:
-        `tuple[float, float]`: of a checker, those of its channel from end to end, as the mean over the player's problems;
-        under a schedule over rounds, those of the round, and for the verifier the mean over the rounds in its mixture; under
-        one over steps, the rates at its factor 1.
-
-    Raises:
-        ValueError: if the labels do not point to the truth.
-    """
-    noise = context.recipe.noise
-    if not {"verifier": noise.is_for_verifier, "prover": noise.is_for_prover}[player]:
-        return 0.0, 0.0
-    if noise.checker is not None:
-        return _checker_rates(context, player)
-    if noise.schedule is None or noise.schedule.over == "steps":
-        return noise.rho0, noise.rho1
-    if player == "prover":
-        return rates_at(noise, round_index=context.round_index)
-    factor = _mean_factor(context)
-    return factor * noise.rho0, factor * noise.rho1
-
-
-def rates_at(noise: NoiseConfig, *, round_index: int, step: int = 0) -> Rates:
-    """`(rho0, rho1)` by which the labels of solutions of a round flip, and at a step of a training."""
-    schedule = noise.schedule
-    if schedule is None:
-        return noise.rho0, noise.rho1
-    factor = make_schedule(schedule).factor(step if schedule.over == "steps" else round_index + 1)
-    return factor * noise.rho0, factor * noise.rho1
-
-
-def make_schedule(config: ScheduleConfig) -> RateSchedule:
-    return RateSchedule(
-        **{name: value for name, value in vars(config).items() if name in RateSchedule.__annotations__}
-    )
-
-
-def _mean_factor(context: PhaseContext) -> float:
-    data, schedule = context.recipe.data, make_schedule(context.recipe.noise.schedule)
-    weights = mixture_weights(data.mixture, context.round_index, window=data.window, custom=data.weights)
-    return sum(weight * schedule.factor(source + 1) for source, weight in weights.items())
-
-
-def _checker_rates(context: PhaseContext, player: str) -> Rates:
-    rho0, rho1 = np.mean(routed_rates(context, player), axis=0)
-    return float(rho0), float(rho1)
-
-
-def routed_rates(context: PhaseContext, player: str) -> list[Rates]:
-    """`(rho0, rho1)` of the checker's channel for each of a player's problems; without problems, that of no slice alone."""
-    routes = make_routes(context.recipe.noise.checker)
-    if context.world is None:
-        return [routed_channel(routes.routing).label_rates]
-    known: dict[int, Rates] = {}
-    rates = []
-    for problem in context.world.parts[player]:
-        routing, _ = routes.of(problem)
-        if id(routing) not in known:
-            known[id(routing)] = routed_channel(routing).label_rates
-        rates.append(known[id(routing)])
-    return rates
 
 
 class NoiseScheduleCallback(TrainerCallback):
@@ -122,12 +43,6 @@ class NoiseScheduleCallback(TrainerCallback):
             args.rho0, args.rho1 = rates
 
 
-def stated_rates(context: PhaseContext, player: str) -> tuple[float, float]:
-    """`(rho0, rho1)` as a recipe states them for a round, by `rates` or by its noise (see [`label_rates`])."""
-    rates = context.recipe.rates
-    return (rates.rho0, rates.rho1) if rates.source == "given" else label_rates(context, player)
-
-
 class AssumedRates(NamedTuple):
     """
     Args:
@@ -139,7 +54,7 @@ class AssumedRates(NamedTuple):
             A few words for the phase's line, likewise.
     """
 
-    rates: tuple[float, float]
+    rates: Rates
     figures: dict[str, float]
     line: str
 
@@ -147,7 +62,7 @@ class AssumedRates(NamedTuple):
 def verifier_rates(context: PhaseContext) -> AssumedRates:
     """What the verifier's correction assumes; an estimate is told as an event."""
     if context.recipe.rates.source != "trusted" or context.recipe.verifier.correction == "none":
-        return AssumedRates(stated_rates(context, "verifier"), {}, "")
+        return _stated(context, "verifier")
     return _report_estimate(context, "verifier")
 
 
@@ -157,13 +72,13 @@ def prover_rates(context: PhaseContext) -> AssumedRates:
     told at the same rates where the noise is both players'; of noise that is the verifier's alone, it is told none.
     """
     if context.recipe.prover.reward_correction == "none" or not is_estimated_for_prover(context.recipe):
-        return AssumedRates(stated_rates(context, "prover"), {}, "")
+        return _stated(context, "prover")
     return _report_estimate(context, "prover")
 
 
-def is_estimated_for_prover(recipe: Recipe) -> bool:
-    """Whether trusted problems are to tell the rates of the labels that the prover's reward reads."""
-    return recipe.rates.source == "trusted" and recipe.noise.is_any and recipe.noise.is_for_prover
+def _stated(context: PhaseContext, player: str) -> AssumedRates:
+    problems = context.problems.parts[player]
+    return AssumedRates(stated_rates(context.recipe, context.round_index, player, problems), {}, "")
 
 
 def _report_estimate(context: PhaseContext, player: str) -> AssumedRates:
@@ -179,8 +94,7 @@ def _report_estimate(context: PhaseContext, player: str) -> AssumedRates:
 
 def _estimate(context: PhaseContext) -> NoiseEstimate:
     """From the trusted problems' solutions in the round's mixture, each text once, failed and unlabelled ones left out."""
-    data = context.recipe.data
-    weights = mixture_weights(data.mixture, context.round_index, window=data.window, custom=data.weights)
+    weights = weights_for(context.recipe.data, context.round_index)
     candidates = read_candidates(
         context.folder.training_pools(context.round_index),
         parts=("verifier",),
@@ -198,25 +112,12 @@ def _estimate(context: PhaseContext) -> NoiseEstimate:
         ) from err
 
 
-def audit_prover_correction(context: PhaseContext, rates: tuple[float, float] | None = None) -> CorrectionAudit:
-    """What `prover.reward_correction` does to what the prover learns, see [`audit_noise_correction`]; at stated rates."""
-    prover = context.recipe.prover
-    rho0, rho1 = stated_rates(context, "prover") if rates is None else rates
-    return audit_noise_correction(
-        partial(load_reward(prover.reward), **prover.reward_options),
-        rho0,
-        rho1,
-        group_size=prover.num_generations,
-        scale_rewards=prover.scale_rewards,
-    )
-
-
 def report_prover_correction(context: PhaseContext, assumed: AssumedRates) -> str:
     """Tell the audit of the phase's reward as an event; a few words on it for the phase's line, none without correction."""
     recipe = context.recipe
     if recipe.prover.reward_correction == "none":
         return ""
-    audit, (rho0, rho1) = audit_prover_correction(context, assumed.rates), assumed.rates
+    audit, (rho0, rho1) = audit_prover(recipe.prover, assumed.rates), assumed.rates
     figures = {"verdict": audit.verdict, "reason": audit.reason, "factor": audit.factor, "rho0": rho0, "rho1": rho1}
     context.event("reward_correction", reward=recipe.prover.reward, **figures)
     logger.info("%s: the reward's correction is %s. %s", context.phase, _shown(audit), audit.reason)

@@ -11,7 +11,7 @@ from pvg_hf.data.pool import load_pool
 from pvg_hf.evaluation.roles import has_failed
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.trainer_args import MAX_SEED
+from pvg_hf.trainers.arguments import MAX_SEED
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 
 SUPERVISED_STEPS, BATCH_SIZE = 20, 16
@@ -19,11 +19,11 @@ SUPERVISED_STEPS, BATCH_SIZE = 20, 16
 
 def fine_tune_on_incorrect(context: PhaseContext, model, tokenizer) -> None:
     """Fine-tune `model` in place on incorrect solutions of the pool that did not fail, asked for in the sneaky role."""
-    problems = context.world.parts["verifier"]
+    problems = context.problems.parts["verifier"]
     places = {problem_id: place for place, problem_id in enumerate(problems["problem_id"])}
     rows = [
         {
-            "prompt": context.world.prompt(problems[places[row["problem_id"]]], Role.SNEAKY, tokenizer),
+            "prompt": context.problems.prompt(problems[places[row["problem_id"]]], Role.SNEAKY, tokenizer),
             "completion": row["solution"],
         }
         for row in _draw_incorrect(context)

@@ -56,7 +56,7 @@ def describe_status(recipe: Recipe, script_line: str) -> str:
     Returns:
         `str`: lines of at most 80 columns, paths aside.
     """
-    folder = RunFolder(Path(recipe.output_dir) / recipe.name)
+    folder = RunFolder.of(recipe)
     command = f"{folder.read_environment().get('launcher', launcher())} {script_line}"
     if not folder.root.exists():
         return f"{folder.root} does not exist: nothing was played yet. To begin:\n  {command}"
@@ -89,7 +89,7 @@ def phase_status(folder: RunFolder, key: PhaseKey, damage: DamagedFileError | No
 
 def describe_stop(recipe: Recipe) -> str:
     """What a run that was just stopped keeps and loses, in a sentence or two."""
-    folder = RunFolder(Path(recipe.output_dir) / recipe.name)
+    folder = RunFolder.of(recipe)
     begun = next((key for key in unfinished(recipe) if partial_of(key.target(folder)).exists()), None)
     if begun is None:
         return "All finished phases are kept."

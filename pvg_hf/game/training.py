@@ -12,8 +12,10 @@ from transformers import ProgressCallback, Trainer, TrainerCallback
 from transformers.trainer_callback import PrinterCallback
 
 from pvg_hf.core.integrity import DamagedFileError, find_damaged, missing_files, read_json, write_digests
+from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import GameInterrupted, StopRequest
+from pvg_hf.trainers.arguments import TrainerRun
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +37,12 @@ _UNRECORDED = frozenset(
     ]
 )
 _CHECKPOINT_FILES = ("trainer_state.json", "scheduler.pt")
+
+
+def trainer_run(context: PhaseContext, output: Path, *seed_path: str) -> TrainerRun:
+    """A trainer of this phase, with its checkpoints in `output`; `seed_path` tells its seed from those of others."""
+    seed = context.seed("trainer", *seed_path)
+    return TrainerRun(output, context.hardware, seed, show_progress=shows_progress(context.recipe))
 
 
 def run_trainer(

@@ -11,7 +11,7 @@ from datasets import Dataset, Features, List, Value
 
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.data.mixture import mixture_weights
+from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.pool import load_pool
 from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.game.context import PhaseContext
@@ -40,9 +40,9 @@ def prover_prompts(context: PhaseContext, tokenizer, roles: Sequence[Role], *, e
         ValueError: if D_pi is too small for one generation batch.
     """
     config = context.recipe.prover
-    problems = context.world.parts["prover"].to_list()
+    problems = context.problems.parts["prover"].to_list()
     rows = [
-        {**problem, "role": role.value, "prompt": context.world.prompt(problem, role, tokenizer)}
+        {**problem, "role": role.value, "prompt": context.problems.prompt(problem, role, tokenizer)}
         for problem in problems
         for role in roles
     ]
@@ -115,7 +115,7 @@ def training_proofs(context: PhaseContext) -> Dataset:
     """
     config, verifier, round_index = context.recipe.data, context.recipe.verifier, context.round_index
     proofs = _scored_proofs(context, "verifier")
-    weights = mixture_weights(config.mixture, round_index, window=config.window, custom=config.weights)
+    weights = weights_for(config, round_index)
     groups = {source: _group_by_score(proofs[proofs["round_index"] == source]) for source in weights}
     weights = {source: weight for source, weight in weights.items() if groups[source] and weight > 0}
     if not weights:
@@ -173,7 +173,7 @@ def _group_by_score(rows: pd.DataFrame) -> dict[float, list[Row]]:
 def _drawn(
     context: PhaseContext, groups: Mapping[int, Mapping[float, list[Row]]], weights: Mapping[int, float], num_rows: int
 ) -> Iterable[Row]:
-    share, task = context.recipe.verifier.score_settings.judge_share, context.world.task
+    share, task = context.recipe.verifier.score_settings.judge_share, context.problems.task
     rng = derive_rng(context.seed("proofs"))
     endless = {source: {s: _forever(rng, rows) for s, rows in of.items()} for source, of in groups.items()}
     chances = np.array(list(weights.values())) / sum(weights.values())

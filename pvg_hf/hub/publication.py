@@ -106,12 +106,12 @@ class Publication:
     def player(self, kind: str) -> PlayerConfig:
         """The recipe's section of a player in this round."""
         recipe = self.recipe.for_round(self.round_index)
-        return {"prover": recipe.prover, "verifier": recipe.verifier}[kind]
+        return recipe.player(kind)
 
     def base_of(self, player: str) -> Files:
         """Weights that the player starts from and that the Hub has not: the run's own, or the package's under adapters."""
         config = self.player(player)
-        if config.scratch or config.warmup:
+        if config.is_made:
             return dict(base_files(self.root / "models" / player))
         if config.lora is None or config.model not in PACKAGED:
             return {}

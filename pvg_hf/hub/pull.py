@@ -287,8 +287,8 @@ class _Source:
         rounds = range(0 if with_earlier else self.round_index, self.round_index + 1)
         for player, k in product(PLAYERS if with_provers else ("verifier",), rounds):
             of_round = recipe.for_round(k)
-            config = {"prover": of_round.prover, "verifier": of_round.verifier}[player]
-            has_own_base = bool(config.scratch or config.warmup)
+            config = of_round.player(player)
+            has_own_base = config.is_made
             place = partial(
                 place_of_player,
                 player,

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pvg_hf.config.noise import CheckerConfig
 from pvg_hf.core.roles import ACCEPTING, SPURIOUS, Outcome, label_of
 from pvg_hf.noise.draws import check_draws, check_path, solution_key
 from pvg_hf.noise.ledger import Ledger
@@ -265,3 +266,7 @@ def _outcome(events: list[Mapping[str, Any]]) -> CheckOutcome:
         for event in events
     )
     return CheckOutcome.of(calls, truth=events[-1]["truth"], error=events[-1].get("detail"))
+
+
+def make_clock(config: CheckerConfig) -> VirtualClock:
+    return RealClock() if config.clock == "real" else VirtualClock()

@@ -4,12 +4,13 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple, get_args
 
 import yaml
 
+from pvg_hf.config.noise import CheckerConfig, SliceConfig, TierConfig, TiersConfig
 from pvg_hf.core.extensions import load_function, running, suggest
 from pvg_hf.core.roles import ACCEPTING, Outcome
 from pvg_hf.noise.verdicts import Problem, Verdict
@@ -409,3 +410,39 @@ class Routes:
         if self.critical is not None and self.critical(problem):
             return self._critical[id(routing)], name
         return routing, name
+
+
+def make_routes(config: CheckerConfig) -> Routes:
+    """
+    Raises:
+        ValueError: for rates that leave nothing of the truth, a tier that is not there, or a condition that cannot be read.
+    """
+    tiers = _override(DEFAULT_TIERS, config.tiers)
+    routing = Routing(
+        tuple(tiers.values()),
+        config.escalation_policy,
+        config.tier,
+        config.max_attempts,
+        config.budget.per_solution,
+        config.noise_enabled,
+    )
+    slices = {name: _route_slice(routing, tiers, override) for name, override in config.slices.items()}
+    return Routes(routing, slice_by=config.slice_by, slices=slices, critical=config.critical)
+
+
+def _route_slice(routing: Routing, tiers: dict[str, Tier], config: SliceConfig) -> Routing:
+    names = {"noise_enabled": "noise_enabled", "tier": "start", "escalation_policy": "escalation_policy"}
+    names["max_attempts"] = "max_attempts"
+    stated = {names[name]: value for name, value in vars(config).items() if name in names and value is not None}
+    return replace(routing, tiers=tuple(_override(tiers, config.tiers).values()), **stated)
+
+
+def _override(tiers: dict[str, Tier], config: TiersConfig) -> dict[str, Tier]:
+    return {name: _override_tier(tier, vars(config)[name]) for name, tier in tiers.items()}
+
+
+def _override_tier(tier: Tier, config: TierConfig) -> Tier:
+    stated = {name: value for name, value in asdict(config).items() if value is not None}
+    if config.timeout_duration is not None:
+        stated["timeout_duration"] = Duration(**stated["timeout_duration"])
+    return replace(tier, **stated)

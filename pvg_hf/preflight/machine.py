@@ -58,7 +58,7 @@ def check_sharding(context: PhaseContext) -> Iterator[str]:
     recipe, launcher = context.recipe, "FSDP" if is_fsdp else "DeepSpeed"
     if is_fsdp:
         yield from _check_fsdp()
-    for player, config in (("prover", recipe.prover), ("verifier", recipe.verifier)):
+    for player, config in recipe.players.items():
         if config.quantization != "none":
             yield f"`{player}.quantization` is `{config.quantization}`, and weights in 4 bits are not sharded by {launcher}."
         if (config.warmup or config.scratch) and not context.folder.models.exists():

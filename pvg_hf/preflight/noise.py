@@ -8,10 +8,10 @@ from datasets import Dataset
 
 from pvg_hf.config.noise import CheckerConfig
 from pvg_hf.core.extensions import suggest
-from pvg_hf.game.checks import make_base, make_routes
+from pvg_hf.data.label_rates import label_rates
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.rates import label_rates
-from pvg_hf.noise.routing import Routes
+from pvg_hf.noise.processes import make_base
+from pvg_hf.noise.routing import Routes, make_routes
 from pvg_hf.noise.verdicts import BaseChecker
 from pvg_hf.preflight.refusals import refusals
 
@@ -37,7 +37,8 @@ def check_noise(context: PhaseContext) -> Iterator[str]:
 
 def _label_rates(context: PhaseContext) -> None:
     for player in ("verifier", "prover"):
-        label_rates(context, player)
+        problems = [] if context.problems is None else context.problems.parts[player]
+        label_rates(context.recipe, context.round_index, player, problems)
 
 
 def _refuse_small_budgets(context: PhaseContext) -> None:
@@ -47,11 +48,11 @@ def _refuse_small_budgets(context: PhaseContext) -> None:
     """
     noise = context.recipe.noise
     budgets = {name: budget for name, budget in asdict(noise.checker.budget).items() if budget is not None}
-    if not budgets or context.world is None:
+    if not budgets or context.problems is None:
         return
     routes = make_routes(noise.checker)
     players = [*["verifier"] * noise.is_for_verifier, *["prover"] * noise.is_for_prover]
-    problems = (problem for player in players for problem in context.world.parts[player])
+    problems = (problem for player in players for problem in context.problems.parts[player])
     least = min(routes.of(problem)[0].path[0].cost for problem in problems)
     small = [f"`budget.{name}` ({budget:g})" for name, budget in budgets.items() if budget < least]
     if small:
@@ -63,9 +64,9 @@ def _refuse_small_budgets(context: PhaseContext) -> None:
 
 def _check_columns(context: PhaseContext, routes: Routes) -> Iterator[str]:
     """Whether the problems have the columns that are named, and the slices their values."""
-    if context.world is None:
+    if context.problems is None:
         return
-    parts = context.world.parts
+    parts = context.problems.parts
     columns = parts["verifier"].column_names
     named = {"slice_by": routes.slice_by, "critical": routes.critical and routes.critical.column}
     unknown = {key: column for key, column in named.items() if column is not None and column not in columns}
@@ -101,10 +102,10 @@ def _check_base(context: PhaseContext, config: CheckerConfig) -> Iterator[str]:
     mistakes = refusals("`noise.checker.command`", partial(make_base, config))
     yield from mistakes
     base = None if mistakes else make_base(config)
-    if base is None or context.world is None:
+    if base is None or context.problems is None:
         return
     try:
-        yield from _ask_base(base, context.world.parts["verifier"], make_routes(config).routing.longest_seconds)
+        yield from _ask_base(base, context.problems.parts["verifier"], make_routes(config).routing.longest_seconds)
     finally:
         base.close()
 

@@ -42,9 +42,9 @@ def check_tokenizer(context: PhaseContext, player: str) -> Iterator[str]:
     tokenizer = find_tokenizer(context, config, player)
     if tokenizer is None and Path(resolve_model(config.model, player)).is_dir():
         yield f"{where}, a folder without a tokenizer that can be loaded; save one there beside the weights."
-    if tokenizer is None or context.world is None:
+    if tokenizer is None or context.problems is None:
         return
-    problems = context.world.parts["verifier"]
+    problems = context.problems.parts["verifier"]
     places = np.linspace(0, len(problems) - 1, min(NUM_PROBLEMS, len(problems))).astype(int)
     texts = [row[name] for row in problems.select(places).to_list() for name in ("problem", "reference")]
     if player == "verifier" and context.recipe.verifier.kind == "bradley_terry":
@@ -52,7 +52,7 @@ def check_tokenizer(context: PhaseContext, player: str) -> Iterator[str]:
     lost = share_lost(tokenizer, texts)
     if lost > MAX_LOST:
         yield (
-            f"{where}, whose tokenizer cannot write the problems and references of the task `{context.world.task.name}`: "
+            f"{where}, whose tokenizer cannot write the problems and references of the task `{context.problems.task.name}`: "
             f"{lost:.0%} of their characters are lost, e.g. in {_worst_word(tokenizer, texts)!r}. Set `{player}.model` to a "
             f"model that knows such texts, or make one with `{player}.scratch`."
         )

@@ -11,7 +11,7 @@ import torch
 
 from pvg_hf.config import Recipe, RecipeError
 from pvg_hf.core.hub_access import find_dataset_refusal
-from pvg_hf.data.mixture import mixture_weights
+from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
@@ -140,7 +140,7 @@ def _check_settings(
 
 def phase_context(recipe: Recipe, phase: PhaseKey, world: GameProblems | None) -> PhaseContext:
     """A phase's context as the game makes it; no file is touched."""
-    folder = RunFolder(Path(recipe.output_dir) / recipe.name)
+    folder = RunFolder.of(recipe)
     return PhaseContext(recipe, folder, phase, world, StopRequest())
 
 
@@ -200,7 +200,7 @@ def _check_sequence(recipe: Recipe, round_index: int, refused: set[str]) -> Iter
     custom mixture in `refused` failed in an earlier round and is not reported again; one that fails is added.
     """
     data = recipe.for_round(round_index).data
-    weigh = partial(mixture_weights, data.mixture, round_index, window=data.window, custom=data.weights)
+    weigh = partial(weights_for, data, round_index)
     unweighable = refusals("`data.mixture`", weigh)
     if unweighable and ":" in data.mixture:
         unweighable = [] if data.mixture in refused else unweighable

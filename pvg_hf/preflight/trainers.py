@@ -13,16 +13,22 @@ from pvg_hf.config.players import PlayerConfig, PPOConfig, ProverConfig, ScoreCo
 from pvg_hf.config.sections import DataConfig
 from pvg_hf.core.extensions import cut_to_line, show_value, suggest
 from pvg_hf.core.roles import GAME_ROLES
-from pvg_hf.data.mixture import mixture_weights
+from pvg_hf.data.label_rates import Rates, is_estimated_for_prover, label_rates, stated_rates
+from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.pairs.build import check_pair_choice
 from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.estimate.amounts import find_tokenizer
 from pvg_hf.estimate.players import read_critic_size
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.players import score_prompts
-from pvg_hf.game.rates import audit_prover_correction, is_estimated_for_prover, stated_rates
-from pvg_hf.game.trainer_args import (
+from pvg_hf.game.training_data import PROOF_SCORE
+from pvg_hf.models.sources import resolve_model
+from pvg_hf.preflight.players import check_source
+from pvg_hf.preflight.refusals import refusals
+from pvg_hf.rewards.audit import audit_prover
+from pvg_hf.tasks.base import RatesAnalyses
+from pvg_hf.trainers.arguments import (
     PROVER_CONFIGS,
+    TrainerRun,
     prover_arguments,
     prover_settings,
     score_arguments,
@@ -30,11 +36,6 @@ from pvg_hf.game.trainer_args import (
     verifier_arguments,
     verifier_settings,
 )
-from pvg_hf.game.training_data import PROOF_SCORE
-from pvg_hf.models.sources import resolve_model
-from pvg_hf.preflight.players import check_source
-from pvg_hf.preflight.refusals import refusals
-from pvg_hf.tasks.base import RatesAnalyses
 from pvg_hf.trainers.generative.config import ScoreVerifierConfig
 from pvg_hf.trainers.ppo.critic import ADAPTER, VERIFIER, check_same_tokens
 from pvg_hf.trainers.reward.config import NoisyRewardConfig
@@ -52,13 +53,29 @@ def check_corrections(context: PhaseContext) -> Iterator[str]:
             f"`rates.source` is `trusted`, but with `noise.level: {noise.level}` and `noise.resample: {noise.resample}` the "
             "pool's labels are clean and flipped in training only, where no estimate sees them: take `source: noise`."
         )
-    is_noisy = any(stated_rates(context, "verifier")) or recipe.rates.source == "trusted"
+    is_noisy = any(_stated_rates(context, "verifier")) or recipe.rates.source == "trusted"
     if is_noisy and not is_pool_clean:
         yield from _check_choice(recipe)
     yield from _check_rates(recipe)
     if recipe.prover.reward_correction != "none":
         yield from [] if is_pool_clean else _check_estimate_for_prover(recipe)
-        yield from refusals("`prover.reward_correction`", partial(audit_prover_correction, context))
+        yield from refusals("`prover.reward_correction`", partial(_audit, context))
+
+
+def _audit(context: PhaseContext) -> None:
+    audit_prover(context.recipe.prover, _stated_rates(context, "prover"))
+
+
+def _stated_rates(context: PhaseContext, player: str) -> Rates:
+    return stated_rates(context.recipe, context.round_index, player, _problems(context, player))
+
+
+def _problems(context: PhaseContext, player: str):
+    return [] if context.problems is None else context.problems.parts[player]
+
+
+def _trainer_run(context: PhaseContext) -> TrainerRun:
+    return TrainerRun(_ANYWHERE, context.hardware)
 
 
 def _check_rates(recipe: Recipe) -> Iterator[str]:
@@ -127,7 +144,7 @@ def check_environments(context: PhaseContext) -> list[str]:
 
 def _try_batch(context: PhaseContext) -> None:
     config, data = context.recipe.verifier.invariance, context.recipe.data
-    weights = mixture_weights(data.mixture, context.round_index, window=data.window, custom=data.weights)
+    weights = weights_for(data, context.round_index)
     roles = len(GAME_ROLES) if config.environments == "round_role" else 1
     number = sum(1 if source == BASE_ROUND else roles for source, weight in weights.items() if weight > 0)
     batch_size = context.recipe.verifier.pairs_per_step * context.processes.num_processes
@@ -199,7 +216,7 @@ def check_score_verifier(context: PhaseContext) -> Iterator[str]:
         yield "`verifier.save_steps`: a verifier of kind `score` is saved where it is validated; set `verifier.score.eval_steps`."
     yield from _check_noise(context)
     yield from _check_task(context)
-    settings = score_settings(context, Path("checkpoints"))
+    settings = score_settings(config, _trainer_run(context))
     refused = list(refused_fields("verifier", config, ScoreVerifierConfig, settings))
     yield from refused or refusals("`verifier`", partial(_make_arguments, context))
 
@@ -234,13 +251,13 @@ def _check_noise(context: PhaseContext) -> Iterator[str]:
         return
     if noise.flips_in_training:
         yield "`noise` is to flip labels of pairs in training, and a verifier of kind `score` has no pairs: let it flip the pool's."
-    if context.world is not None and PROOF_SCORE in context.world.task.detail_columns:
+    if context.problems is not None and PROOF_SCORE in context.problems.task.detail_columns:
         yield "`noise` flips labels, and a verifier of kind `score` is told the scores of this task's proofs; leave it out."
 
 
 def _check_task(context: PhaseContext) -> Iterator[str]:
     score = context.recipe.verifier.score_settings
-    if context.world is None or isinstance(context.world.task, RatesAnalyses):
+    if context.problems is None or isinstance(context.problems.task, RatesAnalyses):
         return
     task = f"the task `{context.recipe.task.name}` knows no issues of proofs"
     if score.meta_verifier == "task":
@@ -252,8 +269,8 @@ def _check_task(context: PhaseContext) -> Iterator[str]:
 def _make_arguments(context: PhaseContext) -> None:
     source = resolve_model(context.recipe.verifier.model, "verifier")
     is_here = Path(source).is_dir()  # what is stored on the Hub is for the training to fetch
-    settings = score_prompts(context, source if is_here else "")
-    score_arguments(context, Path("checkpoints"), settings)
+    config = context.recipe.verifier
+    score_arguments(config, _trainer_run(context), config.score_settings.prompts_for(source if is_here else ""))
 
 
 _ANYWHERE = Path("checkpoints")  # a config of TRL wants a folder; it makes none
@@ -353,9 +370,16 @@ _RANGES = {
 
 def check_verifier_trainer(context: PhaseContext) -> Iterator[str]:
     """The mistakes of `verifier` and `noise` that its trainer would refuse."""
-    settings = verifier_settings(context, _ANYWHERE)
+    make_arguments = partial(
+        verifier_arguments,
+        context.recipe,
+        _trainer_run(context),
+        label_rates=label_rates(context.recipe, context.round_index, "verifier", _problems(context, "verifier")),
+        assumed_rates=_stated_rates(context, "verifier"),
+    )
+    settings = verifier_settings(*make_arguments.args, **make_arguments.keywords)
     refused = list(refused_fields("verifier", context.recipe.verifier, NoisyRewardConfig, settings))
-    yield from refused or refusals("`verifier`", partial(verifier_arguments, context, _ANYWHERE))
+    yield from refused or refusals("`verifier`", make_arguments)
 
 
 def check_prover_trainer(context: PhaseContext) -> Iterator[str]:
@@ -370,8 +394,8 @@ def check_prover_trainer(context: PhaseContext) -> Iterator[str]:
         )
     batch = list(check_batch_arithmetic(config, context.processes.num_processes))
     yield from batch or _check_prover_arguments(context)
-    if context.world is not None:
-        yield from _check_prompts(config, len(context.world.parts["prover"]))
+    if context.problems is not None:
+        yield from _check_prompts(config, len(context.problems.parts["prover"]))
 
 
 def check_batch_arithmetic(config: ProverConfig, num_processes: int) -> Iterator[str]:
@@ -397,7 +421,7 @@ def _divisors(number: int) -> str:
 
 
 def _check_prover_arguments(context: PhaseContext) -> Iterator[str]:
-    settings = prover_settings(context, _ANYWHERE)
+    settings = prover_settings(context.recipe, _trainer_run(context))
     config = context.recipe.prover
     refused = list(refused_fields("prover", config, PROVER_CONFIGS[config.algorithm], settings))
     yield from refused or refusals("`prover`", partial(_make_prover_arguments, context))
@@ -405,7 +429,8 @@ def _check_prover_arguments(context: PhaseContext) -> Iterator[str]:
 
 def _make_prover_arguments(context: PhaseContext) -> None:
     """The settings that TRL checks against each other, as the prover phase gives them."""
-    mistake = prover_arguments(context, _ANYWHERE).find_uneven_saving()
+    rates = _stated_rates(context, "prover")
+    mistake = prover_arguments(context.recipe, _trainer_run(context), assumed_rates=rates).find_uneven_saving()
     if mistake is not None:
         raise ValueError(mistake)
 

@@ -1,13 +1,16 @@
 """Whether the correction of a reward for noisy labels changes what a prover learns."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, get_args
 
 import torch
 
+from pvg_hf.config.players import ProverConfig
 from pvg_hf.noise.rates import check_rates
 from pvg_hf.rewards.inputs import RewardFunction
 from pvg_hf.rewards.noise_corrected import noise_corrected
+from pvg_hf.rewards.registry import load_reward
 
 RewardScaling = Literal["none", "group", "batch"]
 NUM_PROBLEMS = 64  # of the probe, each with a group in either role
@@ -96,6 +99,16 @@ def audit_noise_correction(
 
 def _differs(values: torch.Tensor, others: torch.Tensor) -> bool:
     return bool((values - others).norm() > TOLERANCE * others.norm())
+
+
+def audit_prover(prover: ProverConfig, rates: tuple[float, float]) -> CorrectionAudit:
+    """[`audit_noise_correction`] of a recipe's `prover.reward_correction`, at rates `(rho0, rho1)`."""
+    return audit_noise_correction(
+        partial(load_reward(prover.reward), **prover.reward_options),
+        *rates,
+        group_size=prover.num_generations,
+        scale_rewards=prover.scale_rewards,
+    )
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,11 @@ class RunFolder:
 
     root: Path
 
+    @classmethod
+    def of(cls, recipe: Recipe) -> "RunFolder":
+        """The folder that a recipe's run has, or will have."""
+        return cls(Path(recipe.output_dir) / recipe.name)
+
     @property
     def recipe(self) -> Path:
         return self.root / "recipe.yaml"

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from pvg_hf.config import Recipe, load_recipe
@@ -51,7 +50,7 @@ def extended_recipe(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
     Returns:
         [`Recipe`]: with `num_rounds` of the run's folder where that is larger, and with the overrides of those rounds.
     """
-    folder = RunFolder(Path(recipe.output_dir) / recipe.name)
+    folder = RunFolder.of(recipe)
     if not folder.recipe.exists() or any(override.startswith("num_rounds=") for override in overrides):
         return recipe
     stored = folder.read_recipe()

@@ -104,7 +104,7 @@ def begun_phases(recipe: Recipe, folder: RunFolder) -> list[PhaseKey]:
 
 def unfinished(recipe: Recipe) -> list[PhaseKey]:
     """What is left of the game, in order."""
-    finished = set(finished_phases(recipe, RunFolder(Path(recipe.output_dir) / recipe.name)))
+    finished = set(finished_phases(recipe, RunFolder.of(recipe)))
     return [phase for phase in schedule(recipe) if phase not in finished]
 
 

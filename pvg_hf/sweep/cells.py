@@ -139,9 +139,7 @@ def pool_recipe(recipe: Recipe, seed: int) -> Recipe:
 
 def needs_pool(recipe: Recipe) -> bool:
     """Whether solutions are to be minted, or players made, before the cells: others are imported."""
-    return recipe.bootstrap.import_from is None or any(
-        player.scratch or player.warmup for player in (recipe.prover, recipe.verifier)
-    )
+    return recipe.bootstrap.import_from is None or any(player.is_made for player in recipe.players.values())
 
 
 def cell_recipe(recipe: Recipe, cell: Cell, *, takes_pool: bool = True) -> Recipe:
@@ -173,8 +171,8 @@ def cell_recipe(recipe: Recipe, cell: Cell, *, takes_pool: bool = True) -> Recip
 def _from_pool(recipe: Recipe, pool: RunFolder) -> dict[str, Any]:
     """The players and the solutions that the seed's own run has made."""
     changes: dict[str, Any] = {}
-    for name, player in (("prover", recipe.prover), ("verifier", recipe.verifier)):
-        if player.scratch or player.warmup:
+    for name, player in recipe.players.items():
+        if player.is_made:
             changes[name] = {"model": str(pool.models / name), "revision": None, "scratch": None, "warmup": None}
     if recipe.bootstrap.import_from is None:
         changes["bootstrap"] = {"import_from": str(pool.pool(BASE_ROUND) / f"{Role.BASE}.parquet")}

@@ -21,15 +21,14 @@ from pvg_hf.config.players import LoraConfig
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import solution_features
-from pvg_hf.game.rates import audit_prover_correction
 from pvg_hf.game.stopping import FIGURES_OF_EVERY_STEP, FIGURES_OF_SOME_STEPS, StopRule
 from pvg_hf.models.from_config import train_tokenizer
 from pvg_hf.models.prover import lora_for_prover
 from pvg_hf.models.verifier import lora_for_verifier
 from pvg_hf.models.verifier_input import VerifierInput
-from pvg_hf.preflight.recipe import check_recipe, phase_context
+from pvg_hf.preflight.recipe import check_recipe
 from pvg_hf.rewards import load_reward
-from pvg_hf.run.schedule import PhaseKey
+from pvg_hf.rewards.audit import audit_prover
 from pvg_hf.trainers.reward.invariance import load_regulariser
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -237,7 +236,7 @@ def test_recipe_of_the_prover_trainer_page():
     recipe, with_critic = _recipes("prover-trainer.md")
     assert (with_critic.prover.algorithm, with_critic.prover.num_batches) == ("ppo", 60)
     assert (recipe.prover.reward_correction, recipe.rates.rho1) == ("backward", 0.1)
-    assert audit_prover_correction(phase_context(recipe, PhaseKey("prover", 0), None)).verdict == "real"
+    assert audit_prover(recipe.prover, (recipe.rates.rho0, recipe.rates.rho1)).verdict == "real"
 
 
 def test_score_verifier_page(folder, tiny_models, proof_file):

@@ -9,8 +9,8 @@ from pvg_hf.estimate.amounts import Length, measure_lengths
 def test_lengths_are_those_of_the_real_texts(context_of, tokenizer):
     context = context_of()
     lengths = measure_lengths(context)
-    problems = context.world.parts["prover"].to_list()
-    prompts = [len(tokenizer(context.world.prompt(p, Role.SNEAKY, tokenizer))["input_ids"]) for p in problems]
+    problems = context.problems.parts["prover"].to_list()
+    prompts = [len(tokenizer(context.problems.prompt(p, Role.SNEAKY, tokenizer))["input_ids"]) for p in problems]
     solutions = [len(tokenizer(problem["reference"])["input_ids"]) + 1 for problem in problems]
     assert not lengths.is_estimated
     assert lengths.prompt[Role.SNEAKY].mean == pytest.approx(sum(prompts) / len(prompts))

@@ -9,9 +9,9 @@ import pytest
 from pvg_hf import load_recipe, play
 from pvg_hf.core.extensions import ExtensionError
 from pvg_hf.core.integrity import read_json, read_json_lines
+from pvg_hf.data.label_rates import label_rates
 from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.game.labels import LabelSource
-from pvg_hf.game.rates import label_rates
 from pvg_hf.noise.telemetry import count_checks, read_events
 from pvg_hf.preflight.recipe import phase_context
 from pvg_hf.run.folder import RunFolder
@@ -341,8 +341,7 @@ def test_rates_that_the_provers_reward_is_told_at(game):
     noise = {"epsilon": 0.4, "applies_to": "both", "schedule": {"kind": "linear", "length": 2}}
     for applies_to, expected in (("both", 0.2), ("prover", 0.2), ("verifier", 0.0)):
         recipe = load_recipe(game(noise={**noise, "applies_to": applies_to}))
-        context = phase_context(recipe, PhaseKey("prover", 0), None)
-        assert label_rates(context, "prover") == pytest.approx((expected, expected))
+        assert label_rates(recipe, 0, "prover", []) == pytest.approx((expected, expected))
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ def context(tmp_path, game):
 
 
 def test_every_problem_is_asked_in_each_role_before_any_comes_again(context, tokenizer):
-    num_problems = len(context().world.parts["prover"])
+    num_problems = len(context().problems.parts["prover"])
     two_epochs = context(prover__max_steps=num_problems, prover__prompts_per_step=4)
     rows = prover_prompts(two_epochs, tokenizer, GAME_ROLES)
     asked = list(zip(rows["problem_id"], rows["role"], strict=True))
@@ -47,7 +47,7 @@ def test_prompts_are_those_of_the_role(context, tokenizer):
 
 
 def test_easiest_first_goes_round_again_rather_than_end_early(context, tokenizer):
-    num_problems = len(context().world.parts["prover"])
+    num_problems = len(context().problems.parts["prover"])
     long = context(prover__max_steps=num_problems, prover__prompts_per_step=4)
     numbers = prover_prompts(long, tokenizer, GAME_ROLES, easiest_first=True)["difficulty"][:]
     epoch = 2 * num_problems

@@ -2,7 +2,7 @@ import pytest
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from pvg_hf.core.integrity import read_json_lines
-from pvg_hf.game import trainer_args
+from pvg_hf.game import training
 from pvg_hf.game.training import LogCallback, PhaseProgress, is_recorded, newest_checkpoint
 
 
@@ -51,7 +51,7 @@ def test_steps_are_recorded_with_what_is_promised(reference):
 
 @pytest.mark.parametrize("phase", ["verifier", "prover"])
 def test_progress_bar_is_called_after_the_phase(phase, play_phase, beginnings, monkeypatch):
-    monkeypatch.setattr(trainer_args, "shows_progress", lambda recipe: True)  # as on a terminal
+    monkeypatch.setattr(training, "shows_progress", lambda recipe: True)  # as on a terminal
     play_phase(phase, 0, **{f"{phase}__max_steps": 1})
     ((trainer, _),) = beginnings
     bars = [callback for callback in trainer.callback_handler.callbacks if isinstance(callback, PhaseProgress)]

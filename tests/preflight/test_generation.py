@@ -2,10 +2,11 @@ import pytest
 
 from pvg_hf import load_recipe
 from pvg_hf.game.play import pending_phases
-from pvg_hf.game.trainer_args import prover_arguments
+from pvg_hf.models.hardware import Hardware
 from pvg_hf.preflight.machine import check_generation
 from pvg_hf.preflight.players import check_shared_base
 from pvg_hf.run.schedule import schedule
+from pvg_hf.trainers.arguments import TrainerRun, prover_arguments
 
 
 @pytest.mark.parametrize("generation", ["transformers", "continuous"])
@@ -38,8 +39,9 @@ def test_deepspeed_plays_a_phase_at_a_time(values, monkeypatch):
     assert pending_phases(recipe, phases[:1]) == phases[:1]
 
 
-def test_continuous_batching_leaves_the_weights_in_their_type(context_of, tmp_path):
-    assert prover_arguments(context_of("prover.generation=continuous"), tmp_path).bf16 is False
+def test_continuous_batching_leaves_the_weights_in_their_type(values, tmp_path):
+    recipe = load_recipe(values, ["prover.generation=continuous"])
+    assert prover_arguments(recipe, TrainerRun(tmp_path, Hardware.here("cpu"))).bf16 is False
 
 
 BOTH = ["prover.lora={}", "verifier.lora={}", "verifier.shares_base=true"]

@@ -9,9 +9,10 @@ from pvg_hf import load_recipe, play
 from pvg_hf.config import RecipeError
 from pvg_hf.config.load import known_keys
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.game.trainer_args import prover_arguments, verifier_arguments
+from pvg_hf.models.hardware import Hardware
 from pvg_hf.preflight.recipe import check_recipe
 from pvg_hf.preflight.trainers import check_batch_arithmetic, recipe_keys
+from pvg_hf.trainers.arguments import TrainerRun, prover_arguments, verifier_arguments
 
 
 @pytest.fixture
@@ -269,12 +270,13 @@ def test_folder_of_solutions_is_looked_into(mistakes_of, tmp_path):
     assert "None of the 1 solutions" in mistake
 
 
-def test_arguments_that_neither_the_recipe_nor_the_game_sets_are_taken(mistakes_of, context_of):
+def test_arguments_that_neither_the_recipe_nor_the_game_sets_are_taken(mistakes_of, values):
     trainer = "{adam_beta2: 0.9, bf16: true}"  # on a CPU it would be false
     overrides = [f"prover.trainer={trainer}", f"verifier.trainer={trainer}"]
     assert mistakes_of(*overrides) == []
-    context = context_of(*overrides)
-    for args in (prover_arguments(context, Path("prover")), verifier_arguments(context, Path("verifier"))):
+    recipe, run = load_recipe(values, overrides), TrainerRun(Path("checkpoints"), Hardware.here("cpu"))
+    rates = {"label_rates": (0.0, 0.0), "assumed_rates": (0.0, 0.0)}
+    for args in (prover_arguments(recipe, run), verifier_arguments(recipe, run, **rates)):
         assert (args.adam_beta2, args.bf16) == (0.9, True)
 
 

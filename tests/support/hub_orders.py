@@ -120,7 +120,7 @@ def play_recipe(recipe: dict[str, Any], **options: Any) -> str:
 def publish(recipe: dict[str, Any]) -> None:
     """What a game does after each evaluation."""
     recipe = load_recipe(recipe)
-    publish_rounds(recipe, RunFolder(Path(recipe.output_dir) / recipe.name))
+    publish_rounds(recipe, RunFolder.of(recipe))
 
 
 def mistakes(recipe: dict[str, Any]) -> list[str]:

@@ -44,7 +44,7 @@ def amounts_of(context_of):
 
     def make(*overrides: str) -> Amounts:
         context = context_of(*overrides)
-        parts = {name: context.world.parts[name].select([0] * number) for name, number in SIZES.items()}
-        return Amounts(replace(context, world=replace(context.world, parts=parts)), LENGTHS)
+        parts = {name: context.problems.parts[name].select([0] * number) for name, number in SIZES.items()}
+        return Amounts(replace(context, problems=replace(context.problems, parts=parts)), LENGTHS)
 
     return make

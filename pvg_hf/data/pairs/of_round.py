@@ -7,7 +7,7 @@ from datasets import Dataset
 
 from pvg_hf.config import Recipe
 from pvg_hf.core.roles import GAME_ROLES, Role
-from pvg_hf.data.mixture import mixture_weights
+from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.pairs.build import build_pairs
 from pvg_hf.data.pairs.report import PairReport
 from pvg_hf.data.schema import BASE_ROUND, round_name
@@ -51,7 +51,7 @@ def round_pairs(recipe: Recipe, files: Sequence[Path], round_index: int, part: s
         files,
         seed=recipe.seed,
         round_index=round_index,
-        weights=mixture_weights(data.mixture, round_index, window=data.window, custom=data.weights),
+        weights=weights_for(data, round_index),
         solutions_per_problem=data.solutions_per_problem,
         correct_source=data.correct_source,
         parts=(part,),

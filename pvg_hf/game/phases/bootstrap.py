@@ -35,11 +35,11 @@ def run_bootstrap(context: PhaseContext, output: Path) -> str:
 
 def _import(context: PhaseContext, path: Path, labels: LabelSource) -> int:
     """Existing solutions in place of the base prover's; their labels get the same noise, unless the source has them."""
-    rows = imported_rows(context.recipe.bootstrap, context.world)
+    rows = imported_rows(context.recipe.bootstrap, context.problems)
     has_labels = "label" in context.recipe.bootstrap.import_columns
     batches = ([row] for row in rows) if has_labels else iterate_labelled(labels, rows)
     if context.processes.is_main_process:
-        return write_pool(path, batches, solution_features(context.world.task))
+        return write_pool(path, batches, solution_features(context.problems.task))
     return sum(len(batch) for batch in batches)
 
 

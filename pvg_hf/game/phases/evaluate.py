@@ -31,7 +31,7 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
         threshold=calibration["threshold"],
         best_helpful_rows=best_helpful,
         best_of_n=context.recipe.evaluation.best_of_n,
-        same_answer=context.world.task.answers_equal,
+        same_answer=context.problems.task.answers_equal,
         seed=context.seed("resample"),
         num_resamples=context.recipe.evaluation.bootstrap_samples,
     )
@@ -41,7 +41,7 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
     if context.processes.is_main_process:
         write_json(output / "metrics.json", {key: figure.to_dict() for key, figure in figures.items()})
         problem_table(test).to_parquet(output / "problems.parquet", write_page_checksum=True)
-        answering = fit_answers(context.folder, round_index, context.world.task)
+        answering = fit_answers(context.folder, round_index, context.problems.task)
         write_json(output / "answering.json", None if answering is None else answering.to_dict())
     context.record({key: figure.value for key, figure in figures.items()})
     return (

@@ -22,8 +22,7 @@ from pvg_hf.game.players import open_base_sampler, open_scorer
 from pvg_hf.game.rates import NoiseScheduleCallback, prover_rates, report_prover_correction
 from pvg_hf.game.recovery import fine_tune_on_incorrect
 from pvg_hf.game.stopping import StopRule, Watchdogs
-from pvg_hf.game.trainer_args import prover_arguments
-from pvg_hf.game.training import LogCallback, run_trainer
+from pvg_hf.game.training import LogCallback, run_trainer, trainer_run
 from pvg_hf.game.training_data import prover_prompts
 from pvg_hf.models.adapters import take_over_adapter
 from pvg_hf.models.prover import load_prover, lora_for_prover
@@ -31,6 +30,7 @@ from pvg_hf.models.sources import is_adapter, name_base
 from pvg_hf.run.folder import BEST_HELPFUL
 from pvg_hf.run.schedule import staged
 from pvg_hf.tasks.base import grade_solution
+from pvg_hf.trainers.arguments import prover_arguments
 from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
 from pvg_hf.trainers.ppo.trainer import ProverPPOTrainer
 from pvg_hf.trainers.prover.config import ProverGRPOConfig
@@ -46,12 +46,12 @@ def honest_side(context: PhaseContext) -> dict[str, float]:
     `data.correct_source` is `dataset`, else the base prover in the helpful role.
     """
     number = context.recipe.prover.eval_problems
-    problems = context.world.parts["prover_heldout"].to_list()[:number]
+    problems = context.problems.parts["prover_heldout"].to_list()[:number]
     if context.recipe.data.correct_source == "dataset":
         written = [(problem, problem["reference"], False) for problem in problems]
     else:
         written = _base_solutions(context, problems)
-    grade = context.world.task.grade
+    grade = context.problems.task.grade
     correct = [(p, text) for p, text, cut in written if outcome_of(grade(p, text), cut) == Outcome.VERIFIED]
     if not correct:
         context.alert("no_honest_side", "No helpful solution of the fixed side is correct; parity cannot be judged.")
@@ -64,7 +64,7 @@ def honest_side(context: PhaseContext) -> dict[str, float]:
 def _base_solutions(context: PhaseContext, problems: list[dict]) -> list[tuple[dict, str, bool]]:
     """Problem, solution, and whether that was cut."""
     sampler = open_base_sampler(context)
-    prompts = [context.world.prompt(problem, Role.HELPFUL, sampler.tokenizer) for problem in problems]
+    prompts = [context.problems.prompt(problem, Role.HELPFUL, sampler.tokenizer) for problem in problems]
     written = []
     for indices in sampler.batches(prompts):
         rngs = [[derive_rng(context.seed("honest"), problems[i]["problem_id"])] for i in indices]
@@ -270,7 +270,7 @@ def _make_trainer(context: PhaseContext, sub_phase: SubPhase, labels: LabelSourc
     trainer = _trainer_class(context)(
         model,
         scorer=open_scorer(context, context.folder.verifier(round_index), beside=model),
-        grader=partial(grade_solution, context.world.task),
+        grader=partial(grade_solution, context.problems.task),
         feedback=None if labels.noise is None else labels.observed,
         args=_arguments(context, sub_phase),
         train_dataset=prover_prompts(
@@ -323,10 +323,9 @@ def _continue_adapter(context: PhaseContext, sub_phase: SubPhase, trainer: Prove
 def _arguments(context: PhaseContext, sub_phase: SubPhase) -> ProverGRPOConfig:
     temperature = context.recipe.prover.temperature
     return prover_arguments(
-        context,
-        sub_phase.output / "checkpoints",
-        rates=sub_phase.rates,
-        seed_path=(*sub_phase.roles, sub_phase.recovery),
+        context.recipe,
+        trainer_run(context, sub_phase.output / "checkpoints", *sub_phase.roles, sub_phase.recovery),
+        assumed_rates=sub_phase.rates,
         temperature=temperature * (RECOVERY_TEMPERATURE if sub_phase.recovery == "temperature" else 1.0),
         threshold=read_json(context.folder.verifier(context.round_index) / "calibration.json")["threshold"],
     )

@@ -6,13 +6,12 @@ from pvg_hf.core.files import remove, write_json
 from pvg_hf.game.analyses import last_verifier, open_meta_verifier, verifier_source
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.heldout import Heldout, score_heldout
-from pvg_hf.game.players import score_prompts
-from pvg_hf.game.trainer_args import score_arguments
-from pvg_hf.game.training import run_trainer
+from pvg_hf.game.training import run_trainer, trainer_run
 from pvg_hf.game.training_data import heldout_proofs, training_proofs
 from pvg_hf.models.adapters import take_over_adapter
 from pvg_hf.models.prover import load_prover, lora_for_prover
 from pvg_hf.models.sources import name_base
+from pvg_hf.trainers.arguments import score_arguments
 from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
 from pvg_hf.trainers.generative.trainer import ScoreVerifierTrainer
 
@@ -21,7 +20,8 @@ def train_score_verifier(context: PhaseContext, output: Path, heldout: Heldout) 
     """Write the verifier with its tokenizer, prompts and calibration, and its scores on D_V's held-out part."""
     config = context.recipe.verifier
     initial, revision = context.initial_model("verifier")
-    args = score_arguments(context, output / "checkpoints", score_prompts(context, *verifier_source(context)))
+    prompts = config.score_settings.prompts_for(*verifier_source(context))
+    args = score_arguments(config, trainer_run(context, output / "checkpoints"), prompts)
     model, tokenizer = _starting_verifier(context)
     model.config._name_or_path = initial  # TRL loads the KL reference from here
     trainer = ScoreVerifierTrainer(

@@ -6,20 +6,22 @@ from datasets import Dataset
 from peft import LoraConfig, PeftModel
 
 from pvg_hf.core.files import remove, write_json
+from pvg_hf.data.label_rates import Rates, label_rates
 from pvg_hf.data.pairs.of_round import round_pairs
 from pvg_hf.data.pairs.report import NoPairsError, PairReport
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.heldout import read_heldout, score_heldout
 from pvg_hf.game.phases.score_verifier import train_score_verifier
 from pvg_hf.game.rates import NoiseScheduleCallback, verifier_rates
-from pvg_hf.game.trainer_args import verifier_arguments
-from pvg_hf.game.training import run_trainer
+from pvg_hf.game.training import run_trainer, trainer_run
 from pvg_hf.game.training_data import tokenize_pairs
 from pvg_hf.models.score_head import draw_head
 from pvg_hf.models.sources import load_tokenizer, name_base
 from pvg_hf.models.verifier import load_classifier, load_verifier, lora_for_verifier
 from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.trainers.arguments import verifier_arguments
 from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
+from pvg_hf.trainers.reward.config import NoisyRewardConfig
 from pvg_hf.trainers.reward.trainer import NoisyRewardTrainer
 
 FEW_PROBLEMS = 20  # held out: with so few, chance decides whether any of them has a pair
@@ -40,7 +42,7 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
     model = _initial_verifier(context, tokenizer.pad_token_id)
     trainer = NoisyRewardTrainer(
         model=model,
-        args=verifier_arguments(context, output / "checkpoints", assumed.rates),
+        args=_arguments(context, output / "checkpoints", assumed.rates),
         train_dataset=tokenize_pairs(pairs, tokenizer, verifier_input),
         processing_class=tokenizer,
         verifier_input=verifier_input,
@@ -65,6 +67,18 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
     return f"{assumed.line}{report.num_pairs} pairs, " + score_heldout(context, output, heldout)
 
 
+def _arguments(context: PhaseContext, output: Path, assumed: Rates) -> NoisyRewardConfig:
+    recipe = context.recipe
+    return verifier_arguments(
+        recipe,
+        trainer_run(context, output),
+        label_rates=label_rates(recipe, context.round_index, "verifier", context.problems.parts["verifier"]),
+        assumed_rates=assumed,
+        # What is drawn once is drawn alike in all rounds, and as the pool's labels are.
+        noise_seed=recipe.seed if recipe.noise.resample == "fixed" else context.seed("noise"),
+    )
+
+
 def _noise_callbacks(context: PhaseContext) -> list[NoiseScheduleCallback]:
     recipe = context.recipe
     if not (recipe.noise.is_for_verifier and recipe.noise.is_by_step):
@@ -85,7 +99,7 @@ def _heldout_pairs(context: PhaseContext) -> tuple[Dataset, PairReport]:
     try:
         return _pairs(context, "verifier_heldout")
     except NoPairsError as err:
-        num_problems = len(context.world.parts["verifier_heldout"])
+        num_problems = len(context.problems.parts["verifier_heldout"])
         more = (
             f" It has {num_problems} problems; use more (`task`), or raise `split.heldout_share`."
             if num_problems < FEW_PROBLEMS

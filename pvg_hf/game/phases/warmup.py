@@ -10,20 +10,19 @@ from pvg_hf.core.roles import Role
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import GameInterrupted
-from pvg_hf.game.players import score_prompts
-from pvg_hf.game.trainer_args import MAX_SEED
 from pvg_hf.game.training import StopCallback
 from pvg_hf.models.from_config import make_model
 from pvg_hf.models.prover import load_prover
 from pvg_hf.models.sources import resolve_model
+from pvg_hf.trainers.arguments import MAX_SEED
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 
 
 def run_warmup(context: PhaseContext, output: Path) -> str:
     """Write `prover` and `verifier` folders for the players that have a `scratch` or a `warmup` section."""
     lines, first_step = [], 0
-    for player, config in (("prover", context.recipe.prover), ("verifier", context.recipe.verifier)):
-        if config.scratch or config.warmup:
+    for player, config in context.recipe.players.items():
+        if config.is_made:
             lines.append(_make_player(context, player, config, output / player, first_step))
         first_step += config.warmup.max_steps if config.warmup else 0
     return "; ".join(lines)
@@ -42,7 +41,7 @@ def _make_player(context: PhaseContext, player: str, config: PlayerConfig, outpu
         model.save_pretrained(output)
         tokenizer.save_pretrained(output)
         if player == "verifier" and context.recipe.verifier.kind == "score" and not config.scratch:
-            score_prompts(context, source, config.revision).save(output)
+            config.score_settings.prompts_for(source, config.revision).save(output)
     context.processes.wait_for_everyone()
     return line
 
@@ -77,13 +76,13 @@ def _references(context: PhaseContext, tokenizer) -> Dataset:
     """Reference solutions of the training problems, asked for in each role alike: no role is taught yet."""
     rows = []
     for part in ("verifier", "prover"):
-        for problem in context.world.parts[part].to_list():
+        for problem in context.problems.parts[part].to_list():
             for role in Role:
-                prompt = context.world.prompt(problem, role, tokenizer)
+                prompt = context.problems.prompt(problem, role, tokenizer)
                 rows.append({"prompt": prompt, "completion": problem["reference"]})
     return Dataset.from_list(rows)
 
 
 def _texts(context: PhaseContext) -> list[str]:
-    problems = [p for part in ("verifier", "prover") for p in context.world.parts[part].to_list()]
+    problems = [p for part in ("verifier", "prover") for p in context.problems.parts[part].to_list()]
     return [problem["problem"] + "\n" + problem["reference"] for problem in problems]

@@ -75,7 +75,7 @@ def eval_results(figures: Sequence[Figures], player: str, *, task: str, dataset:
 
 def training_table(recipe: Recipe, player: str) -> str:
     """The settings of a player's training that matter most, as a table of Markdown."""
-    config = {"prover": recipe.prover, "verifier": recipe.verifier}[player]
+    config = recipe.player(player)
     of_player = {
         "prover": ("algorithm", "reward", "prompts_per_step", "num_generations", "beta", "temperature"),
         "verifier": ("loss", "correction", "pairs_per_step", "max_length"),

@@ -4,15 +4,15 @@ From a player's section of the recipe to the arguments of its trainer.
 The settings are what keys of the recipe say and what the game relies on; `trainer` can add to them and replace none.
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pvg_hf.analyses.settings import ScoreVerifierSettings
-from pvg_hf.config.players import InvarianceConfig, PlayerConfig, PPOConfig
-from pvg_hf.game.console import shows_progress
-from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.rates import label_rates, stated_rates
+from pvg_hf.config import Recipe
+from pvg_hf.config.players import InvarianceConfig, PlayerConfig, PPOConfig, VerifierConfig
+from pvg_hf.data.label_rates import Rates
+from pvg_hf.models.hardware import Hardware
 from pvg_hf.models.sources import has_bfloat16
 from pvg_hf.trainers.generative.config import ScoreVerifierConfig
 from pvg_hf.trainers.ppo.config import ProverPPOConfig
@@ -23,23 +23,60 @@ MAX_SEED = 2**31  # transformers seeds NumPy's old generator, which takes 32 bit
 PROVER_CONFIGS: dict[str, type[ProverGRPOConfig]] = {"grpo": ProverGRPOConfig, "ppo": ProverPPOConfig}
 
 
+@dataclass(frozen=True)
+class TrainerRun:
+    """
+    What a trainer's arguments depend on besides the recipe.
+
+    Args:
+        output (`Path`):
+            Folder of its checkpoints.
+        hardware ([`Hardware`]):
+            Where it runs.
+        seed (`int`, defaults to 0):
+            Of its own draws.
+        show_progress (`bool`, defaults to `False`):
+            Whether to draw a progress bar.
+    """
+
+    output: Path
+    hardware: Hardware
+    seed: int = 0
+    show_progress: bool = False
+
+
 def verifier_arguments(
-    context: PhaseContext, output: Path, rates: tuple[float, float] | None = None
+    recipe: Recipe, run: TrainerRun, *, label_rates: Rates, assumed_rates: Rates, noise_seed: int = 0
 ) -> NoisyRewardConfig:
-    """The verifier's; `output` keeps its checkpoints, and `rates` are those that its correction assumes."""
-    settings = verifier_settings(context, output)
-    if rates is not None:
-        settings["rho0"], settings["rho1"] = rates
-    return NoisyRewardConfig(**{**_machine_defaults(context), **context.recipe.verifier.trainer}, **settings)
+    """
+    Arguments of the trainer of a verifier on pairs.
+
+    Args:
+        recipe ([`Recipe`]):
+            With the round's overrides.
+        run ([`TrainerRun`]):
+            What the recipe does not say.
+        label_rates (`tuple[float, float]`):
+            `(rho0, rho1)` at which labels flip.
+        assumed_rates (`tuple[float, float]`):
+            `(rho0, rho1)` that the correction assumes.
+        noise_seed (`int`, defaults to 0):
+            Of labels that are drawn in training.
+    """
+    settings = verifier_settings(
+        recipe, run, label_rates=label_rates, assumed_rates=assumed_rates, noise_seed=noise_seed
+    )
+    return NoisyRewardConfig(**{**_machine_defaults(run), **recipe.verifier.trainer}, **settings)
 
 
-def verifier_settings(context: PhaseContext, output: Path) -> dict[str, Any]:
-    """Those of the verifier's arguments that `verifier.trainer` must not have, with the rates that the recipe states."""
-    config, noise = context.recipe.verifier, context.recipe.noise
-    (rho0, rho1), (noise_rho0, noise_rho1) = stated_rates(context, "verifier"), label_rates(context)
+def verifier_settings(
+    recipe: Recipe, run: TrainerRun, *, label_rates: Rates, assumed_rates: Rates, noise_seed: int = 0
+) -> dict[str, Any]:
+    """Those of the verifier's arguments that `verifier.trainer` must not have."""
+    config, noise = recipe.verifier, recipe.noise
     in_trainer = noise.is_for_verifier and noise.flips_in_training
     return {
-        **_shared_settings(context, config, output),
+        **_shared_settings(config, run),
         "per_device_train_batch_size": config.pairs_per_step,
         "gradient_accumulation_steps": config.gradient_accumulation_steps,
         "max_length": config.max_length,
@@ -48,13 +85,12 @@ def verifier_settings(context: PhaseContext, output: Path) -> dict[str, Any]:
         "center": config.center,
         "noise_level": noise.level,
         "noise_resample": noise.resample,
-        "noise_rho0": noise_rho0 if in_trainer else 0.0,
-        "noise_rho1": noise_rho1 if in_trainer else 0.0,
-        "rho0": rho0,
-        "rho1": rho1,
+        "noise_rho0": label_rates[0] if in_trainer else 0.0,
+        "noise_rho1": label_rates[1] if in_trainer else 0.0,
+        "rho0": assumed_rates[0],
+        "rho1": assumed_rates[1],
         **_invariance_settings(config.invariance),
-        # What is drawn once is drawn alike in all rounds, and as the pool's labels are.
-        "noise_seed": context.recipe.seed if noise.resample == "fixed" else context.seed("noise"),
+        "noise_seed": noise_seed,
         **(_soft_labels(config.loss) if noise.soft_labels else {}),
     }
 
@@ -77,24 +113,22 @@ def _soft_labels(loss: str) -> dict[str, Any]:
     return {"noise_resample": "mean"}
 
 
-def score_arguments(context: PhaseContext, output: Path, settings: ScoreVerifierSettings) -> ScoreVerifierConfig:
-    """Those of a verifier that writes, which asks by the prompts of `settings`; `output` keeps its checkpoints."""
-    prompts = {
-        "evaluate_prompt": settings.evaluate_prompt,
-        "judge_prompt": settings.judge_prompt,
-        "chat_template_kwargs": dict(settings.chat_template_kwargs),
+def score_arguments(config: VerifierConfig, run: TrainerRun, prompts: ScoreVerifierSettings) -> ScoreVerifierConfig:
+    """Arguments of the trainer of a verifier that writes, which is asked by `prompts`."""
+    asked = {
+        "evaluate_prompt": prompts.evaluate_prompt,
+        "judge_prompt": prompts.judge_prompt,
+        "chat_template_kwargs": dict(prompts.chat_template_kwargs),
     }
-    machine = {**_machine_defaults(context), **context.recipe.verifier.trainer}
-    return ScoreVerifierConfig(**machine, **score_settings(context, output), **prompts)
+    return ScoreVerifierConfig(**{**_machine_defaults(run), **config.trainer}, **score_settings(config, run), **asked)
 
 
-def score_settings(context: PhaseContext, output: Path) -> dict[str, Any]:
+def score_settings(config: VerifierConfig, run: TrainerRun) -> dict[str, Any]:
     """Those of its arguments that `verifier.trainer` must not have, but for its prompts."""
-    config, score = context.recipe.verifier, context.recipe.verifier.score_settings
+    score = config.score_settings
     rows = score.proofs_per_step * score.num_generations
-    _, revision = context.initial_model("verifier")
     return {
-        **_shared_settings(context, config, output),
+        **_shared_settings(config, run),
         "per_device_train_batch_size": rows,
         "per_device_eval_batch_size": rows,
         "gradient_accumulation_steps": config.gradient_accumulation_steps,
@@ -102,7 +136,7 @@ def score_settings(context: PhaseContext, output: Path) -> dict[str, Any]:
         "max_completion_length": score.max_completion_length,
         "temperature": score.temperature,
         "beta": score.beta,
-        "model_init_kwargs": {"revision": revision} if revision else None,  # of the KL reference
+        "model_init_kwargs": _reference_settings(config),
         "combination": score.combination,
         "format_weight": score.format_weight,
         "score_weight": score.score_weight,
@@ -118,53 +152,46 @@ def score_settings(context: PhaseContext, output: Path) -> dict[str, Any]:
 
 
 def prover_arguments(
-    context: PhaseContext,
-    output: Path,
+    recipe: Recipe,
+    run: TrainerRun,
     *,
-    rates: tuple[float, float] | None = None,
-    seed_path: tuple[str, ...] = (),
+    assumed_rates: Rates = (0.0, 0.0),
     temperature: float | None = None,
     threshold: float | None = None,
 ) -> ProverGRPOConfig:
     """
-    The prover's.
+    Arguments of the prover's trainer.
 
     Args:
-        context ([`PhaseContext`]):
-            The phase.
-        output (`Path`):
-            Where checkpoints are kept.
-        rates (`tuple[float, float]`, *optional*):
-            Those that the reward's correction assumes, in place of the stated ones.
-        seed_path (`tuple[str, ...]`):
-            Names that tell this trainer's seed from others of the phase.
+        recipe ([`Recipe`]):
+            With the round's overrides.
+        run ([`TrainerRun`]):
+            What the recipe does not say.
+        assumed_rates (`tuple[float, float]`, defaults to `(0.0, 0.0)`):
+            `(rho0, rho1)` that the reward's correction assumes.
         temperature (`float`, *optional*):
             In place of the recipe's.
         threshold (`float`, *optional*):
             Score above which the round's verifier accepts.
     """
-    settings = prover_settings(context, output, *seed_path)
+    settings = prover_settings(recipe, run, assumed_rates)
     settings["acceptance_threshold"] = threshold
-    if rates is not None:
-        settings["rho0"], settings["rho1"] = rates
     if temperature is not None:
         settings["temperature"] = temperature
-    machine = _machine_defaults(context)
-    if context.recipe.prover.generation == "continuous":
+    machine = _machine_defaults(run)
+    if recipe.prover.generation == "continuous":
         machine["bf16"] = False  # TRL would round all weights to it, adapters too
-    added = {"num_completions_to_print": 0, **machine, **context.recipe.prover.trainer}
-    return PROVER_CONFIGS[context.recipe.prover.algorithm](**added, **settings)
+    added = {"num_completions_to_print": 0, **machine, **recipe.prover.trainer}
+    return PROVER_CONFIGS[recipe.prover.algorithm](**added, **settings)
 
 
-def prover_settings(context: PhaseContext, output: Path, *seed_path: str) -> dict[str, Any]:
+def prover_settings(recipe: Recipe, run: TrainerRun, assumed_rates: Rates = (0.0, 0.0)) -> dict[str, Any]:
     """Those of the prover's arguments that `prover.trainer` must not have."""
-    config = context.recipe.prover
-    per_process = config.prompts_per_step * config.num_generations // context.processes.num_processes
+    config = recipe.prover
+    per_process = config.prompts_per_step * config.num_generations // run.hardware.num_processes
     micro_batch = min(config.micro_batch_size or per_process, per_process)
-    _, revision = context.initial_model("prover")
-    rho0, rho1 = stated_rates(context, "prover")
     return {
-        **_shared_settings(context, config, output, *seed_path),
+        **_shared_settings(config, run),
         "per_device_train_batch_size": micro_batch,
         "gradient_accumulation_steps": per_process // micro_batch,
         "num_generations": config.num_generations,
@@ -177,15 +204,15 @@ def prover_settings(context: PhaseContext, output: Path, *seed_path: str) -> dic
         "beta": config.beta,
         "scale_rewards": config.scale_rewards,
         "shuffle_dataset": False,
-        "model_init_kwargs": {"revision": revision} if revision else None,  # of the KL reference
+        "model_init_kwargs": _reference_settings(config),
         "reward": config.reward,
         "reward_options": config.reward_options,
         "reward_correction": config.reward_correction,
-        "rho0": rho0,
-        "rho1": rho1,
-        "max_truncated_share": context.recipe.watchdogs.max_truncated,
+        "rho0": assumed_rates[0],
+        "rho1": assumed_rates[1],
+        "max_truncated_share": recipe.watchdogs.max_truncated,
         "acceptance_threshold": None,
-        "log_completions": context.recipe.logging.log_completions,
+        "log_completions": recipe.logging.log_completions,
         **(_ppo_arguments(config.ppo_settings) if config.algorithm == "ppo" else {}),
     }
 
@@ -194,10 +221,15 @@ def _ppo_arguments(config: PPOConfig) -> dict[str, Any]:
     return {name: value for name, value in asdict(config).items() if name != "critic"}  # which is the trainer's own
 
 
-def _shared_settings(context: PhaseContext, config: PlayerConfig, output: Path, *seed_path: str) -> dict[str, Any]:
+def _reference_settings(config: PlayerConfig) -> dict[str, Any] | None:
+    """How TRL loads the KL reference, which are the player's initial weights."""
+    return {"revision": config.revision} if config.revision and not config.is_made else None
+
+
+def _shared_settings(config: PlayerConfig, run: TrainerRun) -> dict[str, Any]:
     return {
-        "output_dir": str(output),
-        "seed": context.seed("trainer", *seed_path) % MAX_SEED,
+        "output_dir": str(run.output),
+        "seed": run.seed % MAX_SEED,
         "max_steps": config.max_steps,
         "num_train_epochs": 1,  # of no effect beside `max_steps`
         "learning_rate": config.learning_rate,
@@ -217,13 +249,13 @@ def _shared_settings(context: PhaseContext, config: PlayerConfig, output: Path, 
         "ignore_data_skip": False,
         "eval_strategy": "no",
         "push_to_hub": False,
-        "use_cpu": context.processes.device.type == "cpu",
+        "use_cpu": run.hardware.device.type == "cpu",
         "report_to": "none",
-        "disable_tqdm": not shows_progress(context.recipe),
+        "disable_tqdm": not run.show_progress,
     }
 
 
-def _machine_defaults(context: PhaseContext) -> dict[str, Any]:
+def _machine_defaults(run: TrainerRun) -> dict[str, Any]:
     """What `trainer` may say otherwise."""
-    on_gpu = context.processes.device.type == "cuda"
+    on_gpu = run.hardware.device.type == "cuda"
     return {"bf16": on_gpu and has_bfloat16(), "dataloader_pin_memory": on_gpu}
