@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from pvg_hf import load_recipe, play
+from pvg_hf.analyses.form import text_before_evaluation
 from pvg_hf.config import RecipeError
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.data.pool import load_pool
@@ -149,7 +150,8 @@ def test_a_prover_that_evaluates_itself(make_score_recipe, tmp_path):
     """Its proofs alone go to the pool and the verifier; its reward rises with being right about itself."""
     folder = play(load_recipe(make_score_recipe(tmp_path, num_rounds=1, **SELF_EVALUATION)))
     rows = load_pool([folder.pool(0) / "test-helpful.parquet"]).to_pandas()
-    assert not rows["solution"].str.contains("Here is my evaluation").any()
+    # A sampled text may also hold the beginning of the opening sentence; only the whole sentence opens an evaluation.
+    assert [text for text in rows["solution"] if text_before_evaluation(text) != text] == []
     lines = [json.loads(line) for line in (folder.prover(0) / "metrics.jsonl").read_text().splitlines()]
     steps = [line for line in lines if "prover/self_evaluation/format_rate" in line]
     assert len(steps) == 6
