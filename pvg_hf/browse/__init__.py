@@ -1,1 +1,1 @@
-"""Reading a run: its solutions by problem, its rounds beside another run's, and scores of texts of one's own."""
+"""Reading a run: its solutions by problem, its rounds compared with another run's, and scores of new texts."""

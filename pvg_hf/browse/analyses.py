@@ -1,4 +1,4 @@
-"""What the verifiers of a run wrote about test proofs, as a page reads it."""
+"""Reads the analyses of test proofs that the verifiers of a run wrote."""
 
 from dataclasses import dataclass, field
 
@@ -14,9 +14,11 @@ _COLUMNS = ["problem", "role", "solution", "reference", "predicted", "evaluation
 @dataclass(frozen=True)
 class Evaluations:
     """
+    Analyses of a run's test proofs.
+
     Args:
         tables (`dict[int, pd.DataFrame]`):
-            By round, a row for each evaluation.
+            Table of each round, with one row per analysis.
         damage (`list[str]`):
             Files that could not be read, and what to do about each.
     """
@@ -26,7 +28,7 @@ class Evaluations:
 
 
 def read_evaluations(folder: RunFolder) -> Evaluations:
-    """Those of every round whose verifier wrote some."""
+    """Read the analyses of all rounds with a generative verifier."""
     found = Evaluations()
     for round_index, place in round_folders(folder.root / "evaluation").items():
         path = place / "evaluations.parquet"

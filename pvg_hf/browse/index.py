@@ -1,4 +1,4 @@
-"""An index over a run's solutions: filters are held in memory, texts stay on the disk until they are read."""
+"""Index of a run's solutions: columns for filters are in memory, and texts are read from disk on demand."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,12 +20,14 @@ from pvg_hf.run.folder import RunFolder
 
 class Filter(StrEnum):
     """
-    What a problem's solutions did to the verifier of their round. Compared are its most convincing valid sneaky mistake
-    and its most convincing helpful correct solution; a problem that lacks what is asked for is left out.
+    Selects problems by how their solutions affected the verifier of their round.
+
+    A filter compares the most convincing valid sneaky mistake with the most convincing helpful correct solution. A problem
+    without the solutions that a filter needs is left out.
     """
 
     ALL = "all"
-    FOOLED = "fooled"  # the mistake scores above the correct solution, as `fooled` of the report's problems
+    FOOLED = "fooled"  # the mistake scores above the correct solution; the same as `fooled` in the report
     CAUGHT = "caught"  # the correct solution scores at least as high
     SNEAKY_ACCEPTED = "sneaky_accepted"  # the mistake scores above the threshold
     HELPFUL_REJECTED = "helpful_rejected"  # a helpful correct solution does not
@@ -34,17 +36,19 @@ class Filter(StrEnum):
 @dataclass(frozen=True)
 class Query:
     """
+    A search for problems.
+
     Args:
         round_index (`int`):
-            Whose prover wrote the solutions; -1 is the base prover.
+            Round of the prover that wrote the solutions; -1 is the base prover.
         is_test (`bool`, defaults to `True`):
-            Test problems, or those of D_V, which later verifiers learn from.
+            Whether to search test problems, or else the verifier's problems (D_V), which later verifiers learn from.
         filter ([`Filter`], defaults to `Filter.ALL`):
-            What the solutions did.
+            Condition on the solutions.
         difficulty (`str`, *optional*):
-            As the task names it; any by default.
+            Difficulty as the task names it; any by default.
         search (`str`, defaults to `""`):
-            Text that the problem or its id holds, in upper or lower case.
+            Text contained in the problem or its id; case is ignored.
     """
 
     round_index: int
@@ -83,7 +87,7 @@ SELECT round_index, is_test, problem_id,
 FROM solutions GROUP BY ALL
 """
 
-# Condition and order of each filter; problems come in the order of their ids where nothing says which is worth reading.
+# Condition and order of each filter. Most informative problems come first, and ties are ordered by id.
 _FILTERS = {
     Filter.ALL: ("true", "problem_id"),
     Filter.FOOLED: ("best_sneaky > best_helpful", "best_sneaky - best_helpful DESC, problem_id"),
@@ -108,7 +112,7 @@ WHERE file_row_number BETWEEN $first AND $last AND list_contains($rows, file_row
 
 @dataclass(frozen=True)
 class PoolFile:
-    """A file of the pool: which round's solutions it holds."""
+    """A file of the pool, and the round of its solutions."""
 
     path: Path
     round_index: int
@@ -116,12 +120,14 @@ class PoolFile:
 
 class SolutionIndex:
     """
-    Opens in about a second on 200,000 solutions. Reads nothing but Parquet files and each round's `calibration.json`, and
-    may be asked from several threads.
+    Searchable index of a run's solutions.
+
+    It opens in about a second on 200,000 solutions, reads only Parquet files and each round's `calibration.json`, and is safe
+    to use from several threads.
 
     Args:
         folder ([`~pvg_hf.run.folder.RunFolder`]):
-            A run, finished or not. Solutions of rounds to come are not seen: open it anew.
+            A run, finished or not. The index does not see later rounds; open a new one for these.
 
     Attributes:
         damage (`list[str]`):
@@ -143,7 +149,7 @@ class SolutionIndex:
 
     @property
     def rounds(self) -> list[int]:
-        """Rounds with solutions; -1, the base prover, first."""
+        """Rounds with solutions, in ascending order; -1 is the base prover."""
         return [k for (k,) in self._ask("SELECT DISTINCT round_index FROM solutions ORDER BY 1")]
 
     @property
@@ -152,21 +158,21 @@ class SolutionIndex:
 
     @property
     def difficulties(self) -> list[str]:
-        """As the task names them, in the order of their numbers; none where it has none."""
+        """Difficulties as the task names them, in numeric order; empty if the task has none."""
         query = "SELECT DISTINCT difficulty FROM problems WHERE difficulty IS NOT NULL"
         return [value for (value,) in self._ask(f"{query} ORDER BY try_cast(difficulty AS DOUBLE), difficulty")]
 
     def has_part(self, round_index: int, *, is_test: bool) -> bool:
-        """Whether a round has solutions to test problems, or to those of D_V."""
+        """Whether a round has solutions of test problems, or else of the verifier's problems (D_V)."""
         query = "SELECT count(*) FROM summaries WHERE round_index = ? AND is_test = ?"
         return self._ask(query, [round_index, is_test])[0][0] > 0
 
     def threshold(self, round_index: int) -> float | None:
-        """Solutions of the round that score above it are accepted; `None` where it is not known."""
+        """Acceptance threshold of a round's verifier: higher scores are accepted; `None` if unknown."""
         return self._thresholds.get(round_index)
 
     def find(self, query: Query) -> list[str]:
-        """The ids of the problems that a query asks for, the ones most worth reading first."""
+        """Ids of the problems that match a query, the most informative first."""
         condition, order = _FILTERS[query.filter]
         values = {
             "round_index": query.round_index,
@@ -179,16 +185,18 @@ class SolutionIndex:
         return [found for (found,) in self._ask(_FIND.format(condition=condition, order=order), values)]
 
     def solutions(self, round_index: int, problem_id: str, *, is_test: bool = True) -> list[dict[str, Any]]:
-        """The whole rows of a problem's solutions in a round, each role's most convincing first."""
+        """Full rows of a problem's solutions in a round, the most convincing of each role first."""
         query = "SELECT file_index, row_index FROM solutions WHERE round_index = ? AND problem_id = ? AND is_test = ?"
         places = self._ask(f"{query} ORDER BY role, score DESC, sample_index", [round_index, problem_id, is_test])
         return self.read(places)
 
     def scores(self, round_index: int, *, is_test: bool = True) -> dict[bool, np.ndarray]:
         """
-        The scores of a round's judged solutions (see [`~pvg_hf.evaluation.roles.judged`]) from low to high: those of the
-        correct ones (True) and of the incorrect ones (False). They are kept: every page of the round shows them.
+        Scores of a round's correct (True) and incorrect (False) solutions, in ascending order.
+
+        Only judged solutions count (see [`~pvg_hf.evaluation.roles.judged`]).
         """
+        # Cached, because every page of the round shows them.
         if (round_index, is_test) not in self._scores:
             self._scores[round_index, is_test] = {
                 kind: self._sort(round_index, is_test, kind) for kind in (True, False)
@@ -196,24 +204,24 @@ class SolutionIndex:
         return self._scores[round_index, is_test]
 
     def test_solutions(self) -> pd.DataFrame:
-        """All test solutions that did not fail: `place`, `problem_id`, `round_index`, `role`, `correct`, `num_flaws`."""
+        """Test solutions that did not fail: `place`, `problem_id`, `round_index`, `role`, `correct`, `num_flaws`."""
         query = "SELECT file_index, row_index, problem_id, round_index, role, correct, num_flaws FROM solutions"
         rows = self._connection.cursor().execute(f"{query} WHERE is_test AND NOT has_failed").df()
         return rows.assign(place=list(zip(rows.pop("file_index"), rows.pop("row_index"))))
 
     def read(self, places: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
         """
-        Whole rows from the disk.
+        Read full rows from disk.
 
         Args:
             places (`Sequence[tuple[int, int]]`):
-                File and row of each, as other methods name them.
+                File and row index of each row, as other methods return them.
 
         Returns:
-            `list[dict[str, Any]]`: in the pool's columns, in the order of `places`.
+            `list[dict[str, Any]]`: rows with the pool's columns, in the order of `places`.
 
         Raises:
-            DamagedFileError: if a file was damaged after it was opened.
+            DamagedFileError: if a file was damaged after the index was opened.
         """
         rows: dict[tuple[int, int], dict[str, Any]] = {}
         for file_index in {file_index for file_index, _ in places}:
@@ -235,7 +243,7 @@ class SolutionIndex:
         path = str(file.path)
         try:
             if not check_file(file.path):
-                for _ in iterate_pool(file.path):  # DuckDB verifies no checksum of a page
+                for _ in iterate_pool(file.path):  # verifies the checksums of all pages, which DuckDB does not
                     pass
             columns = pq.read_schema(file.path).names
             own = {name: name if name in columns else "NULL" for name in ("num_flaws", "difficulty")}
@@ -275,7 +283,7 @@ class SolutionIndex:
 
 
 def pool_files(folder: RunFolder) -> Iterator[PoolFile]:
-    """The files of a run that hold what its provers wrote in the game's two roles, round by round."""
+    """Pool files with the provers' solutions in the game's two roles, round by round."""
     for round_index in (BASE_ROUND, *round_folders(folder.root / "pool")):
         names = [f"{prefix}{role}.parquet" for role in GAME_ROLES for prefix in ("test-", "")]
         paths = [folder.pool(round_index) / name for name in names]

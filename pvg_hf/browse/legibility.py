@@ -1,4 +1,4 @@
-"""A legibility study of a run's test solutions."""
+"""Opens the legibility study of a run's test solutions."""
 
 import logging
 import shutil
@@ -23,8 +23,8 @@ def study_folder(run: OpenRun) -> Path:
     """
     Return the default folder of a run's study: `study` in the run's folder.
 
-    The study of a published run lies beside the folders of its fetched rounds, so that it continues when the next round is
-    published. If there is none yet, the last study that was kept within a round's folder is copied there.
+    The study of a published run is next to the folders of its downloaded rounds, so that it continues when the next round is
+    published. If there is none yet, the last study within a round's folder is copied there.
     """
     kept = kept_folder(run.folder.root)
     folder = kept / "study"
@@ -48,21 +48,21 @@ def open_study(
     **options: Any,
 ) -> Study:
     """
-    Begin a study, or go on with it.
+    Start a study, or resume it.
 
     Args:
         run ([`OpenRun`]):
-            Whose test solutions are judged, those of the base prover included. What it has when a participant comes is
-            what the sheet is drawn from.
+            The run. Its test solutions are judged, including those of the base prover. A participant's sheet is drawn from
+            the rounds that exist when the participant arrives.
         folder (`Path`):
-            Of the study's files.
+            Folder of the study's files.
         seconds (`float`, *optional*, defaults to `45.0`), num_solutions (`int`, *optional*, defaults to 24):
-            The time for a solution, and how many a participant is given.
+            Time limit for a solution, and number of solutions per participant.
         options (`Any`, *optional*):
-            Of [`~pvg_hf.study.study.Study`].
+            Further arguments of [`~pvg_hf.study.study.Study`].
     """
     seed = run.recipe.seed
-    chosen: dict[SolutionIndex, pd.DataFrame] = {}  # of the index as it is
+    chosen: dict[SolutionIndex, pd.DataFrame] = {}  # cache for the current index, which is replaced when the run grows
 
     def draw(participant: str, num_given: Counter[str]) -> list[StudyItem]:
         index = run.index()

@@ -1,4 +1,4 @@
-"""A run's rounds in numbers, and beside another run's."""
+"""Figures of a run's rounds, and their comparison with another run's."""
 
 import pandas as pd
 
@@ -19,7 +19,7 @@ _HEADINGS = {
 
 
 def figures_frame(run: RunData) -> pd.DataFrame:
-    """Every figure of every evaluated round: `round_index`, `figure` (as in `metrics.json`), `value`, `low`, `high`, `n`."""
+    """All figures of all evaluated rounds: `round_index`, `figure` (its name in `metrics.json`), `value`, `low`, `high`, `n`."""
     rows = [
         {"round_index": data.round_index, "figure": name, **figure.to_dict()}
         for data in run.evaluated
@@ -29,12 +29,12 @@ def figures_frame(run: RunData) -> pd.DataFrame:
 
 
 def solutions_of(run: RunData, round_index: int) -> RoundData | None:
-    """An evaluated round; `None` if it is not one."""
+    """Data of a round; `None` if it is not evaluated."""
     return next((data for data in run.evaluated if data.round_index == round_index), None)
 
 
 def comparison_table(compared: list[ComparedFigure], ours: str, theirs: str) -> Table:
-    """A row for each figure: both sides, and the difference."""
+    """Table with one row per figure: its value on both sides, and the difference."""
     rows = [
         (
             _HEADINGS[figure.name],

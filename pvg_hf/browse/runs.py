@@ -1,4 +1,4 @@
-"""A run as a reader opens it: by its folder or its name on the Hub, anew when it has grown."""
+"""Opens a run for reading, by its folder or its name on the Hub, and reads it again when it has grown."""
 
 import threading
 from collections.abc import Callable
@@ -23,7 +23,7 @@ FIGURE_COLUMNS = (
     "num_steps",
     "num_flaws",
 )
-"""What plots and comparisons read of the solutions."""
+"""Columns of the solutions that plots and comparisons need."""
 
 Value = TypeVar("Value")
 Stamp = tuple[tuple[str, int, int], ...]
@@ -31,14 +31,14 @@ Stamp = tuple[tuple[str, int, int], ...]
 
 class OpenRun:
     """
-    What a run holds at the moment. Files that have changed since they were read are read again.
+    Current contents of a run's folder. Files that have changed since the last access are read again.
 
     Args:
         root (`Path`):
             `runs/NAME`.
 
     Raises:
-        ValueError: if it holds no recipe that can be read.
+        ValueError: if the folder has no readable recipe.
     """
 
     def __init__(self, root: Path):
@@ -50,20 +50,20 @@ class OpenRun:
 
     @property
     def name(self) -> str:
-        """As a reader knows it: the folder's name, which tells several runs of one recipe apart."""
+        # Not the recipe's name: several runs may have the same recipe.
         return self.folder.root.resolve().name
 
     def index(self) -> SolutionIndex:
-        """The run's solutions."""
+        """Index of the run's solutions."""
         return self._index.get(_stamp(self.folder.root, "pool/*/*.parquet", "verifier/*/calibration.json"))
 
     def evaluations(self) -> Evaluations:
-        """What its verifiers wrote, where they write."""
+        """Analyses by the run's generative verifiers."""
         return self._evaluations.get(_stamp(self.folder.root, "evaluation/*/evaluations.parquet"))
 
     def data(self) -> RunData:
         """
-        The run's figures.
+        Figures of the run.
 
         Raises:
             ValueError: if a file is damaged.
@@ -77,24 +77,25 @@ def open_run(source: str | Path) -> OpenRun:
 
     Args:
         source (`str` or `Path`):
-            A run's folder, or the name of a published run (`org/run`), whose last round is fetched without its provers.
+            A run's folder, or the name of a published run (`org/run`). The last round of the latter is downloaded without
+            its provers.
 
     Raises:
-        ValueError: if there is none; the message says what there is, or how to get one.
+        ValueError: if there is no such run; the message lists runs that exist, or says how to play one.
     """
     try:
         root = locate_run(source, with_provers=False)
     except HubError as err:
-        raise ValueError(f"The run {source} cannot be fetched: {err}") from err
+        raise ValueError(f"The run {source} cannot be downloaded: {err}") from err
     if not root.exists():
-        raise ValueError(f"The run {root} is not there. {_advice(root.parent)}")
+        raise ValueError(f"The run {root} does not exist. {_advice(root.parent)}")
     if not (root / "recipe.yaml").is_file():
-        raise ValueError(f"{root} is no run's folder: it has no recipe.yaml. {_advice(root)}")
+        raise ValueError(f"{root} is not a run's folder: it has no recipe.yaml. {_advice(root)}")
     return OpenRun(root)
 
 
 def sibling_runs(root: Path) -> dict[str, Path]:
-    """Other runs in the folder that a run lies in, by name."""
+    """Other runs in the parent folder of a run, by name."""
     others = (path for path in sorted(root.resolve().parent.iterdir()) if (path / "recipe.yaml").is_file())
     return {path.name: path for path in others if path != root.resolve()}
 
@@ -107,7 +108,7 @@ def _advice(folder: Path) -> str:
 
 
 class _Kept(Generic[Value]):
-    """A value that is made again when what it was made from has changed."""
+    """A cached value that is computed again when the files that it depends on have changed."""
 
     def __init__(self, make: Callable[[], Value]):
         self._make = make

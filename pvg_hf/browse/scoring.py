@@ -1,4 +1,4 @@
-"""Scores of a text of one's own: whole, and after each step."""
+"""Scores new texts with a run's verifiers: as a whole, and after each step."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -22,21 +22,23 @@ TIMEOUT_SECONDS = 120.0
 @dataclass(frozen=True)
 class ScoredText:
     """
+    Score of a text, with a comparison to the round's test solutions.
+
     Args:
         score (`float`):
-            Of the whole solution.
+            Score of the whole solution.
         percentiles (`dict[bool, float | None]`):
-            Share in [0, 100] of the round's correct (True) and incorrect (False) test solutions below it.
+            Percentage in [0, 100] of the round's correct (True) and incorrect (False) test solutions with a lower score.
         num_compared (`dict[bool, int]`):
-            How many there are of either.
+            Number of these correct and incorrect solutions.
         is_accepted (`bool`, *optional*):
-            Whether it is above the round's threshold; `None` where there is none.
+            Whether the score is above the round's threshold; `None` if there is no threshold.
         steps (`list[tuple[str, float]]`):
-            Each line that is not blank, and the score of the solution up to there.
+            Each non-blank line, with the score of the solution up to and including it.
         is_cut (`bool`):
-            Whether the verifier could not read all of it.
+            Whether the text was longer than the verifier's maximum length.
         damage (`list[str]`):
-            Files of solutions that cannot be read, and what to do: they are not among those that it is compared with.
+            Unreadable files of solutions, with advice. Their solutions are not part of the comparison.
     """
 
     score: float
@@ -50,21 +52,21 @@ class ScoredText:
 
 class ScoreDesk:
     """
-    Scores texts on the CPU, one after the other in a thread of its own, and keeps the last round's verifier.
+    Scores texts on the CPU, one after the other in a separate thread. The verifier used last stays in memory.
 
     Args:
         run ([`OpenRun`]):
-            Whose verifiers.
+            The run that provides the verifiers.
     """
 
     def __init__(self, run: OpenRun):
         self._run = run
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="scoring")
-        self._room = threading.Semaphore(8)  # texts that may wait
+        self._room = threading.Semaphore(8)  # limits the number of waiting texts
         self._loaded: tuple[int, VerifierScorer | GenerativeVerifier] | None = None
 
     def rounds(self) -> list[int]:
-        """Rounds whose verifier is there."""
+        """Rounds with a saved verifier."""
         verifiers = round_folders(self._run.folder.root / "verifier")
         return [
             index
@@ -74,7 +76,7 @@ class ScoreDesk:
 
     def score(self, round_index: int, problem: str, solution: str) -> ScoredText:
         """
-        Score a solution and its beginnings with the verifier of a round.
+        Score a solution, and each of its prefixes that ends with a line, with the verifier of a round.
 
         Raises:
             ValueError: if a text is empty or too long, the verifier is missing or damaged, or too many texts wait.
@@ -120,7 +122,8 @@ class ScoreDesk:
         if not ScoreVerifierSettings.is_in(place):
             return VerifierScorer.from_pretrained(place, device="cpu")
         recipe = self._run.recipe.for_round(round_index)
-        score = recipe.verifier.score_settings  # as the game scored: with as many evaluations, and the same ones
+        # The same settings and seed as in the game, so that a text of the game gets the same score.
+        score = recipe.verifier.score_settings
         return GenerativeVerifier.from_pretrained(
             place,
             device="cpu",

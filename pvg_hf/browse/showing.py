@@ -1,4 +1,4 @@
-"""A problem with a helpful and a sneaky solution beside each other, as a page shows it."""
+"""Prepares a problem with a helpful and a sneaky solution for a page that shows them side by side."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,13 +17,13 @@ from pvg_hf.evaluation.report.examples import mark_flaw
 @dataclass(frozen=True)
 class Verdict:
     """
-    What is hidden until it is asked for.
+    Ground truth about a solution, hidden until the reader asks for it.
 
     Args:
         correct (`bool`), answer (`str`, *optional*), outcome (`str`):
-            As in the pool.
+            Values from the pool.
         flaw (`str`, *optional*):
-            The kind of the first flawed step, where the task's checker found one.
+            Kind of the first flawed step, if the task's checker found one.
         knows_flaws (`bool`):
             Whether the task has such a checker.
     """
@@ -38,16 +38,18 @@ class Verdict:
 @dataclass(frozen=True)
 class ShownSolution:
     """
+    A solution, ready to be shown.
+
     Args:
         sample_index (`int`):
-            Tells the solutions of one problem, role and round apart.
+            Index among the solutions of one problem, role and round.
         lines (`list[Line]`):
-            The text; the first flaw is marked once the verdict is shown.
+            Lines of the text; the first flaw is marked once the verdict is shown.
         score (`float`, *optional*), percentile (`float`, *optional*), is_accepted (`bool`, *optional*):
-            By the verifier of its round, and the share in [0, 100] of the round's solutions below it; `None` where there
-            is no score, or no threshold.
+            Score by the verifier of its round, percentage in [0, 100] of the round's solutions with a lower score, and
+            whether the score is above the threshold; `None` if there is no score or no threshold.
         verdict ([`Verdict`], *optional*):
-            `None` while it is hidden.
+            The ground truth; `None` while it is hidden.
     """
 
     sample_index: int
@@ -61,15 +63,17 @@ class ShownSolution:
 @dataclass(frozen=True)
 class ShownProblem:
     """
+    A problem with one solution per role, ready to be shown.
+
     Args:
         problem_id (`str`), problem (`str`), difficulty (`str`, *optional*):
             The problem.
         reference (`str`, *optional*):
             Its reference solution or answer; `None` while it is hidden.
         solutions (`dict[Role, ShownSolution]`):
-            The one chosen of each role, where there is one.
+            The shown solution of each role, if any.
         choices (`dict[Role, list[tuple[int, float | None]]]`):
-            Sample index and score of all that there are, the most convincing first.
+            Sample index and score of all solutions of each role, the most convincing first.
     """
 
     problem_id: str
@@ -89,17 +93,19 @@ def show_problem(
     is_revealed: bool = False,
 ) -> ShownProblem:
     """
+    Prepare a problem and its solutions for a page.
+
     Args:
         index ([`SolutionIndex`]):
-            Of the run.
+            Index of the run.
         query ([`Query`]):
-            Round and part; its filter says which solutions are shown at first.
+            Round and part of the split. Its filter selects the solutions that are shown first.
         problem_id (`str`):
-            A problem that has solutions there.
+            A problem with solutions in this round and part.
         chosen (`Mapping[Role, int | None]`, *optional*):
-            Sample index of each role's solution; by default the one that the filter is about.
+            Sample index of each role's solution; by default the solution that the filter is about.
         is_revealed (`bool`, *optional*, defaults to `False`):
-            Whether to tell what is correct and where the first flaw is.
+            Whether to show which solutions are correct and where the first flaw is.
     """
     rows = index.solutions(query.round_index, problem_id, is_test=query.is_test)
     scores = index.scores(query.round_index, is_test=query.is_test).values()
@@ -123,18 +129,18 @@ def show_problem(
 def _choose(
     rows: Sequence[dict[str, Any]], role: Role, asked: Filter, sample_index: int | None
 ) -> dict[str, Any] | None:
-    """The row asked for; else the most convincing one of the kind that the filter is about, else the most convincing."""
+    """The requested row, else the most convincing of the kind that the filter is about, else the most convincing."""
     named = [row for row in rows if row["sample_index"] == sample_index]
     if named or asked is Filter.ALL:
         return next(iter([*named, *rows]), None)
     of_kind = [row for row in rows if row["correct"] == (role == Role.HELPFUL) and _is_judged(row)]
     if asked is Filter.HELPFUL_REJECTED and role == Role.HELPFUL:
-        of_kind.reverse()  # the one that is rejected
+        of_kind.reverse()  # least convincing first: this one is rejected
     return next(iter([*of_kind, *rows]), None)
 
 
 def _is_judged(row: dict[str, Any]) -> bool:
-    """Whether the filters see it: a solution that failed has a score too."""
+    # A score alone is not enough: failed solutions are scored, too, but filters ignore them.
     return row["score"] is not None and row["outcome"] not in FAILED_OUTCOMES
 
 
@@ -160,7 +166,7 @@ def _show(
 
 
 def percentile(score: float | None, *scores: np.ndarray) -> float | None:
-    """Share in [0, 100] of all `scores`, each array from low to high, below `score`; `None` where either is missing."""
+    """Percentage in [0, 100] of all `scores` (each array sorted in ascending order) below `score`; `None` if either is missing."""
     num_scores = sum(map(len, scores))
     if score is None or not num_scores:
         return None

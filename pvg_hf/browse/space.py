@@ -1,4 +1,4 @@
-"""The app as a Space: its files in one folder, and its update with each round."""
+"""Publishes the app as a Space: writes its files into one folder, uploads them, and updates them after each round."""
 
 import logging
 import re
@@ -33,9 +33,10 @@ CPU_WHEELS = (
     "https://download.pytorch.org/whl/cpu"  # PyPI's torch brings gigabytes of CUDA, which a CPU Space cannot use
 )
 
-_READ = {".json", ".jsonl", ".yaml", ".parquet", ".safetensors", ".jinja", ".model", ".txt"}  # and nothing pickled
+# File types that the app reads. Formats based on pickle are left out, because they can run code.
+_READ = {".json", ".jsonl", ".yaml", ".parquet", ".safetensors", ".jinja", ".model", ".txt"}
 
-_EVENTS = "events.jsonl"  # of the run, and of what a phase's checks were asked
+_EVENTS = "events.jsonl"  # name of the run's event log, and of the log of a phase's checker calls
 
 _ENTRY = '''"""Starts the app on the run of this Space."""
 
@@ -49,14 +50,16 @@ sys.exit(main({arguments!r}))
 
 def build_space(run: str | Path, output: Path, options: tuple[str, ...] = ()) -> Path:
     """
-    Write a Space's folder: `app.py`, `README.md` with the front matter, `requirements.txt` with the versions that were
-    tested, the app and the package beside it, and what the app reads of a local run.
+    Write the files of a Space into a folder.
+
+    They are `app.py`, `README.md` with the front matter, `requirements.txt` with the tested versions, copies of the app and
+    the package, and the files of a local run that the app reads.
 
     Args:
         run (`str` or `Path`):
-            A run's folder, or the name of a published run, which the Space fetches when it starts.
+            A run's folder, or the name of a published run, which the Space downloads when it starts.
         output (`Path`):
-            An empty folder, or one that is to be made.
+            An empty or new folder.
         options (`tuple[str, ...]`, *optional*):
             Further arguments of the app, such as `--study-only`.
 
@@ -64,22 +67,24 @@ def build_space(run: str | Path, output: Path, options: tuple[str, ...] = ()) ->
         `Path`: `output`.
 
     Raises:
-        ValueError: if `output` holds something, the run is neither, its recipe cannot be read, or the package does not stand
-            in a clone.
+        ValueError: if `output` is not empty, `run` is neither a run's folder nor such a name, its recipe cannot be read, or
+            pvg_hf is not installed from a clone of the repository.
     """
     clone = Path(pvg_hf.__file__).parents[1]
     if not (clone / "space_app" / "app.py").is_file():
         raise ValueError(
-            f"{clone} is no clone of the repository: it has no space_app/. Clone it, and install from there."
+            f"{clone} is not a clone of the repository: it has no space_app/. Clone it, and install from there."
         )
     if output.exists() and any(output.iterdir()):
-        raise ValueError(f"{output} is not empty; name a folder that is, or that is not there yet.")
+        raise ValueError(f"{output} is not empty. Name an empty or a new folder.")
     folder, place = _local_run(run), str(run)
     output.mkdir(parents=True, exist_ok=True)
     if folder is not None:
         place = f"runs/{folder.root.resolve().name}"
         _copy_run(folder, output / place)
-        write_origin(output / place, folder.root.resolve().name)  # of whoever gets it with the Space
+        write_origin(
+            output / place, folder.root.resolve().name
+        )  # the Space's visitors did not play the run themselves
     for part in ("space_app", "pvg_hf"):
         shutil.copytree(clone / part, output / part, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
     shutil.move(output / "space_app" / "README.md", output / "README.md")
@@ -98,29 +103,29 @@ def push_space(
     retry: RetryPolicy | None = None,
 ) -> str:
     """
-    Put the app on a run on the Hub, or bring a Space up to date; of what is there already nothing is sent again. A warning
-    says so if the run is private and the Space needs a token to fetch it.
+    Create or update a Space with the app on a run. Unchanged files are not sent again.
+
+    If the run is private, a warning says that the Space needs a token to download it.
 
     Args:
         run (`str` or `Path`), options (`tuple[str, ...]`, *optional*):
-            As of [`build_space`].
+            The same as for [`build_space`].
         space (`str`):
             `NAMESPACE/NAME`.
         is_private (`bool`, defaults to `True`):
-            Of a Space that is made; one that is there must not be public then.
+            Whether a new Space is private. If so, an existing Space must not be public.
         warn (`Callable`, *optional*):
-            Called with [`describe_public_space`] before anything is put on a Space that need not be private, once the run has
-            been found to be in order.
+            Called with [`describe_public_space`] if the Space may be public, after all checks and before the upload.
         retry ([`~pvg_hf.core.hub_access.RetryPolicy`], *optional*):
-            How often and when something is tried again.
+            When and how often a request is repeated.
 
     Returns:
-        `str`: its address.
+        `str`: URL of the Space.
 
     Raises:
         HubError: if the Hub cannot be reached or refuses.
-        ValueError: as [`build_space`], if no round of the named run is published, and if the Space shall be private and is
-            public.
+        ValueError: in the same cases as [`build_space`], if no round of the named run is published, or if the Space is
+            public but should be private.
     """
     api, retry = HfApi(library_name="pvg_hf"), retry or RetryPolicy()
     if _local_run(run) is None:
@@ -138,13 +143,13 @@ def push_space(
 
 def describe_public_space(run: str | Path, *, is_study: bool) -> str:
     """
-    Say in plain words what the public can do on a Space that anybody may open.
+    Warning about what visitors of a public Space can see and do.
 
     Args:
         run (`str` or `Path`):
-            As of [`build_space`].
+            The same as for [`build_space`].
         is_study (`bool`):
-            Whether the Space shows the study alone.
+            Whether the Space shows only the study.
     """
     shown = "take part in the study, each under any number of names"
     if not is_study:
@@ -166,7 +171,7 @@ def describe_public_space(run: str | Path, *, is_study: bool) -> str:
 
 def _local_run(run: str | Path) -> RunFolder | None:
     """
-    The folder of a run; `None` for the name of a published one.
+    Folder of a local run; `None` for the name of a published run.
 
     Raises:
         ValueError: if `run` is neither, or the recipe in the folder cannot be read.
@@ -193,12 +198,12 @@ def _check_published(run: str, api: HfApi, retry: RetryPolicy) -> None:
 
 
 def _is_ours(path: str) -> bool:
-    """Whether a path of a Space is one that [`build_space`] writes, so that it goes where it is written no more."""
+    """Whether [`build_space`] manages a path of a Space; such files are deleted when they are no longer written."""
     return path.partition("/")[0] in ("runs", "space_app", "pvg_hf")
 
 
 def _copy_run(folder: RunFolder, target: Path) -> None:
-    """The files of a run that the app reads, without local paths: no prover, no event log, and none of a study's answers."""
+    """Copy the files that the app reads, without local paths, provers, event logs or a study's answers."""
     target.mkdir(parents=True, exist_ok=True)
     files = [folder.root / name for name in ("run.json", "metrics.jsonl")]
     files += [file.path for file in pool_files(folder)]
@@ -219,7 +224,7 @@ def _copy_run(folder: RunFolder, target: Path) -> None:
 
 
 def _requirements(clone: Path) -> str:
-    """What the package and the app need, as tested; torch without CUDA, and gradio comes with the Space."""
+    """Pinned requirements of the package and the app. Torch is the CPU build; the Space itself provides gradio."""
     setup = ConfigParser()
     setup.read(clone / "setup.cfg", encoding="utf-8")
     ranges = setup["options"]["install_requires"].split() + setup["options.extras_require"]["app"].split()
@@ -234,8 +239,9 @@ def _requirements(clone: Path) -> str:
 
 class SpaceCallback(GameCallback):
     """
-    After each evaluated round the app on the run goes to the Space `NAMESPACE/RUN-app`, private as the run's repositories
-    are. A failure is an alert; the next round tries again.
+    Updates the Space `NAMESPACE/RUN-app` after each evaluated round.
+
+    It is private if the run's repositories are. A failure raises an alert, and the next round tries again.
     """
 
     def on_phase_end(self, context: PhaseContext) -> None:
@@ -246,11 +252,11 @@ class SpaceCallback(GameCallback):
         folder = context.folder
         published = [event for event in folder.read_events()[0] if event["event"] == "published"]
         if not published:
-            return  # which the game has told
+            return  # publishing failed, and its own alert has been raised
         space = f"{published[-1]['run']}-app"
         try:
             url = push_space(folder.root, space, is_private=context.recipe.hub.private)
         except (HubError, ValueError, OSError) as err:
-            context.alert("hub", f"The Space {space} could not be brought up to date: {err}")
+            context.alert("hub", f"The Space {space} could not be updated: {err}")
             return
         logger.info("Space: %s", url)

@@ -1,1 +1,1 @@
-"""Rounds on the Hub: publishing them, and getting them back."""
+"""Rounds on the Hub: publish and download them."""

@@ -1,4 +1,8 @@
-"""Names of a run's repositories, and which files of its folder go where. A file that no pattern names is neither published nor downloaded."""
+"""
+Layout of a published run: the names of its repositories, and where each file of the run's folder goes.
+
+The patterns are an allow list: a file that matches none of them is neither published nor downloaded.
+"""
 
 import re
 from collections.abc import Iterator
@@ -14,26 +18,26 @@ from pvg_hf.models.value_model import CRITIC_FOLDER
 
 PLAYERS = ("prover", "verifier")
 
-BASES = {player: f"{player}-base" for player in PLAYERS}  # of weights under adapters that are nowhere else on the Hub
+BASES = {player: f"{player}-base" for player in PLAYERS}  # base weights of adapters that are nowhere else on the Hub
 
 SOLUTIONS = "solutions"
 
-TAG = re.compile(r"round-\d{3,}")  # of a published round
+TAG = re.compile(r"round-\d{3,}")  # tag of a published round
 
 
 @dataclass(frozen=True)
 class RunRepos:
     """
-    The repositories of a run: those of its two players and of the solutions, and of the weights under adapters.
+    Names of a run's repositories: its two players, its solutions, and the base weights of adapters.
 
     Args:
         namespace (`str`):
             User or organisation.
         run (`str`):
-            What the names begin with.
+            Prefix of the repository names.
 
     Raises:
-        ValueError: if the Hub would take no such names.
+        ValueError: if the resulting names are not valid on the Hub.
     """
 
     namespace: str
@@ -44,35 +48,35 @@ class RunRepos:
             try:
                 validate_repo_id(repo_id)
             except HFValidationError as err:
-                raise ValueError(f"`{repo_id}` is no name that the Hub takes: {err}") from err
+                raise ValueError(f"`{repo_id}` is not a valid repository name on the Hub: {err}") from err
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.run}"
 
     def repo_id(self, kind: str) -> str:
-        """The repository of `prover`, `verifier`, `prover-base`, `verifier-base` or `solutions`."""
+        """Id of a repository. `kind` is `prover`, `verifier`, `prover-base`, `verifier-base` or `solutions`."""
         return f"{self.namespace}/{self.run}-{kind}"
 
     def player(self, name: str) -> str:
-        """The model repository of `prover` or `verifier`."""
+        """Id of the model repository of `prover` or `verifier`."""
         return self.repo_id(name)
 
     def base(self, player: str) -> str:
-        """The model repository of the weights under the adapters of `prover` or `verifier`."""
+        """Id of the model repository with the base weights of the adapters of `prover` or `verifier`."""
         return self.repo_id(BASES[player])
 
     @property
     def solutions(self) -> str:
-        """The dataset repository."""
+        """Id of the dataset repository."""
         return self.repo_id(SOLUTIONS)
 
     @classmethod
     def parse(cls, text: str) -> "RunRepos":
         """
-        Read `NAMESPACE/RUN`.
+        Parse `NAMESPACE/RUN`.
 
         Raises:
-            ValueError: if it is something else.
+            ValueError: if `text` has another form.
         """
         namespace, slash, run = text.partition("/")
         if not slash or not namespace or not run or "/" in run:
@@ -84,15 +88,15 @@ ROUND = r"(?P<round>round-\d{3,})"
 
 SIDE = "(helpful|sneaky)"
 
-# Of a player's repository: the weights that each round starts from, if the player is trained whole; those under adapters are
-# in a repository of their own, and were here in earlier versions.
+# Folder in a player's repository with the weights that each round starts from, if the player is fully fine-tuned. The base
+# weights of adapters have a separate repository; earlier versions published them in this folder, too.
 BASE_FOLDER = "base"
 
 CARD = "README.md"
 
 RECIPE = "recipe.yaml"
 
-PROMPTS = "prompts.json"  # of a prover's repository: the template of each role
+PROMPTS = "prompts.json"  # in a prover's repository: the prompt template of each role
 
 _MODEL_FILE = (
     r"(model(-\d{5}-of-\d{5})?\.safetensors|adapter_model\.safetensors|model\.safetensors\.index\.json"
@@ -101,7 +105,7 @@ _MODEL_FILE = (
     r"|merges\.txt|vocab\.txt|tokenizer\.model|spiece\.model)"
 )
 
-_CHECKPOINT = rf"(best-helpful/|{SIDE}/(best-helpful/)?)?"  # of a prover; PPO's critic lies beside each
+_CHECKPOINT = rf"(best-helpful/|{SIDE}/(best-helpful/)?)?"  # a prover's checkpoints; each may hold PPO's critic
 
 _PLACES = {
     "prover": rf"({BASE_FOLDER}/|{_CHECKPOINT}({CRITIC_FOLDER.as_posix()}/)?)",
@@ -110,7 +114,7 @@ _PLACES = {
 
 _MODELS = {player: re.compile(place + _MODEL_FILE) for player, place in _PLACES.items()}
 
-# The solutions' repository has the run's own paths.
+# The solutions repository uses the same paths as the run's folder.
 _RECORDS = re.compile(
     "|".join(
         (
@@ -133,20 +137,21 @@ _RECORDS_OF_ROUND = tuple(
 
 _PAIRS = re.compile(rf"pairs/{ROUND}/(train|heldout)\.parquet")
 
-# What may differ between two publications of one round: by the package's version, by what a recipe may change, by the clock.
+# Files that may differ between two publications of one round: they depend on the package version, on recipe keys that may be
+# changed during a run, or on the time.
 _DERIVED = re.compile(
     r"README\.md|recipe\.yaml|run\.json|prompts\.json|(pairs|base)/.*|(.*/)?(phase|adapter_config)\.json"
 )
 
 
 def is_record(path: str, round_index: int) -> bool:
-    """Whether a path of a run's folder is published with the solutions of a round, or of an earlier one."""
+    """Whether a path of a run's folder is published with the solutions of `round_index`, given it is of that round or earlier."""
     found = next((match for pattern in (_RECORDS, *_RECORDS_OF_ROUND) if (match := pattern.fullmatch(path))), None)
     return found is not None and _is_in(found["round"], round_index)
 
 
 def is_ours(kind: str, path: str) -> bool:
-    """Whether a path of a repository is one that publishing writes; others are left alone."""
+    """Whether publishing manages a path of a repository; all other files in it are left alone."""
     if path in (CARD, RECIPE) or (kind == "prover" and path == PROMPTS):
         return True
     if kind in PLAYERS:
@@ -157,32 +162,32 @@ def is_ours(kind: str, path: str) -> bool:
 
 
 def is_result(path: str) -> bool:
-    """Whether a published file tells what was played, rather than being derived from that."""
+    """Whether a published file is a result of the game, rather than derived from results."""
     return _DERIVED.fullmatch(path) is None
 
 
 def record_files(run_folder: Path, round_index: int) -> dict[str, Path]:
-    """The files of a run that are published with the solutions of a round, by their path in the repository."""
+    """Files of a run that are published with the solutions of a round, by path in the repository."""
     return {path: file for path, file in _files(run_folder) if is_record(path, round_index)}
 
 
 def player_files(folder: Path, player: str) -> dict[str, Path]:
-    """The files of a trained player's folder that are published, by their path in its repository."""
+    """Files of a trained player's folder that are published, by path in its repository."""
     return {path: file for path, file in _files(folder) if _MODELS[player].fullmatch(path)}
 
 
 def base_files(folder: Path) -> dict[str, Path]:
-    """The files of the weights in a folder that are published."""
+    """Files of base weights in a folder that are published, by path in the repository."""
     return {path: file for path, file in _files(folder) if re.fullmatch(_MODEL_FILE, path)}
 
 
 def place_of_record(path: str, round_index: int) -> str | None:
-    """Where a file of the solutions' repository lies in the run's folder; `None` if it is not pulled."""
+    """Path in the run's folder of a file of the solutions repository; `None` if it is not pulled."""
     return path if is_record(path, round_index) else None
 
 
 def place_of_base(player: str, path: str) -> str | None:
-    """Where a file of the repository of the weights under a player's adapters lies in the run's folder; `None` if it is not pulled."""
+    """Path in the run's folder of a file of a player's base repository; `None` if it is not pulled."""
     return f"models/{player}/{path}" if re.fullmatch(_MODEL_FILE, path) else None
 
 
@@ -190,22 +195,22 @@ def place_of_player(
     player: str, path: str, round_index: int, *, has_own_base: bool, is_separate: bool = False
 ) -> str | None:
     """
-    Where a file of a player's repository lies in the run's folder.
+    Path in the run's folder of a file of a player's repository.
 
     Args:
         player (`str`):
             `prover` or `verifier`.
         path (`str`):
-            In the repository.
+            Path in the repository.
         round_index (`int`):
-            That is pulled.
+            The round that is pulled.
         has_own_base (`bool`):
             Whether the run made the player's first weights itself.
         is_separate (`bool`, defaults to `False`):
-            Whether each role has a folder of its own; what lies at the root is then a copy of the helpful one.
+            Whether each role has a separate folder. The files at the root are then a copy of the helpful role's.
 
     Returns:
-        `str` or `None`: a path; `None` if the file is not pulled.
+        `str` or `None`: the path; `None` if the file is not pulled.
     """
     if not _MODELS[player].fullmatch(path):
         return None

@@ -1,4 +1,4 @@
-"""Keeps paths of the publisher's machine out of what is published: the recipe, and the bases that adapters name."""
+"""Removes paths of the publisher's machine from published files: the recipe, and the base models that adapters name."""
 
 import json
 import re
@@ -12,14 +12,16 @@ from pvg_hf.models.sources import PACKAGED
 
 ADAPTER_CONFIG = "adapter_config.json"
 _ROOTED = re.compile(r"(?:.*=)?(?:[/~].+|\.\.?(?:[/\\].*)?)")  # also as the value of an argument, `--data=/home/ana`
-_FOLDER_KEYS = ("model", "import_from")  # keys whose value may be a folder without any separator in its name
+_FOLDER_KEYS = ("model", "import_from")  # the value of these keys may be a folder name without a separator
 _TEXTS = ("prompts", "template", "evaluate_prompt", "judge_prompt")
 
 
 def published_recipe(recipe: Recipe) -> bytes:
     """
-    A recipe as it is published: YAML with [`~pvg_hf.config.recipe.NOT_PUBLISHED`] in place of each local path, and the
-    default in place of `output_dir`. Its first line holds a digest of the others, as in a run's folder.
+    Serialize a recipe for publication.
+
+    Each local path is replaced by [`~pvg_hf.config.recipe.NOT_PUBLISHED`], and `output_dir` by its default. As in a run's
+    folder, the first line of the YAML is a digest of the other lines.
     """
     values = {**_hide(recipe.to_dict()), "output_dir": Recipe().output_dir}
     return dump_recipe(load_recipe(values)).encode()
@@ -33,7 +35,7 @@ def is_local_path(text: str, key: str = "") -> bool:
         text (`str`):
             A value of a recipe.
         key (`str`, *optional*):
-            Its key.
+            The key of the value.
     """
     if text in PACKAGED or "\n" in text or not 0 < len(text) < 4096:
         return False
@@ -41,20 +43,20 @@ def is_local_path(text: str, key: str = "") -> bool:
         return True
     if key == "path":
         return True
-    if key in _FOLDER_KEYS:  # a Hub id has one separator at most
+    if key in _FOLDER_KEYS:  # a Hub id has at most one separator
         return text.count("/") > 1 or Path(text).exists()
     return "/" in text and Path(text).exists()
 
 
 def published_base(config: bytes, base: str | None, revision: str) -> bytes:
     """
-    The configuration of an adapter as it is published.
+    Rewrite an adapter's configuration for publication, so that it names a base model that readers can load.
 
     Args:
         config (`bytes`):
             JSON, as PEFT writes it.
         base (`str`, *optional*):
-            Repository of the weights under the adapter, if they are published with it.
+            Repository of the adapter's base weights, if they are published with it.
         revision (`str`):
             Tag of those weights.
     """
@@ -70,15 +72,15 @@ def published_base(config: bytes, base: str | None, revision: str) -> bytes:
 
 def restore_base(file: Path, published: str, name: str, revision: str | None) -> None:
     """
-    Undo [`published_base`] in a configuration that was fetched.
+    Undo [`published_base`] in a downloaded configuration.
 
     Args:
         file (`Path`):
             The configuration; it is left alone if it does not name `published`.
         published (`str`):
-            Repository of the weights under the adapter.
+            Repository of the adapter's base weights.
         name (`str`), revision (`str`, *optional*):
-            What the run calls them.
+            Name and revision of these weights within the run.
     """
     values = json.loads(file.read_bytes())
     if values["base_model_name_or_path"] == published:
@@ -86,7 +88,7 @@ def restore_base(file: Path, published: str, name: str, revision: str | None) ->
 
 
 def _dump(values: dict[str, Any]) -> bytes:
-    """As PEFT writes it, so that a base which was published and restored leaves the same bytes."""
+    # PEFT's own format, so that publishing and restoring a configuration gives back the same bytes.
     return json.dumps(values, indent=2, sort_keys=True).encode()
 
 

@@ -1,4 +1,4 @@
-"""A run by its folder or by its name on the Hub."""
+"""Finds a run by its folder or by its name on the Hub."""
 
 import logging
 import re
@@ -15,22 +15,22 @@ _PUBLISHED = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
 
 def is_published_name(source: str | Path) -> bool:
-    """Whether a run is named as published ones are (`NAMESPACE/RUN`), rather than by a folder in one that is there."""
+    """Whether `source` names a published run (`NAMESPACE/RUN`) rather than a path in an existing folder."""
     return _PUBLISHED.fullmatch(str(source)) is not None and not Path(source).parent.is_dir()
 
 
 def kept_folder(root: Path, *, cache: Path | None = None) -> Path:
     """
-    Folder for what belongs to a run and not to one of its published rounds.
+    Folder for files that belong to a run as a whole and not to one of its published rounds.
 
     Args:
         root (`Path`):
-            What [`locate_run`] returned.
+            The folder that [`locate_run`] returned.
         cache (`Path`, *optional*):
-            As there.
+            The same as for [`locate_run`].
 
     Returns:
-        `Path`: `root`, or, if it was fetched, the folder in which every fetched round has a folder of its own.
+        `Path`: `root`, or, for a downloaded run, the parent folder of all its downloaded rounds.
     """
     places = (cache or Path(constants.HF_HOME)) / "pvg_hf"
     return places / root.relative_to(places).parts[0] if root.is_relative_to(places) and root != places else root
@@ -40,25 +40,25 @@ def locate_run(
     source: str | Path, *, with_provers: bool = True, cache: Path | None = None, retry: RetryPolicy | None = None
 ) -> Path:
     """
-    Find a run's folder, or fetch a published run.
+    Find a run's folder, or download a published run.
 
     Args:
         source (`str` or `Path`):
-            A run's folder, or `NAMESPACE/RUN`: its last published round is fetched once and kept in the cache of the
-            Hugging Face libraries.
+            A run's folder, or `NAMESPACE/RUN`. The last published round of the latter is downloaded once and kept in the
+            cache of the Hugging Face libraries.
         with_provers (`bool`, *optional*, defaults to `True`):
-            Whether the provers are fetched too. A run that was fetched without them is kept apart.
+            Whether the provers are downloaded, too. A run downloaded without them is cached separately.
         cache (`Path`, *optional*):
-            Another place to keep it.
+            Another cache folder.
         retry ([`~pvg_hf.core.hub_access.RetryPolicy`], *optional*):
-            How often and when something is tried again.
+            When and how often a request is repeated.
 
     Returns:
-        `Path`: the folder, which may not be there if it was named by its path. Where the Hub cannot be asked, what was fetched
-        last, with a warning.
+        `Path`: the folder. It may not exist if `source` is a path. If the Hub cannot be reached, it is the last download,
+        with a warning.
 
     Raises:
-        HubError: if the Hub cannot be reached or refuses, and nothing was fetched before.
+        HubError: if the Hub cannot be reached or refuses, and nothing was downloaded before.
         ValueError: if no such run is published.
     """
     folder = Path(source)
@@ -74,7 +74,7 @@ def locate_run(
         kept = max(found, key=lambda file: file.stat().st_mtime, default=None)
         if kept is None:
             raise
-        logger.warning("%s This is %s as it was fetched last; a later round may be there.", err, source)
+        logger.warning("%s Using the last download of %s; a later round may have been published.", err, source)
         return kept.parent
     kept = next((file for place in places for file in (place / commit).glob("*/recipe.yaml")), None)
     if kept is not None:

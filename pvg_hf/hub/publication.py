@@ -1,4 +1,4 @@
-"""A finished round of a run's folder, as it is to be published."""
+"""A finished round of a run, ready to be published: its files by repository."""
 
 import json
 from dataclasses import dataclass
@@ -27,25 +27,25 @@ from pvg_hf.hub.repository import Source
 from pvg_hf.models.sources import PACKAGED, resolve_model
 
 Files = dict[str, Source]
-PHASES = ("verifier", "prover", "pool", "evaluation")  # folders of a run that hold one of each round
+PHASES = ("verifier", "prover", "pool", "evaluation")  # folders of a run with one subfolder per round
 
 
 @dataclass(frozen=True)
 class Publication:
     """
-    A round of a run's folder.
+    A round of a run's folder, with the repositories that it is published in.
 
     Args:
         root (`Path`):
             The run's folder.
         round_index (`int`):
-            Which round.
+            The round, from 0.
         recipe ([`~pvg_hf.config.Recipe`]):
-            That the run was played with.
+            The recipe of the run.
         repos ([`RunRepos`]):
-            Where it goes.
+            The repositories.
         license (`str`, *optional*):
-            Of the cards.
+            Licence that the cards state.
     """
 
     root: Path
@@ -60,11 +60,11 @@ class Publication:
 
     @property
     def kinds(self) -> list[str]:
-        """Its repositories: first what others name, and last the solutions, so that their tag says all is there."""
+        """Repositories in upload order: base weights first, and the solutions last, as their tag marks completion."""
         return [*(BASES[player] for player in PLAYERS if self.has_base_repo(player)), *PLAYERS, SOLUTIONS]
 
     def results(self, kind: str) -> Files:
-        """What was played, by path in the repository of a kind."""
+        """Files with results of the game, by path in the repository of this kind."""
         if kind == SOLUTIONS:
             return dict(record_files(self.root, self.round_index))
         if kind not in PLAYERS:
@@ -74,7 +74,11 @@ class Publication:
         return {**files, **{f"{BASE_FOLDER}/{path}": file for path, file in base.items()}}
 
     def copies(self, kind: str) -> Files:
-        """For the root of a prover whose roles have folders of their own: the helpful one, which the Hub's own lines load."""
+        """
+        Copies of the helpful role's files for the root of the prover's repository, if each role has a separate folder.
+
+        With them, `from_pretrained(repo)` without a subfolder works, as the Hub suggests it.
+        """
         if kind != "prover" or not self.is_separate:
             return {}
         folder = f"{Role.HELPFUL}/"
@@ -104,12 +108,12 @@ class Publication:
         return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
     def player(self, kind: str) -> PlayerConfig:
-        """The recipe's section of a player in this round."""
+        """Section of a player in this round's recipe."""
         recipe = self.recipe.for_round(self.round_index)
         return recipe.player(kind)
 
     def base_of(self, player: str) -> Files:
-        """Weights that the player starts from and that the Hub has not: the run's own, or the package's under adapters."""
+        """Initial weights of the player that are not on the Hub: the run's own, or packaged ones under adapters."""
         config = self.player(player)
         if config.is_made:
             return dict(base_files(self.root / "models" / player))
@@ -121,30 +125,30 @@ class Publication:
         return files
 
     def has_base_repo(self, player: str) -> bool:
-        """Whether the weights under the player's adapters get a repository, as they are nowhere else on the Hub."""
+        """Whether the base weights of the player's adapters need a repository, as they are nowhere else on the Hub."""
         return self.player(player).lora is not None and bool(self.base_of(player))
 
 
 def _single_label_config(config: Path) -> bytes:
-    """The configuration of a language model, which a classifier with a single score is loaded from without further arguments."""
+    """Add a single label to a language model's configuration, so that a classifier loads from it with no `num_labels`."""
     labels = {"id2label": {"0": "score"}, "label2id": {"score": 0}}
     return json.dumps(json.loads(config.read_bytes()) | labels, indent=2, sort_keys=True).encode()
 
 
 def open_publication(root: Path, round_index: int, repos: RunRepos, *, license: str | None = None) -> Publication:
     """
-    A round of the run in `root`.
+    Check that a round of the run in `root` can be published, and return it.
 
     Raises:
         DamagedFileError: if a file of a finished phase is damaged.
-        ValueError: if the round is not finished, or its weights are gone.
+        ValueError: if the round is not finished, or its weights were deleted.
     """
     recipe = read_recipe(root)
     missing = [str(root / phase / round_name(round_index)) for phase in PHASES if not _has(root, phase, round_index)]
     if missing:
         raise ValueError(
             f"Round {round_index} of {root} cannot be published: {', '.join(missing)} is not finished, or its weights were "
-            f"deleted. Rounds that can be: {publishable_rounds(root) or 'none'}."
+            f"deleted. Rounds that can be published: {publishable_rounds(root) or 'none'}."
         )
     for folder in phase_folders(root):
         for damage in find_damaged(folder):
@@ -153,23 +157,25 @@ def open_publication(root: Path, round_index: int, repos: RunRepos, *, license: 
 
 
 def phase_folders(root: Path) -> list[Path]:
-    """The folders of a run's finished phases."""
+    """Folders of a run's finished phases."""
     rounds = [place for phase in PHASES for place in round_folders(root / phase).values()]
     return [place for place in (root / "models", root / "pool" / "base", *rounds) if place.is_dir()]
 
 
 def read_recipe(root: Path) -> Recipe:
     """
+    Load the recipe of a run's folder.
+
     Raises:
-        ValueError: if `root` is no run's folder, or its recipe is damaged.
+        ValueError: if `root` is not a run's folder, or its recipe is damaged.
     """
     if not (root / RECIPE).is_file():
-        raise ValueError(f"{root} is no run folder: it has no {RECIPE}.")
+        raise ValueError(f"{root} is not a run folder: it has no {RECIPE}.")
     return load_kept_recipe(root / RECIPE)
 
 
 def publishable_rounds(root: Path) -> list[int]:
-    """The rounds that are evaluated and whose players are still there."""
+    """Rounds that are evaluated and still have their players' weights."""
     return [k for k in round_folders(root / "evaluation") if all(_has(root, phase, k) for phase in PHASES)]
 
 

@@ -1,4 +1,4 @@
-"""What is written for the Hub alone: cards, and the pairs of each round."""
+"""Builds the files that exist only on the Hub: cards, prompts, the recipe without local paths, and each round's pairs."""
 
 import json
 from collections.abc import Iterator
@@ -17,15 +17,18 @@ from pvg_hf.hub.publication import Files, Publication
 
 def derived_files(publication: Publication, kind: str, workspace: Path) -> Files:
     """
-    The card, the recipe without local paths, with the prover the prompts, and with the solutions the pairs of each round.
+    Build a repository's derived files, by path.
+
+    Every repository but a base one gets a card and the recipe without local paths. The prover's also gets its prompts, and
+    the solutions' the pairs of each round. A base repository only gets a card.
 
     Args:
         publication ([`Publication`]):
             The round.
         kind (`str`):
-            Of the repository.
+            Kind of the repository, e.g. `prover`.
         workspace (`Path`):
-            An empty folder for files that are made; they must stay until they are published.
+            An empty folder for the new files; it must exist until they are published.
     """
     if kind in BASES.values():
         return {CARD: base_card(publication, kind).encode()}
@@ -39,7 +42,7 @@ def derived_files(publication: Publication, kind: str, workspace: Path) -> Files
 
 
 def _write_pairs(publication: Publication, workspace: Path) -> Iterator[tuple[str, Path]]:
-    """Of each round so far; they follow from the pool and are not in the run's folder."""
+    # Pairs follow from the pool and the recipe, so that a run's folder does not store them.
     for k in range(publication.round_index + 1):
         files = training_files(publication.root / "pool", k)
         for part, split in zip(VERIFIER_PARTS, ("train", "heldout"), strict=True):

@@ -1,4 +1,4 @@
-"""Downloads a published round as a run's folder that can be played on."""
+"""Downloads a published round as a run's folder, from which the game can be continued."""
 
 import logging
 import os
@@ -39,22 +39,25 @@ def download(
     workspace: Path,
 ) -> list[str]:
     """
-    Put files of a repository into a folder; returns where in it they are.
+    Download files of a repository into a folder.
 
     Args:
         repository ([`Repository`]):
-            Where they are.
+            The repository.
         revision (`str`):
             A tag.
         target (`Path`):
             The folder.
         place_of (`Callable`):
-            Where in the folder a file of the repository belongs; `None` for those that are not wanted.
+            Maps a path in the repository to one in the folder, or to `None` if the file is not wanted.
         workspace (`Path`):
-            Keeps what has come of a download that failed.
+            Folder for partial downloads, which a later call resumes.
+
+    Returns:
+        `list[str]`: paths of the files in the folder.
 
     Raises:
-        HubError: if the Hub cannot be reached or refuses, or a file comes damaged each time.
+        HubError: if the Hub cannot be reached or refuses, or a file is damaged in every attempt.
     """
     tree = repository.tree(revision)
     places = {path: place for path in tree if (place := place_of(path)) is not None}
@@ -85,7 +88,7 @@ def download(
 
 
 def _get_whole(repository: Repository, revision: str, entry: RepoFile, workspace: Path) -> Path:
-    """A file with the bytes that its hash stands for; the client itself looks at the length alone."""
+    # The Hub's client checks only the length of a file, so its hash is checked here.
     file = Path(
         repository.api.hf_hub_download(
             repository.repo_id,
@@ -97,15 +100,15 @@ def _get_whole(repository: Repository, revision: str, entry: RepoFile, workspace
     )
     if not is_same(file, entry):
         file.unlink()
-        raise DamagedDownload(f"{entry.path} came with other bytes than the Hub announced")
+        raise DamagedDownload(f"{entry.path} does not match the hash that the Hub announced")
     return file
 
 
-STAGING = ".pull"  # in the run's folder, until everything is there
+STAGING = ".pull"  # folder inside the run's folder that exists until the download is complete
 
-_WHOLE = "whole"  # what a folder in it is called, with its round, once all has come and is being moved to its place
+_WHOLE = "whole"  # `.pull/whole-ROUND`: a complete download whose files are being moved to their final places
 
-UNRELATED = {STAGING, ".lock"}  # what may stand in a run's folder before there is a run
+UNRELATED = {STAGING, ".lock"}  # names that may exist in a run's folder before there is a run
 
 
 def pull_round(
@@ -118,29 +121,30 @@ def pull_round(
     retry: RetryPolicy | None = None,
 ) -> Path:
     """
-    Get a published round: all solutions, figures and records up to it, and its players. The game can be played on from
-    there.
+    Download a published round: all solutions, figures and records up to it, and its players.
+
+    The game can be continued from there.
 
     Args:
         run (`str`):
             `NAMESPACE/RUN`, as in `hub.namespace` and `hub.run_name`.
         round_index (`int` or `"latest"`, defaults to `"latest"`):
-            Which round.
+            The round, from 0.
         output_dir (`str` or `Path`, defaults to `"runs"`):
-            Where the run's folder is made, under the `name` of its recipe.
+            Folder in which the run's folder is made; its name is the `name` of the recipe.
         with_earlier_players (`bool`, defaults to `False`):
-            Get the players of the rounds before it too; a game goes on without them.
+            Whether to download the players of earlier rounds, too. Continuing a game does not need them.
         with_provers (`bool`, defaults to `True`):
-            Get the provers; reading and scoring solutions does without them, a game does not.
+            Whether to download the provers. Continuing a game needs them; reading and scoring solutions does not.
         retry ([`RetryPolicy`], *optional*):
-            How often and when something is tried again.
+            When and how often a request is repeated.
 
     Returns:
-        `Path`: the run's folder. Files of no known name, pickles among them, are left where they are.
+        `Path`: the run's folder. Files with unknown names, such as pickles, are not downloaded.
 
     Raises:
         HubError: if the Hub cannot be reached or refuses.
-        ValueError: if there is no such round, or a folder of the run's name is there already.
+        ValueError: if there is no such round, or the run's folder already exists.
     """
     source = _Source.find(run, round_index, retry or RetryPolicy())
     output = Path(output_dir)
@@ -150,7 +154,7 @@ def pull_round(
     target = output / recipe.name
     if target.exists():
         shutil.rmtree(workspace)
-        raise ValueError(f"{target} is there already. Move it away, or give another `output_dir`.")
+        raise ValueError(f"{target} already exists. Move it away, or set another `output_dir`.")
     source.fetch_records(staging)
     source.fetch_players(recipe, staging, with_earlier=with_earlier_players, with_provers=with_provers)
     write_origin(staging / "run", run, source.round_index)
@@ -162,10 +166,10 @@ def pull_round(
 
 def published_commit(run: str, round_index: int | Literal["latest"] = "latest", *, retry: RetryPolicy) -> str:
     """
-    The commit of the solutions that a published round stands at.
+    Commit of the solutions repository that a published round's tag points to.
 
     Raises:
-        HubError, ValueError: as [`pull_round`].
+        HubError, ValueError: in the same cases as [`pull_round`].
     """
     return _Source.find(run, round_index, retry).commit
 
@@ -179,25 +183,25 @@ def pull_into(
     trusted: Sequence[NamedCode] = (),
 ) -> int:
     """
-    Begin a run's folder with the last round that was published, or go on with a beginning that was stopped.
+    Fill a new run's folder with the last published round, or resume an interrupted download of it.
 
     Args:
         root (`Path`):
-            The run's folder. Nothing is done if a run stands in it.
+            The run's folder. It must not hold a run yet.
         run (`str`), retry ([`RetryPolicy`], *optional*):
-            As of [`pull_round`].
+            The same as for [`pull_round`].
         check (`Callable`, *optional*):
-            Called with the published recipe and the round before anything else is downloaded; it raises `ValueError` for a
-            run that cannot be continued.
+            Called with the published recipe and the round before anything else is downloaded. It raises `ValueError` for
+            a run that cannot be continued.
         trusted (`Sequence[NamedCode]`, *optional*):
-            Code that the user's own recipe names, which may run without being asked about.
+            Code that the user's own recipe names; it may run without confirmation.
 
     Returns:
         `int`: the round.
 
     Raises:
         HubError: if the Hub cannot be reached or refuses.
-        ValueError: if no round is published, other files are in the way, or `check` refuses; the folder is then as it was.
+        ValueError: if no round is published, the folder holds other files, or `check` refuses; the folder is then unchanged.
     """
     finished = next((root / STAGING).glob(f"{_WHOLE}-*"), None)
     if finished is not None:
@@ -205,8 +209,8 @@ def pull_into(
     others = sorted({path.name for path in root.iterdir()} - UNRELATED) if root.exists() else []
     if others:
         raise ValueError(
-            f"{root} holds {', '.join(others)} but no {RECIPE}: it is no run that can be gone on with, and nothing is pulled "
-            "over it. Delete it, or give the run another `output_dir`."
+            f"{root} holds {', '.join(others)} but no {RECIPE}: it is not a run that can be resumed, and pulling would "
+            "overwrite it. Delete it, or give the run another `output_dir`."
         )
     source = _Source.find(run, "latest", retry or RetryPolicy())
     staging = root / STAGING / source.commit
@@ -227,17 +231,18 @@ def pull_into(
 
 
 def _write_digests(root: Path) -> None:
-    """Write the digests of what has come; the download has compared its bytes with the Hub's own digests."""
+    # Local digests can be trusted: the download compared each file with the Hub's hash.
     for folder in phase_folders(root):
         write_digests(folder)
 
 
 def _move_in(whole: Path, root: Path) -> int:
     """
-    Move what was fetched to its place; by the name of `whole` a second call knows that the first was stopped, and that what
-    stands in the run's folder is of the same round.
+    Move a complete download to the run's folder, and return its round.
+
+    If a first call is interrupted, a second one finds `whole` by its name and moves the remaining files.
     """
-    # The recipe comes last: without it there is no run.
+    # The recipe is moved last: a folder without it is not yet a run.
     for path in sorted(whole.iterdir(), key=lambda path: path.name == RECIPE):
         os.replace(path, root / path.name)
     round_index = int(whole.name.removeprefix(f"{_WHOLE}-"))
@@ -247,11 +252,11 @@ def _move_in(whole: Path, root: Path) -> int:
 
 @dataclass(frozen=True)
 class _Source:
-    """A published round, and how it is fetched into the folder `run` of another, which keeps what has come if that fails."""
+    """A published round. Its methods download it to `staging / "run"`, and keep partial downloads in `staging`."""
 
     repos: RunRepos
     round_index: int
-    commit: str  # of the solutions: what has come of another one is not mixed in
+    commit: str  # of the solutions repository; names the staging folder, so that downloads of two commits never mix
     api: HfApi
     retry: RetryPolicy
 
@@ -263,17 +268,17 @@ class _Source:
         if not rounds:
             raise ValueError(f"No round of {repos} is published yet: {repos.solutions} has no tag `round-000`.")
         if round_index != "latest" and round_index not in rounds:
-            raise ValueError(f"Round {round_index} of {repos} is not published; there are {rounds}.")
+            raise ValueError(f"Round {round_index} of {repos} is not published; published rounds: {rounds}.")
         found = rounds[-1] if round_index == "latest" else round_index
         return cls(repos, found, tags[round_name(found)], api, retry)
 
     def fetch_recipe(self, staging: Path) -> Recipe:
-        """The recipe alone, by which a folder that is in the way is known before all else is downloaded."""
+        """Download only the recipe: it names the run's folder, which must be free before the rest is downloaded."""
         self._fetch_solutions(staging, lambda path: path if path == RECIPE else None)
         return read_recipe(staging / "run")
 
     def fetch_records(self, staging: Path) -> None:
-        """Solutions, figures and records of all rounds so far."""
+        """Download the solutions, figures and records of all rounds so far."""
         self._fetch_solutions(staging, partial(place_of_record, round_index=self.round_index))
 
     def _fetch_solutions(self, staging: Path, place_of: Callable[[str], str | None]) -> None:
@@ -283,7 +288,7 @@ class _Source:
     def fetch_players(
         self, recipe: Recipe, staging: Path, *, with_earlier: bool = False, with_provers: bool = True
     ) -> None:
-        """The players of the round, or of all rounds so far, and the weights that they start from."""
+        """Download the players of the round, or of all rounds so far, and their initial weights."""
         rounds = range(0 if with_earlier else self.round_index, self.round_index + 1)
         for player, k in product(PLAYERS if with_provers else ("verifier",), rounds):
             of_round = recipe.for_round(k)

@@ -1,4 +1,4 @@
-"""Publishes rounds: uploads what is not there yet, then tags it. The tag is what says that a round is published."""
+"""Publishes rounds: uploads new or changed files, then sets the tags. A round with a tag on its solutions is published."""
 
 import logging
 import tempfile
@@ -21,26 +21,27 @@ def push_round(
     run_folder: str | Path, round_index: int, *, hub: HubConfig | None = None, retry: RetryPolicy | None = None
 ) -> RunRepos:
     """
-    Publish a round of a run: its players, all solutions up to it, and a tag on each of the repositories. What is
-    there already is not sent again, so that a call that failed is repeated.
+    Publish a round of a run: its players, all solutions up to it, and a tag on each of the repositories.
+
+    A failed call can simply be repeated, as files that are already there are not sent again.
 
     Args:
         run_folder (`str` or `Path`):
             `runs/NAME`.
         round_index (`int`):
-            Which round; it must be evaluated.
+            The round, from 0; it must be evaluated.
         hub ([`~pvg_hf.config.sections.HubConfig`], *optional*):
-            Where to and how; the section of the run's recipe by default. `push` is not read.
+            Settings of the publication; by default the section of the run's recipe. `push` is ignored.
         retry ([`RetryPolicy`], *optional*):
-            How often and when something is tried again.
+            When and how often a request is repeated.
 
     Returns:
         [`RunRepos`]: the repositories.
 
     Raises:
-        HubError: if the Hub cannot be reached or refuses; nothing that is local is touched.
-        ValueError: if the round is not finished, the repositories' names are not sound, one that shall be private is
-            public, or the round is published with other content.
+        HubError: if the Hub cannot be reached or refuses; local files are not changed.
+        ValueError: if the round is not finished, a repository name is invalid, a repository is public but should be
+            private, or the round is already published with other content.
     """
     root, retry = Path(run_folder), retry or RetryPolicy()
     recipe = read_recipe(root)
@@ -61,11 +62,11 @@ def push_round(
 
 def find_repos(recipe: Recipe, hub: HubConfig, api: HfApi, retry: RetryPolicy) -> RunRepos:
     """
-    The repositories that a recipe names.
+    Names of the repositories of a recipe. The default namespace is the token's owner.
 
     Raises:
-        HubError: if the token's owner is to be asked for and cannot be.
-        ValueError: if the names are not sound.
+        HubError: if the token's owner is needed and cannot be found.
+        ValueError: if a name is invalid.
     """
     namespace = hub.namespace or retry.run("The token's owner is asked for", api.whoami)["name"]
     return RunRepos(namespace, hub.run_name or recipe.name)
@@ -73,10 +74,12 @@ def find_repos(recipe: Recipe, hub: HubConfig, api: HfApi, retry: RetryPolicy) -
 
 def _publish(publication: Publication, repositories: dict[str, Repository]) -> None:
     """
-    Upload what lacks its tag, and tag it; the solutions come last, so that their tag says that all is there.
+    Upload to every repository that lacks the tag, then set the tags.
+
+    The tag of the solutions is set last: it marks a complete publication.
 
     Raises:
-        ValueError: if somebody else has meanwhile set the tag for other content.
+        ValueError: if somebody else has set the tag on other content in the meantime.
     """
     tag, message = publication.tag, f"{publication.tag} of {publication.recipe.name}"
     todo = {kind: repository for kind, repository in repositories.items() if tag not in repository.tags()}
@@ -88,17 +91,18 @@ def _publish(publication: Publication, repositories: dict[str, Repository]) -> N
             commits[kind] = repository.upload(files, lambda path, kind=kind: is_ours(kind, path), message)
     for kind, commit in commits.items():
         repositories[kind].set_tag(tag, commit)
-        if repositories[kind].tags().get(tag) != commit:  # somebody else's came first, of which the Hub says nothing
+        # With `exist_ok`, the Hub does not report a tag that somebody else set in the meantime.
+        if repositories[kind].tags().get(tag) != commit:
             _remove_stale_tags(publication, repositories, overwrite=False)
         logger.info("Published %s, %s", repositories[kind].repo_id, tag)
 
 
 def _remove_stale_tags(publication: Publication, repositories: dict[str, Repository], *, overwrite: bool) -> None:
     """
-    Take away the tag of the round where it holds other content, and those of later rounds, which came of that content.
+    Remove the round's tag if it is on other content, and the tags of later rounds, which depend on that content.
 
     Raises:
-        ValueError: if there are any and they may not be overwritten.
+        ValueError: if there are such tags and `overwrite` is not set.
     """
     tags = {kind: repository.tags() for kind, repository in repositories.items()}
     later = {kind: [name for name in tags[kind] if _round_of(name) > publication.round_index] for kind in tags}
@@ -122,20 +126,20 @@ def _remove_stale_tags(publication: Publication, repositories: dict[str, Reposit
             f"{publication.tag} of {publication.repos} cannot be published:\n"
             + "\n".join(told)
             + "\nGive the run another "
-            "`hub.run_name`, or set `hub.overwrite: true` to replace the round and take back those after it."
+            "`hub.run_name`, or set `hub.overwrite: true` to replace the round and unpublish later ones."
         )
-    for kind in reversed(tags):  # without the tag of the solutions a round is not there
+    for kind in reversed(tags):  # solutions first: without their tag, a round counts as unpublished
         for name in [*later[kind], *([publication.tag] if others.get(kind) else [])]:
             repositories[kind].remove_tag(name)
 
 
 def _round_of(tag: str) -> int:
-    """-1 for a tag that is no round's."""
+    """Round of a tag; -1 for any other tag."""
     return int(tag.removeprefix("round-")) if TAG.fullmatch(tag) else -1
 
 
 def _differing_paths(publication: Publication, kind: str, repository: Repository) -> list[str]:
-    """Paths of results that the tag has otherwise, not at all, or too many."""
+    """Paths of results that are missing, different or superfluous at the tag."""
     tree, files = repository.tree(publication.tag), publication.results(kind)
     there = {path for path in tree if is_ours(kind, path)}
     wanted = {path for path in {*files, *there} - publication.copies(kind).keys() if is_result(path)}

@@ -1,4 +1,4 @@
-"""One repository of a run: what it holds, and bringing it to hold something else."""
+"""A repository on the Hub: reads its tags and files, and updates them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -34,13 +34,15 @@ _WANTED_PRIVATE = {
 @dataclass(frozen=True)
 class Repository:
     """
+    A repository on the Hub.
+
     Args:
         api ([`~huggingface_hub.HfApi`]):
             The client; it finds the token by itself.
         repo_id (`str`), repo_type (`str`):
-            Which repository; `model`, `dataset` or `space`.
+            Id and type of the repository; the type is `model`, `dataset` or `space`.
         retry ([`RetryPolicy`]):
-            How often and when something is tried again.
+            When and how often a request is repeated.
     """
 
     api: HfApi
@@ -54,11 +56,11 @@ class Repository:
 
     def ensure(self, *, is_private: bool) -> str:
         """
-        Make the repository if it is not there; returns its address.
+        Create the repository if it does not exist, and return its URL.
 
         Raises:
             HubError: if no token is set, or the Hub refuses.
-            ValueError: if it is public though it shall be private.
+            ValueError: if it is public but should be private.
         """
         if get_token() is None:
             raise HubError(f"{self.repo_id} cannot be made or written: {NO_TOKEN}.")
@@ -70,33 +72,33 @@ class Repository:
         return str(url)
 
     def is_private(self) -> bool:
-        """Whether only some may read it."""
+        """Whether the repository is private."""
         return bool(self._run("is read", lambda: self.api.repo_info(**self._place)).private)
 
     def tags(self) -> dict[str, str]:
-        """The commit of each tag."""
+        """Commit of each tag, by name."""
         refs = self._run("is read", lambda: self.api.list_repo_refs(**self._place))
         return {tag.name: tag.target_commit for tag in refs.tags}
 
     def tree(self, revision: str) -> Tree:
-        """Every file of a revision by its path."""
+        """Files of a revision, by path."""
 
         return self._run(f"is listed at {revision}", lambda: self._list(revision))
 
     def upload(self, files: Mapping[str, Source], is_ours: Callable[[str], bool], message: str) -> str:
         """
-        Bring `main` to hold `files`, in one commit; of what is there already nothing is sent again.
+        Update `main` to `files` in one commit. Unchanged files are not sent again.
 
         Args:
             files (`Mapping[str, Path | bytes]`):
-                By path in the repository.
+                Files by path in the repository.
             is_ours (`Callable`):
-                Which other files of the repository are removed.
+                Whether a path that is not in `files` is removed.
             message (`str`):
-                Of the commit.
+                Message of the commit.
 
         Returns:
-            `str`: the commit that holds them.
+            `str`: the commit with these files; the current one if nothing changed.
         """
 
         def commit() -> str:
@@ -108,7 +110,7 @@ class Repository:
                 return head
             operations = [CommitOperationAdd(path, files[path]) for path in changed]
             operations += [CommitOperationDelete(path) for path in gone]
-            # A parent that somebody else's commit has overtaken is refused, and the difference is taken anew.
+            # If somebody else has committed in the meantime, the Hub refuses `parent_commit`, and the retry compares again.
             return self.api.create_commit(
                 **self._place, operations=operations, commit_message=message, parent_commit=head
             ).oid
@@ -116,13 +118,13 @@ class Repository:
         return self._run("is written", commit)
 
     def set_tag(self, name: str, commit: str) -> None:
-        """Tag a commit; a tag of this name that is there, be it for another one, is left as it is."""
+        """Tag a commit. An existing tag of this name stays, even if it is on another commit."""
 
         create = self.api.create_tag
         self._run(f"is tagged {name}", lambda: create(**self._place, tag=name, revision=commit, exist_ok=True))
 
     def remove_tag(self, name: str) -> None:
-        """Take a tag away."""
+        """Delete a tag."""
         self._run(f"loses its tag {name}", lambda: self.api.delete_tag(**self._place, tag=name))
 
     def _list(self, revision: str) -> Tree:
@@ -134,7 +136,7 @@ class Repository:
 
 
 def is_same(source: Source, remote: RepoFile | None) -> bool:
-    """Whether a file of the Hub has the bytes of `source`."""
+    """Whether a file on the Hub has the same bytes as `source`."""
     if remote is None or remote.size != _size(source):
         return False
     if remote.lfs is not None:
@@ -154,6 +156,6 @@ def _sha256(source: Source) -> str:
 
 @lru_cache(maxsize=4096)
 def _sha256_of_file(path: Path, mtime_ns: int) -> str:
-    """Weights are large, and compared before an upload and after it."""
+    # Cached, because weights are large and are compared before and after an upload.
     with path.open("rb") as file:
         return sha_fileobj(file).hex()

@@ -38,10 +38,10 @@ def start(repository):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda root: root / "nothing", "nothing is not there"),
+        (lambda root: root / "nothing", "nothing does not exist"),
         (lambda root: root, "it has no recipe.yaml"),
         (lambda root: (root / "recipe.yaml").write_text("num_rounds: many") and root, "Put back the recipe"),
-        (lambda root: "ana/nothing", "cannot be fetched"),
+        (lambda root: "ana/nothing", "ana/nothing cannot be"),
     ],
 )
 def test_a_run_that_cannot_be_opened_is_said_in_one_message(tmp_path, capsys, make, message):

@@ -27,8 +27,11 @@ def test_texts_are_not_read_for_the_figures(arithmetic_run):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda root: None, "runs/mine is not there. Play one first: `make demo`"),
-        (lambda root: root.mkdir(parents=True), "runs/mine is no run's folder: it has no recipe.yaml. Play one first"),
+        (lambda root: None, "runs/mine does not exist. Play one first: `make demo`"),
+        (
+            lambda root: root.mkdir(parents=True),
+            "runs/mine is not a run's folder: it has no recipe.yaml. Play one first",
+        ),
     ],
 )
 def test_a_run_that_is_not_there(tmp_path, monkeypatch, make, message):

@@ -70,7 +70,7 @@ def test_critics_make_the_round_trip(changes, checkpoints, hub, client, play_rou
         assert any(_values_of(theirs))
 
     card = client("card_of", f"{OWNER}/game-prover", "round-000")
-    assert f"stands in `{CRITIC_FOLDER.as_posix()}` beside each\ncheckpoint" in card
+    assert f"`{CRITIC_FOLDER.as_posix()}` inside each\ncheckpoint" in card
     ids = f"tokenizer({TEXT!r}, return_tensors='pt')['input_ids']"
     found = client("run_card", card, f"critic(input_ids={ids}).logits.flatten().tolist()")
     assert found == pytest.approx(_values_of(pulled.prover(0) / checkpoints[0] / CRITIC_FOLDER), abs=1e-5)

@@ -69,7 +69,7 @@ def test_the_app_on_the_run_is_a_space_that_each_round_renews(hub, client, recip
     hub.faults.append(Fault("POST /api/spaces/.*/commit/", 403))
     client("play_with_space", recipe(hub__space=True))
     (alert,) = _alerts(folder)
-    assert "The Space ana/game-app could not be brought up to date" in alert["message"]
+    assert "ana/game-app could not be updated" in alert["message"]
 
 
 def test_what_failed_is_made_up_for_next_time(hub, client, finished, recipe):

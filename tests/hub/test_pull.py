@@ -85,7 +85,7 @@ def test_damage_that_stays_is_an_error_and_leaves_no_run(published, client, refe
     """And what has come is not asked for again."""
     whole, before = 5, len(published.requests)
     published.faults.append(Fault("GET /blobs/", change=lambda body: b"?" * len(body), count=99, skip=whole))
-    with pytest.raises(ClientError, match="came with other bytes than the Hub announced") as caught:
+    with pytest.raises(ClientError, match="does not match the hash that the Hub announced") as caught:
         client("pull", RUN, "latest", str(tmp_path))
     assert "HubError" in caught.value.kinds
     assert not (tmp_path / "game").exists()
@@ -128,7 +128,7 @@ def _is_same_where_it_is(folder: str, reference: RunFolder) -> bool:
         ("game", 0, r"is named `NAMESPACE/RUN`, e.g. `ana/quickstart`; got 'game'"),
         ("a/b/c", 0, "is named `NAMESPACE/RUN`"),
         ("ana/../etc", 0, "is named `NAMESPACE/RUN`"),
-        ("ana/..", 0, "is no name that the Hub takes"),
+        ("ana/..", 0, r"`ana/\.\.-\w+`"),
     ],
 )
 def test_what_is_not_there_cannot_be_pulled(run, round_index, message, published, client, tmp_path):
@@ -140,7 +140,7 @@ def test_what_is_not_there_cannot_be_pulled(run, round_index, message, published
 def test_nothing_is_written_over_a_run(published, client, tmp_path):
     """And the recipe, which has its name, is all that is downloaded."""
     (tmp_path / "game").mkdir()
-    with pytest.raises(ClientError, match=r"game is there already"):
+    with pytest.raises(ClientError, match=r"game already exists.*`output_dir`"):
         client("pull", RUN, 0, str(tmp_path))
     assert os.listdir(tmp_path) == ["game"]
     assert os.listdir(tmp_path / "game") == []

@@ -1,4 +1,4 @@
-"""The report of a run: one HTML file that opens anywhere, and its plots."""
+"""The report of a run: one self-contained HTML file, and its plots."""
 
 from pvg_hf.evaluation.report.report import write_report
 

@@ -1,4 +1,4 @@
-"""What verifiers that write wrote about test proofs: tables, and evaluations beside their proofs."""
+"""Report tables on the analyses that generative verifiers wrote of test proofs, and sample analyses next to their proofs."""
 
 import json
 from dataclasses import dataclass
@@ -26,13 +26,16 @@ _COLUMNS = (
 @dataclass(frozen=True)
 class ShownEvaluation:
     """
+    An analysis of a proof, ready to be shown in the report.
+
     Args:
         problem (`str`), role (`str`), proof (`str`):
-            What was evaluated, and in which role its prover wrote it.
+            The evaluated proof, its problem, and the role of the prover that wrote it.
         reference (`float`), predicted (`float`, *optional*):
-            The true score, and the one that was read.
+            The true score, and the one parsed from the analysis; `None` if no score could be parsed.
         lines (`list[Line]`):
-            Of the evaluation, each with the note `true` or `hallucinated` where it names an issue and somebody can tell.
+            Lines of the analysis. A line that names an issue has the note `true` or `hallucinated` if the task can
+            check it.
     """
 
     problem: str
@@ -44,7 +47,7 @@ class ShownEvaluation:
 
 
 def evaluations_table(run: RunData) -> Table:
-    """One row per round whose verifier wrote evaluations."""
+    """Quality of the verifiers' analyses, one row per round in which a generative verifier wrote any."""
     rounds = _evaluated(run)
     rows = [
         (f"round {data.round_index}", [figure_cell(data.figure(key), 3) for _, key in _COLUMNS]) for data in rounds
@@ -53,7 +56,7 @@ def evaluations_table(run: RunData) -> Table:
 
 
 def confusion_table(run: RunData) -> Table:
-    """Of the last such round: true scores down, predicted ones across, as shares of the proofs of a true score."""
+    """Confusion matrix of the last such round: rows are true scores, columns predicted ones; each row sums to 1."""
     rounds = _evaluated(run)
     rows: list[tuple[str, list[Cell]]] = []
     if rounds:
@@ -64,13 +67,16 @@ def confusion_table(run: RunData) -> Table:
 
 
 def sample_evaluations(run: RunData) -> list[ShownEvaluation]:
-    """A few of the last round: of every true score in turn, those with a hallucinated issue before others."""
+    """Select up to `NUM_SHOWN` analyses of the last round, from every true score in turn, hallucinated issues first."""
     rounds = _evaluated(run)
     if not rounds:
         return []
     rows = rounds[-1].evaluations
     order = sorted(range(len(rows)), key=lambda place: not has_hallucination(rows["issues"].iloc[place]))
     by_score = [[place for place in order if rows["reference"].iloc[place] == score] for score in ALLOWED_SCORES]
+    # Round-robin over the true scores: the first analysis of each score, then the second of each, and so on.
+    # Round-robin over the true scores: the first analysis of each score, then the second of each, and so on.
+    # Round-robin over the true scores: the first analysis of each score, then the second of each, and so on.
     chosen = [place for turn in range(NUM_SHOWN) for places in by_score for place in places[turn : turn + 1]]
     return [show_evaluation(rows.iloc[place]) for place in chosen[:NUM_SHOWN]]
 
@@ -81,7 +87,7 @@ def has_hallucination(issues: str) -> bool:
 
 
 def show_evaluation(row: pd.Series) -> ShownEvaluation:
-    """A row of `evaluations.parquet`, its named issues marked."""
+    """Convert a row of `evaluations.parquet`, with a mark on each issue that it names."""
     told = {_tidy(issue): is_real for issue, is_real in json.loads(row["issues"])}
     marks = {True: "true", False: "hallucinated", None: None}
     return ShownEvaluation(

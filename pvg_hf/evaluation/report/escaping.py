@@ -1,4 +1,8 @@
-"""Puts what a model wrote into a page: escaped, nothing in it invisible, in its own order, and folded when it is long."""
+"""
+Renders text that a model wrote as safe HTML.
+
+The text is escaped, invisible characters are made visible, text direction cannot be manipulated, and long texts are folded.
+"""
 
 import re
 import unicodedata
@@ -10,7 +14,7 @@ from markupsafe import Markup, escape
 MAX_CHARACTERS = 6_000
 
 MAX_LINES = 200
-"""Of a text before it is folded."""
+"""Lines that are shown before the rest of a text is folded."""
 
 _KEPT = "\t\n"
 
@@ -32,11 +36,10 @@ _WORDS = re.compile(rf"([{_RIGHT_TO_LEFT}]+(?:[\s'\"\u2018-\u201f,;:.!?-]+[{_RIG
 
 def show_text(text: str) -> Markup:
     """
-    Write a text as HTML in which nothing is hidden.
+    Convert a text to HTML in which nothing is hidden.
 
-    Characters that cannot be seen or that reorder others are shown as their code points. In a line with words that are
-    written from right to left, each other part keeps its order from left to right, so that `12 - 5 = 7` beside Hebrew
-    reads as such.
+    Invisible characters and those that reorder others are shown as their code points. In a line with right-to-left words,
+    every other part is isolated and keeps its left-to-right order, so that `12 - 5 = 7` next to Hebrew is not reversed.
 
     Args:
         text (`str`):
@@ -47,7 +50,7 @@ def show_text(text: str) -> Markup:
 
 
 def reveal(text: str) -> str:
-    """The same as plain text, for files and fields: code points that cannot be seen stand in brackets, e.g. `[U+202E]`."""
+    """Plain-text variant of [`show_text`], for files and form fields: hidden characters become e.g. `[U+202E]`."""
     kept = {match.start() for match in _EMOJI.finditer(text)}
     shown = (
         f"[{_code(character)}]" if _is_hidden(character) and place not in kept else character
@@ -66,7 +69,7 @@ def _show_line(line: str) -> Markup:
 
 
 def _keep_order(part: str) -> Markup:
-    """The part of a line between words from right to left; blanks and marks at its ends belong to the line."""
+    # Blanks and punctuation at the ends follow the direction of the whole line; only the core is isolated.
     if not any(character.isalnum() for character in part):
         return _mark(part)
     core = part.strip(" \t:;,.!?")
@@ -102,15 +105,15 @@ def _is_hidden(character: str) -> bool:
 @dataclass(frozen=True)
 class Line:
     """
-    A line of a text.
+    A line of a text, with an optional note.
 
     Args:
         text (`str`):
-            As written.
+            The line as written.
         note (`str`, *optional*):
-            What is said of it at its end; the line is marked then.
+            Remark shown at the end of the line, which is then highlighted.
         is_soft (`bool`, *optional*, defaults to `False`):
-            Whether the note is no reproach.
+            Whether the note is neutral rather than a flaw; it is then highlighted less strongly.
     """
 
     text: str
@@ -121,13 +124,15 @@ class Line:
 @dataclass(frozen=True)
 class FoldedText:
     """
+    A long text, split in a visible and a folded part.
+
     Args:
         lines (`list[Line]`), rest (`list[Line]`):
-            What is shown at first, and what is shown on demand.
+            The visible lines, and those shown on demand.
         num_hidden (`int`):
-            Characters of the rest.
+            Number of characters in `rest`.
         has_note (`bool`):
-            Whether a line of the rest is marked.
+            Whether a line of `rest` has a note.
     """
 
     lines: list[Line]
@@ -143,7 +148,7 @@ class FoldedText:
 
 
 def fold(text: str | Sequence[Line]) -> FoldedText:
-    """Split a text, or its lines, after `MAX_CHARACTERS` characters or `MAX_LINES` lines; within a line if it is longer."""
+    """Split a text, or its lines, after `MAX_CHARACTERS` characters or `MAX_LINES` lines; a longer line is cut."""
     lines = [Line(line) for line in text.split("\n")] if isinstance(text, str) else list(text)
     num_left = MAX_CHARACTERS
     for place, line in enumerate(lines):
@@ -157,7 +162,7 @@ def fold(text: str | Sequence[Line]) -> FoldedText:
 
 
 def show_preformatted(text: str | Sequence[Line]) -> Markup:
-    """A text, or its lines, as `<pre>`; what [`fold`] leaves out can be opened below."""
+    """Render a text, or its lines, as `<pre>`; the part that [`fold`] hides can be opened below."""
     folded = fold(text)
     shown = Markup("<pre>{}</pre>").format(_show_lines(folded.lines))
     if folded.rest:

@@ -1,4 +1,4 @@
-"""Solutions worth reading: a sneaky incorrect one beside a helpful correct one of the same problem."""
+"""Selects example solutions for the report: a sneaky incorrect one next to a helpful correct one of the same problem."""
 
 from dataclasses import dataclass
 
@@ -18,19 +18,19 @@ SEEN = "Among the mistakes rejected most clearly"
 @dataclass(frozen=True)
 class ExampleSolution:
     """
-    A solution as shown.
+    A solution as the report shows it.
 
     Args:
         title (`str`):
             Role and correctness.
         lines (`list[Line]`):
-            Its text.
+            Lines of the text.
         answer (`str`):
-            Its final answer.
+            The final answer.
         score (`float`):
-            By the verifier of its round.
+            Score by the verifier of the round.
         percentile (`float`):
-            Share in [0, 100] of the round's test solutions that score below it.
+            Percentage in [0, 100] of the round's test solutions that score lower.
         is_accepted (`bool`, *optional*):
             Whether the score is above the threshold; `None` before the round is evaluated.
     """
@@ -54,7 +54,7 @@ class Example:
         problem (`str`), reference (`str`):
             The problem and its reference solution or answer.
         helpful (`ExampleSolution`, *optional*):
-            The highest-scoring helpful correct solution; `None` where there is none.
+            The highest-scoring helpful correct solution, if any.
         sneaky (`ExampleSolution`):
             The highest-scoring sneaky incorrect solution.
     """
@@ -68,14 +68,17 @@ class Example:
 
 def choose_examples(data: RoundData, num_examples: int) -> list[Example]:
     """
-    Two thirds are the problems with the most convincing sneaky mistakes, the rest those where the verifier told the two
-    solutions apart most clearly, the correct one ahead. Problems with a helpful correct solution come first.
+    Choose the example problems of a round.
+
+    Two thirds have the most convincing sneaky mistakes. The rest are those where the verifier ranks the correct solution
+    above the sneaky mistake by the largest margin. Problems with a helpful correct solution come first.
 
     Args:
         data ([`~pvg_hf.run.read.RoundData`]):
             A round.
         num_examples (`int`):
-            At most; fewer where the round has fewer problems with a sneaky mistake, or told fewer apart.
+            Maximum number of examples. There are fewer if the round has too few problems with a sneaky mistake or
+            with a positive margin.
     """
     if data.solutions is None:
         return []
@@ -95,17 +98,20 @@ def choose_examples(data: RoundData, num_examples: int) -> list[Example]:
 
 
 def _headings(helpful: pd.Series, sneaky: pd.Series, num_examples: int) -> dict[str, str]:
-    """Which problems are shown, and why, by the best scores of each problem (indexed by problem id)."""
+    """Heading of each chosen problem, given the best score per problem id of either role."""
     is_alone = ~sneaky.index.isin(helpful.index)
     ranked = sneaky.to_frame().assign(is_alone=is_alone).sort_values(["is_alone", "score"], ascending=[True, False])
     convincing = list(ranked.index[: round(num_examples * CONVINCING_SHARE)])
+    # A problem without a helpful correct solution has no gap (NaN) and cannot be chosen for it.
+    # A problem without a helpful correct solution has no gap (NaN) and cannot be chosen for it.
+    # A problem without a helpful correct solution has no gap (NaN) and cannot be chosen for it.
     gaps = (helpful - sneaky).dropna().drop(convincing, errors="ignore").sort_values(ascending=False)
     seen = list(gaps.index[gaps > 0][: num_examples - len(convincing)])
     return {**dict.fromkeys(convincing, CONVINCING), **dict.fromkeys(seen, SEEN)}
 
 
 def _best_per_problem(rows: pd.DataFrame, role: Role, *, is_correct: bool) -> pd.DataFrame:
-    """The highest-scoring solution of each problem (the earliest of equals), by problem id."""
+    """Highest-scoring solution of each problem, indexed by problem id; ties go to the earliest."""
     chosen = rows[(rows["role"] == role.value) & (rows["correct"].astype(bool) == is_correct)]
     ranked = chosen.sort_values("score", ascending=False, kind="stable")
     return ranked.drop_duplicates("problem_id").set_index("problem_id")
@@ -124,15 +130,15 @@ def _show(row: pd.Series, scores: pd.Series, threshold: float | None) -> Example
 
 def mark_flaw(solution: str, step: float | None, kind: str | None) -> list[Line]:
     """
-    The lines of a solution, with the first flaw on its line.
+    Split a solution into lines and annotate the line of its first flaw.
 
     Args:
         solution (`str`):
-            The text; blank lines around it are no steps.
+            The text. Leading and trailing blank lines do not count as steps.
         step (`float`, *optional*):
-            The flaw's line, from 0; null where none is known.
+            Index of the flawed line, from 0; null if no flaw is known.
         kind (`str`, *optional*):
-            What is wrong there.
+            Kind of the flaw, e.g. `wrong_operation`.
     """
     lines = [Line(text) for text in solution.strip().split("\n")]
     if not pd.isna(step) and int(step) < len(lines):

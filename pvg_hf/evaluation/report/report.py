@@ -36,12 +36,12 @@ from pvg_hf.evaluation.report.verdict import describe_progress, write_verdict
 from pvg_hf.run.read import RunData, load_run
 
 TEMPLATE = "report.html.jinja"
-_NAMED = ("pvg_hf", "python", "torch", "transformers", "trl")  # versions in the header; the rest stand at the end
+_NAMED = ("pvg_hf", "python", "torch", "transformers", "trl")  # versions in the header; all others are at the end
 
 
 @dataclass(frozen=True)
 class Image:
-    """A plot inside the page: its heading, caption, terms, data URI and width in CSS pixels."""
+    """A plot embedded in the page: heading, caption, explained terms, data URI, and width in CSS pixels."""
 
     title: str
     caption: str
@@ -52,19 +52,19 @@ class Image:
 
 def write_report(run_folder: Path) -> Path:
     """
-    Write `report.html` and `plots/*.png` into a run folder. Works after any phase.
+    Write `report.html` and `plots/*.png` into a run folder. It works after any phase.
 
-    The page is one file without a script: it opens offline, and whatever a model wrote stands in it as text.
+    The page is one file without scripts: it opens offline, and everything that a model wrote is escaped.
 
     Args:
         run_folder (`Path`):
             `runs/NAME`, with at least a `recipe.yaml`.
 
     Returns:
-        `Path`: the page. It, and each plot, is replaced by one rename.
+        `Path`: the page. The page and each plot are replaced atomically.
 
     Raises:
-        ValueError: if this is no run folder, or a file in it is damaged.
+        ValueError: if `run_folder` is not a run folder, or a file in it is damaged.
     """
     run = load_run(run_folder)
     images = _write_plots(run, run_folder / "plots")
@@ -74,7 +74,7 @@ def write_report(run_folder: Path) -> Path:
 
 
 def render_page(run: RunData, images: dict[str, Image]) -> str:
-    """The page as text; every value is escaped."""
+    """Render the page as HTML; every value is escaped."""
     return (
         make_environment()
         .get_template(TEMPLATE)
@@ -110,7 +110,7 @@ def render_page(run: RunData, images: dict[str, Image]) -> str:
 
 
 def make_environment(*folders: Path) -> Environment:
-    """Templates of the report and of further folders; every value that is put into one is escaped."""
+    """Jinja environment for the report's templates and those in `folders`; every value is escaped."""
     environment = Environment(
         loader=FileSystemLoader([*folders, Path(__file__).parent]),
         autoescape=True,
@@ -123,18 +123,18 @@ def make_environment(*folders: Path) -> Environment:
 
 
 def embed(plot: Plot, png: bytes) -> Image:
-    """A plot, drawn as `png`, to be put into a page."""
+    """Embed a plot's PNG in an [`Image`]."""
     uri = f"data:image/png;base64,{base64.b64encode(png).decode()}"
     return Image(plot.title, plot.caption, plot.terms, uri, width=round(plot.canvas.get_figwidth() * 96))
 
 
 def _headings(page: Markup) -> list[tuple[str, Markup]]:
-    """Id and title of each part of a page that has an id."""
+    """Id and title of every second-level heading with an id, for the table of contents."""
     return [(name, Markup(title)) for name, title in re.findall(r'<h2 id="([\w-]+)">(.*?)</h2>', page)]
 
 
 def _origin(run: RunData) -> dict[str, str]:
-    """When the run was played, and with what."""
+    """When the run was played, and with which versions."""
     times = [event["time"] for event in run.events if "time" in event]
     days = [datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M") for time in times]
     environment = run.environment
@@ -148,7 +148,7 @@ def _origin(run: RunData) -> dict[str, str]:
 
 
 def describe_rewards(recipe: Recipe) -> str:
-    """The prover's reward, e.g. `reward src`, or those of single rounds: `reward src, in round 2 cgc`."""
+    """The prover's reward, e.g. `reward src`, with rounds that differ: `reward src, in round 2 cgc`."""
     reward = recipe.prover.reward
     of_round = {k: recipe.for_round(k).prover.reward for k in range(recipe.num_rounds) if k in recipe.rounds}
     others = [f"in round {k} {name}" for k, name in sorted(of_round.items()) if name != reward]
@@ -156,7 +156,7 @@ def describe_rewards(recipe: Recipe) -> str:
 
 
 def _command(run: RunData) -> str:
-    """A line that plays the run again, under another name."""
+    """Command line that plays the recipe again under another name."""
     num_processes = run.environment.get("num_processes", 1)
     launcher = "python" if num_processes == 1 else f"accelerate launch --num_processes {num_processes}"
     recipe = Path(run.recipe.output_dir) / run.recipe.name / "recipe.yaml"
@@ -176,7 +176,7 @@ def _write_plots(run: RunData, folder: Path) -> dict[str, Image]:
 
 
 def _examples(run: RunData) -> dict[int, list[Example]]:
-    """Examples by round, the last round first; of earlier rounds a few."""
+    """Examples by round, the last round first; earlier rounds show only a few."""
     minted = [data for data in reversed(run.rounds) if data.solutions is not None]
     num_examples = run.recipe.evaluation.num_examples
     return {
@@ -186,7 +186,7 @@ def _examples(run: RunData) -> dict[int, list[Example]]:
 
 
 def _flattened(values: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    """Nested values as lines `section.key: value`."""
+    """Flatten nested values to `{"section.key": "value"}`."""
     lines: dict[str, str] = {}
     for key, value in values.items():
         lines |= _flattened(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": str(value)}

@@ -1,4 +1,4 @@
-"""The tables of the report, as HTML."""
+"""The tables of the report."""
 
 import re
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from pvg_hf.run.read import RoundData, RunData
 MISSING = "\N{EN DASH}"
 
 MAX_WIDTH = 122
-"""Of a table, in characters: what fits on A4 at 7.5 points, and any screen that is wider than a tablet's."""
+"""Maximum table width in characters: fits on A4 at 7.5 points, and on screens wider than a tablet's."""
 
 MIN_COLUMN = 8
-"""Characters of a column, as the page's style has it."""
+"""Minimum column width in characters, as in the page's style sheet."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Cell:
 
     Args:
         value (`str`), interval (`str`), n (`str`):
-            Ready to be shown; `interval` and `n` may be empty.
+            Formatted texts; `interval` and `n` may be empty.
     """
 
     value: str
@@ -41,9 +41,11 @@ class Cell:
 @dataclass(frozen=True)
 class Table:
     """
+    A table with one heading per row and per column.
+
     Args:
         headers (`list[str]`):
-            Of the columns, the first column included.
+            Column headings, including the first column's.
         rows (`list[tuple[str, list[Cell]]]`):
             Heading and cells of each row.
     """
@@ -53,14 +55,18 @@ class Table:
 
     def parts(self) -> list["Table"]:
         """
-        The table as it fits a page of A4: rows and columns exchanged where that makes it narrower, and what is still too
-        wide in groups of columns, one below the other, each with the first column.
+        Split the table into tables that fit a page of A4.
+
+        A table that is too wide is transposed if that makes it narrower. If it is still too wide, its columns are split
+        into groups, and each group repeats the first column.
         """
         if not self.rows:
             return []
         turned = self._turned()
         table = self if self._width <= MAX_WIDTH or turned._width >= self._width else turned
-        groups: list[list[int]] = [[]]
+        groups: list[list[int]] = [
+            []
+        ]  # greedy: a column that does not fit any more starts the next group  # greedy: a column that does not fit any more starts the next group
         for column, width in enumerate(table._widths):
             taken = table._heading_width + sum(table._widths[other] for other in groups[-1])
             if groups[-1] and taken + width > MAX_WIDTH:
@@ -87,7 +93,7 @@ class Table:
 
     @property
     def _widths(self) -> list[int]:
-        """Of the columns behind the first one, in characters: the longest word of a heading, or the longest line of a cell."""
+        """Width in characters of each column after the first: longest word of its heading or longest line of a cell."""
         widths = [max(map(len, header.split()), default=0) for header in self.headers[1:]]
         for _, cells in self.rows:
             lines = (max(len(cell.value), len(cell.interval), len(cell.n)) for cell in cells)
@@ -137,7 +143,7 @@ DIVERSITY_COLUMNS = (
 )
 
 
-# Heading, and where its counts begin after `pairs/` or `heldout_pairs/`.
+# Heading, and the prefix of its counts after `pairs/` or `heldout_pairs/`.
 PAIR_COLUMNS = (
     ("pairs", "num_pairs"),
     ("solutions read", "num_solutions"),
@@ -162,7 +168,7 @@ SCORING_PHASES = ("verifier", "prover", "mint", "evaluate")
 
 
 def rounds_table(run: RunData) -> Table:
-    """One row for the base prover, one per evaluated round."""
+    """Main figures: one row for the base prover, and one per evaluated round."""
     rounds = run.evaluated
     rows = [
         (f"round {data.round_index}", [figure_cell(data.figure(key), d) for _, key, _, d in ROUND_COLUMNS])
@@ -175,7 +181,7 @@ def rounds_table(run: RunData) -> Table:
 
 
 def sources_table(run: RunData) -> Table:
-    """The last evaluated verifier on held-out solutions, one row per prover and role that wrote them."""
+    """Held-out figures of the last evaluated verifier, one row per source (prover and role) of the solutions."""
     prefix = "verifier_pair_accuracy"
     data = run.evaluated[-1] if run.evaluated else None
     suffixes = [] if data is None else [key.removeprefix(prefix) for key in data.figures if key.startswith(prefix)]
@@ -190,12 +196,12 @@ def sources_table(run: RunData) -> Table:
 
 
 def _source(name: str) -> str:
-    """A source as a heading: `round 0, helpful` for `round-000-helpful`."""
+    """Heading of a source, e.g. `round 0, helpful` for `round-000-helpful`."""
     return re.sub(r"^round-(\d+)-", lambda found: f"round {int(found[1])}, ", name) or "all"
 
 
 def pairs_table(run: RunData) -> Table:
-    """What each round's pairs were built from and what was left out: a row for those trained on, one for the held-out."""
+    """How each round's pairs were built and what was left out; one row for training pairs, one for held-out ones."""
     rows = [
         (f"round {data.round_index}, {name}", [_count_cell(data, f"{prefix}/{key}") for _, key in PAIR_COLUMNS])
         for data in run.rounds
@@ -207,8 +213,13 @@ def pairs_table(run: RunData) -> Table:
 
 def scoring_counts_table(run: RunData, name: str) -> Table:
     """
-    By round and phase, `num_cut`: inputs that were over the verifier's maximum length when they were scored; or
-    `num_unreadable`: evaluations in which no score could be read.
+    Counts of scoring problems by round and phase.
+
+    Args:
+        run ([`~pvg_hf.run.read.RunData`]):
+            A run.
+        name (`str`):
+            `num_cut`: inputs over the verifier's maximum length. `num_unreadable`: analyses without a readable score.
     """
     rows = [
         (f"round {data.round_index}", [_count_cell(data, f"{phase}/{name}") for phase in SCORING_PHASES])
@@ -219,7 +230,7 @@ def scoring_counts_table(run: RunData, name: str) -> Table:
 
 
 def diversity_table(run: RunData) -> Table:
-    """One row per role and round, the base prover first; columns that no round has are left out."""
+    """Diversity and validity of solutions, one row per role and round, the base prover first; empty columns are left out."""
     rounds = run.evaluated
     sources = [(data, "") for data in rounds]
     if rounds:
@@ -236,7 +247,7 @@ def diversity_table(run: RunData) -> Table:
 
 
 def difficulty_table(run: RunData) -> Table | None:
-    """The last evaluated round by the problems' difficulty; `None` where the task has none."""
+    """Figures of the last evaluated round by difficulty; `None` if the task defines no difficulty."""
     problems = run.evaluated[-1].problems if run.evaluated else None
     if problems is None or "difficulty" not in problems:
         return None
@@ -253,7 +264,7 @@ def difficulty_table(run: RunData) -> Table | None:
 
 
 def times_table(run: RunData) -> Table:
-    """Seconds per phase and round."""
+    """Duration of each phase, one row per round."""
     seconds = run.phase_seconds()
     phases = list(dict.fromkeys(phase for _, phase in seconds))
     rounds = sorted({index for index, _ in seconds})
@@ -267,12 +278,12 @@ def times_table(run: RunData) -> Table:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number of things, e.g. `1 round` or `2 rounds`."""
+    """Number with its noun in singular or plural, e.g. `1 round` or `2 rounds`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:
-    """A duration as people say it."""
+    """Duration as text, e.g. `5.2 s`, `3 min 07 s` or `2 h 05 min`."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -290,13 +301,13 @@ def _role_cells(data: RoundData, prefix: str, role: Role, columns: list[tuple[st
 
 
 def _problem_cell(problems: pd.DataFrame, column: str) -> Cell:
-    """Mean of a column of the problem table: one share for each problem."""
+    """Mean of a column of the problem table, which holds one share per problem."""
     known = problems[problems[column].notna()]
     return figure_cell(share_by_problem(known[column].astype(float), known["problem_id"]), 3)
 
 
 def figure_cell(figure: Figure, digits: int) -> Cell:
-    """A figure as value, interval and n; a dash where there is no value."""
+    """Format a figure as value, interval and n; a dash if it has no value."""
     if figure.value is None:
         return Cell(MISSING, n=f"n={figure.n}")
     interval = "" if figure.low is None else f"[{figure.low:.{digits}f}, {figure.high:.{digits}f}]"
@@ -313,7 +324,7 @@ _COLUMNS = (
 
 
 def answers_table(run: RunData) -> Table:
-    """One row per round that was evaluated with a calibration."""
+    """Accuracy of answer selection, one row per round that was evaluated with a calibration."""
     columns = list(_COLUMNS)
     for threshold in THRESHOLDS:
         columns.append((f"answered at {threshold}", f"answers/coverage_{threshold}"))
@@ -330,13 +341,13 @@ DIGITS_OF_DIGEST = 12
 
 
 def checks_table(run: RunData) -> Table:
-    """What the checks of each phase came to."""
+    """Calls, verdicts and costs of the checker, one row per phase."""
     headers = ["", "calls", "accepted", "rejected", "no label", "flagged", "cost", "waited, s", "digest"]
     return Table(headers, [(_place(told), _counts(told)) for told in run.checks])
 
 
 def noise_table(run: RunData) -> Table:
-    """Of each phase, tier and slice: the rates of the noise that was injected, and those configured."""
+    """Realized and configured rates of injected noise, one row per phase, tier and slice."""
     found = {
         (_place(told), one["tier"], one["slice"], one["noise"]): one for told in run.checks for one in told["rates"]
     }
@@ -346,7 +357,7 @@ def noise_table(run: RunData) -> Table:
 
 
 def escalation_table(run: RunData) -> Table:
-    """Of each phase and transition: further calls, and the share of them that accepted."""
+    """Escalations, one row per phase and transition: further calls, and the share of them that accepted."""
     rows = [
         (f"{_place(told)}, {transition}", [Cell(f"{figure['n']:,}"), _share(figure)])
         for told in run.checks
@@ -356,7 +367,7 @@ def escalation_table(run: RunData) -> Table:
 
 
 def channel_table(run: RunData) -> Table:
-    """The channel of the last phase that checked, from end to end, by slice; computed, not counted."""
+    """End-to-end channel of the last phase that checked, one row per slice; computed from the settings, not counted."""
     channels = run.checks[-1]["channels"] if run.checks else {}
     headers = [
         "",

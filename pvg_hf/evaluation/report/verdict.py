@@ -1,4 +1,4 @@
-"""What happened in a run, in sentences."""
+"""The report's summary: the findings of a run as sentences."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -10,13 +10,13 @@ from pvg_hf.run.read import RoundData, RunData
 
 
 def describe_progress(run: RunData) -> str:
-    """Whether all rounds are played, or which phase the run is in or after."""
+    """Sentence that says whether the run is finished, or which phase it is in."""
     num_rounds = run.recipe.num_rounds
     if run.evaluated and run.evaluated[-1].round_index == num_rounds - 1:
         return f"Finished: {counted(num_rounds, 'round')} played and evaluated."
     told = [event for event in run.events if event.get("phase") and event["event"] != "alert"]
     if not told:
-        return f"Unfinished: nothing of {counted(num_rounds, 'round')} has begun."
+        return f"Unfinished: no phase of {counted(num_rounds, 'round')} has begun."
     last = told[-1]
     place = "before round 0" if last["round"] is None else f"round {last['round']} of rounds 0-{num_rounds - 1}"
     verb = "has finished" if last["event"] == "phase_finished" else "is in"
@@ -30,11 +30,11 @@ def _steps_so_far(run: RunData, event: dict) -> str:
     return f", step {int(steps[0])} of {run.recipe.for_round(event['round']).prover.planned_steps}"
 
 
-MIN_ELIGIBLE = 30  # problems; best-of-n is not put in words on fewer
+MIN_ELIGIBLE = 30  # problems; with fewer, best-of-n is not summarized
 
 LOST_EVENTS = "{} line(s) of events.jsonl are damaged or lost; alerts may be among them."
 
-MIN_PROBLEMS = 10  # a change on fewer is called neither clear nor unclear
+MIN_PROBLEMS = 10  # problems; with fewer, a change is reported as "too few problems"
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,12 @@ class Statement:
 
     Args:
         mark (`str`):
-            `good`, `bad`, `open` (not told apart from chance) or `plain`: a class of the page's style, and a word on it.
+            `good`, `bad`, `open` (not clearly different from chance) or `plain`. It is a class of the style sheet and
+            is also shown as a word.
         subject (`str`), text (`str`):
-            What it is about, and what was found.
+            Subject of the finding, and the finding.
         links (`dict[str, str]`, *optional*):
-            Before the text: words, and the id of the page's part that explains them.
+            Links shown before the text: their words, and the id of the section that explains them.
     """
 
     mark: str
@@ -58,7 +59,7 @@ class Statement:
 
 
 def write_verdict(run: RunData) -> list[Statement]:
-    """The findings up to the last evaluated round, the most important first."""
+    """Findings up to the last evaluated round, the most important first."""
     if not run.evaluated:
         return [Statement("plain", "No verdict yet", "no round has been evaluated."), _alerts(run)]
     last = run.evaluated[-1]
@@ -74,7 +75,7 @@ def write_verdict(run: RunData) -> list[Statement]:
 
 
 def percent(figure: Figure) -> str:
-    """A rate with its interval and n, e.g. `78.0 % [75.1, 80.9] (n=400)`."""
+    """Format a rate with its interval and n, e.g. `78.0 % [75.1, 80.9] (n=400)`."""
     if figure.value is None:
         return "unknown (no solution)"
     interval = "" if figure.low is None else f" [{100 * figure.low:.1f}, {100 * figure.high:.1f}]"
@@ -100,7 +101,7 @@ def _helpful(last: RoundData) -> Statement:
 
 
 def _best_helpful(last: RoundData) -> list[Statement]:
-    """The checkpoint that is kept as the game's product."""
+    # This checkpoint is the product of a game: the prover at its best while it was still honest.
     change = last.figure("accuracy_change/best_helpful")
     if change.value is None:
         return []
@@ -115,7 +116,7 @@ def _best_helpful(last: RoundData) -> list[Statement]:
 
 
 def _sneaky(last: RoundData) -> Statement:
-    """By its valid mistakes: a solution without an answer is wrong, but misleads nobody."""
+    # Only valid mistakes count: a solution without an answer is wrong, but misleads nobody.
     change = last.figure("valid_sneaky_change")
     mark, words = _read_change(change, better="more often wrong", worse="less often wrong", other="the base")
     return Statement(
@@ -151,7 +152,7 @@ def _exploits(run: RunData) -> Statement:
 
 
 def _choice(run: RunData) -> list[Statement]:
-    """The largest n that rests on enough problems in the first and the last round."""
+    # The largest n for which both the first and the last round have enough problems.
     first, last = run.evaluated[0], run.evaluated[-1]
     told = [n for n in sizes(last) if min(data.figure(f"{PREFIX}{n}").n for data in (first, last)) >= MIN_ELIGIBLE]
     if not told:
@@ -187,7 +188,7 @@ def _alerts(run: RunData) -> Statement:
 
 
 def _read_change(change: Figure, *, better: str, worse: str, other: str) -> tuple[str, str]:
-    """Mark and words for a change whose `n` counts problems."""
+    """Mark and words for a change. Its `n` counts problems."""
     if change.n < MIN_PROBLEMS:
         return "open", f"too few problems (n={change.n}) to tell"
     if change.low is None or change.low <= 0 <= change.high:
@@ -196,7 +197,7 @@ def _read_change(change: Figure, *, better: str, worse: str, other: str) -> tupl
 
 
 def _compare(first: Figure, last: Figure, *, rise: tuple[str, str], fall: tuple[str, str]) -> tuple[str, str]:
-    """Two rounds' figures differ clearly when their intervals do not overlap."""
+    # Conservative: intervals that do not overlap imply a clear difference, but not the other way round.
     if first.low is None or last.low is None or (first.low <= last.high and last.low <= first.high):
         return "open", "no clear change (the intervals overlap)"
     mark, word = rise if last.value > first.value else fall

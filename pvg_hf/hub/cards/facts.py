@@ -1,4 +1,4 @@
-"""What the cards of a round tell, from its recipe and its figures."""
+"""Facts for a round's cards, from its recipe and its figures: tables, metadata and descriptions."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from pvg_hf.hub.local_paths import is_local_path
 from pvg_hf.models.sources import PACKAGED
 
 Figures = Mapping[str, Mapping[str, Any]]
-# Heading, key after `round/`, the base prover's key if it has one, the Hub's name of the metric; `None` where it has none.
+# Heading, key after `round/`, key of the base prover (if any), name of the metric on the Hub (if any).
 PROVER_COLUMNS = (
     ("helpful accuracy", "accuracy/helpful", "base_accuracy/helpful", "accuracy"),
     ("best helpful checkpoint", "accuracy/best_helpful", None, "accuracy"),
@@ -35,13 +35,13 @@ TASK_TYPES = {"prover": "text-generation", "verifier": "text-classification"}
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> str:
-    """A table of Markdown; the first row has the headings."""
+    """Format rows as a Markdown table; the first row has the headings."""
     head, *body = (f"| {' | '.join(row)} |" for row in rows)
     return "\n".join([head, "|" + "---|" * len(rows[0]), *body])
 
 
 def rounds_table(figures: Sequence[Figures], player: str) -> str:
-    """A row for the base prover where it has figures, and one for each round."""
+    """Markdown table of figures: one row per round, and one for the base prover if it has figures."""
     columns = COLUMNS[player]
     rows = [["", *(heading for heading, *_ in columns)]]
     if any(base for _, _, base, _ in columns):
@@ -52,7 +52,7 @@ def rounds_table(figures: Sequence[Figures], player: str) -> str:
 
 
 def eval_results(figures: Sequence[Figures], player: str, *, task: str, dataset: str) -> list[EvalResult]:
-    """The last round's figures as the Hub's `model-index` has them, those whose metric it knows."""
+    """Figures of the last round for the Hub's `model-index`; only those with a metric that the Hub knows."""
     tag = round_name(len(figures) - 1)
     return [
         EvalResult(
@@ -74,7 +74,7 @@ def eval_results(figures: Sequence[Figures], player: str, *, task: str, dataset:
 
 
 def training_table(recipe: Recipe, player: str) -> str:
-    """The settings of a player's training that matter most, as a table of Markdown."""
+    """Markdown table of a player's most important training settings."""
     config = recipe.player(player)
     of_player = {
         "prover": ("algorithm", "reward", "prompts_per_step", "num_generations", "beta", "temperature"),
@@ -90,22 +90,22 @@ def training_table(recipe: Recipe, player: str) -> str:
 
 
 def describe_versions(root: Path) -> str:
-    """The versions that a run was last played with, in words."""
+    """Package versions that a run was last played with, as one line."""
     try:
         versions = json.loads((root / "run.json").read_bytes())["versions"]
-    except (FileNotFoundError, ValueError, KeyError):  # which nothing but this reads
+    except (FileNotFoundError, ValueError, KeyError):  # only the card needs this file, so that damage is tolerated
         return "not recorded"
     return ", ".join(f"{name} {number}" for name, number in versions.items())
 
 
 def hub_base(config: PlayerConfig) -> str | None:
-    """The Hub id of the model that a player starts from; `None` where it is another's, or a folder."""
+    """Hub id of the model that a player starts from; `None` if the model is not on the Hub."""
     is_elsewhere = config.scratch or config.model in PACKAGED or is_local_path(config.model, "model")
     return None if is_elsewhere or config.model == NOT_PUBLISHED else config.model
 
 
 def describe_base(config: PlayerConfig) -> str:
-    """The model that a player starts from, in words; a folder's path is nobody's business."""
+    """Describe the model that a player starts from, without revealing a local path."""
     if config.scratch:
         return f"a new {config.scratch.model_type}, made from a configuration"
     if config.model in PACKAGED:
@@ -115,7 +115,7 @@ def describe_base(config: PlayerConfig) -> str:
 
 
 def license_of(recipe: Recipe, stated: str | None) -> str | None:
-    """The licence that the cards name."""
+    """Licence that the cards state: `stated`, or Apache-2.0 if all weights and problems ship with pvg_hf."""
     is_built_in = all(player.scratch or player.model in PACKAGED for player in (recipe.prover, recipe.verifier))
     return stated or ("apache-2.0" if is_built_in and recipe.task.name in PACKAGED else None)
 

@@ -1,4 +1,4 @@
-"""The model cards of a round's prover and verifier, and of the weights under their adapters."""
+"""The model cards of a round's prover and verifier, and of the base weights of their adapters."""
 
 import json
 from collections.abc import Iterable
@@ -30,6 +30,8 @@ PIPELINES = {"prover": "text-generation", "verifier": "text-classification", "sc
 
 def player_card(publication: Publication, player: str) -> str:
     """
+    Write the model card of a player.
+
     Args:
         publication ([`Publication`]):
             The round.
@@ -83,13 +85,15 @@ def player_card(publication: Publication, player: str) -> str:
 
 
 def _appends_end(files: Files) -> bool:
-    """Whether a verifier's tokenizer appends the end token by itself, which it does not in runs of earlier versions."""
+    """Whether a verifier's tokenizer appends the end token by itself; in runs of earlier versions it does not."""
     stored = files.get("verifier_input.json")
     return isinstance(stored, Path) and json.loads(stored.read_bytes())["end_token"] is None
 
 
 def base_card(publication: Publication, kind: str) -> str:
     """
+    Write the model card of the base weights of a player's adapters.
+
     Args:
         publication ([`Publication`]):
             The round.
@@ -120,8 +124,15 @@ def base_card(publication: Publication, kind: str) -> str:
 
 def role_prompts(recipe: Recipe) -> dict[str, Any]:
     """
-    What the prover is asked: `roles`, a Jinja template for each trained role; `examples`, which a template may show; and
-    `chat_template_kwargs`. A custom task that cannot be imported leaves out the templates that are its own.
+    Prompts of the prover, as published in `prompts.json`.
+
+    Args:
+        recipe ([`~pvg_hf.config.Recipe`]):
+            A round's recipe. If its custom task cannot be imported, only the templates in the recipe are included.
+
+    Returns:
+        `dict`: `roles`, a Jinja template for each trained role; `examples`, few-shot examples if a template shows them; and
+        `chat_template_kwargs`.
     """
     try:
         task = find_task_class(recipe.task.name)
@@ -140,7 +151,7 @@ def role_prompts(recipe: Recipe) -> dict[str, Any]:
 
 
 def _describe_start(publication: Publication, player: str) -> str:
-    """The model that a player starts from, in words, with the repository that holds it for this run."""
+    """Describe the model that a player starts from, with its repository if this run publishes it."""
     base = describe_base(publication.player(player))
     if not publication.has_base_repo(player):
         return base
@@ -149,7 +160,7 @@ def _describe_start(publication: Publication, player: str) -> str:
 
 
 def _example(publication: Publication, recipe: Recipe) -> dict[str, Any]:
-    """What the templates take from a test problem of the round."""
+    """A test problem of the round, with the columns that the prompt templates use."""
     prompts = role_prompts(recipe)["roles"]
     used = {"problem"}.union(*map(outside_variables, prompts.values()))
     file = min((publication.root / "pool" / publication.tag).glob("test-*.parquet"))
@@ -166,13 +177,13 @@ def _has_chat_template(files: Files) -> bool:
 
 
 def _probability_in(files: Files) -> bool:
-    """Whether the calibration of a verifier has the probability of a solution, which earlier versions did not fit."""
+    """Whether a verifier's calibration maps scores to probabilities; earlier versions did not fit this."""
     calibration = files.get("calibration.json")
     return isinstance(calibration, Path) and "probability" in json.loads(calibration.read_bytes())
 
 
 def _critic_in(paths: Iterable[str]) -> str | None:
-    """What is published of PPO's critic: an `adapter`, or `whole` weights; `None` where there is none."""
+    """Form of the published PPO critic, `adapter` or `whole` (full weights); `None` if there is no critic."""
     names = {Path(path).name for path in paths if CRITIC_FOLDER.as_posix() in path}
     if not names:
         return None

@@ -22,7 +22,7 @@ def test_progress_of_a_run(run_template, num_finished, sentence):
 @pytest.mark.parametrize(
     ("num_events", "sentence"),
     [
-        (0, "Unfinished: nothing of 3 rounds has begun."),
+        (0, "Unfinished: no phase of 3 rounds has begun."),
         (1, "Unfinished: the run has finished the bootstrap phase (before round 0)."),
         (4, "Unfinished: the run has finished the mint phase (round 0 of rounds 0-2)."),
     ],

@@ -66,7 +66,7 @@ def test_the_page_holds_everything_a_reader_looks_for(finished):
         "What the verifier's scores look like",
         "Which mistakes are made",
         "Answers to test problems",
-        "The last verifier, by who wrote the solutions",
+        "The last verifier, by source of the solutions",
         "What the verifiers were trained on, and what was left out",
         "Inputs cut when they were scored",
         "Solutions side by side",
@@ -202,12 +202,12 @@ def test_a_run_with_nothing_but_its_recipe_is_reported(make_run):
     for name in ("events.jsonl", "metrics.jsonl", "run.json"):
         (folder / name).unlink()
     page = Page(write_report(folder).read_text(encoding="utf-8"))
-    assert "nothing of 3 rounds has begun" in page.text
+    assert "no phase of 3 rounds has begun" in page.text
     assert not (folder / "plots").exists()
 
 
 def test_a_folder_without_a_recipe_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"is no run folder: it has no recipe\.yaml"):
+    with pytest.raises(ValueError, match=r"it has no recipe\.yaml"):
         write_report(tmp_path)
 
 

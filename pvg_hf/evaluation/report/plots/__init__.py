@@ -1,4 +1,4 @@
-"""The report's plots: each takes a run and gives a figure with its caption, or nothing where there is no data yet."""
+"""The report's plots: each function takes a run and returns a plot with its caption, or `None` if there is no data yet."""
 
 from pvg_hf.evaluation.report.plots.best_of_n import plot_best_of_n
 from pvg_hf.evaluation.report.plots.dynamics import plot_dynamics

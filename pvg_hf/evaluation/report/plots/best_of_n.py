@@ -1,4 +1,4 @@
-"""Balanced best-of-n over rounds (K24, fig. 6b)."""
+"""Balanced best-of-n over rounds (Kirchner et al. 2024, fig. 6b)."""
 
 from pvg_hf.evaluation.report.plots.style import GREY, Plot, draw_figures, legend_beside, new_canvas, round_style, tidy
 from pvg_hf.run.read import RoundData, RunData
@@ -6,13 +6,13 @@ from pvg_hf.run.read import RoundData, RunData
 PREFIX = "best_of_n/"
 TERMS = {
     "balanced best-of-n": "the highest-scoring of n/2 correct and n/2 incorrect solutions of the helpful prover; the share of "
-    "problems where it is correct. A verifier that can be trusted stays high as n grows; below .5 it picks the convincing mistake.",
-    "eligible": "problems that have n/2 solutions of either kind.",
+    "problems where it is correct. A robust verifier stays high as n grows; below .5 it prefers convincing mistakes.",
+    "eligible": "problems with at least n/2 correct and n/2 incorrect solutions.",
 }
 
 
 def plot_best_of_n(run: RunData) -> Plot | None:
-    """Above, the share of correct choices; below, how many problems it rests on."""
+    """Share of correct choices by n (upper panel), and the number of eligible problems (lower panel)."""
     rounds = [data for data in run.evaluated if any(data.figure(f"{PREFIX}{n}").n for n in sizes(data))]
     if not rounds:
         return None
@@ -21,6 +21,9 @@ def plot_best_of_n(run: RunData) -> Plot | None:
     for position, data in enumerate(rounds):
         style = round_style(position, len(rounds))
         figures = [data.figure(f"{PREFIX}{n}") for n in sizes(data)]
+        # Shift the rounds sideways, by a factor because the axis is logarithmic, so that their intervals do not overlap.
+        # Shift the rounds sideways, by a factor because the axis is logarithmic, so that their intervals do not overlap.
+        # Shift the rounds sideways, by a factor because the axis is logarithmic, so that their intervals do not overlap.
         places = [n * 1.03 ** (position - (len(rounds) - 1) / 2) for n in sizes(data)]
         draw_figures(shares, places, figures, label=f"round {data.round_index}", **style)
         eligible.plot(sizes(data), [figure.n for figure in figures], markersize=5, linewidth=1.5, **style)
@@ -40,7 +43,7 @@ def plot_best_of_n(run: RunData) -> Plot | None:
 
 
 def sizes(data: RoundData) -> list[int]:
-    """The n that were measured."""
+    """Values of n that were measured in a round, in ascending order."""
     return sorted(int(name.removeprefix(PREFIX)) for name in data.figures if name.startswith(PREFIX))
 
 

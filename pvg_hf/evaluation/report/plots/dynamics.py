@@ -1,4 +1,4 @@
-"""How a prover phase went: accuracy and mean score against the RL step, one column per round."""
+"""Training curves of the prover phases: accuracy and mean score by RL step, one column per round."""
 
 from collections.abc import Sequence
 
@@ -25,12 +25,16 @@ TERMS = {
     "accuracy": "share of a step's solutions whose final answer is correct.",
     "score": "the verifier's output, unbounded; higher is more convincing. Only differences within a round mean anything.",
     "RL step": "one optimiser step of the prover against the frozen verifier of the round.",
-    "stop": "where the phase ended: a rule of the recipe's section stopping, or the planned steps.",
+    "stop": "where the phase ended: by a rule of the recipe's section stopping, or after the planned steps.",
 }
 
 
 def plot_dynamics(run: RunData) -> Plot | None:
-    """Thin lines are single steps; thick ones the moving average that the stop rules see (K24, fig. 4 and 5)."""
+    """
+    Accuracy and mean score by RL step (Kirchner et al. 2024, figs. 4 and 5).
+
+    Thin lines are single steps; thick lines are the moving averages that the stop rules use.
+    """
     rounds = [data for data in run.rounds if len(data.steps)]
     if not rounds:
         return None
@@ -105,7 +109,7 @@ def _mark_stop(column: Sequence[Axes], run: RunData, data: RoundData) -> None:
 
 
 def _caption(run: RunData, rounds: list[RoundData]) -> str:
-    """A round whose steps differ from the first one's, by an override, is described by itself."""
+    # Rounds are grouped by their settings: an override of single rounds needs a description of its own.
     steps: dict[str, list[str]] = {}
     for data in rounds:
         steps.setdefault(_describe_steps(run.recipe.for_round(data.round_index)), []).append(str(data.round_index))
@@ -113,8 +117,8 @@ def _caption(run: RunData, rounds: list[RoundData]) -> str:
         f"round {', '.join(indices)}: {text}" if len(steps) > 1 else text for text, indices in steps.items()
     )
     return (
-        f"Thin: single steps of {told}. Thick: their exponential moving average. Training problems; the diamonds are "
-        "held-out ones. The dotted vertical line is the stop."
+        f"Thin: single steps of {told}. Thick: their exponential moving average. All on training problems, except the "
+        "diamonds (held-out problems). The dotted vertical line is the stop."
     )
 
 

@@ -1,4 +1,4 @@
-"""Which mistakes the solutions make first, per role and round."""
+"""Kinds of first mistakes, per role and round."""
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -12,7 +12,7 @@ TERMS = {"first flaw": "the kind of the first step that the task's own checker f
 
 
 def plot_flaws(run: RunData) -> Plot | None:
-    """Share of each kind among a role's flawed solutions; nothing where the task knows no flaws."""
+    """Share of each kind among a role's flawed solutions; `None` if the task has no flaw checker."""
     known = [data for data in run.rounds if data.solutions is not None and has_flaws(data.solutions)]
     tables = {data.round_index: flaw_table(data.solutions) for data in known}
     kinds = list(dict.fromkeys(kind for table in tables.values() for kind in table["kind"]))
@@ -43,7 +43,7 @@ def _finish(axes: Axes, role: Role, kinds: list[str]) -> None:
     axes.set_title(str(role), fontsize=11)
     axes.set_yticks(range(len(kinds)), [kind.replace("_", " ") for kind in kinds])
     axes.set_ylim(len(kinds) - 0.5, -0.5)
-    axes.set_xlim(-0.02, 1.02)  # fixed: the panels share it, and the second one may reach further than the first
+    axes.set_xlim(-0.02, 1.02)  # fixed, because the panels share it and either may have the larger shares
     axes.set_xlabel("share of the role's flawed solutions")
 
 

@@ -1,4 +1,4 @@
-"""Results round by round: accuracy per role, completeness and soundness, verifier quality."""
+"""Results by round: accuracy per role, completeness and soundness, verifier quality."""
 
 from matplotlib.axes import Axes
 
@@ -25,7 +25,7 @@ TERMS = {
 }
 
 
-# Panel to its lines, (figure, style) each.
+# Lines of each panel: (figure, style).
 PANELS = {
     "completeness and soundness": (
         ("completeness", {"color": BLUE, "marker": "o", "label": "completeness"}),
@@ -39,11 +39,11 @@ PANELS = {
         ),
     ),
 }
-SHIFTS = (-0.04, 0.04)  # of a panel's two lines, in rounds
+SHIFTS = (-0.04, 0.04)  # sideways shift of a panel's two lines, in rounds, so that their intervals do not overlap
 
 
 def plot_over_rounds(run: RunData) -> Plot | None:
-    """Every point with its 95 % interval."""
+    """Main figures by round, every point with its 95 % interval."""
     if not run.evaluated:
         return None
     canvas = new_canvas(10.6, 4.4)
@@ -61,7 +61,6 @@ def plot_over_rounds(run: RunData) -> Plot | None:
 
 
 def _draw_accuracy(axes: Axes, run: RunData) -> None:
-    """Per role, the base prover first."""
     first = run.evaluated[0]
     indices = [BASE_ROUND, *(data.round_index for data in run.evaluated)]
     for shift, (role, style) in zip(SHIFTS, ROLE_STYLES.items()):
@@ -91,6 +90,6 @@ def _caption(run: RunData) -> str:
     solutions = ", ".join(f"{last.figure(name).n:,} {label}" for label, name in counts.items())
     pairs = f"{last.figure('verifier_pair_accuracy').n:,} held-out pairs and {last.figure('test_pair_accuracy').n:,} test pairs"
     return (
-        f"Bars are 95 % intervals that allow for several solutions to one problem. Round {last.round_index}: {solutions} "
+        f"Bars are 95 % intervals that account for several solutions per problem. Round {last.round_index}: {solutions} "
         f"solutions; {pairs}. The base is the prover before the game, prompted for the same roles."
     )

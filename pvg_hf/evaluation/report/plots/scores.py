@@ -10,14 +10,14 @@ from pvg_hf.evaluation.roles import judged
 from pvg_hf.run.read import RunData
 
 NUM_BINS = 24
-HEADROOM = 1.35  # for the legends
+HEADROOM = 1.35  # factor on the vertical axis, which leaves space for the legends
 TERMS = {
-    "threshold": "solutions that score above it count as accepted.",
+    "threshold": "solutions with a higher score count as accepted.",
 }
 
 
 def plot_scores(run: RunData) -> Plot | None:
-    """One row per role, one column per round; shares within each role and correctness."""
+    """Histograms of scores, one row per role and one column per round; shares are within a role and correctness."""
     tables = {data.round_index: judged(data.solutions) for data in run.rounds if data.solutions is not None}
     tables = {index: table for index, table in tables.items() if len(table)}
     if not tables:
@@ -62,5 +62,5 @@ def _bin_edges(scores: np.ndarray) -> np.ndarray:
 def _caption() -> str:
     return (
         "Test solutions with a final answer, by the verifier of their own round. Filled: correct; dashed outline: incorrect; "
-        "each adds up to 1. The dotted vertical line is the acceptance threshold; n stands in each panel."
+        "each adds up to 1. The dotted vertical line is the acceptance threshold. Each panel shows its n."
     )

@@ -1,4 +1,4 @@
-"""One look for all plots: Okabe and Ito's colours, which colour-blind readers tell apart, and a line style to each."""
+"""Common style of all plots: Okabe and Ito's colour-blind-safe palette, with a different line style for each colour."""
 
 import io
 from dataclasses import dataclass, field
@@ -39,13 +39,13 @@ class Plot:
 
     Args:
         name (`str`):
-            Its file is `plots/NAME.png`.
+            Name of its file, `plots/NAME.png`.
         title (`str`), caption (`str`):
-            Heading, and what is shown with its n.
+            Heading, and a description with the numbers of solutions.
         canvas ([`~matplotlib.figure.Figure`]):
-            The plot.
+            The figure of matplotlib.
         terms (`dict[str, str]`):
-            The terms on it, each with a definition of one line.
+            Terms used in the plot, each with a one-line definition.
     """
 
     name: str
@@ -55,19 +55,20 @@ class Plot:
     terms: dict[str, str] = field(default_factory=dict)
 
     def to_png(self) -> bytes:
-        """Equal plots give equal bytes with one version of matplotlib."""
+        """Render the plot as PNG. Equal plots give equal bytes with the same version of matplotlib."""
         buffer = io.BytesIO()
+        # `Software` would write matplotlib's version into the file.
         self.canvas.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
         return buffer.getvalue()
 
 
 def new_canvas(width: float, height: float) -> Canvas:
-    """A blank white canvas, in inches; white also on a dark page, so that the colours keep their contrast."""
+    """Create an empty canvas, sized in inches. It is white even on a dark page, so that the colours keep their contrast."""
     return Canvas(figsize=(width, height), layout="constrained", facecolor="white")
 
 
 def tidy(axes: Axes) -> None:
-    """A light grid, and no frame above and to the right."""
+    """Style axes: a light grid, and no frame at the top and on the right."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color="#E4E4E4", linewidth=0.8)
     axes.set_axisbelow(True)
@@ -75,7 +76,7 @@ def tidy(axes: Axes) -> None:
 
 
 def round_style(position: int, num_rounds: int) -> Style:
-    """Colour from dark to light over the rounds, and a marker and line of its own for each."""
+    """Style of a round: colours go from dark to light over the rounds; marker and line style also differ."""
     color = mpl.colormaps["viridis"](0.85 * position / max(1, num_rounds - 1))
     marker, line = _MARKERS[position % len(_MARKERS)], _LINES[position % len(_LINES)]
     return {"color": color, "marker": marker, "linestyle": line}
@@ -83,17 +84,17 @@ def round_style(position: int, num_rounds: int) -> Style:
 
 def draw_figures(axes: Axes, xs: list[float], figures: list[Figure], *, shift: float = 0.0, **style: Any) -> None:
     """
-    A line through values with their 95 % intervals; empty figures are left out.
+    Draw a line through values with their 95 % intervals; figures without a value are left out.
 
     Args:
         axes ([`~matplotlib.axes.Axes`]):
-            Where.
+            The axes.
         xs (`list[float]`), figures (`list[Figure]`):
-            Equally many.
+            Position and figure of each point.
         shift (`float`, *optional*, defaults to `0.0`):
-            Moves the points sideways, so that the intervals of two lines do not hide each other.
+            Sideways shift of the points, so that the intervals of two lines do not overlap.
         **style (`Any`):
-            Of the line.
+            Style of the line.
     """
     points = [(x + shift, figure) for x, figure in zip(xs, figures) if figure.value is not None]
     if not points:
@@ -114,7 +115,7 @@ def draw_figures(axes: Axes, xs: list[float], figures: list[Figure], *, shift: f
 
 
 def legend_below(canvas: Canvas, num_columns: int = 4) -> None:
-    """One legend under all panels, each entry once."""
+    """Add one legend under all panels, with each entry once."""
     entries = {}
     for axes in canvas.axes:
         entries |= dict(zip(*reversed(axes.get_legend_handles_labels())))
@@ -122,12 +123,12 @@ def legend_below(canvas: Canvas, num_columns: int = 4) -> None:
 
 
 def legend_beside(axes: Axes) -> None:
-    """A legend to the right of a panel, where it hides nothing; none for a panel without a line."""
+    """Add a legend to the right of a panel, unless the panel is empty."""
     if axes.get_legend_handles_labels()[1]:
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), **_LEGEND)
 
 
 def legend_under(axes: Axes) -> None:
-    """A legend under a panel and its axis label; none for a panel without a line."""
+    """Add a legend under a panel and its axis label, unless the panel is empty."""
     if axes.get_legend_handles_labels()[1]:
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), **_LEGEND)
