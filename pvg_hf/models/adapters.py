@@ -1,4 +1,4 @@
-"""Adapters (LoRA) as a recipe's section `lora` describes them, on the base that they were trained on, which two players can share."""
+"""LoRA adapters: their settings from a recipe's section `lora`, attaching them to a base, and sharing a base between players."""
 
 import copy
 from pathlib import Path
@@ -23,17 +23,17 @@ def lora_settings(
     config: LoraConfig, task_type: str, *, revision: str | None, head: list[str] | None = None
 ) -> PeftLoraConfig:
     """
-    PEFT's settings for the section `lora` of a player.
+    Return PEFT's settings for the section `lora` of a player.
 
     Args:
         config ([`~pvg_hf.config.sections.LoraConfig`]):
             The section.
         task_type (`str`):
-            What the base is, in PEFT's words: `CAUSAL_LM` or `SEQ_CLS`.
+            PEFT's name for the kind of base: `CAUSAL_LM` or `SEQ_CLS`.
         revision (`str`, *optional*):
             Hub revision of the base, which is saved with the adapters.
         head (`list[str]`, *optional*):
-            Names of modules that get no adapter and are trained and saved whole.
+            Names of modules without an adapter that are trained and saved in full.
     """
     return PeftLoraConfig(
         revision=revision,
@@ -51,28 +51,28 @@ def attach_adapter(
     base: PreTrainedModel, folder: str | Path, adapter: PeftConfig, *, is_trainable: bool = False
 ) -> PeftModel:
     """
-    A base with the adapter that lies in `folder`.
+    Attach the adapter in `folder` to its base.
 
     Args:
         base ([`~transformers.PreTrainedModel`]):
-            What `adapter` names as its base.
+            The model that `adapter` names as its base.
         folder (`str` or `Path`):
-            Of the adapter.
+            Folder of the adapter.
         adapter ([`~peft.PeftConfig`]):
-            As [`~pvg_hf.models.sources.read_adapter`] gives it.
+            Its configuration, from [`~pvg_hf.models.sources.read_adapter`].
         is_trainable (`bool`, defaults to `False`):
-            Whether it goes on being trained.
+            Whether the adapter will be trained further.
 
     Raises:
-        ValueError: if its weights are no safetensors, or it was trained on another model: a layer is missing, is one too
-            many, or has another shape. (PEFT takes an adapter with other layers for none at all there, with a warning.)
+        ValueError: if the weights are not safetensors, or the adapter was trained on another model, so that a layer is
+            missing, superfluous or of another shape. (PEFT itself would only warn, and use no adapter in such a layer.)
     """
     check_weights(folder, ADAPTER_WEIGHTS)
     misfit = f"The adapter in `{folder}` does not fit its base `{adapter.base_model_name_or_path}`"
     remedy = "Name the model that it was trained on in `base_model_name_or_path` of its `adapter_config.json`."
     try:
         model = PeftModel.from_pretrained(base, folder, config=adapter, is_trainable=is_trainable)
-    except (RuntimeError, ValueError) as err:  # of shapes, and of modules that are not there
+    except (RuntimeError, ValueError) as err:  # other shapes, or missing modules
         *_, last = str(err).strip().splitlines()
         raise ValueError(f"{misfit}: {last.strip()} {remedy}") from err
     with safe_open(Path(folder) / ADAPTER_WEIGHTS, framework="pt") as file:
@@ -84,10 +84,10 @@ def attach_adapter(
 
 def take_over_adapter(model: PeftModel, folder: str | Path) -> None:
     """
-    Put the weights of the adapter that lies in `folder` into that of `model`, which has the same shape.
+    Load the weights of the adapter in `folder` into that of `model`, which has the same shape.
 
     Raises:
-        ValueError: if they are no safetensors.
+        ValueError: if they are not safetensors.
     """
     check_weights(folder, ADAPTER_WEIGHTS)
     set_peft_model_state_dict(model, load_peft_weights(str(folder), device="cpu"))
@@ -95,30 +95,34 @@ def take_over_adapter(model: PeftModel, folder: str | Path) -> None:
 
 def share_base(player: PeftModel, other: PreTrainedModel | PeftModel) -> int:
     """
-    Let `player` hold its base's frozen weights in the tensors of `other`, whose base is the same model. Both stay models of
-    their own, with their own adapters and head; a later move to another device moves what is shared for both.
+    Make `player` use the frozen base weights of `other`, which has the same base model.
+
+    They remain two models, each with its adapters and head. Moving one to another device later also moves the shared
+    weights of the other.
 
     Args:
         player ([`~peft.PeftModel`]):
-            Has an adapter; its own copy of the base is given up.
+            A model with an adapter; its own copy of the base is released.
         other ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
-            Keeps its weights, which must not be trained or merged with an adapter while they are shared.
+            The model that keeps its weights. They must not be trained or merged with an adapter while they are shared.
 
     Returns:
-        `int`: number of weights that are shared.
+        `int`: number of shared weights.
 
     Raises:
-        ValueError: if the bases have no weight in common, or one of the same name and another shape, type or value.
+        ValueError: if the bases have no weight in common, or a weight of the same name differs in shape, dtype or values.
     """
     kept = _weights_of_base(other)
-    shared: dict[int, nn.Parameter] = {}  # by the identity of what is given up
+    shared: dict[int, nn.Parameter] = {}  # keyed by the identity of the parameter that is replaced
     for name, mine in _weights_of_base(player).items():
         if name in kept:
             _check_equal(name, mine, kept[name])
             shared[id(mine)] = kept[name]
     if not shared:
         raise ValueError("The two players have no weight of their bases in common; they are not on the same model.")
-    for module in player.modules():  # an output layer that is tied to the embedding lies outside of the backbone
+    for (
+        module
+    ) in player.modules():  # all of them, because an output layer tied to the embedding is outside the backbone
         for attribute, parameter in module._parameters.items():
             module._parameters[attribute] = shared.get(id(parameter), parameter)
     return sum(weight.numel() for weight in shared.values())
@@ -126,9 +130,11 @@ def share_base(player: PeftModel, other: PreTrainedModel | PeftModel) -> int:
 
 def copy_of_body(player: PreTrainedModel | PeftModel) -> PreTrainedModel:
     """
-    The body of a player's base (such as `LlamaModel`) in modules of its own, which can be given adapters of their own, and
-    whose weights are the same tensors: nothing is loaded or held a second time.
+    Copy the modules of a player's base (such as `LlamaModel`) without copying their weights.
+
+    The copy can have its own adapters. Its weights are the same tensors, so nothing is loaded or stored twice.
     """
+    # `deepcopy` takes every tensor in `memo` for one that is already copied, and reuses it.
     tensors = {id(tensor): tensor for tensor in (*player.parameters(), *player.buffers())}
     own = copy.deepcopy(player, memo=tensors)
     base = own.unload() if isinstance(own, PeftModel) else own
@@ -136,7 +142,7 @@ def copy_of_body(player: PreTrainedModel | PeftModel) -> PreTrainedModel:
 
 
 def _weights_of_base(model: PreTrainedModel | PeftModel) -> dict[str, nn.Parameter]:
-    """The backbone's weights by their names in it; adapters and what they train are not among them."""
+    """Return the backbone's weights by name, without adapters and the modules that are trained with them."""
     backbone = classifier_of(model).base_model
     adapters = {
         id(child) for module in backbone.modules() if isinstance(module, BaseTunerLayer) for child in _own(module)
@@ -151,7 +157,7 @@ def _weights_of_base(model: PreTrainedModel | PeftModel) -> dict[str, nn.Paramet
 
 
 def _own(layer: BaseTunerLayer) -> list[nn.Module]:
-    """The modules of an adapter's layer beside the one that it wraps, with all that is in them."""
+    """Return the modules of an adapter's layer, except the wrapped layer and everything in it."""
     base = {id(module) for module in layer.get_base_layer().modules()}
     return [module for module in layer.modules() if id(module) not in base and module is not layer]
 

@@ -1,4 +1,4 @@
-"""The tokenizer of the arithmetic world's base models: a token per word, per number and per sign."""
+"""The tokenizer of the arithmetic world's base models, with one token per word, number and sign."""
 
 import re
 from collections.abc import Iterable
@@ -18,14 +18,16 @@ _PIECES = r" ?[A-Za-z]+| ?\d+| ?#+| ?[^\sA-Za-z\d#]|\s"
 
 def build_arithmetic_tokenizer(more: Iterable[str] = (), *, max_length: int = 256) -> PreTrainedTokenizerFast:
     """
-    Words keep their leading space, so that decoding gives the text back. Numbers from 0 to `MAX_NUMBER` are one token
-    each; a larger number, or a word of no story, is `<unk>`.
+    Build the tokenizer of the arithmetic world.
+
+    Words include their leading space, so that decoding restores the text. Each number from 0 to `MAX_NUMBER` is one token.
+    A larger number, or a word outside the grammar, becomes `<unk>`.
 
     Args:
         more (`Iterable[str]`, *optional*):
-            Texts whose words are known as well; their ids follow those of the world's own.
+            Texts with additional words; their ids follow those of the grammar.
         max_length (`int`, defaults to 256):
-            Tokens that a model reads.
+            Maximum length of a text, in tokens.
     """
     pieces = dict.fromkeys([PAD, END, UNKNOWN, *_pieces(), *_spaced(_words(more))])
     vocabulary = {token: index for index, token in enumerate(pieces)}
@@ -45,7 +47,7 @@ def build_arithmetic_tokenizer(more: Iterable[str] = (), *, max_length: int = 25
 
 
 def _pieces() -> list[str]:
-    """Every piece that a prompt or a solution of the world can hold, with and without a leading space."""
+    """List every piece that can occur in a prompt or a solution, with and without a leading space."""
     fields = {"name": "", "other": "", "objects": "", "amount": ""}
     sentences = [text.format(**fields) for text in (*(verb.sentence for verb in VERBS), *DISTRACTORS, QUESTION)]
     sentences += [
@@ -70,7 +72,7 @@ def _words(texts: Iterable[str]) -> set[str]:
 
 
 def _spaced(words: Iterable[str]) -> list[str]:
-    """Sorted where they have no order of their own, each with and without a leading space."""
+    """Return each word with and without a leading space; sets are sorted first, since their order is arbitrary."""
     ordered = sorted(words) if isinstance(words, set) else words
     return [space + word for word in ordered for space in ("", " ")]
 

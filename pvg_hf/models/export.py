@@ -1,4 +1,4 @@
-"""A trained player as one checkpoint of full weights, for servers that take no adapters."""
+"""Exports a trained player as one checkpoint of full weights, for servers that do not support adapters."""
 
 import shutil
 from collections.abc import Callable
@@ -18,32 +18,34 @@ LOADERS: dict[str, Callable[..., PreTrainedModel]] = {"prover": load_causal_lm, 
 
 CALIBRATION = "calibration.json"
 
-# A verifier's scores are compared with the threshold in `calibration.json`, and bfloat16 moves them by about .02.
+# The threshold in `calibration.json` applies to a verifier's scores, and bfloat16 shifts them by about 0.02.
 DTYPES = {"prover": torch.bfloat16, "verifier": torch.float32}
 
 
 def export_merged(source: Path, output: Path, *, player: str, dtype: torch.dtype | None = None) -> None:
     """
-    Write a player with its adapter added to the weights. The sum is made in float32 and rounded once. Weights that were
-    in 4 bits are taken as those 4 bits say, since the adapter was trained on top of them: the result is the player that
-    was judged, up to that rounding, and four times as large as its base was in memory.
+    Write a player as full weights, with its adapter merged.
+
+    The weights are merged in float32 and rounded once. If the base was held in 4 bits, its dequantised weights are used,
+    because the adapter was trained on them. The result is the player that was evaluated, up to rounding, and four times as
+    large as its base in memory.
 
     Args:
         source (`Path`):
-            Folder of a round's prover or verifier: full weights, or an adapter.
+            Folder of a round's prover or verifier: full weights or an adapter.
         output (`Path`):
-            Is made; a verifier's input template and calibration are stored with it, and its tokenizer appends the end
-            token by itself.
+            Folder to create. A verifier's input template and calibration are stored in it too, and its tokenizer appends
+            the end token itself.
         player (`str`):
             `prover` or `verifier`.
         dtype (`torch.dtype`, *optional*):
-            Of the weights that are written; by default bfloat16 for a prover and float32 for a verifier.
+            Type of the written weights; by default bfloat16 for a prover and float32 for a verifier.
 
     Raises:
         ValueError: if `output` exists and is not empty.
     """
     if output.exists() and any(output.iterdir()):
-        raise ValueError(f"`{output}` is not empty; name a folder that is new, so that nothing is overwritten.")
+        raise ValueError(f"`{output}` is not empty; name a new folder, so that nothing is overwritten.")
     _merged(source, player).to(dtype or DTYPES[player]).save_pretrained(output)
     tokenizer = load_tokenizer(source)
     if player == "verifier":
@@ -55,7 +57,7 @@ def export_merged(source: Path, output: Path, *, player: str, dtype: torch.dtype
 
 
 def _merged(source: Path, player: str) -> PreTrainedModel:
-    """In float32."""
+    """Load the player in float32, with its adapter merged."""
     load = LOADERS[player]
     if not is_adapter(source):
         return load(str(source))

@@ -1,4 +1,4 @@
-"""A language model made from a configuration, with a tokenizer trained on the task's own texts."""
+"""Makes a language model from a configuration, and trains its tokenizer on the task's texts."""
 
 import inspect
 from collections.abc import Iterable, Iterator
@@ -19,19 +19,19 @@ def make_model(
     config: ScratchConfig, texts: Iterable[str], seed: int
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     """
-    A model with random weights and its tokenizer.
+    Make a model with random weights, and its tokenizer.
 
     Args:
         config ([`ScratchConfig`]):
-            Architecture and size of the vocabulary.
+            Architecture and vocabulary size.
         texts (`Iterable[str]`):
-            What the byte-level BPE is trained on: training problems and their references, never test problems.
+            Training texts of the byte-level BPE tokenizer: training problems and their references, never test problems.
         seed (`int`):
-            Of the weights.
+            Seed of the weights.
 
     Raises:
-        ValueError: if the configuration does not know an argument of the recipe, or the architecture is unknown or no
-            causal language model.
+        ValueError: if the architecture is unknown, is not a causal language model, or does not have an argument that the
+            recipe sets.
     """
     if mistakes := list(scratch_mistakes(config)):
         raise ValueError(" ".join(mistakes))
@@ -45,7 +45,7 @@ def make_model(
 
 
 def scratch_mistakes(config: ScratchConfig) -> Iterator[str]:
-    """What of a configuration transformers does not know: it keeps unknown arguments without a word."""
+    """Yield a message for each setting that transformers does not know; it would silently keep unknown arguments."""
     if config.model_type not in CONFIG_MAPPING:
         yield f"Unknown architecture `{config.model_type}`. {suggest(config.model_type, CONFIG_MAPPING)}"
         return
@@ -53,7 +53,7 @@ def scratch_mistakes(config: ScratchConfig) -> Iterator[str]:
     known = {*inspect.signature(config_class).parameters, *config_class.attribute_map}.difference(_TOKENIZER_KEYS)
     for key in config.config:
         if key in _TOKENIZER_KEYS:
-            yield f"`{key}` in `scratch.config` is the tokenizer's to set; leave it out."
+            yield f"`{key}` in `scratch.config` is determined by the tokenizer; remove it."
         elif key not in known:
             yield (
                 f"Unknown argument `{key}` of the architecture `{config.model_type}`. {suggest(key, sorted(known))}"
@@ -61,7 +61,7 @@ def scratch_mistakes(config: ScratchConfig) -> Iterator[str]:
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer; every digit is a token of its own."""
+    """Train a byte-level BPE tokenizer with one token per digit."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]

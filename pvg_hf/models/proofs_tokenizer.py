@@ -1,4 +1,4 @@
-"""The tokenizer of the proofs world's models: the arithmetic world's, and the words of evaluations."""
+"""The tokenizer of the proofs world's models: the arithmetic world's tokenizer with the words of evaluations added."""
 
 from transformers import PreTrainedTokenizerFast
 
@@ -11,7 +11,7 @@ MAX_LENGTH = 512
 
 
 def build_proofs_tokenizer() -> PreTrainedTokenizerFast:
-    """Its first ids are those of the arithmetic world's tokenizer."""
+    """Build the tokenizer; its first ids are those of the arithmetic world's tokenizer."""
     row = {"problem": "", "proof": ""}
     prompts = [PROOF_SETTINGS.prompt(row), PROOF_SETTINGS.prompt({**row, "analysis": ""})]
     evaluations = [write_evaluation("missed", score) for score in ALLOWED_SCORES]

@@ -1,4 +1,4 @@
-"""Provers: causal language models, with an adapter where the recipe has one."""
+"""Loads provers, which are causal language models with or without an adapter."""
 
 from pathlib import Path
 
@@ -21,8 +21,9 @@ def load_prover(
     quantization: str = "none",
 ) -> tuple[PreTrainedModel | PeftModel, PreTrainedTokenizerBase]:
     """
-    A prover from the Hub or a folder: full weights, or an adapter on the base that it names, which is held as it was when
-    the adapter was trained.
+    Load a prover from the Hub or a folder: full weights, or an adapter on the base that it names.
+
+    The base of an adapter is quantised as it was during training.
     """
     tokenizer = load_tokenizer(source, revision)
     tokenizer.padding_side = "left"
@@ -41,8 +42,9 @@ def load_prover(
 
 def merge_adapter(model: PreTrainedModel | PeftModel) -> PreTrainedModel | PeftModel:
     """
-    A prover that only writes, its adapter added to the weights, which spares two small products a layer. In half
-    precision or 4 bits the sum would be rounded to another prover: such a one keeps its adapter.
+    Merge the adapter of a prover that will only generate, which saves two small matrix products per layer.
+
+    In half precision or 4 bits the merged weights would be rounded, which gives a different prover; it keeps its adapter.
     """
     if isinstance(model, PeftModel) and model.dtype == torch.float32 and not is_quantized(model):
         return model.merge_and_unload()
@@ -53,10 +55,10 @@ def load_causal_lm(
     source: str, *, revision: str | None = None, dtype: torch.dtype = torch.float32, quantization: str = "none"
 ) -> PreTrainedModel:
     """
-    A causal language model without an adapter.
+    Load a causal language model without an adapter.
 
     Raises:
-        ValueError: if its weights are no safetensors.
+        ValueError: if its weights are not safetensors.
     """
     check_weights(source)
     model = AutoModelForCausalLM.from_pretrained(
@@ -71,5 +73,5 @@ def load_causal_lm(
 
 
 def lora_for_prover(config: LoraConfig, revision: str | None = None) -> PeftLoraConfig:
-    """Adapters of a prover; they are saved with the Hub revision of their base."""
+    """Return the adapter settings of a prover; they are saved with the Hub revision of the base."""
     return lora_settings(config, "CAUSAL_LM", revision=revision)

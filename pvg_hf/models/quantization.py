@@ -1,4 +1,4 @@
-"""Weights in 4 bits under adapters (QLoRA, Dettmers et al. 2023, arXiv 2305.14314), by bitsandbytes."""
+"""4-bit weights under adapters (QLoRA, Dettmers et al. 2023, arXiv 2305.14314), by bitsandbytes."""
 
 import json
 from collections.abc import Sequence
@@ -10,14 +10,16 @@ import torch
 from peft import PeftModel
 from transformers import BitsAndBytesConfig, PreTrainedModel
 
-DEVICES = frozenset({"cpu", "cuda", "xpu"})  # for which bitsandbytes has 4-bit layers
+DEVICES = frozenset({"cpu", "cuda", "xpu"})  # those for which bitsandbytes has 4-bit layers
 _FILE = "quantization.json"
 
 
 def check_quantization(quantization: str, device: torch.device) -> None:
     """
+    Check that this machine supports the quantisation.
+
     Raises:
-        ValueError: if weights in 4 bits are asked for and bitsandbytes is missing or does not know the device.
+        ValueError: for weights in 4 bits, if bitsandbytes is missing or does not support the device.
     """
     if quantization == "none":
         return
@@ -32,15 +34,15 @@ def check_quantization(quantization: str, device: torch.device) -> None:
 
 def quantization_arguments(quantization: str, dtype: torch.dtype, *, kept: Sequence[str] = ()) -> dict[str, Any]:
     """
-    What `from_pretrained` is told.
+    Return the arguments of `from_pretrained` for a quantisation.
 
     Args:
         quantization (`str`):
-            `none`, or `4bit`: NF4 with quantised constants, about 4.1 bits a weight.
+            `none`, or `4bit`: NF4 with double quantisation, about 4.1 bits per weight.
         dtype (`torch.dtype`):
-            That a layer computes in.
+            Type in which a layer computes.
         kept (`Sequence[str]`):
-            Modules that are not quantised, such as a score head.
+            Modules that stay unquantised, such as a score head.
     """
     if quantization == "none":
         return {}
@@ -60,8 +62,10 @@ def is_quantized(model: PreTrainedModel | PeftModel) -> bool:
 
 def mend_layers(model: PreTrainedModel) -> None:
     """
-    On a processor with AVX512-BF16, bitsandbytes packs a layer's weights anew at its first forward without gradients,
-    and the gradients that are computed later are silently wrong. It packs none where a layer says that it cannot.
+    Work around wrong gradients of bitsandbytes' 4-bit layers on a processor with AVX512-BF16.
+
+    Its first forward pass without gradients repacks a layer's weights, after which gradients are silently wrong. A layer
+    that claims no support for AVX512-BF16 is not repacked.
     """
     if not is_quantized(model) or model.device.type != "cpu":
         return
@@ -73,12 +77,12 @@ def mend_layers(model: PreTrainedModel) -> None:
 
 
 def save_quantization(model: PreTrainedModel | PeftModel, folder: Path) -> None:
-    """Note beside an adapter that its base was held in 4 bits; on other weights it would be another model."""
+    """Record next to an adapter that its base was held in 4 bits; on unrounded weights it would be a different model."""
     if is_quantized(model):
         (folder / _FILE).write_text(json.dumps({"quantization": "4bit"}) + "\n", encoding="utf-8")
 
 
 def saved_quantization(folder: str | Path) -> str:
-    """How the base of the adapter in `folder` is held: `none` or `4bit`."""
+    """Return the quantisation of an adapter's base: `none` or `4bit`."""
     file = Path(folder) / _FILE
     return json.loads(file.read_text(encoding="utf-8"))["quantization"] if file.exists() else "none"

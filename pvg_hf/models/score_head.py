@@ -1,4 +1,4 @@
-"""The head of a sequence classifier, which turns hidden states into one score."""
+"""The head of a sequence classifier, which maps hidden states to one score."""
 
 import torch
 from peft import PeftModel
@@ -7,18 +7,20 @@ from torch import nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-HEAD_STD = 0.02  # of a head drawn anew
+HEAD_STD = 0.02  # standard deviation of newly drawn weights
 
 
 class PreciseLinear(nn.Linear):
     """
-    A linear layer that computes in float32, also under autocast and on a body in half precision: bfloat16 keeps 8 bits
-    of a number, in which scores of one problem's solutions tie and most updates of a head are rounded away.
+    A linear layer that computes in float32, even under autocast and on a body in half precision.
+
+    bfloat16 keeps 8 significant bits: scores of one problem's solutions would tie, and most updates of the head would be
+    rounded away.
     """
 
     @classmethod
     def of(cls, layer: nn.Linear) -> "PreciseLinear":
-        """`layer` with the same weights, in float32 where it had fewer bits."""
+        """Convert a layer; its weights are converted to float32 if they had lower precision."""
         precise = cls(layer.in_features, layer.out_features, bias=layer.bias is not None, device="meta")
         precise.weight, precise.bias = _float32_parameter(layer.weight), _float32_parameter(layer.bias)
         return precise.train(layer.training)
@@ -36,8 +38,10 @@ def _float32_parameter(parameter: nn.Parameter | None) -> nn.Parameter | None:
 
 def score_head_modules(model: PreTrainedModel | PeftModel) -> list[str]:
     """
-    Names of the modules with weights that a classifier adds to its backbone: `["score"]` for Llama or Qwen,
-    `["classifier"]` for BERT, `["head", "classifier"]` for ModernBERT; none for a bare backbone or a language model.
+    List the modules with weights that a classifier adds to its backbone.
+
+    They are `["score"]` for Llama or Qwen, `["classifier"]` for BERT and `["head", "classifier"]` for ModernBERT. The list
+    is empty for a bare backbone or a language model.
     """
     classifier = classifier_of(model)
     children = dict(classifier.named_children())
@@ -50,12 +54,12 @@ def score_head_modules(model: PreTrainedModel | PeftModel) -> list[str]:
 
 
 def classifier_of(model: PreTrainedModel | PeftModel) -> PreTrainedModel:
-    """The model itself, or the one that an adapter is on."""
+    """Return the model without the wrapper of its adapter, if any."""
     return model.get_base_model() if isinstance(model, PeftModel) else model
 
 
 def keep_head_precise(model: PreTrainedModel | PeftModel) -> None:
-    """Have every linear layer of the head compute in float32, with weights that are held in it."""
+    """Make every linear layer of the head compute in float32, with float32 weights."""
     classifier = classifier_of(model)
     for name in score_head_modules(model):
         layers = classifier.get_submodule(name).named_modules(prefix=name)
@@ -66,7 +70,7 @@ def keep_head_precise(model: PreTrainedModel | PeftModel) -> None:
 
 def draw_head(model: PreTrainedModel | PeftModel, seed: int) -> None:
     """
-    Draw the score head anew from normal(0, 0.02), seeded (K24); biases become 0.
+    Redraw the score head from normal(0, 0.02), seeded (Kirchner et al. 2024); biases become 0.
 
     Raises:
         ValueError: if `model` has no head.
@@ -84,7 +88,7 @@ def draw_head(model: PreTrainedModel | PeftModel, seed: int) -> None:
 
 
 def _drawn_layers(model: PreTrainedModel | PeftModel, name: str) -> list[nn.Linear]:
-    """The linear layers of a head; of the trained copy, where PEFT keeps two."""
+    """Return the linear layers of a head; if PEFT keeps two copies of it, those of the trained one."""
     head = classifier_of(model).get_submodule(name)
     head = head.modules_to_save[head.active_adapter] if isinstance(head, ModulesToSaveWrapper) else head
     return [layer for layer in head.modules() if isinstance(layer, nn.Linear)]

@@ -1,4 +1,4 @@
-"""Where a player's initial weights come from."""
+"""Finds and loads what a player consists of: packaged models, weights from the Hub or a folder, tokenizers, adapters."""
 
 import os
 from importlib.resources import files
@@ -19,16 +19,16 @@ PACKAGED = {
     "arithmetic": {"prover": "arithmetic-prover", "verifier": "arithmetic-verifier"},
     "proofs": {"prover": "proofs-player", "verifier": "proofs-player"},
 }
-"""By the name of a world and a player, the folder of the model that ships with the package."""
+"""Folder of the model that ships with the package, by world and player."""
 
 SAFELY = {"trust_remote_code": False, "use_safetensors": True}
-"""What loads weights is told: neither code nor a pickle that comes with them is run."""
+"""Arguments for loading weights safely: neither code nor a pickle from the model's repository is run."""
 
 _MODEL_FILES = ["*.json", "*.jinja", "*.model", "*.safetensors", "*.txt"]
 
 
 def resolve_model(model: str, player: str) -> str:
-    """A Hub id or folder as it is; the name of a built-in world as the folder of the packaged model of `player`."""
+    """Return the folder of a packaged model for the name of a built-in world; a Hub id or folder is returned unchanged."""
     if model not in PACKAGED:
         return model
     return str(files("pvg_hf").joinpath("assets", PACKAGED[model][player]))
@@ -36,30 +36,32 @@ def resolve_model(model: str, player: str) -> str:
 
 def local_folder(source: str | Path, revision: str | None = None) -> str:
     """
-    `source`, or, where that is no folder, the one into which it is fetched from the Hub: weights as safetensors only.
+    Return `source` if it is a folder, else download it from the Hub, with weights as safetensors only.
 
     Raises:
-        ValueError: if the Hub has no such model, or cannot be asked.
+        ValueError: if the Hub has no such model or cannot be reached.
     """
     if Path(source).is_dir():
         return str(source)
     try:
         return snapshot_download(str(source), revision=revision, allow_patterns=_MODEL_FILES)
     except (HFValidationError, HfHubHTTPError, HTTPError, LocalEntryNotFoundError) as err:
-        raise ValueError(f"`{source}` is no folder, and cannot be had from the Hub: {err}") from err
+        raise ValueError(f"`{source}` is not a folder, and cannot be downloaded from the Hub: {err}") from err
 
 
 def check_weights(source: str | Path, weights: str = "*.safetensors") -> None:
     """
+    Check that the weights in a folder are intact safetensors.
+
     Args:
         source (`str` or `Path`):
-            A folder; a Hub id passes, whose files are not known here.
+            A folder. A Hub id passes, since its files are not known here.
         weights (`str`, defaults to `"*.safetensors"`):
-            What its weights are called.
+            Pattern of the names of its weights.
 
     Raises:
         DamagedFileError: if a file in the folder is damaged.
-        ValueError: if the folder has no such file, be it that they lie there as a pickle.
+        ValueError: if the folder has no such file, even if it has the weights as a pickle.
     """
     folder = Path(source)
     if folder.is_dir():
@@ -68,22 +70,22 @@ def check_weights(source: str | Path, weights: str = "*.safetensors") -> None:
         others = sorted(path.name for path in folder.glob("*.bin"))
         raise ValueError(
             f"`{source}` has no weights as safetensors ({weights}){f', but {others[0]}' if others else ''}. A pickle can run a "
-            "program and is not loaded: have its owner save the model anew with `save_pretrained`."
+            "program and is not loaded: have its owner save the model again with `save_pretrained`."
         )
 
 
 def resolve_dtype(dtype: str, *, is_precise: bool, on_bfloat16: bool | None = None) -> torch.dtype:
     """
-    What weights are held in.
+    Choose the type of a model's weights.
 
     Args:
         dtype (`str`):
             `float32`, `bfloat16`, or `auto`: bfloat16 on a GPU that computes in it, and float32 elsewhere.
         is_precise (`bool`):
-            Whether `auto` is float32 in any case: for weights that are trained, most of whose updates bfloat16 would
-            round away, and for scores, which in bfloat16 depend on the batch that they are computed in.
+            Whether `auto` always means float32. This is needed for weights that are trained, since bfloat16 would round
+            away most updates, and for scores, which in bfloat16 depend on the batch.
         on_bfloat16 (`bool`, *optional*):
-            Whether there is a GPU that computes in bfloat16; by default this machine is asked.
+            Whether a GPU computes in bfloat16; detected on this machine by default.
     """
     if dtype != "auto":
         return {"float32": torch.float32, "bfloat16": torch.bfloat16}[dtype]
@@ -96,19 +98,20 @@ def resolve_dtype(dtype: str, *, is_precise: bool, on_bfloat16: bool | None = No
 
 def has_bfloat16() -> bool:
     """
-    Whether there is a GPU that computes in bfloat16. Older ones (before compute capability 8.0) only emulate it, more slowly than
-    they compute in float32.
+    Whether this machine has a GPU that computes in bfloat16.
+
+    Older GPUs (before compute capability 8.0) only emulate it, which is slower than float32.
     """
     return torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
 
 
 def load_tokenizer(source: str | Path, revision: str | None = None) -> PreTrainedTokenizerBase:
     """
-    The tokenizer of `source`, with a padding token.
+    Load the tokenizer of `source`, with a padding token.
 
     Raises:
         DamagedFileError: if a file in the folder `source` is damaged.
-        ValueError: if there is none.
+        ValueError: if `source` has no tokenizer.
     """
     if Path(source).is_dir():
         check_folder(Path(source))
@@ -117,7 +120,7 @@ def load_tokenizer(source: str | Path, revision: str | None = None) -> PreTraine
     except (OSError, ValueError) as err:
         reason = shorten(str(err), 200, placeholder=" ...")
         raise ValueError(
-            f"{source} has no tokenizer that can be loaded; save one there beside the weights ({reason})."
+            f"{source} has no tokenizer that can be loaded; save one in the folder of the weights ({reason})."
         ) from err
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
@@ -131,31 +134,33 @@ def is_adapter(folder: str | Path) -> bool:
 
 def read_adapter(folder: str | Path, player: str) -> PeftConfig:
     """
-    The configuration of an adapter, its base under the name by which this machine loads it.
+    Load the configuration of an adapter, with the path of its base on this machine.
 
     Args:
         folder (`str` or `Path`):
-            Where the adapter is.
+            Folder of the adapter.
         player (`str`):
-            `prover` or `verifier`: whose packaged model is meant by the name of a built-in world.
+            `prover` or `verifier`. It selects the packaged model if the base is the name of a built-in world.
 
     Raises:
         DamagedFileError: if a file in the folder is damaged.
-        ValueError: if the base is a folder that is not there, or was not published.
+        ValueError: if the base is a folder that does not exist, or was not published.
     """
     check_folder(Path(folder))
     config = PeftConfig.from_pretrained(folder)
     if config.base_model_name_or_path == NOT_PUBLISHED:
         raise ValueError(
-            f"The adapter in `{folder}` is on a base that was a local folder where it was trained, and is not published. Write the "
+            f"The adapter in `{folder}` was trained on a base in a local folder that is not published. Write the "
             "base's folder here into `base_model_name_or_path` of its `adapter_config.json`."
         )
     named = resolve_model(config.base_model_name_or_path, player)
-    places = (Path(folder, named), Path(named))  # from the adapter's folder, from the working directory
+    places = (Path(folder, named), Path(named))  # relative to the adapter's folder, or to the working directory
     found = next((str(place) for place in places if place.is_dir()), None)
-    if found is None and (Path(named).is_absolute() or named.startswith(".")):  # which no Hub id does
+    if found is None and (
+        Path(named).is_absolute() or named.startswith(".")
+    ):  # a path, since no Hub id looks like this
         raise ValueError(
-            f"The adapter in `{folder}` is on the base `{named}`, a folder that is not there. Move or copy a run's folder "
+            f"The adapter in `{folder}` is on the base `{named}`, a folder that does not exist. Move or copy a run's folder "
             "as a whole; for a base outside of it, correct `base_model_name_or_path` in `adapter_config.json`."
         )
     config.base_model_name_or_path = found or named
@@ -164,15 +169,16 @@ def read_adapter(folder: str | Path, player: str) -> PeftConfig:
 
 def name_base(model: PreTrainedModel | PeftModel, saved: Path, *, player: str, run: Path) -> None:
     """
-    Name the base in the saved adapters of `model` so that [`read_adapter`] finds it wherever the run and the package
-    lie: one inside the run by its way from the adapter, a packaged one by its world's name. Others keep their name. Whether
-    it is held in 4 bits is noted beside.
+    Write a portable name of the base into the saved adapters of `model`, for [`read_adapter`].
+
+    A base inside the run is named by its path relative to the adapter, a packaged one by its world's name; other names stay
+    unchanged. A base in 4 bits is also recorded.
 
     Args:
         model ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
-            Was trained. Nothing is done where it has no adapter.
+            The trained model. Without an adapter, nothing is done.
         saved (`Path`):
-            Folder of the run in which, at any depth, its adapters were saved.
+            Folder of the run that contains, at any depth, the saved adapters.
         player (`str`):
             `prover` or `verifier`.
         run (`Path`):

@@ -1,4 +1,4 @@
-"""Critics: token classifiers with one logit, which says what the rest of a solution will be paid."""
+"""Critics: token classifiers with one logit, which predicts the remaining return of a solution."""
 
 import copy
 from pathlib import Path
@@ -12,17 +12,18 @@ from pvg_hf.models.quantization import is_quantized
 from pvg_hf.models.score_head import PreciseLinear, keep_head_precise, score_head_modules
 from pvg_hf.models.sources import SAFELY, check_weights
 
-# Within a prover's folder or checkpoint. Two levels down: the Trainer takes an adapter one level down for one of the policy's.
+# Two levels below a prover's folder or checkpoint: the Trainer would take an adapter one level below for the policy's.
 CRITIC_FOLDER = Path("critic", "value_model")
 
 
 def load_value_model(source: str | Path, *, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
     """
-    A critic from the Hub or a folder. One that was saved keeps its head; on any other checkpoint, such as a language model's
-    or a verifier's, it gets a new one.
+    Load a critic from the Hub or a folder.
+
+    A saved critic keeps its head. Any other checkpoint, such as a language model or a verifier, gets a new head.
 
     Raises:
-        ValueError: if the architecture has no token classifier, or sees later tokens, or the weights are no safetensors.
+        ValueError: if the architecture has no token classifier or is not causal, or the weights are not safetensors.
     """
     check_weights(source)
     settings = {"dtype": dtype, **SAFELY}
@@ -34,42 +35,43 @@ def load_value_model(source: str | Path, *, dtype: torch.dtype = torch.float32) 
 
 
 def has_value_head(config: PretrainedConfig) -> bool:
-    """Whether a checkpoint is a critic's."""
+    """Whether a checkpoint is that of a critic."""
     names = config.architectures or ()
     return config.num_labels == 1 and any(name.endswith("ForTokenClassification") for name in names)
 
 
 def value_model_on(body: PreTrainedModel) -> PreTrainedModel:
     """
-    A critic made of a decoder without its head, and of a new head in float32 that says 0: the first advantages are then what
-    the solutions are paid, and not the noise of a drawn head.
+    Make a critic from a decoder without its head, and a new head in float32 that predicts 0.
+
+    The first advantages are then the returns of the solutions, without the noise of a randomly drawn head.
 
     Args:
         body ([`~transformers.PreTrainedModel`]):
-            Such as `LlamaModel`. It becomes part of the critic.
+            The decoder, such as `LlamaModel`. It becomes part of the critic.
 
     Raises:
-        ValueError: if the architecture has no token classifier, or sees later tokens.
+        ValueError: if the architecture has no token classifier or is not causal.
     """
     _check_causal(body)
     config = copy.deepcopy(body.config)
     config.num_labels = 1
-    with torch.device("meta"):
+    with torch.device("meta"):  # no memory for weights that are replaced below
         model = AutoModelForTokenClassification.from_config(config)
     model.set_submodule(model.base_model_prefix, body)
     for name in score_head_modules(model):
         for place, layer in list(model.get_submodule(name).named_modules(prefix=name)):
             if isinstance(layer, nn.Linear):
                 model.set_submodule(place, _zeros_like(layer, body.device))
-    return model.eval()  # as a model is that was loaded
+    return model.eval()  # the mode of a model after `from_pretrained`
 
 
 def value_model_of_verifier(verifier: PreTrainedModel | PeftModel) -> PreTrainedModel:
     """
-    A critic that starts from a copy of a verifier's body, its adapter added to the weights, in float32.
+    Make a critic from a copy of a verifier's body, with its adapter merged, in float32.
 
     Raises:
-        ValueError: if the verifier is in 4 bits, which cannot be trained.
+        ValueError: if the verifier is in 4 bits, so that it cannot be trained in full.
     """
     if is_quantized(verifier):
         raise ValueError(
@@ -90,13 +92,13 @@ def _zeros_like(layer: nn.Linear, device: torch.device) -> PreciseLinear:
 
 @torch.no_grad()
 def _check_causal(body: PreTrainedModel) -> None:
-    """What is said of a token must not depend on those that follow it, which are not written yet."""
+    """Check that the output at a token is independent of later tokens, which are not written yet when it is needed."""
     ids = torch.tensor([[0, 1], [0, 2]], device=body.device)
     was_training = body.training
     hidden = body.eval()(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state[:, 0]
     body.train(was_training)
     if not torch.allclose(hidden[0], hidden[1], rtol=1e-3, atol=1e-3):
         raise ValueError(
-            f"`{type(body).__name__}` sees the tokens that follow the one at hand, so that it cannot be a critic; take a "
-            "decoder, such as the prover itself or a smaller model of its family."
+            f"`{type(body).__name__}` attends to later tokens, so that it cannot be a critic; use a decoder, such as the "
+            "prover itself or a smaller model of its family."
         )

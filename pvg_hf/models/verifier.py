@@ -1,4 +1,4 @@
-"""Verifiers: sequence classifiers with one logit."""
+"""Loads verifiers, which are sequence classifiers with one logit."""
 
 from pathlib import Path
 
@@ -14,13 +14,13 @@ from pvg_hf.models.quantization import mend_layers, quantization_arguments, save
 from pvg_hf.models.score_head import keep_head_precise, score_head_modules
 from pvg_hf.models.sources import SAFELY, check_weights, is_adapter, load_tokenizer, read_adapter
 
-HEADS = ("score", "classifier")  # which no quantisation touches
+HEADS = ("score", "classifier")  # modules that are never quantised
 
 
 def load_verifier(
     folder: str | Path, *, dtype: torch.dtype = torch.float32, is_trainable: bool = False
 ) -> tuple[PreTrainedModel | PeftModel, PreTrainedTokenizerBase]:
-    """A trained verifier from its folder: full weights, or an adapter with its head on the base that it names."""
+    """Load a trained verifier from its folder: full weights, or an adapter with its head on the base that it names."""
     if not is_adapter(folder):
         return load_classifier(str(folder), dtype=dtype), load_tokenizer(folder)
     adapter = read_adapter(folder, "verifier")
@@ -37,11 +37,12 @@ def load_classifier(
     source: str, *, revision: str | None = None, dtype: torch.dtype = torch.float32, quantization: str = "none"
 ) -> PreTrainedModel:
     """
-    A classifier with one logit, whose head computes in float32; that of a language model's checkpoint is drawn from
-    torch's generator.
+    Load a classifier with one logit and a head that computes in float32.
+
+    The head on a language model's checkpoint is drawn from torch's global generator.
 
     Raises:
-        ValueError: if its weights are no safetensors.
+        ValueError: if its weights are not safetensors.
     """
     check_weights(source)
     with suppress_seqcls_warning():
@@ -61,5 +62,5 @@ def load_classifier(
 
 
 def lora_for_verifier(config: LoraConfig, model: PreTrainedModel, revision: str | None = None) -> PeftLoraConfig:
-    """Adapters of a verifier; its head is trained and saved with them, and the Hub revision of their base."""
+    """Return the adapter settings of a verifier. The head, and the Hub revision of the base, are saved with the adapters."""
     return lora_settings(config, "SEQ_CLS", revision=revision, head=score_head_modules(model))

@@ -1,4 +1,4 @@
-"""What a verifier reads: a template, an end token and a maximum length, stored with its weights."""
+"""The input format of a verifier: a template, an end token and a maximum length, stored with its weights."""
 
 import copy
 import json
@@ -17,13 +17,15 @@ _FILE = "verifier_input.json"
 @dataclass(frozen=True)
 class VerifierInput:
     """
+    The input format of a verifier.
+
     Args:
         template (`str`):
             Jinja template over `problem` and `solution`.
         end_token (`str`, *optional*):
-            Appended to every input, unless the tokenizer appends it already; `None` appends nothing.
+            Appended to every input unless the tokenizer already appends it; `None` appends nothing.
         max_length (`int`):
-            Tokens of an input, the end token included.
+            Maximum length of an input in tokens, including the end token.
     """
 
     template: str
@@ -40,15 +42,15 @@ class VerifierInput:
             ) from err
 
     def render(self, problem: str, solution: str) -> str:
-        """The text that the verifier reads, without the end token."""
+        """Return the verifier's input text, without the end token."""
         return compile_template(self.template).render(problem=problem, solution=solution)
 
     def encode(self, tokenizer: PreTrainedTokenizerBase, problems: list[str], solutions: list[str]) -> list[list[int]]:
         """
-        Token ids of each input, in full: nothing is cut here, so that the caller counts what is too long.
+        Return the token ids of each input in full; the caller truncates and counts those that are too long.
 
         Raises:
-            ValueError: if the tokenizer does not know the end token.
+            ValueError: if the end token is not in the tokenizer's vocabulary.
         """
         template = compile_template(self.template)
         texts = [template.render(problem=p, solution=s) for p, s in zip(problems, solutions, strict=True)]
@@ -61,9 +63,9 @@ class VerifierInput:
 
     def _end_id(self, tokenizer: PreTrainedTokenizerBase) -> int:
         index = tokenizer.convert_tokens_to_ids(self.end_token)
-        if index is None or tokenizer.convert_ids_to_tokens(index) != self.end_token:  # unknown, or read as `<unk>`
+        if index is None or tokenizer.convert_ids_to_tokens(index) != self.end_token:  # unknown, or mapped to `<unk>`
             raise ValueError(
-                f"The end token `{self.end_token}` is no token of the verifier's tokenizer; its own is "
+                f"The end token `{self.end_token}` is not in the verifier's vocabulary; the tokenizer's own is "
                 f"`{tokenizer.eos_token}`."
             )
         return index
@@ -73,9 +75,11 @@ class VerifierInput:
 
     def save_with(self, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
         """
-        Write the input and a copy of the tokenizer. Where the input ends with the tokenizer's end token, the saved
-        tokenizer appends it itself and the saved `end_token` is `None`: so every program that tokenizes a text with
-        special tokens, such as `pipeline`, gives the verifier what it was trained on.
+        Write the input format and a copy of the tokenizer.
+
+        If inputs end with the tokenizer's end token, the saved tokenizer appends it itself and the saved `end_token` is
+        `None`. Any program that tokenizes texts with special tokens, such as `pipeline`, then gives the verifier the
+        inputs that it was trained on.
         """
         ending = None
         if self.end_token is not None and self.end_token == tokenizer.eos_token:
@@ -86,14 +90,16 @@ class VerifierInput:
     @classmethod
     def load(cls, folder: Path) -> "VerifierInput":
         """
+        Load the input format from a verifier's folder.
+
         Raises:
             DamagedFileError: if the file is damaged.
-            ValueError: if `folder` holds no verifier of a game.
+            ValueError: if `folder` does not hold a verifier of a game.
         """
         path = Path(folder) / _FILE
         if not path.is_file():
             raise ValueError(
-                f"{folder} has no {_FILE}, which says how a problem and a solution become one text. Write one that gives "
+                f"{folder} has no {_FILE}, which says how a problem and a solution become one text. Write one that produces "
                 'the text the verifier was trained on: `VerifierInput("{{ problem }}\\n{{ solution }}", '
                 f"tokenizer.eos_token, max_length=1024).save(Path({str(folder)!r}))`, from "
                 "`pvg_hf.models.verifier_input`. `NoisyRewardTrainer.save_model` writes it for pairs of texts."
@@ -105,12 +111,12 @@ class VerifierInput:
 
 
 def ends_texts_with(tokenizer: PreTrainedTokenizerBase, token_id: int | None) -> bool:
-    """Whether a tokenizer itself puts this token at the end of every text."""
+    """Whether a tokenizer appends this token to every text."""
     return tokenizer("0")["input_ids"][-1:] == [token_id]
 
 
 def _appending_end(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase | None:
-    """A copy that appends the end token to every text and changes nothing else; `None` if there is no such copy."""
+    """Copy a tokenizer such that it appends the end token to every text, without other changes; `None` if impossible."""
     if ends_texts_with(tokenizer, tokenizer.eos_token_id):
         return tokenizer
     if not isinstance(tokenizer, PreTrainedTokenizerFast):

@@ -1,4 +1,4 @@
-"""What the base models can do, on fresh problems."""
+"""Measures the base models on fresh problems."""
 
 from collections.abc import Iterator
 
@@ -26,8 +26,9 @@ def measure(
     kind: str, model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, num_problems: int = 500
 ) -> dict[str, float]:
     """
-    What a base model can do on fresh problems of 2 to 4 steps: rates in [0, 1] by what they are of. `kind` is what it learned
-    to write, a key of [`~pretraining.texts.WRITERS`].
+    Measure a base model on fresh problems of 2 to 4 steps; return rates in [0, 1] by name.
+
+    `kind` is what the model was trained to write, a key of [`~pretraining.texts.WRITERS`].
     """
     measures = {"solutions": _correct_by_role, "marked": _verdicts_by_kind, "evaluations": _evaluations_by_kind}
     return measures[kind](model.eval(), tokenizer, num_problems)
@@ -40,7 +41,7 @@ def _problems(num_problems: int) -> list[Problem]:
 def _evaluations_by_kind(
     model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, num_problems: int
 ) -> dict[str, float]:
-    """Form, score and quality of one evaluation of each proof, and of each analysis."""
+    """Measure the form, score and quality of one evaluation of each proof, and of each analysis."""
     task = ProofsTask(num_train=1, num_test=num_problems, seed=1)
     verifier = GenerativeVerifier(model, tokenizer, PROOF_SETTINGS, prompts_per_batch=100)
     proofs, analyses = task.rated_proofs("test"), task.rated_analyses("test")
@@ -65,7 +66,7 @@ def _evaluations_by_kind(
 def _correct_by_role(
     model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, num_problems: int
 ) -> dict[str, float]:
-    """Share of correct solutions, one sample a problem at temperature 1, for each role."""
+    """Measure the share of correct solutions for each role, with one sample per problem at temperature 1."""
     sampler = Sampler(model, tokenizer, max_new_tokens=96, prompts_per_batch=100)
     task = ArithmeticTask(num_train=1, num_test=num_problems, seed=1)
     return {f"correct, role {role}": np.mean(list(_graded(task, sampler, role))).item() for role in Role}
@@ -83,7 +84,7 @@ def _graded(task: ArithmeticTask, sampler: Sampler, role: Role) -> Iterator[bool
 def _verdicts_by_kind(
     model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, num_problems: int
 ) -> dict[str, float]:
-    """Share of right verdicts on reference solutions, and on solutions with one flaw of each kind."""
+    """Measure the share of right verdicts on reference solutions, and on solutions with one flaw of each kind."""
     rng, problems = derive_rng(0, "verdicts"), _problems(num_problems)
     rates = {"right verdict, reference": _verdicts(model, tokenizer, [(p, p["reference"]) for p in problems], True)}
     for kind in FLAW_KINDS:
@@ -97,11 +98,11 @@ def _verdicts_by_kind(
 def _verdicts(
     model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, cases: list[tuple[Problem, str]], is_correct: bool
 ) -> float:
-    """Share of the cases that the model finds correct, or incorrect."""
+    """Return the share of the cases that the model judges correctly; all cases have the truth `is_correct`."""
     texts = [f"{problem['problem']}\n{solution}{tokenizer.eos_token}" for problem, solution in cases]
     batch = tokenizer(
         texts, padding=True, return_tensors="pt"
-    )  # padded on the left, so that the last token is the end
+    )  # padding is on the left, so that the last token is the end token
     logits = model(**batch).logits[:, -1]
     right, other = (tokenizer.convert_tokens_to_ids(VERDICTS[verdict]) for verdict in (is_correct, not is_correct))
     return (logits[:, right] > logits[:, other]).float().mean().item()

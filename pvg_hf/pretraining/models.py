@@ -1,4 +1,4 @@
-"""Builds the base models of the arithmetic world that ship with the package."""
+"""Trains the base models that ship with the package."""
 
 import tempfile
 from collections.abc import Iterator
@@ -22,22 +22,24 @@ from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 @dataclass(frozen=True)
 class BaseModelConfig:
     """
+    Architecture and training settings of a base model.
+
     Args:
         name (`str`):
             Folder under `pvg_hf/assets`.
         texts (`str`):
-            `solutions` to be written in each role, for a prover; `marked` ones, for a verifier; `evaluations` of proofs
-            and of analyses, for a score verifier.
+            Kind of training texts: `solutions` in each role, for a prover; `marked` solutions, for a verifier;
+            `evaluations` of proofs and of analyses, for a score verifier.
         hidden_size (`int`), num_layers (`int`), num_heads (`int`), intermediate_size (`int`):
-            Of a Llama with tied embeddings.
+            Sizes of a Llama with tied embeddings.
         num_steps (`int`), batch_size (`int`), learning_rate (`float`):
-            Of the training, on a cosine schedule.
+            Training settings; the schedule is a cosine.
         seed (`int`):
-            Of the corpus, the weights and the order.
+            Seed of the texts, the weights and the order.
         max_length (`int`), max_difficulty (`int`):
-            Tokens of a text, and steps of its story.
+            Maximum tokens of a text, and maximum steps of its story.
         start (`str`, *optional*):
-            Player whose shipped model, of the same sizes, the weights start from; random ones by default.
+            Player from whose shipped model (of the same sizes) the weights are initialised; random by default.
     """
 
     name: str
@@ -60,11 +62,11 @@ class BaseModelConfig:
         return "proofs" if self.texts == "evaluations" else "arithmetic"
 
     def build_tokenizer(self) -> PreTrainedTokenizerBase:
-        """Of the world that the texts are of."""
+        """Build the tokenizer of the texts' world."""
         return build_proofs_tokenizer() if self.world == "proofs" else build_arithmetic_tokenizer()
 
     def save(self, model: LlamaForCausalLM, folder: Path) -> None:
-        """Save a trained model with its tokenizer, and what it is asked where it evaluates."""
+        """Save a trained model with its tokenizer, and with its prompts if it writes evaluations."""
         model.save_pretrained(folder)
         self.build_tokenizer().save_pretrained(folder)
         if self.texts == "evaluations":
@@ -92,7 +94,7 @@ BASE_MODELS = {
 
 
 def train_base_model(config: BaseModelConfig, *, show_progress: bool) -> LlamaForCausalLM:
-    """Train a base model from its seed, on texts of the world's grammar."""
+    """Train a base model from its seed, on texts from the world's grammar."""
     tokenizer, model = config.build_tokenizer(), initial_model(config)
     with tempfile.TemporaryDirectory() as folder:
         settings = FineTuning(
@@ -112,7 +114,7 @@ def train_base_model(config: BaseModelConfig, *, show_progress: bool) -> LlamaFo
 
 
 def initial_model(config: BaseModelConfig) -> LlamaForCausalLM:
-    """With random weights from the seed, or with those that it starts from."""
+    """Create the model with random weights from the seed, or with those of `config.start`."""
     tokenizer = config.build_tokenizer()
     set_seed(derive_seed(config.seed, config.name, "weights") % 2**31)
     model = LlamaForCausalLM(
@@ -138,7 +140,7 @@ def initial_model(config: BaseModelConfig) -> LlamaForCausalLM:
 
 @torch.no_grad()
 def _copy_weights(known: LlamaForCausalLM, model: LlamaForCausalLM) -> None:
-    """Those of `known`, whose words are the first of `model`'s; the embeddings of the others stay random."""
+    """Copy the weights of `known`, whose vocabulary is the beginning of `model`'s; further embeddings stay random."""
     weights = model.state_dict()
     for name, value in known.state_dict().items():
         weights[name][: len(value)].copy_(value)
@@ -157,7 +159,7 @@ def _rows_in_order(config: BaseModelConfig) -> Iterator[Row]:
 
 
 def write_card(config: BaseModelConfig, num_parameters: int, minutes: float, rates: dict[str, float]) -> str:
-    """The model card."""
+    """Write the model card."""
     rows = "\n".join(f"| {name} | {value:.3f} |" for name, value in rates.items())
     return f"""---
 license: apache-2.0

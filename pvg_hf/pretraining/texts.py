@@ -1,4 +1,4 @@
-"""The texts that base models are trained on, as token ids in the order of training."""
+"""Training texts of the base models, as token ids in the order of training."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,14 +11,14 @@ from pvg_hf.tasks.arithmetic.corpus import CorpusConfig, write_corpus, write_mar
 from pvg_hf.tasks.arithmetic.grammar import MIN_DIFFICULTY
 from pvg_hf.tasks.proofs.corpus import ProofsCorpusConfig, write_proofs_corpus
 
-# Short stories first: copying from the story is learned on them many times faster than on long ones.
-CURRICULUM = ((0.1, 2), (0.2, 3), (0.5, 4), (1.0, 6))  # (share of the steps until, longest story)
+# Short stories first: a model learns to copy from the story many times faster on them than on long ones.
+CURRICULUM = ((0.1, 2), (0.2, 3), (0.5, 4), (1.0, 6))  # (up to this share of the steps, longest story)
 
-BATCHES_PER_BUCKET = 16  # rows of so many batches are sorted by length, so that a batch has little padding
+BATCHES_PER_BUCKET = 16  # the rows of this many batches are sorted by length, so that batches have little padding
 
 DISTRACTOR_RATE = 0.5
 
-NOT_LEARNED = -100  # torch's cross-entropy leaves such labels out
+NOT_LEARNED = -100  # torch's cross-entropy ignores this label
 
 Row = dict[str, list[int]]
 
@@ -34,19 +34,19 @@ def rows_in_order(
     max_difficulty: int,
 ) -> Iterator[Row]:
     """
-    Rows in the order of training: by the curriculum, and rows of like length in one batch.
+    Yield rows in the order of training: by the curriculum, with rows of similar length in one batch.
 
     Args:
         kind (`str`):
             A key of `WRITERS`.
         tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
-            The model's.
+            The model's tokenizer.
         name (`str`), seed (`int`):
-            What the texts are drawn by.
+            Path of the random generator.
         num_steps (`int`), batch_size (`int`):
-            Of the training.
+            Number of training steps, and rows per step.
         max_difficulty (`int`):
-            Longest story, whatever the curriculum says.
+            Maximum steps of a story, whatever the curriculum allows.
     """
     rng, num_buckets = derive_rng(seed, name, "corpus"), -(-num_steps // BATCHES_PER_BUCKET)
     for bucket in range(num_buckets):
@@ -80,12 +80,12 @@ def _marked_rows(
 
 
 def _answered_row(tokenizer: PreTrainedTokenizerBase, row: dict[str, str]) -> Row:
-    """Of a prompt, and a completion that is learned with its end."""
+    """Build the row of a prompt and a completion; only the completion and its end token are learned."""
     return _row(tokenizer, [(row["prompt"], False), (row["completion"] + tokenizer.eos_token, True)])
 
 
 def _row(tokenizer: PreTrainedTokenizerBase, segments: list[tuple[str, bool]]) -> Row:
-    """Token ids, and -100 in place of those that are not to be learned."""
+    """Join the segments' token ids; the labels of segments that are not learned are -100."""
     input_ids, labels = [], []
     for text, is_learned in segments:
         ids = tokenizer(text)["input_ids"]
@@ -99,4 +99,4 @@ WRITERS: dict[str, Callable[[PreTrainedTokenizerBase, np.random.Generator, int, 
     "marked": _marked_rows,
     "evaluations": _evaluation_rows,
 }
-"""By what a base model learns to write."""
+"""Writers of training texts, by kind."""

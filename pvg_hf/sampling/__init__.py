@@ -1,4 +1,4 @@
-"""Draws solutions from a prover."""
+"""Samples solutions from a prover."""
 
 from pvg_hf.sampling.sampler import Sample, Sampler, iterate_samples
 

@@ -1,4 +1,4 @@
-"""Draws completions token by token, each row with its own uniform numbers."""
+"""Draws completions token by token, with separate uniform random numbers for each row."""
 
 from collections.abc import Sequence
 
@@ -6,20 +6,20 @@ import torch
 from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
-ROOM = 64  # tokens that a buffer is larger than it needs to be
+ROOM = 64  # spare tokens of a new buffer
 
 
 class RoomyLayer(DynamicLayer):
-    """A layer's keys and values. A token is written behind the others, where transformers copies all of them."""
+    """Keys and values of a layer, in buffers with spare capacity: a new token is written in place, not copied with the rest."""
 
     def __init__(self):
         super().__init__()
-        self._buffers: tuple[torch.Tensor, torch.Tensor] | None = None  # each (rows, heads, tokens with room, width)
+        self._buffers: tuple[torch.Tensor, torch.Tensor] | None = None  # each (rows, heads, capacity in tokens, width)
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args, **kwargs
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """`key_states` and `value_states` of shape `(rows, heads, new tokens, width)`; returns those of all tokens."""
+        """Append `key_states` and `value_states`, `(rows, heads, new tokens, width)`; return those of all tokens."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         start = self.get_seq_length()
@@ -34,7 +34,7 @@ class RoomyLayer(DynamicLayer):
         return self.keys, self.values
 
     def select(self, rows: torch.Tensor) -> None:
-        """Keep `rows` of the batch, in this order and as often as they come."""
+        """Keep `rows` of the batch, in this order and with repetitions."""
         self.batch_select_indices(rows)
         self._buffers = None
 
@@ -49,12 +49,13 @@ def _grow(old: torch.Tensor, new: torch.Tensor, num_tokens: int) -> torch.Tensor
 
 class RoomyCache(DynamicCache):
     """
-    Transformers' dynamic cache with [`RoomyLayer`] where a layer keeps everything; layers with a sliding window stay as
-    they are.
+    Transformers' dynamic cache with a [`RoomyLayer`] for each layer that keeps all tokens.
+
+    Layers with a sliding window are left unchanged.
 
     Args:
         config ([`~transformers.PreTrainedConfig`]):
-            Of the model.
+            The model's configuration.
     """
 
     def __init__(self, config: PreTrainedConfig):
@@ -62,12 +63,12 @@ class RoomyCache(DynamicCache):
         self.layers = [RoomyLayer() if type(layer) is DynamicLayer else layer for layer in self.layers]
 
     def select(self, rows: torch.Tensor) -> None:
-        """Keep `rows` of the batch, in this order and as often as they come."""
+        """Keep `rows` of the batch, in this order and with repetitions."""
         for layer in self.layers:
             layer.select(rows) if isinstance(layer, RoomyLayer) else layer.batch_select_indices(rows)
 
 
-# Rows that have ended are computed along until they are this share of the batch: leaving costs a copy of the others.
+# Finished rows stay in the batch until they are this share of it, because removing them copies the cache of the others.
 ENDED_SHARE = 0.1
 
 NO_TOKEN = -1
@@ -84,37 +85,38 @@ def draw_solutions(
     end_ids: torch.Tensor,
 ) -> list[list[int]]:
     """
-    Draw by inverting the cumulative distribution. The computation of a prompt is shared by its rows.
+    Draw completions by inverse transform sampling. Rows of the same prompt share its forward pass.
 
     Args:
         model ([`~transformers.PreTrainedModel`]):
-            In evaluation mode.
+            The model, in evaluation mode.
         prompts (`Sequence[list[int]]`):
-            Token ids.
+            Token ids of the prompts.
         owners (`torch.Tensor` of shape `(rows,)`):
             Index of each row's prompt.
         uniforms (`torch.Tensor` of shape `(rows, max_new_tokens)`):
-            In [0, 1).
+            Uniform random numbers in [0, 1), one per token.
         temperature (`float`):
-            Above 0.
+            Sampling temperature, above 0.
         end_ids (`torch.Tensor`):
-            Tokens that end a solution.
+            Tokens that end a completion.
 
     Returns:
-        `list[list[int]]`: the tokens of each row, up to its end token or `max_new_tokens`.
+        `list[list[int]]`: the tokens of each row up to its end token, or `max_new_tokens` of them.
     """
     device, max_new_tokens = model.device, uniforms.shape[1]
     owners, uniforms = owners.to(device), uniforms.to(device)
     ids, mask = pad_left(prompts, device)
     cache = RoomyCache(model.config)
+    # Positions count the tokens that the mask shows, since prompts are padded on the left.
     logits = _next_logits(model, ids, mask, (mask.cumsum(-1) - 1).clamp(min=0), cache)[owners]
     cache.select(owners)
     width, num_seen = mask.shape[1], mask[owners].sum(-1, keepdim=True)  # (rows, 1)
     mask = torch.cat([mask[owners], mask.new_ones(len(owners), max_new_tokens)], dim=1)
 
     tokens = torch.full(uniforms.shape, NO_TOKEN, device=device)
-    rows = torch.arange(len(owners), device=device)  # that are still in the batch
-    is_open = torch.ones_like(rows, dtype=torch.bool)  # that have not ended
+    rows = torch.arange(len(owners), device=device)  # indices of the rows still in the batch
+    is_open = torch.ones_like(rows, dtype=torch.bool)  # whether each of them is unfinished
     for place in range(max_new_tokens):
         drawn = draw_tokens(logits / temperature, uniforms[rows, place])
         tokens[rows, place] = torch.where(is_open, drawn, NO_TOKEN)
@@ -133,7 +135,7 @@ def draw_solutions(
 def _next_logits(
     model: PreTrainedModel, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: RoomyCache
 ) -> torch.Tensor:
-    """Logits of the next token, (rows, vocabulary), in float32."""
+    """Return the logits of the next token, (rows, vocabulary), in float32."""
     output = model(
         input_ids=ids,
         attention_mask=mask,
@@ -146,29 +148,29 @@ def _next_logits(
 
 
 def pad_left(prompts: Sequence[list[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids and mask, each of shape `(prompts, longest)`, filled up on the left with what the mask hides."""
+    """Return token ids and mask, each of shape `(prompts, longest)`, padded on the left."""
     width = max(map(len, prompts))
-    ids = [[ids[0]] * (width - len(ids)) + ids for ids in prompts]
+    ids = [[ids[0]] * (width - len(ids)) + ids for ids in prompts]  # any valid id will do, since the mask hides it
     mask = [[0] * (width - len(ids)) + [1] * len(ids) for ids in prompts]
     return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
 
 def draw_tokens(logits: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     """
-    Invert the cumulative distribution.
+    Draw tokens by inverting the cumulative distribution.
 
     Args:
         logits (`torch.Tensor` of shape `(rows, vocabulary)`):
             Unnormalised log-probabilities.
         uniforms (`torch.Tensor` of shape `(rows,)`):
-            In [0, 1).
+            Uniform random numbers in [0, 1).
 
     Returns:
-        `torch.Tensor` of shape `(rows,)`: the first token whose cumulative probability exceeds the uniform number; never
-        one of probability 0.
+        `torch.Tensor` of shape `(rows,)`: the first token with a cumulative probability above the uniform number. A token of
+        probability 0 is never drawn.
     """
-    cumulative = logits.double().softmax(-1).cumsum(-1)  # in float32 a large vocabulary's sum would be off by 1e-3
-    total = cumulative[:, -1:].contiguous()  # 1, up to rounding
+    cumulative = logits.double().softmax(-1).cumsum(-1)  # float32 sums over a large vocabulary are off by 1e-3
+    total = cumulative[:, -1:].contiguous()  # 1 up to rounding
     drawn = torch.searchsorted(cumulative, uniforms.to(cumulative.dtype)[:, None] * total, right=True)
-    # A number just below 1 can be rounded to 1, which nothing exceeds: the last token that adds to the total then.
+    # A number just below 1 may be rounded to 1, which no sum exceeds: use the last token of positive probability then.
     return torch.minimum(drawn, torch.searchsorted(cumulative, total))[:, 0]

@@ -1,4 +1,4 @@
-"""Samplers that leave the writing to transformers' continuous batching or to vLLM: for large models on a GPU."""
+"""Samplers for large models on a GPU, which generate with transformers' continuous batching or with vLLM."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 class ContinuousSampler(Sampler):
     """
-    Transformers' continuous batching: a row that ends makes room for the next one, so that no batch waits for its longest
-    row. Draws follow from the numbers that the rows come with, and depend on what else is in the call.
+    Generates with transformers' continuous batching: a finished row is replaced by the next one, so that no batch waits for
+    its longest row.
+
+    Draws are seeded by the rows' uniform numbers, but also depend on the other rows of the call.
     """
 
     def sample_ids(self, rows: Sequence[list[int]], uniforms: torch.Tensor) -> list[list[int]]:
@@ -41,7 +43,7 @@ class ContinuousSampler(Sampler):
 
 
 def _written(outputs: list[GenerationOutput], num_rows: int) -> list[list[int]]:
-    """Tokens of each row; `generate_batch` logs what failed, and leaves rows out that never came back."""
+    """Return the tokens of each row. `generate_batch` only logs failures and omits rows that failed, so check here."""
     errors = [output.error for output in outputs if output.error is not None]
     if errors or len(outputs) < num_rows:
         raise RuntimeError(
@@ -54,15 +56,16 @@ def _written(outputs: list[GenerationOutput], num_rows: int) -> list[list[int]]:
 
 class VllmSampler(Sampler):
     """
-    vLLM, by TRL's own engine, which gets the prover's weights when the sampler is made. Draws come from the engine's
-    generator and do not follow from the numbers that the rows come with: a seed of a call would be each row's, and rows of
-    one prompt would be alike.
+    Generates with vLLM through TRL's engine, which receives the prover's weights when the sampler is made.
+
+    Draws come from the engine's own generator and are independent of the rows' uniform numbers: the seed of a call would
+    apply to each row, so that rows of the same prompt would be equal.
 
     Args:
         model, tokenizer, max_new_tokens, temperature, prompts_per_batch:
-            As [`Sampler`]'s.
+            As for [`Sampler`].
         engine ([`~trl.generation.vllm_generation.VLLMGeneration`]):
-            Made for this model, temperature and length.
+            Engine made for this model, temperature and length.
     """
 
     def __init__(

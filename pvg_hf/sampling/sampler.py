@@ -1,4 +1,4 @@
-"""Samples solutions with uniform numbers of each row's own, so that a draw does not depend on its company."""
+"""Samples solutions with separate uniform random numbers for each row, so that a draw does not depend on the batch."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -16,13 +16,15 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class Sample:
     """
+    A sampled solution.
+
     Args:
         text (`str`):
             The solution, without special tokens.
         num_tokens (`int`):
-            Tokens drawn, the end token included.
+            Number of tokens drawn, including the end token.
         is_truncated (`bool`):
-            Whether the end token was not reached.
+            Whether the maximum length was reached before the end token.
     """
 
     text: str
@@ -32,20 +34,21 @@ class Sample:
 
 class Sampler:
     """
-    Draws solutions from a causal language model by inverting the cumulative distribution at each row's own uniform
-    numbers. A problem's samples share the computation of its prompt, and finished rows leave the batch.
+    Samples solutions from a causal language model by inverting the cumulative distribution at given uniform numbers.
+
+    Samples of a problem share the forward pass of its prompt, and finished rows leave the batch.
 
     Args:
         model ([`~transformers.PreTrainedModel`]):
-            The prover. Its mode is left as it was found.
+            The prover. Its train or eval mode is restored.
         tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
             Its tokenizer.
         max_new_tokens (`int`):
-            Longest solution, in tokens.
+            Maximum length of a solution, in tokens.
         temperature (`float`, defaults to 1.0):
-            Above 0.
+            Sampling temperature, above 0.
         prompts_per_batch (`int`, defaults to 32):
-            Prompts sampled together; fewer once memory has run out.
+            Number of prompts sampled together; it is reduced when memory runs out.
 
     Raises:
         ValueError: for a setting outside its range, or a prover without an end token.
@@ -70,30 +73,32 @@ class Sampler:
         self.max_new_tokens = max_new_tokens
         self.temperature = temperature
         self.prompts_per_batch = prompts_per_batch
-        self._prompts_at_once = prompts_per_batch  # fewer once memory has run out
+        self._prompts_at_once = prompts_per_batch  # reduced when memory runs out
         self.end_ids = _end_token_ids(model, tokenizer)
 
     def batches(self, prompts: Sequence[str]) -> list[list[int]]:
-        """Indices of `prompts` in batches of like length; they depend on nothing but the prompts."""
+        """Split the indices of `prompts` into batches of similar length, in a way that depends on the prompts only."""
         return _batches_of_like_length(self._encode(prompts), self.prompts_per_batch)
 
     def sample(self, prompts: Sequence[str], rngs: Sequence[Sequence[np.random.Generator]]) -> list[list[Sample]]:
         """
+        Sample solutions for a batch of prompts.
+
         Args:
             prompts (`Sequence[str]`):
-                Rendered prompts, one batch.
+                Rendered prompts of one batch.
             rngs (`Sequence[Sequence[Generator]]`):
-                For each prompt, a generator for each sample; every prompt has the same number.
+                A generator for each sample of each prompt; every prompt has the same number.
 
         Returns:
-            `list[list[Sample]]`: samples per prompt.
+            `list[list[Sample]]`: the samples of each prompt.
 
         Raises:
-            ValueError: if a prompt has no generators, or another number of them than the others.
+            ValueError: if a prompt has no generators, or not as many as the others.
         """
         if len(rngs) != len(prompts) or len({len(row) for row in rngs}) != 1:
             raise ValueError(
-                f"{len(prompts)} prompts came with the numbers of generators {[len(row) for row in rngs]}; every prompt "
+                f"{len(prompts)} prompts came with these numbers of generators: {[len(row) for row in rngs]}; every prompt "
                 "needs the same number."
             )
         num_samples = len(rngs[0])
@@ -104,14 +109,16 @@ class Sampler:
 
     def sample_ids(self, rows: Sequence[list[int]], uniforms: torch.Tensor) -> list[list[int]]:
         """
+        Sample completions of tokenised prompts.
+
         Args:
             rows (`Sequence[list[int]]`):
-                Token ids of each row's prompt; equal ones are computed once.
+                Token ids of each row's prompt; equal prompts are computed once.
             uniforms (`torch.Tensor` of shape `(rows, max_new_tokens)`):
-                In [0, 1).
+                Uniform random numbers in [0, 1), one per token.
 
         Returns:
-            `list[list[int]]`: the tokens of each row, up to its end token or `max_new_tokens`.
+            `list[list[int]]`: the tokens of each row up to its end token, or `max_new_tokens` of them.
 
         Raises:
             torch.OutOfMemoryError: if the rows of a single prompt do not fit.
@@ -134,7 +141,7 @@ class Sampler:
     def _draw_in_parts(
         self, prompts: list[list[int]], members: list[list[int]], uniforms: torch.Tensor, tokens: dict[int, list[int]]
     ) -> None:
-        """Put the tokens of all `members` in `tokens`: all prompts at once, or as many as fit in memory."""
+        """Draw the tokens of all `members` into `tokens`, for as many prompts at once as fit in memory."""
         start = 0
         while start < len(prompts):
             part = slice(start, min(start + self._prompts_at_once, len(prompts)))
@@ -146,7 +153,7 @@ class Sampler:
                 if part.stop == start + 1:
                     raise
                 drawn = None
-            if drawn is None:  # outside of the handler, whose traceback holds the tensors
+            if drawn is None:  # outside the handler, because its traceback keeps the tensors alive
                 self._halve(part.stop - start)
                 continue
             tokens.update(zip(rows, drawn, strict=True))
@@ -161,7 +168,7 @@ class Sampler:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         logger.warning(
-            "%d prompts at once do not fit in memory; from here on it is %d.", num_prompts, self._prompts_at_once
+            "%d prompts at once do not fit in memory; using %d from now on.", num_prompts, self._prompts_at_once
         )
 
     def _encode(self, prompts: Sequence[str]) -> list[list[int]]:
@@ -178,7 +185,7 @@ def _batches_of_like_length(prompts: Sequence[list[int]], prompts_per_batch: int
 
 
 def _end_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """The tokenizer's end token and all that the model declares, as in TRL's training."""
+    """Return the tokenizer's end token and all end tokens that the model declares, as TRL's training does."""
     declared = model.generation_config.eos_token_id if model.generation_config else None
     declared = [declared] if declared is None or isinstance(declared, int) else declared
     ids = sorted({tokenizer.eos_token_id, *declared} - {None})
@@ -190,6 +197,6 @@ def _end_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -
 def iterate_samples(
     sampler: Sampler, prompts: Sequence[str], rngs: Sequence[Sequence[np.random.Generator]]
 ) -> Iterator[tuple[list[int], list[list[Sample]]]]:
-    """Sample all `prompts` batch by batch; yields each batch's indices and samples."""
+    """Sample all `prompts` batch by batch; yield the indices and samples of each batch."""
     for indices in sampler.batches(prompts):
         yield indices, sampler.sample([prompts[i] for i in indices], [rngs[i] for i in indices])

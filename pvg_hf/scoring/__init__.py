@@ -1,4 +1,4 @@
-"""A frozen verifier as a fast scorer of solutions, and one that writes evaluations."""
+"""Frozen verifiers in use: one that scores solutions, and one that writes evaluations."""
 
 from pvg_hf.scoring.discriminative import VerifierScorer
 from pvg_hf.scoring.generative import GenerativeVerifier

@@ -1,4 +1,4 @@
-"""Labels proofs by scaled verification, and asks people about the rest (DS25)."""
+"""Labels proofs by scaled verification, and leaves the rest to people (DeepSeekMath-V2, 2025)."""
 
 import json
 import logging
@@ -25,7 +25,7 @@ from pvg_hf.sampling import Sample
 logger = logging.getLogger(__name__)
 
 PROOFS_AT_ONCE = 32
-MAX_NAMED = 5  # keys that a warning names
+MAX_NAMED = 5  # keys listed in a warning
 GIVEN, HUMAN, AUTO = "given", "human", "auto"
 
 Evaluate = Callable[[list[str], list[str], int], list[list[Sample]]]
@@ -46,36 +46,36 @@ def label_proofs(
     """
     Label the proofs of a dataset that have no score.
 
-    In `folder` appear `evidence.jsonl`, every analysis and check of each proof; `review.csv`, the undecided proofs, whose
-    `score` a person fills in; and `labels.jsonl`, the result. The same call goes on where it was stopped, and takes in
-    what people have filled in. A score of the dataset, or of a person, is never replaced.
+    `folder` contains `evidence.jsonl`, every analysis and check of each proof; `review.csv`, the undecided proofs, whose
+    `score` a person fills in; and `labels.jsonl`, the result. Calling again with the same arguments resumes where it was
+    stopped and uses the scores that people have filled in. Scores from the dataset or from a person are never replaced.
 
     Args:
         dataset ([`~datasets.Dataset`]):
-            `problem`, `proof` and `score`, null where nobody knows.
+            Dataset with `problem`, `proof` and `score`, which is null if unknown.
         evaluate (`Callable`):
             `(problems, proofs, num_analyses) -> samples`, such as [`GenerativeVerifier.evaluate`].
         check (`Callable`):
             `(problems, proofs, analyses, num_checks) -> qualities`, such as [`GenerativeVerifier.check_analyses`] of a
             meta-verifier.
         rule ([`ScaledVerification`]):
-            n, m and k.
+            n, m and k of scaled verification.
         folder (`str` or `Path`):
-            Where everything is kept.
+            Folder of all files.
         made_by (`Mapping[str, Any]`, *optional*):
-            What else the evidence depends on, such as the verifiers' names and the seed. A folder whose evidence was made
-            otherwise is refused.
+            Further settings that the evidence depends on, such as the verifiers' names and the seed. A folder with evidence
+            from other settings is an error.
         show_progress (`bool`, defaults to `True`):
             Show a progress bar.
         before_batch (`Callable`, *optional*):
-            Is called before each batch of proofs; what it raises ends the labelling there, with all evidence so far kept.
+            Called before each batch of proofs. An error that it raises stops the labelling; the evidence so far is kept.
 
     Returns:
-        [`~datasets.Dataset`]: `problem`, `proof`, `score` (null where undecided) and `label_source`: `given` (by the
-        dataset), `human` (in the review file), `auto`, or null; in the dataset's order.
+        [`~datasets.Dataset`]: `problem`, `proof`, `score` (null if undecided) and `label_source`, in the dataset's order.
+        The source is `given` (in the dataset), `human` (from the review file), `auto`, or null.
 
     Raises:
-        ValueError: for a dataset without the columns, a review file that cannot be read, or a folder of other settings.
+        ValueError: for a dataset without the columns, an unreadable review file, or a folder with other settings.
     """
     check_proofs(dataset)
     folder = Path(folder)
@@ -85,7 +85,7 @@ def label_proofs(
     strangers = sorted(people.keys() - {_key(row) for row in dataset})
     if strangers:
         logger.warning(
-            "%s holds scores of %d proofs that are not in the data: %s. They stay there and label nothing.",
+            "%s holds scores of %d proofs that are not in the data: %s. They are kept in the file but not used.",
             folder / "review.csv",
             len(strangers),
             ", ".join(strangers[:MAX_NAMED]) + (", ..." if len(strangers) > MAX_NAMED else ""),
@@ -114,6 +114,7 @@ def label_proofs(
     ]
     write_review(folder / "review.csv", items, people)
     people = read_review(folder / "review.csv")
+    # In the order of precedence: a score of a person replaces an automatic one, a given score replaces both.
     sources = {key: (score, AUTO) for key, score in labels.items() if score is not None}
     sources |= {key: (score, HUMAN) for key, score in people.items()}
     sources |= {key: (score, GIVEN) for key, score in given.items()}
@@ -121,7 +122,7 @@ def label_proofs(
 
 
 def digest_of(folder: str | Path) -> str:
-    """Names a verifier by its weights and what it is asked, wherever it lies: another training is another verifier."""
+    """Identify a verifier by a hash of its weights and prompts, independent of its path."""
     digest = blake2b(digest_size=12)
     for path in sorted([*Path(folder).glob("*.safetensors"), *Path(folder).glob("score_verifier.json")]):
         with path.open("rb") as file:
@@ -133,20 +134,21 @@ def read_labels(
     folder: str | Path, *, sources: Collection[str] = (GIVEN, HUMAN, AUTO)
 ) -> dict[tuple[str, str], float]:
     """
-    The labels that a folder of [`label_proofs`] holds by now, with what people have filled in since; undecided proofs are
-    left out.
+    Read the labels that [`label_proofs`] wrote to a folder, with scores that people have filled in since.
+
+    Undecided proofs are omitted.
 
     Args:
         folder (`str` or `Path`):
-            Of [`label_proofs`].
+            Folder of [`label_proofs`].
         sources (`Collection[str]`, defaults to all):
-            Whose labels: `given`, `human`, `auto`.
+            Which labels to return: `given`, `human`, `auto`.
 
     Returns:
-        `dict[tuple[str, str], float]`: the score of each (problem, proof).
+        `dict[tuple[str, str], float]`: the score of each (problem, proof) pair.
 
     Raises:
-        ValueError: if the labels are missing, or the review file cannot be read.
+        ValueError: if there are no labels, or the review file is unreadable.
     """
     path, people = Path(folder) / "labels.jsonl", read_review(Path(folder) / "review.csv")
     if not path.exists():
@@ -165,7 +167,7 @@ def read_labels(
 def _gather_evidence(
     rows: Sequence[Mapping[str, Any]], evaluate: Evaluate, check: Check, rule: ScaledVerification
 ) -> list[list[CheckedAnalysis]]:
-    """The analyses of each proof, those that claim that something is wrong with their checks."""
+    """Return the analyses of each proof; those that claim an issue come with their checks."""
     problems, proofs = [row["problem"] for row in rows], [row["proof"] for row in rows]
     analyses = [
         (owner, sample.text, read_evaluation(sample.text, is_cut=sample.is_truncated))
@@ -186,8 +188,10 @@ def _gather_evidence(
 
 def _check_each(asked: Sequence[tuple[str, str, str]], check: Check, num_checks: int) -> list[list[float | None]]:
     """
-    `num_checks` qualities of each (problem, proof, analysis). Equal questions get equal answers, so that an analysis that was
-    written several times is checked as much more often, and the checks are dealt out: each copy has its own.
+    Return `num_checks` qualities for each (problem, proof, analysis) triple.
+
+    Equal questions get equal answers. An analysis that was written several times is therefore checked as many times more
+    often, and each copy gets its own share of the checks.
     """
     copies = Counter(asked)
     found: dict[tuple[str, str, str], Iterator[float | None]] = {}
@@ -200,7 +204,7 @@ def _check_each(asked: Sequence[tuple[str, str, str]], check: Check, num_checks:
 
 
 def _finish(path: Path, dataset: Dataset, labels: Mapping[str, tuple[float, str]]) -> Dataset:
-    """Write and return the dataset with its labels and whose they are."""
+    """Write and return the dataset with its labels and their sources."""
     rows = []
     for row in dataset:
         score, source = labels.get(_key(row), (None, None))
@@ -209,12 +213,14 @@ def _finish(path: Path, dataset: Dataset, labels: Mapping[str, tuple[float, str]
         temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     counts = Counter(row["label_source"] or "undecided" for row in rows)
     told = ", ".join(f"{counts[source]} {source}" for source in (GIVEN, HUMAN, AUTO, "undecided"))
-    logger.info("Labels of %d proofs: %s. Those undecided wait in %s.", len(rows), told, path.with_name("review.csv"))
+    logger.info(
+        "Labels of %d proofs: %s. The undecided ones are in %s.", len(rows), told, path.with_name("review.csv")
+    )
     return Dataset.from_list(rows)
 
 
 def _scores_of_people(folder: Path) -> dict[str, float]:
-    """From the review file; where that is gone, those that the last labels rest on."""
+    """Read people's scores from the review file or, if that was deleted, from the last labels."""
     path, labels = folder / "review.csv", folder / "labels.jsonl"
     if path.exists() or not labels.exists():
         return read_review(path)
@@ -223,7 +229,7 @@ def _scores_of_people(folder: Path) -> dict[str, float]:
 
 
 def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
-    settings = json.loads(json.dumps(settings))
+    settings = json.loads(json.dumps(settings))  # as they will be read back, e.g. tuples as lists
     if not path.exists():
         with replacing(path) as temporary:
             temporary.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
@@ -233,7 +239,7 @@ def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
     if changed:
         told = ", ".join(f"`{name}` was {kept.get(name)!r} and is {settings.get(name)!r}" for name in changed)
         raise ValueError(
-            f"The evidence in {path.parent} was made with other settings: {told}. Take those again, or another folder."
+            f"The evidence in {path.parent} was made with other settings: {told}. Use those settings or another folder."
         )
 
 
@@ -246,7 +252,7 @@ def _analyses(row: Mapping[str, Any]) -> list[CheckedAnalysis]:
 
 
 def _key(row: Mapping[str, Any]) -> str:
-    """Names a proof by its texts, so that neither order nor company matters."""
+    """Identify a proof by a hash of its texts, so that its position in the dataset does not matter."""
     digest = blake2b(digest_size=12)
     for text in (row["problem"], row["proof"]):
         data = text.encode()

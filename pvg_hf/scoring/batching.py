@@ -1,4 +1,4 @@
-"""Batches of a forward pass: how many tokens fit, and which inputs share a beginning."""
+"""Batches for forward passes: how many tokens fit in memory, and which inputs share a prefix."""
 
 import logging
 from collections import defaultdict
@@ -11,9 +11,9 @@ from transformers import PreTrainedConfig
 
 logger = logging.getLogger(__name__)
 
-CPU_TOKENS = 2048  # larger batches leave the processor's cache
+CPU_TOKENS = 2048  # larger batches exceed the processor's cache
 
-MAX_TOKENS = 65_536  # more do not make a GPU faster
+MAX_TOKENS = 65_536  # larger batches do not run faster on a GPU
 
 SHARE_OF_FREE_MEMORY = 0.5
 
@@ -22,11 +22,11 @@ Result = TypeVar("Result")
 
 class TokenBudget:
     """
-    Runs a function over batches that stay within a number of tokens, which is halved when memory runs out.
+    Runs a function over batches with a limited number of tokens; the limit is halved when memory runs out.
 
     Args:
         tokens (`int`):
-            Rows times the longest row of a batch, at most.
+            Maximum of rows times the longest row of a batch.
     """
 
     def __init__(self, tokens: int):
@@ -36,14 +36,16 @@ class TokenBudget:
         self, lengths: Sequence[int], forward: Callable[[list[int]], Result]
     ) -> Iterator[tuple[list[int], Result]]:
         """
+        Run `forward` over all rows in batches.
+
         Args:
             lengths (`Sequence[int]`):
-                Of the rows.
+                Lengths of the rows, in tokens.
             forward (`Callable[[list[int]], Result]`):
-                Takes the indices of a batch.
+                Function of the indices of a batch.
 
         Yields:
-            `tuple[list[int], Result]`: each batch's indices, rows of like length together, and what `forward` returned.
+            `tuple[list[int], Result]`: the indices of each batch of rows of similar length, and the result of `forward`.
 
         Raises:
             torch.OutOfMemoryError: if a single row does not fit.
@@ -58,7 +60,7 @@ class TokenBudget:
                 if end == start + 1:
                     raise
                 result = None
-            if result is None:  # outside of the handler, whose traceback holds the tensors
+            if result is None:  # outside the handler, because its traceback keeps the tensors alive
                 self._halve((end - start) * ascending[end - 1])
                 continue
             yield order[start:end], result
@@ -68,13 +70,15 @@ class TokenBudget:
         self.tokens = tokens // 2
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-        logger.warning("A forward of %d tokens did not fit in memory; from here on it takes %d.", tokens, self.tokens)
+        logger.warning("A forward pass of %d tokens did not fit in memory; using %d from now on.", tokens, self.tokens)
 
 
 def choose_tokens(config: PreTrainedConfig, device: torch.device, dtype: torch.dtype) -> int:
     """
-    A budget from the memory that is free: half of it over what a token takes while a layer is computed and its keys and
-    values of all layers are kept, rounded down to a power of two, so that it does not change with a few megabytes.
+    Choose the number of tokens per forward pass from the free memory.
+
+    It is half of the free memory over the memory that a token takes: the activations of one layer, and the keys and values
+    of all layers. It is rounded down to a power of two, so that it does not change with a few megabytes.
     """
     if device.type != "cuda":
         return CPU_TOKENS
@@ -87,15 +91,15 @@ def choose_tokens(config: PreTrainedConfig, device: torch.device, dtype: torch.d
 
 def end_of_batch(lengths: Sequence[int], start: int, tokens_per_batch: int) -> int:
     """
-    Where a batch that begins at `start` ends, so that its padded size (rows x longest) stays within `tokens_per_batch`.
+    Return the end of a batch that begins at `start`, such that its padded size (rows x longest) is at most `tokens_per_batch`.
 
     Args:
         lengths (`Sequence[int]`):
-            In ascending order.
+            Lengths of all rows, in ascending order.
         start (`int`):
-            Index of the first row; a single row that is longer than the batch is a batch of its own.
+            Index of the first row. A single row that is longer than the limit forms its own batch.
         tokens_per_batch (`int`):
-            Tokens of a batch.
+            Maximum number of tokens of a batch.
     """
     end = start + 1
     while end < len(lengths) and (end + 1 - start) * lengths[end] <= tokens_per_batch:
@@ -103,23 +107,23 @@ def end_of_batch(lengths: Sequence[int], start: int, tokens_per_batch: int) -> i
     return end
 
 
-# Going on from a shared beginning costs a copy of its keys and values: below so many tokens it does not pay.
+# Continuing from a shared prefix copies its keys and values, which is not worth it for fewer tokens.
 MIN_SHARED_TOKENS = 8
 
-# A score is read at the last token, or at the one before it where end and padding are one token: both stay an input's own.
+# The score is read at the last token, or one earlier if end and padding are the same token. Both must not be shared.
 MIN_OWN_TOKENS = 2
 
 
 @dataclass(frozen=True)
 class Group:
     """
-    Inputs that begin alike.
+    Inputs with a common prefix.
 
     Args:
         num_shared (`int`):
-            How many tokens they have in common at their beginning.
+            Length of the prefix, in tokens.
         members (`list[int]`):
-            Their indices, two or more.
+            Indices of the inputs, at least two.
     """
 
     num_shared: int
@@ -128,14 +132,16 @@ class Group:
 
 def group_by_beginning(inputs: Sequence[list[int]], problems: Sequence[str]) -> tuple[list[Group], list[int]]:
     """
+    Group inputs of the same problem that share a prefix.
+
     Args:
         inputs (`Sequence[list[int]]`):
-            Token ids.
+            Token ids of each input.
         problems (`Sequence[str]`):
-            The problem of each: only inputs of one problem are compared.
+            Problem of each input; inputs of different problems are not compared.
 
     Returns:
-        `tuple[list[Group], list[int]]`: groups, and the inputs that share too little.
+        `tuple[list[Group], list[int]]`: groups, and the indices of the inputs with too short a common prefix.
     """
     by_problem: dict[str, list[int]] = defaultdict(list)
     for index, problem in enumerate(problems):
@@ -151,16 +157,18 @@ def group_by_beginning(inputs: Sequence[list[int]], problems: Sequence[str]) -> 
 
 
 def num_shared(inputs: Sequence[list[int]]) -> int:
-    """Length of the longest common beginning that leaves every input tokens of its own."""
-    first, last = min(inputs), max(inputs)  # in the order of lists all others lie between, and share what these share
+    """Length of the longest common prefix that leaves each input at least `MIN_OWN_TOKENS` tokens."""
+    first, last = min(inputs), max(inputs)  # lexicographic: all others are between these, and share the same prefix
     limit = max(min(map(len, inputs)) - MIN_OWN_TOKENS, 0)
     return next((place for place in range(limit) if first[place] != last[place]), limit)
 
 
 def check_texts(problems: Sequence[str], solutions: Sequence[str]) -> None:
     """
+    Check that problems and solutions are two lists of equal length.
+
     Raises:
-        ValueError: for a text in place of a list of texts, or lists of different lengths.
+        ValueError: for a text instead of a list of texts, or lists of different lengths.
     """
     for name, texts in (("problems", problems), ("solutions", solutions)):
         if isinstance(texts, str):

@@ -1,4 +1,4 @@
-"""A frozen verifier as a scorer of solutions."""
+"""A frozen verifier that scores solutions."""
 
 import hashlib
 import logging
@@ -17,32 +17,32 @@ from pvg_hf.scoring.reader import Reader
 
 logger = logging.getLogger(__name__)
 
-TEXTS_PER_CHUNK = 2048  # tokenised and held at a time
+TEXTS_PER_CHUNK = 2048  # number of texts tokenised at a time
 
 
 class VerifierScorer:
     """
     Scores solutions with a frozen verifier. Higher is more convincing; scores are unbounded.
 
-    Inputs are sorted by length and batched by tokens, identical texts are read once, a problem is read once for all of
-    its solutions where the architecture allows it (Llama's and Qwen's do), and a score depends on its own text only (up
-    to rounding, below 1e-5 in float32).
+    Inputs are sorted by length and batched by tokens. Identical texts are read once, and so is the problem that several
+    solutions share if the architecture allows it (Llama and Qwen do). A score depends on its own text only (up to rounding,
+    below 1e-5 in float32).
 
     Args:
         model ([`~transformers.PreTrainedModel`]):
-            A sequence classifier with one logit. It is set to evaluation and needs no gradient afterwards.
+            A sequence classifier with one logit. It is set to evaluation mode, and its gradients are switched off.
         tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
             Its tokenizer.
         verifier_input ([`~models.verifier_input.VerifierInput`]):
-            How a problem and a solution become an input.
+            Input format of the verifier.
         tokens_per_batch (`int`, *optional*):
-            Tokens of a forward, padding included; by default chosen from the free memory of a GPU, 2048 on a CPU. It is
-            halved when memory runs out.
+            Tokens per forward pass, including padding; by default chosen from the free memory of a GPU, 2048 on a CPU. It
+            is halved when memory runs out.
         shares_beginnings (`bool`, defaults to `True`):
-            Whether to read what a problem's inputs have in common once.
+            Whether to compute the common prefix of a problem's inputs once.
         use_cache (`bool`, defaults to `False`):
-            Remember the score of every text for the life of the scorer. The last bits of a score depend on the batch it
-            was computed in, so a phase that must resume to the same bytes leaves this off.
+            Whether to remember the score of every text. The last bits of a score depend on the batch in which it was
+            computed, so a phase that must resume to the same bytes leaves this off.
 
     Example:
 
@@ -67,7 +67,7 @@ class VerifierScorer:
         self.model = model.eval().requires_grad_(False)
         self.tokenizer = tokenizer
         self.verifier_input = verifier_input
-        self.num_cut = 0  # inputs over the maximum length so far
+        self.num_cut = 0  # number of inputs truncated so far
         self._budget = TokenBudget(tokens_per_batch or choose_tokens(model.config, model.device, model.dtype))
         self._reader = Reader(self.model, tokenizer.pad_token_id, self._budget, shares_beginnings=shares_beginnings)
         self._cache: dict[bytes, float] | None = {} if use_cache else None
@@ -78,7 +78,7 @@ class VerifierScorer:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What was not read whole so far: `num_cut`."""
+        """Number of inputs truncated so far, as `num_cut`."""
         return {"num_cut": self.num_cut}
 
     @classmethod
@@ -90,11 +90,11 @@ class VerifierScorer:
 
         Args:
             folder (`str` or `Path`):
-                `verifier/round-NNN` of a run.
+                Folder `verifier/round-NNN` of a run.
             device (`str` or `torch.device`, *optional*):
-                By default the GPU of this process, where there is one.
+                By default this process's GPU, if any.
             kwargs:
-                The other arguments of the class.
+                Further arguments of the class.
         """
         from pvg_hf.models.verifier import load_verifier
 
@@ -103,15 +103,18 @@ class VerifierScorer:
 
     def __call__(self, problems: list[str], solutions: list[str]) -> list[float]:
         """
+        Score solutions.
+
         Args:
             problems (`list[str]`), solutions (`list[str]`):
-                Texts of equal number.
+                Lists of texts of equal length.
 
         Returns:
             `list[float]`: a score per solution, in the same order.
 
         Raises:
-            ValueError: for a text in place of a list, lists of different lengths, and if a problem alone fills the verifier's maximum length.
+            ValueError: for a text instead of a list, for lists of different lengths, and if a problem alone reaches the
+                verifier's maximum length.
         """
         check_texts(problems, solutions)
         keys = [_key(problem, solution) for problem, solution in zip(problems, solutions, strict=True)]
@@ -126,21 +129,22 @@ class VerifierScorer:
 
     def as_reward_func(self, *, problem_column: str = "problem") -> Callable[..., list[float]]:
         """
-        The scorer as a reward function of TRL's trainers (`reward_funcs=scorer.as_reward_func()`), under the name
-        `verifier` in their logs. Passing a verifier's folder as reward model instead gives other inputs than it was
-        trained on: TRL adds no end token, and puts the prover's prompt in place of the problem.
+        Return the scorer as a reward function for TRL's trainers (`reward_funcs=scorer.as_reward_func()`).
+
+        Its name in their logs is `verifier`. Passing a verifier's folder as reward model instead would give it other inputs
+        than in training: TRL adds no end token, and replaces the problem by the prover's prompt.
 
         Args:
             problem_column (`str`, defaults to `"problem"`):
-                Column of the dataset with the problem as the verifier reads it. `"prompt"` takes the prompt itself; of a
-                conversation, the last message.
+                Dataset column with the problem as in the verifier's input. `"prompt"` uses the prompt itself, or the last
+                message of a conversation.
 
         Returns:
             `Callable`: takes `prompts`, `completions` (texts, or lists of messages) and the dataset's columns as keyword
-            arguments, and returns a score per completion.
+            arguments, and returns one score per completion.
 
         Raises:
-            ValueError: when it is called without that column.
+            ValueError: when called without that column.
 
         Example:
 
@@ -167,7 +171,7 @@ class VerifierScorer:
         return verifier
 
     def _cut(self, ids: list[int], problem: str) -> list[int]:
-        """Inputs over the maximum length lose the end of their text, keep their end token, and are counted."""
+        """Truncate and count an input over the maximum length; it loses the end of its text but keeps its end token."""
         limit = self.verifier_input.max_length
         if len(ids) <= limit:
             return ids
@@ -180,22 +184,22 @@ class VerifierScorer:
                 limit,
             )
         self.num_cut += 1
-        # An encoder's tokenizer adds an end token of its own, such as [SEP].
+        # An encoder's tokenizer adds its own end token, such as [SEP].
         has_end = self.verifier_input.end_token is not None or ids[-1] in self.tokenizer.all_special_ids
         return ids[: limit - 1] + ids[-1:] if has_end else ids[:limit]
 
     def _check_room(self, problem: str) -> None:
-        """Refuse a problem that leaves no room for any solution, so that all of its solutions would score the same."""
+        """Refuse a problem without space for a solution, because all of its solutions would get the same score."""
         limit = self.verifier_input.max_length
         (alone,) = self.verifier_input.encode(self.tokenizer, [problem], [""])
         if len(alone) >= limit:
             raise ValueError(
                 f"The problem `{' '.join(problem.split()[:8])} ...` fills the verifier's `max_length` by itself: it has "
-                f"{len(alone)} tokens with the template, of {limit}. Raise `verifier.max_length`, or leave it out."
+                f"{len(alone)} tokens with the template, of {limit}. Raise `verifier.max_length`, or remove the problem."
             )
 
     def _read(self, texts: Sequence[tuple[str, str]]) -> list[float]:
-        """Scores of (problem, solution) texts; the next ones are tokenised while some are read."""
+        """Score (problem, solution) texts; the next chunk is tokenised while the current one is scored."""
         scores = [0.0] * len(texts)
         chunks = _chunks(texts)
         with ThreadPoolExecutor(max_workers=1) as pool:
@@ -204,8 +208,8 @@ class VerifierScorer:
                 inputs = encoding.pop().result()
                 if number + 1 < len(chunks):
                     encoding.append(pool.submit(self._encode, [texts[index] for index in chunks[number + 1]]))
-                # Different texts can have equal inputs (cut ones, or where a template leaves a part out). Each input is read
-                # once, since two readings of one input can differ in their last bits and break a tie.
+                # Different texts can have equal inputs (truncated, or if the template ignores a part). Each input is read
+                # once, because two readings of it can differ in their last bits and break a tie.
                 unique = {tuple(ids): texts[index][0] for index, ids in zip(chunk, inputs, strict=True)}
                 found = dict(
                     zip(unique, self._reader.read(list(map(list, unique)), list(unique.values())), strict=True)
@@ -221,7 +225,7 @@ class VerifierScorer:
 
 
 def _last_text(spoken: str | list[dict[str, Any]]) -> str:
-    """A text itself; of a conversation, the text of the last message."""
+    """Return a text itself, or the text of a conversation's last message."""
     if isinstance(spoken, str):
         return spoken
     content = spoken[-1]["content"]
@@ -230,8 +234,9 @@ def _last_text(spoken: str | list[dict[str, Any]]) -> str:
 
 def _chunks(texts: Sequence[tuple[str, str]]) -> list[list[int]]:
     """
-    Indices of the texts, a problem's solutions together and problems of like length together, in chunks that are
-    tokenised and held at a time.
+    Split the indices of the texts into chunks that are tokenised at a time.
+
+    Solutions of the same problem are in the same chunk, next to problems of similar length.
     """
     longest: dict[str, int] = {}
     for problem, solution in texts:

@@ -1,4 +1,4 @@
-"""The expected score of an evaluation under the model's own distribution at its box."""
+"""The expected score of an evaluation under the model's distribution over the content of its box."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,19 +12,21 @@ from pvg_hf.sampling.drawing import pad_left
 from pvg_hf.scoring.batching import TokenBudget, choose_tokens
 
 SPELLINGS = {"0": 0.0, "0.0": 0.0, "0.5": 0.5, ".5": 0.5, "1": 1.0, "1.0": 1.0}
-"""Ways in which a score is written in a box; those with white space count as 0."""
+"""Spellings of a score in a box. Spellings with white space count as 0."""
 
-Path = tuple[int, ...]
+Path = tuple[int, ...]  # token ids after the beginning of a box
 
 
 @dataclass(frozen=True)
 class Box:
     """
+    An evaluation and the position of its box.
+
     Args:
         before (`str`):
-            A prompt with an evaluation up to the brace that opens its box.
+            The prompt and the evaluation up to the opening brace of its box.
         whole (`str`):
-            The same with all of the evaluation.
+            The prompt and the whole evaluation.
     """
 
     before: str
@@ -33,21 +35,23 @@ class Box:
 
 @dataclass(frozen=True)
 class _Row:
-    """A path of tokens behind the beginning of a box, and the places along it from which a box can be closed."""
+    """A path of tokens after the beginning of a box, and the positions along it at which the box can be closed."""
 
     box: int
     beginning: list[int]
     path: Path
-    closings: Mapping[int, list[tuple[int, float]]]  # tokens that close the box, with its score, by the place
+    closings: Mapping[int, list[tuple[int, float]]]  # position -> tokens that close the box, each with the box's score
 
 
 class BoxReader:
     """
+    Computes expected scores of boxes.
+
     Args:
         model ([`~transformers.PreTrainedModel`]), tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
-            Of the score verifier.
+            Model and tokenizer of the score verifier.
         temperature (`float`):
-            At which evaluations are sampled.
+            Sampling temperature of the evaluations.
     """
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, temperature: float):
@@ -59,10 +63,12 @@ class BoxReader:
 
     def __call__(self, boxes: Sequence[Box]) -> list[float]:
         """
+        Compute the expected score of each box.
+
         Returns:
-            `list[float]`: for each box the sum over 0, 0.5 and 1 of the score times the probability that it is written and the
-            box closed, however the tokenizer cuts that into tokens and whatever the closing token goes on with. What else could
-            be written counts as 0, as a box that cannot be read does.
+            `list[float]`: for each box the sum over 0, 0.5 and 1 of the score times the probability that the model writes it
+            and closes the box. All tokenisations count, and also closing tokens that contain further text. Any other content
+            counts as 0, like an unreadable box.
         """
         rows = [row for index, box in enumerate(boxes) for row in self._rows(index, box)]
         scores = [0.0] * len(boxes)
@@ -73,7 +79,7 @@ class BoxReader:
         return scores
 
     def _rows(self, index: int, box: Box) -> Iterator[_Row]:
-        """As few paths as pass through every place from which the box can be closed."""
+        """Yield a minimal set of paths that pass through every position at which the box can be closed."""
         beginning, open_text = self._beginning(box)
         closings = self._closings_behind(open_text)
         passed: set[Path] = set()
@@ -88,14 +94,15 @@ class BoxReader:
             yield _Row(index, beginning, path, new)
 
     def _beginning(self, box: Box) -> tuple[list[int], str]:
-        """The tokens up to the box as the model wrote them, and the text before it that these leave to the next token."""
+        """Return the tokens before the box as the model wrote them, and the rest of the text, which the next tokens must spell."""
         whole, before = (self._tokenizer(text)["input_ids"] for text in (box.whole, box.before))
         pairs = enumerate(zip(before, whole, strict=False))
+        # The last tokens of `before` can differ from those of `whole`, e.g. if a token merges the brace with the score.
         shared = next((place for place, (one, other) in pairs if one != other), min(len(before), len(whole)))
         return before[:shared], self._tokenizer.decode(before[shared:], skip_special_tokens=True)
 
     def _find_closings(self, open_text: str) -> dict[Path, list[tuple[int, float]]]:
-        """By the tokens written so far: those that complete a score and close its box, with that score."""
+        """Map each path of tokens to the tokens that complete a score and close the box, with that score."""
         found: dict[Path, list[tuple[int, float]]] = {}
         for spelling, score in SPELLINGS.items():
             self._follow(f"{open_text}{spelling}}}", score, (), found)
@@ -123,7 +130,7 @@ class BoxReader:
 
     @torch.inference_mode()
     def _read(self, rows: Sequence[_Row]) -> list[float]:
-        """What each row adds to its box's expected score."""
+        """Return the contribution of each row to the expected score of its box."""
         ids, mask = pad_left([[*row.beginning, *row.path] for row in rows], self._model.device)
         kept = 1 + max(len(row.path) for row in rows)
         logits = self._model(
@@ -138,18 +145,18 @@ class BoxReader:
 
 
 def _expectation(row: _Row, logprobs: torch.Tensor) -> float:
-    """`logprobs`, (path + 1, vocabulary), are of the tokens behind the beginning and behind each token of the path."""
+    """Sum score times probability over a row's closings; `logprobs`, (path + 1, vocabulary), starts after the beginning."""
     reached = torch.stack([logprobs[place, token] for place, token in enumerate(row.path)]) if row.path else None
     total = 0.0
     for place, closings in row.closings.items():
         tokens, scores = map(list, zip(*closings, strict=True))
-        so_far = reached[:place].sum() if place else 0.0
+        so_far = reached[:place].sum() if place else 0.0  # log-probability of the path up to this position
         total += ((logprobs[place, tokens] + so_far).exp() * logprobs.new_tensor(scores)).sum().item()
     return total
 
 
 def _texts_of_tokens(tokenizer: PreTrainedTokenizerBase) -> Iterator[tuple[str, int]]:
-    """Of every token but special ones, single bytes, and those that begin a word of SentencePiece with a space."""
+    """Yield the text of every token, except special tokens, single bytes and SentencePiece tokens with a leading space."""
     special = {*tokenizer.all_special_ids}
     for token, name in enumerate(tokenizer.convert_ids_to_tokens(range(len(tokenizer)))):
         if name is not None and token not in special and not name.startswith(("▁", "<0x")):

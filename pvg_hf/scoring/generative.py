@@ -1,4 +1,4 @@
-"""A trained score verifier in use: it writes evaluations of proofs, or rates analyses."""
+"""A trained score verifier: writes evaluations of proofs, or rates analyses."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -21,13 +21,14 @@ from pvg_hf.scoring.expected_score import Box, BoxReader
 
 Estimate = Literal["sampled", "expected"]
 
-SHOW_PROGRESS_FROM = 64  # prompts
+SHOW_PROGRESS_FROM = 64  # number of prompts
 
 
 class GenerativeVerifier:
     """
-    Writes evaluations with a trained score verifier. What it writes depends on its seed and the texts, not on their order or
-    company (up to rounding).
+    Writes evaluations with a trained score verifier.
+
+    An evaluation depends on the seed and the texts, not on their order or on the batch (up to rounding).
 
     Args:
         model ([`~transformers.PreTrainedModel`]):
@@ -35,18 +36,18 @@ class GenerativeVerifier:
         tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
             Its tokenizer.
         settings ([`ScoreVerifierSettings`]):
-            What it is asked, how long it may write, and at which temperature.
+            Prompts, maximum length and temperature.
         num_analyses (`int`, defaults to 4):
-            k, evaluations over which a score is the mean.
+            k, the number of evaluations that a score is the mean of.
         estimate (`str`, defaults to `"sampled"`):
-            What an evaluation counts for: `"sampled"`, the score that it boxed; `"expected"`, the expected score under the
-            model's own distribution at its box, which has the same mean and scatters less.
+            Value of an evaluation: `"sampled"`, the score in its box; `"expected"`, the expected score under the model's
+            distribution over the box's content, which has the same mean and a lower variance.
         seed (`int`, defaults to 0):
-            Of the samples.
+            Seed of the samples.
         prompts_per_batch (`int`, defaults to 32):
-            Prompts sampled together.
+            Number of prompts sampled together.
         show_progress (`bool`, defaults to `True`):
-            Show a progress bar where many prompts are asked.
+            Whether to show a progress bar for many prompts.
 
     Example:
 
@@ -74,12 +75,12 @@ class GenerativeVerifier:
             raise ValueError(f"`estimate` is `{estimate}`. {suggest(str(estimate), get_args(Estimate))}")
         self.model = model
         self.estimate = estimate
-        self.num_cut = 0  # inputs that were read without their end: none ever is
+        self.num_cut = 0  # number of truncated inputs, as in `VerifierScorer`; here inputs are never truncated
         self.settings = settings
         self.num_analyses = num_analyses
         self.seed = seed
         self._show_progress = show_progress
-        self.num_unreadable = 0  # evaluations without a score, or of analyses without a quality, so far
+        self.num_unreadable = 0  # number of evaluations without a readable score so far
         self._tokenizer = tokenizer
         self._sampler = Sampler(
             model.eval().requires_grad_(False),
@@ -91,7 +92,7 @@ class GenerativeVerifier:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What could not be read so far: `num_unreadable`."""
+        """Number of evaluations without a readable score so far, as `num_unreadable`."""
         return {"num_unreadable": self.num_unreadable}
 
     @classmethod
@@ -105,20 +106,22 @@ class GenerativeVerifier:
         **options: Any,
     ) -> "GenerativeVerifier":
         """
+        Load a score verifier from a folder or the Hub.
+
         Args:
             source (`str` or `Path`):
-                Folder in which [`ScoreVerifierTrainer`] saved it, all weights or an adapter; or a model on the Hub.
+                Folder in which [`ScoreVerifierTrainer`] saved it (full weights or an adapter), or a model on the Hub.
             revision (`str`, *optional*):
-                Of the model on the Hub, e.g. `round-001` of a published run.
+                Revision of the model on the Hub, e.g. `round-001` of a published run.
             device (`str`, defaults to `"auto"`):
-                Where it computes: `cpu`, `cuda`, or a GPU where there is one.
+                `cpu`, `cuda`, or `auto`: a GPU if there is one.
             dtype (`str`, defaults to `"auto"`):
-                `float32`, `bfloat16`, or bfloat16 where a GPU computes in it.
+                `float32`, `bfloat16`, or `auto`: bfloat16 on a GPU that computes in it.
             **options:
-                Of the class.
+                Further arguments of the class.
 
         Raises:
-            ValueError: if `source` is no score verifier.
+            ValueError: if `source` is not a score verifier.
         """
         source = local_folder(source, revision)
         settings = ScoreVerifierSettings.load(source)
@@ -129,7 +132,9 @@ class GenerativeVerifier:
 
     def __call__(self, problems: Sequence[str], proofs: Sequence[str]) -> list[float]:
         """
-        The mean score of each proof over `num_analyses` evaluations, in [0, 1]; an evaluation without a score counts as 0.
+        Return the mean score of each proof over `num_analyses` evaluations, in [0, 1].
+
+        An evaluation without a readable score counts as 0.
         """
         check_texts(problems, proofs)
         asked = list(zip(problems, proofs, strict=True))
@@ -145,8 +150,9 @@ class GenerativeVerifier:
 
     def _expected(self, asked: Sequence[tuple[str, str]], written: Sequence[Sequence[Sample]]) -> list[list[float]]:
         """
-        The expected score of each evaluation, given all that it says before the first box that counts; 0 without one, and for
-        an evaluation that was cut.
+        Return the expected score of each evaluation, given its text before the first box that counts.
+
+        It is 0 for a truncated evaluation and for one without such a box.
         """
         prompts = [self._prompt({"problem": problem, "proof": proof}) for problem, proof in asked]
         boxes = [
@@ -160,20 +166,20 @@ class GenerativeVerifier:
         return BoxReader(self.model, self._tokenizer, self.settings.temperature)
 
     def evaluate(self, problems: Sequence[str], proofs: Sequence[str], num_analyses: int) -> list[list[Sample]]:
-        """Independent evaluations of each proof, as texts."""
+        """Write independent evaluations of each proof."""
         rows = [{"problem": problem, "proof": proof} for problem, proof in zip(problems, proofs, strict=True)]
         return self._write(rows, num_analyses)
 
     def rate_analyses(
         self, problems: Sequence[str], proofs: Sequence[str], analyses: Sequence[str]
     ) -> list[float | None]:
-        """The quality of each analysis, from one evaluation of it: R_meta; `None` where no score can be read."""
+        """Return the quality of each analysis (R_meta) from one evaluation of it; `None` if no score can be read."""
         return [qualities[0] for qualities in self.check_analyses(problems, proofs, analyses, 1)]
 
     def check_analyses(
         self, problems: Sequence[str], proofs: Sequence[str], analyses: Sequence[str], num_checks: int
     ) -> list[list[float | None]]:
-        """The qualities that `num_checks` independent evaluations of each analysis give it."""
+        """Return the qualities of each analysis from `num_checks` independent evaluations of it."""
         rows = [
             {"problem": problem, "proof": proof, "analysis": analysis}
             for problem, proof, analysis in zip(problems, proofs, analyses, strict=True)

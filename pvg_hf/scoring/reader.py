@@ -1,4 +1,4 @@
-"""Reads token ids with a classifier: what a problem's inputs have in common once, where the architecture allows it."""
+"""Scores token ids with a classifier; the common prefix of a problem's inputs is computed once if the architecture allows."""
 
 from collections.abc import Sequence
 
@@ -10,21 +10,23 @@ from transformers.cache_utils import DynamicLayer
 
 from pvg_hf.scoring.batching import Group, TokenBudget, group_by_beginning
 
-# Decoders whose classifier goes on from given keys and values, and reads the last token that is no padding.
+# Decoders whose classifier can continue from a key-value cache and reads the last token that is not padding.
 SHARING = frozenset({"gemma", "llama", "mistral", "phi3", "qwen2", "qwen3", "smollm3"})
 
 
 class Reader:
     """
+    Scores token ids with a classifier, in batches.
+
     Args:
         model ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
             A sequence classifier with one logit.
         pad_token_id (`int`):
-            What rows are filled up with, on the right.
+            Padding token; rows are padded on the right.
         budget ([`TokenBudget`]):
-            Tokens of a forward.
+            Number of tokens per forward pass.
         shares_beginnings (`bool`, defaults to `True`):
-            Whether to compute what a problem's inputs have in common once, where the architecture allows it.
+            Whether to compute the common prefix of a problem's inputs once, if the architecture allows it.
     """
 
     def __init__(
@@ -43,14 +45,16 @@ class Reader:
     @torch.inference_mode()
     def read(self, inputs: Sequence[list[int]], problems: Sequence[str]) -> list[float]:
         """
+        Score the inputs.
+
         Args:
             inputs (`Sequence[list[int]]`):
-                Token ids.
+                Token ids of each input.
             problems (`Sequence[str]`):
-                Of which problem each is a solution.
+                Problem of each input.
 
         Returns:
-            `list[float]`: a score per input, in the same order.
+            `list[float]`: one score per input, in the same order.
         """
         everything = list(range(len(inputs)))
         groups, alone = group_by_beginning(inputs, problems) if self.shares_beginnings else ([], everything)
@@ -72,7 +76,7 @@ class Reader:
         return self.model(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, 0].float().tolist()
 
     def _read_groups(self, inputs: Sequence[list[int]], groups: list[Group]) -> dict[int, float]:
-        """Scores of all members, by their indices."""
+        """Return the scores of all members by index."""
         beginning = Beginnings(self, [inputs[group.members[0]][: group.num_shared] for group in groups])
         members = [(place, index) for place, group in enumerate(groups) for index in group.members]
         own = [inputs[index][groups[place].num_shared :] for place, index in members]
@@ -85,7 +89,7 @@ class Reader:
         return scores
 
     def _pad(self, rows: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Token ids and mask, each of shape `(rows, longest)`, filled up on the right."""
+        """Return token ids and mask, each of shape `(rows, longest)`, padded on the right."""
         tensors = [torch.tensor(row) for row in rows]
         ids = pad_sequence(tensors, batch_first=True, padding_value=self.pad_token_id)
         mask = pad_sequence([torch.ones_like(row) for row in tensors], batch_first=True)
@@ -94,13 +98,13 @@ class Reader:
 
 class Beginnings:
     """
-    What several inputs begin with, read once.
+    Prefixes of several inputs, computed once and cached.
 
     Args:
         reader ([`Reader`]):
-            Whose model reads.
+            The reader with the model.
         rows (`list[list[int]]`):
-            Token ids of each beginning.
+            Token ids of each prefix.
     """
 
     def __init__(self, reader: Reader, rows: list[list[int]]):
@@ -114,7 +118,7 @@ class Beginnings:
         return self._mask.shape[1]
 
     def continue_from(self, places: list[int], rows: list[list[int]]) -> list[float]:
-        """Scores of inputs that go on from the beginnings at `places` with the token ids of `rows`."""
+        """Score inputs that continue the prefixes at `places` with the token ids of `rows`."""
         chosen = torch.tensor(places, device=self._mask.device)
         begun = self._mask[chosen]  # (rows, width)
         ids, mask = self._reader._pad(rows)
@@ -122,6 +126,7 @@ class Beginnings:
         logits = self._reader.model(
             input_ids=ids,
             attention_mask=torch.cat([begun, mask], dim=1),
+            # Positions count the tokens that the mask shows: padding between a prefix and its continuation has none.
             position_ids=begun.sum(-1, keepdim=True) + torch.arange(ids.shape[1], device=ids.device),
             past_key_values=cache,
             use_cache=True,
@@ -130,7 +135,7 @@ class Beginnings:
 
 
 def can_share(model: PreTrainedModel | PeftModel) -> bool:
-    """Whether a classifier can go on from the keys and values of a beginning: a known decoder without sliding windows."""
+    """Whether a classifier can continue from the cache of a prefix: a known decoder without sliding windows."""
     config = model.config.get_text_config()
     if config.model_type not in SHARING:
         return False

@@ -24,5 +24,5 @@ def test_its_prompts_come_with_it(hub, client, score_run):
 
 
 def test_a_model_that_is_not_there(hub, client):
-    with pytest.raises(ClientError, match="is no folder, and cannot be had from the Hub"):
+    with pytest.raises(ClientError, match="is not a folder, and cannot be downloaded"):
         client("score_verifier", f"{OWNER}/another", "main")

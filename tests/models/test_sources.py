@@ -125,7 +125,9 @@ def test_model_without_adapters_is_left_as_it_was_saved(tiny_prover, tmp_path):
 @pytest.mark.parametrize("base", ["../../models/prover", "/runs/game/models/prover"])
 def test_base_that_is_not_there_is_named(base, tmp_path):
     LoraConfig(base_model_name_or_path=base).save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=rf"adapter in `{tmp_path}` is on the base `{base}`, .* is not there\. Move"):
+    with pytest.raises(
+        ValueError, match=rf"adapter in `{tmp_path}` is on the base `{base}`, .* does not exist\. Move"
+    ):
         read_adapter(tmp_path, "prover")
 
 

@@ -33,7 +33,7 @@ def test_a_bad_template_is_refused(template):
 
 
 def test_an_end_token_that_the_tokenizer_does_not_know_is_refused(tokenizer):
-    with pytest.raises(ValueError, match=r"`<end>` is no token of the verifier's tokenizer.* `</s>`"):
+    with pytest.raises(ValueError, match=r"`<end>` is not in the verifier's vocabulary.* `</s>`"):
         VerifierInput(INPUT.template, "<end>", 64).encode(tokenizer, ["Ana has 3 pens."], ["#### 3"])
 
 

@@ -78,7 +78,7 @@ def test_it_is_frozen(verifier, tiny_prover):
 def test_another_folder_and_bad_numbers(verifier, tiny_prover):
     with pytest.raises(ValueError, match=r"is not a score verifier: it has no score_verifier\.json"):
         GenerativeVerifier.from_pretrained(tiny_prover)
-    with pytest.raises(ValueError, match="`no/folder` is no folder, and cannot be had from the Hub"):
+    with pytest.raises(ValueError, match="`no/folder` is not a folder, and cannot be downloaded"):
         GenerativeVerifier.from_pretrained("no/folder")
     with pytest.raises(ValueError, match="`estimate` is `expect`"):
         GenerativeVerifier(verifier.model, None, PROOF_SETTINGS, estimate="expect")
