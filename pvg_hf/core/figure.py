@@ -3,6 +3,10 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from statsmodels.stats.proportion import proportion_confint
+
+ALPHA = 0.05  # intervals are of 1 - ALPHA
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -31,10 +35,22 @@ class Figure:
         return cls(**values)
 
     def __str__(self) -> str:
+        return format(self)
+
+    def __format__(self, spec: str) -> str:
+        """Value, interval and n; `spec` is the format of the numbers, by default `.2f`."""
         if self.value is None:
             return f"none n={self.n}"
-        interval = "" if self.low is None else f" [{self.low:.2f}, {self.high:.2f}]"
-        return f"{self.value:.2f}{interval} n={self.n}"
+        spec = spec or ".2f"
+        interval = "" if self.low is None else f" [{self.low:{spec}}, {self.high:{spec}}]"
+        return f"{self.value:{spec}}{interval} n={self.n}"
 
 
 EMPTY = Figure(None, None, None, 0)
+
+
+def wilson(share: float, size: float, n: int) -> Figure:
+    """The share of successes with its Wilson interval for `size` independent trials; `n` is the figure's."""
+    low, high = proportion_confint(share * size, size, alpha=ALPHA, method="wilson")
+    # Rounding may put a bound of 0 or 1 a hair on the wrong side of the rate.
+    return Figure(float(share), float(min(low, share)), float(max(high, share)), n)

@@ -6,11 +6,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import norm, t
-from statsmodels.stats.proportion import proportion_confint
 
-from pvg_hf.core.figure import EMPTY, Figure
-
-ALPHA = 0.05
+from pvg_hf.core.figure import ALPHA, EMPTY, Figure, wilson
 
 NUM_UNRELATED = 4  # problems that are added to a pairing, as Agresti and Coull add four trials to a rate
 
@@ -100,13 +97,6 @@ def rate_difference(
     below = _combined(ours.value - ours.low, others.high - others.value, correlation)
     above = _combined(ours.high - ours.value, others.value - others.low, correlation)
     return Figure(value, value - below, value + above, num_problems)
-
-
-def wilson(share: float, size: float, n: int) -> Figure:
-    """A share with the Wilson interval that it has in `size` independent trials."""
-    low, high = proportion_confint(share * size, size, alpha=ALPHA, method="wilson")
-    # Rounding may put a bound of 0 or 1 a hair on the wrong side of the rate.
-    return Figure(float(share), float(min(low, share)), float(max(high, share)), n)
 
 
 def effective_size(share: float, excess: np.ndarray, *, least: float, most: float) -> float:

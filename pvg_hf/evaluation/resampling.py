@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from pvg_hf.core.figure import EMPTY, Figure
-from pvg_hf.evaluation.intervals import ALPHA, checked, paired_sums, sums_by_problem
+from pvg_hf.core.figure import ALPHA, EMPTY, Figure
+from pvg_hf.evaluation.intervals import checked, paired_sums, sums_by_problem
 
 _BLOCK_SIZE = 2**20  # weights held at a time while resampling
 

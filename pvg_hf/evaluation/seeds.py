@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from statsmodels.stats.weightstats import DescrStatsW
 
-from pvg_hf.core.figure import EMPTY, Figure
-from pvg_hf.evaluation.intervals import ALPHA
+from pvg_hf.core.figure import ALPHA, EMPTY, Figure
 from pvg_hf.run.read import load_run
 
 # Heading and figure.

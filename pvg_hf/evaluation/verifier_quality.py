@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
-from pvg_hf.core.figure import EMPTY, Figure
+from pvg_hf.core.figure import EMPTY, Figure, wilson
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.evaluation.intervals import (
     effective_size,
@@ -17,7 +17,6 @@ from pvg_hf.evaluation.intervals import (
     rate_difference,
     rate_of_counts,
     sums_by_problem,
-    wilson,
 )
 from pvg_hf.evaluation.resampling import bootstrap_statistic, divide
 

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pvg_hf.game.context import PhaseContext
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from accelerate.utils import gather_object
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerState
 
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
@@ -24,7 +25,21 @@ class GameCallback:
         """After its results appeared in the run's folder."""
 
 
-class LabelCallback(TrainerCallback):
+class StepFigures(TrainerCallback):
+    """Adds figures to the log of each training step, in the trainer's history too."""
+
+    def step_figures(self, state: TrainerState) -> Mapping[str, float]:
+        """The figures of the step that was just logged."""
+        raise NotImplementedError
+
+    def on_log(self, args, state, control, logs: dict[str, Any], **kwargs):
+        if "loss" in logs:
+            figures = self.step_figures(state)
+            logs.update(figures)
+            state.log_history[-1].update(figures)
+
+
+class LabelCallback(StepFigures):
     """
     Begins where the trainer begins, be that at a checkpoint, and logs every step's counts.
 
@@ -39,11 +54,8 @@ class LabelCallback(TrainerCallback):
     def on_train_begin(self, args, state, control, **kwargs):
         self.labels.begin(state.global_step)
 
-    def on_log(self, args, state, control, logs: dict[str, Any], **kwargs):
-        if "loss" in logs:
-            counts = self.labels.take_counts()
-            logs.update(counts)
-            state.log_history[-1].update(counts)
+    def step_figures(self, state: TrainerState) -> Mapping[str, float]:
+        return self.labels.take_counts()
 
     def on_train_end(self, args, state, control, **kwargs):
         self.labels.close()
@@ -57,7 +69,7 @@ def count_over_processes(scorer: VerifierScorer | GenerativeVerifier) -> Counter
     return counts
 
 
-class CountsCallback(TrainerCallback):
+class CountsCallback(StepFigures):
     """
     Adds to the log of every step what was counted in it, where anything was. What else scores in a step comes before it; what
     every process scores, such as held-out solutions, counts once for each.
@@ -71,11 +83,8 @@ class CountsCallback(TrainerCallback):
         self.scorer = scorer
         self._known: Counter[str] = Counter()
 
-    def on_log(self, args, state, control, logs: dict[str, Any], **kwargs):
-        if "loss" not in logs:
-            return
+    def step_figures(self, state: TrainerState) -> Mapping[str, float]:
         counts = count_over_processes(self.scorer)
         new = dict(counts - self._known)  # what is more than it was
-        logs.update(new)
-        state.log_history[-1].update(new)
         self._known = counts
+        return new

@@ -5,16 +5,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from accelerate.utils import broadcast_object_list, gather_object
-from transformers import TrainerCallback
+from accelerate.utils import broadcast_object_list
+from transformers import TrainerState
 
 from pvg_hf.core.integrity import DIGESTS, DamagedFileError, find_damaged, read_digests, write_digests
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.schema import FAILED_OUTCOMES, outcome_of
+from pvg_hf.game.callbacks import StepFigures
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.minting import grade_sample, strip_evaluation
+from pvg_hf.game.minting import grade_sample, sample_everywhere, strip_evaluation
 from pvg_hf.game.players import make_sampler
 from pvg_hf.rewards import RewardFunction, correctness_gated_convincingness
 from pvg_hf.sampling import Sample
@@ -25,7 +27,7 @@ from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
 logger = logging.getLogger(__name__)
 
 
-class BestHelpfulCallback(TrainerCallback):
+class BestHelpfulCallback(StepFigures):
     """
     Every `eval_steps`, and at the end, the prover writes helpful solutions to held-out problems; the checkpoint with the
     highest mean reward, with the trainer's own options, is kept. A reward relative to the prover's own group says nothing
@@ -61,15 +63,16 @@ class BestHelpfulCallback(TrainerCallback):
             if "heldout/selection" in entry:
                 self.best = max(self.best, entry["heldout/selection"])
 
-    def on_log(self, args, state, control, logs: dict[str, Any], **kwargs):
+    def step_figures(self, state: TrainerState) -> Mapping[str, float]:
         is_last = state.global_step == state.max_steps or self.is_over()
-        if "loss" in logs and (is_last or state.global_step % self.context.recipe.prover.eval_steps == 0):
-            figures = self._judge()
-            logs.update(figures)
-            state.log_history[-1].update(figures)
-            if figures["heldout/selection"] > self.best:
-                self.best = figures["heldout/selection"]
-                self._keep(state.global_step)
+        is_due = is_last or state.global_step % self.context.recipe.prover.eval_steps == 0
+        return self._judge() if is_due else {}
+
+    def on_log(self, args, state, control, logs: dict[str, Any], **kwargs):
+        super().on_log(args, state, control, logs, **kwargs)
+        if logs.get("heldout/selection", float("-inf")) > self.best:
+            self.best = logs["heldout/selection"]
+            self._keep(state.global_step)
 
     def _keep(self, step: int) -> None:
         """Save the prover; a folder that is being written has no digests."""
@@ -103,25 +106,20 @@ class BestHelpfulCallback(TrainerCallback):
         engine = self.trainer.vllm_generation if self.trainer.use_vllm else None
         sampler = make_sampler(self.context, model, self.trainer.processing_class, engine=engine)
         prompts = [self.context.problems.prompt(problem, Role.HELPFUL, sampler.tokenizer) for problem in problems]
-        found: list[tuple[int, list[Sample]]] = []
+
+        def rngs(index: int) -> list[np.random.Generator]:
+            path = (self.context.seed("heldout"), problems[index]["problem_id"])  # the same at every step: comparable
+            return [derive_rng(*path, number) for number in range(config.eval_samples)]
+
         with whole_weights(self.trainer):
-            for number, indices in enumerate(sampler.batches(prompts)):
-                if number % processes.num_processes == processes.process_index:
-                    rngs = [self._rngs(problems[i]["problem_id"]) for i in indices]
-                    samples = sampler.sample([prompts[i] for i in indices], rngs)
-                    found += zip(indices, samples, strict=True)
-        written = sorted(gather_object(found), key=lambda of_problem: of_problem[0])
+            written = sample_everywhere(processes, sampler, prompts, rngs)
         rows = [
-            (problems[i], strip_evaluation(self.context, sample, sampler.tokenizer))
-            for i, samples in written
+            (problem, strip_evaluation(self.context, sample, sampler.tokenizer))
+            for problem, samples in zip(problems, written, strict=True)
             for sample in samples
         ]
         figures = [self._figures(rows)] if processes.is_main_process else [None]
         return broadcast_object_list(figures)[0]  # so that all of them save, or none
-
-    def _rngs(self, problem_id: str) -> list:
-        path = (self.context.seed("heldout"), problem_id)  # the same draws at every step: a paired comparison
-        return [derive_rng(*path, index) for index in range(self.context.recipe.prover.eval_samples)]
 
     def _figures(self, rows: list[tuple[dict[str, Any], Sample]]) -> dict[str, float]:
         config = self.context.recipe.prover

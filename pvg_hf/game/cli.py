@@ -1,7 +1,6 @@
 """Plays for the scripts: what a person is told at the end, and the exit status."""
 
 import logging
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.limits import DiskFullError, OutOfMemory
 from pvg_hf.game.play import play
 from pvg_hf.game.status import describe_stop
-from pvg_hf.run.environment import has_default_threads, launcher, script_line
+from pvg_hf.run.environment import has_default_threads, launcher, num_cores, script_line
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +27,7 @@ def run_game(
 ) -> int:
     """Play, and end by naming the report, or how to go on; returns the exit status."""
     if has_default_threads() and not torch.cuda.is_available():  # all that computes is this process
-        torch.set_num_threads(_num_cores())
+        torch.set_num_threads(num_cores())
     logger.info("Playing %s into %s", recipe.name, Path(recipe.output_dir) / recipe.name)
     try:
         folder = play(recipe, phase=phase, round_index=round_index, callbacks=callbacks)
@@ -62,8 +61,3 @@ def run_command(work: Callable[[], str], *, errors: tuple[type[Exception], ...] 
         return INTERRUPTED
     print_result(text)
     return 0
-
-
-def _num_cores() -> int:
-    """Those that this process may use, where the system says."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()

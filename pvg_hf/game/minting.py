@@ -2,8 +2,11 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
+import numpy as np
+from accelerate import PartialState
 from accelerate.utils import gather_object
 from datasets import Dataset
 from tqdm.auto import tqdm
@@ -16,7 +19,7 @@ from pvg_hf.data.schema import final_grade, make_solution, round_name, solution_
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource
-from pvg_hf.sampling import Sample, Sampler
+from pvg_hf.sampling import Sample, Sampler, iterate_samples
 from pvg_hf.tasks.base import Task, grade_solution
 from pvg_hf.tasks.grade import Grade
 
@@ -96,24 +99,49 @@ def _write_chunk(
     problems = problems.to_list()
     stop_strings = context.problems.task.stop_strings if job.role == Role.BASE else ()
     prompts = [context.problems.prompt(problem, job.role, sampler.tokenizer) for problem in problems]
-    mine: list[tuple[int, list[Row]]] = []
-    # The batches are the same for any number of processes, and so are their last bits.
-    for number, indices in enumerate(sampler.batches(prompts)):
-        if number % context.processes.num_processes == context.processes.process_index:
-            rngs = [_rngs(context, job, problems[i]) for i in indices]
-            samples = sampler.sample([prompts[i] for i in indices], rngs)
-            samples = [[cut_at_stop(sample, stop_strings, sampler.tokenizer) for sample in row] for row in samples]
-            samples = [[strip_evaluation(context, sample, sampler.tokenizer) for sample in row] for row in samples]
-            rows = [_rows(context, job, problems[i], found) for i, found in zip(indices, samples, strict=True)]
-            _score(rows, scorer)
-            mine += zip(indices, rows, strict=True)
-    everyone = sorted(gather_object(mine))
-    return [row for _, rows in everyone for row in rows]
+
+    def rngs(index: int) -> list[np.random.Generator]:
+        problem_id = problems[index]["problem_id"]
+        path = (context.recipe.seed, round_name(job.round_index), "mint", job.role, problem_id)
+        return [derive_rng(*path, number) for number in range(job.num_samples)]
+
+    def finish(indices: list[int], samples: list[list[Sample]]) -> list[list[Row]]:
+        samples = [[cut_at_stop(sample, stop_strings, sampler.tokenizer) for sample in row] for row in samples]
+        samples = [[strip_evaluation(context, sample, sampler.tokenizer) for sample in row] for row in samples]
+        rows = [_rows(context, job, problems[i], found) for i, found in zip(indices, samples, strict=True)]
+        _score(rows, scorer)
+        return rows
+
+    return [row for rows in sample_everywhere(context.processes, sampler, prompts, rngs, finish) for row in rows]
 
 
-def _rngs(context: PhaseContext, job: WriteJob, problem: Row) -> list:
-    path = (context.recipe.seed, round_name(job.round_index), "mint", job.role, problem["problem_id"])
-    return [derive_rng(*path, index) for index in range(job.num_samples)]
+def sample_everywhere(
+    processes: PartialState,
+    sampler: Sampler,
+    prompts: Sequence[str],
+    rngs: Callable[[int], Sequence[np.random.Generator]],
+    finish: Callable[[list[int], list[list[Sample]]], list] = lambda indices, samples: samples,
+) -> list:
+    """
+    Sample prompts by all processes, each a share of the batches.
+
+    Args:
+        processes ([`~accelerate.PartialState`]):
+            All of them call this with the same prompts.
+        sampler ([`~pvg_hf.sampling.Sampler`]), prompts (`Sequence[str]`), rngs (`Callable`):
+            As in [`~pvg_hf.sampling.iterate_samples`].
+        finish (`Callable`, *optional*):
+            `(indices, samples) -> results`, one result per prompt of a batch, in the process that sampled it; by default
+            the samples themselves.
+
+    Returns:
+        `list`: a result per prompt in their order, in every process.
+    """
+    mine: list[tuple[int, Any]] = []
+    share = {"process_index": processes.process_index, "num_processes": processes.num_processes}
+    for indices, samples in iterate_samples(sampler, prompts, rngs, **share):
+        mine += zip(indices, finish(indices, samples), strict=True)
+    return [result for _, result in sorted(gather_object(mine), key=itemgetter(0))]
 
 
 def _rows(context: PhaseContext, job: WriteJob, problem: Row, samples: list[Sample]) -> list[Row]:

@@ -84,9 +84,9 @@ def _stated(context: PhaseContext, player: str) -> AssumedRates:
 def _report_estimate(context: PhaseContext, player: str) -> AssumedRates:
     estimate = _estimate(context)
     named = {"rho0": estimate.rho0, "rho1": estimate.rho1}
-    figures = {f"{name}/{key}": value for name, rate in named.items() for key, value in rate._asdict().items()}
+    figures = {f"{name}/{key}": value for name, rate in named.items() for key, value in rate.to_dict().items()}
     context.event("rates_estimated", source="trusted", **figures)
-    line = ", ".join(f"{name} {rate}" for name, rate in named.items())
+    line = ", ".join(f"{name} {rate:.3f}" for name, rate in named.items())
     logger.info("%s: estimated rates of wrong labels: %s", context.phase, line)
     figures = {f"{player}/rates/{key}": value for key, value in figures.items()}
     return AssumedRates(estimate.rates, figures, f"estimated {line}; ")

@@ -1,7 +1,5 @@
 """A short supervised pass that shows a collapsed sneaky role what incorrect solutions look like."""
 
-import tempfile
-
 import numpy as np
 from datasets import Dataset
 
@@ -9,10 +7,8 @@ from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.pool import load_pool
 from pvg_hf.evaluation.roles import has_failed
-from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.trainers.arguments import MAX_SEED
-from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
+from pvg_hf.game.training import fine_tune_player
 
 SUPERVISED_STEPS, BATCH_SIZE = 20, 16
 
@@ -31,9 +27,17 @@ def fine_tune_on_incorrect(context: PhaseContext, model, tokenizer) -> None:
     if not rows:
         context.alert("sneaky_collapse", "The pool holds no incorrect solution to recover with.")
         return
-    with tempfile.TemporaryDirectory() as scratch:
-        settings = _settings(context, scratch)
-        fine_tune(model, tokenizer, Dataset.from_list(rows), settings)
+    fine_tune_player(
+        context,
+        model,
+        tokenizer,
+        Dataset.from_list(rows),
+        seed_path=("recovery",),
+        max_steps=SUPERVISED_STEPS,
+        batch_size=BATCH_SIZE,
+        learning_rate=context.recipe.prover.learning_rate,
+        max_length=context.recipe.verifier.max_length,
+    )
 
 
 def _draw_incorrect(context: PhaseContext) -> Dataset:
@@ -45,16 +49,3 @@ def _draw_incorrect(context: PhaseContext) -> Dataset:
     number = min(len(incorrect), SUPERVISED_STEPS * BATCH_SIZE * context.processes.num_processes)
     rng = derive_rng(context.seed("recovery", "solutions"))
     return pool.select(np.sort(rng.choice(incorrect, number, replace=False)))
-
-
-def _settings(context: PhaseContext, output_dir: str) -> FineTuning:
-    return FineTuning(
-        max_steps=SUPERVISED_STEPS,
-        batch_size=BATCH_SIZE,
-        learning_rate=context.recipe.prover.learning_rate,
-        max_length=context.recipe.verifier.max_length,
-        seed=context.seed("recovery") % MAX_SEED,
-        output_dir=output_dir,
-        use_cpu=context.processes.device.type == "cpu",
-        show_progress=shows_progress(context.recipe),
-    )

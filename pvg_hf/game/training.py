@@ -1,21 +1,24 @@
 """Runs a trainer inside a phase: from its last checkpoint, to a graceful end, with its log as the phase's metrics."""
 
 import logging
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 from zipfile import is_zipfile
 
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
-from transformers import ProgressCallback, Trainer, TrainerCallback
+from datasets import Dataset
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProgressCallback, Trainer, TrainerCallback
 from transformers.trainer_callback import PrinterCallback
 
 from pvg_hf.core.integrity import DamagedFileError, find_damaged, missing_files, read_json, write_digests
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import GameInterrupted, StopRequest
-from pvg_hf.trainers.arguments import TrainerRun
+from pvg_hf.trainers.arguments import MAX_SEED, TrainerRun
+from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 
 logger = logging.getLogger(__name__)
 
@@ -148,6 +151,44 @@ def _is_whole(checkpoint: Path, num_processes: int) -> bool:
         logger.warning("%s is passed over: %s %s.", checkpoint, err.path.relative_to(checkpoint), err.what)
         return False
     return True
+
+
+def fine_tune_player(
+    context: PhaseContext,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Dataset,
+    *,
+    seed_path: Sequence[str],
+    callbacks: list[TrainerCallback] | None = None,
+    **settings: float,
+) -> list[dict[str, float]]:
+    """
+    Fine-tune a player in place on prompts and completions; the trainer's own files are not kept.
+
+    Args:
+        context ([`PhaseContext`]):
+            The phase.
+        model, tokenizer, rows, callbacks:
+            As in [`~pvg_hf.trainers.common.supervised.fine_tune`].
+        seed_path (`Sequence[str]`):
+            Names that tell this training's seed from others of the phase.
+        settings:
+            `max_steps`, `batch_size`, `learning_rate` and `max_length`, see
+            [`~pvg_hf.trainers.common.supervised.FineTuning`].
+
+    Returns:
+        `list[dict[str, float]]`: the trainer's log.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        settings = FineTuning(
+            **settings,
+            seed=context.seed(*seed_path) % MAX_SEED,
+            output_dir=scratch,
+            use_cpu=context.processes.device.type == "cpu",
+            show_progress=shows_progress(context.recipe),
+        )
+        return fine_tune(model, tokenizer, rows, settings, callbacks)
 
 
 class StopCallback(TrainerCallback):

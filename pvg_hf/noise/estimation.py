@@ -1,49 +1,26 @@
 """The rates of wrong labels, estimated from labels whose truth is known."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import binomtest
 
+from pvg_hf.core.figure import Figure, wilson
 from pvg_hf.noise.rates import check_rates
-
-CONFIDENCE = 0.95
-
-
-class RateEstimate(NamedTuple):
-    """
-    Args:
-        value (`float`):
-            Of the rate, in [0, 1].
-        low (`float`), high (`float`):
-            Its 95 % interval.
-        n (`int`):
-            Number of items that it is estimated from.
-    """
-
-    value: float
-    low: float
-    high: float
-    n: int
-
-    def __str__(self) -> str:
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}] n={self.n}"
 
 
 @dataclass(frozen=True)
 class NoiseEstimate:
     """
     Args:
-        rho0 ([`RateEstimate`]):
-            P(label 1 | truth 0).
-        rho1 ([`RateEstimate`]):
+        rho0 ([`~pvg_hf.core.figure.Figure`]):
+            P(label 1 | truth 0); `n` counts the items that it is estimated from.
+        rho1 ([`~pvg_hf.core.figure.Figure`]):
             P(label 0 | truth 1).
     """
 
-    rho0: RateEstimate
-    rho1: RateEstimate
+    rho0: Figure
+    rho1: Figure
 
     @property
     def rates(self) -> tuple[float, float]:
@@ -76,7 +53,8 @@ def rates_from_trusted(labels: ArrayLike, truths: ArrayLike) -> NoiseEstimate:
             raise ValueError(
                 f"None of the {len(labels)} trusted items is {what}, so that no rate of these can be told."
             )
-        estimates.append(_wilson(int((of_class != truth).sum()), len(of_class)))
+        num_wrong, n = int((of_class != truth).sum()), len(of_class)
+        estimates.append(wilson(num_wrong / n, n, n))
     check_rates(*(estimate.value for estimate in estimates))
     return NoiseEstimate(*estimates)
 
@@ -91,8 +69,3 @@ def binary(name: str, values: ArrayLike) -> np.ndarray:
     if neither.any():
         raise ValueError(f"`{name}` must be 0 or 1; {int(neither.sum())} are not, e.g. {values[neither][0]}.")
     return values.astype(np.int64)
-
-
-def _wilson(successes: int, n: int) -> RateEstimate:
-    interval = binomtest(successes, n).proportion_ci(CONFIDENCE, method="wilson")
-    return RateEstimate(successes / n, float(interval.low), float(interval.high), n)

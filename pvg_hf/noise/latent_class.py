@@ -8,7 +8,8 @@ from scipy.optimize import brentq
 from scipy.special import comb
 from scipy.stats import binom, chi2
 
-from pvg_hf.noise.estimation import CONFIDENCE, NoiseEstimate, RateEstimate
+from pvg_hf.core.figure import ALPHA, Figure
+from pvg_hf.noise.estimation import NoiseEstimate
 
 MIN_CALLS = 3
 MAX_STEPS = 20_000  # of EM; it stops where the likelihood does
@@ -20,7 +21,7 @@ _EDGE = 1e-9  # rates and prevalences stay this far from 0 and 1 while they are 
 class LatentClassEstimate(NoiseEstimate):
     """
     Args:
-        prevalence ([`RateEstimate`]):
+        prevalence ([`~pvg_hf.core.figure.Figure`]):
             Share of items that are truly correct.
         fit_p_value (`float`, *optional*):
             P(counts at least as far from the model as these, if it holds), by Pearson's chi-squared; `None` with three calls
@@ -28,7 +29,7 @@ class LatentClassEstimate(NoiseEstimate):
             for the checker: then the rates are wrong, and take a trusted subset.
     """
 
-    prevalence: RateEstimate
+    prevalence: Figure
     fit_p_value: float | None
 
 
@@ -156,9 +157,9 @@ def _single_likelihood(table: _Table) -> float:
     return float((table.num * binom.logpmf(table.accepted, table.asked, share)).sum())
 
 
-def _profile_interval(table: _Table, full: _Fit, index: int) -> RateEstimate:
+def _profile_interval(table: _Table, full: _Fit, index: int) -> Figure:
     """The values that the likelihood does not rule out with the other two parameters fitted anew."""
-    best, bar = full.parameters[index], chi2.ppf(CONFIDENCE, 1) / 2
+    best, bar = full.parameters[index], chi2.ppf(1 - ALPHA, 1) / 2
 
     def excess(value: float) -> float:
         return full.likelihood - _fit(table, index, value, start=full).likelihood - bar
@@ -167,7 +168,7 @@ def _profile_interval(table: _Table, full: _Fit, index: int) -> RateEstimate:
     for edge in (0.0, 1.0):
         inside = min(max(best, _EDGE), 1 - _EDGE)
         ends.append(edge if excess(edge) <= 0 else float(brentq(excess, edge, inside, xtol=1e-4)))
-    return RateEstimate(best, *ends, table.num_items)
+    return Figure(best, *ends, table.num_items)
 
 
 def _fit_p_value(table: _Table, full: _Fit) -> float | None:

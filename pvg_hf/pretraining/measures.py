@@ -75,7 +75,10 @@ def _correct_by_role(
 def _graded(task: ArithmeticTask, sampler: Sampler, role: Role) -> Iterator[bool]:
     problems = task.problems("test").to_list()
     prompts = [PromptBuilder(task).text(problem, role) for problem in problems]
-    rngs = [[derive_rng(0, "accuracy", role, problem["problem"])] for problem in problems]
+
+    def rngs(index: int) -> list[np.random.Generator]:
+        return [derive_rng(0, "accuracy", role, problems[index]["problem"])]
+
     for indices, samples in iterate_samples(sampler, prompts, rngs):
         for index, (sample,) in zip(indices, samples, strict=True):
             yield task.grade(problems[index], sample.text).correct

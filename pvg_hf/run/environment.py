@@ -50,6 +50,11 @@ def git_revision() -> str | None:
         return None
 
 
+def num_cores() -> int:
+    """Number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
 def is_launched() -> bool:
     """Whether a launcher started this process and watches it."""
     return is_by_accelerate() or "TORCHELASTIC_RUN_ID" in os.environ

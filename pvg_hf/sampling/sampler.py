@@ -1,7 +1,7 @@
 """Samples solutions with separate uniform random numbers for each row, so that a draw does not depend on the batch."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -195,8 +195,28 @@ def _end_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -
 
 
 def iterate_samples(
-    sampler: Sampler, prompts: Sequence[str], rngs: Sequence[Sequence[np.random.Generator]]
+    sampler: Sampler,
+    prompts: Sequence[str],
+    rngs: Callable[[int], Sequence[np.random.Generator]],
+    *,
+    process_index: int = 0,
+    num_processes: int = 1,
 ) -> Iterator[tuple[list[int], list[list[Sample]]]]:
-    """Sample all `prompts` batch by batch; yield the indices and samples of each batch."""
-    for indices in sampler.batches(prompts):
-        yield indices, sampler.sample([prompts[i] for i in indices], [rngs[i] for i in indices])
+    """
+    Sample `prompts` batch by batch. Batches are the same for any number of processes, and so are their last bits.
+
+    Args:
+        sampler ([`Sampler`]):
+            Draws the samples.
+        prompts (`Sequence[str]`):
+            Rendered prompts.
+        rngs (`Callable`):
+            Index of a prompt to its generators, one per sample.
+        process_index (`int`, defaults to 0), num_processes (`int`, defaults to 1):
+            Every `num_processes`-th batch is sampled, from `process_index` on.
+
+    Yields:
+        `tuple[list[int], list[list[Sample]]]`: the indices of a batch's prompts, and their samples.
+    """
+    for indices in sampler.batches(prompts)[process_index::num_processes]:
+        yield indices, sampler.sample([prompts[i] for i in indices], [rngs(i) for i in indices])

@@ -5,6 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -196,8 +197,11 @@ class GenerativeVerifier:
 
     def _write(self, rows: Sequence[Mapping[str, Any]], num_samples: int) -> list[list[Sample]]:
         prompts = [self._prompt(row) for row in rows]
-        rngs = [[derive_rng(self.seed, "evaluation", text, index) for index in range(num_samples)] for text in prompts]
         written: list[list[Sample]] = [[] for _ in rows]
+
+        def rngs(row: int) -> list[np.random.Generator]:
+            return [derive_rng(self.seed, "evaluation", prompts[row], index) for index in range(num_samples)]
+
         is_silent = not self._show_progress or len(rows) < SHOW_PROGRESS_FROM
         with tqdm(total=len(rows), desc="evaluations", unit="prompt", disable=is_silent, leave=False) as progress:
             for indices, samples in iterate_samples(self._sampler, prompts, rngs):

@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 import statsmodels.api as sm
 
-from pvg_hf.core.figure import Figure
-from pvg_hf.evaluation.intervals import ALPHA
+from pvg_hf.core.figure import ALPHA, Figure
 
 DEGREES = {"linear": 1, "quadratic": 2}
 _TINY = 1e-18  # a sum of squares that rounding makes of 0

@@ -11,9 +11,9 @@ from pvg_hf.core.integrity import read_json
 from pvg_hf.core.units import show_seconds
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.estimate.phases import plan_rounds
+from pvg_hf.run.environment import num_cores
 from pvg_hf.run.schedule import ROUND_PHASES
 from pvg_hf.sweep.cells import Cell, cell_recipe, list_cells, needs_pool, sweep_folder
-from pvg_hf.sweep.workers import num_cores
 
 
 def show_plan(recipe: Recipe, cells: Sequence[Cell], num_workers: int) -> str:

@@ -14,6 +14,7 @@ import torch
 
 from pvg_hf.config import Recipe
 from pvg_hf.game.console import quiet_libraries, set_up_logging
+from pvg_hf.run.environment import num_cores
 from pvg_hf.sweep.cells import Cell
 
 
@@ -56,11 +57,6 @@ def default_workers(recipe: Recipe) -> int:
     """One for each core, up to `MAX_WORKERS`; one where a GPU is used, which workers would have to share."""
     is_on_gpu = recipe.device != "cpu" and torch.cuda.is_available()
     return 1 if is_on_gpu else min(MAX_WORKERS, num_cores())
-
-
-def num_cores() -> int:
-    """Those that this process may use, where the system says."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def finish_cells(

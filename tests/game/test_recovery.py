@@ -93,11 +93,11 @@ def test_supervised_recovery_draws_no_more_solutions_than_it_reads(play_phase, m
     """20 steps of one solution each; all are incorrect ones of the problems that the verifier is trained on."""
     shown = []
 
-    def note_rows(model, tokenizer, rows, settings):
+    def note_rows(model, tokenizer, rows, settings, callbacks):
         shown.extend(rows)
 
     monkeypatch.setattr("pvg_hf.game.recovery.BATCH_SIZE", 1)
-    monkeypatch.setattr("pvg_hf.game.recovery.fine_tune", note_rows)
+    monkeypatch.setattr("pvg_hf.game.training.fine_tune", note_rows)
     folder = play_phase("prover", 0, **COLLAPSE, watchdogs__collapse_recovery="supervised")
     pool = pd.read_parquet(folder.pool(-1) / "base.parquet")
     wrong = pool[(pool["outcome"] == "PROOF_INVALID") & (pool["part"] == "verifier")]

@@ -239,7 +239,7 @@ def test_batches_are_of_like_length_and_hold_every_prompt_once(prover):
 def test_all_prompts_batch_by_batch(prover):
     sampler = _sampler(prover, prompts_per_batch=3)
     found = {}
-    for indices, samples in iterate_samples(sampler, PROMPTS, _rngs(num_samples=2)):
+    for indices, samples in iterate_samples(sampler, PROMPTS, _rngs(num_samples=2).__getitem__):
         found.update(zip(indices, samples, strict=True))
     assert [found[index] for index in range(len(PROMPTS))] == sampler.sample(PROMPTS, _rngs(num_samples=2))
 

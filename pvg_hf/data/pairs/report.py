@@ -69,7 +69,7 @@ class PairReport:
         num_problems = sum(self.without_pair.values())
         causes = [text.format(count) for key, text in _CAUSES.items() if (count := self.without_pair.get(key))]
         dropped = [text.format(count) for key, text in _DROPPED.items() if (count := self.dropped.get(key))]
-        failed = f" ({_listed(self.failed)})" if self.dropped.get("failed") else ""
+        failed = f" ({_describe_counts(self.failed)})" if self.dropped.get("failed") else ""
         return (
             f"No pair of a correct and an incorrect solution could be built. Of {num_problems} problems {', '.join(causes)}; "
             f"of {self.num_solutions} solutions {', '.join(dropped) or 'all could be used'}{failed}. {self._remedy()}"
@@ -127,5 +127,5 @@ _DROPPED = {
 }
 
 
-def _listed(counts: dict[str, int]) -> str:
+def _describe_counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()) if count) or "none"

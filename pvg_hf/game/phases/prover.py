@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 from accelerate.utils import broadcast_object_list, set_seed
 
 from pvg_hf.core.files import remove, write_json, write_json_lines
@@ -18,6 +19,7 @@ from pvg_hf.game.callbacks import CountsCallback, LabelCallback
 from pvg_hf.game.checkpoint_selection import BestHelpfulCallback
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource
+from pvg_hf.game.minting import sample_everywhere
 from pvg_hf.game.players import open_base_sampler, open_scorer
 from pvg_hf.game.rates import NoiseScheduleCallback, prover_rates, report_prover_correction
 from pvg_hf.game.recovery import fine_tune_on_incorrect
@@ -65,12 +67,12 @@ def _base_solutions(context: PhaseContext, problems: list[dict]) -> list[tuple[d
     """Problem, solution, and whether that was cut."""
     sampler = open_base_sampler(context)
     prompts = [context.problems.prompt(problem, Role.HELPFUL, sampler.tokenizer) for problem in problems]
-    written = []
-    for indices in sampler.batches(prompts):
-        rngs = [[derive_rng(context.seed("honest"), problems[i]["problem_id"])] for i in indices]
-        samples = sampler.sample([prompts[i] for i in indices], rngs)
-        written += [(problems[i], row[0].text, row[0].is_truncated) for i, row in zip(indices, samples, strict=True)]
-    return written
+
+    def rngs(index: int) -> list[np.random.Generator]:
+        return [derive_rng(context.seed("honest"), problems[index]["problem_id"])]
+
+    written = sample_everywhere(context.processes, sampler, prompts, rngs)
+    return [(problem, row[0].text, row[0].is_truncated) for problem, row in zip(problems, written, strict=True)]
 
 
 RECOVERY_TEMPERATURE = 1.3  # times the recipe's

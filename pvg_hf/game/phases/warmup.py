@@ -1,21 +1,18 @@
 """Makes the players that a recipe does not take ready-made: from a configuration, by supervised fine-tuning, or both."""
 
-import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 from datasets import Dataset
 
-from pvg_hf.config.players import PlayerConfig, WarmupConfig
+from pvg_hf.config.players import PlayerConfig
 from pvg_hf.core.roles import Role
-from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import GameInterrupted
-from pvg_hf.game.training import StopCallback
+from pvg_hf.game.training import StopCallback, fine_tune_player
 from pvg_hf.models.from_config import make_model
 from pvg_hf.models.prover import load_prover
 from pvg_hf.models.sources import resolve_model
-from pvg_hf.trainers.arguments import MAX_SEED
-from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 
 
 def run_warmup(context: PhaseContext, output: Path) -> str:
@@ -48,28 +45,17 @@ def _make_player(context: PhaseContext, player: str, config: PlayerConfig, outpu
 
 def _fine_tune(context: PhaseContext, player: str, config: PlayerConfig, model, tokenizer, first_step: int) -> str:
     stop = StopCallback(context.stop, is_resumable=False)
-    with tempfile.TemporaryDirectory() as scratch:
-        settings = _settings(context, player, config.warmup, scratch)
-        log = fine_tune(model, tokenizer, _references(context, tokenizer), settings, [stop])
+    seed_path = (player, "fine-tuning")
+    rows = _references(context, tokenizer)
+    log = fine_tune_player(
+        context, model, tokenizer, rows, seed_path=seed_path, callbacks=[stop], **asdict(config.warmup)
+    )
     if stop.has_stopped:
         raise GameInterrupted
     losses = [(entry["step"], entry["loss"]) for entry in log if "loss" in entry]
     for step, loss in losses:
         context.record({f"warmup/{player}_loss": loss}, step=first_step + step)
     return f"loss {losses[0][1]:.2f} to {losses[-1][1]:.2f} in {len(losses)} steps"
-
-
-def _settings(context: PhaseContext, player: str, warmup: WarmupConfig, output_dir: str) -> FineTuning:
-    return FineTuning(
-        max_steps=warmup.max_steps,
-        batch_size=warmup.batch_size,
-        learning_rate=warmup.learning_rate,
-        max_length=warmup.max_length,
-        seed=context.seed(player, "fine-tuning") % MAX_SEED,
-        output_dir=output_dir,
-        use_cpu=context.processes.device.type == "cpu",
-        show_progress=shows_progress(context.recipe),
-    )
 
 
 def _references(context: PhaseContext, tokenizer) -> Dataset:
