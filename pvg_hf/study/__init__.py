@@ -1,15 +1,15 @@
 """
-A legibility study: people judge solutions without knowing who wrote them (K24, sec. 4; protocol 4.8).
+A legibility study: people judge solutions without knowing who wrote them (Kirchner et al. 2024, sec. 4; protocol 4.8).
 
-Each sees a seeded choice of solutions, as many correct as flawed, evenly by round and role, no problem twice, in random
-order, and has 45 seconds for each.
+Each participant sees a seeded selection of solutions in random order: as many correct as flawed ones, balanced over rounds and
+roles, and no problem twice. The time limit is 45 seconds per solution.
 """
 
 SECONDS = 45.0
-"""For a solution (K24)."""
+"""Time limit for a solution (Kirchner et al. 2024)."""
 
 NUM_SOLUTIONS = 24
-"""On one participant's sheet: 18 minutes at most."""
+"""Solutions on a participant's sheet; at 45 seconds each they take at most 18 minutes."""
 
 MAX_PARTICIPANTS = 200
-"""Of a study, those with sheets on paper included: what programs that invent participants can fill."""
+"""Participants of a study, including those with CSV sheets. It limits what a program that invents participants can fill."""

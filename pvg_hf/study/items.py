@@ -1,4 +1,4 @@
-"""Which solutions are judged, and by whom: blinded, balanced, drawn from a seed."""
+"""Selects the solutions of a study and draws each participant's sheet: blinded, balanced and seeded."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -20,11 +20,11 @@ class StudyItem:
 
     Args:
         item (`str`):
-            Its id, which tells a reader nothing.
+            An opaque id.
         problem_id (`str`), round_index (`int`), role (`str`), correct (`bool`):
-            What it is; hidden from those who judge it.
+            Origin and correctness, hidden from participants.
         problem (`str`), solution (`str`):
-            What they see.
+            Texts shown to participants.
     """
 
     item: str
@@ -42,13 +42,14 @@ def choose_items(solutions: pd.DataFrame, seed: int) -> pd.DataFrame:
 
     Args:
         solutions (`pd.DataFrame`):
-            Solutions with a final answer: `problem_id`, `round_index`, `role`, `correct`, and `num_flaws`, null where no
-            checker counted them. Those with the right answer and a flawed step are left out: either judgment is right.
+            Solutions with a final answer: `problem_id`, `round_index`, `role`, `correct`, and `num_flaws` (null if no
+            checker counted flaws). Solutions with a correct answer and a flawed step are left out, as their true label is
+            ambiguous.
         seed (`int`):
-            Of the draw.
+            Seed of the draw.
 
     Returns:
-        `pd.DataFrame`: the rows drawn, with their `item` id.
+        `pd.DataFrame`: the drawn rows, with their `item` ids.
     """
     is_clear = ~(solutions["correct"].astype(bool) & (solutions["num_flaws"].fillna(0) > 0))
     drawn = solutions[is_clear].sample(frac=1, random_state=np.random.default_rng(derive_seed(seed, "study")))
@@ -61,21 +62,23 @@ def draw_sheet(
     items: pd.DataFrame, num_solutions: int, num_given: Mapping[str, int], rng: np.random.Generator
 ) -> pd.DataFrame:
     """
-    The solutions for one participant.
+    Draw the solutions of one participant.
+
+    Correct and incorrect solutions are drawn in turn, each from the round and role with the fewest solutions so far, and at
+    most one per problem. The sheet is then shuffled.
 
     Args:
         items (`pd.DataFrame`):
-            What [`choose_items`] returned.
+            The return value of [`choose_items`].
         num_solutions (`int`):
-            At most; fewer where there are not as many problems.
+            Maximum number of solutions; there are fewer if there are not enough problems.
         num_given (`Mapping[str, int]`):
-            How often each item was given to others; those given least come first.
+            How often each item was given to other participants; items given least often come first.
         rng ([`~numpy.random.Generator`]):
-            Breaks ties, and draws the order.
+            Generator that breaks ties and shuffles.
 
     Returns:
-        `pd.DataFrame`: rows of `items`, correct and incorrect ones in turn before they were shuffled, each from the
-        prover that has the fewest so far, and none to a problem that stands in the sheet already.
+        `pd.DataFrame`: rows of `items`.
     """
     ranked = items.assign(given=[num_given.get(item, 0) for item in items["item"]], tie=rng.random(len(items)))
     ranked = ranked.sort_values(["given", "tie"])
@@ -96,7 +99,7 @@ def _take(
     is_correct: bool,
     rng: np.random.Generator,
 ) -> bool:
-    """Put one more solution of this correctness on the sheet; False if there is none."""
+    """Add one solution of this correctness to the sheet, and return whether there was one."""
     cells = [cell for cell in queues if cell[-1] == is_correct]
     order = rng.permutation(len(cells))
     for cell in sorted((cells[index] for index in order), key=lambda cell: num_taken[cell]):

@@ -1,4 +1,4 @@
-"""What the people of a study made of the solutions, as figures and as a plot."""
+"""Results of a study: accuracy and time of the participants, as a table and as a plot."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,13 +26,13 @@ def study_results(answers: Sequence[dict[str, Any]]) -> pd.DataFrame:
 
     Args:
         answers (`Sequence[dict[str, Any]]`):
-            What [`~pvg_hf.study.study.Study.answers`] returned.
+            The return value of [`~pvg_hf.study.study.Study.answers`].
 
     Returns:
-        `pd.DataFrame`: a row for each round and role, with `num_participants` and a [`Figure`] in each of `FIGURES`:
-        the share judged rightly (a solution whose time ran out was not), the same among correct and among flawed ones,
-        the mean time of the answers that came in time, and the share whose time ran out. An interval allows for several
-        judgments of one problem or for several by one person, whichever makes it wider.
+        `pd.DataFrame`: one row per round and role, with `num_participants` and a [`Figure`] in each of `FIGURES`:
+        the share judged correctly (a timeout counts as wrong), the same share among correct and among flawed solutions, the
+        mean time of the answers without timeout, and the share of timeouts. Each interval is clustered by problem or by
+        participant, whichever is wider.
     """
     table = pd.DataFrame(answers)
     if table.empty:
@@ -75,22 +75,22 @@ def _wider_interval(
 
 
 TERMS = {
-    "accuracy": "share of solutions that people judged rightly; one whose time ran out counts as judged wrongly.",
-    "time": "mean seconds of the answers that came in time.",
+    "accuracy": "share of solutions that people judged correctly; a solution whose time ran out counts as judged wrongly.",
+    "time": "mean seconds of the answers given in time.",
 }
 
-_SHIFTS = (-0.06, 0.06)  # of the two roles, in rounds
+_SHIFTS = (-0.06, 0.06)  # sideways shift of the two roles, in rounds, so that their intervals do not overlap
 
 
 def plot_study(results: pd.DataFrame, seconds: float) -> Plot | None:
     """
-    Accuracy and time by round, a line for each role.
+    Plot accuracy and time by round, with a line for each role.
 
     Args:
         results (`pd.DataFrame`):
-            What [`~pvg_hf.study.results.study_results`] returned.
+            The return value of [`~pvg_hf.study.results.study_results`].
         seconds (`float`):
-            The limit.
+            Time limit for a solution.
     """
     if results.empty:
         return None

@@ -1,4 +1,4 @@
-"""Study sheets as CSV, for people without the app: written, and read back with the answers."""
+"""Writes study sheets as CSV for people without the app, and reads them back with the answers."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ MAX_CHARACTERS = 10_000_000
 
 
 class SheetError(ValueError):
-    """A sheet that cannot be taken down; the message lists every mistake."""
+    """A sheet that cannot be recorded; the message lists every mistake."""
 
 
 @dataclass(frozen=True)
@@ -29,18 +29,19 @@ class _Answer:
 
 def write_sheets(study: Study, participants: Sequence[str]) -> str:
     """
-    The sheets of some participants, with empty columns for what they say. Nothing tells who wrote a solution.
+    Write the sheets of some participants as CSV, with empty columns for their answers.
 
-    Characters that cannot be seen are written as code points, e.g. `[U+202E]`. A text that a spreadsheet would take for a formula gets an apostrophe before it.
+    The sheets do not reveal who wrote a solution. Invisible characters are written as code points, e.g. `[U+202E]`. A text
+    that a spreadsheet would run as a formula gets a leading apostrophe.
 
     Args:
         study ([`~pvg_hf.study.study.Study`]):
-            Draws the sheets that there are not yet.
+            The study; it draws the sheets of new participants.
         participants (`Sequence[str]`):
-            Their ids.
+            Ids of the participants.
 
     Raises:
-        ValueError: if the study cannot take all of them; none of their sheets is drawn then.
+        ValueError: if the study has no places for all of them; no sheet is drawn then.
     """
     study.check_places(sum(not study.knows(participant) for participant in participants))
     file = io.StringIO()
@@ -55,21 +56,21 @@ def write_sheets(study: Study, participants: Sequence[str]) -> str:
 
 def read_sheets(study: Study, text: str) -> tuple[int, int]:
     """
-    Take down the answers on filled-in sheets, all of them or none.
+    Record the answers on filled-in sheets, either all of them or none.
 
     Args:
         study ([`~pvg_hf.study.study.Study`]):
-            That wrote them.
+            The study that wrote the sheets.
         text (`str`):
-            A CSV file, by commas or semicolons as spreadsheets save them, with at least `participant`, `item`, `judgment`
-            (`correct`, `flawed` or `time ran out`; empty where nothing was said), `confidence` (1 to 3) and `seconds` (may
-            be empty).
+            A CSV file, separated by commas or semicolons, with at least the columns `participant`, `item` and `judgment`
+            (`correct`, `flawed`, `time ran out`, or empty if not answered). Optional columns are `confidence` (1 to 3) and
+            `seconds`; both may be empty.
 
     Returns:
-        `tuple[int, int]`: how many answers were new, and how many were known already.
+        `tuple[int, int]`: the number of new answers, and of those already known.
 
     Raises:
-        SheetError: listing every row that makes no sense; also if the file is no CSV file, or too large.
+        SheetError: if a row is invalid (all are listed), or the file is not CSV or too large.
     """
     if len(text) > MAX_CHARACTERS:
         raise SheetError(f"The file has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read.")
@@ -82,15 +83,13 @@ def read_sheets(study: Study, text: str) -> tuple[int, int]:
         else:
             answers += [answer] if answer else []
     if mistakes:
-        raise SheetError(
-            "\n".join([f"Nothing was taken down; rows that make no sense: {len(mistakes)}.", *mistakes[:20]])
-        )
+        raise SheetError("\n".join([f"Nothing was recorded; invalid rows: {len(mistakes)}.", *mistakes[:20]]))
     taken = [study.take_down(a.participant, a.item, a.judgment, a.confidence, a.seconds) for a in answers]
     return sum(taken), len(taken) - sum(taken)
 
 
 def _read_rows(text: str) -> list[tuple[int, dict[str, str | None]]]:
-    """Each row, and the number of its last line."""
+    """Rows, each with the number of its last line."""
     heading = text.partition("\n")[0]
     delimiter = ";" if heading.count(";") > heading.count(",") else ","
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
@@ -100,9 +99,9 @@ def _read_rows(text: str) -> list[tuple[int, dict[str, str | None]]]:
             raise SheetError(f"The file lacks the columns {missing}; a sheet has {list(COLUMNS)}.")
         with reading_long_cells():
             return [(reader.line_num, row) for row in reader]
-    except csv.Error as err:  # e.g. of a field that is larger than any sheet's
+    except csv.Error as err:  # e.g. a field that is longer than any in a sheet
         raise SheetError(
-            f"Nothing was taken down; the file cannot be read after line {reader.line_num} ({err}). Download the sheet again "
+            f"Nothing was recorded; the file cannot be read after line {reader.line_num} ({err}). Download the sheet again "
             "and fill in its last three columns."
         ) from err
 

@@ -1,4 +1,4 @@
-"""A study as it is run: who was given what, what is on show, and what was answered."""
+"""Runs a study: gives participants their sheets, shows solutions against the clock, and records answers."""
 
 import json
 import re
@@ -17,10 +17,10 @@ from pvg_hf.study import MAX_PARTICIPANTS, SECONDS
 from pvg_hf.study.items import StudyItem
 
 GRACE_SECONDS = 2.0
-"""How much later than the limit an answer may arrive: it was given in time, and took its way through the network."""
+"""Tolerance for late answers: an answer given in time needs some time to arrive over the network."""
 
 CONFIDENCES = (1, 2, 3)
-"""1 = a guess, 3 = sure."""
+"""Allowed confidences, from 1 (a guess) to 3 (sure)."""
 
 _ITEM_FIELDS = {field.name for field in fields(StudyItem)}
 _ANSWER_FIELDS = {"problem_id", "round_index", "role", "correct", "judgment", "seconds"}
@@ -29,7 +29,7 @@ DrawSheet = Callable[[str, Counter[str]], list[StudyItem]]
 
 
 class Judgment(StrEnum):
-    """What a participant said of a solution. The codes are stable: answers and sheets hold them."""
+    """A participant's judgment of a solution. The codes are stable, because answers and sheets contain them."""
 
     CORRECT = "correct"
     FLAWED = "flawed"
@@ -39,17 +39,17 @@ class Judgment(StrEnum):
 @dataclass(frozen=True)
 class Progress:
     """
-    Where a participant stands.
+    Progress of a participant.
 
     Args:
         num_done (`int`), num_items (`int`):
-            Solutions answered, and on the sheet.
+            Number of solutions answered, and number on the sheet.
         item ([`StudyItem`], *optional*):
-            The next one; `None` at the end.
+            The next solution; `None` at the end.
         seconds_left (`float`, *optional*):
-            On its clock, from the first time that it was shown; `None` before that.
+            Time left for this solution, counted from when it was first shown; `None` before that.
         has_run_out (`bool`, *optional*, defaults to `False`):
-            Whether the time of the last solution was found to be over just now, with no answer to it.
+            Whether this call recorded a timeout of the previous solution.
     """
 
     num_done: int
@@ -61,30 +61,32 @@ class Progress:
 
 class Study:
     """
-    Keeps three files in a folder, each line on the disk before anything else happens: `sheets.jsonl` (what each
-    participant was given, texts included), `shown.jsonl` (when a solution was first shown) and `answers.jsonl`.
+    A study, stored in three files of a folder.
 
-    The clock of a solution starts when it is first shown and goes on through reloads. It starts again, and the answer
-    says so in `num_shown`, if the process that showed it has ended.
+    The files are `sheets.jsonl` (each participant's solutions, texts included), `shown.jsonl` (when a solution was first
+    shown) and `answers.jsonl`. Each line is on disk before its effect is visible.
+
+    The clock of a solution starts when it is first shown and keeps running through reloads. If the process that showed it
+    has ended, the clock starts again, and `num_shown` of the answer counts this.
 
     Args:
         folder (`Path`):
-            Made with the first sheet. One process at a time may use it.
+            Folder of the files, made with the first sheet. Only one process at a time may use it.
         draw (`Callable[[str, Counter[str]], list[StudyItem]]`):
-            A new participant's solutions, given how often each item was given so far.
+            Draws a new participant's solutions, given how often each item was given so far.
         seconds (`float`, *optional*, defaults to `45.0`):
-            The time for a solution (K24).
+            Time limit for a solution (Kirchner et al. 2024).
         max_participants (`int`, *optional*, defaults to 200):
-            How many sheets are drawn at most.
+            Maximum number of sheets.
         lock (`AbstractContextManager`, *optional*):
-            Held while a file is written, e.g. that of a [`~huggingface_hub.CommitScheduler`].
+            Held while a file is written, e.g. the lock of a [`~huggingface_hub.CommitScheduler`].
         hold (`Callable[[], object]`, *optional*):
             Called once, before the folder is read or made, e.g. to lock it.
         clock (`Callable[[], float]`, *optional*):
-            Seconds since the epoch.
+            Returns the seconds since the epoch.
 
     Raises:
-        ValueError: if a file has a line that no study wrote.
+        ValueError: if a file has a line that is not from a study.
     """
 
     def __init__(
@@ -111,7 +113,7 @@ class Study:
         self._given: dict[str, list[StudyItem]] = {}
         self._answered: dict[tuple[str, str], dict[str, Any]] = {}
         self._is_open = False
-        if folder.exists():  # looking at a run leaves nothing in its folder
+        if folder.exists():  # never made here: looking at a run must not change its folder
             self._open()
 
     def _open(self) -> None:
@@ -124,22 +126,23 @@ class Study:
         self._given = {
             row["participant"]: [StudyItem(**item) for item in row["items"]]
             for row in _read(self._sheets, _is_sheet)
-            if row["items"]  # an empty sheet, of someone who came before the first solutions, is drawn again
+            if row["items"]  # a sheet drawn before there were any solutions is empty, and is drawn again
         }
         self._answered = {(row["participant"], row["item"]): row for row in _read(self._answers, _is_answer)}
         self._is_open = True
 
     def knows(self, participant: str) -> bool:
-        """Whether someone has a sheet."""
+        """Whether a participant has a sheet."""
         return participant in self._given
 
     def sheet(self, participant: str) -> list[StudyItem]:
         """
-        A participant's solutions in their order, drawn when they are first asked for. A sheet is kept once it has
-        solutions: who comes before there are any has an empty one until then.
+        A participant's solutions in order, drawn at the first call.
+
+        The sheet is empty, and not stored, as long as the run has no solutions to judge.
 
         Raises:
-            ValueError: for an id that [`check_participant`] refuses, if the study is full, or its folder cannot be opened.
+            ValueError: if [`check_participant`] refuses the id, the study is full, or its folder cannot be opened.
         """
         check_participant(participant)
         with self._guard:
@@ -157,20 +160,22 @@ class Study:
 
     def check_places(self, number: int) -> None:
         """
+        Check that the study has places for `number` more participants.
+
         Raises:
-            ValueError: if the study cannot take so many further participants.
+            ValueError: if it has fewer places.
         """
         with self._guard:
             self._open()
             num_left = self.max_participants - len(self._given)
         if number > num_left:
             raise ValueError(
-                f"The study has room for {max(0, num_left)} further participants: {self.max_participants} may take part "
+                f"The study has {max(0, num_left)} free places: at most {self.max_participants} participants may take part "
                 "(`--study-participants`)."
             )
 
     def progress(self, participant: str) -> Progress:
-        """Where a participant stands. A solution whose time is over is noted as such."""
+        """Progress of a participant. A shown solution past its time limit is recorded as a timeout."""
         with self._guard:
             has_run_out = self._end_overdue(participant)
             items = self.sheet(participant)
@@ -181,7 +186,7 @@ class Study:
             return Progress(len(items) - len(left), len(items), item, seconds_left, has_run_out)
 
     def show(self, participant: str) -> Progress:
-        """The next solution, its clock started."""
+        """Start the clock of the next solution, and return the participant's progress."""
         with self._guard:
             item = self.progress(participant).item
             if item is not None and (participant, item.item) not in self._started:
@@ -193,20 +198,20 @@ class Study:
 
     def answer(self, participant: str, item_id: str, judgment: Judgment, confidence: int | None) -> Judgment | None:
         """
-        Record an answer to the solution on show.
+        Record an answer to the currently shown solution.
 
         Args:
             participant (`str`), item_id (`str`):
-                Who, and of which solution.
+                Ids of the participant and of the solution.
             judgment ([`Judgment`]):
-                One that arrives too late is recorded as `TIME_RAN_OUT`. A `TIME_RAN_OUT` that arrives before this
-                study's own clock says so is not recorded.
+                The judgment. A late one is recorded as `TIME_RAN_OUT`. A `TIME_RAN_OUT` that arrives before this study's
+                own clock has run out is not recorded.
             confidence (`int`, *optional*):
-                One of `CONFIDENCES`; `None` when time ran out.
+                One of `CONFIDENCES`; `None` if time ran out.
 
         Returns:
-            [`Judgment`], *optional*: what was recorded. `None` if nothing was: of a second answer to a solution, of one to
-            a solution that was never shown, and of a time-out before its time.
+            [`Judgment`], *optional*: the recorded judgment. `None` if nothing was recorded: for a second answer, for a
+            solution that was never shown, and for a premature timeout.
         """
         with self._guard:
             start = self._started.get((participant, item_id))
@@ -225,7 +230,7 @@ class Study:
     def take_down(
         self, participant: str, item_id: str, judgment: Judgment, confidence: int | None, seconds: float | None
     ) -> bool:
-        """As [`answer`], for what was answered on paper: nothing is timed."""
+        """Record an answer from a CSV sheet, without a clock; returns False if the solution is already answered."""
         with self._guard:
             if (participant, item_id) in self._answered:
                 return False
@@ -233,12 +238,12 @@ class Study:
             return True
 
     def answers(self) -> list[dict[str, Any]]:
-        """All answers, in the order in which they came."""
+        """All answers, in the order of their arrival."""
         with self._guard:
             return list(self._answered.values())
 
     def _end_overdue(self, participant: str) -> bool:
-        """Note the solutions whose time is over; returns whether there was one."""
+        """Record a timeout for each shown solution past its limit, and return whether there was one."""
         has_run_out = False
         for (who, item_id), start in list(self._started.items()):
             is_over = self._clock() - start > self.seconds + GRACE_SECONDS
@@ -280,8 +285,8 @@ def _read(journal: Journal, is_one: Callable[[dict[str, Any]], bool]) -> list[di
     for row in rows:
         if not is_one(row):
             raise ValueError(
-                f"{journal.path} has a line that no study wrote: {json.dumps(row)[:120]}. Take it out, or keep the study's "
-                "files in a folder of their own (--study-dir), and start the app again."
+                f"{journal.path} has a line that is not from a study: {json.dumps(row)[:120]}. Remove it, or use a separate "
+                "folder for the study (--study-dir), and start the app again."
             )
     return rows
 
@@ -305,8 +310,10 @@ def _is_answer(row: dict[str, Any]) -> bool:
 
 def check_participant(participant: str) -> None:
     """
+    Check that a participant's id can be used in links and files.
+
     Raises:
-        ValueError: for a name that could not stand in a link or a file.
+        ValueError: if it cannot.
     """
     if not _PARTICIPANT.fullmatch(participant):
         raise ValueError(

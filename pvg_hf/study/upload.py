@@ -1,4 +1,4 @@
-"""A study's answers in a dataset repository, committed every minute and at the end."""
+"""Commits a study's answers to a dataset repository, every minute and at the end."""
 
 import logging
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from pvg_hf.core.hub_access import RetryPolicy
 logger = logging.getLogger(__name__)
 
 MINUTES_BETWEEN_COMMITS = 1.0
-"""At most this much is lost with a machine that ends without a signal; nothing is committed while nothing was answered."""
+"""Time between two commits, which is also the most that a sudden end of the machine loses. Unchanged files are not committed."""
 
 SECONDS_FOR_THE_LAST_COMMIT = 60.0
 _FILES = "*.jsonl"
@@ -32,25 +32,25 @@ def uploaded(
     retry: RetryPolicy | None = None,
 ) -> Iterator[AbstractContextManager]:
     """
-    Commit the files of a study every minute if they have changed, and a last time when the block ends. If that fails, or takes longer than
-    a minute, a warning says so: the files stay in the folder.
+    Commit the files of a study while a block runs: every minute if they have changed, and once at the end.
 
-    An empty folder, as a Space has after a restart, is filled from the repository first, so that the study goes on.
+    If the last commit fails or takes longer than a minute, a warning says that the files are still in the folder. An empty
+    folder, as on a Space after a restart, is first filled from the repository, so that the study resumes.
 
     Args:
         repository (`str`):
-            A dataset repository, `org/name`; made, private, if it is not there.
+            A dataset repository, `org/name`. If it does not exist, it is created as a private one.
         folder (`Path`):
-            Of the study.
+            Folder of the study.
         token (`str`):
-            Of an account that may write to it. It is kept in memory only.
+            Token of an account with write access. It is kept in memory only.
         minutes (`float`, *optional*, defaults to `1.0`):
-            Between two commits.
+            Time between two commits.
         retry ([`~pvg_hf.core.hub_access.RetryPolicy`], *optional*):
-            How often and when the start is tried again.
+            When and how often the first requests are repeated.
 
     Yields:
-        `AbstractContextManager`: a lock, to be held while the files are written.
+        `AbstractContextManager`: a lock that must be held while a file is written.
 
     Raises:
         HubError: if the Hub cannot be reached or refuses.
@@ -70,14 +70,12 @@ def uploaded(
 
 
 def _restore(repository: str, folder: Path, token: str) -> None:
-    """
-    Get each file by its name: of a repository that cannot be reached, `snapshot_download` takes a folder as it is for what
-    there is, and the answers so far would be overwritten.
-    """
+    # Not by `snapshot_download`: if the repository cannot be reached, it takes the empty folder for the current state, and the
+    # next commit would overwrite the answers so far.
     api = HfApi(library_name="pvg_hf", token=token)
     try:
         found = api.repo_info(repository, repo_type="dataset")
-    except RepositoryNotFoundError:  # of a new study: the scheduler makes it
+    except RepositoryNotFoundError:  # a new study: the scheduler creates the repository
         return
     for path in (file.rfilename for file in found.siblings or ()):
         if fnmatch(path, _FILES):
@@ -85,7 +83,7 @@ def _restore(repository: str, folder: Path, token: str) -> None:
 
 
 def _commit_last(scheduler: CommitScheduler, repository: str) -> None:
-    """A scheduler that is stopped commits nothing any more, not even what it would at the end of the process."""
+    # A stopped scheduler skips its own commit at the end of the process, so that the last one is made first.
     commit = scheduler.trigger()
     try:
         wait([commit], timeout=SECONDS_FOR_THE_LAST_COMMIT)

@@ -1,4 +1,4 @@
-"""A game over noise levels, seeds and corrections: what noise takes from a verifier, and what a correction gives back."""
+"""Sweeps over noise levels, seeds and corrections: how much a verifier loses by label noise, and how much a correction recovers."""
 
 from pvg_hf.sweep.cells import Cell, list_cells
 from pvg_hf.sweep.sweep import describe_sweep, run_sweep

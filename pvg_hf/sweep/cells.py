@@ -1,4 +1,4 @@
-"""The cells of a sweep, and the recipe that each of them plays."""
+"""The cells of a sweep, and the recipe of each cell."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.run.folder import RunFolder
 
 _BRADLEY_TERRY, _CROSS_ENTROPY = {"loss": "bradley_terry"}, {"loss": "cross_entropy"}
-_ANY_LABELS = {"data": {"pairs": "all"}}  # of solutions that are chosen whatever their noisy labels
+_ANY_LABELS = {"data": {"pairs": "all"}}  # pairs that are chosen independently of their noisy labels
 SETTINGS: dict[str, dict[str, Any]] = {
     **{name: {"verifier": {**_BRADLEY_TERRY, "correction": name}} for name in ("smoothing", "forward", "backward")},
     PLAIN: {"verifier": {**_BRADLEY_TERRY, "correction": "none"}},
@@ -21,9 +21,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "pointwise_forward": {"verifier": {**_CROSS_ENTROPY, "correction": "forward"}, **_ANY_LABELS},
     "pointwise_backward": {"verifier": {**_CROSS_ENTROPY, "correction": "backward"}, **_ANY_LABELS},
 }
-# On clean labels a corrected loss is the plain one; those on pairs of any labels differ in their pairs.
+# On clean labels, these corrected losses equal the plain one. Corrections with `pairs: all` do not: they use other pairs.
 _CLEAN_EQUIVALENTS = dict.fromkeys(("smoothing", "forward", "backward"), PLAIN)
-# What a worker's game must not do, and what must not end it: a verifier that learned nothing is a result.
+# A worker's game does not publish or report, and no watchdog ends it: a verifier that learned nothing is a result.
 _CELL_OVERRIDES = {
     "sweep": None,
     "num_rounds": 1,
@@ -36,13 +36,13 @@ _CELL_OVERRIDES = {
 @dataclass(frozen=True, order=True)
 class Cell:
     """
-    One training, or one game.
+    One training or game of a sweep.
 
     Args:
         seed (`int`):
-            Of everything in it.
+            Seed of the whole cell.
         level (`float`):
-            The rate of wrong labels, in [0, 1).
+            Rate of wrong labels, in [0, 1).
         correction (`str`):
             A key of `SETTINGS`.
     """
@@ -57,12 +57,12 @@ class Cell:
 
     @property
     def reference(self) -> "Cell":
-        """The same seed's training by the plain loss on clean labels."""
+        """The cell of the same seed that is trained with the plain loss on clean labels."""
         return Cell(self.seed, 0.0, PLAIN)
 
     @property
     def trained(self) -> "Cell":
-        """The cell whose training is this one's as well."""
+        """The cell with the same training, which is played once for both."""
         return (
             self if self.level else replace(self, correction=_CLEAN_EQUIVALENTS.get(self.correction, self.correction))
         )
@@ -72,7 +72,7 @@ class Cell:
 
 
 def list_cells(recipe: Recipe) -> list[Cell]:
-    """Every training of a sweep once: each seed's clean reference first, then from level to level."""
+    """List the distinct trainings of a sweep: first each seed's clean reference, then level by level."""
     sweep = recipe.sweep
     wanted = {
         Cell(seed, level, correction).trained
@@ -99,12 +99,12 @@ class SweepFolder:
 
     @property
     def recipe(self) -> Path:
-        """What the sweep was begun with."""
+        """The recipe that the sweep was started with."""
         return self.root / "sweep.yaml"
 
     @property
     def runs(self) -> Path:
-        """A run's folder for each cell, and for each seed's pool."""
+        """Parent of the run folders of all cells, and of each seed's pool."""
         return self.root / "runs"
 
     @property
@@ -116,7 +116,7 @@ class SweepFolder:
         return self.root / "plots"
 
     def result(self, cell: Cell) -> Path:
-        """The file whose existence says that a cell is finished."""
+        """Result file of a cell; the cell is finished if it exists."""
         return self.root / "cells" / f"{cell.name}.json"
 
     def run(self, cell: Cell) -> RunFolder:
@@ -131,31 +131,31 @@ def sweep_folder(recipe: Recipe) -> SweepFolder:
 
 
 def pool_recipe(recipe: Recipe, seed: int) -> Recipe:
-    """What mints the solutions of a seed, once for all its cells: their labels are clean."""
+    """Recipe of the run that mints a seed's solutions with clean labels, once for all its cells."""
     run = sweep_folder(recipe).pool(seed).root
     changes = {"name": run.name, "output_dir": str(run.parent), "seed": seed, "noise": {}}
     return load_recipe(merge({**recipe.to_dict(), "noise": {}}, merge(_CELL_OVERRIDES, changes)))
 
 
 def needs_pool(recipe: Recipe) -> bool:
-    """Whether solutions are to be minted, or players made, before the cells: others are imported."""
+    """Whether each seed needs a run that mints solutions or makes players before its cells."""
     return recipe.bootstrap.import_from is None or any(player.is_made for player in recipe.players.values())
 
 
 def cell_recipe(recipe: Recipe, cell: Cell, *, takes_pool: bool = True) -> Recipe:
     """
-    What a cell plays.
+    Recipe of a cell.
 
     Args:
         recipe ([`~pvg_hf.config.Recipe`]):
-            The sweep's.
+            Recipe of the sweep.
         cell ([`Cell`]):
-            One that is trained.
+            A cell of [`list_cells`].
         takes_pool (`bool`, *optional*, defaults to `True`):
-            Whether it names what the seed's own run makes; that need not be there yet.
+            Whether to name the solutions and players that the seed's run makes; they need not exist yet.
 
     Raises:
-        RecipeError: if the level or the correction does not go with the rest of the recipe.
+        RecipeError: if the level or the correction is not compatible with the rest of the recipe.
     """
     folder = sweep_folder(recipe)
     run = folder.run(cell).root
@@ -169,7 +169,7 @@ def cell_recipe(recipe: Recipe, cell: Cell, *, takes_pool: bool = True) -> Recip
 
 
 def _from_pool(recipe: Recipe, pool: RunFolder) -> dict[str, Any]:
-    """The players and the solutions that the seed's own run has made."""
+    """Changes to a recipe that make it use the players and solutions of the seed's run."""
     changes: dict[str, Any] = {}
     for name, player in recipe.players.items():
         if player.is_made:

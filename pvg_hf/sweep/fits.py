@@ -1,4 +1,4 @@
-"""How a measure depends on the noise level: linear and quadratic fits, and the level at which it breaks down."""
+"""Dependence of a measure on the noise level: linear and quadratic fits, and the level at which it breaks down."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,22 +10,25 @@ import statsmodels.api as sm
 from pvg_hf.core.figure import ALPHA, Figure
 
 DEGREES = {"linear": 1, "quadratic": 2}
-_TINY = 1e-18  # a sum of squares that rounding makes of 0
+_TINY = 1e-18  # a smaller sum of squares is 0 up to rounding
 
 
 @dataclass(frozen=True)
 class Fit:
     """
-    `value = a_seed + sum_p terms[p] level^p` by least squares. Each seed has a constant of its own, so that what seeds
-    differ by at every level alike is neither explained nor counted as error.
+    Least-squares fit `value = a_seed + sum_p terms[p] level^p`.
+
+    Each seed has its own constant `a_seed`, so that differences between seeds that are equal at all levels count neither as
+    explained variance nor as error.
 
     Args:
         terms (`tuple[Figure, ...]`):
-            Of the powers 1, 2, ... of the level, with 95 % intervals by Student's t where a degree of freedom is left.
+            Coefficients of the powers 1, 2, ... of the level, with 95 % intervals by Student's t if a degree of freedom is
+            left.
         constant (`float`):
             Mean of the seeds' constants.
         r_squared (`float`, *optional*):
-            Share of the variance within seeds that is explained; `None` where there is none.
+            Explained share of the variance within seeds; `None` if there is no such variance.
         n (`int`):
             Number of values.
     """
@@ -36,28 +39,35 @@ class Fit:
     n: int
 
     def __call__(self, levels: np.ndarray) -> np.ndarray:
-        """The fitted mean over the seeds."""
+        """Evaluate the fitted mean over the seeds."""
         return self.constant + sum(term.value * levels**power for power, term in enumerate(self.terms, start=1))
 
 
 def fit_levels(levels: Sequence[float], values: Sequence[float], seeds: Sequence[int], degree: int) -> Fit | None:
     """
+    Fit a polynomial in the level by least squares, with one constant per seed.
+
     Args:
         levels (`Sequence[float]`), values (`Sequence[float]`), seeds (`Sequence[int]`):
             One of each per cell.
         degree (`int`):
-            1 or more.
+            Degree of the polynomial, 1 or more.
 
     Returns:
-        [`Fit`], or `None` if the levels within seeds do not determine it.
+        [`Fit`], or `None` if the levels within seeds do not determine the coefficients.
     """
     of_seed = pd.get_dummies(pd.Series(list(seeds)), dtype=float).to_numpy()
     powers = np.power.outer(np.asarray(levels, dtype=float), np.arange(1, degree + 1))
-    design = np.hstack([of_seed, powers])
+    design = np.hstack(
+        [of_seed, powers]
+    )  # (num_cells, num_seeds + degree)  # (num_cells, num_seeds + degree)  # (num_cells, num_seeds + degree)
     if np.linalg.matrix_rank(design) < design.shape[1]:
         return None
     target = np.asarray(values, dtype=float)
     result = sm.OLS(target, design).fit()
+    # Deviation from the seed's mean: R² is relative to the variance within seeds.
+    # Deviation from the seed's mean: R² is relative to the variance within seeds.
+    # Deviation from the seed's mean: R² is relative to the variance within seeds.
     within = target - of_seed @ (of_seed.T @ target / of_seed.sum(axis=0))
     variance = float(within @ within)
     has_interval = result.df_resid > 0
@@ -77,15 +87,15 @@ def _floats(bounds: np.ndarray) -> list[float | None]:
 
 def crossing(levels: Sequence[float], values: Sequence[float], bound: float) -> float | None:
     """
-    The lowest level at which values, joined by straight lines, fall below `bound`; `None` if they never do.
+    Lowest level at which linearly interpolated values fall below `bound`; `None` if they never do.
 
     Args:
         levels (`Sequence[float]`):
-            Ascending.
+            Levels in ascending order.
         values (`Sequence[float]`):
-            One per level.
+            One value per level.
         bound (`float`):
-            In the unit of the values.
+            The bound, in the unit of the values.
     """
     for index, (level, value) in enumerate(zip(levels, values, strict=True)):
         if value < bound:
@@ -99,15 +109,15 @@ def crossing(levels: Sequence[float], values: Sequence[float], bound: float) -> 
 @dataclass(frozen=True)
 class Breakdown:
     """
-    Where a measure has lost half of what it has above its floor when clean.
+    Noise level at which a measure has lost half of its clean distance to its floor.
 
     Args:
         level (`float`, *optional*):
-            Of the mean over the seeds; `None` if it does not get there within the levels.
+            Breakdown level of the mean over the seeds; `None` if it does not break down within the levels.
         lowest (`float`, *optional*), highest (`float`, *optional*):
-            Among the seeds that get there.
+            Lowest and highest breakdown level among the seeds that break down.
         num_seeds (`int`), num_broken (`int`):
-            All seeds, and those that get there.
+            Number of all seeds, and of those that break down.
     """
 
     level: float | None
@@ -119,14 +129,16 @@ class Breakdown:
 
 def find_breakdown(by_seed: pd.DataFrame, clean: pd.Series, floors: pd.Series) -> Breakdown | None:
     """
+    Find the breakdown level of a measure for which higher is better; negate all values of a loss.
+
     Args:
         by_seed (`pd.DataFrame`):
-            Values, a row per level (ascending) and a column per seed; of a loss, with the sign turned round everywhere.
+            Values, with a row per level (ascending) and a column per seed.
         clean (`pd.Series`), floors (`pd.Series`):
-            Of each seed.
+            Value on clean labels, and floor, of each seed.
 
     Returns:
-        [`Breakdown`], or `None` if no seed is above its floor when clean: there is nothing to lose.
+        [`Breakdown`], or `None` if no seed is above its floor on clean labels: there is nothing to lose.
     """
     by_seed = by_seed.loc[:, (clean > floors).reindex(by_seed.columns)].dropna()
     if by_seed.empty:

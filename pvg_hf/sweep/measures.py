@@ -1,4 +1,4 @@
-"""What is measured of a cell: by clean labels, on solutions that all cells of a seed share."""
+"""Measures of a cell, by clean labels, on solutions that all cells of a seed share."""
 
 import math
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ from pvg_hf.losses import bradley_terry
 from pvg_hf.run.folder import RunFolder
 
 CHANCE = 0.5
-EQUAL_SCORES = math.log(2)  # nats a pair, of a verifier that scores all solutions alike
-SHARED = (environment_name(BASE_ROUND, Role.BASE), REFERENCE)  # what minted it depends on no noise
-CHANGE = "_change"  # ends the name of a measure less the same seed's clean reference
+EQUAL_SCORES = math.log(2)  # loss in nats per pair of a verifier with equal scores for all solutions
+SHARED = (environment_name(BASE_ROUND, Role.BASE), REFERENCE)  # sources that do not depend on the noise
+CHANGE = "_change"  # suffix of a measure's difference to the same seed's clean reference
 DISTANCE = "parameter_distance"
 BASE_HELPFUL = "base_helpful_accuracy"
 
@@ -32,17 +32,18 @@ BASE_HELPFUL = "base_helpful_accuracy"
 @dataclass(frozen=True)
 class Measure:
     """
+    A measured quantity of a sweep.
+
     Args:
         title (`str`):
-            With its unit.
+            Title with the unit.
         floor (`float` or `str`, *optional*):
-            What is left where the verifier, or the game, does nothing: a value, or the figure of the clean reference that
-            tells it. A measure has broken down where half of its clean distance to the floor is lost; without a floor it
-            cannot.
+            Value if the verifier, or the game, has no effect: a number, or the name of a figure of the clean reference. A
+            measure breaks down where it has lost half of its clean distance to the floor.
         is_loss (`bool`):
-            Whether lower is better, so that the floor lies above.
+            Whether lower is better; the floor is then the upper end.
         why_no_floor (`str`):
-            Said in its place.
+            Reason shown in the summary if there is no floor.
     """
 
     title: str
@@ -52,12 +53,12 @@ class Measure:
 
     @property
     def is_share(self) -> bool:
-        """Whether it is a share with a floor, of which more is better."""
+        """Whether the measure is a share for which more is better, with a floor."""
         return self.floor is not None and not self.is_loss
 
     @property
     def sign(self) -> int:
-        """Of a change to the better."""
+        """Sign of an improvement."""
         return -1 if self.is_loss else 1
 
 
@@ -67,29 +68,29 @@ MEASURES = {
     "clean_loss": Measure("clean loss (nats a pair)", EQUAL_SCORES, is_loss=True),
     DISTANCE: Measure(
         "parameter distance (share of the norm)",
-        why_no_floor="it is 0 by definition when clean, and no distance says that a verifier has lost anything",
+        why_no_floor="it is 0 by definition when clean, and a distance alone does not show a loss",
     ),
     "helpful_accuracy": Measure("helpful accuracy", BASE_HELPFUL),
     "prover_success": Measure(
         "prover success (share accepted)",
-        why_no_floor="a verifier that knows nothing may accept everything or nothing, by its threshold",
+        why_no_floor="an uninformative verifier may accept everything or nothing, depending on its threshold",
     ),
 }
 
 
 def measure_cell(recipe: Recipe, folder: RunFolder, reference: RunFolder) -> dict[str, Figure]:
     """
-    The figures of a finished cell.
+    Measure a finished cell.
 
     Args:
         recipe ([`~pvg_hf.config.Recipe`]):
-            What it played.
+            Recipe of the cell.
         folder ([`RunFolder`]), reference ([`RunFolder`]):
-            Its run, and that of the clean reference.
+            Runs of the cell and of its clean reference.
 
     Returns:
-        `dict[str, Figure]`: by the keys of `MEASURES`; the last two, and `base_helpful_accuracy`, only of a whole game.
-        `prover_success` is the share of the sneaky incorrect test solutions that the verifier accepts.
+        `dict[str, Figure]`: figures by the keys of `MEASURES`. The last two keys, and `base_helpful_accuracy`, exist only for
+        whole games. `prover_success` is the share of sneaky incorrect test solutions that the verifier accepts.
     """
     last = recipe.num_rounds - 1
     verifier = folder.verifier(last)
@@ -107,14 +108,14 @@ def measure_cell(recipe: Recipe, folder: RunFolder, reference: RunFolder) -> dic
 
 def clean_loss(rows: pd.DataFrame) -> Figure:
     """
-    Mean Bradley-Terry loss over all (correct, incorrect) pairs of one problem, whatever the verifier was trained by.
+    Mean Bradley-Terry loss over all (correct, incorrect) pairs of the same problem, for a verifier trained with any loss.
 
     Args:
         rows (`pd.DataFrame`):
-            With `problem_id`, `score` and `correct`.
+            Solutions with `problem_id`, `score` and `correct`.
 
     Returns:
-        `Figure`: in nats; `n` is the number of pairs, and there is no interval.
+        `Figure`: the loss in nats, without interval; `n` is the number of pairs.
     """
     total, num_pairs = 0.0, 0
     for _, group in rows.groupby("problem_id", sort=False):
@@ -128,8 +129,9 @@ def clean_loss(rows: pd.DataFrame) -> Figure:
 
 def parameter_distance(verifier: Path, reference: Path) -> Figure:
     """
-    Euclidean distance of two verifiers' saved weights, as a share of the reference's norm. Those are all of the weights,
-    or those of an adapter and a head.
+    Euclidean distance between two verifiers' saved weights, divided by the norm of the reference's.
+
+    Saved weights are the whole model, or an adapter and a head.
 
     Raises:
         ValueError: if their files do not hold the same tensors.

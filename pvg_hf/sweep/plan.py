@@ -1,4 +1,4 @@
-"""How much a sweep is, and how long it will take."""
+"""The plan of a sweep: number of cells, and expected time."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from pvg_hf.sweep.cells import Cell, cell_recipe, list_cells, needs_pool, sweep_
 
 
 def show_plan(recipe: Recipe, cells: Sequence[Cell], num_workers: int) -> str:
-    """A few lines for a terminal: the cells, what of them is finished, and the time for the others."""
+    """Describe a sweep in a few lines: its cells, how many are left, and the time for these."""
     folder = sweep_folder(recipe)
     todo = [cell for cell in cells if not folder.result(cell).exists()]
     levels = sorted({cell.level for cell in cells})
@@ -38,7 +38,7 @@ def show_plan(recipe: Recipe, cells: Sequence[Cell], num_workers: int) -> str:
 
 
 def expect_seconds(recipe: Recipe, todo: Sequence[Cell], num_workers: int) -> float | None:
-    """Seconds for cells that are left: by those that are finished, or else by the game's plan; `None` if it knows none."""
+    """Expected seconds for the remaining cells, from finished ones or else from the game's plan; `None` if unknown."""
     if not todo:
         return 0.0
     measured = _measured(recipe)
@@ -54,7 +54,7 @@ def expect_seconds(recipe: Recipe, todo: Sequence[Cell], num_workers: int) -> fl
 
 
 def _works(played: Recipe, form: str) -> Iterator[float | None]:
-    """Seconds of what comes before the rounds, and then of each phase of a cell."""
+    """Planned seconds before the rounds, and then of each phase of a cell; `None` if unknown."""
     plans = plan_rounds(played, GameProblems.load(played))
     early = [plans[0].work(name) for name in plans[0].early]
     yield None if None in early else sum(work.seconds for work in early)
@@ -65,7 +65,7 @@ def _works(played: Recipe, form: str) -> Iterator[float | None]:
 
 
 def _measured(recipe: Recipe) -> list[float]:
-    """Seconds of each finished cell."""
+    """Measured seconds of each finished cell."""
     folder = sweep_folder(recipe)
     files = [folder.result(cell) for cell in list_cells(recipe)]
     return [read_json(file)["seconds"] for file in files if file.exists()]
@@ -79,7 +79,7 @@ def _describe_form(recipe: Recipe) -> str:
 
 @contextmanager
 def _threads(number: int) -> Iterator[None]:
-    """What a worker has."""
+    # The plan measures this machine, and must use as many threads as a worker will have.
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:

@@ -1,4 +1,4 @@
-"""Plots of a sweep, in the look of the report, as vectors and as PNG."""
+"""Plots of a sweep in the style of the report, as vector graphics and PNG."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +29,7 @@ from pvg_hf.sweep.fits import DEGREES, fit_levels
 from pvg_hf.sweep.measures import CHANCE, CHANGE, DISTANCE, MEASURES
 
 _FIT_LINES = {"linear": ":", "quadratic": "-"}
-_NUM_POINTS = 100  # of a fitted curve
+_NUM_POINTS = 100  # points of a fitted curve
 _COLORS = (VERMILLION, ORANGE, BLUE, SKY, GREEN, "#000000", "#CC79A7", GREY)
 _LINES = ("--", "-.", "-", ":", "-", "-.", "--", ":")
 STYLES: dict[str, Style] = {
@@ -40,14 +40,16 @@ STYLES: dict[str, Style] = {
 
 def plot_sweep(vary: str, table: pd.DataFrame) -> Iterator[Plot]:
     """
+    Plot all measures of a sweep.
+
     Args:
         vary (`str`):
-            The rate that the levels are.
+            Name of the varied rate, e.g. `rho0`.
         table (`pd.DataFrame`):
-            As [`~pvg_hf.sweep.report.cell_table`] makes it.
+            The return value of [`~pvg_hf.sweep.report.cell_table`].
 
     Yields:
-        [`Plot`]: `levels`, every measure against the level, and `fits`, its change from the clean reference with the fits.
+        [`Plot`]: `levels` (measures by level), and `fits` (changes from the clean reference by level, with fitted curves).
     """
     names = [name for name in MEASURES if name in table]
     seeds = f"Means over {table['seed'].nunique()} seed(s), with 95 % intervals by Student's t."
@@ -79,10 +81,10 @@ def _draw(axes: Axes, table: pd.DataFrame, measure: str, suffix: str) -> None:
         draw_figures(axes, list(by_level.groups), means, shift=shift, **style)
         if suffix and len(rows):
             _draw_fits(axes, rows, column, color=style["color"])
-    is_change = suffix and measure != DISTANCE  # which is one itself
+    is_change = suffix and measure != DISTANCE  # the distance is already relative to the clean reference
     axes.set_title(("change of " if is_change else "") + MEASURES[measure].title, fontsize=10)
     tidy(axes)
-    if MEASURES[measure].is_share:  # with few seeds its interval reaches beyond what there is
+    if MEASURES[measure].is_share:  # with few seeds, intervals by Student's t can leave [0, 1]
         low, high = axes.get_ylim()
         axes.set_ylim(max(low, -1.02 if suffix else -0.02), min(high, 1.02))
     if suffix or MEASURES[measure].floor == CHANCE:

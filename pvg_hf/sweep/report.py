@@ -1,4 +1,4 @@
-"""A sweep's results: cells, deviations from the clean verifier, fits and levels of breakdown, as tables and text."""
+"""Writes a sweep's results as tables and text: cells, changes from the clean verifier, fits and breakdown levels."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -17,11 +17,11 @@ from pvg_hf.sweep.fits import DEGREES, Fit, find_breakdown, fit_levels
 from pvg_hf.sweep.measures import CHANGE, DISTANCE, MEASURES
 from pvg_hf.sweep.plots import plot_sweep, save_plot
 
-LEVELS_OF_A_FIT = 3  # two points lie on any line
+LEVELS_OF_A_FIT = 3  # minimum number of levels: a line fits any two points
 
 
 def summarize(recipe: Recipe, table: pd.DataFrame, fits: pd.DataFrame, breakdowns: pd.DataFrame) -> str:
-    """The results as Markdown tables."""
+    """Format the results as Markdown tables."""
     lines = [
         f"# {recipe.name}",
         "",
@@ -41,12 +41,12 @@ def _means(vary: str, table: pd.DataFrame) -> list[str]:
     columns = {}
     for name in (name for name in MEASURES if name in table):
         columns[name] = MEASURES[name].title
-        if name != DISTANCE:  # which is a change itself
+        if name != DISTANCE:  # the distance is already relative to the clean reference
             columns[f"{name}{CHANGE}"] = "change"
     rows = [["correction", vary, "seeds", *columns.values()]]
     for (correction, level), cells in table.groupby(["correction", "level"], sort=False):
         if Cell(0, level, correction).trained.correction in set(table["correction"]) - {correction}:
-            continue  # the same training stands there
+            continue  # another correction's row shows the same training
         shown = [_show(mean_over_seeds(cells[column])) for column in columns]
         rows.append([correction, f"{level:g}", str(len(cells)), *shown])
     return _markdown(rows)
@@ -57,7 +57,7 @@ def _compares(table: pd.DataFrame) -> bool:
 
 
 def _gain_lines(table: pd.DataFrame) -> list[str]:
-    """What a correction gains over none, paired by seed."""
+    """Gain of each correction over the uncorrected loss, paired by seed."""
     names = [name for name, measure in MEASURES.items() if name in table and measure.is_share]
     rows = [["correction", "level", *(MEASURES[name].title for name in names)]]
     by_place = table.set_index(["correction", "level", "seed"])[names]
@@ -91,7 +91,7 @@ def _show(figure: Figure) -> str:
 
 
 def _breakdown_lines(table: pd.DataFrame, breakdowns: pd.DataFrame) -> list[str]:
-    rows = [["measure", "correction", "half is lost at", "seeds that get there", "a loss can be told from"]]
+    rows = [["measure", "correction", "half is lost at", "seeds that lose half", "first level with a clear loss"]]
     for row in breakdowns.itertuples():
         seeds = f"{row.num_broken} of {row.num_seeds}"
         seeds += "" if pd.isna(row.lowest) else f", at {row.lowest:.3g} to {row.highest:.3g}"
@@ -113,7 +113,7 @@ def _markdown(rows: list[list[str]]) -> list[str]:
 
 
 def write_results(recipe: Recipe, folder: SweepFolder) -> None:
-    """Write `cells.csv`, `fits.csv`, `breakdowns.csv`, `results.json`, `summary.md` and the plots of what is finished."""
+    """Write `cells.csv`, `fits.csv`, `breakdowns.csv`, `results.json`, `summary.md` and the plots of the finished cells."""
     results = _read(recipe, folder)
     table = cell_table(recipe, results)
     if table.empty:
@@ -132,17 +132,17 @@ def write_results(recipe: Recipe, folder: SweepFolder) -> None:
 
 def cell_table(recipe: Recipe, results: dict[Cell, dict[str, Any]]) -> pd.DataFrame:
     """
-    A row for each seed, level and correction that has a result, and whose clean reference has one.
+    Table with one row per seed, level and correction, as far as the cell and its clean reference have results.
 
     Args:
         recipe ([`~pvg_hf.config.Recipe`]):
-            The sweep's.
+            Recipe of the sweep.
         results (`dict[Cell, dict]`):
-            By trained cell. What two corrections share at level 0 stands in a row of each.
+            Results by trained cell. A training that several corrections share at level 0 appears in a row of each.
 
     Returns:
-        `pd.DataFrame`: `seed`, `level`, `correction`, and for each measure its value, `MEASURE_low` and `MEASURE_high` (over
-        problems, where it has an interval) and `MEASURE_change` from the reference.
+        `pd.DataFrame`: `seed`, `level`, `correction`, and for each measure its value, `MEASURE_low` and `MEASURE_high` (interval
+        over problems, if any) and `MEASURE_change` from the reference.
     """
     sweep = recipe.sweep
     levels = sorted({0.0, *sweep.levels})
@@ -167,7 +167,7 @@ def _row(cell: Cell, result: dict[str, Any], reference: dict[str, Any]) -> dict[
 
 
 def fit_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Linear and quadratic fits of every measure for each correction, a row per term."""
+    """Linear and quadratic fits of every measure for each correction, with one row per term."""
     rows = []
     for name, correction, cells in _measured(table):
         for kind, degree in DEGREES.items():
@@ -185,7 +185,7 @@ def _fit_rows(place: dict[str, Any], fit: Fit) -> list[dict[str, Any]]:
 
 
 def breakdown_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Where each measure with a floor has lost half of its distance to it, and from where on a loss can be told."""
+    """Breakdown level of each measure with a floor, and the lowest level with a clear loss, for each correction."""
     rows = []
     for name, correction, cells in _measured(table):
         if MEASURES[name].floor is None:
@@ -200,7 +200,7 @@ def breakdown_table(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def first_detectable_loss(cells: pd.DataFrame, name: str) -> float | None:
-    """The lowest level at which the interval of the seeds' mean change is for the worse; `None` if it never is."""
+    """Lowest level at which the interval of the mean change over seeds is entirely a loss; `None` if there is none."""
     for level, rows in cells.groupby("level"):
         change = mean_over_seeds(MEASURES[name].sign * rows[f"{name}{CHANGE}"])
         if change.high is not None and change.high < 0:
@@ -209,18 +209,18 @@ def first_detectable_loss(cells: pd.DataFrame, name: str) -> float | None:
 
 
 def _measured(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Each measure and correction with the rows that have a value."""
+    """Iterate over measures and corrections, with the rows that have a value."""
     for name in (name for name in MEASURES if name in table):
         for correction, cells in table.groupby("correction", sort=False):
             yield name, correction, cells[cells[name].notna()]
 
 
 def _plain(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows for JSON, which has no NaN."""
+    # JSON has no NaN: missing values become null.
     return table.astype(object).where(table.notna(), None).to_dict("records")
 
 
 def _read(recipe: Recipe, folder: SweepFolder) -> dict[Cell, dict[str, Any]]:
     files = {cell: folder.result(cell) for cell in list_cells(recipe)}
-    advice = "Delete it and run the sweep again: the cell is measured anew."
+    advice = "Delete it and run the sweep again: the cell is then measured again."
     return {cell: read_json(file, remedy=advice) for cell, file in files.items() if file.exists()}

@@ -1,4 +1,8 @@
-"""Runs a sweep: cell by cell, each result appearing by one rename, so that a sweep that was stopped goes on."""
+"""
+Runs a sweep cell by cell.
+
+Each result appears by one rename, so that a stopped sweep resumes with the unfinished cells.
+"""
 
 import logging
 import sys
@@ -36,49 +40,49 @@ from pvg_hf.sweep.workers import default_workers, finish_cells
 
 logger = logging.getLogger(__name__)
 
-# What may change when a sweep goes on: what is there stays what it was.
+# Keys that may change when a sweep is resumed: they do not affect finished cells.
 _GROWING = ("sweep.levels", "sweep.seeds", "sweep.corrections", "output_dir", "logging")
 
 
 class CellsFailedError(RuntimeError):
     """
-    Cells of a sweep could not be played.
+    Some cells of a sweep could not be played.
 
     Args:
         failed (`dict[Cell, Exception]`):
-            What kept each of them from it.
+            The error of each failed cell.
         num_cells (`int`):
-            All of the sweep.
+            Number of all cells.
         folder ([`SweepFolder`]):
-            With the results of the others.
+            Folder with the results of the other cells.
     """
 
     def __init__(self, failed: dict[Cell, Exception], num_cells: int, folder: SweepFolder):
         reasons = "\n".join(f"- {cell}: {error}" for cell, error in failed.items())
         super().__init__(
-            f"{len(failed)} of {num_cells} cells have no result:\n{reasons}\nThe same command tries them again. What the "
-            f"others came to is in {folder.root}."
+            f"{len(failed)} of {num_cells} cells have no result:\n{reasons}\nThe same command tries them again. The results "
+            f"of the others are in {folder.root}."
         )
         self.failed = failed
 
 
 def run_sweep(recipe: Recipe, *, num_workers: int | None = None) -> SweepFolder:
     """
-    Run a sweep, or go on with one: cells whose results stand in its folder are not played again.
+    Run or resume a sweep. Cells with a result are not played again.
 
     Args:
         recipe ([`~pvg_hf.config.Recipe`]):
-            With a section `sweep`.
+            A recipe with a section `sweep`.
         num_workers (`int`, *optional*):
-            Processes, see [`~pvg_hf.sweep.workers.default_workers`]. One plays in this process.
+            Number of processes, see [`~pvg_hf.sweep.workers.default_workers`]. With 1, cells run in this process.
 
     Returns:
-        [`SweepFolder`]: with `summary.md`, tables and plots.
+        [`SweepFolder`]: the folder, with `summary.md`, tables and plots.
 
     Raises:
-        ValueError: if a cell's recipe is not in order, or the folder is another sweep's or in use.
+        ValueError: if a cell's recipe is invalid, or the folder is in use or belongs to another sweep.
         CellsFailedError: if cells could not be played; tables and plots of the others are written.
-        WorkerDiedError: if a worker was killed; what is finished is kept.
+        WorkerDiedError: if a worker was killed; finished cells are kept.
     """
     folder, cells = sweep_folder(recipe), _checked_cells(recipe)
     num_workers = num_workers or default_workers(recipe)
@@ -95,10 +99,10 @@ def run_sweep(recipe: Recipe, *, num_workers: int | None = None) -> SweepFolder:
 
 def describe_sweep(recipe: Recipe, *, num_workers: int | None = None) -> str:
     """
-    Check a sweep and say what it will come to: cells, what of them is finished, and time. Nothing is written.
+    Check a sweep and describe its cells, its progress and the expected time. Nothing is written.
 
     Raises:
-        RecipeError: with all mistakes, if there are any.
+        RecipeError: if the recipe has mistakes; all of them are listed.
     """
     folder, cells = sweep_folder(recipe), _checked_cells(recipe)
     _check_folder(recipe, folder)
@@ -106,7 +110,7 @@ def describe_sweep(recipe: Recipe, *, num_workers: int | None = None) -> str:
 
 
 def finish_cell(recipe: Recipe, cell: Cell) -> None:
-    """Play a cell, and its seed's pool before it where it is the first to need it; write its result."""
+    """Play a cell and write its result. A seed's reference cell first mints the seed's pool, if needed."""
     folder, played = sweep_folder(recipe), cell_recipe(recipe, cell)
     if cell == cell.reference and needs_pool(recipe):
         _mint(recipe, cell.seed)
@@ -129,14 +133,14 @@ def _mint(recipe: Recipe, seed: int) -> None:
 
 
 def _play_alone(recipe: Recipe, phases: list[str]) -> None:
-    """Of a game of one round, those of some phases that it has."""
+    """Play only the named phases of a game with one round."""
     for key in schedule(recipe):
         if key.name in phases:
             play(recipe, phase=key.name, round_index=key.round_index)
 
 
 def _finish(recipe: Recipe, todo: list[Cell], finished: set[Cell], num_workers: int) -> dict[Cell, Exception]:
-    """Finish what is left; returns what kept cells from being played."""
+    """Play the remaining cells, and return the error of each failed one."""
     expected = expect_seconds(recipe, todo, num_workers) if todo else 0.0
     about = "unknown time" if expected is None else f"about {show_seconds(expected)}"
     logger.info("%d cells to play, %d finished: %s with %d worker(s)", len(todo), len(finished), about, num_workers)
@@ -169,8 +173,10 @@ def _begin(recipe: Recipe, folder: SweepFolder) -> None:
 
 def _check_folder(recipe: Recipe, folder: SweepFolder) -> None:
     """
+    Check that the folder is new or belongs to this sweep.
+
     Raises:
-        ValueError: if another sweep was begun in the folder.
+        ValueError: if another sweep was started in it.
     """
     if not folder.recipe.exists():
         return
@@ -182,24 +188,24 @@ def _check_folder(recipe: Recipe, folder: SweepFolder) -> None:
     ]
     if lines:
         raise ValueError(
-            f"The sweep `{recipe.name}` was begun with another recipe:\n"
+            f"The sweep `{recipe.name}` was started with another recipe:\n"
             + "\n".join(lines)
             + "\nGive this one another "
-            "`name`. Levels, seeds and corrections may be added or left out."
+            "`name`. Only levels, seeds and corrections may be added or removed."
         )
 
 
 def _checked_cells(recipe: Recipe) -> list[Cell]:
     """
-    The cells of a sweep whose recipes are in order.
+    List the cells of a sweep, after checks of all their recipes.
 
     Raises:
-        RecipeError: with all mistakes, if there are any.
-        UntrustedCodeError: if the recipe came with a pulled run and names code that the user does not trust yet.
+        RecipeError: if there are mistakes; all of them are listed.
+        UntrustedCodeError: if the recipe came with a pulled run and names code that the user has not trusted yet.
     """
     if recipe.sweep is None:
         raise RecipeError(
-            "The recipe has no section `sweep`, which says what is varied; `sweep: {}` takes its defaults."
+            "The recipe has no section `sweep`, which says what is varied; `sweep: {}` uses the defaults."
         )
     for line in admit_code(recipe):
         logger.info("The recipe runs %s", line)
@@ -211,7 +217,7 @@ def _checked_cells(recipe: Recipe) -> list[Cell]:
 
 
 def _mistakes(recipe: Recipe, cells: list[Cell]) -> Iterator[str]:
-    """Of the noise, of every cell's recipe by itself, and of each correction's at its highest level in its game."""
+    """Mistakes in the section `noise`, in each cell's recipe, and in a game of each correction at its highest level."""
     noise = recipe.noise
     if noise.rho0 or noise.rho1 or noise.checker is not None:
         yield "`noise` states rates or a checker, but its rates are what `sweep.levels` varies: leave them out."

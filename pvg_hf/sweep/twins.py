@@ -1,4 +1,8 @@
-"""Structured against random false positives: a game under a checker with a pattern of errors, its twin, and their comparison."""
+"""
+Compares structured with random false positives.
+
+A game with a checker that errs systematically is compared with its twin, whose checker errs at random at the same rate.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,11 +37,12 @@ class Twins:
 
     Args:
         seed (`int`):
-            Of both.
+            Seed of both games.
         folders (`dict[str, RunFolder]`):
-            By `structured` and `random`.
+            Their runs, by `structured` and `random`.
         rate (`float`):
-            The random checker's, P(accepted | incorrect): that of the structured one on the base prover's solutions.
+            False positive rate P(accepted | incorrect) of the random checker. It equals that of the structured checker on
+            the base prover's solutions.
     """
 
     seed: int
@@ -47,16 +52,17 @@ class Twins:
 
 def play_twins(recipe: Recipe, seed: int) -> Twins:
     """
-    Play a recipe and its random twin, or go on with them.
+    Play or resume a recipe and its random twin.
 
     Args:
         recipe ([`~pvg_hf.config.Recipe`]):
-            With a `noise.checker` whose base errs by itself.
+            A recipe with a `noise.checker` whose base errs by itself.
         seed (`int`):
-            In place of the recipe's.
+            Seed, which replaces the recipe's.
 
     Raises:
-        ValueError: if the recipe has no such checker, or it accepts no incorrect solution of the base prover, or all.
+        ValueError: if the recipe has no such checker, or the checker accepts none or all of the base prover's incorrect
+            solutions.
     """
     checker = recipe.noise.checker
     if checker is None or checker.base == "grade":
@@ -68,8 +74,8 @@ def play_twins(recipe: Recipe, seed: int) -> Twins:
     rate = false_positives(structured, BASE_ROUND).value
     if rate is None or not 0 < rate < 1:
         raise ValueError(
-            f"The checker `{checker.base}` accepts a share of {rate} of the base prover's incorrect solutions, which no random "
-            "checker can be given; it must lie between 0 and 1."
+            f"The checker `{checker.base}` accepts a share of {rate} of the base prover's incorrect solutions. A random checker "
+            "needs a rate strictly between 0 and 1."
         )
     random = play(_named(recipe, RANDOM, seed, _random_noise(recipe, rate)))
     return Twins(seed, {STRUCTURED: structured, RANDOM: random}, rate)
@@ -81,13 +87,13 @@ def _named(recipe: Recipe, kind: str, seed: int, noise: dict) -> Recipe:
 
 
 def _random_noise(recipe: Recipe, rate: float) -> dict:
-    """The same labels' noise, but of the task's own grade, which errs at a rate in one direction alone."""
+    """Noise section of the twin: the task's own grade, with random spurious passes at `rate` and no other errors."""
     tier = {"timeout": 0.0, "spurious_fail": 0.0, "spurious_pass": rate}
     return {**recipe.to_dict()["noise"], "checker": {"tier": "balanced", "tiers": {"balanced": tier}}}
 
 
 def false_positives(folder: RunFolder, round_index: int) -> Figure:
-    """Share of a round's incorrect solutions that the verifier is told are correct; failed and unlabelled ones are left out."""
+    """Share of a round's incorrect solutions with the label correct; failed and unlabelled solutions are left out."""
     roles = [Role.BASE] if round_index == BASE_ROUND else GAME_ROLES
     files = [file for role in roles if (file := folder.pool(round_index) / f"{role}.parquet").exists()]
     rows = load_pool(files, _COLUMNS, parts=("verifier",)).to_pandas()
@@ -96,7 +102,7 @@ def false_positives(folder: RunFolder, round_index: int) -> Figure:
 
 
 def twins_table(twins: Sequence[Twins]) -> str:
-    """A Markdown table with a row per seed, checker and round."""
+    """Format the results as a Markdown table with a row per seed, checker and round."""
     head = ["seed", "checker", "round", "false positives", "helpful accuracy", "against the base", "sneaky accuracy"]
     rows = [head, ["---"] * len(head)]
     for pair in twins:
@@ -113,8 +119,8 @@ def helpful_accuracy(twins: Sequence[Twins]) -> pd.DataFrame:
     Accuracy of the helpful role in training, by step.
 
     Returns:
-        `pd.DataFrame`: `seed`, `checker`, `round`, `step` (of that role's training, counted through the rounds), `accuracy` of the step's solutions, and
-        `smoothed`, the moving average that the stop rules see.
+        `pd.DataFrame`: `seed`, `checker`, `round`, `step` (of this role's training, counted over all rounds), `accuracy` of the
+        step's solutions, and `smoothed`, the moving average that the stop rules use.
     """
     tables = [
         _steps(_load(folder.root)).assign(seed=pair.seed, checker=kind)
@@ -134,7 +140,7 @@ def _steps(run: RunData) -> pd.DataFrame:
             smoothed = told["accuracy/helpful"].ewm(alpha=weight, adjust=False).mean()
             columns = {"step": before + told["step"], "accuracy": told["accuracy/helpful"], "smoothed": smoothed}
             parts.append(pd.DataFrame(columns).assign(round=data.round_index))
-        before += config.prover.max_steps  # of its own training: the other role's is left out
+        before += config.prover.max_steps  # steps of this role's training only
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
@@ -149,7 +155,7 @@ STYLES = {
 
 
 def write_twins(recipe: Recipe, twins: Sequence[Twins]) -> Path:
-    """Write `summary.md`, `steps.csv` and the plot `helpful-accuracy` into `OUTPUT_DIR/NAME`, whose path is returned."""
+    """Write `summary.md`, `steps.csv` and the plot `helpful-accuracy` into `OUTPUT_DIR/NAME`, and return this folder."""
     folder = Path(recipe.output_dir) / recipe.name
     folder.mkdir(parents=True, exist_ok=True)
     steps = helpful_accuracy(twins)
@@ -164,15 +170,19 @@ def write_twins(recipe: Recipe, twins: Sequence[Twins]) -> Path:
 
 def plot_twins(steps: pd.DataFrame) -> Plot:
     """
+    Plot helpful accuracy by step. Thin lines are single seeds, thick lines their mean.
+
     Args:
         steps (`pd.DataFrame`):
-            As [`~pvg_hf.sweep.twins.helpful_accuracy`] makes it. Thin lines are seeds, thick ones their mean.
+            The return value of [`~pvg_hf.sweep.twins.helpful_accuracy`].
     """
     canvas = new_canvas(7.2, 3.6)
     axes = canvas.subplots()
     for checker, rows in steps.groupby("checker", sort=False):
         of_seeds = rows.pivot(index=["round", "step"], columns="seed", values="smoothed")
-        for number, (_, part) in enumerate(of_seeds.groupby("round")):  # a line for each round: each begins anew
+        for number, (_, part) in enumerate(
+            of_seeds.groupby("round")
+        ):  # one line per round: training starts again in each
             x = part.index.get_level_values("step")
             axes.plot(x, part, linewidth=0.8, alpha=0.45, **STYLES[checker])
             label = None if number else f"{checker} false positives"

@@ -1,4 +1,4 @@
-"""Finishes the cells of a sweep, one after the other or in several processes."""
+"""Plays the cells of a sweep, one after the other or in several processes."""
 
 import logging
 import multiprocessing
@@ -20,16 +20,16 @@ from pvg_hf.sweep.cells import Cell
 
 def begin_worker(num_threads: int) -> None:
     """
-    Speak of warnings alone, leave Ctrl-C to the process that started this one, and end with it.
+    Set up a worker process: it logs only warnings, leaves Ctrl-C to its parent, and ends with its parent.
 
     Args:
         num_threads (`int`):
-            For torch.
+            Number of threads for torch.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a game listens for it by itself while it is played
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a game installs its own handler while it is played
     threading.Thread(target=_end_with_parent, daemon=True).start()
     set_up_logging()
-    logging.getLogger("pvg_hf").setLevel(logging.WARNING)  # phases of several games at once would be told pell-mell
+    logging.getLogger("pvg_hf").setLevel(logging.WARNING)  # info lines of several games would be interleaved
     quiet_libraries()
     import torch
 
@@ -41,20 +41,20 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-MAX_WORKERS = 8  # by default; each holds the models of a game
+MAX_WORKERS = 8  # default limit: each worker holds the models of a game
 
-# What says that this cell cannot be played; everything else says that none can.
+# Errors that concern a single cell; any other error ends the sweep.
 CELL_ERRORS = (ValueError, FloatingPointError)
 
 Finished = tuple[Cell, Exception | None]
 
 
 class WorkerDiedError(RuntimeError):
-    """A worker was killed from outside, as a system does that runs out of memory."""
+    """A worker was killed from outside, e.g. by the system when it runs out of memory."""
 
 
 def default_workers(recipe: Recipe) -> int:
-    """One for each core, up to `MAX_WORKERS`; one where a GPU is used, which workers would have to share."""
+    """Default number of workers: one per core, up to `MAX_WORKERS`; one on a GPU, which workers would have to share."""
     is_on_gpu = recipe.device != "cpu" and torch.cuda.is_available()
     return 1 if is_on_gpu else min(MAX_WORKERS, num_cores())
 
@@ -63,20 +63,20 @@ def finish_cells(
     cells: Sequence[Cell], finished: set[Cell], work: Callable[[Cell], None], *, num_workers: int
 ) -> Iterator[Finished]:
     """
-    Have every cell worked on, each after its reference.
+    Play all cells, each after its reference.
 
     Args:
         cells (`Sequence[Cell]`):
-            What is to be done, references first.
+            Cells to play, references first.
         finished (`set[Cell]`):
-            What was done before.
+            Cells that were finished before.
         work (`Callable`):
-            Finishes a cell; can be pickled.
+            Plays a cell; it must be picklable.
         num_workers (`int`):
-            Processes. One is this process itself.
+            Number of processes. With 1, cells run in this process.
 
     Yields:
-        `(cell, error)` as they end, the error being `None` or that which kept the cell, or its reference, from being played.
+        `(cell, error)` when a cell ends; the error is `None`, or that of the cell or of its reference.
 
     Raises:
         WorkerDiedError: if a worker was killed.
@@ -135,8 +135,8 @@ def _error_of(future: Future) -> Exception | None:
         return err
     except BrokenProcessPool as err:
         raise WorkerDiedError(
-            "A worker was killed, perhaps as memory ran out. What is finished is kept: run the same command again, with "
-            "fewer `--workers`."
+            "A worker was killed, perhaps because memory ran out. Finished cells are kept: run the same command again, "
+            "with fewer `--workers`."
         ) from err
     return None
 
@@ -151,7 +151,7 @@ def _workers(number: int) -> Iterator[ProcessPoolExecutor]:
         yield executor
     except BaseException:
         for process in set(multiprocessing.active_children()) - others:
-            process.terminate()  # a game ends at its next step
+            process.terminate()  # on SIGTERM, a game ends at its next step
         raise
     finally:
         executor.shutdown(cancel_futures=True)

@@ -284,7 +284,7 @@ def test_a_damaged_run_says_what_to_do_and_shows_the_rest(serve, open_page, run_
     expect(open_page(f"{url}/rounds").get_by_role("alert").first).to_contain_text("test-sneaky.parquet")
     expect(open_page(f"{url}/evaluations").get_by_role("alert")).to_contain_text("evaluations.parquet is")
     expect(open_page(f"{url}/study").get_by_role("alert")).to_contain_text(
-        "answers.jsonl has a line that no study wrote"
+        "answers.jsonl has a line that is not from a study"
     )
     page = open_page(f"{url}/score")
     page.get_by_role("button", name="Fill in an example").click()
