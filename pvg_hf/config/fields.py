@@ -1,10 +1,14 @@
-"""What the sections of a recipe are made of: the dataclass, and types with their bounds."""
+"""The dataclass decorators and types of which a recipe's sections are made, and checks of values by a section's fields."""
 
 import os
-from typing import Annotated
+from dataclasses import fields
+from functools import cache
+from typing import Annotated, Any, get_args
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
+
+from pvg_hf.core.extensions import show_value, suggest
 
 # More of anything is a slip of the pen; these are no bounds of what can be afforded.
 MAX_COUNT, MAX_BATCH, MAX_ROUNDS, MAX_RANK = 10**9, 10**6, 10**5, 10**4
@@ -46,6 +50,9 @@ def _read_run_name(name: str) -> str:
 
 section = dataclass(config=ConfigDict(extra="forbid"), kw_only=True)
 
+# A section that is also a public class: immutable, and its fields can be given in order.
+value_section = dataclass(config=ConfigDict(extra="forbid"), frozen=True)
+
 Count = Annotated[int, Field(ge=1), _upper_bound(MAX_COUNT)]
 CountOrZero = Annotated[int, Field(ge=0), _upper_bound(MAX_COUNT)]
 AtLeastTwo = Annotated[int, Field(ge=2), _upper_bound(MAX_COUNT)]
@@ -58,6 +65,56 @@ FilePath = Annotated[str, AfterValidator(_read_path)]
 RunName = Annotated[str, Field(pattern=r"^[\w.-]+$"), AfterValidator(_read_run_name)]
 Share = Annotated[float, Field(ge=0, le=1)]
 ProperShare = Annotated[float, Field(gt=0, lt=1)]
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 FlipRate = Annotated[float, Field(ge=0, lt=1)]
+
+
+def check_option(section: type, key: str, value: object, *, name: str | None = None) -> None:
+    """
+    Check a value by the field of a section: its type, range and choices are defined there and nowhere else.
+
+    Args:
+        section (`type`):
+            A section of the recipe.
+        key (`str`):
+            One of its keys.
+        value (`object`):
+            What was given.
+        name (`str`, *optional*):
+            What the error calls it; by default the key, in backticks.
+
+    Raises:
+        ValueError: if the field does not allow the value.
+    """
+    try:
+        _adapter(section, key).validate_python(value)
+    except ValidationError as err:
+        error = err.errors()[0]
+        message = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        hint = (
+            f" {suggest(value, _choices(section, key))}" if isinstance(value, str) and _choices(section, key) else ""
+        )
+        raise ValueError(f"{name or f'`{key}`'} is {show_value(value)}; it {message}.{hint}") from err
+
+
+def default_of(section: type, key: str) -> Any:
+    """Return the default of a section's key."""
+    return section.__pydantic_fields__[key].get_default(call_default_factory=True)
+
+
+def stated_values(config: Any) -> dict[str, Any]:
+    """Return the fields of a section that are not `None`, by name."""
+    return {field.name: vars(config)[field.name] for field in fields(config) if vars(config)[field.name] is not None}
+
+
+@cache
+def _adapter(section: type, key: str) -> TypeAdapter:
+    info = section.__pydantic_fields__[key]
+    return TypeAdapter(Annotated[(info.annotation, info)])
+
+
+def _choices(section: type, key: str) -> list[str]:
+    """The values of a `Literal` field, or nothing."""
+    annotation = section.__pydantic_fields__[key].annotation
+    return [choice for choice in get_args(annotation) if isinstance(choice, str)]

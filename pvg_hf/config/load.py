@@ -233,7 +233,7 @@ def _explain(error: ErrorDetails) -> str:
         return "must be a section, that is a mapping of keys to values"
     if kind == "string_pattern_mismatch":
         return _PATTERNS.get(error["ctx"]["pattern"], error["msg"])
-    return error["msg"].removeprefix("Value error, ")
+    return error["msg"].removeprefix("Value error, ").removesuffix(".")
 
 
 def _describe_unknown_key(location: list[str], place: Sequence[str]) -> str:

@@ -1,19 +1,57 @@
 """The section `noise` of a recipe: labels that flip, and checkers that err, hang and cost."""
 
+import math
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, field_serializer, field_validator, model_validator
 
-from pvg_hf.config.fields import AtLeastTwo, Count, CountOrZero, FlipRate, NonNegative, Positive, Share, section
+from pvg_hf.config.fields import (
+    AtLeastTwo,
+    Count,
+    CountOrZero,
+    FlipRate,
+    NonNegative,
+    Positive,
+    Share,
+    check_option,
+    section,
+    stated_values,
+    value_section,
+)
 
 Policy = Literal["on_failure", "on_timeout", "always", "never"]
 
 TierName = Literal["fast_noisy", "balanced", "slow_precise"]
 
+TIER_DEFAULTS: dict[str, tuple[float, float, float]] = {
+    "timeout": (0.1, 0.05, 0.01),
+    "spurious_fail": (0.05, 0.02, 0.005),
+    "spurious_pass": (0.02, 0.01, 0.001),
+    "budget_seconds": (30, 60, 120),
+    "cost": (1, 2, 4),
+}
+"""The options of a tier, with their defaults for each name of `TierName`."""
 
-@section
-class DurationConfig:
+
+def tier_defaults(tier: str) -> dict[str, float]:
+    """Return the default of each option of a tier."""
+    place = get_args(TierName).index(tier)
+    return {option: defaults[place] for option, defaults in TIER_DEFAULTS.items()}
+
+
+def _with_defaults(description: str, option: str) -> str:
+    fast, balanced, slow = TIER_DEFAULTS[option]
+    return f"{description}; {fast}, {balanced} and {slow} by default."
+
+
+def _describe_tier(tier: str) -> str:
+    defaults = tier_defaults(tier)
+    return f"{defaults['budget_seconds']} s, cost {defaults['cost']}."
+
+
+@value_section
+class Duration:
     """How long an injected timeout lasts; at most the tier's time budget."""
 
     kind: Literal["fixed", "uniform", "exponential"] = Field(
@@ -26,32 +64,56 @@ class DurationConfig:
     mean_ms: NonNegative | None = Field(None, description="Mean, of `exponential`.")
 
     @model_validator(mode="after")
-    def _check(self) -> "DurationConfig":
+    def _check(self) -> "Duration":
         wanted = {"fixed": ("ms",), "uniform": ("min_ms", "max_ms"), "exponential": ("mean_ms",)}[self.kind]
-        given = [name for name, value in asdict(self).items() if name != "kind" and value is not None]
+        given = [name for name in stated_values(self) if name != "kind"]
         if sorted(given) != sorted(wanted):
             raise ValueError(f"`{self.kind}` takes `{'` and `'.join(wanted)}`; got {given}")
         if self.kind == "uniform" and self.min_ms > self.max_ms:
             raise ValueError(f"`min_ms` must not be above `max_ms`; got {self.min_ms:g} and {self.max_ms:g}")
         return self
 
+    def at(self, draw: float, longest_ms: float = math.inf) -> float:
+        """Return milliseconds for a uniform draw in [0, 1), cut off at `longest_ms`."""
+        if self.kind == "fixed":
+            duration = self.ms
+        elif self.kind == "uniform":
+            duration = self.min_ms + (self.max_ms - self.min_ms) * draw
+        else:
+            duration = -self.mean_ms * math.log1p(-draw)
+        return min(duration, longest_ms)
+
+    def mean(self, longest_ms: float = math.inf) -> float:
+        """Return the mean of [`at`] over the draws."""
+        if self.kind == "fixed":
+            return min(self.ms, longest_ms)
+        if self.kind == "exponential":
+            return self.mean_ms * -math.expm1(-longest_ms / self.mean_ms) if self.mean_ms else 0.0
+        low, high = min(self.min_ms, longest_ms), min(self.max_ms, longest_ms)
+        if self.min_ms == self.max_ms:
+            return low
+        share_below = (high - low) / (self.max_ms - self.min_ms)
+        return share_below * (low + high) / 2 + (1 - share_below) * high
+
 
 @section
 class TierConfig:
     """What differs from a tier's defaults."""
 
-    timeout: FlipRate | None = Field(None, description="Share of all calls that time out; .10, .05, .01 by default.")
+    timeout: FlipRate | None = Field(None, description=_with_defaults("Share of all calls that time out", "timeout"))
     spurious_fail: FlipRate | None = Field(
-        None, description="Share of the calls about correct solutions that reject them; .05, .02, .005 by default."
+        None,
+        description=_with_defaults("Share of the calls about correct solutions that reject them", "spurious_fail"),
     )
     spurious_pass: FlipRate | None = Field(
-        None, description="Share of the calls about incorrect solutions that accept them; .02, .01, .001 by default."
+        None,
+        description=_with_defaults("Share of the calls about incorrect solutions that accept them", "spurious_pass"),
     )
     budget_seconds: Positive | None = Field(
-        None, description="Longest that a call may take; 30, 60 and 120 by default."
+        None, description=_with_defaults("Longest that a call may take, in seconds", "budget_seconds")
     )
-    cost: Positive | None = Field(None, description="Of a call, in the unit of `budget`; 1, 2 and 4 by default.")
-    timeout_duration: DurationConfig | None = Field(
+    cost: Positive | None = Field(None, description=_with_defaults("Cost of a call, in the unit of `budget`", "cost"))
+    timeout_duration: Duration | None = Field(
         None, description="How long an injected timeout lasts; the whole time budget by default."
     )
 
@@ -60,9 +122,9 @@ class TierConfig:
 class TiersConfig:
     """The tiers, from the quick to the careful one."""
 
-    fast_noisy: TierConfig = Field(default_factory=TierConfig, description="30 s, cost 1.")
-    balanced: TierConfig = Field(default_factory=TierConfig, description="60 s, cost 2.")
-    slow_precise: TierConfig = Field(default_factory=TierConfig, description="120 s, cost 4.")
+    fast_noisy: TierConfig = Field(default_factory=TierConfig, description=_describe_tier("fast_noisy"))
+    balanced: TierConfig = Field(default_factory=TierConfig, description=_describe_tier("balanced"))
+    slow_precise: TierConfig = Field(default_factory=TierConfig, description=_describe_tier("slow_precise"))
 
 
 @section
@@ -149,8 +211,8 @@ class CheckerConfig:
         return self
 
 
-@section
-class ScheduleConfig:
+@value_section
+class RateSchedule:
     """How the rates change: a factor of `rho0` and `rho1`."""
 
     kind: Literal["constant", "linear", "cosine", "cyclic"] = Field(
@@ -158,6 +220,7 @@ class ScheduleConfig:
     )
     over: Literal["rounds", "steps"] = Field(
         "rounds",
+        kw_only=True,
         description="`rounds`: the solutions of the base prover are moment 0, those of round k moment k + 1, and keep the labels that "
         "they get. `steps`: of a player's training, on clean labels of the pool.",
     )
@@ -168,12 +231,24 @@ class ScheduleConfig:
     period: AtLeastTwo | None = Field(None, description="Rounds or steps from `start` to `end` and back, of `cyclic`.")
 
     @model_validator(mode="after")
-    def _check(self) -> "ScheduleConfig":
+    def _check(self) -> "RateSchedule":
         for name, kinds in (("length", ("linear", "cosine")), ("period", ("cyclic",))):
-            if (asdict(self)[name] is not None) != (self.kind in kinds):
+            if (vars(self)[name] is not None) != (self.kind in kinds):
                 verb = "needs" if self.kind in kinds else "does not take"
                 raise ValueError(f"the schedule `{self.kind}` {verb} `{name}`")
         return self
+
+    def factor(self, moment: int) -> float:
+        """Return what the rates are multiplied with at a moment 0, 1, 2, ... of what `over` names."""
+        if self.kind == "constant":
+            return self.end
+        since = max(0, moment - self.warmup)
+        if self.kind == "cyclic":
+            way = (1 - math.cos(2 * math.pi * since / self.period)) / 2
+        else:
+            way = min(1.0, since / self.length)
+            way = (1 - math.cos(math.pi * way)) / 2 if self.kind == "cosine" else way
+        return self.start + (self.end - self.start) * way
 
 
 @section
@@ -207,7 +282,7 @@ class NoiseConfig:
         description="Tell the verifier the mean of its noisy labels in place of a draw: clean pairs at `1 - rho1` and `rho0`, "
         "which in Bradley-Terry is `correction: smoothing`.",
     )
-    schedule: ScheduleConfig | None = Field(None, description="How the rates change; they are constant without it.")
+    schedule: RateSchedule | None = Field(None, description="How the rates change; they are constant without it.")
     checker: CheckerConfig | None = Field(
         None, description="A checker that errs, in place of the rates; `{}` is one with all defaults."
     )
@@ -223,8 +298,7 @@ class NoiseConfig:
             if (self.rho0, self.rho1) not in ((0, 0), (self.epsilon, self.epsilon)):  # the latter if checked again
                 raise ValueError("give either `epsilon` or `rho0` and `rho1`, not both")
             self.rho0 = self.rho1 = self.epsilon
-        if self.rho0 + self.rho1 >= 1:
-            raise ValueError(f"`rho0 + rho1` must be below 1; got {self.rho0 + self.rho1}")
+        check_rates(self.rho0, self.rho1)
 
     def _check_mode(self) -> None:
         """What contradicts what: a pair, an epoch and a soft label are the verifier's training's alone."""
@@ -281,6 +355,20 @@ class NoiseConfig:
 
 def _listed(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
+
+
+def check_rates(rho0: float, rho1: float) -> None:
+    """
+    Raises:
+        ValueError: if a rate lies outside [0, 1), or `rho0 + rho1 >= 1`, where a label says nothing of the truth or its
+            opposite.
+    """
+    for name, rate in (("rho0", rho0), ("rho1", rho1)):
+        check_option(NoiseConfig, name, rate)
+    if rho0 + rho1 >= 1:
+        raise ValueError(
+            f"`rho0 + rho1` is {rho0} + {rho1} = {rho0 + rho1}; it must be below 1, or the labels no longer point to the truth."
+        )
 
 
 def restate_rates(stated: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:

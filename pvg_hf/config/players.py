@@ -21,6 +21,7 @@ from pvg_hf.config.fields import (
     Share,
     section,
 )
+from pvg_hf.config.noise import check_rates
 from pvg_hf.core.roles import GAME_ROLES, Role
 
 
@@ -217,8 +218,7 @@ class RatesConfig:
     def _check(self) -> "RatesConfig":
         if self.source != "given" and (self.rho0 or self.rho1):
             raise ValueError(f"`rho0` and `rho1` are of `source: given`, and `source` is `{self.source}`")
-        if self.rho0 + self.rho1 >= 1:
-            raise ValueError(f"`rho0 + rho1` must be below 1; got {self.rho0 + self.rho1}")
+        check_rates(self.rho0, self.rho1)
         return self
 
 

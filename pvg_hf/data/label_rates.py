@@ -5,11 +5,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from pvg_hf.config import Recipe
-from pvg_hf.config.noise import CheckerConfig, NoiseConfig, ScheduleConfig
+from pvg_hf.config.noise import CheckerConfig, NoiseConfig, RateSchedule
 from pvg_hf.config.sections import DataConfig
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.noise.channel import routed_channel
-from pvg_hf.noise.rates import RateSchedule
 from pvg_hf.noise.routing import make_routes
 from pvg_hf.noise.verdicts import Problem
 
@@ -70,18 +69,11 @@ def rates_at(noise: NoiseConfig, *, round_index: int, step: int = 0) -> Rates:
     schedule = noise.schedule
     if schedule is None:
         return noise.rho0, noise.rho1
-    factor = make_schedule(schedule).factor(step if schedule.over == "steps" else round_index + 1)
+    factor = schedule.factor(step if schedule.over == "steps" else round_index + 1)
     return factor * noise.rho0, factor * noise.rho1
 
 
-def make_schedule(config: ScheduleConfig) -> RateSchedule:
-    return RateSchedule(
-        **{name: value for name, value in vars(config).items() if name in RateSchedule.__annotations__}
-    )
-
-
-def _mean_factor(config: ScheduleConfig, data: DataConfig, round_index: int) -> float:
-    schedule = make_schedule(config)
+def _mean_factor(schedule: RateSchedule, data: DataConfig, round_index: int) -> float:
     return sum(weight * schedule.factor(source + 1) for source, weight in weights_for(data, round_index).items())
 
 

@@ -13,10 +13,8 @@ from pvg_hf.data.label_rates import rates_at
 from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.game.checks import CheckLog, events_of_parts, open_ledger
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.noise.checker import ImperfectChecker, make_clock, recall_outcomes
+from pvg_hf.noise.checker import ImperfectChecker, make_checker, recall_outcomes
 from pvg_hf.noise.draws import label_draw, solution_key
-from pvg_hf.noise.processes import make_base
-from pvg_hf.noise.routing import make_routes
 from pvg_hf.noise.verdicts import Verdict
 
 Row = dict[str, Any]
@@ -77,14 +75,7 @@ class LabelSource:
         known = [*events_of_parts(self.context), *kept]
         self.context.processes.wait_for_everyone()
         ledger = open_ledger(self.context, config.budget, known)
-        self._checker = ImperfectChecker(
-            make_base(config),
-            make_routes(config),
-            seed=self.context.recipe.seed,
-            clock=make_clock(config),
-            ledger=ledger,
-            write=self._log.write,
-        )
+        self._checker = make_checker(config, seed=self.context.recipe.seed, ledger=ledger, write=self._log.write)
         if ledger.is_limited:
             self._checker.remember(recall_outcomes(known))
 

@@ -7,44 +7,44 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pvg_hf.config.noise import Duration, RateSchedule
     from pvg_hf.noise.channel import RoutedChannel, routed_channel
     from pvg_hf.noise.checker import CheckOutcome, ImperfectChecker, RealClock, VirtualClock
     from pvg_hf.noise.ledger import Ledger
     from pvg_hf.noise.processes import CommandChecker, WorkerChecker
     from pvg_hf.noise.rates import (
         PairOutcomeRates,
-        RateSchedule,
         effective_label,
         flip_labels,
         flip_labels_by_uniforms,
         pair_flip_rate,
         pair_outcome_rates,
     )
-    from pvg_hf.noise.routing import DEFAULT_TIERS, Duration, Routes, Routing, Tier
+    from pvg_hf.noise.routing import DEFAULT_TIERS, Routes, Routing, Tier
 
 # Names are imported when they are first asked for: a checker's worker process does not wait for torch.
 _MODULES = {
-    "DEFAULT_TIERS": "routing",
-    "CheckOutcome": "checker",
-    "CommandChecker": "processes",
-    "Duration": "routing",
-    "ImperfectChecker": "checker",
-    "Ledger": "ledger",
-    "PairOutcomeRates": "rates",
-    "RateSchedule": "rates",
-    "RealClock": "checker",
-    "RoutedChannel": "channel",
-    "Routes": "routing",
-    "Routing": "routing",
-    "Tier": "routing",
-    "VirtualClock": "checker",
-    "WorkerChecker": "processes",
-    "effective_label": "rates",
-    "flip_labels": "rates",
-    "flip_labels_by_uniforms": "rates",
-    "pair_flip_rate": "rates",
-    "pair_outcome_rates": "rates",
-    "routed_channel": "channel",
+    "DEFAULT_TIERS": "pvg_hf.noise.routing",
+    "CheckOutcome": "pvg_hf.noise.checker",
+    "CommandChecker": "pvg_hf.noise.processes",
+    "Duration": "pvg_hf.config.noise",
+    "ImperfectChecker": "pvg_hf.noise.checker",
+    "Ledger": "pvg_hf.noise.ledger",
+    "PairOutcomeRates": "pvg_hf.noise.rates",
+    "RateSchedule": "pvg_hf.config.noise",
+    "RealClock": "pvg_hf.noise.checker",
+    "RoutedChannel": "pvg_hf.noise.channel",
+    "Routes": "pvg_hf.noise.routing",
+    "Routing": "pvg_hf.noise.routing",
+    "Tier": "pvg_hf.noise.routing",
+    "VirtualClock": "pvg_hf.noise.checker",
+    "WorkerChecker": "pvg_hf.noise.processes",
+    "effective_label": "pvg_hf.noise.rates",
+    "flip_labels": "pvg_hf.noise.rates",
+    "flip_labels_by_uniforms": "pvg_hf.noise.rates",
+    "pair_flip_rate": "pvg_hf.noise.rates",
+    "pair_outcome_rates": "pvg_hf.noise.rates",
+    "routed_channel": "pvg_hf.noise.channel",
 }
 
 __all__ = [
@@ -75,7 +75,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return vars(import_module(f"{__name__}.{_MODULES[name]}"))[name]
+    return vars(import_module(_MODULES[name]))[name]
 
 
 def __dir__() -> list[str]:

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pvg_hf.config.noise import CheckerConfig
+from pvg_hf.core.extensions import NamedCode, refuse_withheld
 from pvg_hf.core.roles import ACCEPTING, SPURIOUS, Outcome, label_of
 from pvg_hf.noise.draws import check_draws, check_path, solution_key
 from pvg_hf.noise.ledger import Ledger
-from pvg_hf.noise.routing import Call, Routes, Routing, Tier, can_pay, make_call
+from pvg_hf.noise.processes import CommandChecker, WorkerChecker
+from pvg_hf.noise.routing import Call, Routes, Routing, Tier, can_pay, make_call, make_routes
 from pvg_hf.noise.telemetry import Asked, event_line
 from pvg_hf.noise.verdicts import BaseChecker, FunctionChecker, Problem, Verdict
 
@@ -245,6 +247,37 @@ class ImperfectChecker:
         return call
 
 
+def make_checker(
+    config: CheckerConfig,
+    *,
+    seed: int,
+    ledger: Ledger | None = None,
+    write: Callable[[str], object] | None = None,
+) -> ImperfectChecker:
+    """
+    Return the checker that a recipe's section describes.
+
+    Args:
+        config ([`~pvg_hf.config.noise.CheckerConfig`]):
+            The section.
+        seed (`int`), ledger ([`Ledger`], *optional*), write (`Callable`, *optional*):
+            As in [`ImperfectChecker`].
+    """
+    clock = RealClock() if config.clock == "real" else VirtualClock()
+    return ImperfectChecker(make_base(config), make_routes(config), seed=seed, clock=clock, ledger=ledger, write=write)
+
+
+def make_base(config: CheckerConfig) -> BaseChecker | None:
+    """Return the checker behind the noise, or `None` for the task's own grade, which is known already."""
+    if config.base == "grade":
+        return None
+    if config.env:
+        refuse_withheld([NamedCode.of("noise.checker.env", config.env)])
+    if config.base == "command":
+        return CommandChecker(config.command, config.env)
+    return WorkerChecker(config.base, config.env)
+
+
 def recall_outcomes(events: Iterable[Mapping[str, Any]]) -> dict[tuple[int, int], CheckOutcome]:
     """
     Args:
@@ -266,7 +299,3 @@ def _outcome(events: list[Mapping[str, Any]]) -> CheckOutcome:
         for event in events
     )
     return CheckOutcome.of(calls, truth=events[-1]["truth"], error=events[-1].get("detail"))
-
-
-def make_clock(config: CheckerConfig) -> VirtualClock:
-    return RealClock() if config.clock == "real" else VirtualClock()

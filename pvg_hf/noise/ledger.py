@@ -2,6 +2,9 @@
 
 import math
 
+from pvg_hf.config.fields import check_option
+from pvg_hf.config.noise import BudgetConfig
+
 
 class Ledger:
     """
@@ -27,8 +30,7 @@ class Ledger:
         spent: float = 0.0,
     ):
         for name, budget in (("per_round", per_round), ("total", total)):
-            if budget is not None and not budget > 0:
-                raise ValueError(f"The budget `{name}` is {budget}; it must be above 0.")
+            check_option(BudgetConfig, name, budget, name=f"The budget `{name}`")
         self.per_round = math.inf if per_round is None else per_round
         self.total = math.inf if total is None else total
         self.spent_in_round = spent_in_round

@@ -12,9 +12,8 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from pvg_hf.config.noise import CheckerConfig
 from pvg_hf.core.extensions import NamedCode, check_command, load_extension, refuse_withheld
-from pvg_hf.noise.verdicts import BaseChecker, Problem, Verdict, judge
+from pvg_hf.noise.verdicts import Problem, Verdict, judge
 
 KEPT_VARIABLES = frozenset(
     [
@@ -257,14 +256,3 @@ def _serve(function: str | Callable[[Problem, str], bool], connection: Connectio
             connection.send(judge(found, problem, solution))
         except TypeError as err:
             connection.send(err)
-
-
-def make_base(config: CheckerConfig) -> BaseChecker | None:
-    """What stands behind the noise; `None` for the task's own grade, which is known already."""
-    if config.base == "grade":
-        return None
-    if config.env:
-        refuse_withheld([NamedCode.of("noise.checker.env", config.env)])
-    if config.base == "command":
-        return CommandChecker(config.command, config.env)
-    return WorkerChecker(config.base, config.env)

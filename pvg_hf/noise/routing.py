@@ -4,87 +4,28 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import yaml
 
-from pvg_hf.config.noise import CheckerConfig, SliceConfig, TierConfig, TiersConfig
+from pvg_hf.config.fields import check_option, stated_values
+from pvg_hf.config.noise import (
+    TIER_DEFAULTS,
+    BudgetConfig,
+    CheckerConfig,
+    Duration,
+    Policy,
+    SliceConfig,
+    TierConfig,
+    TierName,
+    TiersConfig,
+    tier_defaults,
+)
 from pvg_hf.core.extensions import load_function, running, suggest
 from pvg_hf.core.roles import ACCEPTING, Outcome
 from pvg_hf.noise.verdicts import Problem, Verdict
-
-DurationKind = Literal["fixed", "uniform", "exponential"]
-
-_PARAMETERS = {"fixed": ("ms",), "uniform": ("min_ms", "max_ms"), "exponential": ("mean_ms",)}
-
-
-@dataclass(frozen=True)
-class Duration:
-    """
-    A distribution of durations in milliseconds.
-
-    Args:
-        kind (`str`):
-            `"fixed"` (takes `ms`), `"uniform"` (`min_ms`, `max_ms`) or `"exponential"` (`mean_ms`).
-        ms, min_ms, max_ms, mean_ms (`float`, *optional*):
-            Milliseconds, at least 0; those that the kind takes, and no others.
-
-    Raises:
-        ValueError: for an unknown kind, a parameter that is missing or another kind's, one below 0, or
-            `min_ms > max_ms`.
-    """
-
-    kind: DurationKind
-    ms: float | None = None
-    min_ms: float | None = None
-    max_ms: float | None = None
-    mean_ms: float | None = None
-
-    def __post_init__(self):
-        if self.kind not in get_args(DurationKind):
-            raise ValueError(f"A duration is {', '.join(map(repr, get_args(DurationKind)))}; got {self.kind!r}.")
-        given = {name: value for name, value in vars(self).items() if name != "kind" and value is not None}
-        wanted = _PARAMETERS[self.kind]
-        if set(given) != set(wanted):
-            raise ValueError(
-                f"A duration of the kind `{self.kind}` takes {_listed(wanted)}; got {_listed(given) or 'none'}."
-            )
-        for name, value in given.items():
-            if not (value >= 0 and math.isfinite(value)):
-                raise ValueError(f"`{name}` is {value}; a duration is a number of milliseconds, at least 0.")
-        if self.kind == "uniform" and self.min_ms > self.max_ms:
-            raise ValueError(f"`min_ms` is {self.min_ms} and `max_ms` {self.max_ms}; it must not be below `min_ms`.")
-
-    def at(self, draw: float, longest_ms: float = math.inf) -> float:
-        """Milliseconds for a uniform draw in [0, 1), cut off at `longest_ms`."""
-        if self.kind == "fixed":
-            duration = self.ms
-        elif self.kind == "uniform":
-            duration = self.min_ms + (self.max_ms - self.min_ms) * draw
-        else:
-            duration = -self.mean_ms * math.log1p(-draw)
-        return min(duration, longest_ms)
-
-    def mean(self, longest_ms: float = math.inf) -> float:
-        """The mean of [`at`] over the draws."""
-        if self.kind == "fixed":
-            return min(self.ms, longest_ms)
-        if self.kind == "exponential":
-            return self.mean_ms * -math.expm1(-longest_ms / self.mean_ms) if self.mean_ms else 0.0
-        low, high = min(self.min_ms, longest_ms), min(self.max_ms, longest_ms)
-        if self.min_ms == self.max_ms:
-            return low
-        share_below = (high - low) / (self.max_ms - self.min_ms)
-        return share_below * (low + high) / 2 + (1 - share_below) * high
-
-
-def _listed(names) -> str:
-    return " and ".join(f"`{name}`" for name in names)
-
-
-TIER_NAMES = ("fast_noisy", "balanced", "slow_precise")
 
 DEFAULT_TIER = "balanced"
 
@@ -122,18 +63,14 @@ class Tier:
     timeout_duration: Duration | None = None
 
     def __post_init__(self):
+        for option in TIER_DEFAULTS:
+            check_option(TierConfig, option, vars(self)[option], name=f"`{option}` of the tier `{self.name}`")
         rates = {name: vars(self)[name] for name in ("timeout", "spurious_fail", "spurious_pass")}
-        for name, value in rates.items():
-            if not 0 <= value < 1:
-                raise ValueError(f"`{name}` of the tier `{self.name}` is {value}; a rate lies in [0, 1).")
         if sum(rates.values()) >= 1:
             raise ValueError(
                 f"The rates of the tier `{self.name}` ({', '.join(f'{name} {rate}' for name, rate in rates.items())}) sum "
                 f"to {sum(rates.values()):g}; it must be below 1, or what it says no longer points to the truth."
             )
-        for name in ("budget_seconds", "cost"):
-            if not (vars(self)[name] > 0 and math.isfinite(vars(self)[name])):
-                raise ValueError(f"`{name}` of the tier `{self.name}` is {vars(self)[name]}; it must be above 0.")
 
     def is_late(self, verdict: Verdict) -> bool:
         """Whether a verdict, if there is one, takes longer than the time budget."""
@@ -155,11 +92,7 @@ class Tier:
         return replace(self, timeout=0.0, spurious_fail=0.0, spurious_pass=0.0)
 
 
-DEFAULT_TIERS = {
-    "fast_noisy": Tier("fast_noisy", 0.10, 0.05, 0.02, budget_seconds=30, cost=1),
-    "balanced": Tier("balanced", 0.05, 0.02, 0.01, budget_seconds=60, cost=2),
-    "slow_precise": Tier("slow_precise", 0.01, 0.005, 0.001, budget_seconds=120, cost=4),
-}
+DEFAULT_TIERS = {name: Tier(name, **tier_defaults(name)) for name in get_args(TierName)}
 """By name, in the order in which a check escalates."""
 
 _COMPARISON = re.compile(r"\s*(\w+)\s*(==|!=|>=|<=|>|<)\s*(.+?)\s*")
@@ -224,9 +157,6 @@ def _load_function(spec: str) -> Callable[[Problem], bool]:
     return holds
 
 
-EscalationPolicy = Literal["on_failure", "on_timeout", "always", "never"]
-
-
 class Call(NamedTuple):
     """
     One call of a checker.
@@ -272,22 +202,16 @@ class Routing:
     """
 
     tiers: tuple[Tier, ...] = tuple(DEFAULT_TIERS.values())
-    escalation_policy: EscalationPolicy = "never"
+    escalation_policy: Policy = "never"
     start: str | None = None
     max_attempts: int = 3
     budget: float | None = None
     noise_enabled: bool = True
 
     def __post_init__(self):
-        if self.escalation_policy not in get_args(EscalationPolicy):
-            raise ValueError(
-                f"Unknown escalation policy `{self.escalation_policy}`. "
-                f"{suggest(str(self.escalation_policy), get_args(EscalationPolicy))}"
-            )
-        if self.max_attempts < 1:
-            raise ValueError(f"`max_attempts` is {self.max_attempts}; a check takes at least 1.")
-        if self.budget is not None and not self.budget > 0:
-            raise ValueError(f"The budget of a solution is {self.budget}; it must be above 0.")
+        check_option(CheckerConfig, "escalation_policy", self.escalation_policy)
+        check_option(CheckerConfig, "max_attempts", self.max_attempts)
+        check_option(BudgetConfig, "per_solution", self.budget, name="`budget`")
         self.place_of(self.first_tier)
 
     @property
@@ -414,10 +338,12 @@ class Routes:
 
 def make_routes(config: CheckerConfig) -> Routes:
     """
+    Return the routes that a recipe's section describes.
+
     Raises:
-        ValueError: for rates that leave nothing of the truth, a tier that is not there, or a condition that cannot be read.
+        ValueError: for rates that leave nothing of the truth, an unknown tier, or a condition that cannot be read.
     """
-    tiers = _override(DEFAULT_TIERS, config.tiers)
+    tiers = _override_tiers(DEFAULT_TIERS, config.tiers)
     routing = Routing(
         tuple(tiers.values()),
         config.escalation_policy,
@@ -426,23 +352,17 @@ def make_routes(config: CheckerConfig) -> Routes:
         config.budget.per_solution,
         config.noise_enabled,
     )
-    slices = {name: _route_slice(routing, tiers, override) for name, override in config.slices.items()}
+    slices = {name: _override_routing(routing, tiers, override) for name, override in config.slices.items()}
     return Routes(routing, slice_by=config.slice_by, slices=slices, critical=config.critical)
 
 
-def _route_slice(routing: Routing, tiers: dict[str, Tier], config: SliceConfig) -> Routing:
-    names = {"noise_enabled": "noise_enabled", "tier": "start", "escalation_policy": "escalation_policy"}
-    names["max_attempts"] = "max_attempts"
-    stated = {names[name]: value for name, value in vars(config).items() if name in names and value is not None}
-    return replace(routing, tiers=tuple(_override(tiers, config.tiers).values()), **stated)
+def _override_tiers(tiers: Mapping[str, Tier], config: TiersConfig) -> dict[str, Tier]:
+    return {name: replace(tier, **stated_values(vars(config)[name])) for name, tier in tiers.items()}
 
 
-def _override(tiers: dict[str, Tier], config: TiersConfig) -> dict[str, Tier]:
-    return {name: _override_tier(tier, vars(config)[name]) for name, tier in tiers.items()}
-
-
-def _override_tier(tier: Tier, config: TierConfig) -> Tier:
-    stated = {name: value for name, value in asdict(config).items() if value is not None}
-    if config.timeout_duration is not None:
-        stated["timeout_duration"] = Duration(**stated["timeout_duration"])
-    return replace(tier, **stated)
+def _override_routing(routing: Routing, tiers: Mapping[str, Tier], config: SliceConfig) -> Routing:
+    stated = stated_values(config)
+    overrides = {"tiers": tuple(_override_tiers(tiers, stated.pop("tiers")).values())}
+    if "tier" in stated:
+        overrides["start"] = stated.pop("tier")
+    return replace(routing, **overrides, **stated)

@@ -10,7 +10,7 @@ from pvg_hf.config.noise import CheckerConfig
 from pvg_hf.core.extensions import suggest
 from pvg_hf.data.label_rates import label_rates
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.noise.processes import make_base
+from pvg_hf.noise.checker import make_base
 from pvg_hf.noise.routing import Routes, make_routes
 from pvg_hf.noise.verdicts import BaseChecker
 from pvg_hf.preflight.refusals import refusals

@@ -104,7 +104,7 @@ def test_newest_step_weighs_five_in_the_planned_steps_unless_stated(ema, max_ste
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"source": "given", "rho0": 0.6, "rho1": 0.4}, "`rho0 \\+ rho1` must be below 1; got 1.0"),
+        ({"source": "given", "rho0": 0.6, "rho1": 0.4}, r"`rho0 \+ rho1` is 0.6 \+ 0.4 = 1.0"),
         ({"rho0": 0.1}, "are of `source: given`, and `source` is `noise`"),
         ({"source": "trusted", "rho1": 0.1}, "`source` is `trusted`"),
         ({"source": "trusted", "trusted_share": 0}, "greater than 0"),

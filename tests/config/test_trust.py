@@ -20,7 +20,7 @@ from pvg_hf.game.plan import describe_plan
 from pvg_hf.game.play import play
 from pvg_hf.game.status import describe_status
 from pvg_hf.game.stopping import load_rule
-from pvg_hf.noise.processes import make_base
+from pvg_hf.noise.checker import make_base
 from pvg_hf.noise.routing import make_routes
 from pvg_hf.rewards import load_reward
 from pvg_hf.sweep import describe_sweep, run_sweep

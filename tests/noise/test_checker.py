@@ -233,7 +233,7 @@ def test_a_base_checker_is_not_asked_what_cannot_be_paid_for():
 
 @pytest.mark.parametrize("values", [{"per_round": 0}, {"total": -1}])
 def test_a_budget_of_nothing_is_refused(values):
-    with pytest.raises(ValueError, match="must be above 0"):
+    with pytest.raises(ValueError, match=r"`(per_round|total)` is"):
         Ledger(**values)
 
 
@@ -274,9 +274,9 @@ def test_conditions(condition, columns, expected):
         (lambda: Tier("t", budget_seconds=0), "`budget_seconds` of the tier `t` is 0"),
         (lambda: Tier("t", cost=0), "`cost` of the tier `t` is 0"),
         (lambda: Routing(start="balancd"), "Unknown tier `balancd`. Did you mean `balanced`"),
-        (lambda: Routing(escalation_policy="alway"), "Unknown escalation policy `alway`. Did you mean `always`"),
+        (lambda: Routing(escalation_policy="alway"), "`escalation_policy` is 'alway'.*Did you mean `always`"),
         (lambda: Routing(max_attempts=0), "`max_attempts` is 0"),
-        (lambda: Routing(budget=0), "budget of a solution is 0"),
+        (lambda: Routing(budget=0), "`budget` is 0"),
         (lambda: Routes(slices={"3": Routing()}), "no `slice_by`"),
         (lambda: Routes(critical="level more"), "Cannot read the condition `level more`"),
         (lambda: Routes(critical="math:pi"), "it must be a function"),

@@ -40,11 +40,11 @@ def test_the_mean_is_that_of_the_draws(duration, mean, mean_up_to_20):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"kind": "normal"}, "'fixed', 'uniform', 'exponential'; got 'normal'"),
-        ({"kind": "fixed"}, "takes `ms`; got none"),
-        ({"kind": "fixed", "ms": 1, "mean_ms": 2}, "takes `ms`; got `ms` and `mean_ms`"),
-        ({"kind": "uniform", "min_ms": 5, "max_ms": 1}, "`min_ms` is 5 and `max_ms` 1"),
-        ({"kind": "exponential", "mean_ms": -1}, "`mean_ms` is -1"),
+        ({"kind": "normal"}, r"kind\s.*'fixed', 'uniform' or 'exponential'.*'normal'"),
+        ({"kind": "fixed"}, "takes `ms`; got"),
+        ({"kind": "fixed", "ms": 1, "mean_ms": 2}, "takes `ms`; got .*mean_ms"),
+        ({"kind": "uniform", "min_ms": 5, "max_ms": 1}, "`min_ms` .* `max_ms`; got 5 and 1"),
+        ({"kind": "exponential", "mean_ms": -1}, r"mean_ms\s.*input_value=-1,"),
     ],
 )
 def test_a_duration_that_makes_no_sense_is_refused(values, message):

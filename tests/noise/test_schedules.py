@@ -23,14 +23,14 @@ def test_factors_by_hand(schedule, expected):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"kind": "liner", "length": 3}, "Did you mean `linear`?"),
-        ({"kind": "linear"}, "`linear` needs `length`; got None"),
-        ({"kind": "constant", "period": 3}, "`constant` does not take `period`; got 3"),
-        ({"kind": "cyclic", "period": 1}, "`period` is 1"),
-        ({"kind": "constant", "end": 1.5}, "`end` is 1.5"),
-        ({"kind": "constant", "warmup": -1}, "`warmup` is -1"),
+        ({"kind": "liner", "length": 3}, r"linear.*'liner'"),
+        ({"kind": "linear"}, "`linear` needs `length`"),
+        ({"kind": "constant", "period": 3}, "`constant` does not take `period`"),
+        ({"kind": "cyclic", "period": 1}, r"period\s.*input_value=1,"),
+        ({"kind": "constant", "end": 1.5}, r"end\s.*input_value=1.5,"),
+        ({"kind": "constant", "warmup": -1}, r"warmup\s.*input_value=-1,"),
     ],
 )
 def test_a_schedule_that_makes_no_sense_is_refused(values, message):
-    with pytest.raises(ValueError, match=message.replace("?", r"\?")):
+    with pytest.raises(ValueError, match=message):
         RateSchedule(**values)
