@@ -1,6 +1,7 @@
-"""Escapes texts in CSV cells that a spreadsheet would otherwise execute as formulas."""
+"""Tables for spreadsheets: escapes cells that they would execute as formulas, and reads what they save."""
 
 import csv
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,25 +14,27 @@ _SKIPPED = " \t\r\n\v\f\0\u00a0\u2007\u202f\u3000\ufeff\u200b\u200e\u200f\u2060"
 
 def escape_cell(text: str) -> str:
     """
-    Escape a text so that no spreadsheet reads it as a formula; [`unescape_cell`] undoes this.
+    Escape a text so that no spreadsheet reads it as a formula.
 
     An apostrophe is prepended if the first visible character can begin a formula, or if the text begins with a tab, a line
-    break or an apostrophe.
+    break or an apostrophe. So `removeprefix("'")` returns the text.
     """
     starts = text.lstrip(_SKIPPED).startswith(_SIGNS) or text.startswith(("\t", "\r", "\n"))
     return f"{_MARK}{text}" if starts or text.startswith(_MARK) else text
 
 
-def unescape_cell(cell: str) -> str:
-    """Undo [`escape_cell`]."""
-    return cell.removeprefix(_MARK)
-
-
 @contextmanager
-def reading_long_cells() -> Iterator[None]:
-    """Lift Python's limit of 131,072 characters for a CSV cell, which a proof with its analyses can exceed."""
+def open_table(text: str) -> Iterator[csv.DictReader]:
+    """
+    Reader of a CSV file that a spreadsheet saved, with commas or semicolons and with or without a byte order mark.
+
+    Within the block, Python's limit of 131,072 characters for a cell is lifted: a proof with its analyses can exceed it.
+    """
+    text = text.removeprefix("\ufeff")
+    heading = text.partition("\n")[0]
+    delimiter = ";" if heading.count(";") > heading.count(",") else ","
     before = csv.field_size_limit(2**31 - 1)
     try:
-        yield
+        yield csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
     finally:
         csv.field_size_limit(before)

@@ -1,7 +1,6 @@
 """The review file: proofs that nobody could label, for a person to score in a spreadsheet or an editor."""
 
 import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 from pvg_hf.analyses.form import ALLOWED_SCORES
 from pvg_hf.analyses.scaled import CheckedAnalysis
 from pvg_hf.core.files import replacing
-from pvg_hf.core.spreadsheets import escape_cell, reading_long_cells
+from pvg_hf.core.spreadsheets import escape_cell, open_table
 
 _COLUMNS = ("key", "score", "problem", "proof", "predicted", "analyses")
 
@@ -81,12 +80,10 @@ def _scored_rows(path: Path) -> list[dict[str, str]]:
     if not path.exists():
         return []
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as err:
         raise ValueError(f"{path} is not UTF-8; save it as `CSV UTF-8`.") from err
-    with io.StringIO(text, newline="") as file, reading_long_cells():
-        delimiter = ";" if ";" in text.partition("score")[0] else ","
-        reader = csv.DictReader(file, delimiter=delimiter)
+    with open_table(text) as reader:
         missing = {"key", "score"}.difference(reader.fieldnames or ())
         if missing:
             raise ValueError(

@@ -5,7 +5,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pvg_hf.core.spreadsheets import escape_cell, reading_long_cells
+from pvg_hf.core.spreadsheets import escape_cell, open_table
 from pvg_hf.evaluation.report.escaping import reveal
 from pvg_hf.study.study import CONFIDENCES, Judgment, Study
 
@@ -75,7 +75,7 @@ def read_sheets(study: Study, text: str) -> tuple[int, int]:
     if len(text) > MAX_CHARACTERS:
         raise SheetError(f"The file has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read.")
     answers, mistakes = [], []
-    for line, row in _read_rows(text.removeprefix("\ufeff")):
+    for line, row in _read_rows(text):
         try:
             answer = _read_row(study, row)
         except ValueError as err:
@@ -90,20 +90,17 @@ def read_sheets(study: Study, text: str) -> tuple[int, int]:
 
 def _read_rows(text: str) -> list[tuple[int, dict[str, str | None]]]:
     """Rows, each with the number of its last line."""
-    heading = text.partition("\n")[0]
-    delimiter = ";" if heading.count(";") > heading.count(",") else ","
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
-    try:
-        missing = [name for name in ("participant", "item", "judgment") if name not in (reader.fieldnames or ())]
-        if missing:
-            raise SheetError(f"The file lacks the columns {missing}; a sheet has {list(COLUMNS)}.")
-        with reading_long_cells():
+    with open_table(text) as reader:
+        try:
+            missing = [name for name in ("participant", "item", "judgment") if name not in (reader.fieldnames or ())]
+            if missing:
+                raise SheetError(f"The file lacks the columns {missing}; a sheet has {list(COLUMNS)}.")
             return [(reader.line_num, row) for row in reader]
-    except csv.Error as err:  # e.g. a field that is longer than any in a sheet
-        raise SheetError(
-            f"Nothing was recorded; the file cannot be read after line {reader.line_num} ({err}). Download the sheet again "
-            "and fill in its last three columns."
-        ) from err
+        except csv.Error as err:  # e.g. a field that is longer than any in a sheet
+            raise SheetError(
+                f"Nothing was recorded; the file cannot be read after line {reader.line_num} ({err}). Download the sheet "
+                "again and fill in its last three columns."
+            ) from err
 
 
 def _read_row(study: Study, row: dict[str, str | None]) -> _Answer | None:
