@@ -1,4 +1,4 @@
-"""Imported solutions as rows of the pool, from files, folders and datasets on the Hub."""
+"""Imports solutions from files, folders and datasets on the Hub as rows of the pool."""
 
 import json
 import logging
@@ -23,36 +23,38 @@ from pvg_hf.tasks.base import Task, grade_solution
 logger = logging.getLogger(__name__)
 
 NumberedRow = tuple[str, Mapping[str, Any]]
-"""Where a row stands (`file.jsonl, line 3`) and what it holds."""
+"""Place of a row for messages (`file.jsonl, line 3`), and the row."""
 
 
 def read_rows(
     source: str, *, config: str | None = None, split: str | None = None, revision: str | None = None
 ) -> Iterator[NumberedRow]:
     """
+    Yield the rows of a source, with their places.
+
     Args:
         source (`str`), config (`str`, *optional*), split (`str`, *optional*), revision (`str`, *optional*):
-            As [`~pvg_hf.data.imports.import_solutions`] takes them.
+            As for [`~pvg_hf.data.imports.import_solutions`].
 
     Raises:
-        ValueError: if the source cannot be read, or has no such config, split or revision.
+        ValueError: if the source is unreadable, or has no such config, split or revision.
     """
     path = Path(source)
     if path.suffix not in (".jsonl", ".parquet"):
         if path.is_file():
             raise ValueError(
-                f"`{source}` is a file of a kind that is not read; an import reads `.jsonl` and `.parquet` files, folders "
+                f"`{source}` is a file of an unsupported kind; an import reads `.jsonl` and `.parquet` files, folders "
                 f"and datasets on the Hub. To convert it: `datasets.load_dataset({(path.suffix[1:] or 'text')!r}, "
                 f"data_files={source!r}, split='train').to_json({str(path.with_suffix('.jsonl'))!r})`."
             )
         if path.is_dir():
             _refuse(f"The folder `{source}` has no revisions", revision=revision)
         return _read_dataset(source, config, split or "train", revision)
-    _refuse(f"`{source}` is read as a file, all of it", config=config, split=split, revision=revision)
+    _refuse(f"`{source}` is a file, which is read completely", config=config, split=split, revision=revision)
     if not path.is_file():
         raise ValueError(
-            f"There is no file `{source}`. A source that ends in `.jsonl` or `.parquet` is read "
-            "as a file; others are a folder or the id of a dataset on the Hub."
+            f"There is no file `{source}`. A source that ends in `.jsonl` or `.parquet` must be "
+            "a file; any other is a folder or the id of a dataset on the Hub."
         )
     return _read_jsonl(path) if path.suffix == ".jsonl" else _numbered(source, _read_parquet(path))
 
@@ -60,7 +62,7 @@ def read_rows(
 def _refuse(reason: str, **choice: str | None) -> None:
     given = {name: value for name, value in choice.items() if value is not None}
     if given:
-        raise ValueError(f"{reason}; leave out {given}.")
+        raise ValueError(f"{reason}; remove {given}.")
 
 
 def _read_dataset(source: str, config: str | None, split: str, revision: str | None) -> Iterator[NumberedRow]:
@@ -74,7 +76,7 @@ def _read_dataset(source: str, config: str | None, split: str, revision: str | N
     except (OSError, ValueError, DatasetsError, pa.ArrowException) as err:  # offline, no such repository, damaged, ...
         raise ValueError(
             f"Cannot read `{source}[{chosen}]`: {str(err).strip()}\nA source is a `.jsonl` or `.parquet` "
-            "file, a folder with data files, or the id of a dataset on the Hub. Of the latter two, name the config if there "
+            "file, a folder with data files, or the id of a dataset on the Hub. For the latter two, name the config if there "
             "are several, and the split if it is not `train`: `config` and `split`, in a recipe `bootstrap.import_config` "
             "and `bootstrap.import_split`."
         ) from err
@@ -104,7 +106,7 @@ def _read_jsonl(path: Path) -> Iterator[NumberedRow]:
             except ValueError as err:  # JSONDecodeError or UnicodeDecodeError
                 raise ValueError(f"{place}: not valid JSON ({err}).") from err
             except RecursionError as err:
-                raise ValueError(f"{place}: its brackets are nested too deeply to be read.") from err
+                raise ValueError(f"{place}: its brackets are nested too deeply.") from err
             if not isinstance(row, dict):
                 raise ValueError(f"{place}: a line must hold one JSON object; got {line[:80]!r}.")
             yield place, row
@@ -112,8 +114,10 @@ def _read_jsonl(path: Path) -> Iterator[NumberedRow]:
 
 def text_of(place: str, row: Mapping[str, Any], column: str) -> str:
     """
+    Return the text in a column of a row.
+
     Raises:
-        ValueError: if the row has no such column, or something else than a text that can be written in it.
+        ValueError: if the row has no such column, or its value is not a text that can be encoded.
     """
     value = row.get(column)
     if not isinstance(value, str):
@@ -121,7 +125,7 @@ def text_of(place: str, row: Mapping[str, Any], column: str) -> str:
         raise ValueError(f"{place}: `{column}` must be a text, but it {found}.")
     try:
         value.encode()
-    except UnicodeEncodeError as err:  # JSON can spell half of a surrogate pair
+    except UnicodeEncodeError as err:  # JSON can contain half of a surrogate pair
         raise ValueError(f"{place}: `{column}` cannot be written as UTF-8 ({err}).") from err
     return value
 
@@ -142,39 +146,39 @@ def import_solutions(
     revision: str | None = None,
 ) -> Iterator[dict[str, Any]]:
     """
-    Read solutions from a file or a dataset and build a row of the pool for each that solves a problem of the verifier.
+    Read solutions from a file or a dataset, and yield a row of the pool for each solution to one of the verifier's problems.
 
-    Correctness and outcome come from the task's grade, whatever the source says. Rows that match no problem of the
-    parts `verifier` and `verifier_heldout` are counted, logged and left out.
+    Correctness and outcome come from the task's grade, whatever the source says. Rows whose problem is not in the parts
+    `verifier` and `verifier_heldout` are skipped, counted and logged.
 
     Args:
         source (`str`):
-            A `.jsonl` or `.parquet` file, or else the id of a dataset on the Hub or a folder, which is streamed.
+            A `.jsonl` or `.parquet` file, or the id of a dataset on the Hub, or a folder; the latter two are streamed.
         task ([`~pvg_hf.tasks.base.Task`]):
-            Grades the solutions.
+            The task, which grades the solutions.
         problems (`Mapping[str, Dataset]`):
             The split (see [`~pvg_hf.data.split.split_problems`]).
         columns (`Mapping[str, str]`, *optional*):
-            Names of the source's columns by ours, e.g. `{"solution": "response", "problem": "question"}`. `problem_id` or
+            The source's column names by ours, e.g. `{"solution": "response", "problem": "question"}`. `problem_id` or
             `problem` identifies the problem, by its id or by its text up to white space, and `solution` is the text.
-            `is_truncated` (true or false) says that a text was cut at a length limit, so that its answer does not
-            count; texts without it count as whole. These four are read under their own names unless mapped. `label`
-            (0, 1 or null) is read only if mapped, and is then shown to the verifier in place of the grade. `prover`
-            (who wrote the text) is read only if mapped, and is otherwise `source`.
+            `is_truncated` (true or false) says that a text was truncated at a length limit, so that its answer does not
+            count; texts without it count as complete. These four are read under their own names unless mapped. `label`
+            (0, 1 or null) is read only if mapped, and is then shown to the verifier instead of the grade. `prover`
+            (the writer of the text) is read only if mapped, and is `source` otherwise.
         config (`str`, *optional*):
-            Configuration of a folder or dataset that has several.
+            Config of a folder or dataset with several.
         split (`str`, *optional*):
-            Split of a folder or dataset; `train` if left out.
+            Split of a folder or dataset; `train` by default.
         revision (`str`, *optional*):
-            Branch, tag or commit of a dataset on the Hub; its latest state if left out.
+            Branch, tag or commit of a dataset on the Hub; the latest state by default.
 
     Yields:
-        `dict[str, Any]`: rows of the role `base` with `round_index` -1, in the order of the source. The text's length in
-        tokens is not known (null).
+        `dict[str, Any]`: rows of the role `base` with `round_index` -1, in the order of the source. Their length in
+        tokens is unknown (null).
 
     Raises:
-        ValueError: if the source cannot be read, or has no such config, split or revision; if a row is broken (the message
-            says where it stands); or if no row at all matches a problem of the verifier.
+        ValueError: if the source is unreadable, or has no such config, split or revision; if a row is malformed (the message
+            gives its place); or if no row belongs to a problem of the verifier.
     """
     names = {**DEFAULT_COLUMNS, **_checked_columns(columns or {})}
     finder = _ProblemFinder(problems)
@@ -207,7 +211,7 @@ def import_solutions(
 
 
 class _ProblemFinder:
-    """The verifier's problems, by id and by text."""
+    """Finds a row's problem among the verifier's, by id or by text."""
 
     def __init__(self, problems: Mapping[str, Dataset]):
         self.problems = problems
@@ -222,11 +226,11 @@ class _ProblemFinder:
     def find(
         self, place: str, row: Mapping[str, Any], names: Mapping[str, str]
     ) -> tuple[str, Mapping[str, Any]] | None:
-        """The part and the problem that a row is about; `None` if it is none of the verifier's."""
+        """Return the part and the problem of a row; `None` if it is not one of the verifier's."""
         has_id, has_text = names["problem_id"] in row, names["problem"] in row
         if not has_id and not has_text:
             raise ValueError(
-                f"{place}: neither `{names['problem_id']}` nor `{names['problem']}` tells the problem; the row has "
+                f"{place}: neither `{names['problem_id']}` nor `{names['problem']}` identifies the problem; the row has "
                 f"{list(row)}. Name the source's columns in "
                 "`import_columns` (in Python `columns`), e.g. `{problem: question, solution: response}`."
             )
@@ -240,7 +244,7 @@ class _ProblemFinder:
         if text not in (None, normalized_text(problem["problem"])):
             raise ValueError(
                 f"{place}: the id `{problem['problem_id']}` is one of the verifier's problems, but the text is not "
-                f"that problem's: {text[:80]!r}. Map only the column that tells the problem, and drop the other."
+                f"that problem's: {text[:80]!r}. Map only the column that identifies the problem, and drop the other."
             )
         return part, problem
 
@@ -250,7 +254,7 @@ def _checked_columns(columns: Mapping[str, str]) -> Mapping[str, str]:
     if unknown:
         raise ValueError(
             f"Unknown column `{unknown[0]}` in `import_columns` (in Python `columns`). {suggest(unknown[0], IMPORT_COLUMNS)} Its "
-            "keys are our columns, and its values those of the source."
+            "keys are our columns, and its values are those of the source."
         )
     return columns
 
@@ -279,13 +283,13 @@ def _report(source: str, num_rows: int, num_imported: int) -> None:
     if num_imported == 0:
         raise ValueError(
             f"None of the {num_rows} solutions of `{source}` is for one of the verifier's problems (D_V). "
-            "Check that `import_columns` names the column with the problem's id or text, and that the task and its options are "
-            "those that the solutions were written for."
+            "Check that `import_columns` names the column with the problem's id or text, and that the solutions were written "
+            "for this task with these options."
         )
     logger.info("Imported %d solutions of `%s`.", num_imported, source)
     if num_imported < num_rows:
         logger.warning(
-            "%d of the %d solutions of `%s` were left out: their problems are not among the verifier's.",
+            "Skipped %d of the %d solutions of `%s`: their problems are not among the verifier's.",
             num_rows - num_imported,
             num_rows,
             source,

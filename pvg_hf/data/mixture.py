@@ -21,29 +21,29 @@ def mixture_weights(
     custom: Mapping[int, float] | str | None = None,
 ) -> dict[int, float]:
     """
-    Weights of the sources that the verifier of a round is trained on. A source is a round: -1 is the base prover, and
-    k is round k's helpful and sneaky solutions together.
+    Return the weights of the sources that the verifier of a round is trained on.
+
+    A source is a round: -1 is the base prover, and k is round k's helpful and sneaky solutions together.
 
     Args:
         kind (`str`):
-            `"equal_per_round"` (K24), `"latest"`, `"exponential"` (source i weighs twice source i - 1; KL26),
-            `"sliding"` (the last `window` sources, equally), `"custom"`, or `package.module:Name`, short for
-            `"custom"` with a function.
+            `"equal_per_round"` (Kirchner et al. 2024), `"latest"`, `"exponential"` (source i weighs twice source i - 1;
+            Kim & Lee 2026), `"sliding"` (the last `window` sources, equally), `"custom"`, or `package.module:Name`, which is
+            short for `"custom"` with that function.
         round_index (`int`):
             Round k of the verifier, 0 or more. Its sources are -1 to k - 1.
         window (`int`, *optional*):
             Number of sources for `"sliding"`, at least 1.
         custom (`Mapping[int, float]` or `str`, *optional*):
-            For `"custom"`: a weight for each source, of any sum, where sources that do not exist yet are left out and
-            missing ones weigh 0; or the name `package.module:Name` of a function of `round_index` that gives such a
-            mapping.
+            For `"custom"`: a weight for each source, of any sum. Sources that do not exist yet are ignored, and missing ones
+            weigh 0. Or the name `package.module:Name` of a function of `round_index` that returns such a mapping.
 
     Returns:
-        `dict[int, float]`: a weight for each source, 0 included; they sum to 1.
+        `dict[int, float]`: the weight of each source, including those of weight 0; they sum to 1.
 
     Raises:
-        ValueError: for an unknown kind, an argument that is missing or of another kind, or weights that are negative,
-            not finite, all 0, or of sources that there are not.
+        ValueError: for an unknown kind, an argument that is missing or belongs to another kind, and weights that are
+            negative, not finite, all 0, or of unknown sources.
     """
     if ":" in kind and custom is None:
         kind, custom = "custom", kind
@@ -57,14 +57,14 @@ def mixture_weights(
 
 
 def weights_for(data: DataConfig, round_index: int) -> dict[int, float]:
-    """[`mixture_weights`] of a recipe's section `data`."""
+    """Return the [`mixture_weights`] of a recipe's section `data`."""
     return mixture_weights(data.mixture, round_index, window=data.window, custom=data.weights)
 
 
 def _check_arguments(kind: str, round_index: int, owned: Mapping[str, tuple[str, object]]) -> None:
     if kind not in MIXTURE_KINDS:
         raise ValueError(
-            f"Unknown mixture `{cut_to_line(kind)}`. {suggest(kind, MIXTURE_KINDS)} A custom function is named as "
+            f"Unknown mixture `{cut_to_line(kind)}`. {suggest(kind, MIXTURE_KINDS)} Name a custom function as "
             "`package.module:Name`."
         )
     if round_index < 0:

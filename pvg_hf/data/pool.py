@@ -1,4 +1,4 @@
-"""The pool on disk: Parquet files that appear whole or not at all and are read in bounded memory."""
+"""Reads and writes the pool: Parquet files that are either complete or absent, in bounded memory."""
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -16,22 +16,22 @@ from pvg_hf.core.integrity import check_file, naming_parquet
 from pvg_hf.data.pairs.spill import spool_dataset
 
 ROW_GROUP_SIZE = 8192
-"""Rows held in memory at a time, when writing and when reading."""
+"""Number of rows held in memory at a time, when writing and reading."""
 
 PathLike = str | os.PathLike[str]
 
 
 def write_pool(path: PathLike, batches: Iterable[Sequence[dict[str, Any]]], features: Features) -> int:
     """
-    Write rows to a Parquet file, which appears under its name only once it is complete and on disk.
+    Write rows to a Parquet file, which appears under its name only when it is complete and on disk.
 
-    Equal rows give equal bytes, however they are batched. Every page carries a checksum.
+    Equal rows give equal bytes, however they are batched. Every page has a checksum.
 
     Args:
         path (`str` or `PathLike`):
-            The file to write, or to replace; its folder is made.
+            The file to write or replace; its folder is created.
         batches (`Iterable[Sequence[dict[str, Any]]]`):
-            Rows as [`~pvg_hf.data.schema.make_solution`] builds them, in batches of any size.
+            Rows from [`~pvg_hf.data.schema.make_solution`], in batches of any size.
         features ([`~datasets.Features`]):
             The columns (see [`~pvg_hf.data.schema.solution_features`]).
 
@@ -39,7 +39,7 @@ def write_pool(path: PathLike, batches: Iterable[Sequence[dict[str, Any]]], feat
         `int`: number of rows written.
 
     Raises:
-        ValueError: if a row lacks a column or has one too many.
+        ValueError: if a row lacks a column or has an additional one.
     """
     num_rows = 0
     with (
@@ -57,7 +57,7 @@ def iterate_pool(
     paths: PathLike | Sequence[PathLike], columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """
-    Stream the rows of one or more Parquet files, in the order of the files, at most `ROW_GROUP_SIZE` rows at a time.
+    Stream the rows of Parquet files, in the order of the files, at most `ROW_GROUP_SIZE` rows at a time.
 
     Args:
         paths (`str`, `PathLike` or a sequence of them):
@@ -67,7 +67,7 @@ def iterate_pool(
 
     Raises:
         FileNotFoundError: if a file does not exist.
-        DamagedFileError: if a file is corrupt or cut short, or not as it was written.
+        DamagedFileError: if a file is corrupt, truncated, or not as it was written.
         ValueError: if a file lacks a column.
     """
     for path in _list_paths(paths):
@@ -84,20 +84,20 @@ def load_pool(
     parts: Collection[str] | None = None,
 ) -> Dataset:
     """
-    The rows of one or more pool files as a dataset: in memory up to 64 MiB, memory-mapped from a temporary file beyond.
+    Load the rows of pool files as a dataset: in memory up to 64 MiB, else memory-mapped from a temporary file.
 
     Args:
         paths (`str`, `PathLike` or a sequence of them):
-            Files of one task, i.e. with the same columns.
+            Files of one task, with the same columns.
         columns (`Sequence[str]`, *optional*):
             Columns to read, in this order; all by default.
         parts (`Collection[str]`, *optional*):
-            Keep the rows of these parts of the split only; the others are never gathered.
+            Parts of the split whose rows are kept; the others never occupy memory.
 
     Raises:
         FileNotFoundError: if a file does not exist.
-        DamagedFileError: if a file is corrupt or cut short, or not as it was written.
-        ValueError: if a file lacks a column, if there is no file, or if the files' columns differ.
+        DamagedFileError: if a file is corrupt, truncated, or not as it was written.
+        ValueError: if a file lacks a column, if no file is given, or if the files' columns differ.
     """
     files = _list_paths(paths)
     schema = _common_schema(files, columns)
@@ -116,7 +116,7 @@ def _list_paths(paths: PathLike | Sequence[PathLike]) -> list[Path]:
 
 
 def _regrouped(batches: Iterable[Sequence[dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:
-    """The same rows in batches of `ROW_GROUP_SIZE`, so that the file does not show how they came."""
+    """Regroup rows to batches of `ROW_GROUP_SIZE`, so that the file does not depend on the incoming batches."""
     rows = chain.from_iterable(batches)
     while group := list(islice(rows, ROW_GROUP_SIZE)):
         yield group
@@ -139,7 +139,7 @@ def _check_columns(path: Path, schema: pa.Schema, columns: Sequence[str] | None)
 
 
 def _common_schema(paths: Sequence[Path], columns: Sequence[str] | None) -> pa.Schema:
-    """The schema of `columns`, which all files must share."""
+    """Return the schema of `columns`, which must be the same in all files."""
     if not paths:
         raise ValueError("No pool file was given; name at least one.")
     features = [_read_features(path, columns) for path in paths]

@@ -1,4 +1,4 @@
-"""The task of a game with its problems shared out, and the prompts of its roles."""
+"""The problems of a game, split into parts, with the task and the prompts of its roles."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,13 +15,15 @@ from pvg_hf.tasks.base import read_problems
 @dataclass(frozen=True)
 class GameProblems:
     """
+    The task of a game, its problems in parts, and the prompts of its roles.
+
     Args:
         task ([`Task`]):
             The task.
         parts (`dict[str, Dataset]`):
-            Its problems: `verifier`, `verifier_heldout`, `prover`, `prover_heldout`, `test`.
+            The problems by part: `verifier`, `verifier_heldout`, `prover`, `prover_heldout`, `test`.
         prompts ([`PromptBuilder`]):
-            Prompts per (problem, role).
+            Builds the prompt of a problem and a role.
     """
 
     task: Task
@@ -31,9 +33,11 @@ class GameProblems:
     @classmethod
     def load(cls, recipe: Recipe) -> "GameProblems":
         """
+        Load a recipe's task and split its problems.
+
         Raises:
-            ValueError: if the task's files, its options or the split are not in order, or an example that the prompts
-                show is one of the problems.
+            ValueError: if the task's files, its options or the split are invalid, or if an example in the prompts is one of
+                the problems.
         """
         task = load_recipe_task(recipe)
         split = recipe.split
@@ -51,15 +55,15 @@ class GameProblems:
         return cls(task, parts, prompts)
 
     def prompt(self, problem: dict[str, Any], role: Role, tokenizer) -> str:
-        """The prompt as the prover reads it. Where the sneaky role is shown an honest solution, it is the reference."""
+        """Render the prover's prompt. A sneaky prompt that shows an honest solution shows the reference."""
         text = self.prompts.text(problem, role, honest_solution=problem["reference"])
         return self.prompts.render(text, tokenizer)
 
 
 def load_recipe_task(recipe: Recipe) -> Task:
-    """The recipe's task."""
+    """Load the recipe's task."""
     options = dict(recipe.task.options)
-    if recipe.task.answer_format != "strict":  # the default; a user's own task need not know of any other
+    if recipe.task.answer_format != "strict":  # not passed otherwise, because a custom task need not have this option
         options["answer_format"] = recipe.task.answer_format
     if recipe.task.path is not None:
         options["path"] = recipe.task.path
@@ -67,7 +71,7 @@ def load_recipe_task(recipe: Recipe) -> Task:
 
 
 def recipe_prompts(recipe: Recipe, task: Task) -> PromptBuilder:
-    """The prompts of the recipe's roles."""
+    """Return the prompts of the recipe's roles."""
     return PromptBuilder(
         task,
         overrides=recipe.task.prompts,
@@ -83,8 +87,8 @@ def _refuse_shown_problems(prompts: PromptBuilder, parts: dict[str, Dataset]) ->
         for problem_id, text in zip(problems["problem_id"], problems["problem"]):
             if normalized_text(text) in examples:
                 raise ValueError(
-                    f"An example that the prompts show with its solution is the problem `{problem_id}` of the part "
-                    f"`{name}`: {text[:80]!r}. Drop one of the two from the task, or show fewer with `task.few_shot`."
+                    f"The problem `{problem_id}` of the part `{name}` is also an example that the prompts show with its "
+                    f"solution: {text[:80]!r}. Drop one of the two from the task, or show fewer with `task.few_shot`."
                 )
 
 

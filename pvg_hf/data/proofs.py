@@ -1,4 +1,4 @@
-"""Datasets of proofs with scores: loading any, and checking what was given."""
+"""Loads and checks datasets of proofs with scores."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,7 @@ from pvg_hf.data.imports import read_rows, text_of
 
 COLUMNS = ("problem", "proof", "score")
 FEATURES = Features({"problem": Value("string"), "proof": Value("string"), "score": Value("float64")})
-MAX_NAMED = 5  # rows that a message names
+MAX_NAMED = 5  # rows listed in a message
 
 
 def load_proofs(
@@ -27,17 +27,17 @@ def load_proofs(
         source (`str`):
             A `.jsonl` or `.parquet` file, a folder with data files, or the id of a dataset on the Hub.
         columns (`Mapping[str, str]`, *optional*):
-            The source's names for `problem`, `proof` and `score`, where they differ, e.g. `{"proof": "solution"}`.
+            The source's names for `problem`, `proof` and `score` if they differ, e.g. `{"proof": "solution"}`.
         config (`str`, *optional*), split (`str`, *optional*), revision (`str`, *optional*):
-            Of a folder or a dataset on the Hub.
+            Config, split and revision of a folder or a dataset on the Hub.
 
     Returns:
-        [`~datasets.Dataset`]: `problem`, `proof` and `score`, which is null where the source has none. A source without
-        a score column is one without scores.
+        [`~datasets.Dataset`]: `problem`, `proof` and `score`, which is null if unknown. A source without a score column has
+        no known scores.
 
     Raises:
-        ValueError: if the source cannot be read, lacks a column, has rows about an analysis, or a score that is not 0, 0.5
-            or 1; rows are named.
+        ValueError: if the source is unreadable, lacks a column, has rows about an analysis, or has a score other than 0,
+            0.5 or 1; the message names the rows.
 
     Example:
 
@@ -50,7 +50,7 @@ def load_proofs(
     for place, row in read_rows(source, config=config, split=split, revision=revision):
         if row.get("analysis") is not None:
             raise ValueError(
-                f"{place} is about an analysis, whose quality is no score of the proof. Load such rows with "
+                f"{place} is about an analysis, whose quality is not a score of the proof. Load such rows with "
                 "`datasets.load_dataset`, which keeps their `analysis`."
             )
         score = row.get(names["score"])
@@ -70,10 +70,10 @@ def load_proofs(
 
 def read_column_names(pairs: Sequence[str]) -> dict[str, str] | None:
     """
-    Columns as a command line maps them, `proof=solution`; `None` where none is.
+    Parse the column mapping of a command line, e.g. `proof=solution`; `None` if it is empty.
 
     Raises:
-        ValueError: for one without `=`.
+        ValueError: for an entry without `=`.
     """
     wrong = [pair for pair in pairs if "=" not in pair]
     if wrong:
@@ -83,19 +83,21 @@ def read_column_names(pairs: Sequence[str]) -> dict[str, str] | None:
 
 def check_proofs(dataset: Dataset, *, needs_scores: bool = False) -> None:
     """
+    Check a dataset of proofs.
+
     Args:
         dataset ([`~datasets.Dataset`]):
-            `problem`, `proof` and `score`.
+            Dataset with `problem`, `proof` and `score`.
         needs_scores (`bool`, defaults to `False`):
             Whether at least one row must have a score.
 
     Raises:
-        ValueError: for something else than a dataset, missing columns, problems or proofs that are no texts, scores that are
-            not 0, 0.5, 1 or null (the rows are named), or none at all.
+        ValueError: for another type than a dataset, missing columns, problems or proofs that are not texts, scores other
+            than 0, 0.5, 1 or null (the message names the rows), or no score at all if one is needed.
     """
     if not isinstance(dataset, Dataset):
         raise ValueError(
-            f"Proofs come as a `datasets.Dataset`; got {type(dataset).__name__} (try `Dataset.from_list`)."
+            f"Proofs must be a `datasets.Dataset`; got {type(dataset).__name__} (try `Dataset.from_list`)."
         )
     missing = [column for column in COLUMNS if column not in dataset.column_names]
     if missing:
@@ -119,7 +121,7 @@ def _refuse_scores(wrong: list[str]) -> None:
     if wrong:
         more = f" and {len(wrong) - MAX_NAMED} more" if len(wrong) > MAX_NAMED else ""
         raise ValueError(
-            f"A score is 0, 0.5 or 1, or null where nobody knows; found {', '.join(wrong[:MAX_NAMED])}{more}."
+            f"A score must be 0, 0.5 or 1, or null if unknown; found {', '.join(wrong[:MAX_NAMED])}{more}."
         )
 
 

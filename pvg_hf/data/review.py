@@ -1,4 +1,4 @@
-"""The review file: proofs that nobody could label, for a person to score in a spreadsheet or an editor."""
+"""The review file: proofs without an automatic label, for a person to score in a spreadsheet or an editor."""
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,15 +16,15 @@ _COLUMNS = ("key", "score", "problem", "proof", "predicted", "analyses")
 @dataclass(frozen=True)
 class ReviewItem:
     """
-    A proof that waits for a person.
+    A proof to be scored by a person.
 
     Args:
         key (`str`):
-            Names the proof.
+            Identifies the proof.
         problem (`str`), proof (`str`):
-            Texts.
+            The texts.
         analyses (`Sequence[CheckedAnalysis]`):
-            What the verifiers said, for the person to read.
+            Analyses by the verifiers, as information for the person.
     """
 
     key: str
@@ -35,36 +35,35 @@ class ReviewItem:
 
 def read_review(path: Path) -> dict[str, float]:
     """
-    What people filled in.
+    Read the scores that people filled in.
 
     Args:
         path (`Path`):
-            A file that [`write_review`] wrote and a person edited; commas or semicolons, as spreadsheets save them.
+            A file from [`write_review`] that a person edited; with commas or semicolons, since spreadsheets use both.
 
     Returns:
-        `dict[str, float]`: the score of each key; those left empty are left out, and a file that is not there has none.
+        `dict[str, float]`: the score of each key. Empty scores are omitted; a missing file has none.
 
     Raises:
-        ValueError: if a column is gone, or a score is not 0, 0.5 or 1 (the row is named), or the file is not UTF-8.
+        ValueError: if a column is missing, a score is not 0, 0.5 or 1 (the message names the row), or the file is not UTF-8.
     """
     return {row["key"]: float(row["score"]) for row in _scored_rows(path)}
 
 
 def write_review(path: Path, items: Iterable[ReviewItem], scores: Mapping[str, float]) -> None:
     """
-    Write the review file anew, whole or not at all. What people filled in stays, also for a proof that is not among the
-    items any more.
+    Rewrite the review file atomically. Scores that people filled in are kept, even if their proof is no longer an item.
 
     Args:
         path (`Path`):
-            Replaced.
+            The file to replace.
         items (`Iterable[ReviewItem]`):
-            What waits, and what people have scored already.
+            Proofs to be scored, including those that people have scored already.
         scores (`Mapping[str, float]`):
-            What people said of items that the file does not have any more, by key.
+            Scores that people gave to items which are no longer in the file, by key.
 
     Raises:
-        ValueError: as [`read_review`], before anything is written.
+        ValueError: as for [`read_review`], before anything is written.
     """
     scored = {row["key"]: row for row in _scored_rows(path)}
     known = {key: {"score": f"{score:g}"} for key, score in scores.items()}
@@ -76,7 +75,7 @@ def write_review(path: Path, items: Iterable[ReviewItem], scores: Mapping[str, f
 
 
 def _scored_rows(path: Path) -> list[dict[str, str]]:
-    """The lines that a person filled in, each score as `0`, `0.5` or `1`."""
+    """Return the rows that a person filled in, with each score as `0`, `0.5` or `1`."""
     if not path.exists():
         return []
     try:
@@ -87,11 +86,11 @@ def _scored_rows(path: Path) -> list[dict[str, str]]:
         missing = {"key", "score"}.difference(reader.fieldnames or ())
         if missing:
             raise ValueError(
-                f"{path} lacks the column(s) {sorted(missing)}; it has {reader.fieldnames}. Put them back."
+                f"{path} lacks the column(s) {sorted(missing)}; it has {reader.fieldnames}. Restore them."
             )
         return [
             {**row, "score": _read_score(path, number, row["score"])}
-            for number, row in enumerate(reader, start=2)  # as a spreadsheet counts
+            for number, row in enumerate(reader, start=2)  # row numbers as in a spreadsheet
             if (row["score"] or "").strip()
         ]
 
@@ -119,6 +118,6 @@ def _read_score(path: Path, number: int, written: str) -> str:
         score = -1.0
     if score not in ALLOWED_SCORES:
         raise ValueError(
-            f"{path}, row {number}: a score is 0, 0.5 or 1, or is left empty; found `{written}`. Correct it and start again."
+            f"{path}, row {number}: a score must be 0, 0.5, 1 or empty; found `{written}`. Correct it and start again."
         )
     return f"{score:g}"

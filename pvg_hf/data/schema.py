@@ -1,4 +1,4 @@
-"""What a row of the pool holds, how a solution ended, and what its source is called."""
+"""Columns of the pool, outcomes of solutions, and names of their sources."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from pvg_hf.tasks.base import Problem, Task
 from pvg_hf.tasks.grade import Grade
 
 BASE_ROUND = -1
-"""`round_index` of the base prover's and of imported solutions."""
+"""`round_index` of solutions that were imported or written by the base prover."""
 
 _ROUND_NAME = re.compile(r"round-([0-9]{3}|[1-9][0-9]{3,})")
 
@@ -37,30 +37,31 @@ SOLUTION_COLUMNS: dict[str, Value] = {
     "num_tokens": Value("int32"),
     "is_truncated": Value("bool"),
 }
-"""The columns that every pool has, whatever its task."""
+"""Columns of every pool, whatever its task."""
 
 
 FAILED_OUTCOMES = frozenset({Outcome.NO_ANSWER, Outcome.TRUNCATED, Outcome.UNCERTIFIED})
-"""Kept in the pool and counted, but never in a pair: they show how a solution failed, not that it is wrong."""
+"""Outcomes of solutions that are kept and counted but never used in pairs: they show a failure rather than a mistake."""
 
 
 def final_grade(grade: Grade, is_truncated: bool) -> Grade:
     """
-    What a grade comes to once it is known whether the text was cut: a cut text has no final answer and is not correct,
-    as what it states may be the beginning of another answer (`#### 1` of `#### 18`).
+    Return the grade after taking truncation into account: a truncated text has no final answer and is not correct.
+
+    The answer that it states may be the beginning of another one (`#### 1` of `#### 18`).
     """
     return replace(grade, answer=None, correct=False) if is_truncated else grade
 
 
 def outcome_of(grade: Grade, is_truncated: bool) -> Outcome:
     """
-    How a graded solution ended; the first rule that applies decides.
+    Return the outcome of a graded solution, by the first rule that applies.
 
     Args:
         grade ([`~pvg_hf.tasks.grade.Grade`]):
-            What the task says of the text.
+            The task's grade of the text.
         is_truncated (`bool`):
-            Whether the text was cut at the prover's length limit.
+            Whether the text was truncated at the prover's length limit.
     """
     if is_truncated:
         return Outcome.TRUNCATED
@@ -73,10 +74,10 @@ def outcome_of(grade: Grade, is_truncated: bool) -> Outcome:
 
 def solution_features(task: Task) -> Features:
     """
-    The columns of a pool of `task`: the common ones, then the task's `columns`, then its `detail_columns`.
+    Return the columns of a task's pool: the common ones, then the task's `columns`, then its `detail_columns`.
 
     Raises:
-        ValueError: if the task names a column that stands already.
+        ValueError: if the task uses the name of another column.
     """
     own = [*task.columns, *task.detail_columns]
     taken = sorted(name for name in set(own) if name in SOLUTION_COLUMNS or own.count(name) > 1)
@@ -105,32 +106,32 @@ def make_solution(
     score: float | None = None,
 ) -> dict[str, Any]:
     """
-    One row of the pool.
+    Build a row of the pool.
 
     Args:
         task ([`~pvg_hf.tasks.base.Task`]):
-            Names the columns beyond the common ones.
+            The task, which defines the columns in addition to the common ones.
         problem (`Mapping[str, Any]`):
             The problem with the task's `columns`.
         part (`str`):
-            The part of the split in which the problem stands.
+            The part of the split that contains the problem.
         role ([`~pvg_hf.core.roles.Role`]), round_index (`int`), prover (`str`):
-            Who wrote the solution: in which role, in which round (-1 = before the first) and under which name.
+            Writer of the solution: its role, round (-1 = before the first) and name.
         solution (`str`), grade ([`~pvg_hf.tasks.grade.Grade`]):
-            The text and its clean grade; of a cut text, the row holds its [`final_grade`].
+            The text and its grade without label noise; the row contains its [`final_grade`].
         label (`int`, *optional*):
-            What the verifier is told: 1 correct, 0 incorrect, `None` if the checker abstained.
+            Label shown to the verifier: 1 correct, 0 incorrect, `None` if the checker abstained.
         sample_index (`int`):
-            Tells the solutions of one problem, role and round apart.
+            Distinguishes the solutions of one problem, role and round.
         num_tokens (`int`, *optional*):
-            Length in the prover's tokens; `None` where nobody knows (imported solutions).
+            Length in the prover's tokens; `None` if unknown (imported solutions).
         is_truncated (`bool`):
-            Whether the text was cut at the prover's length limit.
+            Whether the text was truncated at the prover's length limit.
         score (`float`, *optional*):
             Score by the verifier of the same round.
 
     Raises:
-        ValueError: for a label or a role that there is not.
+        ValueError: for an unknown label or role.
     """
     if label not in (0, 1, None):
         raise ValueError(f"`label` must be 1 (correct), 0 (incorrect) or None (abstained); got {label!r}.")
@@ -160,25 +161,25 @@ def make_solution(
 
 
 def round_name(round_index: int) -> str:
-    """`base` for the round before the first, then `round-000`, `round-001`, ..."""
+    """Return `base` for the round before the first, else `round-000`, `round-001`, ..."""
     return "base" if round_index == BASE_ROUND else f"round-{round_index:03d}"
 
 
 def round_folders(folder: Path) -> dict[int, Path]:
-    """Those of a folder's folders that [`round_name`] names, without `base`, by round; a copy `round-000.bak` is none."""
+    """Map rounds to their folders, by [`round_name`] and without `base`; a copy such as `round-000.bak` is ignored."""
     found = {path: round_index_of(path.name) for path in folder.glob("round-*") if path.is_dir()}
     rounds = {index: path for path, index in found.items() if index is not None}
     return dict(sorted(rounds.items()))
 
 
 def round_index_of(name: str) -> int | None:
-    """The round that [`round_name`] names `name`; `None` if there is none, or it is the one before the first."""
+    """Parse a name from [`round_name`]; `None` for `base` and for any other text."""
     match = _ROUND_NAME.fullmatch(name)
     return None if match is None else int(match[1])
 
 
 def environment_name(round_index: int, role: Role | str) -> str:
-    """The environment of a solution: `base`, `round-000-helpful`, `round-000-sneaky`, ..."""
+    """Return the environment of a solution: `base`, `round-000-helpful`, `round-000-sneaky`, ..."""
     return "base" if round_index == BASE_ROUND else f"{round_name(round_index)}-{Role(role).value}"
 
 

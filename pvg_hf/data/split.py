@@ -1,4 +1,4 @@
-"""The split of a task's problems into those of the verifier, those of the prover and those of the reports."""
+"""Splits a task's problems into parts for the verifier, for the prover and for reports."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -26,31 +26,31 @@ def split_problems(
     """
     Split problems by a hash of (seed, problem id) into the parts of a game.
 
-    The part of a problem depends on no other problem, unless the split is stratified: then the shares hold within each
-    stratum, every part's size being its share rounded up or down.
+    The part of a problem does not depend on other problems, unless the split is stratified: then the shares hold within each
+    stratum, up to rounding.
 
     Args:
         train ([`~datasets.Dataset`]):
-            Problems to divide, with `problem_id` (unique), `problem` and `reference`.
+            Problems to split, with `problem_id` (unique), `problem` and `reference`.
         test ([`~datasets.Dataset`], *optional*):
-            The task's own test split, which becomes the part `test` as it is; `None` if the task has none.
+            The task's own test split, which becomes the part `test` unchanged; `None` if the task has none.
         seed (`int`):
-            Of the recipe.
+            Seed of the recipe.
         verifier_share (`float`, defaults to 0.5):
-            Share of the game's problems that goes to the verifier, in (0, 1); the prover gets the others.
+            Share of the game's problems for the verifier, in (0, 1); the prover gets the others.
         heldout_share (`float`, defaults to 0.1):
             Share of the verifier's problems, and of the prover's, that is held out, in (0, 1).
         test_share (`float`, defaults to 0.1):
-            Share of `train` that becomes the part `test`, in (0, 1); not used when `test` is given.
+            Share of `train` for the part `test`, in (0, 1); unused if `test` is given.
         stratify_by (`str`, *optional*):
-            A column of `train`. Without it the shares hold in expectation.
+            A column of `train`. Without it, the shares hold only in expectation.
 
     Returns:
-        `dict[str, Dataset]`: a dataset for each of `PARTS`, in the order of the rows given.
+        `dict[str, Dataset]`: a dataset for each of `PARTS`, in the order of the input rows.
 
     Raises:
-        ValueError: if a share is out of its range, a column is missing, an id is repeated, the same text (up to white
-            space) stands in two parts, or a part is empty.
+        ValueError: if a share is outside its range, a column is missing, an id is repeated, the same text (up to white
+            space) occurs in two parts, or a part is empty.
     """
     _check_shares(verifier_share=verifier_share, heldout_share=heldout_share, test_share=test_share)
     _check_columns("train", train, PROBLEM_COLUMNS if stratify_by is None else (*PROBLEM_COLUMNS, stratify_by))
@@ -70,12 +70,12 @@ def split_problems(
 
 
 def normalized_text(text: str) -> str:
-    """`text` with every run of white space as one space: what makes two problem texts the same."""
+    """Collapse white space; two problems with the same normalised text are the same."""
     return " ".join(text.split())
 
 
 def _part_bounds(verifier_share: float, heldout_share: float, test_share: float) -> np.ndarray:
-    """The upper ends of all parts but the last on the unit interval."""
+    """Return the upper ends of all parts but the last, on the unit interval."""
     game = 1 - test_share
     kept = 1 - heldout_share
     prover_start = game * verifier_share
@@ -83,7 +83,7 @@ def _part_bounds(verifier_share: float, heldout_share: float, test_share: float)
 
 
 def _positions(ids: Sequence[str], seed: int, strata: Sequence[object] | None) -> np.ndarray:
-    """A point of [0, 1) for each problem; within a stratum the points are equally spaced, at a random offset."""
+    """Return a point in [0, 1) for each problem; within a stratum the points are equally spaced, at a random offset."""
     draws = np.array([derive_uniform(seed, "split", problem_id) for problem_id in ids])
     if strata is None:
         return draws
@@ -119,7 +119,7 @@ def _refuse_repeated_ids(ids: Sequence[str], texts: Sequence[str], parts: Sequen
     rows = [index for index, problem_id in enumerate(ids) if problem_id == example]
     num_texts = len({texts[index] for index in rows})
     raise ValueError(
-        f"A `problem_id` must name one problem, but {len(repeated)} of them stand in several rows: `{example}` has "
+        f"A `problem_id` must name one problem, but {len(repeated)} of them occur in several rows: `{example}` has "
         f"{len(rows)} rows with {num_texts} different texts, in the parts {sorted({parts[index] for index in rows})}. "
         "Rename or drop the repeated rows."
     )
@@ -135,7 +135,7 @@ def _refuse_shared_texts(ids: Sequence[str], texts: Sequence[str], parts: Sequen
     if leaks:
         (first, second), count = leaks[0], len(leaks)
         raise ValueError(
-            f"The same problem text stands in two parts in {count} {'case' if count == 1 else 'cases'}, for example "
+            f"The same problem text occurs in two parts in {count} {'case' if count == 1 else 'cases'}, for example "
             f"`{ids[first]}` in `{parts[first]}` and `{ids[second]}` in `{parts[second]}`: {texts[second][:80]!r}. "
             "Drop one of each from the task's problems."
         )
@@ -148,5 +148,5 @@ def _refuse_empty_parts(parts: Iterable[str]) -> None:
         sizes = ", ".join(f"{name} {counts[name]}" for name in PARTS)
         raise ValueError(
             f"The split leaves {', '.join(f'`{name}`' for name in empty)} empty (sizes: {sizes}). Every part needs at "
-            "least one problem: give more problems or larger shares."
+            "least one problem: provide more problems or larger shares."
         )

@@ -1,1 +1,1 @@
-"""What is measured after a round, and the report that shows it."""
+"""Figures of a round, and the report that shows them."""

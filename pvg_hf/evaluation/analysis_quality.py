@@ -1,4 +1,4 @@
-"""Figures of a verifier that writes: of its evaluations of test proofs, and of the labels that it gave."""
+"""Figures of a score verifier: the quality of its evaluations of test proofs, and of the labels from them."""
 
 import json
 
@@ -13,16 +13,18 @@ UNREADABLE = "none"
 
 def evaluation_figures(rows: pd.DataFrame) -> dict[str, Figure]:
     """
+    Compute the figures of a score verifier's evaluations.
+
     Args:
         rows (`pd.DataFrame`):
-            One evaluation each: `problem_id`, `reference` (the true score), `predicted` (NaN where none could be read),
-            `has_form`, and `issues` (JSON: the issues that it names, each with whether the proof has it; none where nobody
-            can tell).
+            One row per evaluation: `problem_id`, `reference` (the true score), `predicted` (NaN if unreadable), `has_form`,
+            and `issues` (JSON: the issues that it names, each with whether the proof has it; empty if the task cannot tell).
 
     Returns:
-        `dict[str, Figure]`: `evaluations/format_rate`; `evaluations/accuracy`; `evaluations/confusion/TRUE_as_PREDICTED`, shares of the proofs of
-        that true score (`none` where no score could be read); `evaluations/false_positive_rate`, of the proofs of score 0 those
-        that got a 1; `evaluations/hallucinated`, of the issues that are named those that the proof does not have.
+        `dict[str, Figure]`: `evaluations/format_rate`; `evaluations/accuracy`; `evaluations/confusion/TRUE_as_PREDICTED`,
+        shares of the proofs with that true score (`none` for unreadable scores); `evaluations/false_positive_rate`, the
+        share of the proofs of score 0 that got a 1; `evaluations/hallucinated`, the share of the named issues that the proof
+        does not have.
     """
     figures = {
         "evaluations/format_rate": _rate(rows, rows["has_form"]),
@@ -45,12 +47,14 @@ def evaluation_figures(rows: pd.DataFrame) -> dict[str, Figure]:
 
 def label_figures(labels: pd.DataFrame) -> dict[str, Figure]:
     """
+    Compute the figures of automatic labels.
+
     Args:
         labels (`pd.DataFrame`):
             Proofs with `problem_id`, `reference` (the true score) and `label` (NaN where undecided).
 
     Returns:
-        `dict[str, Figure]`: `labels/coverage`, the share that was labelled; `labels/precision`, of these the share that is right.
+        `dict[str, Figure]`: `labels/coverage`, the share of labelled proofs; `labels/precision`, the share of right labels.
     """
     is_labelled = labels["label"].notna()
     decided = labels[is_labelled]
@@ -61,7 +65,7 @@ def label_figures(labels: pd.DataFrame) -> dict[str, Figure]:
 
 
 def confusion_columns() -> list[str]:
-    """What can be predicted, as it stands in the keys."""
+    """Return the possible predictions, as they are named in the keys."""
     return [*(f"{score:g}" for score in ALLOWED_SCORES), UNREADABLE]
 
 

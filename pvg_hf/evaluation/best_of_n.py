@@ -1,4 +1,4 @@
-"""Balanced best-of-n: can the verifier be trusted to choose, the harder it is searched (K24, fig. 6b)?"""
+"""Balanced best-of-n: does a verifier still choose correctly among many solutions (Kirchner et al. 2024, fig. 6b)?"""
 
 import numpy as np
 import pandas as pd
@@ -10,24 +10,25 @@ from pvg_hf.evaluation.intervals import share_by_problem
 
 def balanced_best_of_n(rows: pd.DataFrame, n: int) -> Figure:
     """
-    Share of correct choices when the highest score is chosen out of n/2 correct and n/2 incorrect solutions; chance is
-    .5 (K24, fig. 6b).
+    Share of correct choices if the highest score is chosen among n/2 correct and n/2 incorrect solutions.
+
+    Chance is 0.5 (Kirchner et al. 2024, fig. 6b).
 
     Args:
         rows (`pd.DataFrame`):
-            Solutions with `problem_id`, `score` and `correct`. A problem is eligible when it has n/2 of either kind.
+            Solutions with `problem_id`, `score` and `correct`. A problem is eligible if it has n/2 of both kinds.
         n (`int`):
-            Even, at least 2.
+            Number of solutions to choose from; even, at least 2.
 
     Returns:
-        `Figure`: `n` is the number of eligible problems. Nothing is drawn: the expectation over all draws is exact.
+        `Figure`: `n` is the number of eligible problems. The expectation over all draws is computed exactly.
 
     Raises:
         ValueError: if `n` is odd or below 2.
     """
     if n < 2 or n % 2:
         raise ValueError(
-            f"Balanced best-of-n takes half of n from either kind, so n must be even and at least 2; got {n}."
+            f"Balanced best-of-n takes half of n from each kind, so n must be even and at least 2; got {n}."
         )
     shares = {}
     for problem_id, group in rows.groupby("problem_id", sort=False):
@@ -39,17 +40,17 @@ def balanced_best_of_n(rows: pd.DataFrame, n: int) -> Figure:
 
 def share_of_correct_choices(correct_scores: np.ndarray, incorrect_scores: np.ndarray, half: int) -> float:
     """
-    P(the highest-scoring of `half` correct and `half` incorrect solutions is correct), over all ways to draw them
-    without replacement. Solutions that tie for the highest score are equally likely to be chosen.
+    P(the highest-scoring of `half` correct and `half` incorrect solutions is correct), over all draws without replacement.
 
-    With M+ and M- the highest scores drawn of either kind, and `A_v(a) = P(M+ = v, drawn a times)`, `B_v(b)` likewise:
+    Solutions that tie for the highest score are equally likely to be chosen. Let M+ and M- be the highest scores among the
+    drawn correct and incorrect solutions, `A_v(a) = P(M+ = v, drawn a times)`, and `B_v(b)` the same for M-. The result is
     `sum_v [P(M+ = v) P(M- < v) + sum_{a, b >= 1} A_v(a) B_v(b) a / (a + b)]`.
 
     Args:
         correct_scores (`np.ndarray` of shape `(num_correct,)`), incorrect_scores (`np.ndarray` of shape `(num_incorrect,)`):
-            The solutions to draw from, at least `half` of either kind.
+            Scores to draw from, at least `half` of each kind.
         half (`int`):
-            Number drawn of either kind, at least 1.
+            Number drawn of each kind, at least 1.
     """
     share = 0.0
     for value in np.unique(correct_scores):
@@ -58,13 +59,14 @@ def share_of_correct_choices(correct_scores: np.ndarray, incorrect_scores: np.nd
         share += top_correct[1:].sum() * top_incorrect[0]
         a, b = np.arange(1, len(top_correct))[:, None], np.arange(1, len(top_incorrect))
         share += (top_correct[1:, None] * top_incorrect[1:] * a / (a + b)).sum()
-    return round(float(share), 10)  # what the logarithms of large binomial coefficients are good for
+    return round(float(share), 10)  # the precision of the logarithms of large binomial coefficients
 
 
 def _top_probs(scores: np.ndarray, value: float, num_drawn: int) -> np.ndarray:
     """
-    Element a: P(`num_drawn` of `scores` hold a copies of `value` and nothing above it). Element 0: all are below it.
-    Multivariate hypergeometric: `C(ties, a) C(below, num_drawn - a) / C(all, num_drawn)`.
+    Element a: P(`num_drawn` of `scores` contain a copies of `value` and nothing higher); in element 0 all are lower.
+
+    The distribution is multivariate hypergeometric: `C(ties, a) C(below, num_drawn - a) / C(all, num_drawn)`.
     """
     num_ties, num_below = (scores == value).sum(), (scores < value).sum()
     copies = np.arange(min(num_ties, num_drawn) + 1)
@@ -73,7 +75,7 @@ def _top_probs(scores: np.ndarray, value: float, num_drawn: int) -> np.ndarray:
 
 
 def _log_choose(total: int, chosen: np.ndarray | int) -> np.ndarray:
-    """log of the binomial coefficient; -inf where more are chosen than there are."""
+    """Logarithm of the binomial coefficient; -inf if more are chosen than exist."""
     chosen = np.asarray(chosen)
     possible = chosen <= total
     inside = np.where(possible, chosen, 0)

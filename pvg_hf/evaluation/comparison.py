@@ -1,4 +1,4 @@
-"""Two rounds side by side, of one run or of two."""
+"""Compares two rounds, of the same run or of two."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,15 +18,17 @@ Trials = tuple[np.ndarray, np.ndarray]  # successes, and the problem of each
 @dataclass(frozen=True)
 class ComparedFigure:
     """
+    A figure of two rounds, with their difference.
+
     Args:
         name (`str`):
-            As in a round's figures, without `round/`.
+            Key of the figure, without `round/`.
         ours ([`Figure`]), theirs ([`Figure`]):
-            Of either round.
+            The figure of each round.
         difference ([`Figure`]):
-            Ours less theirs, paired by problem (see [`~pvg_hf.evaluation.intervals.rate_difference`]).
+            Ours minus theirs, paired by problem (see [`~pvg_hf.evaluation.intervals.rate_difference`]).
         num_shared (`int`):
-            Problems that stand on both sides. Where there are none, the interval is that of two unrelated samples.
+            Number of problems on both sides. If it is 0, the interval is that of two unrelated samples.
     """
 
     name: str
@@ -38,11 +40,11 @@ class ComparedFigure:
 
 def compare_rounds(ours: RoundData, theirs: RoundData) -> list[ComparedFigure]:
     """
-    Compare the rates of two rounds on their test solutions. Scores are left out: each verifier has a scale of its own.
+    Compare the rates of two rounds on their test solutions. Scores are not compared, since each verifier has its own scale.
 
     Args:
         ours ([`RoundData`]), theirs ([`RoundData`]):
-            Evaluated rounds. A figure that either lacks is left out.
+            Evaluated rounds. A figure that one of them lacks is omitted.
     """
     return [
         _compare(name, ours, theirs, trials)

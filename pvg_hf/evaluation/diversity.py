@@ -1,4 +1,4 @@
-"""Whether a prover still says different things: distinct texts, duplicates and lengths."""
+"""Diversity of a prover's texts: distinct texts, duplicates and lengths."""
 
 import pandas as pd
 
@@ -11,22 +11,22 @@ from pvg_hf.evaluation.resampling import mean_by_problem
 
 def diversity_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: int) -> dict[str, Figure]:
     """
-    Figures of one role's texts. Distinct shares are only comparable for equally many solutions per problem.
+    Compute diversity figures of one role's texts. Compare distinct shares only for equally many solutions per problem.
 
     Args:
         rows (`pd.DataFrame`):
             Solutions with `problem_id`, `solution` and `num_tokens`, all of this role.
         role ([`~pvg_hf.core.roles.Role`]):
-            Ends the keys.
+            The role, which ends the keys.
         seed (`int`), num_resamples (`int`):
-            Of the bootstrap over problems.
+            Settings of the bootstrap over problems.
 
     Returns:
         `dict[str, Figure]`: `distinct/<role>` (distinct texts per problem over solutions; `n` solutions),
         `duplicates/<role>` (solutions of a problem that repeat another's text; `n` problems) and `num_tokens/<role>`
         (mean length in the prover's tokens; `n` solutions of known length).
     """
-    repeated = rows.duplicated(["problem_id", "solution"])  # the first of equals is none
+    repeated = rows.duplicated(["problem_id", "solution"])  # False for the first of several equal texts
     repeats = repeated.groupby(rows["problem_id"], sort=False).sum()
     known = rows[rows["num_tokens"].notna()]
     return {

@@ -1,4 +1,4 @@
-"""What is wrong with the solutions, where the task can tell by itself (`first_flaw_kind`, `num_steps`, `num_flaws`)."""
+"""Flaws of solutions, for tasks that detect them (`first_flaw_kind`, `num_steps`, `num_flaws`)."""
 
 import pandas as pd
 
@@ -10,13 +10,13 @@ FLAW_COLUMNS = ("first_flaw_kind", "num_steps", "num_flaws")
 
 
 def has_flaws(rows: pd.DataFrame) -> bool:
-    """Whether the task names the flaws of its solutions."""
+    """Whether the task reports the flaws of its solutions."""
     return set(FLAW_COLUMNS) <= set(rows.columns)
 
 
 def flaw_table(rows: pd.DataFrame) -> pd.DataFrame:
     """
-    The first flaws per role.
+    Tabulate the first flaws by role.
 
     Args:
         rows (`pd.DataFrame`):
@@ -24,7 +24,7 @@ def flaw_table(rows: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         `pd.DataFrame`: `role`, `kind`, `count`, and `share` with `low` and `high` among the role's `n` flawed solutions;
-        a row for every role and every kind that stands anywhere in `rows`, most frequent kinds first.
+        one row for every role and every kind that occurs in `rows`, most frequent kinds first.
     """
     flawed = rows[rows["first_flaw_kind"].notna()]
     table = []
@@ -38,20 +38,20 @@ def flaw_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 def flaw_figures(rows: pd.DataFrame, role: Role) -> dict[str, Figure]:
     """
-    Step validity of one role's solutions.
+    Compute the step validity of one role's solutions.
 
     Args:
         rows (`pd.DataFrame`):
             Solutions with `FLAW_COLUMNS`, all of this role.
         role ([`~pvg_hf.core.roles.Role`]):
-            Ends the keys.
+            The role, which ends the keys.
 
     Returns:
         `dict[str, Figure]`: `step_validity/<role>` (mean share of a solution's steps without a flaw) and
-        `flawed_correct/<role>` (share of solutions with the right answer that have a flaw all the same).
+        `flawed_correct/<role>` (share of the solutions with the right answer that have a flaw).
     """
     correct = rows[rows["correct"].astype(bool)]
-    valid = (1 - rows["num_flaws"] / rows["num_steps"]).clip(lower=0)  # a task may find several flaws in a step
+    valid = (1 - rows["num_flaws"] / rows["num_steps"]).clip(lower=0)  # a task may report several flaws per step
     return {
         f"step_validity/{role}": share_by_problem(valid, rows["problem_id"]),
         f"flawed_correct/{role}": rate_by_problem(correct["num_flaws"] > 0, correct["problem_id"]),

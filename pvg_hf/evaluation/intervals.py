@@ -1,4 +1,4 @@
-"""Figures: a value with its n and a 95 % interval. Solutions of one problem are never taken for independent."""
+"""Figures of rates: a value with n and a 95 % interval. Solutions to the same problem are not treated as independent."""
 
 import math
 
@@ -9,14 +9,14 @@ from scipy.stats import norm, t
 
 from pvg_hf.core.figure import ALPHA, EMPTY, Figure, wilson
 
-NUM_UNRELATED = 4  # problems that are added to a pairing, as Agresti and Coull add four trials to a rate
+NUM_UNRELATED = 4  # unrelated problems added to a pairing, like the four trials that Agresti and Coull add to a rate
 
-_TINY = 1e-12  # a variance that rounding makes of 0
+_TINY = 1e-12  # a variance below this is 0 up to rounding
 
 
 def rate(successes: int, n: int) -> Figure:
     """
-    A rate with its Wilson interval; right for `n` independent trials.
+    Return a rate with its Wilson interval, which is valid for `n` independent trials.
 
     Raises:
         ValueError: unless `0 <= successes <= n`.
@@ -28,11 +28,11 @@ def rate(successes: int, n: int) -> Figure:
 
 def rate_by_problem(successes: ArrayLike, problem_ids: ArrayLike) -> Figure:
     """
-    A rate over several trials per problem, with the Wilson interval of their [`effective_size`], at most n.
+    Return a rate over several trials per problem, with the Wilson interval of their [`effective_size`] (at most n).
 
     Args:
         successes (`ArrayLike` of shape `(n,)`):
-            0 or 1 (or bool); a tie is .5.
+            0 or 1 (or bool); 0.5 for a tie.
         problem_ids (`ArrayLike` of shape `(n,)`):
             The problem of each.
     """
@@ -44,24 +44,26 @@ def rate_by_problem(successes: ArrayLike, problem_ids: ArrayLike) -> Figure:
 
 def rate_of_counts(successes: np.ndarray, trials: np.ndarray) -> Figure:
     """
-    As [`rate_by_problem`], from the counts of each problem.
+    Return the same as [`rate_by_problem`] from the counts of each problem.
 
     Args:
         successes (`np.ndarray` of shape `(num_problems,)`), trials (`np.ndarray` of shape `(num_problems,)`):
-            One per problem, e.g. pairs won and pairs. Problems without a trial are left out; the sum of the trials is the
-            figure's `n`.
+            One element per problem, e.g. pairs won and all pairs. Problems without a trial are ignored; the figure's `n` is
+            the sum of the trials.
     """
     return _share(successes, trials, most=float(trials.sum()))
 
 
 def share_by_problem(shares: ArrayLike, problem_ids: ArrayLike) -> Figure:
     """
-    Mean of values that lie in [0, 1], such as each problem's share of right choices; the Wilson interval of their
-    [`effective_size`], which may be more than n, as a share can stand for many trials.
+    Return the mean of values in [0, 1], such as each problem's share of right choices.
+
+    The interval is the Wilson interval of their [`effective_size`]. This may exceed n, since a share can summarise many
+    trials.
 
     Args:
         shares (`ArrayLike` of shape `(n,)`):
-            In [0, 1].
+            Values in [0, 1].
         problem_ids (`ArrayLike` of shape `(n,)`):
             The problem of each.
     """
@@ -75,15 +77,16 @@ def rate_difference(
     successes: ArrayLike, problem_ids: ArrayLike, other_successes: ArrayLike, other_problem_ids: ArrayLike
 ) -> Figure:
     """
-    A rate less another, with an interval from the two Wilson intervals (Newcombe 1998, method 10, on whole problems).
+    Return the difference of two rates, with an interval from their Wilson intervals (Newcombe 1998, method 10).
 
-    With `l, u` the distances of either rate from its bounds and r the correlation of the problems' excesses of successes
-    over the two rates, the lower bound is `difference - sqrt(l^2 - 2 r l u' + u'^2)`, and the upper one likewise. So a
-    problem's difficulty is taken out as far as it shows on both sides. r is that of the problems and `NUM_UNRELATED`
-    more: without these, sides that agree throughout would have no width.
+    Let `l, u` be the distances of the first rate from its bounds, `l', u'` those of the second, and r the correlation between
+    the problems' excess successes over the two rates. The lower bound is `difference - sqrt(l^2 - 2 r l u' + u'^2)`; the
+    upper bound is analogous. This removes a problem's difficulty as far as it affects both sides. r is computed as if there
+    were `NUM_UNRELATED` more, unrelated problems; otherwise sides that agree on every problem would have an interval of
+    width 0.
 
     Returns:
-        `Figure`: `n` is the number of problems on either side; empty if a side has no value.
+        `Figure`: `n` is the number of problems on at least one side; empty if a side has no value.
     """
     sides = paired_sums(successes, problem_ids, other_successes, other_problem_ids)
     if sides is None:
@@ -99,21 +102,28 @@ def rate_difference(
     return Figure(value, value - below, value + above, num_problems)
 
 
+def wilson(share: float, size: float, n: int) -> Figure:
+    """Return a share with its Wilson interval for `size` independent trials."""
+    low, high = proportion_confint(share * size, size, alpha=ALPHA, method="wilson")
+    # Rounding may put a bound of 0 or 1 slightly on the wrong side of the rate.
+    return Figure(float(share), float(min(low, share)), float(max(high, share)), n)
+
+
 def effective_size(share: float, excess: np.ndarray, *, least: float, most: float) -> float:
     """
-    How many independent trials tell as much of a share as problems do whose trials are alike (Korn and Graubard 1998).
+    Return the number of independent trials with the same information about a share as these problems (Korn & Graubard 1998).
 
-    It is `p (1 - p) / v * (z / t)^2`, with v the variance of the share when problems are drawn and t, in place of the
-    normal z, the quantile for what so few problems know of v.
+    It is `p (1 - p) / v * (z / t)^2`, where v is the variance of the share under resampling of problems. The quantile t
+    replaces the normal z, because v is estimated from few problems.
 
     Args:
         share (`float`):
             p, in [0, 1].
         excess (`np.ndarray` of shape `(num_problems,)`):
-            What each problem adds to the share beyond its part of p; sums to 0.
+            Contribution of each problem to the share beyond its part of p; sums to 0.
         least (`float`), most (`float`):
-            Bounds. `least` is the size if the trials of a problem always agree, which is taken where no problem differs:
-            then v is not known to be 0, but unknown.
+            Bounds. `least` is the size if the trials of a problem always agree. It is also returned if no problem differs,
+            because v is then unknown rather than 0.
     """
     num_problems = len(excess)
     variance = np.square(excess).sum()
@@ -125,23 +135,23 @@ def effective_size(share: float, excess: np.ndarray, *, least: float, most: floa
 
 
 def independent_problems(sizes: np.ndarray) -> float:
-    """The number of equally large problems that tell as much as these, if all trials of a problem agree (Kish)."""
+    """Return the number of equally large problems with the same information, if a problem's trials all agree (Kish)."""
     return float(sizes.sum() ** 2 / np.square(sizes).sum())
 
 
 def checked(values: ArrayLike, problem_ids: ArrayLike) -> np.ndarray:
     """
-    The values as floats.
+    Convert the values to floats and check them.
 
     Raises:
-        ValueError: if one is not finite, or lacks its problem.
+        ValueError: if a value is not finite or has no problem.
     """
     numbers = np.asarray(values, dtype=float)
     if len(numbers) != len(np.asarray(problem_ids, dtype=object)):
         raise ValueError(f"{len(numbers)} values came with {len(problem_ids)} problem ids; each value needs its own.")
     if not np.isfinite(numbers).all():
         raise ValueError(
-            f"{(~np.isfinite(numbers)).sum()} of {len(numbers)} values are not finite; leave them out first."
+            f"{(~np.isfinite(numbers)).sum()} of {len(numbers)} values are not finite; remove them first."
         )
     return numbers
 
@@ -149,7 +159,7 @@ def checked(values: ArrayLike, problem_ids: ArrayLike) -> np.ndarray:
 def sums_by_problem(
     values: np.ndarray, problem_ids: ArrayLike, problems: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sum and number of values per problem, in the order of `problems` (by default, of first appearance)."""
+    """Return sum and number of values per problem, in the order of `problems` (by default, of first appearance)."""
     ids = np.asarray(problem_ids, dtype=object)
     codes, found = pd.factorize(ids)
     if problems is not None:
@@ -160,7 +170,7 @@ def sums_by_problem(
 def paired_sums(
     values: ArrayLike, problem_ids: ArrayLike, other_values: ArrayLike, other_problem_ids: ArrayLike
 ) -> list[tuple[np.ndarray, np.ndarray]] | None:
-    """Sum and number of values per problem on both sides, over the problems of either; `None` if a side has no value."""
+    """Return sum and number of values per problem for both sides, over all problems; `None` if a side has no value."""
     sides = [
         (checked(values, problem_ids), problem_ids),
         (checked(other_values, other_problem_ids), other_problem_ids),

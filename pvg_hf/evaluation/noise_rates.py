@@ -1,4 +1,4 @@
-"""What a checker did, against what was configured: rates of injected noise with their intervals, and escalations."""
+"""Compares a checker's observed noise with its configuration: rates of injected noise, with intervals, and escalations."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -13,16 +13,18 @@ from pvg_hf.noise.telemetry import CheckCounts
 @dataclass(frozen=True)
 class NoiseRate:
     """
+    Observed and configured rate of one kind of injected noise.
+
     Args:
         noise (`str`):
             `timeout`, `spurious_fail` or `spurious_pass`.
         tier (`str`), slice (`str`):
-            Of the calls.
+            Tier and slice of the calls.
         configured (`float`):
-            In [0, 1).
+            The configured rate, in [0, 1).
         figure ([`Figure`]):
-            What was found; its `n` are distinct solutions at one attempt: of timeouts all, of the others those of the truth
-            that the noise is about, with a verdict in time.
+            The observed rate. Its `n` is the number of distinct solutions at one attempt: for timeouts, all of them; else
+            those with the truth that the noise affects and a verdict in time.
     """
 
     noise: str
@@ -39,14 +41,16 @@ class NoiseRate:
 
 def noise_rates(counts: CheckCounts, configured: Mapping[tuple[str, str], Tier]) -> list[NoiseRate]:
     """
+    Compute the observed rates of injected noise.
+
     Args:
         counts ([`~pvg_hf.noise.telemetry.CheckCounts`]):
-            Of the calls.
+            Counts of the calls.
         configured (`Mapping[tuple[str, str], Tier]`):
-            By tier and slice.
+            Configuration by tier and slice.
 
     Returns:
-        `list[NoiseRate]`: one for each noise, tier and slice into which it could be injected, sorted.
+        `list[NoiseRate]`: one element for each noise, tier and slice where it could be injected, sorted.
     """
     rates = []
     for place in sorted(counts.trials):
@@ -57,5 +61,5 @@ def noise_rates(counts: CheckCounts, configured: Mapping[tuple[str, str], Tier])
 
 
 def escalation_rates(counts: CheckCounts) -> dict[str, Figure]:
-    """By transition, the share of the further calls that accepted."""
+    """Return the share of escalated calls that accepted, by transition."""
     return {name: rate(counts.successes[name], number) for name, number in sorted(counts.escalations.items())}

@@ -1,4 +1,4 @@
-"""Intervals of means and other statistics: problems, not solutions, are drawn with replacement."""
+"""Bootstrap intervals of means and other statistics; problems, not solutions, are resampled."""
 
 from collections.abc import Callable, Iterator
 
@@ -9,24 +9,24 @@ from numpy.typing import ArrayLike
 from pvg_hf.core.figure import ALPHA, EMPTY, Figure
 from pvg_hf.evaluation.intervals import checked, paired_sums, sums_by_problem
 
-_BLOCK_SIZE = 2**20  # weights held at a time while resampling
+_BLOCK_SIZE = 2**20  # number of weights held in memory at a time
 
 Statistic = Callable[[np.ndarray], np.ndarray]
 
 
 def mean_by_problem(values: ArrayLike, problem_ids: ArrayLike, *, seed: int, num_resamples: int) -> Figure:
     """
-    Mean over all values, which may be any numbers; for shares see [`~pvg_hf.evaluation.intervals.share_by_problem`].
+    Return the mean of any numbers; for shares see [`~pvg_hf.evaluation.intervals.share_by_problem`].
 
     Args:
         values (`ArrayLike` of shape `(n,)`), problem_ids (`ArrayLike` of shape `(n,)`):
             Numbers, and the problem of each.
         seed (`int`), num_resamples (`int`):
-            Of the bootstrap.
+            Settings of the bootstrap.
 
     Returns:
-        `Figure`: `n` is the number of values. Without an interval where there is one problem, or where all agree: that
-        none was seen to differ does not say that none would.
+        `Figure`: `n` is the number of values. There is no interval if there is only one problem or if all problems agree:
+        not having observed a difference does not mean that there is none.
     """
     numbers = checked(values, problem_ids)
     if not len(numbers):
@@ -51,15 +51,14 @@ def difference(
     num_resamples: int,
 ) -> Figure:
     """
-    Mean of `values` less mean of `other_values`, which may be any numbers; for rates see
-    [`~pvg_hf.evaluation.intervals.rate_difference`].
+    Return the mean of `values` minus the mean of `other_values`, which may be any numbers.
 
-    A problem that stands on both sides is drawn for both at once, which removes its difficulty from the difference.
-    `high < 0` says that the first mean is clearly the lower one.
+    For rates see [`~pvg_hf.evaluation.intervals.rate_difference`]. A problem that occurs on both sides is resampled jointly,
+    which removes its difficulty from the difference. If `high < 0`, the first mean is clearly lower.
 
     Returns:
-        `Figure`: `n` is the number of problems on either side; empty if a side has no value, and without an interval if
-        one has a single problem, or as in [`mean_by_problem`].
+        `Figure`: `n` is the number of problems on at least one side. It is empty if a side has no value, and has no interval
+        if a side has a single problem, or as in [`mean_by_problem`].
     """
     sides = paired_sums(values, problem_ids, other_values, other_problem_ids)
     if sides is None:
@@ -78,16 +77,16 @@ def difference(
 
 def bootstrap_statistic(statistic: Statistic, problem_ids: ArrayLike, *, seed: int, num_resamples: int) -> Figure:
     """
-    Any statistic that can be written with weights on the rows.
+    Return any statistic that is a function of weights on the rows, with its interval.
 
     Args:
         statistic (`Callable`):
-            Maps weights of shape `(num_resamples, n)`, whole numbers that say how often each row counts, to values of
-            shape `(num_resamples,)`; NaN where it is not defined.
+            Maps weights of shape `(num_resamples, n)`, the integer counts of each row, to values of shape
+            `(num_resamples,)`; NaN if undefined.
         problem_ids (`ArrayLike` of shape `(n,)`):
             The problem of each row.
         seed (`int`), num_resamples (`int`):
-            Of the bootstrap. Resamples without a value are left out; if most have none, so has the interval.
+            Settings of the bootstrap. Undefined resamples are ignored; if most are undefined, there is no interval.
     """
     codes, problems = pd.factorize(np.asarray(problem_ids, dtype=object))
     if not len(codes):
@@ -102,18 +101,19 @@ def bootstrap_statistic(statistic: Statistic, problem_ids: ArrayLike, *, seed: i
 
 
 def divide(tops: np.ndarray, bottoms: np.ndarray) -> np.ndarray:
-    """NaN where there is nothing to divide by."""
+    """Divide elementwise; NaN for a divisor of 0."""
     return np.divide(tops, bottoms, out=np.full(np.shape(bottoms), np.nan), where=np.asarray(bottoms) > 0)
 
 
 def _bootstrap(statistic: Statistic, *, n: int, num_problems: int, seed: int, num_resamples: int) -> Figure:
-    """A statistic of how often each problem counts, `(num_resamples, num_problems)` to `(num_resamples,)`."""
+    """Bootstrap a statistic that maps counts, `(num_resamples, num_problems)`, to values, `(num_resamples,)`."""
     value = float(statistic(np.ones((1, num_problems)))[0])
     if np.isnan(value):
         return Figure(None, None, None, n)
     blocks = _resample_counts(num_problems, max(n, num_problems), np.random.default_rng(seed), num_resamples)
     estimates = np.concatenate([statistic(counts) for counts in blocks])
     defined = estimates[~np.isnan(estimates)]
+    # Resamples that all agree would give an interval of width 0, which claims too much; so there is none.
     if 2 * len(defined) < len(estimates) or np.allclose(defined, value, rtol=1e-9, atol=1e-12):
         return Figure(value, None, None, n)
     low, high = np.quantile(defined, [ALPHA / 2, 1 - ALPHA / 2])
@@ -123,7 +123,7 @@ def _bootstrap(statistic: Statistic, *, n: int, num_problems: int, seed: int, nu
 def _resample_counts(
     num_problems: int, num_rows: int, rng: np.random.Generator, num_resamples: int
 ) -> Iterator[np.ndarray]:
-    """Yields blocks (num_resamples of the block, num_problems): how often each resample draws each problem."""
+    """Yield blocks of shape (resamples of the block, num_problems): how often each resample draws each problem."""
     block = max(1, _BLOCK_SIZE // num_rows)
     for start in range(0, num_resamples, block):
         size = min(block, num_resamples - start)

@@ -1,4 +1,4 @@
-"""What a role's solutions are worth, and how the two roles stand against each other before the verifier."""
+"""Figures of each role's solutions, and of the verifier's decisions on both roles."""
 
 import pandas as pd
 
@@ -12,42 +12,45 @@ from pvg_hf.tasks.answers import ANSWER_FORMATS
 
 
 def has_failed(rows: pd.DataFrame) -> pd.Series:
-    """Of each row, whether its solution was cut, has no answer or is uncertified."""
+    """Whether each row's solution was truncated, has no answer or is uncertified."""
     return rows["outcome"].isin([outcome.value for outcome in FAILED_OUTCOMES])
 
 
 def judged(rows: pd.DataFrame) -> pd.DataFrame:
     """
-    The rows whose score says something of a mistake: scored and not failed. A solution that was cut or has no answer is
-    incorrect, and counts as such in the accuracy, but convinces nobody, so it is no success of a verifier to reject it.
+    Return the rows whose score says something about a mistake: those that are scored and did not fail.
+
+    A solution that was truncated or has no answer counts as incorrect in the accuracy. But it convinces nobody, so rejecting
+    it is not a merit of the verifier.
     """
     return rows[~has_failed(rows) & rows["score"].notna()]
 
 
 def is_valid_mistake(rows: pd.DataFrame) -> pd.Series:
     """
-    Of each row, whether its solution is what the sneaky role is asked for: incorrect, and not failed. A solution that was
-    cut or has no answer is neither role's success.
+    Whether each row's solution is what the sneaky role is asked for: incorrect, and not failed.
+
+    A solution that was truncated or has no answer is a success of neither role.
     """
     return ~has_failed(rows) & ~rows["correct"].astype(bool)
 
 
 def role_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: int) -> dict[str, Figure]:
     """
-    Figures of one role's solutions.
+    Compute figures of one role's solutions.
 
     Args:
         rows (`pd.DataFrame`):
             Solutions in the pool's columns, all of this role.
         role ([`~pvg_hf.core.roles.Role`]):
-            Ends the keys.
+            The role, which ends the keys.
         seed (`int`), num_resamples (`int`):
-            Of the bootstrap over problems.
+            Settings of the bootstrap over problems.
 
     Returns:
-        `dict[str, Figure]`: `accuracy/<role>`, `accuracy_strict/<role>` and `accuracy_lenient/<role>` (where the task
-        reads answers both ways), `answered/<role>`, `truncated/<role>`, `failed/<role>`, `score/<role>_correct` and
-        `score/<role>_incorrect` (scores of [`judged`] rows), and of the sneaky role `valid_sneaky`, the share of all its
+        `dict[str, Figure]`: `accuracy/<role>`, `accuracy_strict/<role>` and `accuracy_lenient/<role>` (if the task reads
+        answers in both formats), `answered/<role>`, `truncated/<role>`, `failed/<role>`, `score/<role>_correct` and
+        `score/<role>_incorrect` (scores of [`judged`] rows), and for the sneaky role `valid_sneaky`, the share of all its
         solutions that are [valid mistakes][`is_valid_mistake`].
     """
     ids, scored = rows["problem_id"], judged(rows)
@@ -60,7 +63,7 @@ def role_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: in
     }
     if role == Role.SNEAKY:
         figures["valid_sneaky"] = rate_by_problem(is_valid_mistake(rows), ids)
-    is_cut = rows["is_truncated"].astype(bool)  # a reading is the task's word on the text, which knows nothing of this
+    is_cut = rows["is_truncated"].astype(bool)  # the task reads the text without knowing whether it was truncated
     for reading in ANSWER_FORMATS:
         if f"{reading}_correct" in rows:
             is_right = rows[f"{reading}_correct"].astype(bool)
@@ -76,19 +79,19 @@ def game_figures(
     helpful: pd.DataFrame, sneaky: pd.DataFrame, threshold: float, *, seed: int, num_resamples: int
 ) -> dict[str, Figure]:
     """
-    How the verifier holds against the two roles at an acceptance threshold (protocol: completeness and soundness).
+    Compute the verifier's decisions on both roles at an acceptance threshold (completeness and soundness).
 
     Args:
         helpful (`pd.DataFrame`), sneaky (`pd.DataFrame`):
-            The roles' solutions, scored; only [`judged`] rows count.
+            The scored solutions of each role; only [`judged`] rows count.
         threshold (`float`):
-            A solution is accepted when its score is strictly above it.
+            A solution is accepted if its score is strictly above it.
         seed (`int`), num_resamples (`int`):
-            Of the bootstrap over problems.
+            Settings of the bootstrap over problems.
 
     Returns:
         `dict[str, Figure]`: `completeness` (share of helpful correct solutions accepted), `soundness` (share of sneaky
-        incorrect ones rejected), `exploit_rate` (1 - soundness) and `score_gap` (mean score of helpful correct less that
+        incorrect ones rejected), `exploit_rate` (1 - soundness) and `score_gap` (mean score of helpful correct minus that
         of sneaky incorrect solutions).
     """
     right, wrong = judged(helpful), judged(sneaky)

@@ -1,4 +1,4 @@
-"""One recipe played from several seeds, as a table."""
+"""Summarises runs of one recipe with several seeds."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from statsmodels.stats.weightstats import DescrStatsW
 from pvg_hf.core.figure import ALPHA, EMPTY, Figure
 from pvg_hf.run.read import load_run
 
-# Heading and figure.
+# Column headings and keys of the figures.
 COLUMNS = (
     ("verifier's pair accuracy, held-out part of its mixture", "verifier_mixture_pair_accuracy"),
     ("kept helpful checkpoint: accuracy", "accuracy/best_helpful"),
@@ -23,14 +23,14 @@ COLUMNS = (
 
 def seeds_table(run_folders: Sequence[Path]) -> str:
     """
-    A Markdown table with a row per seed and evaluated round: value, 95 % interval and n.
+    Return a Markdown table with a row per seed and evaluated round: value, 95 % interval and n.
 
     Args:
         run_folders (`Sequence[Path]`):
             Runs of one recipe.
 
     Raises:
-        ValueError: if a folder holds no run.
+        ValueError: if a folder does not contain a run.
     """
     rows = [["seed", "round", *(heading for heading, _ in COLUMNS)], ["---"] * (2 + len(COLUMNS))]
     for run in map(load_run, run_folders):
@@ -42,14 +42,14 @@ def seeds_table(run_folders: Sequence[Path]) -> str:
 
 def mean_over_seeds(values: ArrayLike) -> Figure:
     """
-    Mean with its 95 % interval by Student's t: what other seeds would give.
+    Return the mean over seeds with its 95 % interval by Student's t.
 
     Args:
         values (`ArrayLike` of shape `(num_seeds,)`):
-            One per seed; NaN where a seed has none.
+            One value per seed; NaN if a seed has none.
 
     Returns:
-        `Figure`: `n` is the number of values; without an interval for one of them.
+        `Figure`: `n` is the number of values; a single one has no interval.
     """
     known = np.asarray(values, dtype=float)
     known = known[~np.isnan(known)]
@@ -62,7 +62,7 @@ def mean_over_seeds(values: ArrayLike) -> Figure:
 
 
 def show_figure(figure: Figure, *, with_n: bool = True) -> str:
-    """A figure as a cell of a table: value, 95 % interval and, unless the table says it elsewhere, n."""
+    """Format a figure as a table cell: value, 95 % interval and, with `with_n`, n."""
     size = f" (n={figure.n:,})" if with_n else ""
     if figure.value is None:
         return f"none{size}"

@@ -1,4 +1,4 @@
-"""What a game is good for: of several helpful solutions the answer that is most likely to be correct, or none."""
+"""Answers a problem from several helpful solutions: chooses the answer most likely to be correct, or none."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from pvg_hf.tasks.answers import answers_equal
 THRESHOLDS = (0.5, 0.8, 0.9)
 
 RULES = ("weighted-vote", "best", "vote")
-"""How one of several answers is chosen; where two rules are equally often correct, the first one here is taken."""
+"""Rules for choosing one of several answers; if two rules are equally often correct, the first is used."""
 
 SameAnswer = Callable[[str | None, str | None], bool]
 
@@ -26,18 +26,18 @@ SameAnswer = Callable[[str | None, str | None], bool]
 @dataclass(frozen=True)
 class Calibration:
     """
-    From a number that grows with confidence to the probability of being correct, `sigmoid(slope * number + intercept)`.
+    Maps a confidence to the probability of being correct, `sigmoid(slope * confidence + intercept)`.
 
     Args:
         slope (`float`):
-            At least 0; 0 where the numbers said nothing.
+            At least 0; it is 0 if the confidence is not informative.
         intercept (`float`):
-            Log-odds at 0.
+            Log-odds at confidence 0.
         num_problems (`int`):
-            Choices that it was fitted on.
+            Number of choices that the calibration was fitted to.
         num_samples (`int`, *optional*):
-            Of how many solutions each was chosen. It holds for this number only: the best score of more solutions is
-            higher, and not as much more often correct.
+            Number of solutions per choice. The calibration holds for this number only: the best score of more solutions is
+            higher, but not correct as much more often.
     """
 
     slope: float
@@ -46,7 +46,8 @@ class Calibration:
     num_samples: int | None = None
 
     def probability(self, confidence: float) -> float:
-        """In (0, 1)."""
+        """Return the probability, in (0, 1)."""
+        # The exponent is clipped, because `math.exp` overflows above about 709.
         return 1 / (1 + math.exp(-max(-700.0, min(700.0, self.slope * confidence + self.intercept))))
 
     def to_dict(self) -> dict[str, Any]:
@@ -56,14 +57,16 @@ class Calibration:
 @dataclass(frozen=True)
 class Choice:
     """
+    A chosen solution.
+
     Args:
         index (`int`):
-            Of the chosen solution.
+            Index of the chosen solution.
         confidence (`float`):
-            Its score (`best`); the share of solutions that give its answer (`vote`); or the sum of their weights over the
+            Its score (`best`); the share of solutions with its answer (`vote`); or the sum of their weights divided by the
             number of solutions (`weighted-vote`).
         votes (`int`):
-            Solutions that give its answer.
+            Number of solutions with its answer.
     """
 
     index: int
@@ -84,16 +87,16 @@ def choose_answer(
 
     Args:
         answers (`Sequence[str | None]`):
-            Their final answers; `None` for a solution that cannot be chosen.
+            Final answers of the solutions; `None` for a solution that cannot be chosen.
         scores (`Sequence[float]`):
-            The verifier's.
+            The verifier's scores.
         rule (`str`):
-            `best`: the highest score. `vote`: the answer that most solutions give. `weighted-vote`: the answer whose
-            solutions have the largest sum of weights. Of equal votes, the answer that was given first wins; of equal sums
-            the one with the highest score; of equal scores the earlier solution. With either vote, the chosen solution is
-            the highest-scoring one with that answer.
+            `best`: the highest score. `vote`: the most frequent answer. `weighted-vote`: the answer with the largest sum of
+            weights. Ties go to the answer that was given first (`vote`), to the answer with the highest score
+            (`weighted-vote`) and to the earlier solution (equal scores). With either vote, the highest-scoring solution with
+            the answer is chosen.
         weigh ([`Calibration`], *optional*):
-            From a single solution's score to its weight; for `weighted-vote`.
+            Maps a single solution's score to its weight, for `weighted-vote`.
         same (`Callable`):
             Whether two answers are the same.
 
@@ -130,19 +133,19 @@ def choose_answer(
 
 def choose(rows: pd.DataFrame, *, weigh: Calibration | None = None, same: SameAnswer = answers_equal) -> pd.DataFrame:
     """
-    What each rule chooses of each problem's solutions.
+    Apply each rule to each problem's solutions.
 
     Args:
         rows (`pd.DataFrame`):
             Solutions of one prover in the pool's columns.
         weigh ([`Calibration`], *optional*):
-            As [`fit_weights`] gives it; without it there is no `weighted-vote`.
+            Weights from [`fit_weights`]; without them `weighted-vote` is omitted.
         same (`Callable`):
             Whether two answers are the same.
 
     Returns:
         `pd.DataFrame`: per problem `problem_id`; whether the first solution is correct (`first`), and whether the choice of
-        each rule is (the rule's name); and the choice's confidence (`confidence/RULE`), missing where every solution failed.
+        each rule is (under the rule's name); and the choice's confidence (`confidence/RULE`), NaN if every solution failed.
         Failed solutions are not chosen.
     """
     rows = rows.sort_values(["problem_id", "sample_index"], kind="stable")
@@ -167,16 +170,18 @@ def fit_calibration(
     confidence: Sequence[float], correct: Sequence[bool], num_samples: int | None = None
 ) -> Calibration:
     """
-    Platt's scaling (Platt 1999): a logistic regression on the confidence, with targets `(N1 + 1) / (N1 + 2)` and
-    `1 / (N0 + 2)` in place of 1 and 0, so that it is finite where correct and incorrect choices do not overlap.
+    Fit a calibration by Platt scaling (Platt 1999), a logistic regression on the confidence.
+
+    The targets are `(N1 + 1) / (N1 + 2)` and `1 / (N0 + 2)` instead of 1 and 0, so that the fit is finite even if correct and
+    incorrect choices do not overlap.
 
     Args:
         confidence (`Sequence[float]` of shape `(num_choices,)`):
-            Of each choice; missing ones are left out.
+            Confidence of each choice; NaN is ignored.
         correct (`Sequence[bool]` of shape `(num_choices,)`):
-            Whether it is correct.
+            Whether each choice is correct.
         num_samples (`int`, *optional*):
-            Solutions of a problem, to be noted.
+            Number of solutions per problem, to be stored.
 
     Raises:
         ValueError: if there is no choice.
@@ -188,21 +193,21 @@ def fit_calibration(
         raise ValueError("There is no solution with an answer and a score to calibrate by.")
     num_correct = correct.sum()
     targets = np.where(correct, (num_correct + 1) / (num_correct + 2), 1 / (len(correct) - num_correct + 2))
-    # A row with the target p is one of either class, weighted with p and 1 - p.
+    # A row with target p is represented by a row of each class, with weights p and 1 - p.
     centre, scale = confidence.mean(), confidence.std() or 1.0
     features = np.tile((confidence - centre) / scale, 2)[:, None]
     classes = np.repeat([1, 0], len(confidence))
     fitted = LogisticRegression(C=np.inf).fit(features, classes, np.concatenate([targets, 1 - targets]))
     slope = float(fitted.coef_[0, 0] / scale)
     intercept = float(fitted.intercept_[0] - slope * centre)
-    if slope < 0:  # the numbers mislead: what remains is how often a choice is correct
+    if slope < 0:  # the confidence is misleading: use the share of correct choices only
         slope, intercept = 0.0, float(np.log(targets.mean() / (1 - targets.mean())))
     return Calibration(slope, intercept, len(confidence), num_samples)
 
 
 def fit_weights(rows: pd.DataFrame) -> Calibration:
     """
-    The probability that a single solution is correct, from its score: the weights of a weighted vote.
+    Fit the probability that a single solution is correct, given its score: the weights of a weighted vote.
 
     Args:
         rows (`pd.DataFrame`):
@@ -218,21 +223,21 @@ def fit_weights(rows: pd.DataFrame) -> Calibration:
 @dataclass(frozen=True)
 class AnswerRules:
     """
-    What was learned of the rules of [`choose_answer`] on problems whose truth is known.
+    Calibrations and accuracies of the rules of [`choose_answer`], from problems with known truth.
 
     Args:
         num_samples (`int`):
-            Solutions that a choice was made of; the probabilities hold for this number only.
+            Number of solutions per choice; the probabilities hold for this number only.
         num_problems (`int`):
-            Problems.
+            Number of problems.
         part (`str`):
-            Of the split, that they belong to: `verifier_heldout`, or `test` in a run of an earlier version.
+            Part of the split with these problems: `verifier_heldout`, or `test` in a run of an earlier version.
         weigh ([`Calibration`], *optional*):
             The weights of a weighted vote.
         calibrations (`dict[str, Calibration]`):
-            Of each rule, from a choice's confidence to its probability.
+            For each rule, the map from a choice's confidence to its probability of being correct.
         accuracies (`dict[str, float]`):
-            Of each rule, the share of problems whose choice is correct.
+            For each rule, the share of problems with a correct choice.
     """
 
     num_samples: int
@@ -244,7 +249,7 @@ class AnswerRules:
 
     @property
     def default(self) -> str:
-        """The rule that was correct most often; of equal ones, the first of `RULES`."""
+        """The rule that was correct most often; among equals, the first of `RULES`."""
         return max(self.calibrations, key=lambda rule: (self.accuracies.get(rule, 0.0), -RULES.index(rule)))
 
     def to_dict(self) -> dict[str, Any]:
@@ -252,7 +257,7 @@ class AnswerRules:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "AnswerRules":
-        """Also of a run of an earlier version, which kept the calibration of `best` on the test problems alone."""
+        """Load from a dict, even one of an earlier version with only the calibration of `best` on the test problems."""
         if "calibrations" not in values:
             fit = Calibration(**values)
             return cls(fit.num_samples or 0, fit.num_problems, "test", None, {"best": fit}, {})
@@ -268,16 +273,18 @@ class AnswerRules:
 
 def fit_rules(rows: pd.DataFrame, num_samples: int, *, same: SameAnswer = answers_equal) -> AnswerRules:
     """
+    Fit the calibrations of all rules.
+
     Args:
         rows (`pd.DataFrame`):
-            Solutions in the pool's columns, of one prover to one part of the split.
+            Solutions of one prover in the pool's columns, all from one part of the split.
         num_samples (`int`):
-            Solutions that a choice is made of. A problem with more of them counts several times, each time with others.
+            Number of solutions per choice. A problem with a multiple of them counts several times, with different solutions.
         same (`Callable`):
             Whether two answers are the same.
 
     Raises:
-        ValueError: if no problem has as many solutions, or no solution has an answer and a score.
+        ValueError: if no problem has that many solutions, or no solution has an answer and a score.
     """
     rows = rows.assign(draw=rows["sample_index"] // num_samples)
     sizes = rows.groupby(["problem_id", "draw"])["sample_index"].transform("size")
@@ -307,22 +314,22 @@ def answer_figures(
     same: SameAnswer = answers_equal,
 ) -> dict[str, Figure]:
     """
-    How often answers are correct, each problem counting once, and how much of that a threshold of the probability buys.
+    Compute how often answers are correct, each problem counting once, and the trade-off between coverage and accuracy.
 
     Args:
         rows (`pd.DataFrame`):
             As in [`choose`].
         seed (`int`):
-            Of the halves: weights, and a choice's probability, come from fits on the problems of the other half.
+            Seed of the halves: weights and probabilities for a problem are fitted on the other half of the problems.
         thresholds (`Sequence[float]`):
-            An answer is withheld where its probability is below.
+            An answer is withheld if its probability is below the threshold.
         same (`Callable`):
             Whether two answers are the same.
 
     Returns:
-        `dict[str, Figure]`: `answers/first`, `answers/majority`, `answers/best`, `answers/weighted` (shares of correct ones;
-        no answer is not correct), `answers/gain` (best less first), and per threshold t `answers/coverage_t` (share of
-        problems that are answered by the best) and `answers/accuracy_t` (share of the answered ones that are correct).
+        `dict[str, Figure]`: `answers/first`, `answers/majority`, `answers/best`, `answers/weighted` (shares of correct
+        answers; no answer counts as incorrect), `answers/gain` (best minus first), and per threshold t `answers/coverage_t`
+        (share of problems that `best` answers) and `answers/accuracy_t` (share of these answers that are correct).
     """
     choices = _crossfitted(rows, seed, same)
     ids, best = choices["problem_id"], choices["best"]
@@ -339,8 +346,10 @@ def answer_figures(
 
 def _crossfitted(rows: pd.DataFrame, seed: int, same: SameAnswer) -> pd.DataFrame:
     """
-    The choices of all problems, with `probability`, that of the best: 0 where there is none, or nothing to calibrate by. A
-    half with no fit to take weights from is weighed by nothing, so that its weighted vote is a vote.
+    Return the choices for all problems, with the `probability` of the best one being correct.
+
+    The probability is 0 if there is no choice, or nothing to calibrate on. If the other half has nothing to fit weights on,
+    all weights are equal, so that the weighted vote is a plain vote.
     """
     is_first = first_half(rows["problem_id"], seed=seed)
     found = []

@@ -1,4 +1,4 @@
-"""All figures of a round, from its scored test solutions and the verifier's held-out solutions."""
+"""Computes all figures of a round, from its scored test solutions and the verifier's held-out solutions."""
 
 from collections.abc import Sequence
 
@@ -47,33 +47,33 @@ def evaluate_round(
     num_resamples: int,
 ) -> dict[str, Figure]:
     """
-    Judge a round.
+    Compute the figures of a round.
 
     Args:
         test_rows (`pd.DataFrame`):
             Test solutions in the pool's columns: this round's helpful and sneaky ones, and the base prover's in both
             roles (`round_index` -1), all scored by this round's verifier.
         heldout_rows (`pd.DataFrame`):
-            Solutions of D_V's held-out part, scored by this round's verifier, with the `environment` that they come from
-            (`base`, `round-000-sneaky`, ..., and `reference` where the references are the correct side of pairs).
+            Solutions to the held-out problems of the verifier, scored by this round's verifier, with their `environment`
+            (`base`, `round-000-sneaky`, ..., or `reference` if references are the correct side of pairs).
         threshold (`float`):
-            A solution is accepted when its score is strictly above it
+            A solution is accepted if its score is strictly above it
             (see [`~pvg_hf.evaluation.verifier_quality.choose_threshold`]).
         best_helpful_rows (`pd.DataFrame`, *optional*):
-            Test solutions of this round's best helpful checkpoint, where the helpful role was trained.
+            Test solutions of this round's best helpful checkpoint, if the helpful role was trained.
         best_of_n (`Sequence[int]`):
             Sizes of the balanced best-of-n, even.
         same_answer (`Callable`, *optional*):
-            Whether two answers are the same, as the task says.
+            Whether two answers are the same, according to the task.
         seed (`int`), num_resamples (`int`):
-            Of the bootstraps over problems; each figure's seed derives from its name.
+            Settings of the bootstraps over problems; each figure's seed derives from its name.
 
     Returns:
-        `dict[str, Figure]`: keys such as `round/accuracy/helpful` or `round/verifier_auc/base`, each explained where its
-        family is computed. Figures of the base prover begin with `round/base_`. A figure without data is empty.
+        `dict[str, Figure]`: keys such as `round/accuracy/helpful` or `round/verifier_auc/base`; the functions that compute
+        them explain them. Figures of the base prover begin with `round/base_`. A figure without data is empty.
 
     Raises:
-        ValueError: if a column is missing, or the test rows come from more than one round besides the base prover.
+        ValueError: if a column is missing, or the test rows contain more than one round in addition to the base prover's.
     """
     _check(test_rows, heldout_rows)
     draws = {"seed": seed, "num_resamples": num_resamples}
@@ -101,16 +101,16 @@ def evaluate_round(
 
 def problem_table(test_rows: pd.DataFrame) -> pd.DataFrame:
     """
-    One row per test problem.
+    Return a table with one row per test problem.
 
     Args:
         test_rows (`pd.DataFrame`):
             As in [`evaluate_round`].
 
     Returns:
-        `pd.DataFrame`: `problem_id`, `difficulty` (where the task has it), `accuracy_<role>`, `base_accuracy_<role>`,
+        `pd.DataFrame`: `problem_id`, `difficulty` (if the task has it), `accuracy_<role>`, `base_accuracy_<role>`,
         `mean_score_<cell>` and `best_score_<cell>` for the cells `helpful_correct` and `sneaky_incorrect`, and `fooled`:
-        whether the best sneaky incorrect solution outscores the best helpful correct one (null where either is missing).
+        whether the best sneaky incorrect solution outscores the best helpful correct one (null if one of them is missing).
     """
     is_base = test_rows["round_index"] == BASE_ROUND
     current, base = test_rows[~is_base], test_rows[is_base]
@@ -148,8 +148,9 @@ def _changes(
     current: pd.DataFrame, best_helpful: pd.DataFrame | None, base: pd.DataFrame, *, seed: int, num_resamples: int
 ) -> dict[str, Figure]:
     """
-    This round's figures less the base prover's in the same role, both scored by this round's verifier, paired by problem:
-    accuracies, that of the kept helpful checkpoint too, the shares of valid sneaky mistakes and their scores.
+    Return this round's figures minus the base prover's in the same role, paired by problem, with the same verifier.
+
+    They are the accuracies (also that of the kept helpful checkpoint), the shares of valid sneaky mistakes and their scores.
     """
     sides = {f"accuracy_change/{role}": (_role_rows(current, role), _role_rows(base, role)) for role in GAME_ROLES}
     figures = {}
@@ -186,8 +187,10 @@ def _sneaky_changes(
 
 def _verifier_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> dict[str, Figure]:
     """
-    Over all judged held-out solutions, and per environment: its incorrect solutions against every correct one of the same
-    problems, whoever wrote it, as in a pair of the training, so that a prover that is never correct can be judged.
+    Compute the verifier's figures on all judged held-out solutions, and per environment.
+
+    An environment's incorrect solutions are compared with every correct solution to the same problems, whoever wrote it, as
+    in training pairs. Even a prover that is never correct can be judged this way.
     """
     rows = rows.assign(is_accepted=accept_crossfitted(rows, seed=derive_seed(seed, "halves")))
     parts: dict[str, tuple[pd.DataFrame, pd.DataFrame | None]] = {"": (rows, None)}
@@ -203,7 +206,7 @@ def _verifier_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> d
 
 
 def _correct_in_same_problems(part: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """The correct solutions of all `rows` to those problems to which `part` has an incorrect one."""
+    """Return the correct solutions among `rows` to those problems for which `part` has an incorrect one."""
     problem_ids = part.loc[~part["correct"].astype(bool), "problem_id"]
     return rows[rows["correct"].astype(bool) & rows["problem_id"].isin(problem_ids)]
 
@@ -222,4 +225,4 @@ def _check(test_rows: pd.DataFrame, heldout_rows: pd.DataFrame) -> None:
             raise ValueError(f"`{name}` lacks the columns {missing}; it has {list(rows.columns)}.")
     rounds = np.setdiff1d(test_rows["round_index"].unique(), [BASE_ROUND])
     if len(rounds) > 1:
-        raise ValueError(f"`test_rows` holds the rounds {rounds.tolist()}; give one round and the base prover's.")
+        raise ValueError(f"`test_rows` has the rounds {rounds.tolist()}; pass one round and the base prover's.")

@@ -1,4 +1,4 @@
-"""How well a verifier's scores separate correct solutions from incorrect ones."""
+"""Measures how well a verifier's scores separate correct from incorrect solutions."""
 
 import math
 from collections.abc import Callable
@@ -23,13 +23,13 @@ from pvg_hf.evaluation.resampling import bootstrap_statistic, divide
 
 def first_half(problem_ids: pd.Series, *, seed: int) -> pd.Series:
     """
-    Whether each row's problem is in the first of two halves, which go by a seeded hash of the problems' ids.
+    Whether each row's problem is in the first of two halves, which a seeded hash of the problem ids determines.
 
     Args:
         problem_ids (`pd.Series`):
-            Of the rows.
+            Problem of each row.
         seed (`int`):
-            Of the hash.
+            Seed of the hash.
     """
     ordered = sorted(problem_ids.unique(), key=lambda problem_id: derive_seed(seed, problem_id))
     return problem_ids.isin(ordered[::2])
@@ -40,19 +40,19 @@ NUM_CALIBRATION_BINS = 10
 
 def choose_threshold(scores: ArrayLike, correct: ArrayLike) -> float:
     """
-    The acceptance threshold with the highest Youden J = TPR - FPR; meant for held-out data.
+    Return the acceptance threshold with the highest Youden J = TPR - FPR; meant for held-out data.
 
     Args:
         scores (`ArrayLike` of shape `(n,)`):
-            Verifier scores. A solution is accepted when its score is strictly above the threshold.
+            Verifier scores. A solution is accepted if its score is strictly above the threshold.
         correct (`ArrayLike` of shape `(n,)`):
-            Clean correctness.
+            Correctness, free of label noise.
 
     Returns:
-        `float`: midway between two neighbouring scores; the lowest of several that are equally good.
+        `float`: the midpoint between two adjacent scores; the lowest of several that are equally good.
 
     Raises:
-        ValueError: if a class is missing or all scores are equal, so that no threshold can tell anything.
+        ValueError: if all solutions are correct, all are incorrect, or all scores are equal.
     """
     scores, correct = np.asarray(scores, dtype=float), np.asarray(correct, dtype=bool)
     values, codes = np.unique(scores, return_inverse=True)
@@ -61,30 +61,30 @@ def choose_threshold(scores: ArrayLike, correct: ArrayLike) -> float:
             f"A threshold needs correct and incorrect solutions with different scores; got {correct.sum()} correct, "
             f"{(~correct).sum()} incorrect and {len(values)} distinct score(s)."
         )
-    # Rejected at the threshold above values[i]: everything up to values[i].
+    # The threshold above values[i] rejects every score up to values[i].
     rejected_correct = np.cumsum(np.bincount(codes, correct)) / correct.sum()
     rejected_incorrect = np.cumsum(np.bincount(codes, ~correct)) / (~correct).sum()
     best = int(np.argmax((rejected_incorrect - rejected_correct)[:-1].round(12)))
     lower, upper = values[best], values[best + 1]
     middle = lower + (upper - lower) / 2
-    return float(middle if middle < upper else lower)  # neighbouring floats have nothing between them
+    return float(middle if middle < upper else lower)  # there is no number between adjacent floats
 
 
 def accept_crossfitted(rows: pd.DataFrame, *, seed: int) -> pd.Series:
     """
     Whether each solution is accepted at a threshold that was chosen without its problem.
 
-    The best threshold of some solutions flatters the verifier on these. So the problems are parted in two halves, and
-    each is judged at the threshold that [`choose_threshold`] finds on the other.
+    The best threshold on some solutions overestimates the verifier on them. The problems are therefore divided into two
+    halves, and each half is judged at the threshold that [`choose_threshold`] finds on the other one.
 
     Args:
         rows (`pd.DataFrame`):
-            With `problem_id`, `score` (finite) and `correct`.
+            Rows with `problem_id`, `score` (finite) and `correct`.
         seed (`int`):
-            Of the halves.
+            Seed of the halves.
 
     Returns:
-        `pd.Series`: nullable booleans with the index of `rows`; null where the other half lacks a class or has one score.
+        `pd.Series`: nullable booleans with the index of `rows`; null if the other half allows no threshold.
     """
     is_first = first_half(rows["problem_id"], seed=seed)
     accepted = pd.Series(pd.NA, index=rows.index, dtype="boolean")
@@ -96,17 +96,17 @@ def accept_crossfitted(rows: pd.DataFrame, *, seed: int) -> pd.Series:
 
 
 def pair_wins(correct_scores: np.ndarray, incorrect_scores: np.ndarray) -> np.ndarray:
-    """Of (correct, incorrect) pairs, 1 where the correct solution scores higher, and .5 where both score the same."""
+    """Return 1 for each (correct, incorrect) pair in which the correct solution scores higher, and 0.5 for a tie."""
     return (correct_scores > incorrect_scores) + (correct_scores == incorrect_scores) / 2
 
 
 def pair_accuracy(rows: pd.DataFrame) -> Figure:
     """
-    Share of (correct, incorrect) pairs of one problem in which the correct solution scores higher; ties count half.
+    Share of (correct, incorrect) pairs of the same problem in which the correct solution scores higher; ties count half.
 
     Args:
         rows (`pd.DataFrame`):
-            With `problem_id`, `score` and `correct`; every pair of each problem counts once.
+            Rows with `problem_id`, `score` and `correct`; every pair of each problem counts once.
 
     Returns:
         `Figure`: `n` is the number of pairs.
@@ -118,24 +118,24 @@ def pair_accuracy(rows: pd.DataFrame) -> Figure:
 
 def roc_auc(rows: pd.DataFrame) -> Figure:
     """
-    P(a correct solution outscores an incorrect one, of any problem), ties counted half.
+    P(a correct solution scores higher than an incorrect one, of any problems); ties count half.
 
-    Its interval is that of Wilson for the [`~pvg_hf.evaluation.intervals.effective_size`], with the variance by problem
-    (Obuchowski 1997): what a solution adds is the share of the other class that it is ahead of.
+    The interval is Wilson's for the [`~pvg_hf.evaluation.intervals.effective_size`], with the variance over problems
+    (Obuchowski 1997). A solution contributes the share of the other class that it outscores.
 
     Args:
         rows (`pd.DataFrame`):
-            With `problem_id`, `score` and `correct`.
+            Rows with `problem_id`, `score` and `correct`.
 
     Returns:
-        `Figure`: `n` is the number of solutions; no value where a class is missing.
+        `Figure`: `n` is the number of solutions; there is no value if a class is missing.
     """
     scores, correct = rows["score"].to_numpy(float), rows["correct"].to_numpy(bool)
     problem_ids, num_correct = rows["problem_id"].to_numpy(), correct.sum()
     num_incorrect = len(correct) - num_correct
     if not num_correct or not num_incorrect:
         return Figure(None, None, None, len(rows))
-    ahead = np.empty(len(scores))  # share of the other class that a solution is rightly ahead of, or behind
+    ahead = np.empty(len(scores))  # share of the other class on the right side of each solution
     for is_class, size in ((correct, num_incorrect), (~correct, num_correct)):
         ahead[is_class] = (rankdata(scores)[is_class] - rankdata(scores[is_class])) / size
     ahead[~correct] = 1 - ahead[~correct]
@@ -152,21 +152,21 @@ def quality_figures(
     rows: pd.DataFrame, *, compared: pd.DataFrame | None = None, seed: int, num_resamples: int
 ) -> dict[str, Figure]:
     """
-    A verifier's figures on scored solutions.
+    Compute a verifier's figures on scored solutions.
 
     Args:
         rows (`pd.DataFrame`):
-            With `problem_id`, `score` (finite), `correct` and `is_accepted` (see [`accept_crossfitted`]; rows where it is
-            null are left out of what reads it).
+            Rows with `problem_id`, `score` (finite), `correct` and `is_accepted` (see [`accept_crossfitted`]; figures that
+            use it ignore rows where it is null).
         compared (`pd.DataFrame`, *optional*):
-            Correct solutions, in the same columns, that the incorrect ones of `rows` are held against in `pair_accuracy`,
-            `auc` and `youden_j`; those of `rows` if left out.
+            Correct solutions, with the same columns, to compare with the incorrect ones of `rows` in `pair_accuracy`,
+            `auc` and `youden_j`; those of `rows` by default.
         seed (`int`), num_resamples (`int`):
-            Of the calibration error's bootstrap over problems.
+            Settings of the calibration error's bootstrap over problems.
 
     Returns:
         `dict[str, Figure]`: `pair_accuracy`, `auc`, `accuracy`, `tpr`, `fpr`, `youden_j` (TPR - FPR) and
-        `calibration_error`, whose interval may lie above it.
+        `calibration_error`, whose interval may lie above its value.
     """
     correct = rows["correct"].astype(bool)
     right, wrong = rows[correct], rows[~correct]
@@ -191,9 +191,9 @@ def quality_figures(
 
 def calibration_error(scores: np.ndarray, correct: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """
-    Expected calibration error of sigmoid(score) in ten bins of equal width, over weights `(m, n)`.
+    Expected calibration error of sigmoid(score) in ten bins of equal width, as a function of weights `(m, n)`.
 
-    It is biased upwards where bins hold few solutions, in resamples more than in the data.
+    It is biased upwards if bins contain few solutions, and more so in resamples than in the data.
     """
     probabilities = np.exp(-np.logaddexp(0, -scores))
     bins = np.minimum((probabilities * NUM_CALIBRATION_BINS).astype(int), NUM_CALIBRATION_BINS - 1)
@@ -206,13 +206,13 @@ def calibration_error(scores: np.ndarray, correct: np.ndarray) -> Callable[[np.n
 
 
 def _acceptances(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each row is accepted, and its problem, where that is known."""
+    """Return whether each row is accepted, and its problem, for rows where this is known."""
     told = rows[rows["is_accepted"].notna()]
     return told["is_accepted"].to_numpy(float), told["problem_id"].to_numpy()
 
 
 def _count_pairs(group: pd.DataFrame) -> tuple[float, int]:
-    """Pairs won and pairs of one problem."""
+    """Return the number of pairs won and of all pairs of one problem."""
     scores, correct = group["score"].to_numpy(float), group["correct"].to_numpy(bool)
     wins = pair_wins(scores[correct][:, None], scores[~correct])
     return wins.sum(), wins.size

@@ -60,7 +60,7 @@ def test_a_score_that_is_not_allowed_is_refused_and_kept(path, score):
     fill_in(path, {"b": score})
     before = path.read_bytes()
     for use in (read_review, lambda file: write_review(file, ITEMS, {})):
-        with pytest.raises(ValueError, match=f"row 3: a score is 0, 0.5 or 1, or is left empty; found `{score}`"):
+        with pytest.raises(ValueError, match=f"row 3: a score must be .* found `{score}`"):
             use(path)
     assert path.read_bytes() == before
 

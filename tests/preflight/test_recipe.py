@@ -124,7 +124,7 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         ),
         (["verifier.correction=exact", "noise={level: pair, epsilon: 0.1}"], ["`noise_level` is `pair`"]),
         (["data={pairs: all, correct_source: both}"], ["`data`", "`correct_source` is `both`"]),
-        (["data.pair_share=0.5"], ["`data`", "goes with `pairs` `all` only"]),
+        (["data.pair_share=0.5"], ["`data`", "`pair_share` is 0.5"]),
         (
             ["rates.source=trusted", "noise={resample: step, epsilon: 0.1}"],
             ["`rates.source`", "flipped in training only"],

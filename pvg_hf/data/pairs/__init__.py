@@ -1,1 +1,1 @@
-"""Training pairs from a pool: candidates, selection, matching, building."""
+"""Builds training pairs from a pool, in the steps candidates, selection, matching and building."""

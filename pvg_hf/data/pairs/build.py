@@ -1,4 +1,4 @@
-"""Pairs of solutions of one problem, one labelled correct and one incorrect, or of any labels."""
+"""Builds pairs of solutions to one problem: one labelled correct and one incorrect, or with any labels."""
 
 import os
 import tempfile
@@ -24,15 +24,16 @@ from pvg_hf.data.split import PARTS
 
 class RowTexts:
     """
-    Texts of some rows, kept in temporary files (in `TMPDIR`) that go with the object, so that memory does not grow with
-    the texts, yet any of them is at hand in any order.
+    Texts of selected rows, kept in temporary files (in `TMPDIR`) that are deleted with the object.
+
+    Any text can be read in any order, while memory does not grow with the texts.
 
     Args:
         pool_paths (`str`, `PathLike` or a sequence of them):
             The pool's files.
         rows (`Mapping[str, np.ndarray]`):
-            For each column of texts, without nulls there, the rows wanted: positions in the stream of the files, of which
-            repeats are kept once. A column of which no row is wanted is not read.
+            The rows wanted for each text column, as positions in the stream of the files; they must not be null there.
+            Repeated rows are stored once, and a column without wanted rows is not read.
     """
 
     def __init__(self, pool_paths: PathLike | Sequence[PathLike], rows: Mapping[str, np.ndarray]):
@@ -45,12 +46,12 @@ class RowTexts:
             first += len(batch)
 
     def take(self, name: str, rows: np.ndarray) -> list[str]:
-        """The texts of `rows` in the column `name`, each one of those asked for at the start."""
+        """Return the texts of `rows` in the column `name`; they must be among those wanted at the start."""
         return self.columns[name].take(rows)
 
 
 class _ColumnTexts:
-    """The texts of one column: one after another in a file, and where each begins."""
+    """The texts of one column, concatenated in a file, and their offsets."""
 
     def __init__(self, rows: np.ndarray):
         self.rows = np.unique(rows)
@@ -58,7 +59,7 @@ class _ColumnTexts:
         self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (closed with the object)
 
     def add(self, texts: pa.Array, first: int) -> None:
-        """Keep what is wanted of the rows from `first` on; they come in order."""
+        """Store the wanted texts of a batch that starts at row `first`; batches arrive in order."""
         start, end = np.searchsorted(self.rows, (first, first + len(texts)))
         texts = texts.take(pa.array(self.rows[start:end] - first))
         self.file.write("".join(texts.to_pylist()).encode())
@@ -78,7 +79,7 @@ CorrectSource = Literal["prover", "dataset", "both"]
 PairChoice = Literal["labelled", "all"]
 
 REFERENCE = "reference"
-"""Role of a chosen text that is the problem's own reference, and the name of its source."""
+"""Role of a chosen text that is the problem's reference, and the name of its source."""
 
 PAIR_FEATURES = Features(
     {
@@ -98,7 +99,7 @@ PAIR_FEATURES = Features(
 )
 
 LABELLED_PAIR_FEATURES = Features({**PAIR_FEATURES, "chosen_label": Value("int8"), "rejected_label": Value("int8")})
-"""Of pairs of any labels."""
+"""Columns of pairs with any labels."""
 
 PAIRS_PER_BATCH = 8192
 
@@ -120,43 +121,43 @@ def build_pairs(
     """
     Build the pairs that the verifier of a round is trained on.
 
-    The pool is streamed twice, first without holding any text and then for the texts of the pairs, so that memory
-    grows with the pairs. The result depends neither on the order of the files nor on that of their rows.
+    The pool is streamed twice, first without the texts and then for the texts of the pairs, so that memory grows only with
+    the pairs. The result depends neither on the order of the files nor on that of their rows.
 
     Args:
         pool_paths (`str`, `PathLike` or a sequence of them):
-            Pool files of all rounds that weigh more than 0.
+            Pool files of all rounds with a weight above 0.
         seed (`int`):
-            Of the recipe.
+            Seed of the recipe.
         round_index (`int`):
             Round of the verifier.
         weights (`Mapping[int, float]`):
             Weight of each source (see [`~pvg_hf.data.mixture.mixture_weights`]).
         solutions_per_problem (`int`):
             Slots per problem, half of them for solutions labelled correct; at least 2. A problem gives half as many
-            pairs, or as many as its chosen solutions can form; each is used as often as any other, give or take one.
+            pairs, or as many as its chosen solutions can form. All solutions are used equally often (up to one).
         correct_source (`str`, defaults to `"prover"`):
-            Where the correct sides come from: `"prover"` (the pool), `"dataset"` (the problem's reference, always) or
-            `"both"` (the reference takes one of the correct slots).
+            Source of the correct sides: `"prover"` (the pool), `"dataset"` (always the problem's reference) or `"both"` (the
+            reference takes one of the correct slots).
         pairs (`str`, defaults to `"labelled"`):
-            `"labelled"`: pairs of a solution labelled correct and one labelled incorrect. `"all"`: `solutions_per_problem`
-            solutions whatever their labels, and all unordered pairs of them, n (n - 1) / 2 of a problem, ties included:
-            what a correction for label noise needs to be unbiased. Needs `correct_source="prover"`.
+            `"labelled"`: pairs of a solution labelled correct and one labelled incorrect. `"all"`: all n (n - 1) / 2
+            unordered pairs of `solutions_per_problem` solutions that are chosen regardless of their labels, including ties.
+            A correction for label noise is only unbiased on these. Requires `correct_source="prover"`.
         pair_share (`float`, defaults to 1.0):
-            Of `"all"`: the probability with which a pair is kept, in (0, 1].
+            For `"all"`: the probability that a pair is kept, in (0, 1].
         parts (`Sequence[str]`, defaults to `("verifier",)`):
-            Parts of the split whose problems are used.
+            Parts of the split with the problems to use.
 
     Returns:
-        `tuple[Dataset, PairReport]`: shuffled pairs with the columns `PAIR_FEATURES` (for `"all"`,
-        `LABELLED_PAIR_FEATURES`), and the counts. Roles and rounds are those of the writer; `environment` and `source` are
-        the incorrect solution's; `chosen_correct` and `rejected_correct` are clean, for evaluation only. A reference has
-        the role `reference` and no round. Of a pair with equal labels, the later solution (by round, role and sample)
-        stands for the incorrect one.
+        `tuple[Dataset, PairReport]`: shuffled pairs with the columns `PAIR_FEATURES` (`LABELLED_PAIR_FEATURES` for `"all"`),
+        and the counts. Roles and rounds are those of the writer. `environment` and `source` are those of the incorrect
+        solution. `chosen_correct` and `rejected_correct` are the truth, for evaluation only. A reference has the role
+        `reference` and no round. In a pair with equal labels, the later solution (by round, role and sample) is the rejected
+        one.
 
     Raises:
-        NoPairsError: if not a single pair can be built; the message says why, and what to change.
-        ValueError: for a setting out of its range.
+        NoPairsError: if no pair can be built; the message says why and what to change.
+        ValueError: for a setting outside its range.
     """
     _check_settings(weights, solutions_per_problem, correct_source, parts)
     check_pair_choice(pairs, pair_share, correct_source)
@@ -189,7 +190,7 @@ def build_pairs(
 
 
 def add_labels(pairs: Dataset) -> Dataset:
-    """Pairs with the labels of both sides, also where these go without saying."""
+    """Add the labels of both sides to pairs, even if they are implied."""
     for name, label in (("chosen_label", 1), ("rejected_label", 0)):
         if name not in pairs.column_names:
             pairs = pairs.add_column(name, [label] * len(pairs), feature=LABELLED_PAIR_FEATURES[name])
@@ -199,10 +200,10 @@ def add_labels(pairs: Dataset) -> Dataset:
 def _pair_batches(
     pool_paths: PathLike | Sequence[PathLike], candidates: Candidates, matches: Matches, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """The columns `schema` of the pairs, in the order of `matches`."""
+    """Yield the columns of `schema` for the pairs, in the order of `matches`."""
     rows, is_reference = candidates.rows["row"], matches.correct < 0
     used = np.concatenate([matches.correct[~is_reference], matches.incorrect])
-    # A problem's own texts stand beside each of its solutions; one row of each problem will do.
+    # Each row of the pool repeats its problem's texts, so one row per problem is enough.
     _, first_pair = np.unique(matches.problem, return_index=True)
     a_row = np.zeros(len(candidates.problem_ids), dtype=np.int64)
     a_row[matches.problem[first_pair]] = rows[matches.incorrect[first_pair]]
@@ -263,7 +264,7 @@ def _report(candidates: Candidates, choice: Choice, matches: Matches) -> PairRep
 
 
 def _count_unused(rows: np.ndarray, matches: Matches) -> dict[str, int]:
-    """The candidates that are in no pair, by reason, source and label."""
+    """Count the candidates that are in no pair, by reason, source and label."""
     own = matches.correct >= 0
     is_unused = np.ones(len(rows), dtype=bool)
     is_unused[matches.correct[own]] = False
@@ -301,19 +302,21 @@ def _check_settings(
 
 def check_pair_choice(pairs: str, pair_share: float, correct_source: str) -> None:
     """
+    Check the settings of [`build_pairs`] that determine which pairs are formed.
+
     Raises:
-        ValueError: for settings of [`build_pairs`] that are out of their range or contradict each other.
+        ValueError: for a setting outside its range, or settings that contradict each other.
     """
     if pairs not in get_args(PairChoice):
         raise ValueError(f"Unknown `pairs` `{pairs}`; allowed are {list(get_args(PairChoice))}.")
     if not 0 < pair_share <= 1:
-        raise ValueError(f"`pair_share` is {pair_share}; the probability with which a pair is kept lies in (0, 1].")
+        raise ValueError(f"`pair_share` is {pair_share}; the probability that a pair is kept lies in (0, 1].")
     if pairs == "all" and correct_source != "prover":
         raise ValueError(
-            f"`correct_source` is `{correct_source}`, but `pairs` is `all`, which pairs what provers wrote: a reference has no "
-            "noisy label. Take `prover`."
+            f"`correct_source` is `{correct_source}`, but `pairs` is `all`, which pairs solutions of provers: a reference has no "
+            "noisy label. Use `prover`."
         )
     if pairs == "labelled" and pair_share < 1:
         raise ValueError(
-            f"`pair_share` is {pair_share}, which goes with `pairs` `all` only; lower `solutions_per_problem` instead."
+            f"`pair_share` is {pair_share}, which only applies if `pairs` is `all`; lower `solutions_per_problem` instead."
         )

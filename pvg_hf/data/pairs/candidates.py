@@ -1,4 +1,4 @@
-"""The solutions of a pool that may stand in a pair, without their texts: small enough to hold a million."""
+"""The solutions of a pool that can be used in pairs, without their texts, so that a million fit in memory."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -22,14 +22,14 @@ CANDIDATE = np.dtype(
         ("round_index", "i4"),
         ("role", "i1"),  # index into ROLES
         ("sample_index", "i4"),
-        ("label", "i1"),  # what the verifier is told: 1 correct, 0 incorrect
-        ("correct", "?"),  # clean
+        ("label", "i1"),  # the label shown to the verifier: 1 correct, 0 incorrect
+        ("correct", "?"),  # the truth
         ("text_hash", "u8"),
     ]
 )
 
 IDENTITY = ("text_hash", "sample_index", "role", "round_index", "problem")
-"""The fields that order candidates whatever the order of files and rows, the weakest first as `np.lexsort` wants."""
+"""Fields that order candidates independently of files and rows; the least significant comes first, as for `np.lexsort`."""
 
 _COLUMNS = ("problem_id", "part", "role", "round_index", "sample_index", "label", "correct", "outcome", "solution")
 
@@ -37,19 +37,19 @@ _COLUMNS = ("problem_id", "part", "role", "round_index", "sample_index", "label"
 @dataclass
 class Candidates:
     """
-    What may stand in a pair, and the counts of what may not.
+    The solutions that can be used in pairs, and counts of the others.
 
     Args:
         rows (`np.ndarray` of shape `(num_candidates,)` and type `CANDIDATE`):
-            Sorted by problem, round, role and sample; the texts of one problem are distinct up to surrounding space.
+            Sorted by problem, round, role and sample. The texts of a problem are distinct up to surrounding white space.
         problem_ids (`list[str]`):
-            All problems that were read, sorted, also those without a candidate.
+            Sorted ids of all problems that were read, including those without a candidate.
         num_solutions (`int`):
-            Number of solutions read in the parts asked for.
+            Number of solutions read in the requested parts.
         dropped (`Counter[str]`):
-            How many of them are no candidates, by reason; the first reason that applies counts.
+            Number of those that are no candidates, by the first reason that applies.
         failed (`Counter[str]`):
-            Those dropped as `failed`, by outcome code.
+            Number of those dropped as `failed`, by outcome code.
     """
 
     rows: np.ndarray
@@ -73,9 +73,9 @@ def read_candidates(
         pool_paths (`str`, `PathLike` or a sequence of them):
             The pool's files.
         parts (`Collection[str]`):
-            Parts of the split to read; solutions of other parts are not even counted.
+            Parts of the split to read; solutions of other parts are not counted.
         rounds (`Collection[int]`):
-            Rounds whose solutions are wanted.
+            Rounds to read; solutions of others are counted as dropped.
         skip_references (`bool`, defaults to `False`):
             Whether to drop texts that equal their problem's reference.
     """
@@ -101,7 +101,7 @@ def _candidates_of(
     codes: dict[str, int],
     result: Candidates,
 ) -> np.ndarray:
-    """The candidates of one batch; `codes` gains its problems and `result` its counts."""
+    """Return the candidates of one batch; adds its problems to `codes` and its counts to `result`."""
     is_in_parts = _is_in(batch["part"], parts)
     rows, batch = rows[is_in_parts], batch.filter(pa.array(is_in_parts))
     result.num_solutions += len(rows)
@@ -119,7 +119,7 @@ def _candidates_of(
 
 
 def _count_drops(batch: pa.RecordBatch, rounds: Collection[int], result: Candidates) -> np.ndarray:
-    """Which rows may be candidates; the others are counted by the first reason that applies."""
+    """Return a mask of the possible candidates, and count the other rows by the first reason that applies."""
     reasons = {
         "outside_mixture": ~_is_in(batch["round_index"], rounds),
         "failed": _is_in(batch["outcome"], FAILED_OUTCOMES),
@@ -141,7 +141,7 @@ def _drop_references(block: np.ndarray, references: pa.Array, result: Candidates
 
 
 def _sort_problems(result: Candidates, codes: dict[str, int]) -> None:
-    """Number the problems by their sorted ids, since `codes` numbers them as they came."""
+    """Renumber the problems by their sorted ids; `codes` numbers them in order of appearance."""
     result.problem_ids = sorted(codes)
     new_codes = np.empty(len(codes), dtype=np.int32)
     new_codes[[codes[problem_id] for problem_id in result.problem_ids]] = np.arange(len(codes))
@@ -149,7 +149,7 @@ def _sort_problems(result: Candidates, codes: dict[str, int]) -> None:
 
 
 def _drop_duplicates(result: Candidates) -> None:
-    """A text of a problem belongs to the first round, role and sample that wrote it."""
+    """Keep each text of a problem only for the first round, role and sample that wrote it."""
     rows = result.rows
     rows = rows[np.lexsort([rows[name] for name in ("sample_index", "role", "round_index", "text_hash", "problem")])]
     is_first = np.ones(len(rows), dtype=bool)
@@ -177,6 +177,6 @@ def _role_codes(roles: pa.Array) -> np.ndarray:
 
 
 def _text_hashes(texts: pa.Array) -> np.ndarray:
-    """64-bit hashes of the texts without surrounding space, alike in every process."""
+    """Hash the texts without surrounding white space to 64 bits; unlike `hash`, the same in every process."""
     digests = b"".join(blake2b(text.strip().encode(), digest_size=8).digest() for text in texts.to_pylist())
     return np.frombuffer(digests, dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""Which chosen solutions stand in a pair with which."""
+"""Matches chosen solutions to pairs."""
 
 from dataclasses import dataclass, replace
 
@@ -13,17 +13,17 @@ from pvg_hf.data.schema import round_name
 @dataclass(frozen=True)
 class Matches:
     """
-    Pairs as indices.
+    Pairs of solutions as indices.
 
     Args:
         problem (`np.ndarray` of shape `(num_pairs,)`):
             Index of the problem.
         correct (`np.ndarray` of shape `(num_pairs,)`):
-            Index of the candidate labelled correct, -1 for the problem's reference; of a tie, the earlier candidate.
+            Index of the candidate labelled correct, or -1 for the problem's reference; in a tie, the earlier candidate.
         incorrect (`np.ndarray` of shape `(num_pairs,)`):
-            Index of the candidate labelled incorrect; of a tie, the later candidate.
+            Index of the candidate labelled incorrect; in a tie, the later candidate.
         without_pair (`dict[str, int]`):
-            Number of problems without a pair, by what they lack.
+            Number of problems without a pair, by what is missing.
     """
 
     problem: np.ndarray
@@ -37,30 +37,33 @@ class Matches:
 
 def match_solutions(candidates: Candidates, chosen: np.ndarray, max_pairs: int, *, has_reference: bool) -> Matches:
     """
-    Match the chosen solutions of each problem, in turn. With m correct and n incorrect ones, turn t takes correct
-    t mod m and incorrect (t + t // lcm(m, n)) mod n: no pair comes twice before all m n have, and uses stay even.
+    Match the chosen solutions of each problem in turns.
+
+    With m correct and n incorrect solutions, turn t takes correct t mod m and incorrect (t + t // lcm(m, n)) mod n. No pair
+    is repeated before all m n pairs have occurred, and all solutions are used equally often (up to one).
 
     Args:
         candidates ([`~pvg_hf.data.pairs.candidates.Candidates`]):
-            All that could be chosen.
+            All candidates.
         chosen (`np.ndarray` of shape `(num_chosen,)`):
             Indices of candidates, sorted by problem, then label.
         max_pairs (`int`):
-            Most pairs of a problem.
+            Maximum number of pairs per problem.
         has_reference (`bool`):
-            Whether each problem's reference is one more correct solution, the first in turn.
+            Whether each problem's reference is an additional correct solution, the first in turn.
     """
     num_problems = len(candidates.problem_ids)
     rows = candidates.rows[chosen]
     side = rows["problem"].astype(np.int64) * len(SIDES) + rows["label"]
     num_found = np.bincount(side, minlength=num_problems * len(SIDES))
-    first = (np.cumsum(num_found) - num_found).reshape(-1, len(SIDES))  # where the problem's side starts in `chosen`
+    first = (np.cumsum(num_found) - num_found).reshape(-1, len(SIDES))  # start of the problem's side in `chosen`
     num_incorrect, num_correct = num_found.reshape(-1, len(SIDES)).T
     num_correct = num_correct + has_reference
 
     num_pairs = np.minimum(max_pairs, num_correct * num_incorrect)
     problem = np.repeat(np.arange(num_problems), num_pairs)
     turn = np.arange(len(problem)) - np.repeat(np.cumsum(num_pairs) - num_pairs, num_pairs)
+    # After lcm(m, n) turns both indices would repeat together, so each further lap shifts the incorrect side by one.
     lap = turn // np.lcm(num_correct, num_incorrect)[problem]
     correct = turn % num_correct[problem] - has_reference  # the reference comes first, as -1
     incorrect = (turn + lap) % num_incorrect[problem]
@@ -78,20 +81,22 @@ def match_solutions(candidates: Candidates, chosen: np.ndarray, max_pairs: int, 
 
 def match_all(candidates: Candidates, chosen: np.ndarray, *, share: float, seed: int, round_index: int) -> Matches:
     """
-    All unordered pairs of each problem's chosen solutions, or a share of them that is drawn without regard to labels:
-    every pair is kept with the same probability, so that a mean over the kept ones is unbiased for that over all.
+    Form all unordered pairs of each problem's chosen solutions, or a random share of them.
+
+    The share is drawn regardless of the labels: every pair is kept with the same probability, so that a mean over the kept
+    pairs is an unbiased estimate of the mean over all pairs.
 
     Args:
         candidates ([`~pvg_hf.data.pairs.candidates.Candidates`]):
-            All that could be chosen.
+            All candidates.
         chosen (`np.ndarray` of shape `(num_chosen,)`):
             Indices of candidates.
         share (`float`):
-            Probability with which a pair is kept, in (0, 1].
+            Probability that a pair is kept, in (0, 1].
         seed (`int`), round_index (`int`):
             The recipe's seed and the verifier's round, from which the draws are derived.
     """
-    chosen = np.sort(chosen)  # by problem, then round, role and sample
+    chosen = np.sort(chosen)  # sorted by problem, then round, role and sample
     problems, sizes = np.unique(candidates.rows["problem"][chosen], return_counts=True)
     first, second = _index_pairs(sizes)
     is_kept = derive_rng(seed, round_name(round_index), "pairs", "share").random(len(first)) < share
@@ -111,8 +116,9 @@ def match_all(candidates: Candidates, chosen: np.ndarray, *, share: float, seed:
 
 def _index_pairs(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
-    Positions of both members of every pair within groups of consecutive elements, of these sizes, in order: of the sizes
-    3 and 2 the pairs are (0, 1), (0, 2), (1, 2) and (3, 4).
+    Return the positions of both members of every pair within groups of consecutive elements of these sizes.
+
+    For the sizes 3 and 2 the pairs are (0, 1), (0, 2), (1, 2) and (3, 4).
     """
     num_later = np.concatenate([np.arange(size - 1, -1, -1) for size in sizes]) if len(sizes) else sizes
     first = np.repeat(np.arange(len(num_later)), num_later)

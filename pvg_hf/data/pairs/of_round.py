@@ -1,4 +1,4 @@
-"""The pairs of a round, from a run's pool and its recipe."""
+"""Builds the pairs of a round from a run's pool and its recipe."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from pvg_hf.data.schema import BASE_ROUND, round_name
 
 def training_files(pool: Path, round_index: int) -> list[Path]:
     """
-    The Parquet files that the verifier of a round learns from: the base's and every earlier round's.
+    List the Parquet files that the verifier of a round learns from: the base prover's and those of every earlier round.
 
     Args:
         pool (`Path`):
@@ -29,21 +29,22 @@ def training_files(pool: Path, round_index: int) -> list[Path]:
 
 def round_pairs(recipe: Recipe, files: Sequence[Path], round_index: int, part: str) -> tuple[Dataset, PairReport]:
     """
-    The pairs that the verifier of a round is trained on, or judged by: these are of a correct and an incorrect solution,
-    whatever the recipe trains on.
+    Build the pairs for training or evaluating the verifier of a round.
+
+    Pairs for evaluation always consist of a correct and an incorrect solution, whatever the recipe trains on.
 
     Args:
         recipe ([`~pvg_hf.config.Recipe`]):
-            With the round's overrides applied.
+            The recipe with the round's overrides applied.
         files (`Sequence[Path]`):
-            As [`training_files`] names them.
+            Files from [`training_files`].
         round_index (`int`):
             Round of the verifier.
         part (`str`):
-            Of the split: `verifier` or `verifier_heldout`.
+            Part of the split: `verifier` or `verifier_heldout`.
 
     Raises:
-        ValueError: if not a single pair can be built.
+        ValueError: if no pair can be built.
     """
     data = recipe.data
     choice = {"pairs": data.pairs, "pair_share": data.pair_share} if part == "verifier" else {}

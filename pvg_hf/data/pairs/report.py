@@ -1,4 +1,4 @@
-"""What became of the solutions of a pool when pairs were built."""
+"""Counts of what happened to the solutions of a pool when pairs were built."""
 
 from dataclasses import asdict, dataclass, field
 
@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 @dataclass
 class PairReport:
     """
-    Counts of one building of pairs.
+    Counts from building pairs.
 
     Args:
         num_pairs (`int`):
@@ -14,29 +14,29 @@ class PairReport:
         num_problems (`int`):
             Problems with at least one pair.
         num_solutions (`int`):
-            Solutions of the parts asked for that the pool holds.
+            Solutions of the pool in the requested parts.
         dropped (`dict[str, int]`):
-            Those that could not be chosen, by the first reason that applies: `outside_mixture` (of a round that weighs
+            Solutions that are no candidates, by the first reason that applies: `outside_mixture` (from a round of weight
             0), `failed`, `abstained` (no label), `same_as_reference`, `duplicate_text`.
         failed (`dict[str, int]`):
-            Those dropped as `failed`, by outcome code.
+            Solutions dropped as `failed`, by outcome code.
         correct (`dict[str, int]`), incorrect (`dict[str, int]`):
             Distinct solutions in pairs, by source (`base`, `round-000`, ..., `reference`) and label.
         unused (`dict[str, int]`):
-            Solutions that could be chosen but are in no pair, as `<reason>/<source>/correct` and
-            `<reason>/<source>/incorrect`. The first reason that applies counts: `no_partner` (its problem has no pair), `replaced_by_reference` (its problem's correct sides are all the reference), `not_chosen`
-            (its problem has more than there are slots). With `dropped`, `correct` and `incorrect` (without references),
-            they sum to `num_solutions`.
+            Candidates that are in no pair, as `<reason>/<source>/correct` and `<reason>/<source>/incorrect`, by the first
+            reason that applies: `no_partner` (the problem has no pair), `replaced_by_reference` (the reference is the
+            correct side of all pairs of the problem), `not_chosen` (the problem has more candidates than slots). Together
+            with `dropped`, `correct` and `incorrect` (without references), they sum to `num_solutions`.
         short (`dict[str, int]`):
-            Slots that a source could not fill, as `<source>/too_few_correct` and `<source>/too_few_incorrect`, or, where
-            solutions are chosen whatever their labels, `<source>/too_few_solutions`.
+            Slots that a source could not fill, as `<source>/too_few_correct` and `<source>/too_few_incorrect`, or
+            `<source>/too_few_solutions` if solutions are chosen regardless of their labels.
         refilled (`dict[str, int]`):
-            How many of those each source filled in another's place.
+            Number of such slots that each source filled in place of another one.
         unfilled (`int`):
             Slots that stayed empty.
         without_pair (`dict[str, int]`):
-            Problems that the pool holds but no pair does: `no_correct`, `no_incorrect`, or neither (`no_solution`); for
-            pairs of any labels, `one_solution` or `no_solution`.
+            Problems of the pool without a pair: `no_correct`, `no_incorrect`, or neither (`no_solution`); for pairs of any
+            labels, `one_solution` or `no_solution`.
     """
 
     num_pairs: int
@@ -53,7 +53,7 @@ class PairReport:
     without_pair: dict[str, int] = field(default_factory=dict)
 
     def as_metrics(self, prefix: str = "pairs") -> dict[str, int]:
-        """Flat, e.g. `pairs/num_pairs` and `pairs/failed/NO_ANSWER`; `prefix` stands in place of `pairs`."""
+        """Flatten the counts, e.g. to `pairs/num_pairs` and `pairs/failed/NO_ANSWER`, for a `prefix` of `pairs`."""
         metrics: dict[str, int] = {}
         for name, value in asdict(self).items():
             if isinstance(value, dict):
@@ -63,7 +63,7 @@ class PairReport:
         return metrics
 
     def explain_failure(self) -> str:
-        """Why there is no pair, and what to change: a few sentences."""
+        """Explain in a few sentences why there is no pair and what to change."""
         if not self.num_solutions:
             return "No pair could be built: there is no solution to any of the problems."
         num_problems = sum(self.without_pair.values())
@@ -76,16 +76,14 @@ class PairReport:
         )
 
     def _remedy(self) -> str:
-        """What to change in a recipe, by the most frequent cause."""
+        """Advise what to change in a recipe, by the most frequent cause."""
         num_failed = self.dropped.get("failed", 0)
         if num_failed > self.num_solutions / 2 and self.failed.get("TRUNCATED", 0) > num_failed / 2:
-            return (
-                "Most were cut: raise `prover.max_completion_length`, or train the prover to stop (`prover.warmup`)."
-            )
+            return "Most were truncated: raise `prover.max_completion_length`, or train the prover to stop (`prover.warmup`)."
         if self.dropped.get("abstained", 0) > self.num_solutions / 2:
             return "Most have no label: raise the budget of `noise.checker`, or use another checker."
         if self.dropped.get("outside_mixture", 0) > self.num_solutions / 2:
-            return "Most are of rounds that weigh 0: change `data.mixture`."
+            return "Most are from rounds of weight 0: change `data.mixture`."
         if self.without_pair.get("no_incorrect", 0) > self.without_pair.get("no_correct", 0):
             return (
                 "The prover makes too few mistakes: use harder problems (`task`), or more solutions of each "
@@ -93,17 +91,17 @@ class PairReport:
             )
         return (
             "Train the base prover longer (`prover.warmup`), show it solved examples (`task.few_shot`), let it write more "
-            "solutions (`bootstrap.solutions_per_problem`), or take references as correct sides (`data.correct_source: both`)."
+            "solutions (`bootstrap.solutions_per_problem`), or use references as correct sides (`data.correct_source: both`)."
         )
 
 
 class NoPairsError(ValueError):
     """
-    Not a single pair could be built.
+    Error if no pair can be built.
 
     Args:
         report ([`PairReport`]):
-            Its counts say why.
+            Counts that explain why.
     """
 
     def __init__(self, report: PairReport):
@@ -121,7 +119,7 @@ _CAUSES = {
 _DROPPED = {
     "failed": "{} failed",
     "abstained": "{} have no label",
-    "outside_mixture": "{} are of rounds that weigh 0",
+    "outside_mixture": "{} are from rounds of weight 0",
     "same_as_reference": "{} equal the reference",
     "duplicate_text": "{} are duplicates",
 }

@@ -1,4 +1,4 @@
-"""The choice of a problem's solutions by the weights of their rounds."""
+"""Selects solutions of each problem by the weights of their rounds."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,22 +11,22 @@ from pvg_hf.data.pairs.candidates import Candidates
 from pvg_hf.data.schema import round_name
 
 SIDES = ("incorrect", "correct")
-"""The two labels by name, at their own index."""
+"""Names of the two labels, at the index of the label."""
 
 
 @dataclass
 class Choice:
     """
-    The solutions chosen for a verifier.
+    The solutions selected for a verifier.
 
     Args:
         chosen (`np.ndarray` of shape `(num_chosen,)`):
-            Indices of candidates, sorted by problem, then (where labels were regarded) label, then at random.
+            Indices of candidates, sorted by problem, then label (if labels count), then at random.
         short (`Counter[str]`):
             Slots that a source could not fill, as `<source>/too_few_correct` and `<source>/too_few_incorrect`, or
-            `<source>/too_few_solutions` where labels were not regarded.
+            `<source>/too_few_solutions` if labels do not count.
         refilled (`Counter[str]`):
-            How many of those each source filled in another's place.
+            Number of such slots that each source filled in place of another one.
         unfilled (`int`):
             Slots that stayed empty.
     """
@@ -48,25 +48,26 @@ def choose_solutions(
     by_label: bool = True,
 ) -> Choice:
     """
-    Choose `solutions_per_problem` of every problem's candidates, half labelled correct and half labelled incorrect, and
-    each source's own choice half and half likewise; or, not `by_label`, whatever their labels are.
+    Select `solutions_per_problem` of every problem's candidates, half labelled correct and half incorrect.
 
-    A source's number of slots is its share rounded up or down by a draw of the problem's own, so that the expected
-    share is the weight. Where a source has too few, others of the same problem and label take the slot.
+    Each source's own selection is also half and half. If `by_label` is False, labels do not count.
+
+    A source's number of slots is its share, rounded up or down by a random draw for each problem, so that the expected share
+    is the weight. If a source has too few candidates, others of the same problem and label fill the slot.
 
     Args:
         candidates ([`~pvg_hf.data.pairs.candidates.Candidates`]):
-            Of the sources that weigh more than 0, and no others.
+            Candidates of the sources with a weight above 0, and no others.
         weights (`Mapping[int, float]`):
             See [`~pvg_hf.data.mixture.mixture_weights`].
         solutions_per_problem (`int`):
-            At least 2. If it is odd, a draw gives the odd slot to one of the labels.
+            At least 2. If it is odd, a draw assigns the odd slot to one of the labels.
         seed (`int`), round_index (`int`):
-            The recipe's seed and the verifier's round, from which every draw is derived, problem by problem.
+            The recipe's seed and the verifier's round; together with the problem they seed every draw.
         num_references (`int`, defaults to 0):
-            Number of slots for correct solutions that are not to be filled, because references will.
+            Number of slots for correct solutions to leave free for references.
         by_label (`bool`, defaults to `True`):
-            Whether labels are regarded. A choice by noisy labels changes how often the chosen labels are wrong.
+            Whether labels count. Selecting by noisy labels changes the share of wrong labels among the selected.
     """
     rows = candidates.rows
     sources = [source for source in sorted(weights) if weights[source] > 0]
@@ -86,6 +87,7 @@ def choose_solutions(
     is_chosen = _rank_within(cell, draws.priority) < slots.ravel()[cell]
     missing = np.maximum(slots - np.bincount(cell, minlength=slots.size).reshape(slots.shape), 0)
 
+    # Fill missing slots with the remaining candidates of the same problem and label, in the order of their priority.
     left = np.flatnonzero(~is_chosen)
     refill = left[_rank_within(side[left], draws.priority[left]) < missing.sum(axis=2).ravel()[side[left]]]
     is_chosen[refill] = True
@@ -99,7 +101,7 @@ def choose_solutions(
 
 
 def count_by_source(round_indices: np.ndarray) -> Counter[str]:
-    """How often each round comes, by its name."""
+    """Count how often each round occurs, by its name."""
     rounds, counts = np.unique(round_indices, return_counts=True)
     return Counter(dict(zip(map(round_name, rounds.tolist()), counts.tolist())))
 
@@ -107,15 +109,15 @@ def count_by_source(round_indices: np.ndarray) -> Counter[str]:
 @dataclass(frozen=True)
 class _Draws:
     """
-    Uniform draws in [0, 1), all of a problem's from a generator of its own.
+    Uniform draws in [0, 1), from a separate generator for each problem.
 
     Args:
         offset (`np.ndarray`), coin (`np.ndarray`), of shape `(num_problems,)`:
-            For [`_allot`] and for the odd slot.
+            Draws for [`_allot`] and for the odd slot.
         order (`np.ndarray` of shape `(num_problems, num_sources)`):
             A random order of the sources.
         priority (`np.ndarray` of shape `(num_candidates,)`):
-            The candidates of the lowest priority are chosen.
+            Candidates with the lowest values are selected.
     """
 
     offset: np.ndarray
@@ -141,23 +143,25 @@ def _draw(candidates: Candidates, num_sources: int, seed: int, round_index: int)
 
 def _allot(shares: np.ndarray, num_slots: np.ndarray, offset: np.ndarray, order: np.ndarray) -> np.ndarray:
     """
-    Systematic rounding: a source gets the whole numbers between its two ends on the line of cumulated shares, the line
-    shifted by the offset. That is its share rounded up or down, and its share in expectation over the offset. The
-    order decides only which sources are rounded up together.
+    Distribute slots over the sources by systematic rounding.
+
+    The cumulated shares divide a line into one interval per source, and the line is shifted by the offset. A source gets the
+    number of integers in its interval. This is its share rounded up or down, and equals its share in expectation over the
+    offset. The order only determines which sources are rounded up together.
 
     Args:
         shares (`np.ndarray` of shape `(num_sources,)`):
-            Weights of any sum.
+            Weights with any sum.
         num_slots (`np.ndarray`), offset (`np.ndarray`), of shape `(num_problems,)`:
-            The offset is in [0, 1).
+            Number of slots, and offset in [0, 1).
         order (`np.ndarray` of shape `(num_problems, num_sources)`):
-            In which the sources stand on the line.
+            Order of the sources on the line.
 
     Returns:
-        `np.ndarray` of shape `(num_problems, num_sources)`: whole numbers; each row sums to `num_slots`.
+        `np.ndarray` of shape `(num_problems, num_sources)`: integers; each row sums to `num_slots`.
     """
     cumulated = np.cumsum(shares[order], axis=1) / shares.sum()
-    # Rounded, because 3 * (1/3 + 1/3) may fall short of 2 by a last bit, and a floor would make it 1.
+    # Rounded, because 3 * (1/3 + 1/3) may be below 2 by the last bit, and `floor` would make it 1.
     ends = np.floor(np.round(cumulated * num_slots[:, None], 9) + offset[:, None]).astype(np.int64)
     slots = np.empty_like(ends)
     np.put_along_axis(slots, order, np.diff(ends, axis=1, prepend=0), axis=1)
@@ -165,7 +169,7 @@ def _allot(shares: np.ndarray, num_slots: np.ndarray, offset: np.ndarray, order:
 
 
 def _rank_within(group: np.ndarray, priority: np.ndarray) -> np.ndarray:
-    """The rank of each element among those of its group, by priority, from 0."""
+    """Rank each element within its group by priority, from 0."""
     order = np.lexsort((priority, group))
     ordered = group[order]
     rank = np.empty(len(group), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Datasets from streamed batches: in memory while they are small, on disk once they are not."""
+"""Makes datasets from streamed batches: small ones in memory, large ones on disk."""
 
 import atexit
 import itertools
@@ -18,23 +18,23 @@ if sys.platform != "win32":
 
 MAX_BYTES_IN_MEMORY = 64 * 2**20
 
-_PREFIX, _LOCK = "pvg-hf-", "lock"  # of a folder's name, and the file in it that its process holds
+_PREFIX, _LOCK = "pvg-hf-", "lock"  # prefix of a folder's name, and name of the file in it that its process locks
 
 
 def spool_dataset(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, max_bytes: int = MAX_BYTES_IN_MEMORY
 ) -> Dataset:
     """
-    Gather batches into a dataset without ever holding more than `max_bytes` of them.
+    Collect batches to a dataset without holding more than `max_bytes` of them in memory.
 
     Args:
         batches (`Iterable[pa.RecordBatch]`):
             Batches of `schema`.
         schema (`pa.Schema`):
-            With the features in its metadata, as `Features.arrow_schema` writes them.
+            The schema, with the features in its metadata (as in `Features.arrow_schema`).
         max_bytes (`int`, defaults to 64 MiB):
-            A larger dataset goes to an Arrow file in the system's temporary folder (`TMPDIR`), is memory-mapped from
-            there, and is removed when the process ends; if it is killed, by the next process that needs such a file. No other
+            A larger dataset is memory-mapped from an Arrow file in the system's temporary folder (`TMPDIR`). The file is
+            removed when the process ends or, if the process is killed, by the next process that needs such a file. No other
             cache file is written.
     """
     batches = iter(batches)
@@ -46,7 +46,7 @@ def spool_dataset(
         digest.update(batch.serialize())
         if num_bytes > max_bytes:
             return _memory_mapped(itertools.chain(held, batches), schema)
-    # Without a fingerprint `Dataset` would pickle the whole table to make one.
+    # Without a fingerprint, `Dataset` would pickle the whole table to compute one.
     return Dataset(pa.Table.from_batches(held, schema), fingerprint=digest.hexdigest())
 
 
@@ -59,7 +59,7 @@ def _memory_mapped(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Data
 
 
 def _make_folder() -> Path:
-    """A temporary folder of this process. Those of processes that were killed are removed first."""
+    """Create a temporary folder for this process, after removing those of killed processes."""
     root = Path(tempfile.gettempdir())
     for lock in root.glob(f"{_PREFIX}*/{_LOCK}"):
         if not _is_held(lock):
@@ -68,8 +68,8 @@ def _make_folder() -> Path:
     if sys.platform == "win32":
         folder = new
     else:
-        # The system releases the lock when the process ends, however it ends. Another name until it is held: nobody else
-        # may find the folder without it.
+        # The system releases the lock when the process ends in any way. The folder has another name until the lock is held,
+        # so that no process finds it unlocked.
         fcntl.flock(os.open(new / _LOCK, os.O_CREAT | os.O_RDWR), fcntl.LOCK_EX)
         folder = new.rename(root / new.name.removeprefix("."))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -77,7 +77,7 @@ def _make_folder() -> Path:
 
 
 def _is_held(lock: Path) -> bool:
-    """Whether a process has the file locked, or it cannot be known: the folder is another user's, or is gone."""
+    """Whether a process holds the lock, or this cannot be known because the folder is another user's or was removed."""
     if sys.platform == "win32":
         return True
     try:

@@ -174,7 +174,7 @@ def blind_score(text):
         ({"pairs": "every"}, "Unknown `pairs` `every`"),
         ({"pair_share": 0.0}, r"`pair_share` is 0.0; .* lies in \(0, 1\]"),
         ({"correct_source": "both"}, "`correct_source` is `both`, but `pairs` is `all`"),
-        ({"pairs": "labelled", "pair_share": 0.5}, "goes with `pairs` `all` only"),
+        ({"pairs": "labelled", "pair_share": 0.5}, "`pair_share` is 0.5"),
     ],
 )
 def test_refused(build, settings, message):

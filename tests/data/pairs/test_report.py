@@ -61,7 +61,7 @@ def test_metrics_are_flat():
         ),
         (
             {"num_solutions": 9, "dropped": {"outside_mixture": 9}, "without_pair": {"no_solution": 4}},
-            ["9 are of rounds that weigh 0", "`data.mixture`"],
+            ["9 are from rounds of weight 0", "`data.mixture`"],
         ),
         ({"num_solutions": 0}, ["no solution to any of the problems"]),
     ],

@@ -217,7 +217,7 @@ def test_prompts_through_a_chat_template(evaluator, tmp_path):
         (Dataset.from_dict({"problem": ["P"], "score": [1.0]}), r"lacks the column\(s\) \['proof'\]"),
         (Dataset.from_dict({"problem": ["P"], "proof": ["Q"], "score": [0.7]}), r"row 0: 0\.7"),
         (Dataset.from_dict({"problem": ["P"], "proof": ["Q"], "score": [None]}), "nothing to learn from"),
-        ([{"problem": "P", "proof": "Q", "score": 1.0}], "come as a `datasets.Dataset`; got list"),
+        ([{"problem": "P", "proof": "Q", "score": 1.0}], "`datasets.Dataset`; got list"),
         (Dataset.from_dict({"problem": ["P"], "proof": [None], "score": [1.0]}), "row 0: `proof` must be a text"),
         (proof_rows(3), r"has 3 prompts, fewer than the 4 of one generation batch"),
     ],
