@@ -102,13 +102,6 @@ def rate_difference(
     return Figure(value, value - below, value + above, num_problems)
 
 
-def wilson(share: float, size: float, n: int) -> Figure:
-    """Return a share with its Wilson interval for `size` independent trials."""
-    low, high = proportion_confint(share * size, size, alpha=ALPHA, method="wilson")
-    # Rounding may put a bound of 0 or 1 slightly on the wrong side of the rate.
-    return Figure(float(share), float(min(low, share)), float(max(high, share)), n)
-
-
 def effective_size(share: float, excess: np.ndarray, *, least: float, most: float) -> float:
     """
     Return the number of independent trials with the same information about a share as these problems (Korn & Graubard 1998).
