@@ -251,12 +251,15 @@ class EvaluationConfig:
     num_examples: Count = Field(12, description="Problems whose solutions the report shows side by side.")
 
 
+TRACKERS = ("trackio", "wandb", "tensorboard")
+
+
 @section
 class LoggingConfig:
     """Where figures go, beside the run folder."""
 
     report_to: list[str] = Field(
-        default_factory=list, description="Trackers to report to: `trackio`, `wandb`, `tensorboard`."
+        default_factory=list, description=f"Trackers to report to: {', '.join(f'`{name}`' for name in TRACKERS)}."
     )
     project: str = Field("pvg_hf", description="Name of the project there.")
     log_completions: bool = Field(False, description="Keep each step's solutions as Parquet in the prover's folder.")

@@ -11,6 +11,7 @@ import pyarrow as pa
 from datasets import Dataset, load_dataset
 from datasets.exceptions import DatasetsError
 
+from pvg_hf.config.sections import BootstrapConfig
 from pvg_hf.core.extensions import suggest
 from pvg_hf.core.hub_access import find_outage
 from pvg_hf.core.integrity import DamagedFileError
@@ -208,6 +209,19 @@ def import_solutions(
         )
         sample_indices[problem["problem_id"]] += 1
     _report(source, num_rows, sample_indices.total())
+
+
+def imported_rows(bootstrap: BootstrapConfig, task: Task, parts: Mapping[str, Dataset]) -> Iterator[dict[str, Any]]:
+    """[`import_solutions`] as a recipe's section `bootstrap` states it, to the verifier's `parts` of the problems."""
+    return import_solutions(
+        bootstrap.import_from,
+        task,
+        {part: parts[part] for part in VERIFIER_PARTS},
+        columns=bootstrap.import_columns,
+        config=bootstrap.import_config,
+        split=bootstrap.import_split,
+        revision=bootstrap.import_revision,
+    )
 
 
 class _ProblemFinder:

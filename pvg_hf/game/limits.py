@@ -4,7 +4,7 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import torch
 from safetensors import SafetensorError
 
 from pvg_hf.config import Recipe
+from pvg_hf.estimate.memory import list_knobs
 
 
 class DiskFullError(OSError):
@@ -83,58 +84,6 @@ def is_disk_full(err: Exception, root: Path) -> bool:
     return has_failed_to_write or shutil.disk_usage(existing).free < _TOO_LITTLE
 
 
-Knob = tuple[str, Callable[[Recipe], object], str]  # key, its value, what to make of it
-
-_SCORING: tuple[Knob, ...] = (("verifier.tokens_per_batch", lambda recipe: recipe.verifier.tokens_per_batch, "lower"),)
-
-_WRITING: tuple[Knob, ...] = (
-    ("mint.problems_per_batch", lambda recipe: recipe.mint.problems_per_batch, "lower"),
-    ("prover.max_completion_length", lambda recipe: recipe.prover.max_completion_length, "lower"),
-)
-
-# In order of effect for a phase that is typical of the GSM8K recipes.
-KNOBS: dict[str, tuple[Knob, ...]] = {
-    "warmup": (
-        ("prover.warmup.batch_size", lambda recipe: recipe.prover.warmup and recipe.prover.warmup.batch_size, "lower"),
-        (
-            "verifier.warmup.batch_size",
-            lambda recipe: recipe.verifier.warmup and recipe.verifier.warmup.batch_size,
-            "lower",
-        ),
-    ),
-    "bootstrap": _WRITING,
-    "verifier": (
-        ("verifier.pairs_per_step", lambda recipe: recipe.verifier.pairs_per_step, "halve"),
-        (
-            "verifier.gradient_accumulation_steps",
-            lambda recipe: recipe.verifier.gradient_accumulation_steps,
-            "and double",
-        ),
-        ("verifier.gradient_checkpointing", lambda recipe: recipe.verifier.gradient_checkpointing, "true"),
-        ("verifier.lora", lambda recipe: bool(recipe.verifier.lora), "add"),
-        ("verifier.quantization", lambda recipe: recipe.verifier.quantization, "4bit"),
-        ("verifier.max_length", lambda recipe: recipe.verifier.max_length, "lower"),
-    ),
-    "prover": (
-        ("prover.micro_batch_size", lambda recipe: recipe.prover.micro_batch_size, "lower"),
-        ("prover.gradient_checkpointing", lambda recipe: recipe.prover.gradient_checkpointing, "true"),
-        ("prover.lora", lambda recipe: bool(recipe.prover.lora), "add"),
-        ("prover.quantization", lambda recipe: recipe.prover.quantization, "4bit"),
-        ("prover.prompts_per_step", lambda recipe: recipe.prover.prompts_per_step, "lower"),
-        ("prover.max_completion_length", lambda recipe: recipe.prover.max_completion_length, "lower"),
-        *_SCORING,
-    ),
-    "mint": (*_WRITING, *_SCORING),
-    "evaluate": _SCORING,
-}
-
-
-_PPO_KNOBS: tuple[Knob, ...] = (
-    ("prover.ppo.critic", lambda recipe: recipe.prover.ppo_settings.critic, "adapter"),
-    ("prover.algorithm", lambda recipe: recipe.prover.algorithm, "grpo"),
-)
-
-
 @contextmanager
 def naming_knobs(recipe: Recipe, phase: str) -> Iterator[None]:
     """
@@ -155,10 +104,3 @@ def naming_knobs(recipe: Recipe, phase: str) -> Iterator[None]:
             f"{list_knobs(recipe, phase)}. `--plan` estimates each phase's peak. Everything that was finished is kept; a changed "
             "recipe needs a `name` of its own."
         ) from err
-
-
-def list_knobs(recipe: Recipe, phase: str) -> str:
-    """The settings that lower a phase's peak, with their values, in order of effect."""
-    has_critic = phase == "prover" and recipe.prover.algorithm == "ppo"
-    chosen = KNOBS[phase] + (_PPO_KNOBS if has_critic else ())
-    return "; ".join(f"`{key}` ({wish}, now {value(recipe)})" for key, value, wish in chosen)

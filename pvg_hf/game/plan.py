@@ -16,10 +16,10 @@ from pvg_hf.data.problems import GameProblems
 from pvg_hf.estimate.amounts import TextLengths, count_tokens, describe_amount
 from pvg_hf.estimate.costs import REACHED_SHARE
 from pvg_hf.estimate.machine import BANDWIDTH_SHARE, MATRIX_SHARE, Card
+from pvg_hf.estimate.memory import list_knobs
 from pvg_hf.estimate.phases import RoundPlan, plan_rounds
 from pvg_hf.estimate.players import PlayerSize, stands_on_prover
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.limits import list_knobs
 from pvg_hf.preflight.recipe import check_recipe, list_mistakes
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.resume import check_recipe_of

@@ -14,8 +14,6 @@ from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import read_json
 from pvg_hf.run.folder import RunFolder
 
-TRACKERS = ("trackio", "wandb", "tensorboard")
-
 
 @dataclass(frozen=True)
 class GameTracker:

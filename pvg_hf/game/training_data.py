@@ -19,6 +19,7 @@ from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.noise.draws import solution_key
 from pvg_hf.run.folder import LABELS
 from pvg_hf.scoring.auto_label import read_labels
+from pvg_hf.tasks.base import PROOF_SCORE
 
 
 def prover_prompts(context: PhaseContext, tokenizer, roles: Sequence[Role], *, easiest_first: bool = False) -> Dataset:
@@ -96,9 +97,6 @@ def tokenize_pairs(pairs: Dataset, tokenizer, verifier_input: VerifierInput) -> 
         features |= {f"{side}_ids": List(Value("int32")), f"{side}_key": Value("int64")}
     return pairs.map(encode, batched=True, remove_columns=dropped, features=Features(features), keep_in_memory=True)
 
-
-PROOF_SCORE = "proof_score"
-"""Column of the pool in which a task says a proof's score; of others, a correct solution scores 1 and another 0."""
 
 _COLUMNS = ["problem_id", "problem", "proof", "score", "round_index"]
 

@@ -13,11 +13,11 @@ from pvg_hf.core.extensions import running
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.problems import GameProblems, load_recipe_task
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.stopping import StopRule, rehearse
 from pvg_hf.preflight.refusals import refusals
 from pvg_hf.rewards import load_reward
 from pvg_hf.tasks.base import PROBLEM_COLUMNS, Task, check_values, grade_solution, is_custom, read_problems
 from pvg_hf.tasks.grade import SHOWN, Grade
+from pvg_hf.trainers.prover.stopping import StopRule, rehearse
 from pvg_hf.trainers.reward.invariance import invariant_risk, load_regulariser, read_method
 
 NUM_PROBLEMS = 5  # of D_V, and of the test part, whose references are graded

@@ -10,13 +10,13 @@ from pathlib import Path
 import torch
 
 from pvg_hf.config import Recipe, RecipeError
+from pvg_hf.config.sections import TRACKERS
 from pvg_hf.core.hub_access import find_dataset_refusal
+from pvg_hf.data.imports import imported_rows
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
-from pvg_hf.game.phases.bootstrap import imported_rows
-from pvg_hf.game.tracking import TRACKERS
 from pvg_hf.preflight.extensions import check_extensions, check_task
 from pvg_hf.preflight.machine import check_generation, check_hub, check_sharding
 from pvg_hf.preflight.noise import check_noise
@@ -191,7 +191,7 @@ def _check_import(recipe: Recipe, world: GameProblems) -> list[str]:
     if not (source.endswith((".jsonl", ".parquet")) or Path(source).exists()):
         refusal = find_dataset_refusal(source, bootstrap.import_revision)
         return [] if refusal is None else [f"`bootstrap.import_from` is `{source}`, which cannot be read: {refusal}."]
-    return refusals("`bootstrap.import_from`", partial(next, imported_rows(bootstrap, world), None))
+    return refusals("`bootstrap.import_from`", partial(next, imported_rows(bootstrap, world.task, world.parts), None))
 
 
 def _check_sequence(recipe: Recipe, round_index: int, refused: set[str]) -> Iterator[str]:

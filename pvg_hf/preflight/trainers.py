@@ -20,12 +20,11 @@ from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.estimate.amounts import find_tokenizer
 from pvg_hf.estimate.players import read_critic_size
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.training_data import PROOF_SCORE
 from pvg_hf.models.sources import resolve_model
 from pvg_hf.preflight.players import check_source
 from pvg_hf.preflight.refusals import refusals
 from pvg_hf.rewards.audit import audit_prover
-from pvg_hf.tasks.base import RatesAnalyses
+from pvg_hf.tasks.base import PROOF_SCORE, RatesAnalyses
 from pvg_hf.trainers.arguments import (
     PROVER_CONFIGS,
     TrainerRun,

@@ -17,6 +17,9 @@ Problem = Mapping[str, Any]
 PROBLEM_COLUMNS = ("problem_id", "problem", "reference")
 """Text columns that the problems of every task have."""
 
+PROOF_SCORE = "proof_score"
+"""The detail column in which a task says a proof's score; of other tasks, a correct solution scores 1 and another 0."""
+
 Split = Literal["train", "test"]
 
 

@@ -21,7 +21,6 @@ from pvg_hf.config.players import LoraConfig
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import solution_features
-from pvg_hf.game.stopping import FIGURES_OF_EVERY_STEP, FIGURES_OF_SOME_STEPS, StopRule
 from pvg_hf.models.from_config import train_tokenizer
 from pvg_hf.models.prover import lora_for_prover
 from pvg_hf.models.verifier import lora_for_verifier
@@ -29,6 +28,7 @@ from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.preflight.recipe import check_recipe
 from pvg_hf.rewards import load_reward
 from pvg_hf.rewards.audit import audit_prover
+from pvg_hf.trainers.prover.stopping import FIGURES_OF_EVERY_STEP, FIGURES_OF_SOME_STEPS, StopRule
 from pvg_hf.trainers.reward.invariance import load_regulariser
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from pvg_hf.config import Recipe, load_recipe
-from pvg_hf.game.limits import KNOBS, OutOfMemory, naming_knobs
+from pvg_hf.estimate.memory import KNOBS
+from pvg_hf.game.limits import OutOfMemory, naming_knobs
 from pvg_hf.run.schedule import ROUND_PHASES
 
 

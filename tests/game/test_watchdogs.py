@@ -1,7 +1,7 @@
 import pytest
 
 from pvg_hf.config.sections import WatchdogConfig
-from pvg_hf.game.stopping import Watchdogs, _trend
+from pvg_hf.game.watchdogs import Watchdogs, _trend
 
 
 class Watched:

@@ -1,14 +1,10 @@
 """The base prover's solutions on D_V, and its solutions in the game's roles on the test problems."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from pvg_hf.config.sections import BootstrapConfig
 from pvg_hf.core.roles import GAME_ROLES, Role
-from pvg_hf.data.imports import import_solutions
+from pvg_hf.data.imports import imported_rows
 from pvg_hf.data.pool import write_pool
-from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import BASE_ROUND, solution_features
 from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.game.context import PhaseContext
@@ -35,22 +31,9 @@ def run_bootstrap(context: PhaseContext, output: Path) -> str:
 
 def _import(context: PhaseContext, path: Path, labels: LabelSource) -> int:
     """Existing solutions in place of the base prover's; their labels get the same noise, unless the source has them."""
-    rows = imported_rows(context.recipe.bootstrap, context.problems)
+    rows = imported_rows(context.recipe.bootstrap, context.problems.task, context.problems.parts)
     has_labels = "label" in context.recipe.bootstrap.import_columns
     batches = ([row] for row in rows) if has_labels else iterate_labelled(labels, rows)
     if context.processes.is_main_process:
         return write_pool(path, batches, solution_features(context.problems.task))
     return sum(len(batch) for batch in batches)
-
-
-def imported_rows(bootstrap: BootstrapConfig, world: GameProblems) -> Iterator[dict[str, Any]]:
-    """The solutions that a recipe imports, labelled by their grades unless the source has labels."""
-    return import_solutions(
-        bootstrap.import_from,
-        world.task,
-        {part: world.parts[part] for part in VERIFIER_PARTS},
-        columns=bootstrap.import_columns,
-        config=bootstrap.import_config,
-        split=bootstrap.import_split,
-        revision=bootstrap.import_revision,
-    )

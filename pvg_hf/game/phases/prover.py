@@ -23,9 +23,9 @@ from pvg_hf.game.minting import sample_everywhere
 from pvg_hf.game.players import open_base_sampler, open_scorer
 from pvg_hf.game.rates import NoiseScheduleCallback, prover_rates, report_prover_correction
 from pvg_hf.game.recovery import fine_tune_on_incorrect
-from pvg_hf.game.stopping import StopRule, Watchdogs
 from pvg_hf.game.training import LogCallback, run_trainer, trainer_run
 from pvg_hf.game.training_data import prover_prompts
+from pvg_hf.game.watchdogs import Watchdogs
 from pvg_hf.models.adapters import take_over_adapter
 from pvg_hf.models.prover import load_prover, lora_for_prover
 from pvg_hf.models.sources import is_adapter, name_base
@@ -37,6 +37,7 @@ from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
 from pvg_hf.trainers.ppo.trainer import ProverPPOTrainer
 from pvg_hf.trainers.prover.config import ProverGRPOConfig
 from pvg_hf.trainers.prover.self_evaluation import SelfEvaluatingProverTrainer
+from pvg_hf.trainers.prover.stopping import StopRule
 from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from datasets import Dataset, Features, Value
 from pvg_hf.analyses.form import ALLOWED_SCORES
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.tasks.arithmetic.task import ArithmeticTask, story_of
-from pvg_hf.tasks.base import Problem, Split
+from pvg_hf.tasks.base import PROOF_SCORE, Problem, Split
 from pvg_hf.tasks.grade import Grade
 from pvg_hf.tasks.proofs.checker import Issue, check_proof, grade_proof
 from pvg_hf.tasks.proofs.corpus import sample_marks, sample_rates, write_proof
@@ -42,7 +42,7 @@ class ProofsTask(ArithmeticTask):
     name = "proofs"
     detail_columns: ClassVar = {
         **ArithmeticTask.detail_columns,
-        "proof_score": Value("float64"),
+        PROOF_SCORE: Value("float64"),
         "num_issues": Value("int32"),
     }
 
@@ -53,7 +53,7 @@ class ProofsTask(ArithmeticTask):
         return Grade(
             answer=grade.answer,
             correct=grade.correct and score == 1,
-            detail={**grade.detail, "proof_score": score, "num_issues": len(issues)},
+            detail={**grade.detail, PROOF_SCORE: score, "num_issues": len(issues)},
         )
 
     def find_issues(self, problem: str, proof: str) -> list[Issue]:

@@ -12,10 +12,11 @@ from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.game.stopping import StopRule, Watchdogs
+from pvg_hf.game.watchdogs import Watchdogs
 from pvg_hf.models.prover import load_prover
 from pvg_hf.sampling import Sampler
 from pvg_hf.tasks import PromptBuilder
+from pvg_hf.trainers.prover.stopping import StopRule
 from tests.support.game_runs import branch_off, differing, forget_digests, play_in_process, whole_and_killed
 from tests.support.recall_task import write_solution
 

@@ -3,7 +3,7 @@ import pytest
 from pvg_hf.config.players import ProverConfig
 from pvg_hf.config.sections import StoppingConfig
 from pvg_hf.core.extensions import ExtensionError
-from pvg_hf.game.stopping import StopRule
+from pvg_hf.trainers.prover.stopping import StopRule
 
 
 def make_rule(rule="parity", *, reward="src", num_steps=10, fixed=None, **stopping) -> StopRule:
