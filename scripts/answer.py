@@ -1,6 +1,8 @@
 """
-Answer a problem with a game's players: the helpful prover writes several solutions, the verifier helps to choose an answer,
-and the run's held-out problems say how likely it is to be correct:
+Answer a problem with a game's players.
+
+The helpful prover writes several solutions, the verifier helps to choose an answer, and the probability that it is correct is
+estimated on the run's held-out problems:
 
     python scripts/answer.py runs/quickstart "Ana has 6 pens. On Monday Ana finds 4 pens. On Tuesday Ana loses 3 pens. How many pens does Ana have?"
 """
@@ -17,31 +19,32 @@ ABSTAIN_BELOW = 0.5
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", help="folder of a run, or a published one (`org/run`)")
-    parser.add_argument("problem", help="its text, or `-` for standard input")
+    parser.add_argument("problem", help="text of the problem, or `-` for standard input")
     parser.add_argument(
         "-n",
         "--num-samples",
         type=int,
-        help="solutions to choose from; by default as many as the run's probabilities were fitted for",
+        help="solutions to choose from (default: the number that the run's probabilities were fitted for)",
     )
     parser.add_argument(
         "--choose",
         choices=["best", "vote", "weighted-vote"],
-        help="the highest score, the most frequent answer, or a vote weighted by score; by default the one that was right "
-        "most often on the run's held-out problems",
+        help="the highest score, the most frequent answer, or a vote weighted by score (default: the rule with the highest "
+        "accuracy on the run's held-out problems)",
     )
     parser.add_argument(
         "--abstain-below",
         type=float,
-        help=f"withhold answers that are less likely ({ABSTAIN_BELOW}); if given, also those of unknown probability",
+        help=f"withhold answers with a lower probability of being correct (default: {ABSTAIN_BELOW}); if set, answers of "
+        "unknown probability are withheld, too",
     )
-    parser.add_argument("--round", type=int, dest="round_index", help="from 0; the last one by default")
-    parser.add_argument("--seed", type=int, default=0, help="of the solutions (%(default)s)")
+    parser.add_argument("--round", type=int, dest="round_index", help="round, from 0 (default: the last one)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the solutions (default: %(default)s)")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
     parser.add_argument(
         "--trust",
         action="store_true",
-        help="let the code run that the recipe of a pulled run names (docs/security.md)",
+        help="allow the code that the recipe of a pulled run names to run (docs/security.md)",
     )
     parser.add_argument("--all", action="store_true", help="show every solution with its score")
     arguments = parser.parse_args()

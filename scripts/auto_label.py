@@ -1,11 +1,11 @@
 """
-Label proofs by many analyses and checks of those analyses (DeepSeekMath-V2), and ask people about the rest.
+Label proofs by many analyses and checks of these analyses (DeepSeekMath-V2), and list undecided proofs for human review.
 
     python scripts/auto_label.py proofs.jsonl --verifier verifier --output labels
     python scripts/auto_label.py proofs.jsonl --verifier verifier --meta-verifier meta -n 16 -m 5 -k 4 --output labels
 
-`labels/labels.jsonl` has the labels, `labels/evidence.jsonl` all that was said, and `labels/review.csv` the undecided proofs:
-fill in their `score` (0, 0.5 or 1) and run the same command again. It goes on where it was stopped.
+`labels/labels.jsonl` has the labels, `labels/evidence.jsonl` all analyses and checks, and `labels/review.csv` the undecided
+proofs: fill in their `score` (0, 0.5 or 1) and run the same command again. A stopped command resumes where it was.
 """
 
 import argparse
@@ -18,16 +18,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("proofs", help="a .jsonl or .parquet file, a folder, or a dataset on the Hub")
     parser.add_argument("--verifier", required=True, help="folder of a score verifier, or one on the Hub")
-    parser.add_argument("--meta-verifier", help="what checks the analyses (the verifier itself by default)")
-    parser.add_argument("--output", required=True, help="folder of the labels")
-    parser.add_argument("-n", "--num-analyses", type=int, default=8, help="analyses of a proof (%(default)s)")
-    parser.add_argument("-m", "--num-checks", type=int, default=3, help="checks of an analysis, odd (%(default)s)")
-    parser.add_argument("-k", "--num-agreements", type=int, default=3, help="analyses that must agree (%(default)s)")
+    parser.add_argument("--meta-verifier", help="verifier that checks the analyses (default: --verifier)")
+    parser.add_argument("--output", required=True, help="folder for the labels")
+    parser.add_argument("-n", "--num-analyses", type=int, default=8, help="analyses of a proof (default: %(default)s)")
     parser.add_argument(
-        "--column", action="append", default=[], help="e.g. proof=solution: the source's name of a column"
+        "-m", "--num-checks", type=int, default=3, help="checks of an analysis, odd (default: %(default)s)"
     )
-    parser.add_argument("--split", help="of a folder or a dataset on the Hub")
-    parser.add_argument("--seed", type=int, default=0, help="of the analyses (%(default)s)")
+    parser.add_argument(
+        "-k", "--num-agreements", type=int, default=3, help="analyses that must agree (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--column", action="append", default=[], help="name of a column in the source, e.g. proof=solution"
+    )
+    parser.add_argument("--split", help="split of a folder or a dataset on the Hub")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the analyses (default: %(default)s)")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
     arguments = parser.parse_args()
 
@@ -44,7 +48,7 @@ def main() -> int:
     options = {"device": arguments.device, "seed": arguments.seed}
     try:
         if arguments.device == "cuda" and not torch.cuda.is_available():
-            raise ValueError("There is no GPU that torch could use; leave out `--device`.")
+            raise ValueError("`--device cuda` needs a GPU, but torch finds none; omit `--device`.")
         rule = ScaledVerification(arguments.num_analyses, arguments.num_checks, arguments.num_agreements)
         proofs = load_proofs(arguments.proofs, columns=read_column_names(arguments.column), split=arguments.split)
         folder = local_folder(arguments.verifier)

@@ -1,12 +1,12 @@
 """
-Build the base models of the built-in worlds, each with a card that states time and accuracy: the arithmetic world's prover
-and verifier, and the proofs world's score verifier.
+Build the base models of the built-in tasks, each with a card that states its training time and accuracy: the prover and the
+verifier for `arithmetic`, and the generative verifier for `proofs`.
 
-    python scripts/build_base_models.py                    # all, side by side, into pvg_hf/assets
+    python scripts/build_base_models.py                    # all, in parallel, into pvg_hf/assets
     python scripts/build_base_models.py --player score-verifier
     python scripts/build_base_models.py --player prover --steps 100 --output /tmp/assets
 
-It runs once; the weights ship with the package.
+This is run once per release; the weights ship with the package.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def build(config: BaseModelConfig, folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--player", choices=[*BASE_MODELS, "all"], default="all")
-    parser.add_argument("--steps", type=int, help="optimiser steps in place of the shipped models'")
+    parser.add_argument("--steps", type=int, help="optimiser steps (default: those of the shipped models)")
     parser.add_argument("--output", type=Path, default=Path("pvg_hf/assets"))
     arguments = parser.parse_args()
     players = BASE_MODELS if arguments.player == "all" else [arguments.player]

@@ -1,14 +1,14 @@
 """
-Run everything that waits for a GPU by one command, with random weights of the real sizes; nothing is downloaded:
+Run all checks that need a GPU, with random weights of realistic sizes; nothing is downloaded:
 
     python scripts/check_gpu.py --minutes 20
     python scripts/check_gpu.py --only gsm8k-qlora --only vllm
     python scripts/check_gpu.py --toy
 
-A folder gets `check_gpu.json`, with every figure, and `check_gpu.md`, the tables of docs/performance.md; both are written
-after each phase. Every part runs in processes of its own: one that fails, is killed, does not fit in memory or runs out of
-time is recorded with its last lines, and the others go on. The same command goes on with what is not done. Without a GPU
-the parts run on toy sizes. docs/performance.md says what the figures mean.
+The output folder gets `check_gpu.json`, with every figure, and `check_gpu.md`, the tables of docs/performance.md. Both are
+written after each phase. Each part runs in separate processes: a part that fails, is killed, does not fit in memory or runs out
+of time is recorded with its last lines, and the other parts still run. The same command resumes with unfinished parts. Without a
+GPU, the parts run with toy sizes. docs/performance.md explains the figures.
 """
 
 import argparse
@@ -33,8 +33,10 @@ def main() -> int:
     parser.add_argument(
         "--only", action="append", choices=names, metavar="PART", help="run this part; may be repeated"
     )
-    parser.add_argument("--minutes", type=float, default=25, help="for all parts of this call together (default: 25)")
-    parser.add_argument("--output", type=Path, default=ROOT / "runs" / "check-gpu", help="folder of the results")
+    parser.add_argument(
+        "--minutes", type=float, default=25, help="time limit for all parts of this call together (default: 25)"
+    )
+    parser.add_argument("--output", type=Path, default=ROOT / "runs" / "check-gpu", help="folder for the results")
     parser.add_argument("--again", action="store_true", help="also run parts that are done")
     parser.add_argument("--toy", action="store_true", default=None, help="tiny sizes; the default without a GPU")
     arguments = parser.parse_args()

@@ -1,5 +1,5 @@
 """
-Write a trained player as one checkpoint of full weights, its adapter merged, for servers such as vLLM:
+Export a trained player as a checkpoint of full weights, with its adapter merged, for servers such as vLLM:
 
     python scripts/export_player.py runs/gsm8k --player prover --checkpoint best-helpful --output exported/prover
 """
@@ -15,19 +15,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="folder of a run")
     parser.add_argument("--player", choices=["prover", "verifier"], default="prover")
-    parser.add_argument(
-        "--round", type=int, dest="round_index", help="from 0; the last one that was trained by default"
-    )
+    parser.add_argument("--round", type=int, dest="round_index", help="round, from 0 (default: the last trained one)")
     parser.add_argument(
         "--checkpoint",
         choices=["last", "best-helpful", "helpful", "sneaky"],
-        help="of the prover; by default `last`, or `helpful` where the roles have adapters of their own",
+        help="checkpoint of the prover (default: `last`, or `helpful` if each role has a separate adapter)",
     )
-    parser.add_argument("--output", type=Path, required=True, help="folder that is made")
+    parser.add_argument("--output", type=Path, required=True, help="folder to create")
     parser.add_argument(
         "--dtype",
         choices=["bfloat16", "float16", "float32"],
-        help="of the weights; bfloat16 for a prover by default, float32 for a verifier, so that its threshold holds",
+        help="type of the weights (default: bfloat16 for a prover, and float32 for a verifier, to keep its threshold valid)",
     )
     arguments = parser.parse_args()
 

@@ -1,5 +1,5 @@
 """
-Play a recipe once per seed and print a table of what each round came to, with intervals.
+Play a recipe once per seed and print a table of each round's results, with intervals.
 
     python scripts/play_seeds.py recipes/quickstart.yaml --seeds 0 1 2
 
@@ -15,7 +15,7 @@ from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
 def main() -> int:
     parser = ScriptParser(__doc__)
     parser.add_argument("recipe", help="a YAML file")
-    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings in place of the recipe's")
+    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings that override the recipe")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     arguments = parser.parse_intermixed_args()
 

@@ -1,5 +1,5 @@
 """
-Get a published round as a run's folder, to look at or to play on:
+Download a published round as a run's folder, to read it or to continue the game:
 
     python scripts/pull_round.py ana/quickstart             # the last one
     python scripts/pull_round.py ana/quickstart 2 --output-dir runs --with-earlier-players
@@ -17,12 +17,14 @@ def read_round(text: str) -> int | str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", help="NAMESPACE/RUN, as the repositories' names begin")
+    parser.add_argument("run", help="NAMESPACE/RUN, the prefix of the repositories' names")
     parser.add_argument(
         "round_index", nargs="?", default="latest", type=read_round, metavar="round", help="a number, or `latest`"
     )
-    parser.add_argument("--output-dir", default="runs", help="where the run's folder is made")
-    parser.add_argument("--with-earlier-players", action="store_true", help="the weights of the rounds before it too")
+    parser.add_argument("--output-dir", default="runs", help="parent of the run's folder")
+    parser.add_argument(
+        "--with-earlier-players", action="store_true", help="download the players of earlier rounds, too"
+    )
     arguments = parser.parse_args()
 
     set_up_logging()

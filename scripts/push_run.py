@@ -1,10 +1,10 @@
 """
-Publish the rounds of a run on the Hub, those that are there already aside:
+Publish the rounds of a run on the Hub, except those that are already published:
 
     python scripts/push_run.py runs/quickstart
     python scripts/push_run.py runs/quickstart hub.namespace=ana hub.private=false --round 1
 
-Settings follow as in a recipe; those of the run's own stand in its folder. The token is that of `hf auth login`, or HF_TOKEN.
+Settings override those of the recipe in the run's folder. The token is that of `hf auth login`, or HF_TOKEN.
 """
 
 import sys
@@ -17,8 +17,10 @@ from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
 def main() -> int:
     parser = ScriptParser(__doc__)
     parser.add_argument("run", type=Path, help="folder of a run")
-    parser.add_argument("overrides", nargs="*", metavar="hub.key=value", help="settings in place of the recipe's")
-    parser.add_argument("--round", type=int, dest="round_index", metavar="K", help="this one alone; all by default")
+    parser.add_argument("overrides", nargs="*", metavar="hub.key=value", help="settings that override the recipe")
+    parser.add_argument(
+        "--round", type=int, dest="round_index", metavar="K", help="publish only this round (default: all)"
+    )
     arguments = parser.parse_intermixed_args()
 
     set_up_logging()

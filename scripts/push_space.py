@@ -1,12 +1,12 @@
 """
-Put the app on the Hub as a Space, private unless it is asked for otherwise:
+Publish the app on a run as a Space, which is private by default:
 
     python scripts/push_space.py runs/quickstart org/quickstart-app
     python scripts/push_space.py org/run org/run-study --study-only --study-repo org/run-answers
     python scripts/push_space.py runs/quickstart --output build/space      # write the folder, push nothing
 
-The token is that of `hf auth login`, or HF_TOKEN. A study's answers, and a published run that is private, need a secret HF_TOKEN
-in the Space's settings.
+The token is that of `hf auth login`, or HF_TOKEN. The Space needs a secret HF_TOKEN in its settings if a study commits answers
+or the published run is private.
 """
 
 import argparse
@@ -19,12 +19,12 @@ from pvg_hf.game.console import quiet_libraries, set_up_logging
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", help="folder of a run, which goes into the Space, or the name of a published one")
+    parser.add_argument("run", help="folder of a run, which is copied into the Space, or the name of a published run")
     parser.add_argument("space", nargs="?", help="ORG/NAME of the Space")
-    parser.add_argument("--output", type=Path, help="write the Space's folder there, and push nothing")
+    parser.add_argument("--output", type=Path, help="write the Space's files to this folder, and push nothing")
     parser.add_argument("--public", action="store_true", help="make a new Space public")
-    parser.add_argument("--study-only", action="store_true", help="show participants nothing but the study")
-    parser.add_argument("--study-participants", type=int, metavar="N", help="how many may take part")
+    parser.add_argument("--study-only", action="store_true", help="show only the study")
+    parser.add_argument("--study-participants", type=int, metavar="N", help="maximum number of participants")
     parser.add_argument("--study-repo", metavar="ORG/NAME", help="dataset repository that answers are committed to")
     arguments = parser.parse_args()
     if (arguments.space is None) == (arguments.output is None):

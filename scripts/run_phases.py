@@ -1,10 +1,10 @@
 """
-Play a game phase by phase, each in processes of its own, as vLLM in the same process wants it, and DeepSpeed:
+Play a game with separate processes for each phase, as vLLM in colocate mode and DeepSpeed need it:
 
     python scripts/run_phases.py recipes/gsm8k.yaml prover.generation=vllm_colocate
     python scripts/run_phases.py recipes/gsm8k.yaml --launcher "accelerate launch --config_file recipes/accelerate/multi_gpu.yaml"
 
-What is finished is not played again; a phase that fails ends it, with that phase's exit status.
+Finished phases are not played again. If a phase fails, the script ends with its exit status.
 """
 
 import shlex
@@ -23,8 +23,8 @@ SCRIPT = Path(__file__).with_name("run_rounds.py")
 def main() -> int:
     parser = ScriptParser(__doc__)
     parser.add_argument("recipe", help="a YAML file")
-    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings in place of the recipe's")
-    parser.add_argument("--launcher", default="accelerate launch", help="what starts each phase's processes")
+    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings that override the recipe")
+    parser.add_argument("--launcher", default="accelerate launch", help="command that starts each phase's processes")
     arguments = parser.parse_intermixed_args()
 
     try:

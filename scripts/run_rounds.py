@@ -8,7 +8,7 @@ Play a prover-verifier game.
     python scripts/run_rounds.py recipes/gsm8k.yaml --status
     python scripts/run_rounds.py recipes/gsm8k.yaml --phase prover --round 2
 
-A run that was stopped is continued by the same command.
+The same command resumes a stopped run.
 """
 
 import logging
@@ -26,20 +26,20 @@ from pvg_hf.run.environment import script_line
 def main() -> int:
     parser = ScriptParser(__doc__)
     parser.add_argument("recipe", help="a YAML file")
-    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings in place of the recipe's")
-    parser.add_argument("--phase", help="play this phase alone, e.g. prover")
+    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings that override the recipe")
+    parser.add_argument("--phase", help="play only this phase, e.g. prover")
     parser.add_argument("--round", type=int, dest="round_index", metavar="K", help="the round of --phase, from 0")
-    parser.add_argument("--plan", action="store_true", help="check the recipe, say what would be played, and stop")
+    parser.add_argument("--plan", action="store_true", help="check the recipe, print what would be played, and stop")
     parser.add_argument(
-        "--for", dest="card", metavar="CARD", help="plan for this GPU, e.g. rtx4090, and not this machine"
+        "--for", dest="card", metavar="CARD", help="plan for this GPU, e.g. rtx4090, instead of this machine"
     )
     parser.add_argument(
         "--trust",
         action="store_true",
-        help="let the code run that the recipe of a pulled run names (docs/security.md)",
+        help="allow the code that the recipe of a pulled run names to run (docs/security.md)",
     )
-    parser.add_argument("--status", action="store_true", help="say what the run's folder holds, and stop")
-    arguments = parser.parse_intermixed_args()  # options may stand among the overrides
+    parser.add_argument("--status", action="store_true", help="print the state of the run's folder, and stop")
+    arguments = parser.parse_intermixed_args()  # options may be mixed with overrides
 
     if arguments.card and not arguments.plan:
         parser.error("--for belongs to --plan")

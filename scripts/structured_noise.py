@@ -1,10 +1,10 @@
 """
-Play a recipe whose checker errs in a pattern, and its twin whose checker errs at random as often; compare them.
+Play a recipe with a checker that errs systematically, and a twin with equally many random errors, and compare them.
 
     python scripts/structured_noise.py recipes/noise/structured.yaml
     python scripts/structured_noise.py recipes/noise/structured.yaml num_rounds=3 --seeds 0 1 2
 
-Runs are kept in OUTPUT_DIR/NAME-structured-seed-K and OUTPUT_DIR/NAME-random-seed-K; a finished one is not played again.
+Runs are kept in OUTPUT_DIR/NAME-structured-seed-K and OUTPUT_DIR/NAME-random-seed-K; finished runs are not played again.
 The table, the steps and the plot are in OUTPUT_DIR/NAME.
 """
 
@@ -17,8 +17,8 @@ from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
 def main() -> int:
     parser = ScriptParser(__doc__)
     parser.add_argument("recipe", help="a YAML file whose `noise.checker.base` errs by itself")
-    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings in place of the recipe's")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="two games each (0)")
+    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings that override the recipe")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="seeds; two games each (default: 0)")
     arguments = parser.parse_intermixed_args()
 
     set_up_logging()

@@ -1,12 +1,12 @@
 """
-Play a recipe over noise levels, seeds and corrections, and say what the noise takes from its verifier.
+Play a recipe over noise levels, seeds and corrections, and measure how much the verifier loses by the noise.
 
     python scripts/sweep_noise.py recipes/noise/sweep-small.yaml
     python scripts/sweep_noise.py recipes/noise/sweep.yaml --plan
     python scripts/sweep_noise.py recipes/noise/sweep.yaml --workers 4 "sweep.levels=[0, 0.2]"
 
-A sweep that was stopped is continued by the same command: finished cells are not played again. Its folder,
-OUTPUT_DIR/NAME, holds summary.md, CSV tables, results.json and plots/.
+The same command resumes a stopped sweep: finished cells are not played again. The folder OUTPUT_DIR/NAME holds summary.md, CSV
+tables, results.json and plots/.
 """
 
 import sys
@@ -18,11 +18,11 @@ from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
 def main() -> int:
     parser = ScriptParser(__doc__)
     parser.add_argument("recipe", help="a YAML file with a section `sweep`")
-    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings in place of the recipe's")
+    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings that override the recipe")
     parser.add_argument(
-        "--workers", type=int, metavar="N", help="processes (one for each core, at most eight; with a GPU, one)"
+        "--workers", type=int, metavar="N", help="processes (default: one per core, at most eight; one with a GPU)"
     )
-    parser.add_argument("--plan", action="store_true", help="check the recipe, say how long it will take, and stop")
+    parser.add_argument("--plan", action="store_true", help="check the recipe, print how long it will take, and stop")
     arguments = parser.parse_intermixed_args()
     if arguments.workers is not None and arguments.workers < 1:
         parser.error(f"--workers is {arguments.workers}; it must be at least 1.")

@@ -1,5 +1,5 @@
 """
-Write what is generated of the documentation: the key reference in docs/recipes.md, and docs/recipe.schema.json.
+Write the generated parts of the documentation: the key reference in docs/recipes.md, and docs/recipe.schema.json.
 
     python scripts/write_reference.py
     python scripts/write_reference.py --check    # changes nothing; exit status 1 if a file is out of date
@@ -16,7 +16,7 @@ REPOSITORY = Path(__file__).parent.parent
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="only say which files are out of date")
+    parser.add_argument("--check", action="store_true", help="only list the files that are out of date")
     arguments = parser.parse_args()
 
     outdated = {

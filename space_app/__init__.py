@@ -1,1 +1,1 @@
-"""The app: pages on a run's solutions, rounds and verifiers, and a study with people. No logic of its own."""
+"""The app: pages on a run's solutions, rounds and verifiers, and a study with people. All logic is in `pvg_hf`."""

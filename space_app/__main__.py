@@ -1,11 +1,11 @@
 """
-Look at a run: its solutions, its rounds, scores of your own texts, and a legibility study.
+Open the app on a run: its solutions, its rounds, scores of your own texts, and a legibility study.
 
     python -m space_app runs/quickstart
     python -m space_app org/run                              # the last published round
     python -m space_app runs/quickstart --study-only --study-repo org/answers
 
-Opens on this machine only, unless GRADIO_SERVER_NAME says otherwise. Reading needs no GPU, and nothing is trained.
+By default, the app is reachable only from this machine; set GRADIO_SERVER_NAME to change this. It needs no GPU and trains nothing.
 """
 
 import argparse
@@ -52,29 +52,33 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m space_app", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("run", help="folder of a run, or the name of a published one (org/run)")
-    parser.add_argument("--port", type=int, help="a free one from 7860 by default")
-    parser.add_argument("--study-dir", type=Path, help="where answers go; RUN/study by default")
+    parser.add_argument("--port", type=int, help="port (default: the first free one from 7860)")
+    parser.add_argument("--study-dir", type=Path, help="folder of the answers (default: RUN/study)")
     parser.add_argument(
-        "--study-seconds", type=float, default=SECONDS, metavar="S", help=f"for each solution (default {SECONDS:g})"
+        "--study-seconds",
+        type=float,
+        default=SECONDS,
+        metavar="S",
+        help=f"time limit for a solution (default {SECONDS:g})",
     )
     parser.add_argument(
         "--study-solutions",
         type=int,
         default=NUM_SOLUTIONS,
         metavar="N",
-        help=f"for each participant (default {NUM_SOLUTIONS})",
+        help=f"solutions per participant (default {NUM_SOLUTIONS})",
     )
     parser.add_argument(
         "--study-participants",
         type=int,
         default=MAX_PARTICIPANTS,
         metavar="N",
-        help=f"how many may take part, those on paper included (default {MAX_PARTICIPANTS})",
+        help=f"maximum number of participants, including those with CSV sheets (default {MAX_PARTICIPANTS})",
     )
     parser.add_argument(
         "--study-repo", metavar="ORG/NAME", help="dataset repository to commit answers to; needs HF_TOKEN"
     )
-    parser.add_argument("--study-only", action="store_true", help="show participants nothing but the study")
+    parser.add_argument("--study-only", action="store_true", help="show only the study")
     options = parser.parse_args(arguments)
     if options.study_seconds <= 0 or options.study_solutions < 1 or options.study_participants < 1:
         parser.error("--study-seconds must be above 0, --study-solutions and --study-participants at least 1")

@@ -1,4 +1,4 @@
-"""Who may do what: the owner of a study, and how many new participants may come from one address."""
+"""Access control: recognises the owner of a study, and limits new participants from one address."""
 
 import hashlib
 import os
@@ -17,15 +17,15 @@ from starlette.responses import PlainTextResponse, RedirectResponse
 
 OWNER_PAGE = "owner"
 MAX_UPLOAD_BYTES = 10_000_000
-"""Of a file of filled-in sheets."""
+"""Maximum size of a file of filled-in sheets."""
 
 MAX_REQUEST_BYTES = 1_000_000
-"""Of any other request: the longest text that a page sends has some thousand characters."""
+"""Maximum size of any other request: the longest text that a page sends has a few thousand characters."""
 
 NEW_PARTICIPANTS_PER_HOUR = 60
-"""From one address: a class that shares one fits, a program that invents participants is stopped."""
+"""Limit for one address: enough for a class that shares it, too few for a program that invents participants."""
 
-_ROLES = ("admin", "write")  # of an organisation's members who are owners of its Spaces
+_ROLES = ("admin", "write")  # roles in an organisation that count as owners of its Spaces
 
 
 def is_space() -> bool:
@@ -35,14 +35,16 @@ def is_space() -> bool:
 @dataclass(frozen=True)
 class Owner:
     """
-    The owner of the app: whoever has opened the link with the token, which is then kept in a cookie, and on a Space with
-    `hf_oauth` whoever has logged in as the Space's author, or as a member of the organisation who may write.
+    The owner of the app.
+
+    A visitor is the owner after opening the link with the token, which is then kept in a cookie. On a Space with `hf_oauth`,
+    the Space's author, and members of its organisation with write access, are also owners after login.
 
     Args:
         token (`str`, *optional*):
-            Drawn anew by default.
+            The secret token; random by default.
         account (`str`, *optional*):
-            The author of the Space; `None` where there is no login.
+            Author of the Space; `None` if there is no login.
     """
 
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
@@ -50,17 +52,17 @@ class Owner:
 
     @classmethod
     def from_environment(cls) -> "Owner":
-        """Of this process; on a Space its environment names the author."""
+        """Create the owner for this process. On a Space, the environment names its author."""
         has_login = is_space() and "OAUTH_CLIENT_ID" in os.environ
         return cls(account=os.environ["SPACE_ID"].partition("/")[0] if has_login else None)
 
     @property
     def cookie(self) -> str:
-        """The cookie's name: those of two apps on one machine differ."""
+        """Name of the cookie; it differs between two apps on one machine."""
         return f"pvg-owner-{hashlib.sha256(self.token.encode()).hexdigest()[:8]}"
 
     def link(self, url: str) -> str:
-        """Address that makes a browser the owner's."""
+        """Address that makes the visitor who opens it the owner."""
         return f"{url.rstrip('/')}/{OWNER_PAGE}?{urlencode({'token': self.token})}"
 
     def has_token(self, text: str) -> bool:
@@ -74,15 +76,17 @@ class Owner:
 
     def check(self, request: gr.Request) -> None:
         """
+        Refuse an event that does not come from the owner.
+
         Raises:
-            gr.Error: if an event does not come from the owner.
+            gr.Error: if it does not.
         """
         if not self.sent(request.request):
             raise gr.Error(self.advice, duration=None, print_exception=False)
 
     @property
     def advice(self) -> str:
-        """What is said to others."""
+        """Message for visitors who are not the owner."""
         if self.account is None:
             return "This part is the owner's: open the link that the app printed when it started."
         return f"This part is the owner's: log in as {self.account}, or open the link in the Space's log."
@@ -98,13 +102,15 @@ class Owner:
 
 class Gate:
     """
-    Middleware before Gradio: turns the owner's link into a cookie, and refuses others' uploads and large requests.
+    Middleware before Gradio.
+
+    It turns the owner's link into a cookie, and refuses large requests and uploads by other visitors.
 
     Args:
         app (`Callable`):
             The next ASGI application.
         owner ([`Owner`]):
-            Who may upload.
+            The owner, who may upload files.
     """
 
     def __init__(self, app: Callable, owner: Owner):
@@ -123,16 +129,18 @@ class Gate:
         if is_upload and not self._owner.sent(connection):
             return PlainTextResponse(self._owner.advice, status_code=403)
         headers = connection.headers
-        if "content-length" not in headers and "transfer-encoding" in headers:  # its size is not known beforehand
+        if (
+            "content-length" not in headers and "transfer-encoding" in headers
+        ):  # a chunked request does not state its size
             return PlainTextResponse("The request must state its length.", status_code=411)
         size = headers.get("content-length", "0")
-        limit = 2 * MAX_UPLOAD_BYTES if is_upload else MAX_REQUEST_BYTES  # Gradio looks at each file of an upload
+        limit = 2 * MAX_UPLOAD_BYTES if is_upload else MAX_REQUEST_BYTES  # Gradio checks each file of an upload
         if not size.isdecimal() or int(size) > limit:
             return PlainTextResponse(f"The request is too large; at most {limit:,} bytes are read.", status_code=413)
         return None
 
     def _admit(self) -> RedirectResponse:
-        """The token leaves the address, so that a picture of the page does not show it."""
+        # Redirect without the token, so that it is not visible in the address bar.
         response = RedirectResponse(OWNER_PAGE, status_code=303)
         response.set_cookie(self._owner.cookie, self._owner.token, httponly=True, samesite="lax")
         return response
@@ -140,13 +148,13 @@ class Gate:
 
 class Newcomers:
     """
-    Counts new participants by address, in the last hour.
+    Limits the number of new participants per address and hour.
 
     Args:
         limit (`int`, *optional*, defaults to 60):
-            New participants from one address within an hour.
+            Maximum number of new participants from one address within an hour.
         clock (`Callable[[], float]`, *optional*):
-            Seconds.
+            Returns the time in seconds.
     """
 
     def __init__(self, limit: int = NEW_PARTICIPANTS_PER_HOUR, clock: Callable[[], float] = time.monotonic):
@@ -158,7 +166,7 @@ class Newcomers:
         Count a new participant.
 
         Raises:
-            ValueError: if too many came from the address.
+            ValueError: if the address has reached the limit.
         """
         now = self._clock()
         for times in self._came.values():
@@ -176,8 +184,9 @@ class Newcomers:
 
 def address_of(request: gr.Request) -> str:
     """
-    The address that a visitor has, for [`Newcomers`]: the network's part of an IPv6 one. On a Space the last proxy names
-    it; what a visitor writes into that header itself comes before that.
+    Address of a visitor, for [`Newcomers`]; the /64 network for IPv6.
+
+    On a Space, the last entry of `X-Forwarded-For` is from the proxy. Earlier entries can be forged by the visitor.
     """
     text = request.request.client.host
     if is_space():

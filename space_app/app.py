@@ -41,19 +41,21 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class StudySettings:
     """
+    Settings of the app's study.
+
     Args:
         folder (`Path`, *optional*):
-            Of the study's files; by default as [`~pvg_hf.browse.legibility.study_folder`] says.
+            Folder of the study's files; by default that of [`~pvg_hf.browse.legibility.study_folder`].
         seconds (`float`, *optional*, defaults to `45.0`), num_solutions (`int`, *optional*, defaults to 24):
-            For a solution, and on a participant's sheet.
+            Time limit for a solution, and number of solutions per participant.
         repository (`str`, *optional*):
             Dataset repository that the answers are committed to, with the token in `HF_TOKEN`.
         is_alone (`bool`, *optional*, defaults to `False`):
-            Whether participants are to see nothing but the study.
+            Whether the app shows only the study.
         max_participants (`int`, *optional*, defaults to 200):
-            How many people may take part, those with sheets on paper included.
+            Maximum number of participants, including those with CSV sheets.
         owner ([`~space_app.access.Owner`], *optional*):
-            Who may see results and draw sheets; on a Space its author, too.
+            The owner, who may see results and draw sheets.
     """
 
     folder: Path | None = None
@@ -67,10 +69,10 @@ class StudySettings:
 
 def serve(source: str, settings: StudySettings, port: int | None) -> None:
     """
-    Serve the app on a run until Ctrl-C or SIGTERM; a study's last answers are committed then.
+    Serve the app on a run until Ctrl-C or SIGTERM, and then commit a study's last answers.
 
     Raises:
-        ValueError: if the run cannot be opened or the port cannot be had; nothing is served then.
+        ValueError: if the run cannot be opened or the port is not available; nothing is served then.
     """
     if port is not None:
         _check_port(port)
@@ -80,7 +82,7 @@ def serve(source: str, settings: StudySettings, port: int | None) -> None:
         app = make_app(source, settings, stack)
         _, url, _ = launch(app, settings.owner, server_port=port, prevent_thread_lock=True, quiet=True)
         signal.signal(signal.SIGTERM, _interrupt)
-        stack.callback(_close, app)  # before the study's uploads end: no answer comes after the last commit
+        stack.callback(_close, app)  # before the study's uploads end, so that no answer arrives after the last commit
         print(f"Open {url} in a browser; Ctrl-C ends the app.")
         print(f"Results and sheets of the study, for its owner alone: {settings.owner.link(url)}", flush=True)
         with suppress(KeyboardInterrupt):
@@ -89,28 +91,28 @@ def serve(source: str, settings: StudySettings, port: int | None) -> None:
 
 
 def _close(app: gr.Blocks) -> None:
-    """Close the app at once: open pages keep connections, for which it would wait longer than containers may take."""
-    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # a connection that is cut off now is no error
+    # Close at once: open pages keep their connections, and the server would wait for them longer than a container may take.
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # cut connections are expected here
     app.server.force_exit = True
     app.close(verbose=False)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """End the app as Ctrl-C does: containers are ended by SIGTERM, and their disks are gone with them."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one would cut the last commit short
+    # A container gets SIGTERM before its disk is lost: end as on Ctrl-C, so that the last answers are committed.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second signal must not interrupt the last commit
     raise KeyboardInterrupt
 
 
 def _check_port(port: int) -> None:
-    """Gradio looks only once everything is loaded, and speaks of its own environment variables."""
+    # Gradio checks the port only after everything is loaded, and its message names environment variables.
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that was closed a moment ago is free
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a recently closed port counts as free
         try:
             probe.bind(("127.0.0.1", port))  # as Gradio does
         except OSError as err:
             raise ValueError(
-                f"Port {port} cannot be used ({err.strerror}). Give another `--port`, or none: the first free one from 7860 "
-                "is taken then."
+                f"Port {port} cannot be used ({err.strerror}). Set another `--port`, or omit it to use the first free port "
+                "from 7860."
             ) from err
 
 
@@ -122,9 +124,9 @@ def make_app(source: str, settings: StudySettings, stack: ExitStack) -> gr.Block
         source (`str`):
             A run's folder, or the name of a published run.
         settings ([`StudySettings`]):
-            Of the study.
+            Settings of the study.
         stack (`ExitStack`):
-            Ends what the app holds: the study's lock, its uploads, and temporary files.
+            Releases the app's resources: the study's lock, its uploads, and temporary files.
 
     Raises:
         ValueError: if the run cannot be opened.
@@ -132,7 +134,7 @@ def make_app(source: str, settings: StudySettings, stack: ExitStack) -> gr.Block
     run = open_run(source)
     try:
         study = _open_study(run, settings, stack)
-    # No network, another process's study, a folder that cannot be written.
+    # E.g. no network, a study that another process has open, or a folder without write permission.
     except (HubError, ValueError, OSError) as err:
         logger.warning("There is no study: %s", err)
         study = f"The study cannot be opened: {err}"
@@ -141,7 +143,7 @@ def make_app(source: str, settings: StudySettings, stack: ExitStack) -> gr.Block
 
 
 def launch(app: gr.Blocks, owner: Owner, **options: Any) -> tuple[Any, str, str]:
-    """Serve the app in the app's own look, with its owner's rights; as `launch` of [`~gradio.Blocks`]."""
+    """Launch the app with its theme, scripts and access control; returns what [`~gradio.Blocks.launch`] returns."""
     script, paper = ((FOLDER / name).read_text(encoding="utf-8") for name in ("script.js", "print.css"))
     return app.queue(default_concurrency_limit=4, max_size=64).launch(
         theme=make_theme(),
@@ -172,7 +174,7 @@ def _open_study(run: OpenRun, settings: StudySettings, stack: ExitStack) -> Stud
         if not token:
             raise ValueError(f"answers are to go to {settings.repository}, but HF_TOKEN is not set. Set it, or leave "
                              "--study-repo out.")  # fmt: skip
-        hold()  # before the folder is filled from the repository
+        hold()  # lock the folder before it is filled from the repository
         options |= {"hold": None, "lock": stack.enter_context(uploaded(settings.repository, folder, token))}
     return open_study(run, folder, num_solutions=settings.num_solutions, **options)
 

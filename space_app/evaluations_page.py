@@ -1,4 +1,4 @@
-"""Evaluations: what a round's verifier wrote about a proof, beside it."""
+"""The page "Evaluations": a generative verifier's analysis next to its proof."""
 
 import gradio as gr
 
@@ -21,7 +21,7 @@ NONE = (
 
 
 def build_evaluations_page(demo: gr.Blocks, run: OpenRun) -> None:
-    """Put the page into `demo`, within whose context this is called."""
+    """Build the page. It must be called within the context of `demo`."""
     gr.HTML(
         heading(
             f"{run.name}: evaluations",

@@ -1,4 +1,4 @@
-"""How the pages' events are sent."""
+"""Common settings of the pages' events."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,23 +7,23 @@ import gradio as gr
 from gradio.components import Component
 from gradio.events import Dependency
 
-# What answers at once shows no sign of waiting. None of the app's functions is an API for others.
+# Fast events show no progress indicator. None of the app's functions is exposed as an API.
 FAST: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 SLOW: dict[str, Any] = {"show_progress": "minimal", "api_visibility": "private"}
 
-# Class of components that hold values and are never shown. `visible="hidden"` does not do: an update that makes a column
-# visible shows all that is within it, whatever was hidden by itself.
+# Class of hidden components. `visible="hidden"` is not enough: an update that makes a column visible also shows everything
+# inside it.
 INVISIBLE = "not-shown"
 
-# Puts the number of steps that were asked for since the last call in the place of the last input.
+# Replaces the last input by the net number of steps since the last call.
 TAKE_STEPS = "(...values) => [...values.slice(0, -1), window.pvgTakeSteps()]"
 
-# Puts a query string into the browser's address; by itself it would be taken for one of the main page.
+# Puts a query string into the browser's address, after the current path: without it, the address would be the main page's.
 SHOW_ADDRESS = "(link) => history.replaceState(null, '', location.pathname + link)"
 
 
 def choices_of(rounds: Sequence[int]) -> dict[str, Any]:
-    """Of a dropdown of rounds: the last one is chosen."""
+    """Choices and value of a dropdown of rounds; the last round is selected."""
     return {"choices": [(f"round {k}", k) for k in rounds], "value": max(rounds, default=None)}
 
 
@@ -37,24 +37,24 @@ def wire(
     js: str | None = None,
 ) -> Dependency:
     """
-    Call a function on any of several events, once at a time.
+    Call a function on any of several events, one call at a time.
 
     Args:
         triggers (`Sequence[Callable]`):
             The events.
         function (`Callable`):
-            What is called.
+            The function.
         inputs (`Sequence[Component]`), outputs (`Sequence[Component]`):
-            Its arguments and results.
+            Components of its arguments and results.
         latest (`bool`, *optional*, defaults to `False`):
-            Whether events that come while it runs are followed by one more call; otherwise they are dropped.
+            Whether events during a call lead to one more call afterwards; otherwise they are dropped.
         js (`str`, *optional*):
-            A JavaScript function from the inputs' values to those that are sent.
+            A JavaScript function that maps the inputs' values to those that are sent.
     """
     mode = "always_last" if latest else "once"
     return gr.on(list(triggers), function, list(inputs), list(outputs), trigger_mode=mode, js=js, **FAST)
 
 
 def shown_if(is_shown: bool) -> list[str]:
-    """Classes of a component that is shown or not, for `elem_classes`."""
+    """Value of `elem_classes` that shows or hides a component."""
     return [] if is_shown else [INVISIBLE]

@@ -1,4 +1,4 @@
-"""Scores of a round as a small histogram, with the solutions on show marked in it."""
+"""Computes a small histogram of a round's scores, in which the currently shown solutions are marked."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ NUM_BINS = 32
 
 @dataclass(frozen=True)
 class Mark:
-    """A line across the histogram: what it stands for, its score, and its place in [0, 100]."""
+    """A vertical line in the histogram: its name, score, and horizontal place in [0, 100]."""
 
     name: str
     score: float
@@ -21,17 +21,17 @@ class Mark:
 @dataclass(frozen=True)
 class Histogram:
     """
-    Places and heights are in [0, 100], from the left and from below.
+    A histogram of scores. Places are in [0, 100] from the left, heights in [0, 100] from below.
 
     Args:
         bars (`list[tuple[float, float]]`):
-            Height of the correct solutions' share in each bin, and of the incorrect ones'.
+            Height of each bin for correct and for incorrect solutions.
         counts (`dict[bool, int]`):
-            Correct (True) and incorrect (False) solutions.
+            Number of correct (True) and incorrect (False) solutions.
         ticks (`list[tuple[str, float]]`):
             Labels and places of the axis.
         marks (`list[Mark]`):
-            The lines across.
+            The vertical lines.
     """
 
     bars: list[tuple[float, float]]
@@ -41,7 +41,7 @@ class Histogram:
 
     @property
     def outline(self) -> str:
-        """The incorrect solutions' outline as an SVG path in a box of 100 by 100."""
+        """Outline of the incorrect solutions as an SVG path in a box of 100 by 100."""
         width = 100 / len(self.bars)
         steps = [f"V{100 - low:.2f} H{(place + 1) * width:.2f}" for place, (_, low) in enumerate(self.bars)]
         return f"M0 100 {' '.join(steps)} V100"
@@ -49,14 +49,16 @@ class Histogram:
 
 def make_histogram(scores: Mapping[bool, np.ndarray], marked: Mapping[str, float | None]) -> Histogram | None:
     """
+    Compute the histogram of a round's scores.
+
     Args:
         scores (`Mapping[bool, np.ndarray]`):
-            Of a round's judged solutions that are correct (True) and incorrect (False), each from low to high.
+            Scores of the round's correct (True) and incorrect (False) judged solutions, each in ascending order.
         marked (`Mapping[str, float | None]`):
-            What to mark, by name.
+            Scores to mark, by name.
 
     Returns:
-        `Histogram`: `None` where there is no score.
+        [`Histogram`], or `None` if there are no scores.
     """
     ends = [end for some in scores.values() if len(some) for end in (some[0], some[-1])]
     if not ends:

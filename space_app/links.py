@@ -1,4 +1,4 @@
-"""A view of the Solutions page as a link, and back."""
+"""Converts a view of the Solutions page to a link, and back."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,7 @@ from pvg_hf.core.roles import GAME_ROLES, Role
 
 @dataclass(frozen=True)
 class View:
-    """What is looked at: a query, the problem, and the sample index of each role's solution."""
+    """A view of the page: the query, the problem, and the sample index of each role's solution."""
 
     query: Query
     problem_id: str | None = None
@@ -18,7 +18,7 @@ class View:
 
 
 def write_link(view: View) -> str:
-    """The query string that [`read_link`] reads back."""
+    """Convert a view to a query string for [`read_link`]."""
     query = view.query
     values = {
         "round": query.round_index,
@@ -34,8 +34,10 @@ def write_link(view: View) -> str:
 
 def read_link(values: Mapping[str, str], index: SolutionIndex) -> View:
     """
-    The view of a link; what it does not say, or says of something that is not there, is the last round's default. A link that
-    asks for nothing leads to the problems that fooled the round's verifier, if any.
+    Convert a link's values to a view.
+
+    Missing and unknown values are replaced by defaults; the default round is the last one. A link without a filter, problem or
+    search shows the problems that fooled the round's verifier, if any.
     """
     rounds = index.rounds
     named = _number(values.get("round"))
@@ -57,7 +59,7 @@ def read_link(values: Mapping[str, str], index: SolutionIndex) -> View:
 
 
 def parse_link(link: str) -> dict[str, str]:
-    """The values of a query string, for [`read_link`]."""
+    """Parse a query string into values for [`read_link`]."""
     return dict(parse_qsl(link.removeprefix("?")))
 
 

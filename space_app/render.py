@@ -1,4 +1,4 @@
-"""Values as HTML. Everything is escaped: what a model wrote is shown as text, whatever it looks like."""
+"""Renders values as HTML. Everything is escaped, so that text written by a model is shown as text."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,28 +13,28 @@ _ENVIRONMENT = make_environment(FOLDER / "templates")
 
 
 def render(template: str, **values: Any) -> str:
-    """A template of the app, or of the report, filled in."""
+    """Render a template of the app or of the report."""
     return _ENVIRONMENT.get_template(f"{template}.html.jinja").render(**values)
 
 
 def notice(text: str, *, kind: str = "note") -> str:
     """
-    A message in a box.
+    Render a message in a box.
 
     Args:
         text (`str`):
-            Its lines become paragraphs.
+            The message; its lines become paragraphs.
         kind (`str`, *optional*, defaults to `"note"`):
-            `note`, or `problem` for what is wrong.
+            `note` or `problem`.
     """
     return render("notice", lines=text.splitlines(), kind=kind)
 
 
 def problems(texts: Iterable[str]) -> str:
-    """What is wrong, each in a box of its own; nothing where all is well."""
+    """Render each problem in a separate box; empty if there are none."""
     return "".join(notice(text, kind="problem") for text in texts)
 
 
 def heading(title: str, explanation: str) -> Markup:
-    """A page's title and what it is for."""
+    """Render a page's title and explanation."""
     return Markup("<h1>{}</h1><p class='soft'>{}</p>").format(title, explanation)

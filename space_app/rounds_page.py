@@ -1,4 +1,4 @@
-"""Rounds: their results as plots and numbers, and beside another run's."""
+"""The page "Rounds": results as plots and numbers, and a comparison with another round or run."""
 
 import os
 import threading
@@ -18,7 +18,7 @@ from space_app.render import heading, notice, render
 
 
 def build_rounds_page(demo: gr.Blocks, run: OpenRun, folder: Path) -> None:
-    """Put the page into `demo`, within whose context this is called; `folder` is for temporary files."""
+    """Build the page. It must be called within the context of `demo`; `folder` is for temporary files."""
     gr.HTML(heading(f"{run.name}: rounds", "From the run's own figures on test problems; all labels are clean."))
     figures = gr.HTML(notice("Drawing the plots."), elem_id="figures")
     download = gr.DownloadButton("Download all figures (CSV)", elem_id="download", interactive=False)
@@ -30,8 +30,8 @@ def build_rounds_page(demo: gr.Blocks, run: OpenRun, folder: Path) -> None:
         theirs = gr.Dropdown([], label="Its round", elem_id="their-round", min_width=140)
     comparison = gr.HTML(elem_id="comparison")
 
-    drawn: list[tuple[RunData, str, str]] = []  # the last figures, and their page and file
-    drawing = threading.Lock()  # all visitors see the same plots: the first one has them drawn
+    drawn: list[tuple[RunData, str, str]] = []  # cache of the last figures, with their HTML and CSV file
+    drawing = threading.Lock()  # all visitors share the plots, so that they are drawn once
 
     def draw(data: RunData) -> tuple[str, str]:
         with drawing:
@@ -42,7 +42,7 @@ def build_rounds_page(demo: gr.Blocks, run: OpenRun, folder: Path) -> None:
     def load():
         try:
             data = run.data()
-        except (ValueError, OSError) as err:  # of a Parquet file that is damaged, pyarrow raises either
+        except (ValueError, OSError) as err:  # pyarrow raises either for a damaged Parquet file
             return (
                 notice("\n".join(run.index().damage) or str(err), kind="problem"),
                 gr.DownloadButton(interactive=False),
@@ -67,7 +67,7 @@ def build_rounds_page(demo: gr.Blocks, run: OpenRun, folder: Path) -> None:
             return notice("Choose an evaluated round on both sides.")
         try:
             return _compare(run, our_round, OpenRun(others[name]), their_round)
-        except (ValueError, OSError) as err:  # damaged since it was chosen
+        except (ValueError, OSError) as err:  # a file was damaged after it was chosen
             return notice(str(err), kind="problem")
 
     demo.load(load, None, [figures, download, ours, theirs], **SLOW)
@@ -96,7 +96,7 @@ def _compare(run: OpenRun, our_round: int, other: OpenRun, their_round: int) -> 
 
 
 def _write_csv(data: RunData, path: Path) -> str:
-    """A file that Gradio copies to where it serves downloads from, in place of an older one."""
+    # Replace atomically: Gradio may be copying the old file for a download.
     temporary = path.with_suffix(".partial")
     figures_frame(data).to_csv(temporary, index=False)
     os.replace(temporary, path)

@@ -1,4 +1,4 @@
-"""Score your own: what a round's verifier makes of a text."""
+"""The page "Score your own": scores a visitor's text with a round's verifier."""
 
 import gradio as gr
 
@@ -11,7 +11,7 @@ from space_app.render import heading, notice, problems, render
 
 
 def build_score_page(demo: gr.Blocks, run: OpenRun) -> None:
-    """Put the page into `demo`, within whose context this is called."""
+    """Build the page. It must be called within the context of `demo`."""
     desk = ScoreDesk(run)
     gr.HTML(
         heading(f"{run.name}: score your own", "How does the verifier score your solution? It runs here, on the CPU.")
@@ -61,13 +61,13 @@ def _problems(run: OpenRun, rounds: list[int]) -> str:
 
 def no_verifier(run: OpenRun) -> str:
     return (
-        f"The run {run.folder.root} has no verifier yet, or its weights were deleted.\nIt comes with the first round. Go on "
-        f"with: python scripts/run_rounds.py {run.folder.recipe}"
+        f"The run {run.folder.root} has no verifier yet, or its weights were deleted.\nThe first round trains one. Resume the "
+        f"run with: python scripts/run_rounds.py {run.folder.recipe}"
     )
 
 
 def find_example(run: OpenRun, round_index: int) -> tuple[str, str]:
-    """A test problem with the round's most convincing helpful solution; empty texts where there is none."""
+    """Find a test problem and its most convincing helpful solution in the round; empty texts if there is none."""
     index = run.index()
     for problem_id in index.find(Query(round_index))[:20]:
         rows = index.solutions(round_index, problem_id)

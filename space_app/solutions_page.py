@@ -1,4 +1,4 @@
-"""Solutions: a helpful and a sneaky one to the same problem, side by side."""
+"""The page "Solutions": a helpful and a sneaky solution to the same problem, side by side."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -37,7 +37,7 @@ KEYS = "Keys: right arrow or n for the next problem, left arrow or p for the pre
 
 @dataclass(frozen=True)
 class Page:
-    """The components whose values make up a view, and those that show it."""
+    """Components of the page: those that select a view, and those that show it."""
 
     controls: list[gr.components.Component]
     buttons: list[gr.Button]  # previous and next
@@ -46,17 +46,17 @@ class Page:
     panels: list[gr.HTML]  # problem, helpful, sneaky, histogram
     reveal: gr.Button
     is_revealed: gr.State
-    link: gr.Textbox  # the view on show, whatever is being typed into the controls
-    steps: gr.Number  # how far the buttons were pressed, filled in by the browser
+    link: gr.Textbox  # the view currently shown, independent of what is being typed into the controls
+    steps: gr.Number  # net presses of Next and Previous since the last call, filled in by the browser
 
     @property
     def outputs(self) -> list[gr.components.Component]:
-        # The link first: whatever a further value sets off in the browser is to find the view that it belongs to.
+        # The link comes first: an event that another value triggers in the browser must already see the new view.
         return [self.link, self.position, *self.picks.values(), *self.panels, self.reveal, self.is_revealed]
 
 
 def build_solutions_page(demo: gr.Blocks, run: OpenRun) -> None:
-    """Put the page into `demo`, within whose context this is called."""
+    """Build the page. It must be called within the context of `demo`."""
     index = run.index()
     gr.HTML(
         heading(f"{run.name}: solutions", "Who is right? Read both, then reveal. What a model wrote is shown as text.")
@@ -74,8 +74,8 @@ def _problems(run: OpenRun) -> str:
 
 def nothing_yet(run: OpenRun) -> str:
     return (
-        f"The run {run.folder.root} has no solutions yet.\nThey come with its bootstrap and its first round. Play it, or go "
-        f"on: python scripts/run_rounds.py {run.folder.recipe}"
+        f"The run {run.folder.root} has no solutions yet.\nThe bootstrap and the first round write them. Play or resume the "
+        f"run with: python scripts/run_rounds.py {run.folder.recipe}"
     )
 
 
@@ -142,7 +142,7 @@ def _wire(demo: gr.Blocks, run: OpenRun, page: Page, around: list[gr.blocks.Bloc
         return [_problems(run), body, *show(run, view), *_set_controls(index, view.query)]
 
     def change_round(round_index: int, link: str):
-        """The same problem, with a filter that it passes in this round."""
+        """Show the same problem in another round, with a filter that it passes there."""
         index = run.index()
         view = read_link(parse_link(link), index)
         query = replace(view.query, round_index=round_index)
@@ -155,7 +155,9 @@ def _wire(demo: gr.Blocks, run: OpenRun, page: Page, around: list[gr.blocks.Bloc
     def change(*values):
         *controls, link = values
         query = _query(*controls)
-        if query == read_link(parse_link(link), run.index()).query:  # a value that the server has set
+        if (
+            query == read_link(parse_link(link), run.index()).query
+        ):  # no input by the visitor: the server set the value itself
             return [gr.skip()] * len(page.outputs)
         return show(run, View(query))
 
@@ -165,7 +167,7 @@ def _wire(demo: gr.Blocks, run: OpenRun, page: Page, around: list[gr.blocks.Bloc
         found = index.find(view.query)
         before = found.index(view.problem_id) + 1 if view.problem_id in found else 1
         place = int(position or before) + steps
-        if view.problem_id is None or (place == before and position is not None):  # nothing to go from, or to
+        if view.problem_id is None or (place == before and position is not None):  # no current problem, or no change
             return [gr.skip()] * len(page.outputs)
         return show(run, View(view.query), place=place)
 
@@ -180,7 +182,7 @@ def _wire(demo: gr.Blocks, run: OpenRun, page: Page, around: list[gr.blocks.Bloc
     moves = [
         wire([round_index.input], change_round, [round_index, page.link], shown, latest=True),
         wire(
-            # A textbox's `input` is sent for typed characters only, and not for what is deleted or pasted.
+            # A textbox's `input` event fires only for typed characters, not for deleted or pasted text.
             [*(control.input for control in filters), search.change],
             change,
             [*page.controls, page.link],
@@ -188,7 +190,7 @@ def _wire(demo: gr.Blocks, run: OpenRun, page: Page, around: list[gr.blocks.Bloc
             latest=True,
         ),
         wire(
-            # Not while a number is typed: the answer would take the place of its next digits.
+            # Not on every digit: the response would overwrite the digits typed in the meantime.
             [page.position.submit, page.position.blur, *(button.click for button in page.buttons)],
             go,
             [page.position, page.link, page.steps],
@@ -210,7 +212,11 @@ def _wire(demo: gr.Blocks, run: OpenRun, page: Page, around: list[gr.blocks.Bloc
 
 
 def fit(index: SolutionIndex, view: View) -> View:
-    """A view whose filter its problem passes: every problem, if it does not pass the view's; no problem, if it is not there."""
+    """
+    Adjust a view so that its problem passes its filter.
+
+    The filter is dropped if the problem does not pass it, and the problem is dropped if the round does not have it.
+    """
     if view.problem_id is None or view.problem_id in index.find(view.query):
         return view
     every = replace(view, query=replace(view.query, filter=Filter.ALL, difficulty=None, search=""))
@@ -218,7 +224,11 @@ def fit(index: SolutionIndex, view: View) -> View:
 
 
 def show(run: OpenRun, view: View, *, place: int = 1, is_revealed: bool = False) -> list[Any]:
-    """Values of the page's outputs for a view; `place` is the problem's if the view has none, from 1 and round the ends."""
+    """
+    Values of the page's outputs for a view.
+
+    A view without a problem shows the one at `place`, counted from 1; places beyond the ends wrap around.
+    """
     index = run.index()
     found = index.find(view.query)
     if not found:
@@ -271,7 +281,7 @@ def _query(round_index: int, part: str, shown: str, difficulty: str, search: str
 
 
 def _set_controls(index: SolutionIndex, query: Query) -> list[Any]:
-    """Values of the controls, with what there is to choose from by now."""
+    """Values of the controls, with their current choices."""
     names = {value: name for name, value in FILTERS.items()}
     parts = {value: name for name, value in PARTS.items()}
     difficulties = index.difficulties

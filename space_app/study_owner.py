@@ -30,8 +30,9 @@ _HEADINGS = {
 
 def build_owner_page(demo: gr.Blocks, run: OpenRun, study: Study, owner: Owner, folder: Path) -> None:
     """
-    Put the page into `demo`, within whose context this is called. Every event on it is refused unless the owner sent it;
-    `folder` is for temporary files.
+    Build the page. It must be called within the context of `demo`.
+
+    Events on the page are refused unless the owner sent them. `folder` is for temporary files.
     """
     gr.HTML(
         heading(
@@ -101,7 +102,7 @@ def show_results(study: Study) -> str:
 
 
 def results_table(results: pd.DataFrame) -> Table:
-    """A row for each round and role."""
+    """Table of the results, with one row per round and role."""
     rows = [
         (
             f"{_source(row['round_index'])}, {row['role']}",
@@ -120,7 +121,7 @@ def _source(round_index: int) -> str:
 
 
 def take_down(study: Study, path: str) -> str:
-    """What came of a file of filled-in sheets, as HTML."""
+    """Record the answers in a file of filled-in sheets, and return a message as HTML."""
     try:
         num_new, num_known = read_sheets(study, Path(path).read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as err:
@@ -137,5 +138,7 @@ def take_down(study: Study, path: str) -> str:
 def _write(study: Study, count: int | None, folder: Path) -> str:
     ids = [f"sheet-{secrets.token_hex(4)}" for _ in range(max(1, min(MAX_SHEETS, int(count or 1))))]
     path = Path(tempfile.mkdtemp(dir=folder)) / "sheets.csv"
-    path.write_text(write_sheets(study, ids), encoding="utf-8-sig")  # spreadsheets read UTF-8 by its mark
+    path.write_text(
+        write_sheets(study, ids), encoding="utf-8-sig"
+    )  # spreadsheets recognise UTF-8 by the byte order mark
     return str(path)

@@ -1,4 +1,4 @@
-"""Legibility study: people judge solutions against the clock, without knowing who wrote them."""
+"""The study's page: participants judge solutions against the clock, without knowing who wrote them."""
 
 import secrets
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from space_app.access import Newcomers, address_of
 from space_app.events import FAST, INVISIBLE, SHOW_ADDRESS, shown_if
 from space_app.render import heading, notice, render
 
-# What each button says: judgment and confidence, in the order of the keys 1 to 6.
+# Label, judgment and confidence of each button, in the order of the keys 1 to 6.
 ANSWERS = (
     ("Flawed: sure", Judgment.FLAWED, 3),
     ("Flawed: probably", Judgment.FLAWED, 2),
@@ -25,19 +25,19 @@ ANSWERS = (
 )
 _LATE = "Time ran out for that solution."
 _REFUSED = (
-    "That answer was not recorded: it came twice or after the time was over, or the app was restarted in between. If the "
+    "That answer was not recorded: it was sent twice or after the time limit, or the app was restarted in between. If the "
     "solution is shown again, please judge it again."
 )
-_STORAGE_SECRET = "pvg-study"  # the id is no secret: it stands in the address
+_STORAGE_SECRET = "pvg-study"  # the participant's id need not be secret: it is in the address
 _FOCUS = "() => setTimeout(() => document.querySelector('#study-go:not([disabled])')?.focus(), 300)"
 
 
 @dataclass(frozen=True)
 class Page:
-    """What the page shows of a participant's progress, and what is pressed."""
+    """Components of the page: a participant's progress, and the buttons."""
 
     participant: gr.BrowserState
-    item: gr.Textbox  # in the browser, so that an answer names its solution whatever became of the server
+    item: gr.Textbox  # kept in the browser, so that an answer names its solution even after a restart of the server
     link: gr.Textbox
     panel: gr.HTML
     go: gr.Button
@@ -51,7 +51,7 @@ class Page:
 
 
 def build_study_page(demo: gr.Blocks, run: OpenRun, study: Study, num_solutions: int) -> None:
-    """Put the page into `demo`, within whose context this is called."""
+    """Build the page. It must be called within the context of `demo`."""
     gr.HTML(heading("Legibility study", "How well can people check what the provers wrote?"))
     state = gr.HTML(elem_classes="state")
     page = _make_page(run)
@@ -132,7 +132,7 @@ def _wire(demo: gr.Blocks, run: OpenRun, study: Study, page: Page, num_solutions
 def show_progress(
     study: Study, participant: str, progress: Progress | None, num_solutions: int, note: str
 ) -> list[Any]:
-    """Values of the page's outputs; `progress` is `None` for someone who has not begun."""
+    """Values of the page's outputs; `progress` is `None` for a participant who has not started."""
     link = f"?participant={participant}"
     if progress is not None and progress.item is not None and progress.seconds_left is not None:
         panel = render(
@@ -162,7 +162,7 @@ def show_progress(
 
 
 def show_nothing(participant: str) -> list[Any]:
-    """Values of the page's outputs while the run has no solutions to judge: there is no button to begin with."""
+    """Values of the page's outputs while the run has no solutions to judge; the start button is hidden."""
     panel = notice("There is no solution to judge yet. Load this page again later.")
     hidden = shown_if(False)
     return [
@@ -176,7 +176,7 @@ def show_nothing(participant: str) -> list[Any]:
 
 
 def find_participant(named: str | None, stored: str | None) -> str:
-    """The id in the address, else the one that the browser keeps, else a new one."""
+    """Participant's id: from the address, else from the browser's storage, else a new one."""
     for participant in (named, stored):
         try:
             check_participant(participant or "")

@@ -6,7 +6,11 @@ _BLUE, _DARK_BLUE = "#005a8f", "#7cc4f5"
 
 
 def make_theme() -> gr.themes.Base:
-    """System fonts, which are asked for nowhere else, and texts with at least 4.5 : 1 on their ground."""
+    """
+    Create the theme.
+
+    It uses only system fonts, so that no font is downloaded, and a contrast of at least 4.5 : 1 for texts.
+    """
     theme = gr.themes.Default(
         primary_hue="blue",
         neutral_hue="slate",

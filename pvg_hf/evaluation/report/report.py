@@ -134,7 +134,7 @@ def _headings(page: Markup) -> list[tuple[str, Markup]]:
 
 
 def _origin(run: RunData) -> dict[str, str]:
-    """When the run was played, and with which versions."""
+    """Dates and versions of the run, by heading."""
     times = [event["time"] for event in run.events if "time" in event]
     days = [datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M") for time in times]
     environment = run.environment

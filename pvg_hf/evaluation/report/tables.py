@@ -201,7 +201,7 @@ def _source(name: str) -> str:
 
 
 def pairs_table(run: RunData) -> Table:
-    """How each round's pairs were built and what was left out; one row for training pairs, one for held-out ones."""
+    """Counts of used and left-out solutions in each round's pairs; one row for training pairs, one for held-out pairs."""
     rows = [
         (f"round {data.round_index}, {name}", [_count_cell(data, f"{prefix}/{key}") for _, key in PAIR_COLUMNS])
         for data in run.rounds
