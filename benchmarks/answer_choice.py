@@ -1,10 +1,10 @@
 """
-Compare the ways to choose among a run's answers, on its test problems and on fresh ones:
+Compare the rules that choose among a run's answers, on its test problems and on fresh ones:
 
     python benchmarks/answer_choice.py runs/quickstart --num-problems 150 --seed 7
 
-Of each problem 16 solutions are written; a choice among n takes the first n. Probabilities come from the run's own fit, for
-the number that it was made for.
+For each problem, 16 solutions are written; a choice among n uses the first n. Probabilities come from the run's own fit and are
+given only for the number of solutions that it was made for.
 """
 
 import argparse
@@ -27,7 +27,9 @@ def main() -> None:
     parser.add_argument("run", type=Path, help="folder of a run of the task `arithmetic`")
     parser.add_argument("--num-problems", type=int, default=150, help="of either kind (%(default)s)")
     parser.add_argument("--num-samples", type=int, nargs="+", default=[1, 4, 16], help="(%(default)s)")
-    parser.add_argument("--seed", type=int, default=7, help="of the fresh problems and of the solutions (%(default)s)")
+    parser.add_argument(
+        "--seed", type=int, default=7, help="seed of the fresh problems and of the solutions (%(default)s)"
+    )
     arguments = parser.parse_args()
     quiet_libraries()
     torch.set_num_threads(1)

@@ -1,11 +1,13 @@
 """
-The first round of the quickstart without this package's trainers, scorer and sampler: `RewardTrainer`, `GRPOTrainer` and
-`generate`, put together as their documentation shows, with what a careful user would set:
+The first round of the quickstart without pvg_hf's trainers, scorer and sampler.
+
+It uses TRL's `RewardTrainer` and `GRPOTrainer` and transformers' `generate`, as their documentation shows, with the settings of a
+careful user:
 
     python benchmarks/glued_round.py FOLDER
 
-The problems, prompts, grading, numbers of steps, solutions and tokens are the recipe's. Prompts are sorted by length before
-they are generated for, and the reward model reads 32 texts at a time, padded. `quickstart_round.py` times it.
+The problems, prompts, grading, and numbers of steps, solutions and tokens are the recipe's. Prompts are sorted by length before
+generation, and the reward model reads padded batches of 32 texts. `quickstart_round.py` times this script.
 """
 
 import sys
@@ -71,7 +73,7 @@ class Player:
 
 
 class Verifier:
-    """Reads texts as `GRPOTrainer` reads a reward model's: padded, a batch at a time."""
+    """A reward model that scores padded batches, as in `GRPOTrainer`."""
 
     def __init__(self, model, tokenizer):
         self.model, self.tokenizer = model.eval(), tokenizer
@@ -125,7 +127,7 @@ def train_verifier(recipe, pairs: Dataset, folder: Path) -> Verifier:
 
 
 class HeldOut(TrainerCallback):
-    """Judges helpful solutions to held-out problems, as the recipe does to keep the best checkpoint."""
+    """Evaluates helpful solutions to held-out problems and keeps the best checkpoint, as the recipe does."""
 
     def __init__(self, recipe, world: GameProblems, verifier: Verifier, folder: Path):
         self.recipe, self.world, self.verifier, self.folder = recipe, world, verifier, folder
@@ -192,7 +194,7 @@ def train_prover(recipe, world: GameProblems, verifier: Verifier, role: Role, fo
 
 
 def play_round(folder: Path) -> dict[str, float]:
-    """One round; returns the accuracy of either role on test problems."""
+    """Play one round, and return the accuracy of either role on test problems."""
     recipe = load_recipe(RECIPE)
     world, mint = GameProblems.load(recipe), recipe.mint
     source = resolve_model(recipe.prover.model, "prover")

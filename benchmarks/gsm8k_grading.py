@@ -1,5 +1,5 @@
 """
-The GSM8K grader against the labels of real solutions; makes the table of docs/grading.md:
+Compare the GSM8K grader with the labels of real solutions; writes the table of docs/grading.md:
 
     python benchmarks/gsm8k_grading.py "$PVG_GSM8K_DIR"
 """
@@ -39,7 +39,7 @@ def print_reading(name, rows, solutions, answer_format):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="holds test.jsonl and model_solutions.jsonl")
+    parser.add_argument("folder", type=Path, help="folder with test.jsonl and model_solutions.jsonl")
     folder = parser.parse_args().folder
     test = read_json_lines(folder / "test.jsonl")
     rows = read_json_lines(folder / "model_solutions.jsonl")
@@ -48,8 +48,8 @@ def main():
     unmarked = [text.rsplit("\nA:", 1)[0] for text in solutions]
     print_reading("strict", rows, solutions, "strict")
     print_reading("lenient", rows, solutions, "lenient")
-    print_reading("strict, the line `A: x` taken off", rows, unmarked, "strict")
-    print_reading("lenient, the line `A: x` taken off", rows, unmarked, "lenient")
+    print_reading("strict, without the line `A: x`", rows, unmarked, "strict")
+    print_reading("lenient, without the line `A: x`", rows, unmarked, "lenient")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """
-What an imperfect checker adds to a check, its event written:
+Time that an imperfect checker adds to a call, including writing its event:
 
     python benchmarks/noise_layer.py
 
-Prints one JSON object: microseconds a call over 100,000 calls with the events written to a file, for the default tier and
-for each policy of escalation, where a check makes up to three calls; and the same without events; beside it the
-processor's time alone, which other work on the machine does not lengthen. A base checker is not asked: its time is its own.
+Prints one JSON object: microseconds per call over 100,000 calls, with and without writing events to a file, for the default tier
+and for each escalation policy, in which a check makes up to three calls. It also has the processor time, which other work on the
+machine affects less. No base checker is called, so that its time is not included.
 """
 
 import argparse

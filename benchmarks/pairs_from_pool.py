@@ -1,11 +1,11 @@
 """
-How long and how much memory pairing takes, on a synthetic pool of a million solutions in ten rounds:
+Time and memory of building pairs from a synthetic pool of a million solutions in ten rounds:
 
     python benchmarks/pairs_from_pool.py
 
-Prints one JSON object: seconds and peak extra resident memory for the verifier of round 9, which draws on all ten
-files, and its seconds relative to those for the verifier of round 1, which draws on two of them: for the pairs alone, and
-for all that comes before training, the tokens included.
+Prints one JSON object: seconds and peak extra resident memory for the verifier of round 9, which uses all ten files, and the
+ratio of its seconds to those for the verifier of round 1, which uses two files. Both are given for the pairs alone, and for all
+work before training, including tokenization.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from pvg_hf.models.verifier_input import VerifierInput
 
 
 def synthetic_rows(round_index: int, num_problems: int, num_samples: int) -> Iterator[list[dict[str, object]]]:
-    """One row per batch; solutions of about 280 characters, 60 % correct, 5 % without an answer."""
+    """Make batches of one row each: solutions of about 280 characters, 60 % correct, 5 % without an answer."""
     rng = derive_rng(0, "benchmark", round_name(round_index))
     words = np.array([f"step {number:05d}, " for number in range(100_000)])
     for problem in range(num_problems):
@@ -87,7 +87,9 @@ def main() -> None:
             paths = list(executor.map(partial(write_round, folder=folder, **vars(args)), range(-1, 9)))
         texts = [row["solution"] for rows in synthetic_rows(-1, 200, 1) for row in rows]
         tokenizer = train_tokenizer(texts, 4096)
-        with ProcessPoolExecutor(1, max_tasks_per_child=1) as fresh:  # a process for each, so that its peak is its own
+        with ProcessPoolExecutor(
+            1, max_tasks_per_child=1
+        ) as fresh:  # a new process for each, so that peaks do not mix
             round_1, round_9 = (
                 fresh.submit(measure, paths[: index + 1], index, tokenizer).result() for index in (1, 9)
             )

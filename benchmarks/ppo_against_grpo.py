@@ -1,18 +1,18 @@
 """
-PPO against GRPO on the first round of a recipe, at equal numbers of sampled solutions:
+Compare PPO with GRPO on the first round of a recipe, at equal numbers of sampled solutions:
 
     python benchmarks/ppo_against_grpo.py --seeds 0 1 2
 
-The recipe's bootstrap and verifier are played once per seed; both algorithms then train the prover against that verifier, on
-the same prompts, and write and judge the round's solutions. GRPO takes one step on each batch of solutions where PPO takes
-`prover.ppo.num_iterations`. Early stops are off in both. Settings of one algorithm alone follow `--ppo` or `--grpo`:
+The recipe's bootstrap and verifier are played once per seed. Both algorithms then train the prover against this verifier on the
+same prompts, and write and evaluate the round's solutions. On each batch of solutions, GRPO takes one step and PPO takes
+`prover.ppo.num_iterations`. Early stopping is off in both. Settings of a single algorithm follow `--ppo` or `--grpo`:
 
     python benchmarks/ppo_against_grpo.py --seeds 0 --grpo prover.learning_rate=4.0e-3
 
-The prover phase is timed in a process of its own, by the clock and by its time on processors, which other work on the machine
-moves less; its peak of resident memory (on a GPU, of allocated memory) is taken. What is finished is not played again. Prints a
-Markdown table with 95 % intervals: over problems for a single run, and in the last row over seeds, for the difference of the two
-algorithms.
+The prover phase runs in a separate process. Its wall time and processor time are measured (the latter is less affected by other
+work on the machine), and its peak of resident memory (on a GPU, of allocated memory). Finished phases are not played again.
+Prints a Markdown table with 95 % intervals: over problems for a single run, and over seeds for the difference of the two
+algorithms in the last row.
 """
 
 import argparse
@@ -36,7 +36,7 @@ COST = "prover-cost.json"
 
 
 def recipe_of(arguments: argparse.Namespace, seed: int, algorithm: str | None) -> Recipe:
-    """Of one run; without an algorithm, of what both have in common."""
+    """Recipe of one run; without an algorithm, of the phases that both have in common."""
     common = [*SHARED, *arguments.overrides, f"seed={seed}", f"output_dir={arguments.output_dir}"]
     ppo = load_recipe(arguments.recipe, common)
     named = f"{ppo.name}-seed-{seed}" + (f"-{algorithm}" if algorithm else "")
@@ -60,13 +60,13 @@ def play_shared(recipe: Recipe) -> Path:
 
 
 def play_one(recipe: Recipe, shared: Path) -> Path:
-    """The prover phase in a process of its own, then what judges it."""
+    """Play the prover phase in a separate process, and then the phases that evaluate it."""
     from pvg_hf import play
 
     root = Path(recipe.output_dir) / recipe.name
     if not root.exists():
         shutil.copytree(shared, root)
-        (root / "recipe.yaml").unlink()  # the phases up to here are this recipe's as well
+        (root / "recipe.yaml").unlink()  # the earlier phases are the same in this recipe
     if not (root / COST).exists():
         order = json.dumps(recipe.to_dict())
         done = subprocess.run(
@@ -80,7 +80,7 @@ def play_one(recipe: Recipe, shared: Path) -> Path:
 
 
 def prover_phase() -> None:
-    """Of the recipe that stands on the standard input; prints seconds and bytes."""
+    """Play the prover phase of the recipe on standard input, and print its seconds and bytes."""
     import torch
 
     from pvg_hf import play
@@ -131,7 +131,7 @@ def table(folders: dict[tuple[int, str], Path]) -> str:
 
 
 def mean_over_seeds(differences: tuple[float, ...]) -> str:
-    """With Student's interval, which for few seeds is wide."""
+    """Mean with Student's interval, which is wide for few seeds."""
     n = len(differences)
     half = t.ppf(0.975, n - 1) * statistics.stdev(differences) / n**0.5
     mean = statistics.fmean(differences)

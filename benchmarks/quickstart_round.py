@@ -1,11 +1,11 @@
 """
-A whole round of the quickstart: where its time goes, and its time against the same round glued together from TRL's trainers
-and `generate` (`glued_round.py`):
+Time of a whole round of the quickstart, by kind of work, and compared with the same round written with TRL's trainers and
+`generate` (`glued_round.py`):
 
     python benchmarks/quickstart_round.py
 
-Each is played in a process of its own, one after the other, and timed without its imports. Early stops are off in both, so
-that the work is the same. Prints one JSON object.
+Each is played in a separate process, one after the other, and timed without its imports. Early stopping is off in both, so that
+they do the same work. Prints one JSON object.
 """
 
 import argparse
@@ -23,7 +23,7 @@ CHANGES = ["num_rounds=1", "stopping.rule=max_steps", "logging.progress=false"]
 
 
 class Stopwatch:
-    """Seconds by kind of work; what is nested in another kind counts for itself alone."""
+    """Measures seconds by kind of work; the time of nested calls of another kind counts only for that kind."""
 
     def __init__(self):
         self.seconds: dict[str, float] = {}

@@ -1,14 +1,15 @@
 """
-What rewards do to a verifier that writes, on the built-in world of proofs, from the model that ships with the package:
+Effect of the reward on a generative verifier, on the built-in task of proofs, starting from the model that ships with pvg_hf:
 
     python benchmarks/score_verifier.py --workers 2                                  # three seeds: 75 minutes on two cores
     python benchmarks/score_verifier.py --seeds 0 --steps 6 --every 3 --proofs 24    # two minutes
 
-Variants: the default reward (.125 for the form, .875 for the score), the same times the task's exact meta-verifier (R_meta), equal
-weights, the multiplicative form, and a meta-verifier, trained on analyses instead of proofs. Each checkpoint writes one evaluation
-of the same fresh proofs, and one of an analysis of each ("judged right": the share of analyses whose quality it says rightly). The
-last checkpoint with R_meta then labels those proofs by scaled verification, checking its own analyses. What is finished is not
-trained again. Prints Markdown tables; the figures are means over the seeds with 95 % t-intervals.
+The variants are the default reward (.125 for the form, .875 for the score), the same times the task's exact meta-verifier (R_meta),
+equal weights, the multiplicative form, and a meta-verifier, which is trained on analyses instead of proofs. Each checkpoint
+writes one analysis of each of the same fresh proofs, and one evaluation of an analysis of each ("judged right": the share of
+analyses with a correct quality score). The last checkpoint with R_meta then labels these proofs by scaled verification, with
+checks of its own analyses. Finished verifiers are not trained again. Prints Markdown tables; the figures are means over the seeds
+with 95 % t-intervals.
 """
 
 import argparse
@@ -38,11 +39,11 @@ COLUMNS = (
     "quality",
     "judged right",
 )
-TEST_SEED = 1_000  # of the proofs that are evaluated: others than any that is trained on
+TEST_SEED = 1_000  # seed of the test proofs, which differ from all training proofs
 
 
 def run_cell(arguments: argparse.Namespace, variant: str, seed: int) -> None:
-    """Train one verifier and write its figures at every checkpoint, unless they are there."""
+    """Train one verifier and write its figures at every checkpoint, unless they exist."""
     import torch
 
     torch.set_num_threads(1)
@@ -96,8 +97,10 @@ def train(arguments: argparse.Namespace, variant: str, seed: int, folder: Path) 
 
 def measure(model: Path, num_proofs: int) -> dict[str, float | None]:
     """
-    Figures of one evaluation of each test proof, the mean quality of those analyses that keep the form, and the share of given
-    analyses whose quality is said rightly.
+    Measure a verifier on test proofs.
+
+    The figures are those of one analysis per test proof, the mean quality of the analyses with the right form, and the share of
+    given analyses to which the verifier assigns the right quality.
     """
     import pandas as pd
 
@@ -167,7 +170,7 @@ def show(values: list[float | None]) -> str:
 
 
 def at_equal_accuracy(plain: dict, with_meta: dict) -> tuple[dict, dict]:
-    """Of either verifier of a seed, the checkpoint whose score accuracy is nearest to the lower of their best ones."""
+    """Choose a checkpoint of each verifier, with score accuracies nearest to the lower of their best accuracies."""
     sides = [list(found["figures"].values()) for found in (plain, with_meta)]
     target = min(max(point["evaluations/accuracy"] for point in side) for side in sides)
     first, second = (min(side[1:], key=lambda point: abs(point["evaluations/accuracy"] - target)) for side in sides)

@@ -1,14 +1,14 @@
 """
-How fast a verifier is read, against TRL's way of reading a reward model:
+Speed of scoring with a verifier, compared with TRL's way of scoring with a reward model:
 
     python benchmarks/scorer.py "$PVG_GSM8K_DIR"
 
-2,048 texts of GSM8K's lengths: test problems with 8 solutions each, the reference with its numbers changed. A Qwen2 of
-hidden size 512 and 8 layers with random weights. TRL 1.16's path is `GRPOTrainer`'s for a reward model: a local batch of
-texts, padded to its longest, in one forward. It meets the texts as a trainer's batch holds them (a problem's solutions in a
-row) and shuffled, as the solutions of a pool may lie; this package's order is its own either way. Prints one JSON object:
-`times_trl_32` is a ratio of texts per second, `tokens_trl_32` that of the tokens that are computed, and `peak_extra_mb_N` what
-scoring N texts adds to the resident memory of a process.
+The texts are 2,048 with GSM8K's lengths: test problems with 8 solutions each, which are the reference with changed numbers. The
+model is a Qwen2 with hidden size 512, 8 layers and random weights. TRL 1.16's path is `GRPOTrainer`'s for a reward model: one
+forward per local batch, padded to its longest text. It is timed on texts in a trainer's order (all solutions of a problem in a
+row) and in random order, as in a pool; pvg_hf sorts the texts itself in either case. Prints one JSON object: `times_trl_32` is
+a ratio of texts per second, `tokens_trl_32` a ratio of computed tokens, and `peak_extra_mb_N` the resident memory that scoring N
+texts adds to a process.
 """
 
 import argparse
@@ -35,13 +35,13 @@ from pvg_hf.scoring.batching import group_by_beginning
 
 SOLUTIONS_PER_PROBLEM = 8
 BATCH_SIZES = (32, 256)
-MAX_DIFFERENCE = 1e-4  # of a text's scores
+MAX_DIFFERENCE = 1e-4  # maximum difference between two ways' scores of a text
 _NUMBER = re.compile(r"\d+")
 _CALCULATOR = re.compile(r"<<.*?>>")
 
 
 def make_texts(folder: Path, num_texts: int) -> tuple[list[str], list[str]]:
-    """Problems and solutions, a problem's solutions in a row."""
+    """Make problems and solutions, with all solutions of a problem in a row."""
     rows = [json.loads(line) for line in (folder / "test.jsonl").read_text(encoding="utf-8").splitlines()]
     problems, solutions = [], []
     for row in rows[: num_texts // SOLUTIONS_PER_PROBLEM]:
@@ -53,7 +53,7 @@ def make_texts(folder: Path, num_texts: int) -> tuple[list[str], list[str]]:
 
 
 def change_numbers(text: str, rng: np.random.Generator) -> str:
-    """A third of the numbers become others of equally many digits."""
+    """Replace a third of the numbers by others with equally many digits."""
 
     def change(match: re.Match) -> str:
         low = 10 ** (len(match[0]) - 1)
@@ -84,7 +84,7 @@ def seconds(run: Callable[[], list[float]]) -> tuple[float, list[float]]:
 
 
 def matrix_rate(device: str) -> float:
-    """Multiply-adds per second of a large product in float32."""
+    """Multiply-adds per second of a large matrix product in float32."""
     left, right = torch.randn(4096, 512, device=device), torch.randn(512, 2048, device=device)
     repeats = 40
     start = time.perf_counter()
@@ -96,7 +96,7 @@ def matrix_rate(device: str) -> float:
 
 @dataclass(frozen=True)
 class Setting:
-    """A model, and what it is to read."""
+    """A model, and the texts to score."""
 
     model: Qwen2ForSequenceClassification
     tokenizer: PreTrainedTokenizerFast
@@ -139,14 +139,14 @@ class Setting:
 
 
 def time_all(setting: Setting, orders: dict[str, Sequence[int]], repeats: int) -> dict[str, float]:
-    """The fastest of `repeats` seconds of each way; every way must give the same scores."""
+    """Time each way `repeats` times, keep the fastest, and check that all ways give the same scores."""
     runs = {
         f"trl_{batch_size}{suffix}": partial(setting.score_like_trl, batch_size, order)
         for suffix, order in orders.items()
         for batch_size in BATCH_SIZES
     }
     runs |= {"sorted": partial(setting.score, shares_beginnings=False), "shared": setting.score}
-    setting.score(64)  # the first forwards of a process are slower
+    setting.score(64)  # warm up: the first forwards of a process are slower
     best: dict[str, float] = {}
     expected: list[float] | None = None
     for _ in range(repeats):
@@ -162,7 +162,7 @@ def time_all(setting: Setting, orders: dict[str, Sequence[int]], repeats: int) -
 
 
 def padded_tokens(lengths: list[int], order: Sequence[int], batch_size: int) -> int:
-    """Of all batches, rows times the longest."""
+    """Number of computed tokens: rows times the longest text, summed over batches."""
     batches = [
         [lengths[index] for index in order[start : start + batch_size]] for start in range(0, len(order), batch_size)
     ]
@@ -170,7 +170,7 @@ def padded_tokens(lengths: list[int], order: Sequence[int], batch_size: int) -> 
 
 
 def peak_mb(folder: Path, num_texts: int) -> float:
-    """Resident memory that scoring adds to a process of its own, in megabytes."""
+    """Resident memory in megabytes that scoring adds to a separate process."""
     command = [sys.executable, __file__, folder, "--texts", str(num_texts), "--peak"]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
@@ -186,7 +186,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="holds GSM8K's train.jsonl and test.jsonl")
     parser.add_argument("--texts", type=int, default=2048)
-    parser.add_argument("--repeats", type=int, default=1, help="the fastest of so many is taken of each")
+    parser.add_argument("--repeats", type=int, default=1, help="repetitions of each way, of which the fastest counts")
     parser.add_argument("--peak", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     setting = Setting.prepare(arguments.folder, arguments.texts)

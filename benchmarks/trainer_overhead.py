@@ -1,14 +1,14 @@
 """
-What this package's trainers cost on top of TRL's, per step:
+Overhead of pvg_hf's trainers over TRL's, per step:
 
     python benchmarks/trainer_overhead.py
 
-`NoisyRewardTrainer` over `RewardTrainer` on the same pairs, and `ProverGRPOTrainer` over `GRPOTrainer` with a trivial scorer,
-grader and reward, on the model of the quickstart. The prover is timed twice: writing by TRL's own call of `generate`, which
-isolates what is added to a step, and by the loop that is its default. The trainers take turns, so that a machine that warms up
-or is disturbed does so for all of them. A figure is the median over the turns, and its range, of a turn's ratio: that of the
-median steps, the first two of each trainer left out. `processor` is the same of the processor's seconds, all threads together,
-which other work on the machine disturbs less; a GPU's work is not in it. Prints one JSON object.
+`NoisyRewardTrainer` is compared with `RewardTrainer` on the same pairs, and `ProverGRPOTrainer` with `GRPOTrainer` with a trivial
+scorer, grader and reward, on the model of the quickstart. The prover is timed twice: with TRL's own call of `generate`, which
+isolates the overhead of a step, and with its default sampling loop. The trainers take turns, so that disturbances of the machine
+affect all of them. A turn's ratio is that of the median steps, without the first two of each trainer; the figures are the median
+and the range of this ratio over the turns. `processor` is the same ratio for the processor seconds of all threads, which other
+work on the machine affects less; it does not include a GPU's work. Prints one JSON object.
 """
 
 import argparse
@@ -118,10 +118,10 @@ def prover_runs(rows: list[dict]) -> dict[str, Callable[[str], Trainer]]:
 
 
 def median_seconds(runs: dict[str, Callable[[str], Trainer]], turns: int) -> dict[str, list[dict[str, float]]]:
-    """Of each trainer and turn, the median step by each clock."""
+    """Median seconds of a step for each trainer and turn, by either clock."""
     seconds: dict[str, list[dict[str, float]]] = {name: [] for name in runs}
     for turn in range(turns):
-        # Every other turn backwards, so that none always comes after the same other.
+        # Reverse the order in every other turn, so that no trainer always follows the same one.
         for name, make in list(runs.items())[:: 1 if turn % 2 == 0 else -1]:
             with tempfile.TemporaryDirectory() as folder:
                 times, trainer = StepTimes(), make(folder)

@@ -1,9 +1,9 @@
 """
-Score a run's test solutions with its verifier in other programs, and compare with `VerifierScorer`:
+Score a run's test solutions with its verifier in other programs, and compare the scores with `VerifierScorer`:
 
     python benchmarks/verifier_elsewhere.py runs/quickstart
 
-Every row is a way to use the verifier: plain transformers and TRL, with and without what the verifier needs.
+Each row is a way to use the verifier: plain transformers and TRL, with and without the input format that it needs.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from pvg_hf.scoring import VerifierScorer
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="folder of a run")
-    parser.add_argument("--round", type=int, dest="round_index", help="from 0; the last one by default")
+    parser.add_argument("--round", type=int, dest="round_index", help="round, from 0 (default: the last one)")
     parser.add_argument("--num-solutions", type=int, default=400, help="drawn from all (%(default)s)")
     arguments = parser.parse_args()
     quiet_libraries()
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def _as_saved_now(verifier: Path, copy: Path) -> Path:
-    """The verifier as this version saves it, also if an earlier one saved it."""
+    """Save a copy of the verifier in the current format, even if an earlier version saved it."""
     model, tokenizer = load_verifier(verifier)
     model.save_pretrained(copy)
     VerifierInput.load(verifier).save_with(tokenizer, copy)
@@ -90,7 +90,7 @@ def _ways(
 def _by_trl(
     prover: str, reward_funcs: list, prompts: list[str], problems: list[str], solutions: list[str]
 ) -> list[float]:
-    """Rewards that TRL's trainer gives to solutions that are there already."""
+    """Rewards that TRL's trainer gives to existing solutions."""
     with tempfile.TemporaryDirectory() as place:
         settings = {"bf16": False, "activation_checkpointing": False, "report_to": "none"}
         trainer = GRPOTrainer(

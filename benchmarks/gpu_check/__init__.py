@@ -1,4 +1,5 @@
 """
-Everything that waits for a GPU, as `scripts/check_gpu.py` runs it: players with random weights of the real sizes play a few
-steps of the recipes, and their speed and memory are measured.
+Checks that need a GPU, run by `scripts/check_gpu.py`.
+
+Players with random weights of realistic sizes play a few steps of the recipes, and their speed and memory are measured.
 """

@@ -1,4 +1,4 @@
-"""Plays a few steps of every phase of recipes, and measures each phase's speed and memory against the plan's."""
+"""Plays a few steps of every phase of a recipe, and compares each phase's speed and memory with the plan."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ RECIPES = Path(__file__).parents[2] / "recipes"
 PLAYERS = ("prover", "verifier")
 Settings = Mapping[str, Any]
 
-# A few steps on a few problems. Random weights solve none of them, end no solution, and order pairs by luck.
+# A few steps on a few problems. Random weights solve no problem, end no solution, and order pairs by chance.
 FEW: Settings = {
     "split.max_train": 48,
     "split.verifier_share": 0.34,
@@ -33,7 +33,10 @@ FEW: Settings = {
     "watchdogs.max_truncated": 1.0,
     "watchdogs.min_pair_accuracy": 0.0,
 }
-SHORT: Settings = {"prover.max_completion_length": 64, "prover.prompts_per_step": 4}  # where a launcher is tried
+SHORT: Settings = {
+    "prover.max_completion_length": 64,
+    "prover.prompts_per_step": 4,
+}  # for parts that only try a launcher
 TOY: Settings = {
     "verifier.max_steps": 2,
     "prover.max_steps": 2,
@@ -76,16 +79,18 @@ TOY_FROM_SCRATCH: Settings = {
 @dataclass(frozen=True)
 class Game:
     """
+    A recipe that the check plays.
+
     Args:
         recipe (`str`):
-            A file of `recipes/`.
+            A file in `recipes/`.
         settings (`Mapping[str, Any]`):
-            In place of the recipe's.
+            Settings that override the recipe.
         phases (`tuple[str, ...]`):
-            To be played; all of one round if empty.
+            Phases to play; all phases of one round if empty.
         has_stand_ins (`bool`, defaults to `True`):
-            Whether stand-ins of the recipe's players take a few steps on a few problems; otherwise its first round is
-            played as it is.
+            Whether stand-ins for the recipe's players take a few steps on a few problems; otherwise, the first round is
+            played without changes.
     """
 
     recipe: str
@@ -115,27 +120,27 @@ def play_and_measure(
     name: str, work: Path, *, is_toy: bool, phases: Sequence[str], known: Mapping[str, Any], save: Save
 ) -> None:
     """
-    Play a game, going on with it where it was begun.
+    Play or resume a game, and measure its phases.
 
     Args:
         name (`str`):
             A key of [`GAMES`].
         work (`Path`):
-            Keeps the stand-ins and the run.
+            Folder of the stand-ins and the run.
         is_toy (`bool`):
             Whether players, texts and batches are tiny.
         phases (`Sequence[str]`):
-            To play in this process; all of the game's if empty.
+            Phases to play in this process; all of the game's phases if empty.
         known (`Mapping[str, Any]`):
             Figures of phases that an earlier process has played.
         save (`Callable`):
-            Is given all figures after each phase.
+            Called with all figures after each phase.
     """
     game = GAMES[name]
     players = _players(game, work, is_toy=is_toy)
     recipe = _shortened(name, players, work, is_toy=is_toy)
     (plan,) = plan_rounds(recipe, GameProblems.load(recipe))
-    if not known:  # what is finished could not be measured again
+    if not known:  # finished phases would be skipped and not measured
         shutil.rmtree(work / "runs" / name, ignore_errors=True)
     figures = {"phases": {}, **known, **_describe_players(game, recipe, plan)}
     measures = PhaseMeasures(plan, figures, save)
@@ -148,7 +153,7 @@ def play_and_measure(
 
 
 def _players(game: Game, work: Path, *, is_toy: bool) -> Settings:
-    """The settings that put stand-ins in the place of the recipe's players and problems."""
+    """Settings that replace the recipe's players and problems by stand-ins."""
     if not game.has_stand_ins:
         return {}
     recipe, settings = load_recipe(RECIPES / game.recipe), {"task.path": make_problems(work / "problems")}
@@ -160,7 +165,7 @@ def _players(game: Game, work: Path, *, is_toy: bool) -> Settings:
 
 
 def _shortened(name: str, players: Settings, work: Path, *, is_toy: bool) -> Recipe:
-    """The recipe of a game as it is played here."""
+    """Recipe of a game with the changes of this check."""
     game = GAMES[name]
     settings = {"name": name, "output_dir": work / "runs", "num_rounds": 1, "logging.progress": "false", **players}
     toy = {**TOY, **(TOY_OF_STAND_INS if game.has_stand_ins else TOY_FROM_SCRATCH)}
@@ -195,8 +200,9 @@ def _describe_players(game: Game, recipe: Recipe, plan: RoundPlan) -> dict[str, 
 
 def _estimate_hours(whole: Recipe, phases: Mapping[str, Mapping[str, Any]]) -> float | None:
     """
-    Hours of a whole recipe: each phase's planned time, times what the few steps took over what was planned for them; `None`
-    where a phase was not measured, as its process was killed at its very end.
+    Estimated hours of a whole recipe; `None` if a phase was not measured.
+
+    Each phase's planned time is multiplied by the ratio of measured to planned time of the few steps.
     """
     hours = 0.0
     for plan in plan_rounds(whole, GameProblems.load(whole)):

@@ -1,4 +1,4 @@
-"""What a machine is and has, and how fast it multiplies matrices."""
+"""Describes the machine, and measures how fast it multiplies matrices."""
 
 import platform
 import time
@@ -22,15 +22,17 @@ PACKAGES = (
     "vllm",
     "deepspeed",
 )
-SIDE = {"cuda": 8192, "cpu": 1024}  # of the matrices whose product is timed
+SIDE = {"cuda": 8192, "cpu": 1024}  # side of the square matrices of the timed product
 REPEATS = 10
 
 
 def probe_machine() -> dict[str, Any]:
     """
+    Describe the machine.
+
     Returns:
-        `dict`: what the machine has; `versions` has `None` for packages that are not installed, and `matrix_tflops` the rate
-        of a large matrix product by the type of its numbers.
+        `dict`: hardware and versions. `versions` has `None` for packages that are not installed, and `matrix_tflops` has the
+        rate of a large matrix product by data type.
     """
     dtypes = (torch.bfloat16, torch.float32) if torch.cuda.is_available() else (torch.float32,)
     return {
@@ -60,12 +62,12 @@ def _device() -> dict[str, Any]:
 
 
 def compute_dtype() -> torch.dtype:
-    """What players compute in here: bfloat16 on a GPU that has it, else float32."""
+    """Data type of the players' computations: bfloat16 on a GPU that supports it, else float32."""
     return torch.bfloat16 if has_bfloat16() else torch.float32
 
 
 def matrix_rate(dtype: torch.dtype) -> float:
-    """FLOP/s of a large matrix product of random numbers."""
+    """Measure the FLOP/s of a large matrix product of random numbers."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     side = SIDE[device]
     left, right = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))
@@ -79,20 +81,20 @@ def matrix_rate(dtype: torch.dtype) -> float:
 
 
 def synchronize() -> None:
-    """Wait for the GPU, which works through its queue on its own; nothing without one."""
+    """Wait until the GPU has finished its queue; a no-op without a GPU."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
 
 def reset_peak() -> None:
-    """Forget the peak of memory so far; without a GPU it is the process's and stays."""
+    """Reset the peak of GPU memory; without a GPU, the peak is the process's and cannot be reset."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
 
 
 def read_peak() -> tuple[int, int]:
-    """Bytes of tensors at the peak, and bytes that torch's allocator held; without a GPU, both the process's resident peak."""
+    """Peak bytes of tensors, and of torch's allocator; without a GPU, both are the process's peak resident memory."""
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
     resident = psutil.Process().memory_info().rss

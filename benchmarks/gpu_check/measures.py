@@ -1,4 +1,4 @@
-"""Speed and memory of a game's phases, beside what the plan estimates for them."""
+"""Measures speed and memory of a game's phases, and compares them with the plan's estimates."""
 
 import gc
 import time
@@ -26,11 +26,11 @@ class PhaseMeasures(GameCallback):
 
     Args:
         plan ([`RoundPlan`]):
-            Of the game, whose estimates stand beside what is measured.
+            Plan of the game, with the estimates.
         figures (`dict[str, Any]`):
-            Gets a phase's figures in `phases`, by its name.
+            Receives each phase's figures in `phases`, by its name.
         save (`Callable`):
-            Is given `figures` after each phase.
+            Called with `figures` after each phase.
     """
 
     def __init__(self, plan: RoundPlan, figures: dict[str, Any], save: Save):
@@ -57,7 +57,7 @@ class PhaseMeasures(GameCallback):
             self.save(self.figures)
 
     def _speed(self, context: PhaseContext) -> dict[str, Any]:
-        """Tokens a second by kind of work, and the share of the matrix rate that the models' own FLOPs come to."""
+        """Tokens per second and model FLOPs utilisation (relative to the measured matrix rate), by kind of work."""
         meter, sizes, tokens = self.meter, self.plan.sizes, self.meter.tokens
         learner = "verifier" if context.phase.name == "verifier" else "prover"
         flops = {
@@ -70,7 +70,9 @@ class PhaseMeasures(GameCallback):
             seconds = meter.seconds.get(kind, 0.0)
             if tokens[name] and seconds:
                 found[f"{name}_tokens_per_second"] = round(tokens[name] / seconds, 1)
-                if context.phase.name != "warmup":  # which trains both players
+                if (
+                    context.phase.name != "warmup"
+                ):  # the warmup trains both players, so that its FLOPs are not known per player
                     found[f"{kind}_mfu"] = round(flops[kind] / seconds / self.matrix_rate, 4)
         if meter.usual_step is not None:
             found |= {"num_steps": len(meter.step_seconds), "step_seconds": round(meter.usual_step, 3)}
@@ -79,9 +81,10 @@ class PhaseMeasures(GameCallback):
 
 def training_flops(size: PlayerSize, *, has_reference: bool) -> int:
     """
-    Floating-point operations that training on a token takes: 2 for each weight forward and 2 for the gradients of the
-    activations, 2 for each trained weight's own gradient, and 2 for each weight of a KL reference. What is computed twice to
-    spare memory counts once.
+    Floating-point operations per trained token.
+
+    They are 2 per weight for the forward pass, 2 per weight for the gradients of the activations, 2 per trained weight for its
+    gradient, and 2 per weight of a KL reference. Recomputation for activation checkpointing is not counted.
     """
     return (4 + 2 * has_reference) * size.num_multiplied + 2 * size.num_trained
 
@@ -92,19 +95,21 @@ def _has_reference(context: PhaseContext) -> bool:
 
 def compare_with_plan(plan: RoundPlan, context: PhaseContext, peak: int, worked: float) -> dict[str, Any]:
     """
+    Compare a phase's measured memory and time with the plan.
+
     Args:
         plan ([`RoundPlan`]):
-            Of the game.
+            Plan of the game.
         context ([`PhaseContext`]):
-            Of a finished phase.
+            Context of a finished phase.
         peak (`int`):
-            Bytes of tensors at its peak.
+            Peak memory of tensors in bytes.
         worked (`float`):
-            Seconds that it wrote, scored and trained.
+            Seconds of sampling, scoring and training.
 
     Returns:
-        `dict`: `planned_gb` as `--plan` says it, from the lengths of references; the same for texts as long as they were,
-        `planned_at_lengths_gb`, and the ratios to that.
+        `dict`: `planned_gb`, the estimate of `--plan` from the lengths of references; `planned_at_lengths_gb`, the estimate from
+        the actual lengths of texts; and the ratios of the measured values to the latter.
     """
     phase = context.phase.name
     amounts = replace(plan.amounts, lengths=lengths_as_written(plan.amounts, context))
@@ -120,8 +125,7 @@ def compare_with_plan(plan: RoundPlan, context: PhaseContext, peak: int, worked:
 
 def lengths_as_written(amounts: Amounts, context: PhaseContext) -> TextLengths:
     """
-    The lengths of the solutions that the phase has read or that the run holds like those that it wrote, in place of the
-    references'; before there are any, those.
+    Actual lengths of the solutions that the phase read or wrote; those of the references as long as there are none.
     """
     kind = "base" if context.phase.name == "verifier" else "test-*"
     files = sorted((context.folder.root / "pool").rglob(f"{kind}.parquet"))

@@ -1,4 +1,4 @@
-"""Seconds and tokens by kind of work, read off the methods that do it."""
+"""Counts seconds and tokens by kind of work, by wrapping the methods that do it."""
 
 import time
 from collections.abc import Callable
@@ -24,15 +24,15 @@ from pvg_hf.trainers.common.grpo import SampledGRPOTrainer
 
 class Meter(Stopwatch):
     """
-    Watches every sampler, scorer and trainer of this process from its making on.
+    Meter of all samplers, scorers and trainers of this process, from its construction on.
 
     Attributes:
         seconds (`dict[str, float]`):
-            Of `writing`, `scoring` and `training`, each without what is nested in it, and of `gathering` sharded weights.
+            Seconds of `writing`, `scoring` and `training`, each without nested work, and of `gathering` sharded weights.
         tokens (`dict[str, int]`):
-            `written` and, once for each prompt, `prompted`; `scored`, each text whole; `trained`, without padding.
+            Numbers of tokens `written`, `prompted` (each prompt once), `scored` (whole texts), and `trained` (without padding).
         num_halvings (`int`):
-            Batches that did not fit in memory and were halved.
+            Number of batches that were halved because they did not fit in memory.
     """
 
     def __init__(self):
@@ -59,20 +59,20 @@ class Meter(Stopwatch):
         self.reset()
 
     def reset(self) -> None:
-        """Begin at zero."""
+        """Reset all counts to zero."""
         self.seconds.clear()
         self.tokens = {"written": 0, "prompted": 0, "scored": 0, "trained": 0}
         self.num_halvings = 0
-        self._times: list[float] = []  # at which steps begin and end, in turns
+        self._times: list[float] = []  # start and end of each step, alternating
 
     @property
     def step_seconds(self) -> list[float]:
-        """Of each optimiser step."""
+        """Seconds of each optimiser step."""
         return [end - begin for begin, end in zip(self._times[::2], self._times[1::2], strict=False)]
 
     @property
     def usual_step(self) -> float | None:
-        """Median seconds of a step, without the first where there are others: it sets things up."""
+        """Median seconds of a step; the first step, which includes setup, is left out if there are others."""
         steps = self.step_seconds
         return median(steps[1:] or steps) if steps else None
 
@@ -111,7 +111,7 @@ class Meter(Stopwatch):
         self.num_halvings += 1
 
     def _note_time_before(self, owner: type, name: str) -> None:
-        """Note when a method is called, before it does anything: a checkpoint may be judged at the end of a step."""
+        """Record the time before each call of a method. A step ends here, because checkpoints may be evaluated after it."""
         method = getattr(owner, name)
 
         @wraps(method)

@@ -1,4 +1,4 @@
-"""The parts of the check in the order in which they say most, and how each is started."""
+"""The parts of the check, the most informative first, and the command that starts each."""
 
 import os
 import sys
@@ -13,21 +13,23 @@ LAUNCHERS = ROOT / "recipes" / "accelerate"
 @dataclass(frozen=True)
 class Part:
     """
+    A part of the check.
+
     Args:
         name (`str`):
-            By which it is asked for.
+            Name on the command line.
         about (`str`):
-            What it measures, in a line.
+            Description in one line.
         minutes (`float`):
-            After which it is ended.
+            Time limit.
         steps (`tuple[str, ...]`):
-            Names of phases that are played in a process each; one process for everything by default.
+            Phases that need separate processes; by default, one process plays all phases.
         launcher (`str`, *optional*):
-            A file of `recipes/accelerate/` that starts its process.
+            File in `recipes/accelerate/` with which its process is launched.
         needs (`str`, *optional*):
-            A package without which it is left out.
+            Package without which the part is skipped.
         needs_gpu (`bool`):
-            Whether it is left out without one.
+            Whether the part is skipped without a GPU.
     """
 
     name: str
@@ -39,7 +41,7 @@ class Part:
     needs_gpu: bool = False
 
     def command(self, step: str, *, work: Path, result: Path, is_toy: bool) -> list[str]:
-        """What starts the process of a step."""
+        """Command that starts the process of a step."""
         worker = ["-m", "benchmarks.gpu_check.worker", self.name, "--work", str(work), "--result", str(result)]
         worker += ["--toy"] if is_toy else []
         worker += ["--phases", step] if step else []
@@ -75,7 +77,7 @@ PARTS = (
 
 
 def environment() -> dict[str, str]:
-    """That of a part's processes: offline, quiet, and with the repository among the places of modules."""
+    """Environment of a part's processes: offline, without progress output, and with the repository on the module path."""
     places = filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))
     return {
         **os.environ,

@@ -1,4 +1,4 @@
-"""Runs the parts of the check, each in processes of its own within a time limit, and keeps what came of each."""
+"""Runs the parts of the check, each in separate processes with a time limit, and records their results."""
 
 import json
 import os
@@ -17,29 +17,31 @@ from typing import Any
 from benchmarks.gpu_check.parts import OUT_OF_MEMORY, PARTS, ROOT, Part, environment
 from benchmarks.gpu_check.table import describe
 
-NAME = "check_gpu"  # of the files that are written
-DONE = ("done", "out of memory", "left out")  # what another call does not repeat
+NAME = "check_gpu"  # stem of the written files
+DONE = ("done", "out of memory", "left out")  # states that another call does not repeat
 NUM_LAST_LINES, LINE_LENGTH = 15, 300
-SHORTEST = 20.0  # seconds; with less time left no part is begun
-PAUSE = 5.0  # seconds between two lines of a log that the user is shown
-GRACE = 3.0  # seconds between the request to end and the end
+SHORTEST = 20.0  # seconds; with less time left, no part is started
+PAUSE = 5.0  # minimum seconds between two log lines shown to the user
+GRACE = 3.0  # seconds between the request to end a process and its kill
 INTERRUPTED = 130
 
 
 @dataclass
 class Check:
     """
+    Runner of the check.
+
     Args:
         output (`Path`):
             Folder of `check_gpu.json` and `check_gpu.md`.
         parts (`Sequence[Part]`):
-            To run, in their order.
+            Parts to run, in this order.
         seconds (`float`):
-            For all parts of this call together.
+            Time limit for all parts of this call together.
         is_toy (`bool`, *optional*):
-            Whether sizes are tiny; by default where the probe finds no GPU.
+            Whether sizes are tiny; by default, they are if the probe finds no GPU.
         repeats (`bool`):
-            Whether to run parts again that are done.
+            Whether to run finished parts again.
     """
 
     output: Path
@@ -51,9 +53,9 @@ class Check:
 
     def __post_init__(self):
         self.deadline = time.monotonic() + self.seconds
-        self._told: list[str] = []  # the newest line of a log that the user was shown
+        self._told: list[str] = []  # the last log line shown to the user
         self._told_at = 0.0
-        self.work = self.output.with_name(f"{self.output.name}.work")  # large, and gone when everything is done
+        self.work = self.output.with_name(f"{self.output.name}.work")  # large; deleted when everything is done
         self.results = self._read() or {"parts": {}}
 
     @property
@@ -62,10 +64,10 @@ class Check:
 
     def run(self) -> int:
         """
-        Run what is not done yet, for as long as there is time.
+        Run the unfinished parts, as long as there is time.
 
         Returns:
-            `int`: exit status; 0 if every part that was run is done, 1 if one failed or ran out of time, 130 if the user stopped.
+            `int`: exit status; 0 if all parts are done, 1 if one failed or ran out of time, 130 if the user stopped.
 
         Raises:
             ValueError: if the output holds results of other sizes or of another machine.
@@ -81,7 +83,7 @@ class Check:
         except KeyboardInterrupt:
             for record in self.results["parts"].values():
                 record["status"] = "stopped" if record["status"] == "running" else record["status"]
-            _say("Stopped; the same command goes on.")
+            _say("Stopped; the same command resumes.")
             return INTERRUPTED
         finally:
             self._write()
@@ -94,7 +96,7 @@ class Check:
         return all(self.results["parts"].get(part.name, {}).get("status") in DONE for part in parts)
 
     def _settle_sizes(self) -> None:
-        """Toys where there is no GPU; results of other sizes or machines do not mix."""
+        """Choose toy sizes if there is no GPU, and refuse to mix results of different sizes or machines."""
         record = self.results["parts"]["probe"]
         if record["status"] != "done":
             raise ValueError("\n".join(["The machine could not be probed:", *record["last_lines"]]))
@@ -120,7 +122,7 @@ class Check:
             return
         left = self.deadline - time.monotonic()
         if left < SHORTEST:
-            _say(f"{title}: not begun, as the time is over")
+            _say(f"{title}: not started, as the time is over")
             return
         _say(
             f"{title}: {part.about} (at most {min(60 * part.minutes, left) / 60:.1f} of the {left / 60:.1f} minutes left)"
@@ -138,7 +140,7 @@ class Check:
         return f"{part.needs} is not installed" if part.needs and find_spec(part.needs) is None else None
 
     def _run_steps(self, part: Part, end: float) -> dict[str, Any]:
-        """One process after the other, until one does not end well."""
+        """Run one process after the other, until one fails."""
         started = time.monotonic()
         log = self.work / f"{part.name}.log"
         for step in part.steps:
@@ -151,7 +153,7 @@ class Check:
         return record if status == "done" else {**record, "reason": reason, "last_lines": _last_lines(log)}
 
     def _run_process(self, part: Part, command: list[str], log: Path, end: float) -> tuple[str, str]:
-        """What came of a process, and why; what it has measured so far is kept while it runs."""
+        """Run a process, and return its status and the reason. Its figures are recorded while it runs."""
         with log.open("w", encoding="utf-8") as output:
             process = subprocess.Popen(
                 command, cwd=ROOT, env=environment(), stdout=output, stderr=subprocess.STDOUT, start_new_session=True
@@ -183,7 +185,7 @@ class Check:
         return self.work / "results" / f"{part.name}.json"
 
     def _figures(self, part: Part) -> dict[str, Any]:
-        """What a part's processes have measured so far."""
+        """Figures that a part's processes have measured so far."""
         file = self._result(part)
         return {"figures": json.loads(file.read_text(encoding="utf-8"))} if file.exists() else {}
 
@@ -206,7 +208,7 @@ class Check:
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """Let a request to end this process end the part's process too."""
+    """Turn SIGTERM into a `KeyboardInterrupt`, so that the part's process is ended, too."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -219,11 +221,11 @@ def _terminated_as_interrupted() -> Iterator[None]:
 
 
 def _end(process: subprocess.Popen) -> None:
-    """End a process with all that it has started, as a launcher has."""
+    """End a process group, including processes that a launcher has started."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)
-        except ProcessLookupError:  # nothing of it is left
+        except ProcessLookupError:  # all of its processes have ended
             break
         try:
             process.wait(GRACE)

@@ -1,4 +1,4 @@
-"""Players of the real sizes with random weights, and problems as long as GSM8K's: nothing is downloaded."""
+"""Makes players of realistic sizes with random weights, and problems as long as GSM8K's, without any download."""
 
 import json
 import os
@@ -15,8 +15,8 @@ from pvg_hf.models.from_config import train_tokenizer
 from pvg_hf.models.sources import load_tokenizer
 
 CONFIGS = Path(__file__).parent / "configs"
-NUM_PROBLEMS = {"train": 7473, "test": 1319}  # of GSM8K
-# Problems by the number of steps of their solution, in shares of GSM8K's training set.
+NUM_PROBLEMS = {"train": 7473, "test": 1319}  # the same as GSM8K
+# Share of problems by number of solution steps, as in GSM8K's training set.
 STEPS = {2: 0.26, 3: 0.29, 4: 0.22, 5: 0.13, 6: 0.06, 7: 0.03, 8: 0.01}
 TOY_SIZES = {
     "hidden_size": 64,
@@ -33,7 +33,7 @@ CHAT_TEMPLATE = (
 
 _NAMES = ("Ana", "Ben", "Chloe", "Dmitri", "Esther", "Farid", "Grace", "Hugo", "Ines", "Jonas", "Keiko", "Liam")
 _THINGS = ("apples", "books", "candles", "dollars", "eggs", "flowers", "letters", "marbles", "pages", "stickers")
-_EVENTS = (  # in the question, in the solution, and what it does to the number
+_EVENTS = (  # sentence of the question, verb of the solution, sign of the change
     ("On {day} {name} buys {n} more {things}.", "buys", 1),
     ("{name} gives {n} {things} away on {day}.", "gives away", -1),
     ("A friend brings {n} {things} on {day}.", "is brought", 1),
@@ -43,32 +43,32 @@ _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 
 
 def published_name(model: str) -> str:
-    """The stand-in's folder for a Hub id: its last part."""
+    """Folder name of the stand-in for a Hub id: the last part of the id."""
     return model.rpartition("/")[2]
 
 
 def published_settings(model: str) -> dict[str, Any]:
     """
-    The configuration that the Hub publishes for a model, without its special tokens.
+    Configuration that the Hub publishes for a model, without its special tokens.
 
     Args:
         model (`str`):
-            A Hub id of which `configs/` has the configuration.
+            Hub id of a model with a configuration in `configs/`.
     """
     return json.loads((CONFIGS / f"{published_name(model)}.json").read_text(encoding="utf-8"))
 
 
 def make_player(model: str, folder: Path, *, is_toy: bool) -> Path:
     """
-    Save random weights of a model's size in bfloat16, with a tokenizer that has as many tokens; once.
+    Save random weights of a model's size in bfloat16, and a tokenizer of equal vocabulary size, unless they exist.
 
     Args:
         model (`str`):
-            The Hub id of a model of which `configs/` has the configuration.
+            Hub id of a model with a configuration in `configs/`.
         folder (`Path`):
-            Where stand-ins are kept; the tokenizer is shared between them.
+            Folder of the stand-ins, which share the tokenizer.
         is_toy (`bool`):
-            Whether to make a player of two narrow layers instead.
+            Whether to make a player with two narrow layers instead.
 
     Returns:
         `Path`: the player's folder.
@@ -95,8 +95,9 @@ def make_player(model: str, folder: Path, *, is_toy: bool) -> Path:
 
 def _make_tokenizer(folder: Path, vocab_size: int, *, is_toy: bool) -> PreTrainedTokenizerBase:
     """
-    A byte-level BPE tokenizer with as many tokens as the models have. Most are made of words that mean nothing: what random
-    weights write is read as about as many tokens as were written.
+    Make a byte-level BPE tokenizer with the models' vocabulary size.
+
+    Most tokens are nonsense words, so that random samples are tokenized again into about as many tokens.
     """
     if not folder.exists():
         rng = random.Random(0)
@@ -114,7 +115,7 @@ def _nonsense(rng: random.Random) -> str:
 
 
 def make_problems(folder: Path) -> Path:
-    """A folder with `train.jsonl` and `test.jsonl`: GSM8K's own where `PVG_GSM8K_DIR` names them, else stories as long."""
+    """Folder with `train.jsonl` and `test.jsonl`: GSM8K from `PVG_GSM8K_DIR` if set, else stories of the same length."""
     if "PVG_GSM8K_DIR" in os.environ:
         return Path(os.environ["PVG_GSM8K_DIR"])
     folder.mkdir(parents=True, exist_ok=True)
@@ -129,12 +130,13 @@ def make_problems(folder: Path) -> Path:
 
 def make_wrong_solutions(problems: Iterable[Mapping[str, Any]], file: Path) -> Path:
     """
-    Write wrong solutions to begin a game with, as random weights write none that has an answer: references with another
-    final answer.
+    Write references with a changed final answer, as wrong solutions for the bootstrap.
+
+    Random weights write no solution with an answer, so that the game needs these.
 
     Args:
         problems (`Iterable[Mapping[str, Any]]`):
-            With `problem` and `reference`, whose last line is `####` and a whole number.
+            Problems with `problem` and `reference`; the reference's last line is `####` and a whole number.
         file (`Path`):
             A `.jsonl` file.
     """
@@ -148,7 +150,7 @@ def make_wrong_solutions(problems: Iterable[Mapping[str, Any]], file: Path) -> P
 
 
 def _write_problems(split: str, number: int) -> Iterator[dict[str, str]]:
-    """Stories about what somebody has, with GSM8K's number of steps; a question has about 230 characters."""
+    """Make word problems with as many steps as GSM8K's; a question has about 230 characters."""
     rng = random.Random(split)
     for index in range(number):
         name, things = rng.choice(_NAMES), rng.choice(_THINGS)

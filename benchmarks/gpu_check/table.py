@@ -1,11 +1,11 @@
-"""The results of the check as Markdown, for docs/performance.md."""
+"""Formats the results of the check as Markdown, for docs/performance.md."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 Figures = Mapping[str, Any]
 PHASES = ("warmup", "bootstrap", "verifier", "prover", "mint", "evaluate")
-# Headings, and a phase's figure below each; a share is shown as a percentage.
+# Heading and figure of each column; shares are shown as percentages.
 COLUMNS = (
     ("tokens written a second", "written_tokens_per_second"),
     ("MFU", "writing_mfu"),
@@ -23,12 +23,11 @@ COLUMNS = (
 
 def describe(results: Figures) -> str:
     """
+    Format the results so far as Markdown.
+
     Args:
         results (`Mapping[str, Any]`):
-            As `check_gpu.json` has them.
-
-    Returns:
-        `str`: what was measured so far, as Markdown.
+            Contents of `check_gpu.json`.
     """
     parts: Figures = results["parts"]
     blocks = [
@@ -67,7 +66,7 @@ def _describe_machine(probe: Figures, *, is_toy: bool | None) -> Iterator[str]:
     versions = ", ".join(f"{name} {version}" for name, version in probe["versions"].items() if version)
     yield f"{probe['device']}{memory}. Matrix products: {rates}. {versions}."
     if is_toy:
-        yield "Toy sizes: these figures say that the check runs, and nothing of a GPU."
+        yield "Toy sizes: these figures only show that the check runs; they do not describe a GPU."
 
 
 def _game_row(name: str, figures: Figures) -> list[str]:

@@ -1,5 +1,5 @@
 """
-One part of the check, in a process of its own; `scripts/check_gpu.py` starts it.
+Run one part of the check in a separate process; `scripts/check_gpu.py` starts it.
 
     python -m benchmarks.gpu_check.worker PART --work FOLDER --result FILE [--toy] [--phases NAME,...]
 """
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def run_tests(work: Path, save: Callable[[dict[str, Any]], None], *, is_toy: bool) -> int:
-    """Run the tests marked `gpu`, or for toys, which have no GPU, only count them; returns pytest's exit status."""
+    """Run the tests marked `gpu` (only count them with toy sizes, as there is no GPU), and return pytest's exit status."""
     files = [path for path in (ROOT / "tests").rglob("test_*.py") if "pytest.mark.gpu" in path.read_text("utf-8")]
     report = work / "tests.xml"
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-m", "gpu", "--junitxml", str(report)]
