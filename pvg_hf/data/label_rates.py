@@ -1,4 +1,4 @@
-"""Rates of wrong labels that a recipe states for a round: those that its noise causes, and those that corrections assume."""
+"""Rates of wrong labels in a round according to a recipe: those of its noise, and those that corrections assume."""
 
 from collections.abc import Iterable
 
@@ -17,25 +17,25 @@ Rates = tuple[float, float]
 
 def label_rates(recipe: Recipe, round_index: int, player: str, problems: Iterable[Problem]) -> Rates:
     """
-    `(rho0, rho1)` of the labels that a player sees in a round, abstentions left out.
+    Return `(rho0, rho1)` of the labels that a player sees in a round, abstentions excluded.
 
     Args:
         recipe ([`Recipe`]):
-            With the round's overrides.
+            The recipe with the round's overrides.
         round_index (`int`):
             The round, from 0.
         player (`str`):
-            `verifier`, or `prover`, whose reward reads labels.
+            `verifier`, or `prover`, whose reward uses labels.
         problems (`Iterable[Mapping]`):
-            The player's, which a checker may treat differently.
+            The player's problems, which a checker may treat differently.
 
     Returns:
-        `tuple[float, float]`: of a checker, those of its channel from end to end, as the mean over the problems; under a
-        schedule over rounds, those of the round, and for the verifier the mean over the rounds in its mixture; under one over
-        steps, the rates at its factor 1.
+        `tuple[float, float]`: for a checker, the rates of its whole channel, as the mean over the problems. Under a schedule
+        over rounds: those of the round, or, for the verifier, the mean over the rounds in its mixture. Under a schedule over
+        steps: the rates at factor 1.
 
     Raises:
-        ValueError: if the labels do not point to the truth.
+        ValueError: if the labels do not indicate the truth.
     """
     noise = recipe.noise
     if not {"verifier": noise.is_for_verifier, "prover": noise.is_for_prover}[player]:
@@ -52,7 +52,7 @@ def label_rates(recipe: Recipe, round_index: int, player: str, problems: Iterabl
 
 
 def stated_rates(recipe: Recipe, round_index: int, player: str, problems: Iterable[Problem]) -> Rates:
-    """`(rho0, rho1)` that a player's correction assumes unless they are estimated: by `rates`, or see [`label_rates`]."""
+    """Return `(rho0, rho1)` that a player's correction assumes unless they are estimated: from `rates` or [`label_rates`]."""
     rates = recipe.rates
     if rates.source == "given":
         return rates.rho0, rates.rho1
@@ -60,12 +60,12 @@ def stated_rates(recipe: Recipe, round_index: int, player: str, problems: Iterab
 
 
 def is_estimated_for_prover(recipe: Recipe) -> bool:
-    """Whether the rates of the labels that the prover's reward reads are estimated from trusted problems."""
+    """Whether the rates of the labels in the prover's reward are estimated from trusted problems."""
     return recipe.rates.source == "trusted" and recipe.noise.is_any and recipe.noise.is_for_prover
 
 
 def rates_at(noise: NoiseConfig, *, round_index: int, step: int = 0) -> Rates:
-    """`(rho0, rho1)` by which the labels of solutions of a round flip, and at a step of a training."""
+    """Return `(rho0, rho1)` at which labels of a round's solutions flip, at a step of a training."""
     schedule = noise.schedule
     if schedule is None:
         return noise.rho0, noise.rho1
@@ -78,7 +78,7 @@ def _mean_factor(schedule: RateSchedule, data: DataConfig, round_index: int) -> 
 
 
 def routed_rates(checker: CheckerConfig, problems: Iterable[Problem]) -> list[Rates]:
-    """`(rho0, rho1)` of the checker's channel for each problem; without problems, those of its own route alone."""
+    """Return `(rho0, rho1)` of the checker's channel for each problem; without problems, those of its default route."""
     routes = make_routes(checker)
     known: dict[int, Rates] = {}
     rates = []

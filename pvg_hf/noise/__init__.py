@@ -1,6 +1,6 @@
 """
 Imperfect labels and imperfect checkers. Every draw is derived from a seed and a path of names, or comes from a generator
-that the caller hands over.
+that the caller passes.
 """
 
 from importlib import import_module
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from pvg_hf.noise.routing import DEFAULT_TIERS, Routes, Routing, Tier
 
-# Names are imported when they are first asked for: a checker's worker process does not wait for torch.
+# Names are imported on first use, so that a checker's worker process does not import torch.
 _MODULES = {
     "DEFAULT_TIERS": "pvg_hf.noise.routing",
     "CheckOutcome": "pvg_hf.noise.checker",

@@ -1,4 +1,4 @@
-"""What a routed checker does from end to end, in closed form."""
+"""The distribution of a routed checker's results, in closed form."""
 
 from dataclasses import dataclass
 
@@ -10,13 +10,13 @@ from pvg_hf.noise.routing import Routing, Tier, can_pay
 @dataclass(frozen=True)
 class Ending:
     """
-    How the checks of solutions of one truth end.
+    How the checks of solutions with one truth end.
 
     Args:
         accept, reject, abstain (`float`):
-            Shares, which sum to 1.
+            Shares that sum to 1.
         num_calls, cost, duration_ms (`float`):
-            Means over the solutions. Only timeouts last, as on the virtual clock.
+            Means per solution. Only timeouts take time, as on the virtual clock.
     """
 
     accept: float
@@ -30,9 +30,11 @@ class Ending:
 @dataclass(frozen=True)
 class RoutedChannel:
     """
+    How the checks of all solutions end, given their truth.
+
     Args:
         correct, incorrect ([`Ending`]):
-            Of the checks of correct and of incorrect solutions.
+            Results of the checks of correct and of incorrect solutions.
     """
 
     correct: Ending
@@ -51,10 +53,10 @@ class RoutedChannel:
     @property
     def label_rates(self) -> tuple[float, float]:
         """
-        `(rho0, rho1)` of the labels that the check gives, those that it gives none left out: what a correction takes.
+        Rates `(rho0, rho1)` of the labels that checks give, without abstentions, as corrections need them.
 
         Raises:
-            ValueError: if there are no labels, or they do not point to the truth.
+            ValueError: if there are no labels, or they do not indicate the truth.
         """
         told = [1 - ending.abstain for ending in (self.incorrect, self.correct)]
         if min(told) <= 0:
@@ -66,9 +68,10 @@ class RoutedChannel:
 
 def routed_channel(routing: Routing) -> RoutedChannel:
     """
-    The channel from a solution's truth to the label of its check, over all tiers and attempts, by following the
-    probability that a check gets as far as each of them. A base checker that errs, hangs or fails is no part of it, nor
-    are the budgets of a round and of the whole, which depend on how many solutions there are.
+    Compute the channel from a solution's truth to the label from its check, over all tiers and attempts.
+
+    It follows the probability that a check reaches each tier. Errors, hanging and failures of the base checker are not
+    included, and neither are budgets per round and in total, which depend on the number of solutions.
 
     Args:
         routing ([`Routing`]):
@@ -82,7 +85,7 @@ def routed_channel(routing: Routing) -> RoutedChannel:
 
 def _ending(routing: Routing, *, is_correct: bool) -> Ending:
     accept = reject = abstain = num_calls = cost = duration_ms = spent = 0.0
-    reach = 1.0  # P(the check gets as far as this tier)
+    reach = 1.0  # P(the check reaches this tier)
     for place, tier in enumerate(routing.path):
         if not can_pay(tier, spent, routing.budget):
             abstain += reach
@@ -105,7 +108,7 @@ def _ending(routing: Routing, *, is_correct: bool) -> Ending:
 
 
 def word_rates(tier: Tier, *, is_correct: bool) -> dict[Outcome, float]:
-    """How often a call says what, of solutions of one truth."""
+    """Return the probability of each outcome of a call, for solutions with one truth."""
     spurious = tier.spurious_fail if is_correct else tier.spurious_pass
     false, true = (
         (Outcome.VERIFIER_SPURIOUS_FAIL, Outcome.VERIFIED)

@@ -1,4 +1,4 @@
-"""A checker that errs, hangs and abstains as configured."""
+"""A checker that errs, times out and abstains as configured."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -18,11 +18,11 @@ from pvg_hf.noise.verdicts import BaseChecker, FunctionChecker, Problem, Verdict
 
 class VirtualClock:
     """
-    Counts the milliseconds that are waited for and sleeps not at all.
+    A clock that counts waiting times without sleeping.
 
     Attributes:
         waited_ms (`float`):
-            All that was waited for.
+            Total waiting time.
     """
 
     is_real = False
@@ -35,7 +35,7 @@ class VirtualClock:
 
 
 class RealClock(VirtualClock):
-    """Sleeps. What a check took is then measured, so that two equal runs differ in their durations."""
+    """A clock that sleeps. Durations are then measured, so they differ between otherwise equal runs."""
 
     is_real = True
 
@@ -50,25 +50,25 @@ _NO_VERDICT = Verdict(None)
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
     """
-    What the check of a solution came to.
+    The result of checking a solution.
 
     Args:
         code ([`~pvg_hf.core.roles.Outcome`]):
-            Of the last call, whose word counts.
+            Outcome of the last call, which decides.
         tier (`str`):
-            Of the last call.
+            Tier of the last call.
         noise (`str`, *optional*):
-            What was injected into the last call: `"timeout"`, `"spurious_fail"`, `"spurious_pass"`, or `None`.
+            Noise injected into the last call: `"timeout"`, `"spurious_fail"`, `"spurious_pass"`, or `None`.
         duration_ms (`float`), cost (`float`):
-            Of all calls together.
+            Totals over all calls.
         attempts (`int`):
-            Calls that were made.
+            Number of calls that were made.
         truth (`bool`, *optional*):
-            What the base checker says; `None` where it came to no end.
+            Verdict of the base checker; `None` if it did not finish.
         detail (`str`, *optional*):
-            The text of an internal error.
+            Text of an internal error.
         calls (`tuple[Call, ...]`):
-            One after the other; the last may be one that could not be paid for.
+            All calls in order; the last one may have been over budget.
     """
 
     code: Outcome
@@ -83,7 +83,7 @@ class CheckOutcome:
 
     @classmethod
     def of(cls, calls: tuple[Call, ...], *, truth: bool | None, error: str | None = None) -> "CheckOutcome":
-        """What the calls for one solution come to, the last of which has the last word."""
+        """Summarise the calls for one solution; the last call decides."""
         last = calls[-1]
         return cls(
             code=last.code,
@@ -104,38 +104,40 @@ class CheckOutcome:
 
     @property
     def label(self) -> int | None:
-        """What a learner is told; `None` where the check abstained."""
+        """The label that a learner gets; `None` if the check abstained."""
         return label_of(self.code)
 
     @property
     def is_flagged(self) -> bool:
-        """Whether what is claimed is not so, by injected noise."""
+        """Whether injected noise made this verdict wrong."""
         return self.code in SPURIOUS
 
 
 class ImperfectChecker:
     """
-    A grader as a noisy channel. An outcome follows from the seed, the round, the problem and the text alone: not from the
-    order of the questions, nor from who else is asked, except where a budget that solutions share runs out.
+    A grader as a noisy channel.
+
+    An outcome depends on the seed, the round, the problem and the text only, not on the order of the questions or on other
+    solutions, unless a shared budget is exhausted.
 
     Args:
         base (`Callable` or [`~pvg_hf.noise.verdicts.BaseChecker`], *optional*):
-            `(problem, solution) -> bool`, called in this process; or a [`~pvg_hf.noise.CommandChecker`] or
-            [`~pvg_hf.noise.WorkerChecker`], which are stopped at their time budget. None, if each question comes with its
-            verdict.
+            Function `(problem, solution) -> bool`, called in this process; or a [`~pvg_hf.noise.CommandChecker`] or
+            [`~pvg_hf.noise.WorkerChecker`], which can be stopped after their time budget. None if each question comes with
+            its verdict.
         routes ([`Routes`], [`Routing`] or [`Tier`], *optional*):
-            Tiers and when they are asked; one call of the tier `balanced` by default.
+            Tiers and when they are called; a single call of the tier `balanced` by default.
         seed (`int`):
-            Of the noise.
+            Seed of the noise.
         clock ([`VirtualClock`] or [`RealClock`], *optional*):
-            The virtual one by default, which waits for nothing.
+            The virtual clock by default, which does not wait.
         ledger ([`Ledger`], *optional*):
-            Budgets of a round and in all.
+            Budgets per round and in total.
         write (`Callable`, *optional*):
-            Is given a line of JSON for each call, e.g. `file.write`.
+            Called with a line of JSON for each call, e.g. `file.write`.
 
     Raises:
-        TypeError: when asked, if the base checker returns something that is not a boolean.
+        TypeError: from `check`, if the base checker returns something that is not a boolean.
 
     Example:
 
@@ -167,7 +169,7 @@ class ImperfectChecker:
         self._known: dict[tuple[int, int], CheckOutcome] = {}
 
     def verdict(self, problem: Problem, solution: str) -> Verdict:
-        """What the base checker says, within the largest time budget that the solution's check may come to."""
+        """Ask the base checker, with the largest time budget that a check of the solution can use."""
         assert self.base is not None
         routing, _ = self.routes.of(problem)
         return self.base.ask(problem, solution, routing.longest_seconds)
@@ -182,17 +184,20 @@ class ImperfectChecker:
         step: int | None = None,
     ) -> CheckOutcome:
         """
+        Check a solution.
+
         Args:
             problem (`Mapping`):
-                With `problem_id`, and what the base checker, the slices and the condition `critical` read.
+                The problem, with `problem_id` and the columns that the base checker, the slices and the condition
+                `critical` need.
             solution (`str`):
                 The text.
             round_index (`int`):
-                Equal texts of a problem have equal outcomes within a round.
+                The round. Equal texts of a problem have equal outcomes within a round.
             verdict ([`Verdict`], *optional*):
-                Of the base checker, where it is known already.
+                Verdict of the base checker, if already known.
             step (`int`, *optional*):
-                Of a training, for the events.
+                Training step, for the events.
         """
         key = solution_key(problem["problem_id"], solution)
         known = self._known.get((round_index, key))
@@ -204,22 +209,22 @@ class ImperfectChecker:
             verdict = self.verdict(problem, solution)
         asked = Asked(problem["problem_id"], key, slice_name, round_index, step)
         outcome = self._check(asked, routing, verdict or _NO_VERDICT)
-        if self.ledger.is_limited:  # or a text that was paid for could be refused the next time
+        if self.ledger.is_limited:  # otherwise a repeated text could be refused although it was paid for
             self._known[round_index, key] = outcome
         return outcome
 
     def can_begin(self, problem: Problem) -> bool:
-        """Whether the first call can be paid for; if not, there is no need of the base checker's verdict."""
+        """Whether the first call is within budget; if not, the base checker need not be asked."""
         routing, _ = self.routes.of(problem)
         first = routing.path[0]
         return can_pay(first, 0.0, routing.budget) and self.ledger.can_pay(first.cost)
 
     def remember(self, known: Mapping[tuple[int, int], CheckOutcome]) -> None:
-        """Outcomes by round and solution, of checks that are not to be paid for again."""
+        """Add known outcomes by round and solution; their checks are not paid for again."""
         self._known.update(known)
 
     def close(self) -> None:
-        """End the base checker's process, if it has one."""
+        """End the base checker's process, if any."""
         if self.base is not None:
             self.base.close()
 
@@ -242,7 +247,7 @@ class ImperfectChecker:
             return Call(tier.name, Outcome.BUDGET_EXHAUSTED, None, 0.0, 0.0)
         self.ledger.pay(tier.cost)
         call = make_call(tier, verdict, check_draws(path), is_real=self.clock.is_real)
-        if call.noise == "timeout" or not self.clock.is_real:  # what a base checker took has passed already
+        if call.noise == "timeout" or not self.clock.is_real:  # the time of a real base checker has already passed
             self.clock.wait(call.duration_ms)
         return call
 
@@ -255,20 +260,20 @@ def make_checker(
     write: Callable[[str], object] | None = None,
 ) -> ImperfectChecker:
     """
-    Return the checker that a recipe's section describes.
+    Make the checker that a recipe's section describes.
 
     Args:
         config ([`~pvg_hf.config.noise.CheckerConfig`]):
             The section.
         seed (`int`), ledger ([`Ledger`], *optional*), write (`Callable`, *optional*):
-            As in [`ImperfectChecker`].
+            As for [`ImperfectChecker`].
     """
     clock = RealClock() if config.clock == "real" else VirtualClock()
     return ImperfectChecker(make_base(config), make_routes(config), seed=seed, clock=clock, ledger=ledger, write=write)
 
 
 def make_base(config: CheckerConfig) -> BaseChecker | None:
-    """Return the checker behind the noise, or `None` for the task's own grade, which is known already."""
+    """Return the checker without noise, or `None` for the task's grade, which is already known."""
     if config.base == "grade":
         return None
     if config.env:
@@ -280,12 +285,14 @@ def make_base(config: CheckerConfig) -> BaseChecker | None:
 
 def recall_outcomes(events: Iterable[Mapping[str, Any]]) -> dict[tuple[int, int], CheckOutcome]:
     """
+    Recover the outcomes of checks from their events.
+
     Args:
         events (`Iterable[Mapping]`):
-            As they were written.
+            Events in the order in which they were written.
 
     Returns:
-        `dict[tuple[int, int], CheckOutcome]`: by round and [`~pvg_hf.noise.draws.solution_key`].
+        `dict[tuple[int, int], CheckOutcome]`: outcomes by round and [`~pvg_hf.noise.draws.solution_key`].
     """
     of_solution: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
     for event in events:

@@ -1,4 +1,4 @@
-"""The uniform draws that decide what noise does to a solution: to its label, and to a check of it."""
+"""The uniform draws that determine the noise of a solution: of its label, and of a check."""
 
 from hashlib import blake2b
 
@@ -9,7 +9,7 @@ _UNIT = 2.0**-53
 
 def solution_key(problem_id: str, solution: str) -> int:
     """
-    What a solution is known by where its label is drawn: equal texts of a problem have one key.
+    Return the key of a solution for drawing its noise: equal texts of a problem have the same key.
 
     Returns:
         `int`: in [0, 2**63).
@@ -19,16 +19,18 @@ def solution_key(problem_id: str, solution: str) -> int:
 
 def label_draw(seed: int, key: int, *moment: object) -> float:
     """
-    The label flips where this draw is below the rate of its true class. It knows nothing of the rate, so that a
-    schedule of rates flips at every moment what a fixed rate of that height flips.
+    Draw the noise of a label: the label flips if the draw is below the rate of its true class.
+
+    The draw is independent of the rate, so that a schedule of rates flips at each moment what a constant rate of the same
+    value flips.
 
     Args:
         seed (`int`):
-            Of the noise.
+            Seed of the noise.
         key (`int`):
             See [`solution_key`].
         *moment (`object`):
-            When the label is drawn anew, e.g. `("epoch", 1)`; nothing where it is drawn once.
+            When the label is drawn again, e.g. `("epoch", 1)`; empty if it is drawn once.
 
     Returns:
         `float`: uniform in [0, 1).
@@ -37,22 +39,23 @@ def label_draw(seed: int, key: int, *moment: object) -> float:
 
 
 def pair_draw(seed: int, keys: tuple[int, int], *moment: object) -> float:
-    """As [`label_draw`], for the order of a pair: `keys` are its two solutions', in the order that they came in."""
+    """Draw the noise of a pair's order, like [`label_draw`]; `keys` are those of its solutions, in their original order."""
     return derive_uniform(seed, "pair", *moment, *keys)
 
 
 def check_path(seed: int, round_index: int, key: int, attempt: int) -> str:
-    """The path of names from which a check draws; `key` stands for the problem and the text of the solution."""
+    """Return the path that seeds a check's draws; `key` identifies the problem and the text of the solution."""
     return f"{seed}/{round_index}/check/{key:016x}/{attempt}"
 
 
 def check_draws(path: str) -> tuple[float, float]:
     """
-    The draws of one attempt at a check, by its [`check_path`]: one for each purpose, from one hash, as a check may cost no
-    more than microseconds.
+    Return the draws of one attempt at a check, given its [`check_path`].
+
+    Both come from a single hash, because a check may only take microseconds.
 
     Returns:
-        `tuple[float, float]`: independent and uniform in [0, 1): which noise is injected, and how long it lasts.
+        `tuple[float, float]`: independent and uniform in [0, 1): which noise is injected, and how long a timeout lasts.
     """
     digest = blake2b(path.encode(), digest_size=16).digest()
     which, how_long = int.from_bytes(digest[:8], "big") >> 11, int.from_bytes(digest[8:], "big") >> 11

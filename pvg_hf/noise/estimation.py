@@ -1,4 +1,4 @@
-"""The rates of wrong labels, estimated from labels whose truth is known."""
+"""Estimates the rates of wrong labels from labels with known truth."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,11 @@ from pvg_hf.noise.rates import check_rates
 @dataclass(frozen=True)
 class NoiseEstimate:
     """
+    Estimated rates of wrong labels.
+
     Args:
         rho0 ([`~pvg_hf.core.figure.Figure`]):
-            P(label 1 | truth 0); `n` counts the items that it is estimated from.
+            P(label 1 | truth 0); `n` is the number of items that it is estimated from.
         rho1 ([`~pvg_hf.core.figure.Figure`]):
             P(label 0 | truth 1).
     """
@@ -24,14 +26,16 @@ class NoiseEstimate:
 
     @property
     def rates(self) -> tuple[float, float]:
-        """`(rho0, rho1)`, fit for a correction."""
+        """The estimated `(rho0, rho1)`, to be used in a correction."""
         return self.rho0.value, self.rho1.value
 
 
 def rates_from_trusted(labels: ArrayLike, truths: ArrayLike) -> NoiseEstimate:
     """
-    The rates of a trusted subset, with Wilson intervals. Right for labels that flip independently of each other; a subset
-    that was chosen by its labels gives other rates than those of all labels.
+    Estimate the rates on a trusted subset, with Wilson intervals.
+
+    The estimate is valid if labels flip independently of each other. A subset that was selected by its labels has other
+    rates than all labels.
 
     Args:
         labels (`ArrayLike` of shape `(num_items,)`):
@@ -40,7 +44,7 @@ def rates_from_trusted(labels: ArrayLike, truths: ArrayLike) -> NoiseEstimate:
             Clean labels, 0 or 1.
 
     Raises:
-        ValueError: if the shapes differ, a value is neither 0 nor 1, a truth is not there at all, or the estimated rates
+        ValueError: if the shapes differ, a value is neither 0 nor 1, one of the truths is missing, or the estimated rates
             sum to 1 or more.
     """
     labels, truths = binary("labels", labels), binary("truths", truths)
@@ -51,7 +55,7 @@ def rates_from_trusted(labels: ArrayLike, truths: ArrayLike) -> NoiseEstimate:
         of_class = labels[truths == truth]
         if not len(of_class):
             raise ValueError(
-                f"None of the {len(labels)} trusted items is {what}, so that no rate of these can be told."
+                f"None of the {len(labels)} trusted items is {what}, so that the rate of these cannot be estimated."
             )
         num_wrong, n = int((of_class != truth).sum()), len(of_class)
         estimates.append(wilson(num_wrong / n, n, n))
@@ -61,6 +65,8 @@ def rates_from_trusted(labels: ArrayLike, truths: ArrayLike) -> NoiseEstimate:
 
 def binary(name: str, values: ArrayLike) -> np.ndarray:
     """
+    Convert values to integers that are 0 or 1.
+
     Raises:
         ValueError: if a value is neither 0 nor 1.
     """

@@ -1,4 +1,4 @@
-"""The rates of wrong labels, estimated from several calls of one noisy checker on each item, without any truth."""
+"""Estimates the rates of wrong labels from several calls of a noisy checker on each item, without knowing any truth."""
 
 from dataclasses import dataclass
 
@@ -12,21 +12,23 @@ from pvg_hf.core.figure import ALPHA, Figure
 from pvg_hf.noise.estimation import NoiseEstimate
 
 MIN_CALLS = 3
-MAX_STEPS = 20_000  # of EM; it stops where the likelihood does
-TOLERANCE = 1e-10  # of the mean log-likelihood of an item
-_EDGE = 1e-9  # rates and prevalences stay this far from 0 and 1 while they are estimated
+MAX_STEPS = 20_000  # limit on EM steps; EM ends earlier when the likelihood converges
+TOLERANCE = 1e-10  # change of the mean log-likelihood per item at convergence
+_EDGE = 1e-9  # distance that rates and prevalences keep from 0 and 1 during the estimation
 
 
 @dataclass(frozen=True)
 class LatentClassEstimate(NoiseEstimate):
     """
+    Rates of wrong labels and prevalence, estimated without known truths.
+
     Args:
         prevalence ([`~pvg_hf.core.figure.Figure`]):
             Share of items that are truly correct.
         fit_p_value (`float`, *optional*):
-            P(counts at least as far from the model as these, if it holds), by Pearson's chi-squared; `None` with three calls
-            per item, which any three parameters fit. A small one says that calls err together, as on items that are hard
-            for the checker: then the rates are wrong, and take a trusted subset.
+            P(counts deviate from the model at least as much as these, if it holds), by Pearson's chi-squared test; `None`
+            with three calls per item, which any three parameters can fit. A small value indicates that calls err together,
+            e.g. on items that are hard for the checker. The rates are then wrong; use a trusted subset.
     """
 
     prevalence: Figure
@@ -35,30 +37,30 @@ class LatentClassEstimate(NoiseEstimate):
 
 def rates_from_calls(calls: ArrayLike) -> LatentClassEstimate:
     """
-    The rates of a checker that was asked several times about each item, by the EM algorithm for a mixture of two binomial
-    distributions (a latent-class model after Dawid and Skene 1979 with one kind of rater), with intervals by the profile
-    likelihood. Right where the calls on an item err independently of each other, at the same two rates for all items. Of
-    the two solutions that mirror each other, the one with `rho0 + rho1 < 1` is taken.
+    Estimate the rates of a checker that was called several times on each item.
+
+    The EM algorithm fits a mixture of two binomial distributions (a latent-class model after Dawid & Skene 1979 with one
+    kind of rater). Intervals come from the profile likelihood. The estimate is valid if calls on an item err independently,
+    at the same two rates for all items. Of the two mirrored solutions, the one with `rho0 + rho1 < 1` is returned.
 
     Args:
         calls (`ArrayLike` of shape `(num_items, num_calls)`):
-            1 (accepted), 0 (rejected), or NaN where the checker abstained. Items with fewer than three answers are left
-            out.
+            1 (accepted), 0 (rejected), or NaN (abstained). Items with fewer than three answers are ignored.
 
     Raises:
-        ValueError: if the rates cannot be told from the calls: fewer than three answers on every item, a value that is no
-            answer, or counts that a single binomial explains as well (all items alike, or a checker that guesses).
+        ValueError: if the calls do not determine the rates: there are fewer than three answers on every item, a value is
+            not an answer, or a single binomial fits as well (all items are alike, or the checker guesses).
     """
     table = _Table.count(calls)
     full = _fit(table)
     single = _single_likelihood(table)
     gain = 2 * (full.likelihood - single)
-    # Three parameters against one. The asymptotic law of a mixture's gain is another one; a high bar makes up for it.
+    # Three parameters against one. The gain of a mixture does not follow this asymptotic law, hence the high threshold.
     needed = float(chi2.ppf(0.999, 2))
     if gain < needed:
         raise ValueError(
-            f"The calls on {table.num_items} items do not tell two kinds of items apart (likelihood ratio {gain:.1f}, needed "
-            f"are {needed:.1f}): all items may be of one kind, or the checker may guess, so that its rates cannot be told. "
+            f"The calls on {table.num_items} items do not distinguish two kinds of items (likelihood ratio {gain:.1f}, needed "
+            f"{needed:.1f}): all items may be of one kind, or the checker may guess, so that its rates cannot be determined. "
             "Ask about more items, of both kinds, or use a trusted subset (`rates_from_trusted`)."
         )
     rho0, rho1, prevalence = (_profile_interval(table, full, index) for index in range(3))
@@ -67,7 +69,7 @@ def rates_from_calls(calls: ArrayLike) -> LatentClassEstimate:
 
 @dataclass(frozen=True)
 class _Table:
-    """How many items had `accepted` of `asked` answers; each of shape `(num_cells,)`."""
+    """Number of items with `accepted` of `asked` answers, per cell; each array has shape `(num_cells,)`."""
 
     accepted: np.ndarray
     asked: np.ndarray
@@ -90,8 +92,8 @@ class _Table:
         is_used = asked >= MIN_CALLS
         if not is_used.any():
             raise ValueError(
-                f"No item has {MIN_CALLS} answers (the most are {asked.max(initial=0)}): with fewer, other rates explain the "
-                "calls as well. Ask at least three times about each item."
+                f"No item has {MIN_CALLS} answers (the maximum is {asked.max(initial=0)}): with fewer, other rates explain "
+                "the calls as well. Ask at least three times about each item."
             )
         cells, num = np.unique(np.stack([accepted, asked])[:, is_used], axis=1, return_counts=True)
         return cls(cells[0], cells[1], num)
@@ -99,14 +101,14 @@ class _Table:
 
 @dataclass(frozen=True)
 class _Fit:
-    """Parameters `(rho0, rho1, prevalence)` and the log-likelihood that they reach."""
+    """Parameters `(rho0, rho1, prevalence)` and their log-likelihood."""
 
     parameters: tuple[float, float, float]
     likelihood: float
 
 
 def _fit(table: _Table, fixed: int | None = None, value: float = 0.0, start: _Fit | None = None) -> _Fit:
-    """EM, from several starts unless there is one; the parameter of the index `fixed` stays at `value`."""
+    """Run EM from `start` or from several default points; the parameter with the index `fixed` stays at `value`."""
     starts = [start.parameters] if start else [(0.05, 0.05, 0.5), (0.3, 0.3, 0.5), (0.1, 0.3, 0.8), (0.3, 0.1, 0.2)]
     return max((_climb(table, point, fixed, value) for point in starts), key=lambda fit: fit.likelihood)
 
@@ -129,13 +131,13 @@ def _climb(table: _Table, point: tuple[float, float, float], fixed: int | None, 
         if fixed is not None:
             parameters = _clip_to_edge(parameters, fixed, value, accepted=yes.sum() / answers.sum())
     rho0, rho1, prevalence = parameters.tolist()
-    if fixed is None and rho0 + rho1 > 1:  # the mirrored solution, of the same likelihood: the truths change names
+    if fixed is None and rho0 + rho1 > 1:  # the mirrored solution of the same likelihood: swap the truths
         rho0, rho1, prevalence = 1 - rho1, 1 - rho0, 1 - prevalence
     return _Fit((rho0, rho1, prevalence), likelihood)
 
 
 def _clip_to_edge(parameters: np.ndarray, fixed: int, value: float, accepted: float) -> np.ndarray:
-    """One parameter at its value, and the others at their best for `rho0 + rho1 <= 1`, on whose edge all items are alike."""
+    """Fix one parameter and restrict the others to `rho0 + rho1 <= 1`; on this boundary all items are alike."""
     parameters[fixed] = value
     if parameters[0] + parameters[1] > 1:
         accepted = {0: value, 1: 1 - value, 2: accepted}[fixed]
@@ -144,21 +146,21 @@ def _clip_to_edge(parameters: np.ndarray, fixed: int, value: float, accepted: fl
 
 
 def _joint_probabilities(table: _Table, parameters: np.ndarray) -> np.ndarray:
-    """P(truth, cell) given the number of answers, of shape `(2, num_cells)`."""
+    """Return P(truth, cell) given the number of answers, of shape `(2, num_cells)`."""
     rho0, rho1, prevalence = parameters
-    accept = np.array([[rho0], [1 - rho1]])  # (truth, 1), as shares of answers
+    accept = np.array([[rho0], [1 - rho1]])  # (truth, 1): P(accepted | truth)
     cells = comb(table.asked, table.accepted) * accept**table.accepted * (1 - accept) ** (table.asked - table.accepted)
     return np.array([[1 - prevalence], [prevalence]]) * cells
 
 
 def _single_likelihood(table: _Table) -> float:
-    """The log-likelihood of one binomial for all items."""
+    """Return the log-likelihood of a single binomial for all items."""
     share = (table.num * table.accepted).sum() / (table.num * table.asked).sum()
     return float((table.num * binom.logpmf(table.accepted, table.asked, share)).sum())
 
 
 def _profile_interval(table: _Table, full: _Fit, index: int) -> Figure:
-    """The values that the likelihood does not rule out with the other two parameters fitted anew."""
+    """Return the values that the likelihood does not reject when the other two parameters are refitted."""
     best, bar = full.parameters[index], chi2.ppf(1 - ALPHA, 1) / 2
 
     def excess(value: float) -> float:
@@ -172,7 +174,7 @@ def _profile_interval(table: _Table, full: _Fit, index: int) -> Figure:
 
 
 def _fit_p_value(table: _Table, full: _Fit) -> float | None:
-    """Of Pearson's chi-squared over all cells that can occur, given how often items were asked."""
+    """Return the p-value of Pearson's chi-squared test over all possible cells, given the number of answers per item."""
     statistic, num_free = 0.0, -3
     for asked in np.unique(table.asked):
         at = table.asked == asked

@@ -1,4 +1,4 @@
-"""What checks may cost in a round and in all."""
+"""Budgets for the cost of checks, per round and in total."""
 
 import math
 
@@ -8,14 +8,16 @@ from pvg_hf.config.noise import BudgetConfig
 
 class Ledger:
     """
-    Budgets that solutions share. Who comes first is served, so that the order of the solutions counts here, and here
-    only; the game asks in the order of the pool, whatever the batches and processes.
+    Budgets that all solutions share, on a first-come, first-served basis.
+
+    Only here does the order of the solutions matter. The game checks them in the order of the pool, whatever the batches
+    and processes.
 
     Args:
         per_round (`float`, *optional*), total (`float`, *optional*):
-            Budgets, above 0; none by default.
+            Budgets, above 0; unlimited by default.
         spent_in_round (`float`), spent (`float`):
-            What was spent before, in the round at hand and in all.
+            Cost of earlier checks, in the current round and in total.
 
     Raises:
         ValueError: for a budget that is not above 0.
@@ -42,7 +44,7 @@ class Ledger:
         return min(self.per_round, self.total) < math.inf
 
     def enter(self, round_index: int) -> None:
-        """A round that was not at hand before has its budget whole."""
+        """Enter a round. A new round resets its budget."""
         if self._round not in (None, round_index):
             self.spent_in_round = 0.0
         self._round = round_index

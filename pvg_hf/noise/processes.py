@@ -1,4 +1,4 @@
-"""Base checkers in processes of their own: a command, or a Python function."""
+"""Base checkers in separate processes: a command, or a Python function in a worker."""
 
 import json
 import multiprocessing
@@ -50,31 +50,32 @@ KEPT_VARIABLES = frozenset(
         "CUDA_VISIBLE_DEVICES",
     ]
 )
-"""Environment variables that every checker sees: those that programs need to be found, to start and to read text."""
+"""Environment variables that every checker sees: programs need them to be found, to start and to read text."""
 
 _KEPT_PREFIXES = ("LC_", "OMP_", "MKL_")
 
-_NOT_RUN_CODES = (126, 127)  # what a shell says of a command that cannot be executed, or is not there
+_NOT_RUN_CODES = (126, 127)  # exit codes of a shell for a command that cannot be executed or does not exist
 
-_SHOWN = 500  # characters of an error
+_SHOWN = 500  # characters of an error in messages
 
 
 class CommandChecker:
     """
-    Runs a command for each solution, in a process group of its own, which is killed as a whole when the time is over. The
-    exit code 0 passes the solution and any other rejects it; a command that cannot be run, or dies of a signal, is an
-    error.
+    Runs a command for each solution.
+
+    It runs in its own process group, which is killed as a whole when the time is over. Exit code 0 passes the solution and
+    any other rejects it. A command that cannot be run, or is ended by a signal, is an error.
 
     Args:
         command (`Sequence[str]`):
-            Program and arguments. `{solution}` becomes the path of a file with the text, `{problem}` that of a JSON file
-            with the problem's columns.
+            Program and arguments. `{solution}` is replaced by the path of a file with the text, `{problem}` by that of a
+            JSON file with the problem's columns.
         env (`Sequence[str]`, *optional*):
-            Names of environment variables that the command sees besides `KEPT_VARIABLES`.
+            Names of environment variables that the command sees in addition to `KEPT_VARIABLES`.
 
     Raises:
-        ValueError: if it is empty, or names neither file.
-        UntrustedCodeError: if a pulled recipe names it, and the user does not trust it yet.
+        ValueError: if the command is empty or does not contain `{solution}`.
+        UntrustedCodeError: if a pulled recipe names it and the user has not trusted it yet.
     """
 
     def __init__(self, command: Sequence[str], env: Sequence[str] = ()):
@@ -94,14 +95,14 @@ class CommandChecker:
             places = {"{solution}": Path(folder) / "solution.txt", "{problem}": Path(folder) / "problem.json"}
             try:
                 places["{solution}"].write_text(solution, encoding="utf-8")
-            except UnicodeEncodeError as err:  # half of a surrogate pair, which is no text that a program could read
+            except UnicodeEncodeError as err:  # half of a surrogate pair, which no program could read
                 return Verdict(None, 0.0, f"UnicodeEncodeError: {err}")
             places["{problem}"].write_text(json.dumps(dict(problem), default=str), encoding="utf-8")
             command = [_filled(part, places) for part in self.command]
             return _run(command, Path(folder) / "errors", budget_seconds, checker_environment(self.env))
 
     def close(self) -> None:
-        """A command is over when it is judged."""
+        """Do nothing: the command of a solution has ended when `ask` returns."""
 
 
 def _filled(part: str, places: dict[str, Path]) -> str:
@@ -112,12 +113,13 @@ def _filled(part: str, places: dict[str, Path]) -> str:
 
 def checker_environment(passed: Sequence[str] = ()) -> dict[str, str]:
     """
-    What a checker sees of this process's environment. It judges, and may execute, what a model wrote, so that it is given no
-    tokens, keys or passwords.
+    Return the part of this process's environment that a checker sees.
+
+    A checker judges, and may execute, text from a model, so it gets no tokens, keys or passwords.
 
     Args:
         passed (`Sequence[str]`, *optional*):
-            Names of further variables, as far as they are set.
+            Names of further variables; those that are set are included.
     """
     return {
         name: value
@@ -128,7 +130,7 @@ def checker_environment(passed: Sequence[str] = ()) -> dict[str, str]:
 
 def _run(command: list[str], errors: Path, budget_seconds: float, environment: dict[str, str]) -> Verdict:
     started = time.monotonic()
-    with errors.open("wb") as stream:  # a file, as a pipe that a grandchild holds is never at its end
+    with errors.open("wb") as stream:  # not a pipe: a grandchild that holds it would keep it open
         try:
             process = subprocess.Popen(
                 command,
@@ -150,39 +152,42 @@ def _run(command: list[str], errors: Path, budget_seconds: float, environment: d
     seconds = time.monotonic() - started
     if code < 0 or code in _NOT_RUN_CODES:
         told = errors.read_text(encoding="utf-8", errors="replace")[-_SHOWN:].strip()
-        return Verdict(None, seconds, f"{command[0]!r} ended with {code}: {told or 'nothing was said'}")
+        return Verdict(None, seconds, f"{command[0]!r} ended with {code}: {told or 'it printed no error'}")
     return Verdict(code == 0, seconds)
 
 
 def end_group(group: int) -> None:
-    """Kill what is left of a process group."""
-    with suppress(ProcessLookupError):  # nothing is left
+    """Kill the remaining processes of a group."""
+    with suppress(ProcessLookupError):  # the group has ended
         os.killpg(group, signal.SIGKILL)
 
 
-START_SECONDS = 120.0  # for the imports of the function's module
+START_SECONDS = 120.0  # time limit for importing the function's module
 
-_PROCESSES = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang by itself
+_PROCESSES = multiprocessing.get_context("spawn")  # a forked process with threads may hang
 
 
 class WorkerChecker:
     """
-    Asks a function in a worker process. The worker is started at the first question, serves all that follow, and is
-    killed, with whatever it started, when an answer takes longer than its budget; the next question gets a new one.
+    Calls a function in a worker process.
+
+    The worker starts with the first question and serves all later ones. If an answer takes longer than its budget, the
+    worker and everything that it started are killed; the next question starts a new worker.
 
     Args:
         function (`str` or `Callable`):
-            `(problem, solution) -> bool`: `package.module:Name`, or a function that can be pickled.
+            Function `(problem, solution) -> bool`, as `package.module:Name` or as a function that can be pickled.
         env (`Sequence[str]`, *optional*):
-            Names of environment variables that the function sees besides `pvg_hf.noise.processes.KEPT_VARIABLES`.
+            Names of environment variables that the function sees in addition to
+            `pvg_hf.noise.processes.KEPT_VARIABLES`.
 
     Raises:
-        TypeError: when asked, if the function returns something that is not a boolean.
-        UntrustedCodeError: if a pulled recipe names the function, and the user does not trust it yet.
+        TypeError: from `ask`, if the function returns something that is not a boolean.
+        UntrustedCodeError: if a pulled recipe names the function and the user has not trusted it yet.
     """
 
     def __init__(self, function: str | Callable[[Problem, str], bool], env: Sequence[str] = ()):
-        if isinstance(function, str):  # which another process imports
+        if isinstance(function, str):  # another process will import it, so check it here
             refuse_withheld([NamedCode.of("function", function)])
         self.function = function
         self.env = tuple(env)
@@ -204,14 +209,14 @@ class WorkerChecker:
             self._process.join(1)
             code = self._process.exitcode
             self.close()
-            return Verdict(None, 0.0, f"The checker's process ended with {code} before it had answered.")
+            return Verdict(None, 0.0, f"The checker's process ended with {code} before it answered.")
         if isinstance(answer, TypeError):
             self.close()
             raise answer
         return answer
 
     def _start(self) -> str | None:
-        """The error that kept it from starting, if there was one."""
+        """Start the worker; return the error that prevented it, or `None`."""
         self._connection, theirs = _PROCESSES.Pipe()
         self._process = _PROCESSES.Process(target=_serve, args=(self.function, theirs, self.env), daemon=True)
         self._process.start()
@@ -225,7 +230,7 @@ class WorkerChecker:
         return told
 
     def close(self) -> None:
-        """Kill the worker, if there is one."""
+        """Kill the worker, if any."""
         if self._process is None:
             return
         end_group(self._process.pid)
@@ -236,14 +241,14 @@ class WorkerChecker:
 
 
 def _serve(function: str | Callable[[Problem, str], bool], connection: Connection, env: Sequence[str]) -> None:
-    """The worker: answers until nobody asks any more."""
+    """Main loop of the worker: answers questions until the connection is closed."""
     cleaned = checker_environment(env)
     os.environ.clear()
     os.environ.update(cleaned)
-    os.setsid()  # so that what the function starts dies with the worker
+    os.setsid()  # a new process group, so that processes that the function starts are killed with the worker
     try:
         found = load_extension(function, "checker") if isinstance(function, str) else function
-    except Exception as err:  # noqa: BLE001 - told to whoever asks
+    except Exception as err:  # noqa: BLE001 - reported to the parent process
         connection.send(f"{type(err).__name__}: {err}")
         return
     connection.send(None)

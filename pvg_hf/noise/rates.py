@@ -1,4 +1,4 @@
-"""Flip rates of labels and of the pairs built from them, and the labels that they flip."""
+"""Flip rates of labels and of pairs built from them, and functions that flip labels."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,15 +10,15 @@ from pvg_hf.config.noise import check_rates
 
 class PairOutcomeRates(NamedTuple):
     """
-    What a pair labelled (correct, incorrect) truly is.
+    Shares of the true orders among pairs labelled (correct, incorrect).
 
     Args:
         right (`float`):
             Share of pairs that are truly in that order, in [0, 1].
         reversed (`float`):
-            Share of pairs that are truly the wrong way round, in [0, 1].
+            Share of pairs that are truly in the opposite order, in [0, 1].
         tied (`float`):
-            Share of pairs whose two solutions are truly both correct or both incorrect, in [0, 1].
+            Share of pairs with two correct or two incorrect solutions, in [0, 1].
     """
 
     right: float
@@ -28,7 +28,7 @@ class PairOutcomeRates(NamedTuple):
 
 def read_rates(rate_or_rates: float | Sequence[float]) -> tuple[float, float]:
     """
-    Read one symmetric rate, or both.
+    Read a symmetric rate or a pair of rates.
 
     Args:
         rate_or_rates (`float` or `tuple[float, float]`):
@@ -38,7 +38,7 @@ def read_rates(rate_or_rates: float | Sequence[float]) -> tuple[float, float]:
         `tuple[float, float]`: `(rho0, rho1)`.
 
     Raises:
-        ValueError: as [`check_rates`], or if there are not two rates.
+        ValueError: as for [`check_rates`], or if there are not two rates.
     """
     rates = tuple(rate_or_rates) if isinstance(rate_or_rates, Sequence) else (rate_or_rates, rate_or_rates)
     if len(rates) != 2:
@@ -49,8 +49,9 @@ def read_rates(rate_or_rates: float | Sequence[float]) -> tuple[float, float]:
 
 def pair_flip_rate(rho0: float, rho1: float) -> float:
     """
-    P(reversed | right or reversed): how often a pair labelled (correct, incorrect) is the wrong way round, among the
-    pairs that are no ties. It needs no prevalence, and it is NOT the label's flip rate: at rho0 = rho1 = .1 it is 1/82.
+    P(reversed | right or reversed): how often a pair labelled (correct, incorrect) is reversed, ties excluded.
+
+    It does not depend on the prevalence, and it is NOT the label's flip rate: at rho0 = rho1 = .1 it is 1/82.
 
     Args:
         rho0 (`float`):
@@ -62,7 +63,7 @@ def pair_flip_rate(rho0: float, rho1: float) -> float:
         `float`: in [0, .5), the `flip_rate` of [`~pvg_hf.losses.bradley_terry`].
 
     Raises:
-        ValueError: as [`check_rates`].
+        ValueError: as for [`check_rates`].
     """
     check_rates(rho0, rho1)
     both_flipped, none_flipped = rho0 * rho1, (1 - rho0) * (1 - rho1)
@@ -71,7 +72,7 @@ def pair_flip_rate(rho0: float, rho1: float) -> float:
 
 def pair_outcome_rates(rho0: float, rho1: float, share_correct: float = 0.5) -> PairOutcomeRates:
     """
-    How the pairs labelled (correct, incorrect) divide into right, reversed and tied under independent label noise.
+    Shares of right, reversed and tied pairs among those labelled (correct, incorrect), under independent label noise.
 
     Args:
         rho0 (`float`):
@@ -85,11 +86,12 @@ def pair_outcome_rates(rho0: float, rho1: float, share_correct: float = 0.5) -> 
         [`PairOutcomeRates`]: `(right, reversed, tied)`, which sum to 1.
 
     Raises:
-        ValueError: as [`check_rates`], or if `share_correct` lies outside (0, 1).
+        ValueError: as for [`check_rates`], or if `share_correct` is outside (0, 1).
     """
     check_rates(rho0, rho1)
     if not 0 < share_correct < 1:
         raise ValueError(f"`share_correct` is {share_correct}; it must lie in (0, 1), or no pair has an order.")
+    # Each product is P(first truth) P(second truth) P(labels are (1, 0) | truths).
     share_incorrect = 1 - share_correct
     right = share_correct * share_incorrect * (1 - rho1) * (1 - rho0)
     reversed_ = share_incorrect * share_correct * rho0 * rho1
@@ -102,22 +104,24 @@ def flip_labels(
     labels: torch.Tensor, rate_or_rates: float | Sequence[float], *, generator: torch.Generator
 ) -> torch.Tensor:
     """
-    Flip labels independently (class-conditional noise). Each label takes one uniform draw whatever the rates, so that
-    with the generator in the same state a higher rate flips all that a lower one does, and more.
+    Flip labels independently (class-conditional noise).
+
+    Each label takes one uniform draw whatever the rates. With the generator in the same state, a higher rate therefore flips
+    everything that a lower one does, and more.
 
     Args:
         labels (`torch.Tensor`):
-            Clean labels of any shape, 0 or 1; of a bool, integer or floating type. Unchanged.
+            Clean labels of any shape, 0 or 1, of a bool, integer or floating type. They are not modified.
         rate_or_rates (`float` or `tuple[float, float]`):
             A rate for both classes, or `(rho0, rho1)` with rho0 = P(label 1 | truth 0) and rho1 = P(label 0 | truth 1).
         generator (`torch.Generator`):
-            Where the draws come from; no global generator is read.
+            Source of the draws; no global generator is used.
 
     Returns:
         `torch.Tensor`: labels of the same shape, type and device.
 
     Raises:
-        ValueError: if a label is neither 0 nor 1, a rate lies outside [0, 1), or the two rates sum to 1 or more.
+        ValueError: if a label is neither 0 nor 1, a rate is outside [0, 1), or the two rates sum to 1 or more.
     """
     uniforms = torch.rand(labels.shape, generator=generator, device=generator.device, dtype=torch.float64)
     noisy = flip_labels_by_uniforms(labels.to(generator.device), uniforms, rate_or_rates)
@@ -128,8 +132,10 @@ def flip_labels_by_uniforms(
     labels: torch.Tensor, uniforms: torch.Tensor, rate_or_rates: float | Sequence[float]
 ) -> torch.Tensor:
     """
-    [`flip_labels`] with the draws given, e.g. one per solution from [`~pvg_hf.core.seeding.derive_uniform`], which depend on
-    neither order nor batch. A label flips where its draw is strictly below the rate of its true class.
+    Flip labels by given draws, e.g. one per solution from [`~pvg_hf.core.seeding.derive_uniform`].
+
+    Unlike in [`flip_labels`], the noise can then be independent of order and batch. A label flips if its draw is strictly
+    below the rate of its true class.
 
     Args:
         labels (`torch.Tensor`):
@@ -137,21 +143,21 @@ def flip_labels_by_uniforms(
         uniforms (`torch.Tensor`):
             One draw in [0, 1) per label.
         rate_or_rates (`float` or `tuple[float, float]`):
-            As in [`flip_labels`].
+            As for [`flip_labels`].
 
     Returns:
         `torch.Tensor`: labels of the same shape, type and device.
 
     Raises:
-        ValueError: as [`flip_labels`], or if there is not one draw per label, or a draw lies outside [0, 1).
+        ValueError: as for [`flip_labels`], or if there is not one draw per label, or a draw is outside [0, 1).
     """
     rho0, rho1 = read_rates(rate_or_rates)
     if uniforms.shape != labels.shape:
         raise ValueError(
-            f"`uniforms` has shape {tuple(uniforms.shape)} and `labels` {tuple(labels.shape)}; every label takes one draw."
+            f"`uniforms` has shape {tuple(uniforms.shape)} and `labels` {tuple(labels.shape)}; every label needs one draw."
         )
     if not ((uniforms >= 0) & (uniforms < 1)).all():
-        raise ValueError("`uniforms` holds values outside [0, 1).")
+        raise ValueError("`uniforms` has values outside [0, 1).")
     is_one = labels == 1
     _check_all(is_one | (labels == 0), labels, "0 or 1")
     flips = torch.where(is_one, uniforms < rho1, uniforms < rho0)
@@ -160,23 +166,23 @@ def flip_labels_by_uniforms(
 
 def effective_label(labels: torch.Tensor, epsilon: float) -> torch.Tensor:
     """
-    The mean of a label under symmetric flips, `(1 - 2 epsilon) y + epsilon`: a soft label.
+    Return the mean of a label under symmetric flips, `(1 - 2 epsilon) y + epsilon`: a soft label.
 
     Args:
         labels (`torch.Tensor`):
-            Labels of any shape, in [0, 1]; of a bool, integer or floating type.
+            Labels of any shape, in [0, 1], of a bool, integer or floating type.
         epsilon (`float`):
             P(flip), in [0, .5).
 
     Returns:
-        `torch.Tensor`: soft labels in [epsilon, 1 - epsilon], of the labels' floating type, else of torch's default one.
+        `torch.Tensor`: soft labels in [epsilon, 1 - epsilon], of the labels' floating type or of torch's default one.
 
     Raises:
-        ValueError: if a label lies outside [0, 1] or `epsilon` outside [0, .5).
+        ValueError: if a label is outside [0, 1] or `epsilon` is outside [0, .5).
     """
     if not 0 <= epsilon < 0.5:
         raise ValueError(
-            f"`epsilon` is {epsilon}; it must lie in [0, 0.5), or the labels no longer point to the truth."
+            f"`epsilon` is {epsilon}; it must lie in [0, 0.5), or the labels no longer indicate the truth."
         )
     _check_all((labels >= 0) & (labels <= 1), labels, "in [0, 1]")
     soft = labels if labels.is_floating_point() else labels.to(torch.get_default_dtype())

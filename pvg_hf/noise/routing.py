@@ -1,4 +1,4 @@
-"""How a check moves between tiers: which tier a solution starts at, and what each call may cost."""
+"""Tiers of a checker, and the routing of checks through them."""
 
 import math
 import operator
@@ -35,23 +35,25 @@ CRITICAL_TIER = "slow_precise"
 @dataclass(frozen=True)
 class Tier:
     """
-    One way to ask a checker. Of the calls about a correct solution the share `timeout` times out and the share
-    `spurious_fail` rejects it; of those about an incorrect one, `timeout` and `spurious_pass`.
+    One way to call a checker, with its error rates, time budget and cost.
+
+    Of the calls about correct solutions, the share `timeout` times out and the share `spurious_fail` rejects; of those about
+    incorrect solutions, `timeout` times out and `spurious_pass` accepts.
 
     Args:
         name (`str`):
-            What it is called in events and metrics.
+            Name in events and metrics.
         timeout, spurious_fail, spurious_pass (`float`):
-            Rates in [0, 1), whose sum is below 1.
+            Rates in [0, 1) with a sum below 1.
         budget_seconds (`float`):
-            Longest that a call may take, above 0. A base checker that takes longer is stopped, and timed out.
+            Time limit of a call, above 0. A base checker that takes longer is stopped and counts as timed out.
         cost (`float`):
-            Of a call, above 0, in the unit of the budgets.
+            Cost of a call, above 0, in the unit of the budgets.
         timeout_duration ([`Duration`], *optional*):
-            How long an injected timeout lasts, at most the time budget; the whole time budget by default.
+            Duration of an injected timeout, at most the time budget; the whole time budget by default.
 
     Raises:
-        ValueError: for a value out of its range.
+        ValueError: for a value outside its range.
     """
 
     name: str
@@ -69,11 +71,11 @@ class Tier:
         if sum(rates.values()) >= 1:
             raise ValueError(
                 f"The rates of the tier `{self.name}` ({', '.join(f'{name} {rate}' for name, rate in rates.items())}) sum "
-                f"to {sum(rates.values()):g}; it must be below 1, or what it says no longer points to the truth."
+                f"to {sum(rates.values()):g}; it must be below 1, or its verdicts no longer indicate the truth."
             )
 
     def is_late(self, verdict: Verdict) -> bool:
-        """Whether a verdict, if there is one, takes longer than the time budget."""
+        """Whether a verdict, if there is one, took longer than the time budget."""
         return verdict.seconds > self.budget_seconds
 
     @property
@@ -81,7 +83,7 @@ class Tier:
         return 1000 * self.budget_seconds
 
     def timeout_ms(self, draw: float) -> float:
-        """How long an injected timeout lasts, for a uniform draw."""
+        """Return the duration of an injected timeout for a uniform draw."""
         return self.budget_ms if self.timeout_duration is None else self.timeout_duration.at(draw, self.budget_ms)
 
     @property
@@ -93,7 +95,7 @@ class Tier:
 
 
 DEFAULT_TIERS = {name: Tier(name, **tier_defaults(name)) for name in get_args(TierName)}
-"""By name, in the order in which a check escalates."""
+"""The default tiers by name, in the order in which a check escalates."""
 
 _COMPARISON = re.compile(r"\s*(\w+)\s*(==|!=|>=|<=|>|<)\s*(.+?)\s*")
 
@@ -109,6 +111,8 @@ _OPERATORS = {
 
 class Predicate:
     """
+    A condition on a problem.
+
     Args:
         text (`str`):
             A column that is true or false, `COLUMN OPERATOR VALUE` with one of `== != >= <= > <` (`difficulty >= 5`), or
@@ -116,10 +120,10 @@ class Predicate:
 
     Attributes:
         column (`str`, *optional*):
-            That it reads; `None` for a function.
+            The column that it reads; `None` for a function.
 
     Raises:
-        ValueError: if it is none of these.
+        ValueError: if the text has none of these forms.
     """
 
     def __init__(self, text: str):
@@ -134,13 +138,13 @@ class Predicate:
             self._holds = lambda problem: _OPERATORS[sign](problem[self.column], value)
         else:
             raise ValueError(
-                f"Cannot read the condition `{text}`: it is a column, a comparison such as `difficulty >= 5`, or "
+                f"Cannot read the condition `{text}`: it must be a column, a comparison such as `difficulty >= 5`, or "
                 "`package.module:Name`."
             )
 
     @property
     def is_column(self) -> bool:
-        """Whether the condition is a column itself."""
+        """Whether the condition is just a column."""
         return self.text == self.column
 
     def __call__(self, problem: Problem) -> bool:
@@ -159,17 +163,17 @@ def _load_function(spec: str) -> Callable[[Problem], bool]:
 
 class Call(NamedTuple):
     """
-    One call of a checker.
+    One call of a checker, with the noise that was injected.
 
     Args:
         tier (`str`):
-            Where it was made.
+            Tier of the call.
         code ([`~pvg_hf.core.roles.Outcome`]):
-            What it came to; `BUDGET_EXHAUSTED` for a call that could not be paid for and was not made.
+            Outcome; `BUDGET_EXHAUSTED` for a call over budget, which was not made.
         noise (`str`, *optional*):
-            What was injected: `"timeout"`, `"spurious_fail"`, `"spurious_pass"`, or `None`.
+            Injected noise: `"timeout"`, `"spurious_fail"`, `"spurious_pass"`, or `None`.
         duration_ms (`float`), cost (`float`):
-            What it took.
+            Duration and cost of the call.
     """
 
     tier: str
@@ -182,23 +186,25 @@ class Call(NamedTuple):
 @dataclass(frozen=True)
 class Routing:
     """
+    Which tiers a check calls, and when it escalates.
+
     Args:
         tiers (`tuple[Tier, ...]`):
-            In the order in which a check escalates.
+            All tiers, in the order in which a check escalates.
         escalation_policy (`str`):
-            When the next tier is asked: `"on_failure"`, after anything but a pass; `"on_timeout"`; `"always"`, up to the
-            last tier; `"never"`. The last word counts.
+            When the next tier is called: `"on_failure"`, unless the check passed; `"on_timeout"`; `"always"`, up to the
+            last tier; `"never"`. The last call decides.
         start (`str`, *optional*):
-            The tier that is asked first; by default `balanced` where nothing escalates, and otherwise the first.
+            The first tier to call; by default `balanced` if nothing escalates, else the first tier.
         max_attempts (`int`):
-            Most calls for one solution, at least 1.
+            Maximum number of calls per solution, at least 1.
         budget (`float`, *optional*):
-            Most that the calls for one solution may cost, above 0.
+            Maximum cost of the calls per solution, above 0.
         noise_enabled (`bool`):
-            Whether any noise is injected; without it the tiers, budgets and durations of a real checker are left.
+            Whether noise is injected. Without it, only the tiers, budgets and durations of a real checker remain.
 
     Raises:
-        ValueError: for an unknown policy or tier, or a number out of its range.
+        ValueError: for an unknown policy or tier, or a number outside its range.
     """
 
     tiers: tuple[Tier, ...] = tuple(DEFAULT_TIERS.values())
@@ -222,7 +228,7 @@ class Routing:
         return DEFAULT_TIER if is_single else self.tiers[0].name
 
     def place_of(self, name: str) -> int:
-        """Where a tier stands."""
+        """Return the index of a tier."""
         names = [tier.name for tier in self.tiers]
         if name not in names:
             raise ValueError(f"Unknown tier `{name}`. {suggest(str(name), names)}")
@@ -230,7 +236,7 @@ class Routing:
 
     @cached_property
     def path(self) -> tuple[Tier, ...]:
-        """The tiers that are asked, one after the other, where nothing ends the check before."""
+        """The tiers that a check calls if nothing ends it early."""
         first = self.place_of(self.first_tier)
         num_calls = 1 if self.escalation_policy == "never" else self.max_attempts
         path = self.tiers[first : first + num_calls]
@@ -242,14 +248,14 @@ class Routing:
         return max(tier.budget_seconds for tier in self.path)
 
     def escalates(self, code: Outcome) -> bool:
-        """Whether the next tier is asked after this word."""
+        """Whether the next tier is called after this outcome."""
         policy = self.escalation_policy
         if policy == "on_failure":
             return code not in ACCEPTING
         return policy == "always" or (policy == "on_timeout" and code == Outcome.VERIFIER_TIMEOUT)
 
     def critical(self) -> "Routing":
-        """The same tiers, but straight to the most careful one."""
+        """Return a routing that goes directly to the most careful of the same tiers."""
         return Routing(
             self.tiers, "never", CRITICAL_TIER, max_attempts=1, budget=self.budget, noise_enabled=self.noise_enabled
         )
@@ -257,18 +263,20 @@ class Routing:
 
 def make_call(tier: Tier, verdict: Verdict, draws: tuple[float, float], *, is_real: bool = False) -> Call:
     """
-    Put the noise of a tier on a verdict. One draw decides, spurious words at its low end and timeouts at its high end, so
-    that a higher rate injects wherever a lower one does.
+    Add the noise of a tier to a verdict.
+
+    A single draw decides: its low end causes spurious verdicts and its high end timeouts. A higher rate therefore injects
+    noise into every call into which a lower rate does.
 
     Args:
         tier ([`Tier`]):
-            Which is asked.
+            The tier that is called.
         verdict ([`Verdict`]):
-            Of the base checker.
+            Verdict of the base checker.
         draws (`tuple[float, float]`):
             See [`~pvg_hf.noise.draws.check_draws`].
         is_real (`bool`):
-            Whether an answer takes the time that the base checker took, or none.
+            Whether the call lasts as long as the base checker took; else it lasts no time.
     """
     which, how_long = draws
     if which >= 1 - tier.timeout:
@@ -291,23 +299,26 @@ def can_pay(tier: Tier, spent: float, budget: float | None) -> bool:
     return spent + tier.cost <= (math.inf if budget is None else budget)
 
 
-EVERYTHING = "all"  # the slice of problems that no column parts
+EVERYTHING = "all"  # name of the only slice if problems are not divided into slices
 
 
 class Routes:
     """
+    Selects the routing for a problem.
+
     Args:
         routing ([`Routing`]):
-            Of every slice that has none of its own.
+            Routing of every slice without its own.
         slice_by (`str`, *optional*):
-            The column of the problems whose values are the slices.
+            Column of the problems whose values define the slices.
         slices (`Mapping[str, Routing]`, *optional*):
-            Overrides, by the text of the column's value.
+            Routing of single slices, by the column's value as a text.
         critical (`str`, *optional*):
-            Problems whose solutions go straight to `slow_precise`; see [`~pvg_hf.noise.routing.Predicate`].
+            Condition for problems whose solutions go directly to `slow_precise`; see
+            [`~pvg_hf.noise.routing.Predicate`].
 
     Raises:
-        ValueError: for slices without a column, or a condition that cannot be read.
+        ValueError: for slices without a column, or a malformed condition.
     """
 
     def __init__(
@@ -319,7 +330,9 @@ class Routes:
         critical: str | None = None,
     ):
         if slices and slice_by is None:
-            raise ValueError(f"There are overrides for the slices {list(slices)}, but no `slice_by` to tell them by.")
+            raise ValueError(
+                f"There are overrides for the slices {list(slices)}, but no `slice_by` that defines slices."
+            )
         self.routing = routing or Routing()
         self.slice_by = slice_by
         self.slices = dict(slices or {})
@@ -328,7 +341,7 @@ class Routes:
         self._critical = {id(way): way.critical() for way in ways} if critical is not None else {}
 
     def of(self, problem: Problem) -> tuple[Routing, str]:
-        """The routing of a problem's solutions, and the name of its slice."""
+        """Return the routing of a problem's solutions, and the name of its slice."""
         name = EVERYTHING if self.slice_by is None else str(problem[self.slice_by])
         routing = self.slices.get(name, self.routing)
         if self.critical is not None and self.critical(problem):
@@ -338,10 +351,10 @@ class Routes:
 
 def make_routes(config: CheckerConfig) -> Routes:
     """
-    Return the routes that a recipe's section describes.
+    Make the routes that a recipe's section describes.
 
     Raises:
-        ValueError: for rates that leave nothing of the truth, an unknown tier, or a condition that cannot be read.
+        ValueError: for rates that leave no information about the truth, an unknown tier, or a malformed condition.
     """
     tiers = _override_tiers(DEFAULT_TIERS, config.tiers)
     routing = Routing(

@@ -1,4 +1,4 @@
-"""Events of checks as lines of a log, and their counts by tier and slice."""
+"""Events of checks as lines of a log, and counts of them by tier and slice."""
 
 import json
 from collections import Counter
@@ -25,17 +25,17 @@ _JSON = {True: "true", False: "false", None: "null"}
 
 class Asked(NamedTuple):
     """
-    What a check is about.
+    Subject of a check.
 
     Args:
         problem_id (`str`), solution (`int`):
             The problem, and the [`~pvg_hf.noise.draws.solution_key`].
         slice_name (`str`):
-            That the problem stands in.
+            Slice of the problem.
         round_index (`int`):
-            -1 for what was written before the first round.
+            Round of the solution; -1 before the first round.
         step (`int`, *optional*):
-            Of a training.
+            Training step.
     """
 
     problem_id: str
@@ -49,15 +49,15 @@ def event_line(
     asked: Asked, call: Call, verdict: Verdict, attempt: int, seed_path: str, *, is_late: bool = False
 ) -> str:
     """
-    A line of JSON, by hand: a call may cost no more than microseconds.
+    Format the event of a call as a line of JSON. This is done without `json`, because a call may only take microseconds.
 
     Args:
         asked ([`Asked`]), call ([`Call`]), verdict ([`Verdict`]):
-            The question, what was said, and what the base checker says.
+            The subject, the noisy result, and the verdict of the base checker.
         attempt (`int`), seed_path (`str`):
             See [`~pvg_hf.noise.draws.check_path`].
         is_late (`bool`):
-            Whether the verdict takes longer than the tier's time budget, so that only a timeout can be said.
+            Whether the verdict takes longer than the tier's time budget, so that a timeout is the only possible result.
     """
     noise = "null" if call.noise is None else f'"{call.noise}"'
     more = "" if asked.step is None else f', "step": {asked.step}'
@@ -75,8 +75,9 @@ def event_line(
 
 def digest_events(events: Iterable[Mapping[str, Any]]) -> str:
     """
-    What two equal runs share, whatever the order of their events: the sum of the events' hashes. Durations are left out,
-    which a real clock measures.
+    Hash events regardless of their order, for comparing two runs: the sum of the events' hashes.
+
+    Durations are not included, since a real clock measures them.
 
     Returns:
         `str`: 64 hexadecimal digits.
@@ -94,18 +95,19 @@ NOISE_TYPES = ("timeout", "spurious_fail", "spurious_pass")
 @dataclass
 class CheckCounts:
     """
-    Counts of calls. The rates of the noise count every text of a problem once: equal texts have equal outcomes, so that
-    they are no further trials.
+    Counts of calls.
+
+    Noise rates count every text of a problem once: equal texts have equal outcomes, so that they are not separate trials.
 
     Args:
         trials, injected (`Counter[tuple[str, str, str]]`):
-            By `(noise, tier, slice)`: calls into which it could be injected, and into which it was.
+            By `(noise, tier, slice)`: calls into which this noise could be injected, and into which it was.
         escalations, successes (`Counter[str]`):
-            By transition, `fast_noisy->balanced`: how many calls there were, and how many of them accepted.
+            By transition, e.g. `fast_noisy->balanced`: number of calls, and of those that accepted.
         codes (`Counter[str]`):
-            Of the last calls, whose word counts.
+            Outcomes of the checks, i.e. of their last calls.
         num_calls (`int`), cost (`float`), duration_ms (`float`):
-            Of all calls.
+            Totals over all calls.
         digest (`str`):
             See [`~pvg_hf.noise.telemetry.digest_events`].
     """
@@ -130,7 +132,7 @@ class CheckCounts:
 
 
 def read_events(path: Path) -> Iterator[dict[str, Any]]:
-    """The checks of an event log, one after the other."""
+    """Yield the checks of an event log in order."""
     with path.open(encoding="utf-8") as file:
         for line in file:
             event = json.loads(line)
@@ -140,9 +142,11 @@ def read_events(path: Path) -> Iterator[dict[str, Any]]:
 
 def count_checks(events: Iterable[Mapping[str, Any]]) -> CheckCounts:
     """
+    Count the calls of an event log.
+
     Args:
         events (`Iterable[Mapping]`):
-            Of the calls, those about one solution in a row, as they are written.
+            Events of calls, in the order in which they were written: those about the same solution are consecutive.
     """
     counts = CheckCounts()
     known: set[tuple[Any, ...]] = set()
@@ -178,8 +182,10 @@ def _count_call(counts: CheckCounts, event: Mapping[str, Any], previous: Mapping
 
 def _count_trial(counts: CheckCounts, event: Mapping[str, Any]) -> None:
     """
-    A call can be made to time out whatever the truth. It can be made to reject if the verdict is that the solution is correct,
-    and comes in time. That counts the calls with an injected timeout, as the closed form does, which knows no base checker's own.
+    Count the noise that could have been injected into a call, and the noise that was.
+
+    Any call can be made to time out. A call can be made to reject if the verdict is `correct` and comes in time. Calls with
+    an injected timeout are included, as in the closed form of the channel, which ignores timeouts of the base checker.
     """
     verdict = None if event.get("is_late") else event["truth"]
     possible = {"timeout": True, "spurious_fail": verdict is True, "spurious_pass": verdict is False}

@@ -1,4 +1,4 @@
-"""What a base checker, the one behind the noise, comes to."""
+"""Verdicts of base checkers, to which noise is added."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -11,13 +11,15 @@ Problem = Mapping[str, Any]
 
 class Verdict(NamedTuple):
     """
+    Verdict of a base checker.
+
     Args:
         passed (`bool`, *optional*):
-            Whether the solution is correct; `None` where the checker came to no end.
+            Whether the solution is correct; `None` if the checker did not finish.
         seconds (`float`):
-            That it took.
+            Time that it took.
         error (`str`, *optional*):
-            The text of what it raised.
+            Text of the error that it raised.
     """
 
     passed: bool | None
@@ -26,22 +28,24 @@ class Verdict(NamedTuple):
 
 
 class BaseChecker(Protocol):
-    """What the noise is put on."""
+    """Protocol of a checker without noise."""
 
     def ask(self, problem: Problem, solution: str, budget_seconds: float) -> Verdict:
-        """Judge a solution; where it takes longer than the budget, it is stopped."""
+        """Judge a solution; the checker is stopped if it takes longer than the budget."""
 
     def close(self) -> None:
-        """End what it has started."""
+        """End the processes of this checker."""
 
 
 class FunctionChecker:
     """
-    A function of this process. It cannot be stopped: what may hang goes into a [`~pvg_hf.noise.WorkerChecker`].
+    A base checker that calls a function in this process.
+
+    It cannot be stopped; use a [`~pvg_hf.noise.WorkerChecker`] for functions that may hang.
 
     Args:
         function (`Callable`):
-            `(problem, solution) -> bool`.
+            Function `(problem, solution) -> bool`.
     """
 
     def __init__(self, function: Callable[[Problem, str], bool]):
@@ -51,20 +55,20 @@ class FunctionChecker:
         return judge(self.function, problem, solution)
 
     def close(self) -> None:
-        """It has started nothing."""
+        """Do nothing: there is no process to end."""
 
 
 def judge(function: Callable[[Problem, str], bool], problem: Problem, solution: str) -> Verdict:
     """
-    Call a checker. Whatever it raises is its verdict: an error, which passes nothing.
+    Call a checker. Any error that it raises becomes its verdict, which does not pass the solution.
 
     Raises:
-        TypeError: if it returns something that is not a boolean: then nothing that it says can be read.
+        TypeError: if it returns something that is not a boolean.
     """
     started = time.monotonic()
     try:
         passed = function(problem, solution)
-    except (Exception, SystemExit) as err:  # noqa: BLE001 - whatever a checker of the user's raises, Ctrl-C aside
+    except (Exception, SystemExit) as err:  # noqa: BLE001 - a user's checker may raise anything
         return Verdict(None, time.monotonic() - started, f"{type(err).__name__}: {err}")
     if not isinstance(passed, bool | np.bool_):
         raise TypeError(

@@ -1,4 +1,4 @@
-"""What provers are paid, as pure functions of tensors over groups of consecutive rows."""
+"""Rewards for provers, as pure functions of tensors over groups of consecutive rows."""
 
 from pvg_hf.rewards.audit import CorrectionAudit, audit_noise_correction
 from pvg_hf.rewards.baselines import acceptance, correctness_only, goodhart

@@ -1,4 +1,4 @@
-"""Whether the correction of a reward for noisy labels changes what a prover learns."""
+"""Checks whether correcting a reward for noisy labels changes what a prover learns."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -13,24 +13,24 @@ from pvg_hf.rewards.noise_corrected import noise_corrected
 from pvg_hf.rewards.registry import load_reward
 
 RewardScaling = Literal["none", "group", "batch"]
-NUM_PROBLEMS = 64  # of the probe, each with a group in either role
-SCALING_EPS = 1e-4  # added to a standard deviation before dividing by it, as TRL does
-TOLERANCE = 1e-3  # the relative difference that `SCALING_EPS` may make
+NUM_PROBLEMS = 64  # problems of the probe, each with a group in either role
+SCALING_EPS = 1e-4  # added to a standard deviation before dividing by it, as in TRL
+TOLERANCE = 1e-3  # a relative difference that `SCALING_EPS` alone can cause
 
 
 @dataclass(frozen=True)
 class CorrectionAudit:
     """
-    What the correction of a reward does to the advantages that a prover is trained with.
+    Effect of a reward's noise correction on the advantages that a prover is trained with.
 
     Args:
         verdict (`str`):
-            `"real"`: the corrected advantages are no multiple of the uncorrected ones. `"rescaling"`: they are, so that
-            the correction is another balance of reward and KL. `"nothing"`: they are equal.
+            `"real"`: the corrected advantages are not a multiple of the uncorrected ones. `"rescaling"`: they are a
+            multiple, so that the correction only changes the balance of reward and KL. `"nothing"`: they are equal.
         reason (`str`):
-            One sentence for a log.
+            A sentence for a log.
         factor (`float`, *optional*):
-            What the advantages are multiplied with; `None` where the correction is real.
+            The multiple; `None` if the correction is real.
     """
 
     verdict: Literal["real", "rescaling", "nothing"]
@@ -42,35 +42,36 @@ def audit_noise_correction(
     reward: RewardFunction, rho0: float, rho1: float, *, group_size: int = 8, scale_rewards: RewardScaling = "none"
 ) -> CorrectionAudit:
     """
-    Compare the advantages of a reward with those of its [`noise_corrected`] form on a seeded probe: groups of both roles
-    with normal scores and labels that are 1 as often as 0, all answered.
+    Compare the advantages of a reward with those of its [`noise_corrected`] form on a seeded probe.
 
-    A reward that is affine in the label loses the correction to group centring, but for a factor 1 / (1 - rho0 - rho1),
-    and to the division by a standard deviation altogether (C25).
+    The probe consists of groups of both roles with normal scores and random labels, all answered.
+
+    If a reward is affine in the label, group centring leaves only a factor 1 / (1 - rho0 - rho1) of the correction, and the
+    division by a standard deviation removes it completely (Cai et al. 2025).
 
     Args:
         reward (`RewardFunction`):
-            With all its options bound but `group_size` and `answered`.
+            The reward, with all its options bound except `group_size` and `answered`.
         rho0 (`float`):
             P(label 1 | truth 0), in [0, 1).
         rho1 (`float`):
             P(label 0 | truth 1), in [0, 1), `rho0 + rho1 < 1`.
         group_size (`int`, defaults to 8):
-            Solutions of a problem in one role, at least 2.
+            Solutions per problem and role, at least 2.
         scale_rewards (`str`, defaults to `"none"`):
-            What the group-centred rewards are divided by, as in `trl.GRPOConfig`: nothing, the standard deviation of
-            their `"group"` or of the `"batch"`.
+            Divisor of the group-centred rewards, as in `trl.GRPOConfig`: none, or the standard deviation of their `"group"`
+            or of the `"batch"`.
 
     Returns:
         [`CorrectionAudit`].
 
     Raises:
-        ValueError: for rates that cannot be corrected for, fewer than two solutions in a group, an unknown scaling, or a
-            reward that pays a solution by the labels of others, whose corrected form is not unbiased.
+        ValueError: for rates that cannot be corrected for, fewer than two solutions per group, an unknown scaling, or a
+            reward that depends on the labels of other solutions, for which the correction is biased.
     """
     check_rates(rho0, rho1)
     if group_size < 2:
-        raise ValueError(f"`group_size` is {group_size}; a group has at least 2 solutions.")
+        raise ValueError(f"`group_size` is {group_size}; a group must have at least 2 solutions.")
     if scale_rewards not in get_args(RewardScaling):
         raise ValueError(f"`scale_rewards` is {scale_rewards!r}; allowed are {list(get_args(RewardScaling))}.")
     probe = _Probe.draw(group_size)
@@ -78,16 +79,17 @@ def audit_noise_correction(
     if rho0 == rho1 == 0:
         return CorrectionAudit("nothing", "Both rates are 0.", 1.0)
     if not probe.reads_labels(reward):
-        return CorrectionAudit("nothing", "The reward pays alike under either label.", 1.0)
+        return CorrectionAudit("nothing", "The reward is the same under either label.", 1.0)
     plain = probe.advantages(reward, scale_rewards)
     corrected = probe.advantages(noise_corrected(reward, rho0, rho1), scale_rewards)
+    # Least-squares factor between both; the correction is real if it leaves a residual.
     factor = ((plain @ corrected) / (plain @ plain)).item()
     if _differs(corrected, factor * plain):
-        return CorrectionAudit("real", "Corrected advantages are no multiple of the uncorrected ones.", None)
+        return CorrectionAudit("real", "Corrected advantages are not a multiple of the uncorrected ones.", None)
     if abs(factor - 1) > TOLERANCE:
         reason = (
             f"Corrected advantages are the uncorrected ones times {factor:.3f}: the reward is affine in the label, so that "
-            "the correction is no more than another balance of reward and KL."
+            "the correction only changes the balance of reward and KL."
         )
         return CorrectionAudit("rescaling", reason, factor)
     reason = (
@@ -102,7 +104,7 @@ def _differs(values: torch.Tensor, others: torch.Tensor) -> bool:
 
 
 def audit_prover(prover: ProverConfig, rates: tuple[float, float]) -> CorrectionAudit:
-    """[`audit_noise_correction`] of a recipe's `prover.reward_correction`, at rates `(rho0, rho1)`."""
+    """Apply [`audit_noise_correction`] to a recipe's `prover.reward_correction`, at rates `(rho0, rho1)`."""
     return audit_noise_correction(
         partial(load_reward(prover.reward), **prover.reward_options),
         *rates,
@@ -114,7 +116,7 @@ def audit_prover(prover: ProverConfig, rates: tuple[float, float]) -> Correction
 @dataclass(frozen=True)
 class _Probe:
     """
-    Solutions that a reward is asked for; tensors of shape `(2 * NUM_PROBLEMS * group_size,)`, float64 scores and flags.
+    Solutions on which a reward is evaluated; tensors of shape `(2 * NUM_PROBLEMS * group_size,)`, float64 scores and flags.
     """
 
     scores: torch.Tensor
@@ -139,13 +141,13 @@ class _Probe:
         return not self.rewards(reward, self.labels).equal(self.rewards(reward, ~self.labels))
 
     def check_independence(self, reward: RewardFunction) -> None:
-        """The first solution of each group turned round must leave what the others of the group are paid."""
+        """Check that flipping the label of each group's first solution leaves the other rewards unchanged."""
         is_first = torch.arange(len(self.labels)) % self.group_size == 0
         moved = (self.rewards(reward, self.labels) - self.rewards(reward, self.labels ^ is_first)).abs() > TOLERANCE
         if (moved & ~is_first).any():
             raise ValueError(
-                "The reward pays a solution by the labels of others in its group; the correction for noisy labels is "
-                "defined where a solution is paid by its own label."
+                "The reward of a solution depends on the labels of others in its group; the correction for noisy labels is "
+                "only defined if it depends on the solution's own label."
             )
 
     def advantages(self, reward: RewardFunction, scale_rewards: str) -> torch.Tensor:

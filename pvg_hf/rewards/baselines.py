@@ -1,4 +1,4 @@
-"""Rewards that show what the game adds: the score alone, or correctness alone."""
+"""Baseline rewards that show what the game adds: the score alone, or correctness alone."""
 
 from typing import Literal, get_args
 
@@ -19,17 +19,19 @@ def goodhart(
     answered: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """
-    V, whatever the role, the correctness or the answer (K24 eq. 4): what a prover does that only wants to convince.
+    Reward the score V, regardless of role, correctness and answer (Kirchner et al. 2024, eq. 4).
+
+    It shows what a prover does that only tries to convince.
 
     Args:
         scores, correct, sneaky, group_size, answered:
-            As in [`~pvg_hf.rewards.signed_relative_convincingness`].
+            As for [`~pvg_hf.rewards.signed_relative_convincingness`].
 
     Returns:
         `torch.Tensor` of shape `(num_solutions,)`: rewards, unbounded.
 
     Raises:
-        ValueError: as [`~pvg_hf.rewards.inputs.read_solutions`].
+        ValueError: as for [`~pvg_hf.rewards.inputs.read_solutions`].
     """
     return read_solutions(scores, correct, sneaky, group_size=group_size, answered=answered).scores.clone()
 
@@ -43,18 +45,19 @@ def correctness_only(
     answered: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """
-    1 where the solution plays its role (helpful and correct, sneaky and incorrect), else 0, also without a final answer
-    (K24's prover without legibility training).
+    Reward 1 for a solution that plays its role (helpful and correct, or sneaky and incorrect), else 0.
+
+    A solution without a final answer gets 0. This is the prover without legibility training of Kirchner et al. 2024.
 
     Args:
         scores, correct, sneaky, group_size, answered:
-            As in [`~pvg_hf.rewards.signed_relative_convincingness`]; the scores are not used.
+            As for [`~pvg_hf.rewards.signed_relative_convincingness`]; the scores are not used.
 
     Returns:
         `torch.Tensor` of shape `(num_solutions,)`: rewards, 0 or 1.
 
     Raises:
-        ValueError: as [`~pvg_hf.rewards.inputs.read_solutions`].
+        ValueError: as for [`~pvg_hf.rewards.inputs.read_solutions`].
     """
     solutions = read_solutions(scores, correct, sneaky, group_size=group_size, answered=answered)
     return solutions.aligned.to(solutions.scores)
@@ -70,14 +73,15 @@ def acceptance(
     form: AcceptanceForm = "log_prob",
 ) -> torch.Tensor:
     """
-    How probably the verifier accepts, log sigmoid(V) or sigmoid(V), whatever the correctness or the answer: for a single
-    prover that always claims to be right (after A21).
+    Reward the verifier's acceptance, log sigmoid(V) or sigmoid(V), regardless of correctness and answer.
+
+    It is meant for a single prover that always claims to be right (after Anil et al. 2021).
 
     Args:
         scores (`torch.Tensor` of shape `(num_solutions,)`):
             Verifier scores V, unbounded.
         correct, sneaky, group_size, answered:
-            Not used; they stand here so that a recipe can name this reward like any other.
+            Not used; they are accepted so that a recipe can name this reward like any other.
         form (`str`, *optional*, defaults to `"log_prob"`):
             `"log_prob"` or `"prob"`.
 

@@ -1,4 +1,4 @@
-"""Rewards made of several signals: tests, a certificate, dissimilarity and the verifier's acceptance."""
+"""Rewards that combine several signals: tests, a certificate, dissimilarity and the verifier's acceptance."""
 
 from collections.abc import Iterable, Mapping
 
@@ -21,7 +21,7 @@ def composite(
     answered: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """
-    Weighted sum of signals in [0, 1], set to 0 where a gate fails or there is no final answer.
+    Return a weighted sum of signals in [0, 1], or 0 if a gate fails or there is no final answer.
 
     The signals are `test_pass_rate`, `certified`, `dissimilarity` = 1 - similarity, and `acceptance_prob` = sigmoid(V).
 
@@ -29,25 +29,25 @@ def composite(
         scores (`torch.Tensor` of shape `(num_solutions,)`):
             Verifier scores V, unbounded.
         weights (`dict[str, float]`):
-            The weight >= 0 of each signal that is paid.
+            The weight of each signal, at least 0.
         gates (`dict[str, float]`, *optional*):
-            The least value in [0, 1] that a signal must reach for anything to be paid, e.g. `{"certified": 1.0}`. A gate
+            The value in [0, 1] that a signal must reach; otherwise the reward is 0, e.g. `{"certified": 1.0}`. A gate
             needs no weight.
         test_pass_rate (`torch.Tensor` of shape `(num_solutions,)`, *optional*):
             Share of tests passed, in [0, 1].
         certified (`torch.Tensor` of shape `(num_solutions,)`, *optional*):
             Whether the certificate holds; bool, or in [0, 1].
         similarity (`torch.Tensor` of shape `(num_solutions,)`, *optional*):
-            Similarity to what must not be copied, in [0, 1].
+            Similarity to a text that must not be copied, in [0, 1].
         answered (`torch.Tensor` of shape `(num_solutions,)`, *optional*):
-            False where there is no final answer; all are answered by default.
+            False for a solution without a final answer; all are answered by default.
 
     Returns:
         `torch.Tensor` of shape `(num_solutions,)`: rewards in [0, sum of the weights].
 
     Raises:
-        ValueError: if a weight is negative or all are 0, a gate or a signal lies outside [0, 1], a name is unknown, a signal is
-            weighted or gated but not given, a score is not finite, or the shapes differ.
+        ValueError: if a weight is negative or all are 0, a gate or a signal is outside [0, 1], a name is unknown, a weighted
+            or gated signal is not given, a score is not finite, or the shapes differ.
     """
     gates = gates or {}
     scores = read_scores(scores)
@@ -74,23 +74,24 @@ def gated_multiplicative(
     answered: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """
-    (test_pass_rate * certified) * (1 - alpha * similarity) * sigmoid(V), and 0 without a final answer. It is sigmoid(V)
-    rather than V, as with a negative V the product would pay for failing the gate.
+    Return (test_pass_rate * certified) * (1 - alpha * similarity) * sigmoid(V), or 0 without a final answer.
+
+    It uses sigmoid(V) rather than V, because with a negative V the product would reward failing the gate.
 
     Args:
         scores, test_pass_rate, certified, similarity, answered:
-            As in [`composite`].
+            As for [`composite`].
         alpha (`float`):
-            How much similarity costs, in [0, 1].
+            Cost of similarity, in [0, 1].
 
     Returns:
         `torch.Tensor` of shape `(num_solutions,)`: rewards in [0, 1].
 
     Raises:
-        ValueError: if `alpha` or a signal lies outside [0, 1], a score is not finite, or the shapes differ.
+        ValueError: if `alpha` or a signal is outside [0, 1], a score is not finite, or the shapes differ.
     """
     if not 0 <= alpha <= 1:
-        raise ValueError(f"`alpha` is {alpha}; it must lie in [0, 1], or similarity would turn the reward's sign.")
+        raise ValueError(f"`alpha` is {alpha}; it must lie in [0, 1], or similarity would change the reward's sign.")
     scores = read_scores(scores)
     signals = _read_signals(scores, test_pass_rate=test_pass_rate, certified=certified, similarity=similarity)
     gate = signals["test_pass_rate"] * signals["certified"]

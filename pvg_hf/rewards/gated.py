@@ -1,4 +1,4 @@
-"""The reward that pays the score itself, but only to a solution that plays its role."""
+"""Correctness-gated convincingness: the score itself as the reward, but only for a solution that plays its role."""
 
 import torch
 
@@ -15,19 +15,21 @@ def correctness_gated_convincingness(
     floor: float = -2.0,
 ) -> torch.Tensor:
     """
-    CGC (K24 eq. 3): V where the solution plays its role, else `floor`, also without a final answer.
+    Correctness-gated convincingness (CGC; Kirchner et al. 2024, eq. 3).
+
+    The reward is V if the solution plays its role, else `floor`, also without a final answer.
 
     Args:
         scores, correct, sneaky, group_size, answered:
-            As in [`~pvg_hf.rewards.signed_relative_convincingness`].
+            As for [`~pvg_hf.rewards.signed_relative_convincingness`].
         floor (`float`, *optional*, defaults to `-2.0`):
-            V0. K24 assume V > V0, which nothing enforces: see [`count_floor_violations`].
+            V0. Kirchner et al. assume V > V0, which nothing enforces: see [`count_floor_violations`].
 
     Returns:
         `torch.Tensor` of shape `(num_solutions,)`: rewards, unbounded.
 
     Raises:
-        ValueError: as [`~pvg_hf.rewards.inputs.read_solutions`].
+        ValueError: as for [`~pvg_hf.rewards.inputs.read_solutions`].
     """
     solutions = read_solutions(scores, correct, sneaky, group_size=group_size, answered=answered)
     return torch.where(solutions.aligned, solutions.scores, floor)
@@ -35,7 +37,7 @@ def correctness_gated_convincingness(
 
 def count_floor_violations(scores: torch.Tensor, aligned: torch.Tensor, floor: float = -2.0) -> int:
     """
-    How many solutions play their role and still score at most `floor`, so that CGC pays them no more than failing would.
+    Count solutions that play their role but score at most `floor`, so that CGC does not pay them more than failing.
 
     Args:
         scores (`torch.Tensor` of shape `(num_solutions,)`):
@@ -43,9 +45,9 @@ def count_floor_violations(scores: torch.Tensor, aligned: torch.Tensor, floor: f
         aligned (`torch.Tensor` of shape `(num_solutions,)`):
             Bool, see [`~pvg_hf.rewards.role_aligned`].
         floor (`float`, *optional*, defaults to `-2.0`):
-            V0.
+            V0, the reward of a solution that does not play its role.
 
     Returns:
-        `int`: 0 where the assumption of CGC holds.
+        `int`: 0 if the assumption V > V0 of CGC holds.
     """
     return int((aligned & (scores <= floor)).sum())

@@ -1,4 +1,4 @@
-"""What every reward reads: the scores of a batch of groups, checked once."""
+"""Checks the arguments and results of rewards."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -7,7 +7,7 @@ import torch
 
 
 class RewardFunction(Protocol):
-    """The calling convention of a prover reward; an extension's reward follows it too."""
+    """Calling convention of a prover reward, built-in or custom."""
 
     def __call__(
         self,
@@ -23,17 +23,17 @@ class RewardFunction(Protocol):
 @dataclass(frozen=True)
 class ScoredSolutions:
     """
-    A checked batch of `num_groups * group_size` solutions; each tensor has shape `(num_solutions,)`.
+    A checked batch of `num_groups * group_size` solutions. Each tensor has shape `(num_solutions,)`.
 
     Args:
         scores (`torch.Tensor`):
             Verifier scores V, unbounded and finite; float32 or float64.
         aligned (`torch.Tensor`):
-            True where a solution plays its role (see [`role_aligned`]).
+            True if a solution plays its role (see [`role_aligned`]).
         answered (`torch.Tensor`):
-            True where a final answer could be read.
+            True if a final answer could be read.
         group_size (`int`):
-            Each `group_size` consecutive solutions are of one problem and one role.
+            Each `group_size` consecutive solutions have the same problem and role.
     """
 
     scores: torch.Tensor
@@ -55,7 +55,7 @@ def read_solutions(
 
     Args:
         scores (`torch.Tensor` of shape `(num_solutions,)`):
-            Verifier scores V, unbounded. Half precision is lifted to float32.
+            Verifier scores V, unbounded. Half precision is converted to float32.
         correct (`torch.Tensor` of shape `(num_solutions,)`):
             Whether the final answer is correct; bool, or 0 and 1.
         sneaky (`torch.Tensor` of shape `(num_solutions,)`):
@@ -63,7 +63,7 @@ def read_solutions(
         group_size (`int`):
             Number of consecutive solutions in a group; divides `num_solutions`.
         answered (`torch.Tensor` of shape `(num_solutions,)`, *optional*):
-            False where there is no final answer; all are answered by default.
+            False for a solution without a final answer; all are answered by default.
 
     Returns:
         [`ScoredSolutions`].
@@ -82,16 +82,17 @@ def read_solutions(
 
 def role_aligned(correct: torch.Tensor, sneaky: torch.Tensor, answered: torch.Tensor | None = None) -> torch.Tensor:
     """
-    Whether each solution plays its role (K24): helpful and correct, or sneaky and incorrect. A solution without a final
-    answer plays neither, or the sneaky role would be paid for gibberish.
+    Whether each solution plays its role (Kirchner et al. 2024): helpful and correct, or sneaky and incorrect.
+
+    A solution without a final answer plays neither; otherwise the sneaky role would be paid for gibberish.
 
     Args:
         correct (`torch.Tensor` of shape `(num_solutions,)`):
-            Bool.
+            Whether each solution is correct; bool.
         sneaky (`torch.Tensor` of shape `(num_solutions,)`):
-            Bool.
+            Whether each solution is in the sneaky role; bool.
         answered (`torch.Tensor` of shape `(num_solutions,)`, *optional*):
-            Bool; all are answered by default.
+            Whether each solution has a final answer; bool, True by default.
 
     Returns:
         `torch.Tensor` of shape `(num_solutions,)`: bool.
@@ -102,7 +103,7 @@ def role_aligned(correct: torch.Tensor, sneaky: torch.Tensor, answered: torch.Te
 
 def read_scores(scores: torch.Tensor) -> torch.Tensor:
     """
-    Check verifier scores, and lift half precision to float32.
+    Check verifier scores, and convert half precision to float32.
 
     Raises:
         ValueError: if `scores` is not of shape `(num_solutions,)`, or a score is not finite.
@@ -117,7 +118,7 @@ def read_scores(scores: torch.Tensor) -> torch.Tensor:
 
 def read_flags(name: str, flags: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
     """
-    Check one flag per score, and make it bool.
+    Check that there is one flag per score, and convert the flags to bool.
 
     Raises:
         ValueError: if there is not one flag per score, or a flag is neither 0 nor 1.
@@ -135,27 +136,28 @@ def read_flags(name: str, flags: torch.Tensor, scores: torch.Tensor) -> torch.Te
 
 def check_rewards(rewards: object, scores: torch.Tensor, what: str) -> None:
     """
-    Check what a reward function returned.
+    Check the result of a reward function.
 
     Args:
         rewards (`object`):
-            Should be a floating point tensor of the shape of `scores`. NaN means that a solution has no reward.
+            The result; it should be a floating point tensor with the shape of `scores`. NaN means that a solution has no
+            reward.
         scores (`torch.Tensor` of shape `(num_solutions,)`):
-            What the function was given.
+            The scores that the function was called with.
         what (`str`):
-            The reward's name in messages, e.g. ``The reward `my_rewards:margin` ``.
+            Name of the reward in messages, e.g. ``The reward `my_rewards:margin` ``.
 
     Raises:
-        ValueError: if it is no tensor, of another shape or type, or holds an infinite value.
+        ValueError: if it is not a tensor, has another shape or type, or contains an infinite value.
     """
     if not isinstance(rewards, torch.Tensor):
         raise ValueError(
-            f"{what} returns a {type(rewards).__name__}; it must return a tensor, a reward for each score."
+            f"{what} returns a {type(rewards).__name__}; it must return a tensor with a reward for each score."
         )
     if rewards.shape != scores.shape:
         raise ValueError(
             f"{what} returns a tensor of shape {tuple(rewards.shape)} for scores of shape {tuple(scores.shape)}; they "
-            "must agree: a reward for each score."
+            "must agree: one reward per score."
         )
     if not rewards.is_floating_point():
         raise ValueError(f"{what} returns a tensor of {rewards.dtype}; it must be floating point, e.g. by `.float()`.")

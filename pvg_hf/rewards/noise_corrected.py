@@ -1,4 +1,4 @@
-"""Rewards that are right in the mean although the correctness they are told is noisy."""
+"""Corrects rewards for noisy correctness labels, so that they are unbiased."""
 
 import torch
 
@@ -8,27 +8,28 @@ from pvg_hf.rewards.inputs import RewardFunction, read_flags
 
 def noise_corrected(reward: RewardFunction, rho0: float, rho1: float) -> RewardFunction:
     """
-    The unbiased estimate of `reward` from a noisy label (C25). With R(c) what `reward` pays if the solution were of
-    correctness c, and D = 1 - rho0 - rho1, it pays [(1 - rho0) R(1) - rho1 R(0)] / D under the label 1, and
-    [(1 - rho1) R(0) - rho0 R(1)] / D under the label 0.
+    Correct a reward for label noise: its mean over the noise is the reward for the clean label (Cai et al. 2025).
 
-    For a reward that is affine in the label (`correctness_only`), centring a group's rewards leaves a mere factor 1 / D,
-    and dividing them by their standard deviation removes the correction exactly (C25).
+    Let R(c) be the reward of the solution if its correctness were c, and D = 1 - rho0 - rho1. The corrected reward is
+    [(1 - rho0) R(1) - rho1 R(0)] / D under label 1, and [(1 - rho1) R(0) - rho0 R(1)] / D under label 0.
+
+    If the reward is affine in the label (`correctness_only`), centring a group's rewards leaves only a factor 1 / D of the
+    correction, and dividing them by their standard deviation removes it completely (Cai et al. 2025).
 
     Args:
         reward (`RewardFunction`):
-            Any reward whose value for a solution depends on that solution's own correctness only, as all of this package
-            do.
+            Any reward whose value for a solution depends on the correctness of that solution only; all rewards of this
+            package do.
         rho0 (`float`):
             P(label 1 | truth 0), in [0, 1).
         rho1 (`float`):
             P(label 0 | truth 1), in [0, 1), `rho0 + rho1 < 1`.
 
     Returns:
-        `RewardFunction`: of the same convention, with the noisy label for `correct`; further keywords go to `reward`.
+        `RewardFunction`: takes the noisy label as `correct`; further keyword arguments are passed to `reward`.
 
     Raises:
-        ValueError: if a rate lies outside [0, 1), or they sum to 1 or more.
+        ValueError: if a rate is outside [0, 1), or they sum to 1 or more.
     """
     check_rates(rho0, rho1)
     youden_j = 1 - rho0 - rho1  # D

@@ -1,4 +1,4 @@
-"""What a verifier is paid that writes an evaluation and predicts a score (formulas of DS25)."""
+"""Rewards for writing an evaluation and predicting a score, for verifiers and self-evaluating provers (DeepSeekMath-V2, 2025)."""
 
 import logging
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ Combination = Literal["additive", "multiplicative"]
 
 def score_agreement(predicted: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
     """
-    R_score: `max(0, 1 - |predicted - reference|)`.
+    Agreement of predicted and true scores, R_score: `max(0, 1 - |predicted - reference|)`.
 
     Args:
         predicted (`torch.Tensor` of shape `(N,)`):
-            Scores that were read; NaN where none could be, which agrees with nothing: 0.
+            Predicted scores; NaN if unreadable, which gives an agreement of 0.
         reference (`torch.Tensor` of shape `(N,)`):
-            True scores; NaN where nobody knows.
+            True scores; NaN if unknown.
 
     Returns:
-        `torch.Tensor` of shape `(N,)`: in [0, 1], and NaN where there is no reference.
+        `torch.Tensor` of shape `(N,)`: in [0, 1], or NaN without a reference.
     """
     agreement = (1 - (predicted - reference).abs()).clamp(min=0)
     return torch.where(predicted.isnan() & ~reference.isnan(), torch.zeros_like(agreement), agreement)
@@ -33,14 +33,14 @@ def score_agreement(predicted: torch.Tensor, reference: torch.Tensor) -> torch.T
 @dataclass(frozen=True)
 class EvaluationReward:
     """
-    Combines the form of an evaluation, its score and its quality into one reward in [0, 1].
+    Combines form, score and quality of an evaluation to one reward in [0, 1].
 
     Args:
         combination (`str`, defaults to `"additive"`):
-            `"additive"`: `format_weight * R_format + score_weight * R_score * R_meta`; `"multiplicative"` (DS25):
+            `"additive"`: `format_weight * R_format + score_weight * R_score * R_meta`; `"multiplicative"` (DeepSeekMath-V2):
             `R_format * R_score * R_meta`.
         format_weight (`float`, defaults to 0.125), score_weight (`float`, defaults to 0.875):
-            Of the additive form, at least 0. They are divided by their sum, with a warning where that is not 1.
+            Weights of the additive combination, at least 0. They are normalised, with a warning if they do not sum to 1.
 
     Raises:
         ValueError: for an unknown combination, or weights that are negative or all 0.
@@ -53,8 +53,7 @@ class EvaluationReward:
     def __post_init__(self):
         if self.combination not in get_args(Combination):
             raise ValueError(
-                f"`combination` is `{self.combination}`, which is none of its values. "
-                f"{suggest(str(self.combination), get_args(Combination))}"
+                f"Unknown `combination` `{self.combination}`. {suggest(str(self.combination), get_args(Combination))}"
             )
         weights = (self.format_weight, self.score_weight)
         total = sum(weights)
@@ -65,7 +64,7 @@ class EvaluationReward:
             )
         if abs(total - 1) > 1e-6:
             scaled = tuple(weight / total for weight in weights)
-            logger.warning("The weights %s and %s do not sum to 1 and are taken as %.4g and %.4g.", *weights, *scaled)
+            logger.warning("The weights %s and %s do not sum to 1; using %.4g and %.4g.", *weights, *scaled)
             object.__setattr__(self, "format_weight", scaled[0])
             object.__setattr__(self, "score_weight", scaled[1])
 
@@ -73,6 +72,8 @@ class EvaluationReward:
         self, has_form: torch.Tensor, agreement: torch.Tensor, quality: torch.Tensor | None = None
     ) -> torch.Tensor:
         """
+        Combine the parts of the reward.
+
         Args:
             has_form (`torch.Tensor` of shape `(N,)`):
                 R_format, 0 or 1.
@@ -82,7 +83,7 @@ class EvaluationReward:
                 R_meta, in [0, 1]; 1 by default.
 
         Returns:
-            `torch.Tensor` of shape `(N,)`: NaN where there is no reference score.
+            `torch.Tensor` of shape `(N,)`: rewards; NaN without a reference score.
         """
         earned = agreement if quality is None else agreement * quality
         if self.combination == "multiplicative":
@@ -100,20 +101,21 @@ def self_evaluating_reward(
     evaluation_weight: float = 0.24,
 ) -> torch.Tensor:
     """
-    What a prover is paid that also evaluates its own proof (DS25):
-    `R_format * (proof_weight * R_Y + evaluation_weight * R_score * R_meta)`.
+    Reward of a prover that also evaluates its own proof (DeepSeekMath-V2, 2025).
+
+    It is `R_format * (proof_weight * R_Y + evaluation_weight * R_score * R_meta)`.
 
     Args:
         has_form (`torch.Tensor` of shape `(N,)`):
-            R_format of its own evaluation, 0 or 1.
+            R_format of the prover's own evaluation, 0 or 1.
         proof_score (`torch.Tensor` of shape `(N,)`):
-            R_Y, the verifier's score of the proof, in [0, 1].
+            R_Y, the verifier's score for the proof, in [0, 1].
         agreement (`torch.Tensor` of shape `(N,)`):
-            R_score of its own score against the verifier's.
+            R_score, the agreement of the prover's own score with the verifier's.
         quality (`torch.Tensor` of shape `(N,)`, *optional*):
-            R_meta of its own evaluation; 1 by default.
+            R_meta of the prover's own evaluation; 1 by default.
         proof_weight (`float`, defaults to 0.76), evaluation_weight (`float`, defaults to 0.24):
-            alpha and beta of DS25.
+            alpha and beta of DeepSeekMath-V2.
 
     Returns:
         `torch.Tensor` of shape `(N,)`: in [0, 1].

@@ -1,4 +1,4 @@
-"""Rewards as records: what is paid, and how the game treats a prover that is paid by it."""
+"""Rewards as records: the function that pays a prover, and how the game treats a prover with this reward."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,18 +18,18 @@ INTERFACE = "(scores, correct, sneaky, *, group_size, answered=None, **options) 
 @dataclass(frozen=True)
 class Reward:
     """
-    A reward function and what the game must know of it. It is called like the function, and checks each call.
+    A reward function and what the game must know about it. Calling it calls the function and checks the result.
 
     Args:
         function ([`~pvg_hf.rewards.RewardFunction`]):
-            What each solution is paid.
+            The function that computes the rewards.
         is_relative (`bool`, defaults to `False`):
-            True if a solution is paid relative to the policy's own group. A policy that improves everywhere then earns no
-            more, so checkpoints are not selected by this reward but by the score of correct solutions (CGC).
+            True if a solution is rewarded relative to the policy's own group. A policy that improves everywhere then earns
+            no more, so checkpoints are not selected by this reward but by the score of correct solutions (CGC).
         stop_rule (`str`, defaults to `"max_steps"`):
             The rule that ends a prover phase under `stopping.rule: auto`.
         name (`str`, *optional*):
-            Its name in messages and logs.
+            Name of the reward in messages and logs.
     """
 
     function: Callable[..., torch.Tensor]
@@ -41,9 +41,11 @@ class Reward:
         self, scores: torch.Tensor, correct: torch.Tensor, sneaky: torch.Tensor, **options: Any
     ) -> torch.Tensor:
         """
+        Compute the rewards of a batch of solutions; see [`~pvg_hf.rewards.RewardFunction`] for the arguments.
+
         Raises:
-            ValueError: if a score is not finite, the function raises any error, or it returns something else than a
-                floating point tensor of the shape of `scores` without infinities.
+            ValueError: if a score is not finite, the function raises any error, or its result is not a floating point
+                tensor of the shape of `scores` without infinities.
         """
         read_scores(scores)
         what = f"The reward `{self.name}`"
@@ -62,7 +64,7 @@ def reward(
 
     Args:
         is_relative (`bool`, defaults to `False`), stop_rule (`str`, defaults to `"max_steps"`):
-            As in [`Reward`], and what a function without this decorator has.
+            As for [`Reward`]; the defaults are those of a function without this decorator.
 
     Returns:
         `Callable`: turns a function into its [`Reward`].
@@ -95,13 +97,13 @@ REWARDS: dict[str, Reward] = {
 
 def as_reward(function: Callable[..., torch.Tensor], name: str) -> Reward:
     """
-    Return the record of a function: the declared one, that of a reward of this package, or else one with the defaults.
+    Return the record of a function: its declared one, that of a built-in reward, or one with the defaults.
 
     Args:
         function (`Callable`):
-            A [`~pvg_hf.rewards.RewardFunction`], or what [`reward`] made of it.
+            A [`~pvg_hf.rewards.RewardFunction`], or the result of [`reward`].
         name (`str`):
-            Its name in messages.
+            Name of the reward in messages.
     """
     if isinstance(function, Reward):
         return replace(function, name=name)
@@ -111,14 +113,14 @@ def as_reward(function: Callable[..., torch.Tensor], name: str) -> Reward:
 
 def load_reward(name_or_spec: str) -> Reward:
     """
-    Load a reward by its short name, or by the place of its function.
+    Load a reward by its short name or the import path of its function.
 
     Args:
         name_or_spec (`str`):
             A key of `REWARDS`, or `package.module:Name` of a [`~pvg_hf.rewards.RewardFunction`].
 
     Returns:
-        [`Reward`]: the same one under either kind of name.
+        [`Reward`]: the same record for both kinds of name.
 
     Raises:
         ValueError: if the name is unknown, or `package.module:Name` is not a function.
@@ -127,7 +129,7 @@ def load_reward(name_or_spec: str) -> Reward:
         return as_reward(load_function(name_or_spec, "reward", INTERFACE), name_or_spec)
     if name_or_spec not in REWARDS:
         raise ValueError(
-            f"Unknown reward `{cut_to_line(name_or_spec)}`. {suggest(name_or_spec, REWARDS)} A custom reward is named as "
+            f"Unknown reward `{cut_to_line(name_or_spec)}`. {suggest(name_or_spec, REWARDS)} Name a custom reward as "
             "`package.module:Name`."
         )
     return replace(REWARDS[name_or_spec], name=name_or_spec)

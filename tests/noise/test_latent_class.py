@@ -80,12 +80,12 @@ def test_calls_that_err_together_do_not_fit():
 @pytest.mark.parametrize(
     ("calls", "message"),
     [
-        (np.ones((50, 2)), r"No item has 3 answers \(the most are 2\)"),
+        (np.ones((50, 2)), r"No item has 3 answers .* 2\)"),
         ([[1, 0, np.nan]] * 50, "No item has 3 answers"),
         (np.zeros((0, 3)), "No item has 3 answers"),
-        (np.ones((500, 3)), "do not tell two kinds of items apart"),
-        (draw_calls(0.5, 0.5, 0.5), "do not tell two kinds of items apart"),
-        (draw_calls(0.1, 0.2, 0.0), "do not tell two kinds of items apart"),
+        (np.ones((500, 3)), "two kinds of items"),
+        (draw_calls(0.5, 0.5, 0.5), "two kinds of items"),
+        (draw_calls(0.1, 0.2, 0.0), "two kinds of items"),
         (np.full((5, 3), 2), "A call is 1, 0 or NaN; 15 are not, e.g. 2.0"),
         (np.ones(5), r"`calls` has shape \(5,\)"),
     ],

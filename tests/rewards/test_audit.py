@@ -86,7 +86,7 @@ def test_wrong_arguments_are_refused(arguments, message):
 
 
 def test_a_reward_by_the_labels_of_others_is_refused():
-    with pytest.raises(ValueError, match="by the labels of others"):
+    with pytest.raises(ValueError, match="the labels of others"):
         audit_noise_correction(_pays_by_the_share_of_the_group, 0.1, 0.1)
 
 

@@ -39,7 +39,7 @@ def test_combinations(combination, quality, expected):
 def test_weights_are_renormalised_with_a_warning(caplog):
     with caplog.at_level(logging.WARNING):
         reward = EvaluationReward(format_weight=1.0, score_weight=3.0)
-    assert "The weights 1.0 and 3.0 do not sum to 1 and are taken as 0.25 and 0.75." in caplog.text
+    assert "The weights 1.0 and 3.0 do not sum to 1; using 0.25 and 0.75." in caplog.text
     close(reward(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])), [0.25, 0.75])
     caplog.clear()
     EvaluationReward(format_weight=0.5, score_weight=0.5)

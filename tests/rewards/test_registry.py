@@ -106,7 +106,7 @@ def test_an_unknown_name_is_answered_with_the_closest(name, closest):
 
 def test_a_name_like_no_other_is_answered_with_all_there_are():
     with pytest.raises(
-        ValueError, match=r"Unknown reward `zebra`. Known are `src`, `cgc`, .*`acceptance`. A custom reward"
+        ValueError, match=r"Unknown reward `zebra`. Known are `src`, `cgc`, .*`acceptance`. .*package.module:Name"
     ):
         load_reward("zebra")
 

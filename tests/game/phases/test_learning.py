@@ -143,9 +143,9 @@ def test_without_earlier_rounds_there_is_nothing_to_be_invariant_over(play_phase
 @pytest.mark.parametrize(
     ("reward", "rates", "verdict", "reason"),
     [
-        ("src", {"rho0": 0.1, "rho1": 0.2}, "real", "no multiple"),
+        ("src", {"rho0": 0.1, "rho1": 0.2}, "real", "not a multiple"),
         ("correctness_only", {"rho0": 0.1, "rho1": 0.2}, "rescaling", "times 1.429"),
-        ("goodhart", {"rho0": 0.1, "rho1": 0.2}, "nothing", "alike under either label"),
+        ("goodhart", {"rho0": 0.1, "rho1": 0.2}, "nothing", "same under either label"),
         ("src", {"rho0": 0.0, "rho1": 0.0}, "nothing", "Both rates are 0"),
     ],
 )
