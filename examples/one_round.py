@@ -56,7 +56,10 @@ def write_solutions(model, part: str, role: Role, per_problem: int) -> list[dict
     """Sample solutions to the problems of a part, and let the task say whether each is correct."""
     problems, rows = parts[part].to_list(), []
     texts = [prompts.render(prompts.text(problem, role), tokenizer) for problem in problems]
-    rngs = [[derive_rng(seed, role, row["problem_id"], i) for i in range(per_problem)] for row in problems]
+
+    def rngs(index: int) -> list:
+        return [derive_rng(seed, role, problems[index]["problem_id"], number) for number in range(per_problem)]
+
     sampler = Sampler(model, tokenizer, max_new_tokens=72)
     for indices, samples in iterate_samples(sampler, texts, rngs):
         for problem, written in zip([problems[i] for i in indices], samples, strict=True):
