@@ -1,1 +1,1 @@
-"""A run's folder: paths, phases, resuming, damage, lock and reading."""
+"""A run's folder: its paths, phases, resume checks, damage checks, lock, and reading."""

@@ -1,4 +1,4 @@
-"""What a disk or a person did to the folders of finished phases."""
+"""Checks that the folders of finished phases are complete and unchanged."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +8,7 @@ from pvg_hf.core.integrity import DIGESTS, DamagedFileError, find_damaged, missi
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey, finished_phases, read_record, schedule
 
-# What a finished phase has left at least, models aside.
+# Files that every finished phase has, apart from models.
 _FILES = {
     "bootstrap": ("base.parquet", "test-helpful.parquet", "test-sneaky.parquet"),
     "verifier": ("calibration.json", "heldout.parquet"),
@@ -17,11 +17,11 @@ _FILES = {
 }
 
 VERIFIER_INPUT_FILES = ("verifier_input.json", "score_verifier.json")
-"""How either kind of verifier is asked: in the folder of each that was trained."""
+"""Files with a verifier's input settings; the folder of a trained verifier has one of them."""
 
 _MODEL_PHASES = ("warmup", "verifier", "prover")
 
-# A model's or adapter's configuration, and the names of which one holds its weights.
+# Configuration of a model or adapter, and the possible names of its weights.
 _WEIGHTS = {
     "config.json": ("model.safetensors", "model.safetensors.index.json"),
     "adapter_config.json": ("adapter_model.safetensors",),
@@ -30,8 +30,10 @@ _WEIGHTS = {
 
 def refuse_damage(recipe: Recipe, folder: RunFolder) -> None:
     """
+    Check the folders of all finished phases.
+
     Raises:
-        DamagedFileError: if something is wrong with a finished phase's folder, naming it and what to do.
+        DamagedFileError: if a file is damaged or missing; the message names it and says what to do.
     """
     for damage in find_damage(recipe, folder).values():
         raise damage
@@ -39,17 +41,19 @@ def refuse_damage(recipe: Recipe, folder: RunFolder) -> None:
 
 def find_damage(recipe: Recipe, folder: RunFolder) -> dict[PhaseKey, DamagedFileError]:
     """
-    Look through the folders of finished phases. Every file that is there must be as it was written; that a file is
-    missing counts where a phase to come reads it, so that the weights of rounds that are over may be deleted.
+    Find damage in the folders of finished phases.
+
+    Each existing file must be as it was written. A missing file is damage only if a later phase reads it, so that the weights
+    of earlier rounds may be deleted.
 
     Args:
         recipe ([`Recipe`]):
-            The game.
+            Recipe of the run.
         folder ([`RunFolder`]):
-            Its run.
+            The run's folder.
 
     Returns:
-        `dict[PhaseKey, DamagedFileError]`: the phases with something wrong, in order, and what that is.
+        `dict[PhaseKey, DamagedFileError]`: the damaged phases in order, with the first damage of each.
     """
     finished = finished_phases(recipe, folder)
     to_come = dict.fromkeys(schedule(recipe)).keys() - finished
@@ -59,7 +63,7 @@ def find_damage(recipe: Recipe, folder: RunFolder) -> dict[PhaseKey, DamagedFile
 
 
 def damage_of(key: PhaseKey, target: Path, *, is_needed: bool) -> DamagedFileError | None:
-    """What is wrong with a finished phase's folder first of all; `is_needed` if its weights must be there."""
+    """First damage in a finished phase's folder, if any; with `is_needed`, missing weights are damage, too."""
     for damage in find_damaged(target):
         return damage
     try:
@@ -72,12 +76,12 @@ def damage_of(key: PhaseKey, target: Path, *, is_needed: bool) -> DamagedFileErr
 
 
 def unchecked_phases(recipe: Recipe, folder: RunFolder) -> list[PhaseKey]:
-    """Finished phases of an older version, which wrote no digests: damage that leaves a file readable is not found."""
+    """Finished phases without digests, from an older version: damage that leaves a file readable is not found in them."""
     return [key for key in finished_phases(recipe, folder) if not (key.target(folder) / DIGESTS).exists()]
 
 
 def _phases_read(recipe: Recipe, key: PhaseKey) -> Iterator[PhaseKey]:
-    """The earlier phases whose folders a phase reads; earlier pools aside, whose files are looked for by name."""
+    """Earlier phases that a phase reads. Earlier pools are left out, because their files are looked up by name."""
     k = key.round_index
     yield PhaseKey("warmup")
     if k is None:
@@ -93,7 +97,7 @@ def _phases_read(recipe: Recipe, key: PhaseKey) -> Iterator[PhaseKey]:
 
 
 def _missing(key: PhaseKey, target: Path, *, is_needed: bool) -> Iterator[str]:
-    """Files that are not there, by their path in a phase's folder."""
+    """Missing files, by path in a phase's folder."""
     listed = [path.relative_to(target).as_posix() for path in missing_files(target)]
     own = (*_FILES.get(key.name, ()), "metrics.jsonl")
     if not is_needed:

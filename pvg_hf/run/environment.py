@@ -1,4 +1,4 @@
-"""What a run was played with."""
+"""Describes what a run is played with: versions, machine, launcher and processes."""
 
 import os
 import platform
@@ -19,7 +19,11 @@ PACKAGES = ("pvg_hf", "torch", "transformers", "trl", "peft", "accelerate", "dat
 
 
 def describe_environment(recipe: Recipe, processes: PartialState) -> dict[str, Any]:
-    """Versions, git revision, machine, processes, threads and seed; equal bytes are promised for equal ones."""
+    """
+    Versions, git revision, machine, processes, threads and seed.
+
+    Two runs of one recipe give the same bytes if all of these are equal.
+    """
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
         "versions": {"python": platform.python_version(), **{name: installed_version(name) for name in PACKAGES}},
@@ -34,7 +38,7 @@ def describe_environment(recipe: Recipe, processes: PartialState) -> dict[str, A
 
 
 def installed_version(package: str) -> str | None:
-    """`None` for one that is imported from a source tree and is not installed."""
+    """Installed version of a package; `None` if it is imported from a source tree and not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -42,7 +46,7 @@ def installed_version(package: str) -> str | None:
 
 
 def git_revision() -> str | None:
-    """The commit of the source tree; `None` for an installed package."""
+    """Commit of the source tree; `None` for an installed package."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=40"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
@@ -62,21 +66,21 @@ def is_launched() -> bool:
 
 def is_by_accelerate() -> bool:
     """Whether `accelerate launch` started this process."""
-    return "ACCELERATE_MIXED_PRECISION" in os.environ  # which `accelerate launch` sets in any case
+    return "ACCELERATE_MIXED_PRECISION" in os.environ  # `accelerate launch` always sets it
 
 
 def is_alone() -> bool:
-    """Whether a launcher, if any, started no other process."""
+    """Whether this is the only process of the run."""
     return os.environ.get("WORLD_SIZE", "1") == "1"
 
 
 def has_default_threads() -> bool:
-    """Whether this is the only process of `accelerate launch`, with the one thread that it gives unless it is told more."""
+    """Whether this is the only process of `accelerate launch`, which by default sets the number of threads to 1."""
     return is_by_accelerate() and is_alone() and os.environ.get("OMP_NUM_THREADS") == "1"
 
 
 def launcher() -> str:
-    """What starts such processes as this one, up to the script."""
+    """Command that started this process, up to the script."""
     if is_by_accelerate():
         on_cpu = " --cpu" if os.environ.get("ACCELERATE_USE_CPU") == "True" else ""
         return f"accelerate launch{on_cpu} --num_processes {os.environ.get('WORLD_SIZE', '1')}"
@@ -84,11 +88,11 @@ def launcher() -> str:
 
 
 def launcher_for(num_processes: int) -> str:
-    """What starts so many processes, up to the script."""
+    """Command that starts `num_processes` processes, up to the script."""
     return "python" if num_processes == 1 else f"accelerate launch --num_processes {num_processes}"
 
 
 def script_line(*, without: Iterable[str] = ()) -> str:
-    """The script that this process runs, with its arguments but for some options."""
+    """The script that this process runs, with its arguments except the options in `without`."""
     dropped = frozenset(without)
     return shlex.join(argument for argument in sys.argv if argument not in dropped)

@@ -1,4 +1,4 @@
-"""A run's folder: where everything is, and how a phase's results appear in it at once."""
+"""A run's folder: paths of its files, its event log, and the files that describe the run as a whole."""
 
 import json
 import logging
@@ -29,11 +29,11 @@ from pvg_hf.models.value_model import CRITIC_FOLDER
 
 logger = logging.getLogger(__name__)
 
-LABELS = "labels"  # a folder beside a round's solutions: what its score verifier made of them
+LABELS = "labels"  # folder next to a round's solutions, with the labels that its generative verifier assigned
 
-BEST_HELPFUL = "best-helpful"  # a folder beside a prover's last checkpoint
+BEST_HELPFUL = "best-helpful"  # folder next to a prover's last checkpoint
 
-HELDOUT_HELPFUL = "heldout-helpful.parquet"  # what the prover that answers wrote on D_V's held-out part
+HELDOUT_HELPFUL = "heldout-helpful.parquet"  # helpful solutions of the verifier's held-out problems
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class RunFolder:
 
     @classmethod
     def of(cls, recipe: Recipe) -> "RunFolder":
-        """The folder that a recipe's run has, or will have."""
+        """Folder of a recipe's run, which need not exist yet."""
         return cls(Path(recipe.output_dir) / recipe.name)
 
     @property
@@ -67,7 +67,7 @@ class RunFolder:
 
     @property
     def environment(self) -> Path:
-        """What the run was last played with."""
+        """Versions and machine that the run was last played with."""
         return self.root / "run.json"
 
     @property
@@ -90,7 +90,7 @@ class RunFolder:
         return self.root / "prover" / round_name(round_index)
 
     def best_helpful(self, round_index: int) -> Path | None:
-        """The best helpful checkpoint of a round; `None` where the helpful role was not trained."""
+        """Best helpful checkpoint of a round; `None` if the helpful role was not trained."""
         return next(self.prover(round_index).glob(f"**/{BEST_HELPFUL}"), None)
 
     def player(self, name: str, round_index: int | None = None, checkpoint: str | None = None) -> Path:
@@ -101,23 +101,23 @@ class RunFolder:
             name (`str`):
                 `prover` or `verifier`.
             round_index (`int`, *optional*):
-                The last round that trained one by default.
+                The round; by default the last one that trained this player.
             checkpoint (`str`, *optional*):
-                Of the prover: `last`, `best-helpful`, or a role that has an adapter of its own. By default `last`, or
-                `helpful` where each role has an adapter of its own.
+                Checkpoint of the prover: `last`, `best-helpful`, or a role if each role has a separate adapter. The default
+                is `last`, or `helpful` with separate adapters.
 
         Raises:
-            ValueError: if there is no such player; the message lists those that there are.
+            ValueError: if there is no such player; the message lists the available ones.
         """
         rounds = round_folders(self.root / name)
         if round_index is None:
             round_index = max(rounds, default=0)
         if round_index not in rounds:
-            raise ValueError(f"{self.root} holds no {name} of round {round_index}; it has those of {list(rounds)}.")
+            raise ValueError(f"{self.root} has no {name} of round {round_index}; it has those of {list(rounds)}.")
         place = rounds[round_index]
         folders = [path for path in place.glob("**/") if path.name != CRITIC_FOLDER.name]
         checkpoints = {path.name: path for path in folders if is_adapter(path) or (path / "config.json").exists()}
-        checkpoints["last"] = checkpoints.pop(place.name, None)  # none where each role has an adapter of its own
+        checkpoints["last"] = checkpoints.pop(place.name, None)  # `None` if each role has a separate adapter
         if checkpoint is None:
             checkpoint = "last" if checkpoints["last"] is not None else Role.HELPFUL.value
         if checkpoints.get(checkpoint) is None:
@@ -126,7 +126,7 @@ class RunFolder:
         return checkpoints[checkpoint]
 
     def pool(self, round_index: int) -> Path:
-        """The solutions of one round; -1 holds those of the base prover."""
+        """Folder of one round's solutions; -1 is the base prover."""
         return self.root / "pool" / round_name(round_index)
 
     def evaluation(self, round_index: int) -> Path:
@@ -134,7 +134,7 @@ class RunFolder:
 
     def training_pools(self, round_index: int) -> list[Path]:
         """
-        The Parquet files that the verifier of `round_index` learns from: the base's and every earlier round's.
+        Parquet files that the verifier of `round_index` learns from: the base prover's and every earlier round's.
 
         Raises:
             ValueError: if one of them is missing.
@@ -146,7 +146,7 @@ class RunFolder:
         return files
 
     def mend_events(self) -> None:
-        """Drop the lines of `events.jsonl` that cannot be read: a last one that a crash cut short, or damaged ones."""
+        """Drop unreadable lines of `events.jsonl`: a last line truncated by a crash, or damaged lines."""
         if not self.events.exists():
             return
         lines = self.events.read_bytes().splitlines(keepends=True)
@@ -154,15 +154,16 @@ class RunFolder:
         if len(whole) == len(lines):
             return
         if whole != lines[:-1]:
-            logger.warning("%d line(s) of %s cannot be read and are dropped.", len(lines) - len(whole), self.events)
+            # More than a truncated last line: events are lost.
+            logger.warning("Dropping %d unreadable line(s) of %s.", len(lines) - len(whole), self.events)
         write_text(self.events, b"".join(whole).decode())
 
     def read_events(self) -> tuple[list[dict[str, Any]], int]:
-        """The lines of `events.jsonl` that can be read, and the number of others: one may be half-written just now."""
+        """Readable lines of `events.jsonl`, and the number of other lines; the last one may be half-written right now."""
         return read_log(self.events)
 
     def has_event(self, event: str, **fields: Any) -> bool:
-        """Whether such a line stands in `events.jsonl`."""
+        """Whether `events.jsonl` has a line with this event and these fields."""
         wanted = {"event": event, **fields}
         return any(wanted.items() <= line.items() for line in self.read_events()[0])
 
@@ -173,8 +174,10 @@ class RunFolder:
 
     def write_lists(self, finished: list[str], metrics: Iterable[Mapping[str, Any]]) -> None:
         """
-        Write `state.json` and `metrics.jsonl`. The former holds the latter's digest, and while that is being replaced both
-        the old and the new one.
+        Write `state.json` and `metrics.jsonl`.
+
+        The state holds the digest of the metrics; while the metrics are being replaced, it holds the old and the new digest, so
+        that a crash at any moment leaves a valid pair of files.
         """
         text = "".join(json.dumps(line) + "\n" for line in metrics)
         before = [self.metrics.read_bytes()] if self.metrics.exists() else []
@@ -187,10 +190,10 @@ class RunFolder:
         write_json(self.state, seal({"finished": finished, "metrics": [sha256(text).hexdigest() for text in metrics]}))
 
     def read_environment(self) -> dict[str, Any]:
-        """`run.json`; empty where it is not there or damaged, as it is written anew at every start."""
+        """Contents of `run.json`; empty if it is missing or damaged, because every start writes it again."""
         try:
             return unseal(self.environment, dict(read_json(self.environment)))
-        except (ValueError, TypeError):  # damaged, or no mapping
+        except (ValueError, TypeError):  # damaged, or not a mapping
             return {}
 
     def write_environment(self, values: Mapping[str, Any]) -> None:
@@ -198,7 +201,7 @@ class RunFolder:
 
     def read_recipe(self) -> Recipe:
         """
-        The recipe that the run was begun with.
+        Load the recipe that the run was started with.
 
         Raises:
             DamagedFileError: if the file is damaged.

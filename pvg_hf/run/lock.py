@@ -1,4 +1,4 @@
-"""One process plays a run at a time."""
+"""Locks a run's folder, so that only one process plays a run at a time."""
 
 import logging
 import os
@@ -17,8 +17,10 @@ if sys.platform != "win32":
 @contextmanager
 def locked(root: Path, *, is_main: bool, user: str = "The run in {root} is being played") -> Iterator[None]:
     """
-    Hold a run's folder within the block; `.lock` in it names the process that does. The folder is made if there is none,
-    and removed again if nothing was written into it. The system releases the lock when a process dies. Processes other than the main one hold nothing, and on Windows none does.
+    Lock a run's folder within the block. The file `.lock` in it names the process that holds the lock.
+
+    A missing folder is created, and removed again if nothing was written into it. The system releases the lock when a process
+    dies. Only the main process takes the lock, and none does on Windows.
 
     Args:
         root (`Path`):
@@ -26,10 +28,10 @@ def locked(root: Path, *, is_main: bool, user: str = "The run in {root} is being
         is_main (`bool`):
             Whether this is the main process.
         user (`str`, *optional*, defaults to `"The run in {root} is being played"`):
-            What another process does that holds it, for the message.
+            Start of the error message, which says what the other process does.
 
     Raises:
-        ValueError: if another process holds it, or it cannot be made.
+        ValueError: if another process holds the lock, or the folder cannot be created.
     """
     if not is_main or sys.platform == "win32":
         yield
@@ -37,8 +39,8 @@ def locked(root: Path, *, is_main: bool, user: str = "The run in {root} is being
     is_new = not root.exists()
     try:
         root.mkdir(parents=True, exist_ok=True)
-    except FileNotFoundError as err:  # of a system's folder, such as /proc
-        raise ValueError(f"{root} cannot be made: {err.strerror}. Name another one.") from err
+    except FileNotFoundError as err:  # e.g. in /proc
+        raise ValueError(f"{root} cannot be created: {err.strerror}. Name another folder.") from err
     with (root / ".lock").open("a+", encoding="utf-8") as file:
         _take(file, root, user)
         file.truncate(0)
@@ -47,9 +49,9 @@ def locked(root: Path, *, is_main: bool, user: str = "The run in {root} is being
         try:
             yield
         finally:
-            if is_new and os.listdir(root) == [".lock"]:  # what was to come was refused
+            if is_new and os.listdir(root) == [".lock"]:  # the block failed before it wrote anything
                 shutil.rmtree(root)
-            fcntl.flock(file, fcntl.LOCK_UN)  # closing alone does not: a child of this process may have it open too
+            fcntl.flock(file, fcntl.LOCK_UN)  # closing is not enough: a child process may have inherited the open file
 
 
 def _take(file, root: Path, user: str) -> None:
@@ -61,5 +63,5 @@ def _take(file, root: Path, user: str) -> None:
             f"{user.format(root=root)} by process {file.read() or 'unknown'}. Wait until it has ended, or stop "
             "it (Ctrl-C, or `kill`); two processes would mix their results."
         ) from err
-    except OSError as err:  # a network's file system may know no locks
-        logger.warning("%s cannot be locked (%s): see to it that no second process plays this run.", root, err)
+    except OSError as err:  # some network file systems do not support locks
+        logger.warning("%s cannot be locked (%s): make sure that no second process plays this run.", root, err)

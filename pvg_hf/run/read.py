@@ -1,4 +1,4 @@
-"""Reads what a run folder holds so far."""
+"""Reads the contents of a run's folder, finished or not."""
 
 import re
 from collections import Counter
@@ -28,9 +28,12 @@ from pvg_hf.data.schema import BASE_ROUND, round_folders, round_name
 
 Event = dict[str, Any]
 
-_NEEDED = {"phase_finished": {"phase", "round", "seconds"}, "alert": {"phase", "round", "kind", "message"}}  # by event
+_NEEDED = {
+    "phase_finished": {"phase", "round", "seconds"},
+    "alert": {"phase", "round", "kind", "message"},
+}  # required keys by event
 
-_MENDED_AT_START = "Start the run once more with its command: the file is written again."
+_MENDED_AT_START = "Start the run again with its command: this rewrites the file."
 
 COUNTS = re.compile(r"(heldout_)?pairs/|\w+/num_(cut|unreadable)$")  # metrics that are counts of a round
 
@@ -38,24 +41,24 @@ COUNTS = re.compile(r"(heldout_)?pairs/|\w+/num_(cut|unreadable)$")  # metrics t
 @dataclass(frozen=True)
 class RoundData:
     """
-    What a round has left so far.
+    Results of a round so far.
 
     Args:
         round_index (`int`):
-            From 0.
+            The round, from 0.
         steps (`pd.DataFrame`):
-            The prover phase's metrics, one row per `step`, columns without their `prover/`; empty before it began.
+            Metrics of the prover phase, one row per `step`, columns without the prefix `prover/`; empty before this phase.
         figures (`dict[str, Figure]`):
-            What `evaluate_round` returned, keys without their `round/`; empty before the evaluation.
+            Return value of `evaluate_round`, keys without the prefix `round/`; empty before the evaluation.
         problems (`pd.DataFrame`, *optional*):
-            What `problem_table` returned.
+            Return value of `problem_table`.
         solutions (`pd.DataFrame`, *optional*):
-            The test solutions of both roles; `None` before they were minted.
+            Test solutions of both roles; `None` before they are minted.
         counts (`Counter[str]`, *optional*):
-            What its pairs were built from and what was left out (`pairs/...`, `heldout_pairs/...`), and the inputs that
-            were cut when they were scored (`PHASE/num_cut`) and the evaluations without a score (`PHASE/num_unreadable`), as far as the phases are finished.
+            Counts of the finished phases: used and left-out solutions of the pairs (`pairs/...`, `heldout_pairs/...`), inputs
+            that were cut when they were scored (`PHASE/num_cut`), and analyses without a score (`PHASE/num_unreadable`).
         evaluations (`pd.DataFrame`, *optional*):
-            What a verifier of kind `score` wrote about test proofs.
+            Analyses of test proofs by a generative verifier (`kind: score`).
     """
 
     round_index: int
@@ -67,28 +70,29 @@ class RoundData:
     evaluations: pd.DataFrame | None = None
 
     def figure(self, name: str) -> Figure:
-        """A figure by its key without `round/`; empty where the round has none."""
+        """A figure by its key without the prefix `round/`; an empty one if the round does not have it."""
         return self.figures.get(name, EMPTY)
 
 
 @dataclass(frozen=True)
 class RunData:
     """
-    A run folder.
+    Contents of a run's folder.
 
     Args:
         recipe ([`~pvg_hf.config.Recipe`]), recipe_text (`str`):
-            The resolved recipe, read and as it stands.
+            The resolved recipe, parsed and as text.
         environment (`dict[str, Any]`):
             `run.json`: versions, git revision, machine, threads, seed.
         events (`list[dict]`):
             `events.jsonl`.
         rounds (`list[RoundData]`):
-            Every round that has begun.
+            All rounds that have started.
         checks (`list[dict]`):
-            `checks.json` of every finished phase that asked a checker, in their order.
+            `checks.json` of all finished phases with a checker, in order.
         num_lost_events (`int`):
-            Lines of `events.jsonl` that cannot be read (one may be half-written just now), and finished phases without one.
+            Number of unreadable lines of `events.jsonl` (the last one may be half-written right now), plus the number of
+            finished phases without an event.
     """
 
     recipe: Recipe
@@ -127,7 +131,7 @@ def load_run(run_folder: Path, *, solution_columns: Sequence[str] | None = None)
         run_folder (`Path`):
             `runs/NAME`.
         solution_columns (`Sequence[str]`, *optional*):
-            Which columns of the solutions to read, as far as the pool has them; all by default, texts included.
+            Columns of the solutions to read, as far as the pool has them; all by default, including texts.
 
     Raises:
         ValueError: if there is no `recipe.yaml`.
@@ -135,7 +139,7 @@ def load_run(run_folder: Path, *, solution_columns: Sequence[str] | None = None)
     """
     recipe_file = run_folder / "recipe.yaml"
     if not recipe_file.is_file():
-        raise ValueError(f"{run_folder} is no run folder: it has no recipe.yaml.")
+        raise ValueError(f"{run_folder} is not a run folder: it has no recipe.yaml.")
     finished, metrics = _load_lists(run_folder)
     steps = _load_steps(metrics)
     lines, num_unreadable = read_log(run_folder / "events.jsonl")
@@ -190,12 +194,12 @@ def _load_round(
 def _load_figures(path: Path) -> dict[str, Figure]:
     try:
         return {key.removeprefix("round/"): Figure.from_dict(value) for key, value in _read_json(path).items()}
-    except (AttributeError, KeyError, TypeError) as err:  # of an older version, whose file has no digest
+    except (AttributeError, KeyError, TypeError) as err:  # a damaged file of an older version, which wrote no digests
         raise DamagedFileError(path, f"is damaged ({err})") from err
 
 
 def _load_counts(metrics: list[dict[str, Any]], round_index: int) -> Counter[str]:
-    """A round's counts; what several lines count is added up."""
+    """Counts of a round, summed over all lines."""
     counts: Counter[str] = Counter()
     for line in metrics:
         if line["round"] == round_index:
@@ -216,7 +220,7 @@ def _read_columns(file: Path, columns: Sequence[str] | None) -> pd.DataFrame:
 
 
 def _load_steps(lines: list[dict[str, Any]]) -> pd.DataFrame:
-    """The prover's metrics as a table; values that several lines give of one step stand in one row."""
+    """The prover's metrics as a table; values of one step from several lines are merged into one row."""
     rows = [line for line in lines if line["phase"] == "prover" and line["step"] is not None]
     table = pd.DataFrame(rows, columns=None if rows else ["round", "step"])
     table = table.rename(columns=lambda name: name.removeprefix("prover/"))
@@ -238,17 +242,17 @@ def _load_environment(path: Path) -> dict[str, Any]:
 
 
 def _num_missing(events: list[Event], finished: list[str]) -> int:
-    """Finished phases whose end is not in the event log."""
+    """Number of finished phases without an event in the log."""
     return max(0, len(finished) - sum(event["event"] == "phase_finished" for event in events))
 
 
 def _load_lists(run_folder: Path) -> tuple[list[str], list[dict[str, Any]]]:
-    """The finished phases by `state.json`, and the run's `metrics.jsonl`, if it is the one that belongs to them."""
+    """Finished phases from `state.json`, and the lines of `metrics.jsonl`, whose digest must match the state's."""
     path, state = run_folder / "metrics.jsonl", run_folder / "state.json"
     lines = read_json_lines(path, remedy=_MENDED_AT_START) if path.is_file() else []
     known = unseal(state, read_json(state, remedy=_MENDED_AT_START), _MENDED_AT_START) if state.is_file() else {}
     if "metrics" in known and sha256(path.read_bytes() if path.is_file() else b"").hexdigest() not in known["metrics"]:
-        raise DamagedFileError(path, "is damaged: its bytes are not those that were written", _MENDED_AT_START)
+        raise DamagedFileError(path, "is damaged: its digest does not match", _MENDED_AT_START)
     if not all(isinstance(line, dict) and {"phase", "round", "step"} <= line.keys() for line in lines):
         raise DamagedFileError(path, "is damaged: a line has no `phase`, `round` and `step`", _MENDED_AT_START)
     return known.get("finished", []), lines

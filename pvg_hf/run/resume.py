@@ -1,4 +1,4 @@
-"""Whether a run may be continued: with this recipe, and by this number of processes."""
+"""Checks whether a run may be resumed with a recipe and a number of processes."""
 
 import logging
 from collections.abc import Sequence
@@ -12,18 +12,20 @@ from pvg_hf.run.schedule import begun_phases, partial_of, read_record
 
 logger = logging.getLogger(__name__)
 
-# What may change from one start of a run to the next: none of it touches a draw or a gradient.
+# Keys that may change when a run is resumed: none of them affects a random draw or a gradient.
 CHANGEABLE = frozenset({"num_rounds", "logging", "hub", "resume_from_hub", "output_dir", "sweep"})
 
 CHANGEABLE_OF_PLAYERS = frozenset({"save_steps"})
 
-TRAINING = ("verifier", "prover")  # phases that go on from where they were ended
+TRAINING = ("verifier", "prover")  # phases that resume from a checkpoint
 
 
 def check_recipe_of(folder: RunFolder, recipe: Recipe) -> None:
     """
+    Check that a run may be resumed with a recipe.
+
     Raises:
-        ValueError: if the run in `folder` was begun with another recipe, or with one that cannot be read.
+        ValueError: if the run in `folder` was started with another recipe, or its recipe cannot be read.
     """
     if folder.recipe.exists():
         stored = folder.read_recipe()
@@ -38,17 +40,16 @@ def check_recipe_of(folder: RunFolder, recipe: Recipe) -> None:
 
 def extended_recipe(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
     """
-    A recipe with the rounds that its run was extended by, so that whoever extended a run by overrides need not repeat
-    them.
+    Add the rounds that a run was extended by to its recipe, so that the overrides need not be repeated.
 
     Args:
         recipe ([`Recipe`]):
-            As it was given, overrides included.
+            The recipe with all overrides applied.
         overrides (`Sequence[str]`):
-            Those overrides; where one sets `num_rounds`, nothing is added.
+            The overrides. If one of them sets `num_rounds`, nothing is added.
 
     Returns:
-        [`Recipe`]: with `num_rounds` of the run's folder where that is larger, and with the overrides of those rounds.
+        [`Recipe`]: the recipe, with the larger `num_rounds` of the run's folder and the overrides of the added rounds.
     """
     folder = RunFolder.of(recipe)
     if not folder.recipe.exists() or any(override.startswith("num_rounds=") for override in overrides):
@@ -63,16 +64,18 @@ def extended_recipe(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
 
 def check_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> None:
     """
+    Check that two recipes differ only in what may change during a run. Rounds may be added.
+
     Args:
         stored ([`Recipe`]):
-            What the run was begun with; paths that it leaves open, as it was published, may be anything now.
+            Recipe that the run was started with. Local paths that publishing removed from it may have any value now.
         recipe ([`Recipe`]):
-            What it is to be continued with.
+            Recipe to resume with.
         num_begun (`int`):
-            Rounds of which something was played; those after them may be given other overrides.
+            Number of rounds that have started; later rounds may have other overrides.
 
     Raises:
-        ValueError: with every difference, if the run was begun with another recipe; rounds may be added.
+        ValueError: if the recipes differ in anything else; the message lists all differences.
     """
     changes = differences(_settled(stored, num_begun), _settled(recipe, num_begun))
     lines = [
@@ -93,8 +96,10 @@ def check_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> None:
 
 def check_processes(folder: RunFolder, recipe: Recipe, num_processes: int) -> None:
     """
+    Check that an unfinished training phase is resumed by as many processes as started it.
+
     Raises:
-        ValueError: if a phase that trains was begun, and not finished, by another number of processes.
+        ValueError: if the number differs.
     """
     for key in begun_phases(recipe, folder):
         partial = partial_of(key.target(folder))
@@ -108,21 +113,21 @@ def check_processes(folder: RunFolder, recipe: Recipe, num_processes: int) -> No
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """What differs between two nestings of plain values: by `section.key`, the value before and now."""
+    """Differences between two nested mappings: the values before and now, by `section.key`."""
     old, new = _leaves(before), _leaves(now)
     keys = sorted(old.keys() | new.keys())
     return {key: (old.get(key), new.get(key)) for key in keys if old.get(key) != new.get(key)}
 
 
 def _settled(recipe: Recipe, num_begun: int) -> dict[str, Any]:
-    """The settings that may not change any more."""
+    """Settings that may not change any more."""
     begun = {index: _drop_changeable(value) for index, value in recipe.rounds.items() if index < num_begun}
     values = {key: value for key, value in recipe.to_dict().items() if key not in CHANGEABLE}
     return _drop_changeable(values) | {"rounds": begun}
 
 
 def _drop_changeable(values: dict[str, Any]) -> dict[str, Any]:
-    """`values` without the settings of the players that may change."""
+    """Remove the players' settings that may change."""
     players = {
         player: {key: value for key, value in values[player].items() if key not in CHANGEABLE_OF_PLAYERS}
         for player in ("prover", "verifier")
@@ -132,7 +137,7 @@ def _drop_changeable(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _differs_in_paths_alone(before: Any, now: Any) -> bool:
-    """Whether a value states what a published recipe leaves open."""
+    """Whether two values differ only in local paths that publishing removed from the old one."""
     if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         return all(old in (new, NOT_PUBLISHED) for old, new in zip(before, now, strict=True))
     return before == NOT_PUBLISHED
@@ -144,7 +149,7 @@ def _num_begun(folder: RunFolder, recipe: Recipe) -> int:
 
 
 def _leaves(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """`{"a": {"b": 1}}` as `{"a.b": 1}`, and nothing for an empty section."""
+    """Flatten `{"a": {"b": 1}}` to `{"a.b": 1}`; empty sections are dropped."""
     leaves: dict[str, Any] = {}
     for key, value in values.items():
         path = f"{prefix}{key}"

@@ -1,4 +1,9 @@
-"""The phases of a game in order, and how each appears in the run's folder: staged, recorded, renamed."""
+"""
+The phases of a game in order, and their folders.
+
+A phase writes into a staging folder, which is renamed when it is finished. A phase is either complete or absent: complete ones
+are kept, all others run again.
+"""
 
 import os
 import re
@@ -33,7 +38,7 @@ class PhaseKey:
         name (`str`):
             `warmup`, `bootstrap`, or one of `ROUND_PHASES`.
         round_index (`int`, *optional*):
-            `None` for the phases before the first round.
+            The round, from 0; `None` for the phases before the first round.
     """
 
     name: str
@@ -44,18 +49,18 @@ class PhaseKey:
 
     @classmethod
     def parse(cls, text: str, round_index: int | None = None) -> "PhaseKey":
-        """The phase that `round-000/prover`, or `prover` with a round's index, names."""
+        """Parse `round-000/prover`, or `prover` with a separate `round_index`."""
         match = re.fullmatch(r"round-(\d+)/(.+)", text)
         if match is None:
             return cls(text, round_index)
         if round_index not in (None, int(match[1])):
             raise ValueError(
-                f"The phase `{text}` and the round {round_index} contradict each other; leave out one round."
+                f"The phase `{text}` and the round {round_index} contradict each other; name the round only once."
             )
         return cls(match[2], int(match[1]))
 
     def target(self, folder: RunFolder) -> Path:
-        """The folder whose existence says that the phase is finished."""
+        """Folder of the phase's results; the phase is finished if it exists."""
         if self.name == "warmup":
             return folder.models
         if self.name == "bootstrap":
@@ -65,13 +70,13 @@ class PhaseKey:
 
 
 def early_phases(recipe: Recipe) -> list[PhaseKey]:
-    """The phases before the first round, in order."""
+    """Phases before the first round, in order."""
     has_warmup = any(player.warmup or player.scratch for player in (recipe.prover, recipe.verifier))
     return [PhaseKey(name) for name in (("warmup", "bootstrap") if has_warmup else ("bootstrap",))]
 
 
 def schedule(recipe: Recipe) -> list[PhaseKey]:
-    """Every phase of the game, in order."""
+    """All phases of the game, in order."""
     return early_phases(recipe) + [PhaseKey(name, k) for k in range(recipe.num_rounds) for name in ROUND_PHASES]
 
 
@@ -81,7 +86,8 @@ def num_phases(recipe: Recipe) -> int:
 
 
 def finished_phases(recipe: Recipe, folder: RunFolder) -> list[PhaseKey]:
-    """The finished phases of a run, in order. Its folders are listed: a game may have many more rounds than were played."""
+    """Finished phases of a run, in order."""
+    # List the folders instead of checking the schedule, which may have many more rounds than were played.
     early = [key for key in early_phases(recipe) if key.target(folder).exists()]
     found = [
         PhaseKey(name, k) for name in ROUND_PHASES for k in round_folders(PhaseKey(name, 0).target(folder).parent)
@@ -91,7 +97,7 @@ def finished_phases(recipe: Recipe, folder: RunFolder) -> list[PhaseKey]:
 
 
 def begun_phases(recipe: Recipe, folder: RunFolder) -> list[PhaseKey]:
-    """The phases of a run that have a folder, be it an unfinished one; first the finished ones."""
+    """Phases of a run that have a folder, finished ones first and then unfinished ones."""
     finished = finished_phases(recipe, folder)
     partial = [key for key in early_phases(recipe) if partial_of(key.target(folder)).exists()]
     for name in ROUND_PHASES:
@@ -103,13 +109,13 @@ def begun_phases(recipe: Recipe, folder: RunFolder) -> list[PhaseKey]:
 
 
 def unfinished(recipe: Recipe) -> list[PhaseKey]:
-    """What is left of the game, in order."""
+    """Phases that are left to play, in order."""
     finished = set(finished_phases(recipe, RunFolder.of(recipe)))
     return [phase for phase in schedule(recipe) if phase not in finished]
 
 
 def planned_steps(recipe: Recipe, phase: PhaseKey) -> int:
-    """Optimiser steps of a phase if nothing ends it early."""
+    """Optimiser steps of a phase, if no rule stops it early."""
     if phase.name == "warmup":
         return sum(player.warmup.max_steps for player in (recipe.prover, recipe.verifier) if player.warmup)
     config = recipe if phase.round_index is None else recipe.for_round(phase.round_index)
@@ -121,7 +127,7 @@ def planned_steps(recipe: Recipe, phase: PhaseKey) -> int:
 
 
 def game_steps(recipe: Recipe, phase: PhaseKey) -> range:
-    """A phase's place on the game's continuous step axis; no phase's length depends on when it was stopped."""
+    """Range of a phase on the game's continuous step axis; it does not depend on early stopping."""
     phases = schedule(recipe)
     start = sum(planned_steps(recipe, earlier) for earlier in phases[: phases.index(phase)])
     return range(start, start + planned_steps(recipe, phase))
@@ -133,15 +139,17 @@ _FILE = "phase.json"
 @dataclass
 class PhaseRecord:
     """
+    Record of a phase, stored in its folder.
+
     Args:
         num_processes (`int`):
-            That play the phase together.
+            Number of processes that play the phase together.
         seconds (`float`):
-            That the phase took, all starts together but for the one that is running.
+            Duration of the phase over all its starts, except a running one.
         running_since (`float`, *optional*):
-            Unix time at which the last start began; `None` once that came to its end, good or bad.
+            Unix time of the last start; `None` if that start has ended, with or without success.
         summary (`str`):
-            What a finished phase came to.
+            One-line result of a finished phase.
     """
 
     num_processes: int
@@ -152,7 +160,7 @@ class PhaseRecord:
 
 def read_record(folder: Path) -> PhaseRecord | None:
     """
-    The record of a phase's folder, finished or not; `None` if there is none.
+    Read the record in the folder of a finished or unfinished phase; `None` if there is none.
 
     Raises:
         DamagedFileError: if it is damaged.
@@ -162,7 +170,7 @@ def read_record(folder: Path) -> PhaseRecord | None:
         return None
     try:
         return PhaseRecord(**unseal(file, read_json(file)))
-    except (AttributeError, TypeError) as err:  # not a mapping, or one of other keys
+    except (AttributeError, TypeError) as err:  # not a mapping, or unknown keys
         raise DamagedFileError(file, f"is damaged ({err})") from err
 
 
@@ -173,8 +181,9 @@ def _write_record(folder: Path, record: PhaseRecord) -> None:
 @contextmanager
 def recording(partial: Path, num_processes: int, *, is_main: bool) -> Iterator[PhaseRecord]:
     """
-    Time a phase within the block, on top of earlier starts. The main process keeps the record in `partial`, also where
-    the block fails.
+    Measure the duration of a phase within the block, added to that of earlier starts.
+
+    The main process writes the record to `partial`, even if the block fails.
     """
     earlier, started = _seconds_so_far(partial) if is_main else 0.0, time.monotonic()
     record = PhaseRecord(num_processes, earlier, running_since=time.time())
@@ -189,33 +198,34 @@ def recording(partial: Path, num_processes: int, *, is_main: bool) -> Iterator[P
 
 
 def _seconds_so_far(partial: Path) -> float:
-    """Of earlier starts. One that was killed came to no end; it ran at least until something was written last."""
+    """Seconds of earlier starts of a phase."""
     record = read_record(partial)
     if record is None:
         return 0.0
     if record.running_since is None:
         return record.seconds
+    # The last start was killed and recorded no end. It ran at least until the last write in its folder.
     last_written = max(path.stat().st_mtime for path in partial.rglob("*"))
     return record.seconds + max(0.0, last_written - record.running_since)
 
 
 def partial_of(target: Path) -> Path:
-    """Where a phase's results are written until it is finished."""
+    """Staging folder of a phase, used until it is finished."""
     return target.parent / f".{target.name}.partial"
 
 
 @contextmanager
 def staged(target: Path, *, is_main: bool) -> Iterator[Path]:
     """
-    A folder to write a phase's results in, which becomes `target` by one rename when the block ends well. After a crash
-    the unfinished folder is handed out again, with what is in it. The digests of its files are written last.
+    Yield a staging folder for a phase's results, and rename it to `target` if the block succeeds.
+
+    After a crash, the same folder is used again with its contents. The digests of its files are written last.
     """
     partial = partial_of(target)
     if is_main:
         partial.mkdir(parents=True, exist_ok=True)
-        (partial / DIGESTS).unlink(
-            missing_ok=True
-        )  # a crash came between this and the rename; files are written again
+        # Digests exist if a crash came just before the rename; they are stale, because the files are written again.
+        (partial / DIGESTS).unlink(missing_ok=True)
     yield partial
     if is_main:
         write_digests(partial)

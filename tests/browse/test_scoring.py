@@ -79,7 +79,7 @@ def test_texts_that_are_not_scored(desk, problem, solution, message):
 
 def test_a_round_without_a_verifier(desk):
     assert desk.rounds() == [0, 1]
-    with pytest.raises(ValueError, match=r"holds no verifier of round 7; it has those of \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"no verifier of round 7; it has those of \[0, 1\]"):
         desk.score(7, "How many?", "has 3")
 
 

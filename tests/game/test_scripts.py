@@ -32,7 +32,7 @@ def test_export_writes_weights_that_load_by_themselves(reference, repository, tm
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--round", "7"], r"holds no prover of round 7; it has those of [0, 1]"),
+        (["--round", "7"], r"no prover of round 7; it has those of [0, 1]"),
         (["--checkpoint", "sneaky"], "has no checkpoint `sneaky`; it has ['best-helpful', 'last']."),
     ],
 )

@@ -84,7 +84,7 @@ def test_damaged_metrics_are_named(damage, make_run):
     assert load_run(folder).rounds[0].steps["step"].tolist() == [1, 2]
     path = folder / "metrics.jsonl"
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(DamagedFileError, match="Start the run once more") as caught:
+    with pytest.raises(DamagedFileError, match="Start the run again") as caught:
         load_run(folder)
     assert caught.value.path == path
 
