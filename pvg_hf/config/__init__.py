@@ -1,4 +1,4 @@
-"""Recipes as dataclasses."""
+"""Recipes: dataclasses for their sections, loading and checking."""
 
 from pvg_hf.config.load import RecipeError, load_recipe
 from pvg_hf.config.recipe import Recipe

@@ -1,4 +1,4 @@
-"""The dataclass decorators and types of which a recipe's sections are made, and checks of values by a section's fields."""
+"""Decorators and types for the sections of a recipe, and checks of single values against a section's fields."""
 
 import os
 from dataclasses import fields
@@ -10,10 +10,10 @@ from pydantic.dataclasses import dataclass
 
 from pvg_hf.core.extensions import show_value, suggest
 
-# More of anything is a slip of the pen; these are no bounds of what can be afforded.
+# Larger values are surely typing errors; these bounds do not say what is affordable.
 MAX_COUNT, MAX_BATCH, MAX_ROUNDS, MAX_RANK = 10**9, 10**6, 10**5, 10**4
-_MAX_PATH, _MAX_PATH_PART = 4000, 255  # bytes that Linux takes
-_MAX_NAME = 200  # bytes; scripts put a seed behind it
+_MAX_PATH, _MAX_PATH_PART = 4000, 255  # bytes, the limits of Linux
+_MAX_NAME = 200  # bytes; scripts append a seed to the name
 
 
 def _upper_bound(bound: int) -> AfterValidator:
@@ -26,14 +26,14 @@ def _upper_bound(bound: int) -> AfterValidator:
 
 
 def _read_path(text: str) -> str:
-    """A path, or a name on the Hub, with `~` replaced by the user's home."""
+    """Read a path or a name on the Hub, with `~` replaced by the user's home."""
     path = os.path.expanduser(text) if text.startswith("~") else text
     if path.startswith(("~", "$")):
         raise ValueError(
             f"`{path.split('/')[0]:.40}` is not replaced in a path; write it in full (`~` alone is your home)"
         )
     if "\0" in path or not path.strip():
-        raise ValueError("must be a path; it is empty or has a character that no path can have")
+        raise ValueError("must be a path; it is empty or has a character that a path cannot have")
     size = max(len(part.encode(errors="replace")) for part in path.split("/"))
     if len(path.encode(errors="replace")) > _MAX_PATH or size > _MAX_PATH_PART:
         raise ValueError(f"is too long: a path may have {_MAX_PATH:,} bytes, and each part of it {_MAX_PATH_PART}")
@@ -50,7 +50,7 @@ def _read_run_name(name: str) -> str:
 
 section = dataclass(config=ConfigDict(extra="forbid"), kw_only=True)
 
-# A section that is also a public class: immutable, and its fields can be given in order.
+# For a section that is also a public class: it is immutable, and its fields can be positional.
 value_section = dataclass(config=ConfigDict(extra="forbid"), frozen=True)
 
 Count = Annotated[int, Field(ge=1), _upper_bound(MAX_COUNT)]
@@ -72,17 +72,17 @@ FlipRate = Annotated[float, Field(ge=0, lt=1)]
 
 def check_option(section: type, key: str, value: object, *, name: str | None = None) -> None:
     """
-    Check a value by the field of a section: its type, range and choices are defined there and nowhere else.
+    Check a value by the field of a section, which is the only definition of its type, range and choices.
 
     Args:
         section (`type`):
             A section of the recipe.
         key (`str`):
-            One of its keys.
+            A key of the section.
         value (`object`):
-            What was given.
+            The value to check.
         name (`str`, *optional*):
-            What the error calls it; by default the key, in backticks.
+            Name in the error; by default the key, in backticks.
 
     Raises:
         ValueError: if the field does not allow the value.
@@ -115,6 +115,6 @@ def _adapter(section: type, key: str) -> TypeAdapter:
 
 
 def _choices(section: type, key: str) -> list[str]:
-    """The values of a `Literal` field, or nothing."""
+    """Return the choices of a `Literal` field; empty for other fields."""
     annotation = section.__pydantic_fields__[key].annotation
     return [choice for choice in get_args(annotation) if isinstance(choice, str)]

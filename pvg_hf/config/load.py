@@ -1,4 +1,4 @@
-"""Reads a recipe and reports all its mistakes together."""
+"""Loads a recipe and reports all its mistakes together."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,27 +24,27 @@ _PATTERNS = {
 
 
 class RecipeError(ValueError):
-    """A recipe that cannot be played; the message lists every mistake."""
+    """An invalid recipe; the message lists every mistake."""
 
 
 def load_recipe(source: str | Path | Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
     """
-    Read a recipe.
+    Load a recipe.
 
     Args:
         source (`str`, `Path` or `Mapping`):
             A YAML file, or its contents.
         overrides (`Iterable[str]`, *optional*):
-            `section.key=value`, the value in YAML; a later one wins. Rates of noise that it states take the place of those
-            stated in the other way (`noise.epsilon`, or `noise.rho0` and `noise.rho1`).
+            `section.key=value`, with the value in YAML; later ones win. Noise rates in an override replace those given in
+            the other form (`noise.epsilon`, or `noise.rho0` and `noise.rho1`).
 
     Returns:
-        `Recipe`: checked; fields that the source does not state have their defaults. Code that it names is not run before
-        [`~pvg_hf.config.trust.trust_recipe`] where the file came with a pulled run.
+        `Recipe`: the checked recipe; fields without a value have their defaults. Code that it names does not run before
+        [`~pvg_hf.config.trust.trust_recipe`] if the file came with a pulled run.
 
     Raises:
-        RecipeError: naming every unknown key (with the closest known one), wrong type and value out of range, those
-            under `rounds` included.
+        RecipeError: listing every unknown key (with the closest known one), wrong type and value out of range, also those
+            under `rounds`.
     """
     values = dict(source) if isinstance(source, Mapping) else _read_yaml(Path(source))
     stated: dict[str, Any] = {}
@@ -60,19 +60,19 @@ def load_recipe(source: str | Path | Mapping[str, Any], overrides: Iterable[str]
 
 
 def dump_recipe(recipe: Recipe) -> str:
-    """A recipe as it is kept in a run's folder: every key, and a digest of all lines in the first one."""
+    """Serialise a recipe for a run's folder: all keys, preceded by a digest of all lines."""
     return seal_text(yaml.safe_dump(recipe.to_dict(), sort_keys=False))
 
 
 def load_kept_recipe(path: Path) -> Recipe:
     """
-    Read the recipe that is kept in a run's folder.
+    Load the recipe in a run's folder.
 
     Raises:
-        DamagedFileError: if it is missing, or is not as [`dump_recipe`] wrote it: defaults would make another one of it.
+        DamagedFileError: if it is missing or differs from what [`dump_recipe`] wrote: defaults would silently change it.
     """
     put_back = (
-        "Put back the recipe that the run was begun with (its report shows it), or give the new one another `name`."
+        "Restore the recipe that the run was started with (its report shows it), or give the new one another `name`."
     )
     try:
         text = path.read_text(encoding="utf-8")
@@ -84,8 +84,8 @@ def load_kept_recipe(path: Path) -> Recipe:
         raise DamagedFileError(path, "is missing", put_back) from err
     except (UnicodeDecodeError, RecipeError) as err:
         raise DamagedFileError(path, f"cannot be read: {err}", put_back) from err
-    if "\nrounds:" not in f"\n{text}":  # which every version has written last
-        raise DamagedFileError(path, "was cut short: it has no `rounds`", put_back)
+    if "\nrounds:" not in f"\n{text}":  # the last key in every version
+        raise DamagedFileError(path, "was truncated: it has no `rounds`", put_back)
     return recipe
 
 
@@ -98,16 +98,16 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         line = err.object[: err.start].count(b"\n") + 1
         raise RecipeError(
             f"The recipe {path} is not UTF-8 text: line {line} has the byte 0x{err.object[err.start]:02x}. Save it as UTF-8 in "
-            f"your editor, or by `iconv -f ENCODING -t UTF-8`, where ENCODING is what it is in, e.g. LATIN1 or UTF-16."
+            f"your editor, or by `iconv -f ENCODING -t UTF-8`, where ENCODING is its encoding, e.g. LATIN1 or UTF-16."
         ) from err
     values = _parse_yaml(text, f"The recipe {path}")
     if values is None:
         raise RecipeError(
-            f"The recipe {path} states nothing: it is empty, or has comments alone. Write at least `name: NAME`, or `{{}}` for "
-            "a game of defaults."
+            f"The recipe {path} is empty or has only comments. Write at least `name: NAME`, or `{{}}` for a game with all "
+            "defaults."
         )
     if not isinstance(values, dict):
-        raise RecipeError(f"The recipe {path} must hold `key: value` lines; got a {type(values).__name__}.")
+        raise RecipeError(f"The recipe {path} must consist of `key: value` lines; got a {type(values).__name__}.")
     return values
 
 
@@ -116,14 +116,14 @@ def _parse_yaml(text: str, what: str) -> Any:
         return yaml.load(text, _Loader)
     except yaml.YAMLError as err:
         raise RecipeError(f"{what} is not valid YAML: {err}") from err
-    except ValueError as err:  # a date that there is not, a number of more digits than Python reads
+    except ValueError as err:  # an impossible date, or a number with more digits than Python reads
         raise RecipeError(f"{what} has a value that cannot be read: {cut_to_line(str(err), 200)}") from err
     except RecursionError as err:
-        raise RecipeError(f"{what} has brackets or sections that are nested too deeply to be read.") from err
+        raise RecipeError(f"{what} has brackets or sections that are nested too deeply.") from err
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader, which builds plain values alone, and refuses a key that stands twice in a mapping."""
+    """YAML's safe loader, which only builds plain values; it also refuses a repeated key in a mapping."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         lines: dict[Any, int] = {}
@@ -135,7 +135,7 @@ class _Loader(yaml.SafeLoader):
                 raise yaml.constructor.ConstructorError(
                     None,
                     None,
-                    f"the key `{cut_to_line(str(key))}` stands twice, in lines {lines[key]} and {line}; keep one",
+                    f"the key `{cut_to_line(str(key))}` occurs twice, in lines {lines[key]} and {line}; keep one",
                 )
             lines[key] = line
         return super().construct_mapping(node, deep)
@@ -154,7 +154,7 @@ def _parse_override(text: str) -> dict[str, Any]:
 
 
 def _find_mistakes(values: dict[str, Any]) -> Iterator[str]:
-    """A line for each mistake, of the whole game and then of each round."""
+    """Yield a line for each mistake, first of the whole game and then of each round."""
     odd = list(_odd_numbers(values))
     if odd:
         yield from odd
@@ -168,10 +168,10 @@ def _find_mistakes(values: dict[str, Any]) -> Iterator[str]:
 
 
 def _odd_numbers(values: Any, place: tuple[str, ...] = (), seen: set[int] | None = None) -> Iterator[str]:
-    """A line for each number that is not finite or beyond 64 bits, also in mappings whose keys the recipe does not know."""
+    """Yield a line for each number that is not finite or exceeds 64 bits, also in mappings with arbitrary keys."""
     seen = set() if seen is None else seen
     if isinstance(values, (dict, list)):
-        if id(values) in seen:  # YAML's aliases may share it many times
+        if id(values) in seen:  # YAML's aliases can share it many times
             return
         seen.add(id(values))
         items = values.items() if isinstance(values, dict) else enumerate(values)
@@ -186,7 +186,7 @@ def _odd_numbers(values: Any, place: tuple[str, ...] = (), seen: set[int] | None
 def _mistakes_of_round(
     values: dict[str, Any], of_game: list[ErrorDetails], round_index: object, override: dict[str, Any]
 ) -> Iterator[str]:
-    """What is wrong in a round, but for what it takes over from the whole game."""
+    """Yield the mistakes of a round, except those inherited from the whole game."""
     known = [(error["loc"], error["msg"]) for error in of_game]
     for error in _errors(values_of_round(values, override)):
         if _is_stated(error["loc"], override) or (error["loc"], error["msg"]) not in known:
@@ -202,7 +202,7 @@ def _errors(values: dict[str, Any]) -> list[ErrorDetails]:
 
 
 def _is_stated(location: Iterable[int | str], values: Any) -> bool:
-    """Whether the value at `location` stands in `values`, and is not a section of several."""
+    """Whether `values` has a value at `location` that is not a section."""
     for part in location:
         if not isinstance(values, dict):
             return True
@@ -213,7 +213,7 @@ def _is_stated(location: Iterable[int | str], values: Any) -> bool:
 
 
 def _describe(error: ErrorDetails, place: Sequence[str] = ()) -> str:
-    """One line for one mistake of pydantic's list, in a recipe that stands at `place`."""
+    """Format one of pydantic's errors as a line, for a recipe nested at `place`."""
     location = [cut_to_line(str(part)) for part in error["loc"]]
     if error["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         return f"- {_describe_unknown_key(location, place)}"
@@ -223,14 +223,14 @@ def _describe(error: ErrorDetails, place: Sequence[str] = ()) -> str:
 
 
 def _explain(error: ErrorDetails) -> str:
-    """What is wrong, in words where pydantic speaks of its own classes and of regular expressions."""
+    """Explain an error, in plain words where pydantic would mention its classes or regular expressions."""
     kind, value = error["type"], error["input"]
     if kind == "string_type" and isinstance(value, (bool, int, float, date)):
-        return f"must be text, and YAML reads this as a {_YAML_NAMES.get(type(value), 'date')}: quote it, e.g. `'off'` or `'007'`"
+        return f"must be text, but YAML reads this as a {_YAML_NAMES.get(type(value), 'date')}: quote it, e.g. `'off'` or `'007'`"
     if kind == "string_type" and value is None:
-        return "must be text, and YAML reads `~`, `null` and nothing as no value: write it in quotes"
+        return "must be text, but YAML reads `~`, `null` and nothing as no value: write it in quotes"
     if kind in ("dataclass_type", "dataclass_exact_type"):
-        return "must be a section, that is a mapping of keys to values"
+        return "must be a section, i.e. a mapping of keys to values"
     if kind == "string_pattern_mismatch":
         return _PATTERNS.get(error["ctx"]["pattern"], error["msg"])
     return error["msg"].removeprefix("Value error, ").removesuffix(".")
@@ -244,7 +244,7 @@ def _describe_unknown_key(location: list[str], place: Sequence[str]) -> str:
 
 
 def known_keys(sections: list[str]) -> list[str]:
-    """The keys of a (nested) section, from the JSON schema."""
+    """List the keys of a (nested) section, from the JSON schema."""
     schema = RECIPE_ADAPTER.json_schema()
     node: Mapping[str, Any] = schema
     for name in sections:
@@ -257,6 +257,6 @@ def known_keys(sections: list[str]) -> list[str]:
 
 
 def _named(node: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """What stands under a name in a section, or in a mapping of sections."""
+    """Return the schema of a name in a section, or in a mapping of sections."""
     of_mapping = node.get("additionalProperties")
     return node.get("properties", {}).get(name, of_mapping if isinstance(of_mapping, dict) else {})

@@ -1,4 +1,4 @@
-"""The section `noise` of a recipe: labels that flip, and checkers that err, hang and cost."""
+"""The section `noise` of a recipe: labels that flip, and checkers that err, time out and cost something."""
 
 import math
 from dataclasses import asdict
@@ -31,7 +31,7 @@ TIER_DEFAULTS: dict[str, tuple[float, float, float]] = {
     "budget_seconds": (30, 60, 120),
     "cost": (1, 2, 4),
 }
-"""The options of a tier, with their defaults for each name of `TierName`."""
+"""The options of a tier, with a default for each name in `TierName`."""
 
 
 def tier_defaults(tier: str) -> dict[str, float]:
@@ -52,16 +52,16 @@ def _describe_tier(tier: str) -> str:
 
 @value_section
 class Duration:
-    """How long an injected timeout lasts; at most the tier's time budget."""
+    """Duration of an injected timeout, at most the tier's time budget."""
 
     kind: Literal["fixed", "uniform", "exponential"] = Field(
         "fixed",
         description="`fixed` takes `ms`, `uniform` takes `min_ms` and `max_ms`, `exponential` takes `mean_ms`.",
     )
-    ms: NonNegative | None = Field(None, description="Milliseconds, of `fixed`.")
-    min_ms: NonNegative | None = Field(None, description="Least, of `uniform`.")
-    max_ms: NonNegative | None = Field(None, description="Most, of `uniform`.")
-    mean_ms: NonNegative | None = Field(None, description="Mean, of `exponential`.")
+    ms: NonNegative | None = Field(None, description="For `fixed`: milliseconds.")
+    min_ms: NonNegative | None = Field(None, description="For `uniform`: minimum.")
+    max_ms: NonNegative | None = Field(None, description="For `uniform`: maximum.")
+    mean_ms: NonNegative | None = Field(None, description="For `exponential`: mean.")
 
     @model_validator(mode="after")
     def _check(self) -> "Duration":
@@ -74,13 +74,13 @@ class Duration:
         return self
 
     def at(self, draw: float, longest_ms: float = math.inf) -> float:
-        """Return milliseconds for a uniform draw in [0, 1), cut off at `longest_ms`."""
+        """Return milliseconds for a uniform draw in [0, 1), at most `longest_ms`."""
         if self.kind == "fixed":
             duration = self.ms
         elif self.kind == "uniform":
             duration = self.min_ms + (self.max_ms - self.min_ms) * draw
         else:
-            duration = -self.mean_ms * math.log1p(-draw)
+            duration = -self.mean_ms * math.log1p(-draw)  # inverse of the exponential distribution function
         return min(duration, longest_ms)
 
     def mean(self, longest_ms: float = math.inf) -> float:
@@ -98,7 +98,7 @@ class Duration:
 
 @section
 class TierConfig:
-    """What differs from a tier's defaults."""
+    """Differences from a tier's defaults."""
 
     timeout: FlipRate | None = Field(None, description=_with_defaults("Share of all calls that time out", "timeout"))
     spurious_fail: FlipRate | None = Field(
@@ -110,17 +110,17 @@ class TierConfig:
         description=_with_defaults("Share of the calls about incorrect solutions that accept them", "spurious_pass"),
     )
     budget_seconds: Positive | None = Field(
-        None, description=_with_defaults("Longest that a call may take, in seconds", "budget_seconds")
+        None, description=_with_defaults("Time limit of a call, in seconds", "budget_seconds")
     )
     cost: Positive | None = Field(None, description=_with_defaults("Cost of a call, in the unit of `budget`", "cost"))
     timeout_duration: Duration | None = Field(
-        None, description="How long an injected timeout lasts; the whole time budget by default."
+        None, description="Duration of an injected timeout; the whole time budget by default."
     )
 
 
 @section
 class TiersConfig:
-    """The tiers, from the quick to the careful one."""
+    """The tiers, from the fastest to the most careful one."""
 
     fast_noisy: TierConfig = Field(default_factory=TierConfig, description=_describe_tier("fast_noisy"))
     balanced: TierConfig = Field(default_factory=TierConfig, description=_describe_tier("balanced"))
@@ -129,34 +129,35 @@ class TiersConfig:
 
 @section
 class SliceConfig:
-    """What differs for the problems of one slice; its `tiers` are a section like `noise.checker.tiers`."""
+    """Differences for the problems of one slice; its `tiers` have the keys of `noise.checker.tiers`."""
 
     noise_enabled: bool | None = Field(None, description="Whether noise is injected.")
-    tier: TierName | None = Field(None, description="The tier that is asked first.")
-    escalation_policy: Policy | None = Field(None, description="When the next tier is asked.")
-    max_attempts: Count | None = Field(None, description="Most calls for a solution.")
-    tiers: TiersConfig = Field(default_factory=TiersConfig, description="Over the tiers of all slices.")
+    tier: TierName | None = Field(None, description="The tier that is called first.")
+    escalation_policy: Policy | None = Field(None, description="When the next tier is called.")
+    max_attempts: Count | None = Field(None, description="Maximum number of calls per solution.")
+    tiers: TiersConfig = Field(default_factory=TiersConfig, description="Differences from the tiers of all slices.")
 
 
 @section
 class BudgetConfig:
-    """What checks may cost. One that cannot be paid for is not made: the solution gets no label."""
+    """Limits on the cost of checks. A check over budget is not run, and the solution gets no label."""
 
-    per_solution: Positive | None = Field(None, description="All calls for one solution.")
+    per_solution: Positive | None = Field(None, description="For all calls for one solution.")
     per_round: Positive | None = Field(
-        None, description="All calls of a round, in the order of the game: those in the prover's training come first."
+        None,
+        description="For all calls of a round, in the order of the game: those in the prover's training come first.",
     )
-    total: Positive | None = Field(None, description="All calls of the game.")
+    total: Positive | None = Field(None, description="For all calls of the game.")
 
 
 @section
 class CheckerConfig:
-    """A checker that errs, in place of labels that flip."""
+    """A checker that errs, instead of labels that flip."""
 
     base: str = Field(
         "grade",
-        description="What is right: `grade`, the task's own; `command`; or a function `(problem, solution) -> bool` as "
-        "`package.module:Name`, which runs in a process of its own and is killed at its time budget.",
+        description="Source of the truth: `grade`, the task's own grade; `command`; or a function `(problem, solution) -> bool` "
+        "as `package.module:Name`, which runs in a separate process and is killed after its time budget.",
     )
     command: list[str] = Field(
         default_factory=list,
@@ -165,41 +166,41 @@ class CheckerConfig:
     )
     env: list[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]] = Field(
         default_factory=list,
-        description="Names of environment variables that a command or function sees besides those that programs need to run "
-        "(`PATH`, `HOME`, `LANG`, ...). It sees no others: no token, key or password that is not listed here.",
+        description="Names of environment variables that a command or function sees in addition to those that programs need to "
+        "run (`PATH`, `HOME`, `LANG`, ...). It sees no others: no token, key or password that is not listed here.",
     )
     noise_enabled: bool = Field(True, description="Whether noise is injected.")
-    tiers: TiersConfig = Field(default_factory=TiersConfig, description="What differs from the tiers' defaults.")
-    budget: BudgetConfig = Field(default_factory=BudgetConfig, description="What checks may cost.")
+    tiers: TiersConfig = Field(default_factory=TiersConfig, description="Differences from the tiers' defaults.")
+    budget: BudgetConfig = Field(default_factory=BudgetConfig, description="Limits on the cost of checks.")
     tier: TierName | None = Field(
-        None, description="The tier that is asked first: `balanced` if nothing escalates, else `fast_noisy`."
+        None, description="The tier that is called first: `balanced` if nothing escalates, else `fast_noisy`."
     )
     escalation_policy: Policy = Field(
         "never",
-        description="When the next tier is asked: after anything but a pass, after a timeout, always, or never. The last word "
-        "counts.",
+        description="When the next tier is called: unless the check passed, after a timeout, always, or never. The last call "
+        "decides.",
     )
-    max_attempts: Count = Field(3, description="Most calls for a solution.")
+    max_attempts: Count = Field(3, description="Maximum number of calls per solution.")
     critical: str | None = Field(
         None,
-        description="Problems whose solutions go straight to `slow_precise`: a column that is true or false, a comparison "
+        description="Problems whose solutions go directly to `slow_precise`: a column that is true or false, a comparison "
         "(`difficulty >= 5`), or `package.module:Name` of a function of a problem.",
     )
     slice_by: str | None = Field(
         None,
-        description="A column of the problems, e.g. `difficulty`, by whose values events and rates are told apart.",
+        description="A column of the problems, e.g. `difficulty`, by whose values events and rates are grouped.",
     )
     slices: dict[str, SliceConfig] = Field(
-        default_factory=dict, description="What differs for the problems of a slice, by the column's value."
+        default_factory=dict, description="Differences for the problems of a slice, by the column's value."
     )
     clock: Literal["virtual", "real"] = Field(
-        "virtual", description="`virtual` counts what timeouts last, `real` sleeps."
+        "virtual", description="`virtual` counts the duration of timeouts, `real` sleeps."
     )
 
     @field_validator("slices", mode="before")
     @classmethod
     def _stringify_keys(cls, slices: Any) -> Any:
-        """YAML reads a difficulty as a number."""
+        """Convert keys to texts: YAML reads a difficulty as a number."""
         return {str(key): value for key, value in slices.items()} if isinstance(slices, dict) else slices
 
     @model_validator(mode="after")
@@ -207,28 +208,31 @@ class CheckerConfig:
         if bool(self.command) != (self.base == "command"):
             raise ValueError("`base: command` and the list `command` are given together, or neither is")
         if self.slices and self.slice_by is None:
-            raise ValueError("`slices` needs `slice_by`, the column by whose values they are named")
+            raise ValueError("`slices` needs `slice_by`, the column whose values are the names of the slices")
         return self
 
 
 @value_section
 class RateSchedule:
-    """How the rates change: a factor of `rho0` and `rho1`."""
+    """Schedule of the rates: a factor for `rho0` and `rho1`."""
 
     kind: Literal["constant", "linear", "cosine", "cyclic"] = Field(
-        "linear", description="`linear` and `cosine` go from `start` to `end` and stay there, `cyclic` to and fro."
+        "linear",
+        description="`linear` and `cosine` go from `start` to `end` and stay there, `cyclic` goes back and forth.",
     )
     over: Literal["rounds", "steps"] = Field(
         "rounds",
         kw_only=True,
-        description="`rounds`: the solutions of the base prover are moment 0, those of round k moment k + 1, and keep the labels that "
-        "they get. `steps`: of a player's training, on clean labels of the pool.",
+        description="`rounds`: the base prover's solutions are at moment 0, those of round k at moment k + 1, and each solution "
+        "keeps its label. `steps`: the steps of a player's training, on clean labels of the pool.",
     )
-    start: Share = Field(0.0, description="Factor at first.")
-    end: Share = Field(1.0, description="Factor at last; `constant` has it throughout.")
+    start: Share = Field(0.0, description="Initial factor.")
+    end: Share = Field(1.0, description="Final factor; with `constant` the only one.")
     warmup: CountOrZero = Field(0, description="Rounds or steps at `start`.")
-    length: Count | None = Field(None, description="Rounds or steps from `start` to `end`, of `linear` and `cosine`.")
-    period: AtLeastTwo | None = Field(None, description="Rounds or steps from `start` to `end` and back, of `cyclic`.")
+    length: Count | None = Field(None, description="For `linear` and `cosine`: rounds or steps from `start` to `end`.")
+    period: AtLeastTwo | None = Field(
+        None, description="For `cyclic`: rounds or steps from `start` to `end` and back."
+    )
 
     @model_validator(mode="after")
     def _check(self) -> "RateSchedule":
@@ -239,7 +243,7 @@ class RateSchedule:
         return self
 
     def factor(self, moment: int) -> float:
-        """Return what the rates are multiplied with at a moment 0, 1, 2, ... of what `over` names."""
+        """Return the factor of the rates at a moment 0, 1, 2, ..., counted in rounds or steps (`over`)."""
         if self.kind == "constant":
             return self.end
         since = max(0, moment - self.warmup)
@@ -253,38 +257,40 @@ class RateSchedule:
 
 @section
 class NoiseConfig:
-    """Whose labels are wrong, and how: flips at given rates, or a checker that errs. Judging takes clean labels."""
+    """Noise of labels: flips at given rates, or a checker that errs. Evaluation always uses clean labels."""
 
     epsilon: Annotated[float, Field(ge=0, lt=0.5)] | None = Field(
-        None, description="One rate for both: `rho0 = rho1 = epsilon`."
+        None, description="A symmetric rate: `rho0 = rho1 = epsilon`."
     )
-    rho0: FlipRate = Field(0.0, description="P(label 1 | truth 0): how often an incorrect solution is called correct.")
+    rho0: FlipRate = Field(
+        0.0, description="P(label 1 | truth 0): how often an incorrect solution is labelled correct."
+    )
     rho1: FlipRate = Field(0.0, description="P(label 0 | truth 1); `rho0 + rho1` must stay below 1.")
     level: Literal["label", "pair"] = Field(
         "label",
-        description="`label` flips the label of each solution by itself. `pair` leaves labels alone and turns pairs round, at "
-        "one rate (`rho0` = `rho1`), in the verifier's training.",
+        description="`label` flips the label of each solution independently. `pair` keeps labels and reverses pairs in the "
+        "verifier's training, at one rate (`rho0` = `rho1`).",
     )
     resample: Literal["fixed", "epoch", "step"] = Field(
         "fixed",
-        description="`fixed` draws once for each text of a problem, in all rounds. At `level: label` that is before pairs are "
-        "built: they are of what the flipped labels say, so that both sides may be correct, or incorrect. `epoch` and `step` draw anew in each of the verifier's "
-        "training, on pairs of clean labels: one flip makes a tie, which Bradley-Terry leaves out (cross-entropy learns both "
-        "labels), two turn the pair round.",
+        description="`fixed` draws once for each text of a problem, for all rounds. At `level: label` this happens before pairs are "
+        "built: they are built from the noisy labels, so that both sides may be correct, or incorrect. `epoch` and `step` draw "
+        "again in each epoch or step of the verifier's training, on pairs of clean labels: one flip makes a tie, which "
+        "Bradley-Terry ignores (cross-entropy learns both labels), two flips reverse the pair.",
     )
     applies_to: Literal["verifier", "prover", "both"] = Field(
         "verifier",
-        description="Whose labels are noisy: those that the verifier learns from, those that the prover's reward reads as "
+        description="Whose labels are noisy: those that the verifier learns from, those that the prover's reward uses as "
         "correctness, or both.",
     )
     soft_labels: bool = Field(
         False,
-        description="Tell the verifier the mean of its noisy labels in place of a draw: clean pairs at `1 - rho1` and `rho0`, "
-        "which in Bradley-Terry is `correction: smoothing`.",
+        description="Train the verifier on the mean of its noisy labels instead of a draw: clean pairs at `1 - rho1` and `rho0`, "
+        "which with Bradley-Terry is `correction: smoothing`.",
     )
-    schedule: RateSchedule | None = Field(None, description="How the rates change; they are constant without it.")
+    schedule: RateSchedule | None = Field(None, description="Schedule of the rates; they are constant without it.")
     checker: CheckerConfig | None = Field(
-        None, description="A checker that errs, in place of the rates; `{}` is one with all defaults."
+        None, description="A checker that errs, instead of the rates; `{}` uses all defaults."
     )
 
     @model_validator(mode="after")
@@ -295,13 +301,13 @@ class NoiseConfig:
 
     def _check_rates(self) -> None:
         if self.epsilon is not None:
-            if (self.rho0, self.rho1) not in ((0, 0), (self.epsilon, self.epsilon)):  # the latter if checked again
+            if (self.rho0, self.rho1) not in ((0, 0), (self.epsilon, self.epsilon)):  # the latter when validated again
                 raise ValueError("give either `epsilon` or `rho0` and `rho1`, not both")
             self.rho0 = self.rho1 = self.epsilon
         check_rates(self.rho0, self.rho1)
 
     def _check_mode(self) -> None:
-        """What contradicts what: a pair, an epoch and a soft label are the verifier's training's alone."""
+        """Check that pair noise, resampling and soft labels, which only exist in the verifier's training, are consistent."""
         of_training = [
             name
             for name, is_set in {
@@ -315,14 +321,14 @@ class NoiseConfig:
             others = [*of_training, *(name for name in ("rho0", "rho1", "schedule") if asdict(self)[name])]
             if others:
                 raise ValueError(
-                    f"`checker` has rates of its own and gives labels one by one; leave out {_listed(others)}"
+                    f"`checker` has its own rates and labels solutions one by one; remove {_listed(others)}"
                 )
         if of_training and self.applies_to != "verifier":
             raise ValueError(
                 f"{_listed(of_training)} is for the verifier's training; `applies_to` must then be `verifier`"
             )
         if self.soft_labels and len(of_training) > 1:
-            raise ValueError(f"`soft_labels` draws nothing; leave out {_listed(of_training[:-1])}")
+            raise ValueError(f"`soft_labels` draws nothing; remove {_listed(of_training[:-1])}")
 
     @property
     def is_for_verifier(self) -> bool:
@@ -334,7 +340,7 @@ class NoiseConfig:
 
     @property
     def is_any(self) -> bool:
-        """Whether there is any: a checker, or a rate above 0."""
+        """Whether there is any noise: a checker, or a rate above 0."""
         return self.checker is not None or self.rho0 + self.rho1 > 0
 
     @property
@@ -349,7 +355,7 @@ class NoiseConfig:
 
     @field_serializer("rho0", "rho1")
     def _stated_rate(self, rate: float) -> float:
-        """What follows from `epsilon` is not stated beside it, so that the written recipe can be read back."""
+        """Omit rates that follow from `epsilon`, so that the written recipe can be loaded again."""
         return rate if self.epsilon is None else 0.0
 
 
@@ -359,20 +365,22 @@ def _listed(names: list[str]) -> str:
 
 def check_rates(rho0: float, rho1: float) -> None:
     """
+    Check flip rates of labels.
+
     Raises:
-        ValueError: if a rate lies outside [0, 1), or `rho0 + rho1 >= 1`, where a label says nothing of the truth or its
-            opposite.
+        ValueError: if a rate is outside [0, 1), or `rho0 + rho1 >= 1`, in which case a label says nothing about the truth
+            or suggests the opposite.
     """
     for name, rate in (("rho0", rho0), ("rho1", rho1)):
         check_option(NoiseConfig, name, rate)
     if rho0 + rho1 >= 1:
         raise ValueError(
-            f"`rho0 + rho1` is {rho0} + {rho1} = {rho0 + rho1}; it must be below 1, or the labels no longer point to the truth."
+            f"`rho0 + rho1` is {rho0} + {rho1} = {rho0 + rho1}; it must be below 1, or the labels no longer indicate the truth."
         )
 
 
 def restate_rates(stated: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
-    """Values of `noise` in the terms in which `override` states its rates, so that it can be put over them."""
+    """Convert the values of `noise` to the form in which `override` states its rates, so that both can be merged."""
     has_rates = "rho0" in override or "rho1" in override
     if override.get("epsilon") is not None and not has_rates:
         return {key: value for key, value in stated.items() if key not in ("rho0", "rho1")}

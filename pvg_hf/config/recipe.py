@@ -1,4 +1,4 @@
-"""A recipe: everything that a game depends on."""
+"""The recipe: all settings of a game."""
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
@@ -11,12 +11,12 @@ from pvg_hf.config import fields as f
 from pvg_hf.config import sections as s
 
 NOT_PUBLISHED = "(a local path, which is not published)"
-"""Stands in a published recipe for a path on the publisher's machine; a run that is continued states its own."""
+"""Replaces a path on the publisher's machine in a published recipe. To continue the run, set your own path."""
 
 
 @s.section
 class Recipe:
-    """A game's recipe. A file states what differs from these defaults."""
+    """A game's recipe. A file only states what differs from these defaults."""
 
     name: f.RunName = Field(
         "game",
@@ -24,13 +24,13 @@ class Recipe:
     )
     seed: f.Seed = Field(0, description="Seed that every random draw derives from.")
     num_rounds: f.NumRounds = Field(2, description="Rounds to play; may be raised when the run is continued.")
-    output_dir: f.FilePath = Field("runs", description="Folder in which the run's folder is made.")
+    output_dir: f.FilePath = Field("runs", description="Folder in which the run's folder is created.")
     device: str = Field(
-        "auto", pattern=r"^(auto|cpu|cuda)$", description="`cpu`, `cuda`, or `auto`: a GPU where there is one."
+        "auto", pattern=r"^(auto|cpu|cuda)$", description="`cpu`, `cuda`, or `auto`: a GPU if there is one."
     )
     resume_from_hub: str | None = Field(
         None,
-        description="`NAMESPACE/RUN`: where the run's folder is not there yet, begin with the last round that was published.",
+        description="`NAMESPACE/RUN`: if the run's folder does not exist yet, start from the last published round.",
     )
     task: s.TaskConfig = Field(default_factory=s.TaskConfig)
     split: s.SplitConfig = Field(default_factory=s.SplitConfig)
@@ -47,7 +47,7 @@ class Recipe:
     logging: s.LoggingConfig = Field(default_factory=s.LoggingConfig)
     hub: s.HubConfig = Field(default_factory=s.HubConfig)
     sweep: s.SweepConfig | None = Field(
-        None, description="What `scripts/sweep_noise.py` varies; a game by itself does not read it."
+        None, description="What `scripts/sweep_noise.py` varies; a single game ignores this section."
     )
     rounds: dict[f.CountOrZero, dict[str, Any]] = Field(
         default_factory=dict,
@@ -57,12 +57,12 @@ class Recipe:
     @field_validator("rounds")
     @classmethod
     def _check_rounds(cls, rounds: dict[int, dict[str, Any]], info: ValidationInfo) -> dict[int, dict[str, Any]]:
-        num_rounds = info.data.get("num_rounds")  # absent where it is wrong itself
+        num_rounds = info.data.get("num_rounds")  # missing if it is invalid itself
         beyond = [str(index) for index in rounds if num_rounds is not None and index >= num_rounds]
         if beyond:
             raise ValueError(
                 f"round {', '.join(beyond)} would never be played, as `num_rounds` is {num_rounds} and the first round is 0; "
-                "raise `num_rounds` or leave the override out"
+                "raise `num_rounds` or remove the override"
             )
         return rounds
 
@@ -72,21 +72,21 @@ class Recipe:
         return {"prover": self.prover, "verifier": self.verifier}
 
     def player(self, name: str) -> s.PlayerConfig:
-        """The section of `prover` or `verifier`."""
+        """Return the section of `prover` or `verifier`."""
         return self.players[name]
 
     def for_round(self, round_index: int) -> "Recipe":
-        """The recipe with round `round_index`'s overrides applied."""
+        """Return the recipe with the overrides of a round applied."""
         if round_index not in self.rounds:
             return self
         return RECIPE_ADAPTER.validate_python(values_of_round(self.to_dict(), self.rounds[round_index]))
 
     def unpublished_paths(self) -> list[str]:
-        """Keys (`section.key`) that hold [`NOT_PUBLISHED`], alone or in a list."""
+        """List the keys (`section.key`) with the value [`NOT_PUBLISHED`], also within a list."""
         return list(_keys_of(NOT_PUBLISHED, self.to_dict()))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, fit for YAML; `load_recipe` reads them back to an equal recipe."""
+        """Convert to plain values for YAML; `load_recipe` reads them back to an equal recipe."""
         return RECIPE_ADAPTER.dump_python(self, mode="json")
 
 
@@ -94,7 +94,7 @@ RECIPE_ADAPTER: TypeAdapter[Recipe] = TypeAdapter(Recipe)
 
 
 def values_of_round(values: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
-    """A recipe's plain values with the override of a single round."""
+    """Return a recipe's plain values with the override of a single round applied."""
     return merge({**values, "rounds": {}}, override)
 
 
@@ -107,7 +107,7 @@ def _keys_of(wanted: str, value: Any, key: str = "") -> Iterator[str]:
 
 
 def merge(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
-    """`base` with the leaves of `override` put in, where `{}` clears a mapping that is no section; neither is changed."""
+    """Merge the leaves of `override` into a copy of `base`; `{}` clears a mapping that is not a section."""
     merged = dict(base)
     for key, value in override.items():
         clears = value == {} and key in _free_mappings()
@@ -120,7 +120,7 @@ def merge(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def _free_mappings() -> frozenset[str]:
-    """The keys whose value is a mapping of names that the recipe does not know, such as `prover.reward_options`."""
+    """Find the keys with mappings whose names the recipe does not define, such as `prover.reward_options`."""
     found, todo, seen = set(), [Recipe], {Recipe}
     while todo:
         for field in fields(todo.pop()):

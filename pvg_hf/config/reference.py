@@ -1,4 +1,4 @@
-"""The reference of all keys of a recipe, and its JSON Schema, from the dataclasses themselves."""
+"""Generates the key reference and the JSON Schema of recipes from their dataclasses."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -31,11 +31,11 @@ class Part:
 
     Args:
         title (`str`):
-            Markdown of its heading.
+            Heading, in Markdown.
         config (`type`):
             The dataclass.
         inherited (`frozenset[str]`):
-            Names of fields that stand in another table.
+            Names of fields that another table lists.
     """
 
     title: str
@@ -44,7 +44,7 @@ class Part:
 
 
 def recipe_schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of a recipe, for editors."""
+    """Return the JSON Schema (2020-12) of a recipe, for editors."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **RECIPE_ADAPTER.json_schema(),
@@ -53,26 +53,26 @@ def recipe_schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """[`recipe_schema`] as the text of its file."""
+    """Return [`recipe_schema`] as the text of its file."""
     return json.dumps(recipe_schema(), indent=2) + "\n"
 
 
 def write_between_markers(document: str) -> str:
     """
-    `document` with the reference of today between its markers.
+    Replace the text between the markers of a document by the current reference.
 
     Raises:
-        ValueError: if it lacks the markers.
+        ValueError: if the document lacks the markers.
     """
     before, begin, rest = document.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"The document must hold the lines `{BEGIN}` and `{END}`, in this order.")
+        raise ValueError(f"The document must have the lines `{BEGIN}` and `{END}`, in this order.")
     return f"{before}{BEGIN}\n\n{reference_markdown()}\n{END}{after}"
 
 
 def reference_files(repository: Path) -> dict[Path, str]:
-    """The generated files with the text that they should have."""
+    """Return the generated files with their texts."""
     recipes = repository / "docs" / "recipes.md"
     return {
         recipes: write_between_markers(recipes.read_text(encoding="utf-8")),
@@ -81,7 +81,7 @@ def reference_files(repository: Path) -> dict[Path, str]:
 
 
 def reference_markdown() -> str:
-    """A table for each section, in the order of a recipe."""
+    """Return a table for each section, in the order of a recipe."""
     return "\n".join(line for part in _parts() for line in _table(part))
 
 
@@ -103,7 +103,7 @@ def _parts() -> Iterator[Part]:
 
 
 def _section_parts(paths: list[str], config: type, told: set[type]) -> Iterator[Part]:
-    """A section, which may stand in several places, and those within it; each has its table at its first place."""
+    """Yield a section that may occur in several places, and its nested sections; each has one table, at its first place."""
     told.add(config)
     yield Part(", ".join(f"`{path}`" for path in paths), config)
     places: dict[type, list[str]] = {}
@@ -116,7 +116,7 @@ def _section_parts(paths: list[str], config: type, told: set[type]) -> Iterator[
 
 
 def _sections(config: type) -> Iterator[tuple[str, type]]:
-    """The fields of a dataclass that are dataclasses themselves, optional ones included."""
+    """Yield the fields of a dataclass that are dataclasses themselves, including optional ones."""
     for field in fields(config):
         options = [field.type, *get_args(field.type)]
         found = [option for option in options if isinstance(option, type) and is_dataclass(option)]
@@ -138,7 +138,7 @@ def _table(part: Part) -> Iterator[str]:
 
 
 def _is_plain_section(node: Mapping[str, Any]) -> bool:
-    """A section that is always there has a table, and no line in the table above it."""
+    """Whether a section is always present, so that it has its own table and needs no row in its parent's."""
     return "$ref" in node
 
 
@@ -158,7 +158,7 @@ def _describe_value(node: Mapping[str, Any]) -> str:
 
 
 def _describe_default(default: object) -> str:
-    """As YAML takes it, in one line."""
+    """Format a default as YAML in one line."""
     if default is None:
         return "none"
     if is_dataclass(default):
@@ -169,5 +169,5 @@ def _describe_default(default: object) -> str:
 
 
 def _escaped(cell: str) -> str:
-    """A bar would end the cell."""
+    """Escape bars, which would end the cell."""
     return cell.replace("|", "\\|")

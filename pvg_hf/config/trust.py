@@ -1,4 +1,4 @@
-"""Which code a recipe names, and whether it may run: that of a recipe from somebody else waits for the user's word."""
+"""Which code a recipe names, and whether it may run: code in somebody else's recipe needs the user's permission."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pvg_hf.config.recipe import Recipe
 from pvg_hf.core.extensions import NamedCode, allow_code, refuse_withheld, withhold_code
 
 ORIGIN = "origin.json"
-"""In a run's folder that was pulled: where it came from, and which of its code the user trusts."""
+"""File in the folder of a pulled run: where the run came from, and which of its code the user trusts."""
 
 _RECIPE = "recipe.yaml"
 _OURS = "pvg_hf"
@@ -26,19 +26,19 @@ CODE_KEYS = (
     "prover.reward",
     "stopping.rule",
 )
-"""The keys of a recipe that can name a module or a command, or say what a command sees of the environment."""
+"""The keys of a recipe that can name a module or a command, or determine which environment variables a command sees."""
 
 
 def list_code(values: Mapping[str, Any]) -> list[NamedCode]:
     """
-    Code from outside of this package that a recipe names.
+    List code from outside of this package that a recipe names.
 
     Args:
         values (`Mapping`):
-            Plain values of a recipe, or a part of them.
+            Plain values of a recipe, or of a part of it.
 
     Returns:
-        `list[NamedCode]`: of the whole game and then of single rounds, each in the order of `CODE_KEYS`.
+        `list[NamedCode]`: first for the whole game, then for single rounds, each in the order of `CODE_KEYS`.
     """
     rounds = values.get("rounds")
     parts = [("", values)]
@@ -58,19 +58,19 @@ def _code_under(values: Any, key: str, prefix: str) -> Iterator[NamedCode]:
 
 
 def describe_code(recipe: Recipe) -> list[str]:
-    """A line for each module and command that playing the recipe, or planning it, runs: key and value."""
+    """Return a line (key and value) for each module and command that playing or planning the recipe runs."""
     return [str(named) for named in list_code(recipe.to_dict())]
 
 
 def admit_code(recipe: Recipe) -> list[str]:
     """
-    To be called before anything that a recipe names is run.
+    Check that all code of a recipe may run; call this before running anything that it names.
 
     Returns:
-        `list[str]`: as [`describe_code`].
+        `list[str]`: the result of [`describe_code`].
 
     Raises:
-        UntrustedCodeError: if the recipe came with a pulled run, and the user has not said that its code may run.
+        UntrustedCodeError: if the recipe came with a pulled run and the user has not trusted its code.
     """
     refuse_withheld(list_code(recipe.to_dict()))
     return describe_code(recipe)
@@ -78,15 +78,15 @@ def admit_code(recipe: Recipe) -> list[str]:
 
 def guard_file(path: Path, recipe: Recipe, stated: Mapping[str, Any]) -> None:
     """
-    Decide which code of a recipe may run in this process, as its file is read.
+    Decide which code of a recipe may run in this process, when its file is loaded.
 
     Args:
         path (`Path`):
-            The file. One within a run's folder that was pulled is somebody else's, any other the user's own.
+            The file. If it is in the folder of a pulled run, it is somebody else's, otherwise the user's own.
         recipe ([`Recipe`]):
-            What was read.
+            The recipe in the file.
         stated (`Mapping`):
-            What the user stated beside the file, whose code is the user's own.
+            Overrides by the user; code that they name is the user's own.
     """
     code, own = list_code(recipe.to_dict()), list_code(stated)
     folder = origin_of(path)
@@ -102,22 +102,21 @@ def guard_file(path: Path, recipe: Recipe, stated: Mapping[str, Any]) -> None:
 
 def trust_recipe(path: Path, recipe: Recipe, *, is_recorded: bool = True) -> list[str]:
     """
-    Let the code run that a pulled run's recipe names, now and later; a value that changes is asked about again.
+    Trust the code that a pulled run's recipe names, now and later. A value that changes needs permission again.
 
     Args:
         path (`Path`):
             The recipe's file.
         recipe ([`Recipe`]):
-            What was read from it.
+            The recipe in the file.
         is_recorded (`bool`, defaults to `True`):
-            Whether this process writes it to the run's folder.
+            Whether this process records the permission in the run's folder.
 
     Returns:
-        `list[str]`: a line for each module or command that is trusted now and was not before; empty for the user's own
-        recipe.
+        `list[str]`: a line for each newly trusted module or command; empty for the user's own recipe.
 
     Raises:
-        ValueError: if it cannot be recorded.
+        ValueError: if the permission cannot be recorded.
     """
     folder = origin_of(path)
     if folder is None:
@@ -128,36 +127,36 @@ def trust_recipe(path: Path, recipe: Recipe, *, is_recorded: bool = True) -> lis
         try:
             _write(folder, {**_read(folder), "trusted": [vars(named) for named in (*trusted, *new)]})
         except OSError as err:
-            raise ValueError(f"What you trust cannot be recorded in {folder / ORIGIN}: {err.strerror}.") from err
+            raise ValueError(f"Cannot record what you trust in {folder / ORIGIN}: {err.strerror}.") from err
     allow_code(code)
     return [str(named) for named in new]
 
 
 def write_origin(folder: Path, run: str, round_index: int | None = None, trusted: Sequence[NamedCode] = ()) -> None:
     """
-    Mark a run's folder as one that came from somebody else.
+    Mark a run's folder as somebody else's.
 
     Args:
         folder (`Path`):
             The run's folder.
         run (`str`):
-            Where it came from, e.g. `NAMESPACE/RUN`.
+            Source of the run, e.g. `NAMESPACE/RUN`.
         round_index (`int`, *optional*):
             The round that was pulled.
         trusted (`Sequence[NamedCode]`, *optional*):
-            Code that the user named in a recipe of their own.
+            Code that the user's own recipe also names.
     """
     _write(folder, {"run": run, "round": round_index, "trusted": [vars(named) for named in trusted]})
 
 
 def origin_of(path: Path) -> Path | None:
-    """The pulled run's folder that a file is in; `None` if it is in none."""
+    """Return the pulled run's folder that contains a file; `None` if there is none."""
     parents = path.resolve().parents
     return next((folder for folder in parents if (folder / ORIGIN).exists() and (folder / _RECIPE).exists()), None)
 
 
 def _read(folder: Path) -> dict[str, Any]:
-    """Empty where the file is damaged, so that nothing is trusted."""
+    """Read the origin file; a damaged file counts as empty, so that nothing is trusted."""
     try:
         values = json.loads((folder / ORIGIN).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

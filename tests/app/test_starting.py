@@ -40,7 +40,7 @@ def start(repository):
     [
         (lambda root: root / "nothing", "nothing does not exist"),
         (lambda root: root, "it has no recipe.yaml"),
-        (lambda root: (root / "recipe.yaml").write_text("num_rounds: many") and root, "Put back the recipe"),
+        (lambda root: (root / "recipe.yaml").write_text("num_rounds: many") and root, "Restore the recipe"),
         (lambda root: "ana/nothing", "ana/nothing cannot be"),
     ],
 )

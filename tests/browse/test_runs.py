@@ -52,7 +52,7 @@ def test_the_runs_that_there_are_are_named(run_copy):
 
 def test_a_damaged_recipe(run_copy):
     (run_copy / "recipe.yaml").write_text("num_rounds: many\n")
-    with pytest.raises(ValueError, match="Put back the recipe that the run was begun with"):
+    with pytest.raises(ValueError, match="Restore the recipe"):
         open_run(run_copy)
 
 

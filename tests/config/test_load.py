@@ -211,8 +211,8 @@ REFUSED = {
     "deep": (f"task: {'[' * 5000}", ["nested too deeply"]),
     "deep and closed": (f"task: {'[' * 5000}{']' * 5000}", ["nested too deeply"]),
     "no section": ("prover: 3", ["`prover`", "section", "3"]),
-    "empty": ("", ["r.yaml", "states nothing"]),
-    "comments alone": ("# play this\n\n", ["r.yaml", "states nothing"]),
+    "empty": ("", ["r.yaml", "empty"]),
+    "comments alone": ("# play this\n\n", ["r.yaml", "empty"]),
     "list": ("- prover", ["r.yaml", "list"]),
     "tag": ("name: !!python/object/apply:os.getcwd []", ["not valid YAML", "python/object/apply"]),
     "no text as key": ("? [1]\n: 2", ["not valid YAML"]),
@@ -301,7 +301,7 @@ def test_a_kept_recipe_that_was_cut_is_damaged(text, tmp_path):
     """Also one of an older version, without a digest: the rest is not left to the defaults."""
     path = tmp_path / "recipe.yaml"
     path.write_text(text)
-    with pytest.raises(DamagedFileError, match="Put back the recipe") as caught:
+    with pytest.raises(DamagedFileError, match="Restore the recipe") as caught:
         load_kept_recipe(path)
     assert caught.value.path == path
 

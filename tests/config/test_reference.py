@@ -40,7 +40,7 @@ def test_every_key_of_a_recipe_has_a_line():
 
 def test_lines_give_type_bounds_default_and_meaning():
     lines = reference_markdown().splitlines()
-    assert "| `num_generations` | integer >= 2 | `8` | Solutions to a prompt: one group. |" in lines
+    assert "| `num_generations` | integer >= 2 | `8` | Solutions per prompt: one group. |" in lines
     assert any(line.startswith("| `heldout_share` | number > 0, < 1 | `0.1` | Share of D_V") for line in lines)
     assert any(line.startswith("| `target_modules` | text or list of text | `all-linear` |") for line in lines)
     assert any(
@@ -76,7 +76,7 @@ def test_text_outside_the_markers_is_kept():
 
 
 def test_missing_markers_are_an_error():
-    with pytest.raises(ValueError, match="must hold the lines"):
+    with pytest.raises(ValueError, match="must have the lines"):
         write_between_markers("no markers")
 
 

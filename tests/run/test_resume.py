@@ -307,7 +307,7 @@ def test_cut_or_changed_recipe_of_a_run_is_named(change, version, tmp_path, game
     if version == "older" and change(text) and "\nrounds:" in change(text):
         folder.read_recipe()  # whose digest is not known
         return
-    with pytest.raises(DamagedFileError, match="Put back the recipe") as caught:
+    with pytest.raises(DamagedFileError, match="Restore the recipe") as caught:
         folder.read_recipe()
     assert caught.value.path == folder.recipe
 

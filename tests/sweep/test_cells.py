@@ -85,7 +85,7 @@ def test_solutions_that_are_there_are_imported_as_they_are():
     ("sweep", "told"),
     [
         ({"levels": []}, "sweep.levels"),
-        ({"levels": [0, 0.1, 0.1]}, "0.1 stands there again"),
+        ({"levels": [0, 0.1, 0.1]}, "0.1 is repeated"),
         ({"levels": [1.0]}, "less than 1"),
         ({"corrections": ["forwards"]}, "sweep.corrections"),
         ({"form": "verifer"}, "sweep.form"),

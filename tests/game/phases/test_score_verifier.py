@@ -219,7 +219,7 @@ def test_recipes_that_are_refused(make_score_recipe, tmp_path, changes, message)
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"verifier__kind": "bradley_terry"}, "`score` holds settings of `kind: score`"),
+        ({"verifier__kind": "bradley_terry"}, "`score` has settings of `kind: score`"),
         ({"verifier__score__label_checks": 2}, r"`label_checks` \(m\) must be odd"),
         ({"verifier__score__label_agreements": 9}, "no proof could get a label"),
         ({"verifier__score__num_generations": 1}, "num_generations"),
