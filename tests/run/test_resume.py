@@ -333,7 +333,7 @@ def test_run_of_an_older_version_is_gone_on_with(tmp_path, game, reference, capl
 def test_damaged_recipe_of_a_run_is_named(text, tmp_path, game, reference):
     folder = copy_until(reference, tmp_path, "round-000/verifier")
     folder.recipe.write_text(text)
-    with pytest.raises(ValueError, match=r"game/recipe\.yaml cannot be read: .*(?s:.)*Put back"):
+    with pytest.raises(ValueError, match=r"game/recipe\.yaml cannot be read: .*(?s:.)*Restore"):
         play(load_recipe(game()))
     assert folder.recipe.read_text() == text
 
