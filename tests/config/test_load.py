@@ -8,7 +8,7 @@ from pvg_hf.config.load import dump_recipe, load_kept_recipe
 from pvg_hf.core.integrity import DamagedFileError
 
 
-def test_defaults_round_trip(tmp_path):
+def test_default_recipe_is_read_back_unchanged(tmp_path):
     recipe = load_recipe({})
     path = tmp_path / "recipe.yaml"
     path.write_text(yaml.safe_dump(recipe.to_dict()))
@@ -34,7 +34,7 @@ def test_later_override_wins_and_yaml_numbers_are_read():
     assert recipe.prover.beta == 0.3
 
 
-def test_rounds_override_single_rounds():
+def test_rounds_section_overrides_single_rounds():
     recipe = load_recipe(
         {"prover": {"beta": 0.1}, "rounds": {1: {"prover": {"beta": 0.5}}}}, ["rounds.2.seed=7", "num_rounds=3"]
     )
@@ -94,18 +94,18 @@ def test_mistakes_in_rounds_come_with_the_others_and_their_place():
 
 
 @pytest.mark.parametrize("override", [{"prover": {"beta": -1}}, {"prover": {"beta": -1, "max_steps": 9}}])
-def test_a_mistake_that_a_round_states_again_is_told_twice(override):
+def test_a_mistake_repeated_in_a_round_is_reported_twice(override):
     """Mended at the top alone, it would come back."""
     with pytest.raises(RecipeError, match=r"2 mistake\(s\)(.|\n)*`prover\.beta`(.|\n)*`rounds\.1\.prover\.beta`"):
         load_recipe({"prover": {"beta": -1}, "rounds": {1: override}})
 
 
-def test_a_round_may_mend_nothing_at_the_top():
+def test_an_override_of_a_round_does_not_correct_a_mistake_at_the_top():
     with pytest.raises(RecipeError, match=r"1 mistake\(s\):\n- `prover\.beta`"):
         load_recipe({"prover": {"beta": -1}, "rounds": {1: {"prover": {"beta": 0.1}}}})
 
 
-def test_overrides_of_rounds_that_are_not_played_are_refused():
+def test_overrides_of_rounds_that_are_not_played_are_errors():
     rounds = {"rounds": {1: {"prover": {"beta": 0.1}}, 2: {}, 5: {}}}
     with pytest.raises(
         RecipeError, match=r"`rounds`: round 2, 5 would never be played, as `num_rounds` is 2"
@@ -168,14 +168,14 @@ def test_bad_values_are_named(values, part):
 
 
 @pytest.mark.parametrize("text", ["- a\n- b\n", "a: [1,"])
-def test_files_that_are_no_recipe(tmp_path, text):
+def test_files_that_are_not_recipes_are_errors(tmp_path, text):
     path = tmp_path / "recipe.yaml"
     path.write_text(text)
     with pytest.raises(RecipeError, match=r"recipe\.yaml"):
         load_recipe(path)
 
 
-def test_missing_file_and_unreadable_override(tmp_path):
+def test_a_missing_file_and_an_unreadable_override_are_errors(tmp_path):
     with pytest.raises(RecipeError, match="Cannot read the recipe"):
         load_recipe(tmp_path / "none.yaml")
     with pytest.raises(RecipeError, match=r"section\.key=value"):
@@ -220,7 +220,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_nonsense_is_refused_in_short_lines(case, tmp_path):
+def test_errors_about_nonsense_are_short_lines(case, tmp_path):
     text, parts = REFUSED[case]
     path = tmp_path / "r.yaml"
     path.write_text(text)
@@ -231,7 +231,7 @@ def test_nonsense_is_refused_in_short_lines(case, tmp_path):
 
 
 @pytest.mark.parametrize("key", ["name", "task.path", "prover.reward", "data.mixture", "prover.q"])
-def test_a_long_value_is_cut(key, tmp_path):
+def test_a_long_value_is_shortened_in_the_error(key, tmp_path):
     with pytest.raises(RecipeError) as caught:
         load_recipe({}, [f"{key}={'q ' * 500_000}", f"{'z' * 100_000}=3", "num_rounds=many"])
     assert len(str(caught.value)) < 5000
@@ -254,13 +254,13 @@ def test_another_encoding_is_named_with_its_file(encoding, tmp_path):
         load_recipe(path)
 
 
-def test_a_byte_order_mark_is_no_matter(tmp_path):
+def test_a_byte_order_mark_is_ignored(tmp_path):
     path = tmp_path / "r.yaml"
     path.write_text("seed: 7\n", encoding="utf-8-sig")
     assert load_recipe(path).seed == 7
 
 
-def test_the_home_stands_for_a_tilde(monkeypatch, tmp_path):
+def test_a_tilde_is_replaced_by_the_home_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     recipe = load_recipe({}, ["output_dir=~/runs", "task.path=~/gsm8k", "verifier.model='~'"])
     assert recipe.output_dir == f"{tmp_path}/runs"

@@ -38,7 +38,7 @@ def test_every_key_of_a_recipe_has_a_line():
     assert keys - set(re.findall(r"^\| `(\w+)` \|", reference_markdown(), re.MULTILINE)) == set()
 
 
-def test_lines_give_type_bounds_default_and_meaning():
+def test_lines_have_type_bounds_default_and_meaning():
     lines = reference_markdown().splitlines()
     assert "| `num_generations` | integer >= 2 | `8` | Solutions per prompt: one group. |" in lines
     assert any(line.startswith("| `heldout_share` | number > 0, < 1 | `0.1` | Share of D_V") for line in lines)
@@ -49,7 +49,7 @@ def test_lines_give_type_bounds_default_and_meaning():
     assert any(r"P(label 1 \| truth 0)" in line for line in lines), "a bar would end the cell"
 
 
-def test_keys_of_both_players_stand_once():
+def test_keys_of_both_players_are_listed_once():
     assert reference_markdown().count("| `learning_rate` | number > 0 | `0.0002` |") == 1
 
 
@@ -58,7 +58,7 @@ def test_table_lines_have_four_cells():
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {5}
 
 
-def test_schema_describes_every_field_and_refuses_unknown_ones():
+def test_schema_describes_every_field_and_rejects_unknown_ones():
     schema = json.loads(json.dumps(recipe_schema()))
     assert schema["additionalProperties"] is False
     for name, section in schema["$defs"].items():
@@ -88,7 +88,7 @@ def test_examples_of_the_documentation_are_recipes(repository):
         load_recipe(yaml.safe_load(example))
 
 
-def test_every_recipe_that_ships_is_named(repository):
+def test_recipes_page_names_every_shipped_recipe(repository):
     text = (repository / "docs" / "recipes.md").read_text(encoding="utf-8")
     recipes = [path.name for path in (repository / "recipes").glob("*.yaml")]
     assert len(recipes) >= 4

@@ -8,7 +8,7 @@ import yaml
 from pvg_hf.config import RecipeError, load_recipe
 
 
-def test_epsilon_stands_for_both_rates_and_is_read_back():
+def test_epsilon_sets_both_rates_and_is_read_back():
     recipe = load_recipe({"noise": {"epsilon": 0.1}})
     assert (recipe.noise.rho0, recipe.noise.rho1) == (0.1, 0.1)
     again = load_recipe(yaml.safe_load(yaml.safe_dump(recipe.to_dict())))
@@ -34,7 +34,7 @@ def test_epsilon_can_be_overridden_in_a_round():
         ({"epsilon": 0.3}, {"level": "pair"}, (0.3, 0.3)),
     ],
 )
-def test_rates_of_an_override_take_the_place_of_those_stated_in_the_other_way(stated, override, rates):
+def test_rates_of_an_override_replace_those_stated_in_the_other_way(stated, override, rates):
     noise = load_recipe({"noise": stated, "rounds": {1: {"noise": override}}}).for_round(1).noise
     assert (noise.rho0, noise.rho1) == rates
     pairs = [f"noise.{key}={'null' if value is None else value}" for key, value in override.items()]
@@ -42,12 +42,12 @@ def test_rates_of_an_override_take_the_place_of_those_stated_in_the_other_way(st
     assert (noise.rho0, noise.rho1) == rates
 
 
-def test_both_ways_at_once_are_refused_in_a_round_too():
+def test_epsilon_together_with_rho_is_an_error_in_a_round_too():
     with pytest.raises(RecipeError, match=r"`rounds\.1\.noise`: give either `epsilon` or"):
         load_recipe({"rounds": {1: {"noise": {"epsilon": 0.1, "rho0": 0.1}}}})
 
 
-def test_rates_of_their_own_are_written_as_stated():
+def test_different_rates_are_written_as_stated():
     recipe = load_recipe({"noise": {"rho0": 0.2, "rho1": 0.1}})
     assert recipe.to_dict()["noise"] == {
         "epsilon": None,
@@ -66,14 +66,14 @@ def test_rates_of_their_own_are_written_as_stated():
     ("key", "value"),
     [("config", "base"), ("split", "sneaky"), ("revision", "round-000"), ("columns", {"label": "human"})],
 )
-def test_how_to_import_is_said_of_something(key, value):
+def test_import_settings_without_a_source_are_an_error(key, value):
     with pytest.raises(RecipeError, match=rf"`bootstrap`: `import_{key}` .*`import_from`, which is not"):
         load_recipe({"bootstrap": {f"import_{key}": value}})
     bootstrap = load_recipe({"bootstrap": {"import_from": "org/solutions", f"import_{key}": value}}).bootstrap
     assert asdict(bootstrap)[f"import_{key}"] == value
 
 
-def test_a_bare_off_of_yaml_is_understood():
+def test_an_unquoted_off_of_yaml_is_accepted():
     values = yaml.safe_load("watchdogs: {goodharting: off}")
     assert values == {"watchdogs": {"goodharting": False}}
     assert load_recipe(values).watchdogs.goodharting == "off"
@@ -88,7 +88,7 @@ def test_a_bare_off_of_yaml_is_understood():
         ("helpful_only", ["helpful"], 1, 40),
     ],
 )
-def test_roles_of_the_prover_say_what_is_trained_and_for_how_long(roles, trained, num_trainings, planned_steps):
+def test_roles_of_the_prover_set_what_is_trained_and_for_how_long(roles, trained, num_trainings, planned_steps):
     prover = load_recipe({"prover": {"roles": roles, "max_steps": 40}}).prover
     assert list(prover.trained_roles) == trained
     assert (prover.num_trainings, prover.planned_steps) == (num_trainings, planned_steps)
@@ -108,12 +108,12 @@ def test_newest_step_weighs_five_in_the_planned_steps_unless_stated(ema, max_ste
         ({"source": "trusted", "trusted_share": 0}, "greater than 0"),
     ],
 )
-def test_rates_that_cannot_be_are_refused(values, message):
+def test_impossible_rates_are_errors(values, message):
     with pytest.raises(RecipeError, match=message):
         load_recipe({"rates": values})
 
 
-def test_settings_of_ppo_are_for_ppo():
+def test_settings_of_ppo_without_ppo_are_an_error():
     with pytest.raises(
         RecipeError, match=r"`prover`: `ppo` has settings of `algorithm: ppo`, and `algorithm` is `grpo`"
     ):

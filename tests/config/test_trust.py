@@ -116,14 +116,14 @@ def test_code_is_listed_by_key_and_value(tmp_path):
     ]
 
 
-def test_what_a_terminal_would_hide_is_shown():
+def test_characters_that_a_terminal_hides_are_shown():
     (named,) = list_code({"noise": {"checker": {"command": ["rm", "\u202e\x1b[8m -rf", "{solution}"]}}})
     assert str(named) == '`noise.checker.command`: ["rm", "\\u202e\\u001b[8m -rf", "{solution}"]'
     (named,) = list_code({"stopping": {"rule": "m\u0430th:floor"}})
     assert str(named) == "`stopping.rule`: m\\u0430th:floor"
 
 
-def test_built_in_names_and_our_own_modules_are_no_foreign_code(repository):
+def test_built_in_names_and_modules_of_the_package_are_not_foreign_code(repository):
     shipped = [path for path in sorted((repository / "recipes").rglob("*.yaml")) if path.parent.name != "accelerate"]
     assert [list_code(load_recipe(path).to_dict()) for path in shipped] == [[]] * len(shipped)
 
@@ -185,7 +185,7 @@ def test_reading_a_pulled_run_needs_no_trust_and_runs_nothing(foreign, make_run,
     assert not (tmp_path / "mark").exists()
 
 
-def test_trust_is_said_once_and_for_the_values_that_were_seen(foreign, make_run, tmp_path):
+def test_trust_is_given_once_and_for_the_values_that_were_seen(foreign, make_run, tmp_path):
     module, imported = foreign
     values = {"stopping": {"rule": f"{module}:anything"}, "prover": {"reward": f"{module}:other"}}
     path = make_run(values)
@@ -204,7 +204,7 @@ def test_trust_is_said_once_and_for_the_values_that_were_seen(foreign, make_run,
     assert {entry["key"] for entry in recorded["trusted"]} == {"prover.reward", "stopping.rule"}
 
 
-def test_trust_that_cannot_be_recorded_is_refused(make_run, monkeypatch):
+def test_trust_that_cannot_be_recorded_is_an_error(make_run, monkeypatch):
     path = make_run({"stopping": {"rule": "unrecorded:rule"}})
     recipe = load_recipe(path)
     (path.parent / f".{ORIGIN}.partial").mkdir()  # in the way of the file
@@ -215,7 +215,7 @@ def test_trust_that_cannot_be_recorded_is_refused(make_run, monkeypatch):
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"trusted": 3}', '{"trusted": [3, {"key": "stopping.rule"}]}'])
-def test_a_damaged_mark_trusts_nothing(text, make_run):
+def test_a_damaged_origin_file_trusts_nothing(text, make_run):
     path = make_run({"stopping": {"rule": "damaged_mark:rule"}})
     (path.parent / ORIGIN).write_text(text)
     with pytest.raises(UntrustedCodeError):
@@ -236,7 +236,7 @@ def test_a_recipe_anywhere_within_the_folder_counts_also_by_a_link_or_from_insid
             admit_code(load_recipe(place))
 
 
-def test_what_the_user_states_beside_a_pulled_recipe_is_their_own(foreign, make_run):
+def test_overrides_of_a_pulled_recipe_need_no_trust(foreign, make_run):
     module, imported = foreign
     path = make_run({"stopping": {"rule": f"{module}:theirs"}})
     recipe = load_recipe(path, [f"stopping.rule={module}:anything"])
@@ -245,14 +245,14 @@ def test_what_the_user_states_beside_a_pulled_recipe_is_their_own(foreign, make_
     assert imported.exists()
 
 
-def test_what_a_checker_is_passed_is_asked_about(make_run):
+def test_environment_variables_of_a_checker_need_trust(make_run):
     checker = {"base": "command", "command": ["true", "{solution}"], "env": ["HF_TOKEN"]}
     path = make_run({"noise": {"checker": checker}})
     with pytest.raises(UntrustedCodeError, match=r'`noise\.checker\.env`: \["HF_TOKEN"\]'):
         admit_code(load_recipe(path, ['noise.checker.command=["cat", "{solution}"]']))
 
 
-def test_the_own_recipe_runs_and_its_plan_says_what(foreign, tmp_path, small_recipe):
+def test_a_recipe_of_the_user_runs_and_its_plan_lists_its_code(foreign, tmp_path, small_recipe):
     module, imported = foreign
     own = {
         **small_recipe,

@@ -61,7 +61,7 @@ def test_a_command_that_does_not_run_is_an_error(command, told):
         raise AssertionError(outcome.detail)
 
 
-def test_a_text_that_no_file_holds_is_an_error_of_a_command():
+def test_a_text_that_no_file_can_hold_is_an_error_of_a_command():
     lines: list[str] = []
     outcome = ImperfectChecker(python(ECHO), Tier("lean"), write=lines.append).check(PROBLEM, HALF)
     assert (outcome.code, outcome.label) == (Outcome.VERIFIER_INTERNAL_ERROR, None)
@@ -91,12 +91,12 @@ def test_a_command_that_hangs_is_killed_with_its_children(tmp_path):
 
 
 @pytest.mark.parametrize("command", [[], ["lake", "build"]])
-def test_a_command_that_reads_no_solution_is_refused(command):
+def test_a_command_without_the_solution_is_an_error(command):
     with pytest.raises(ValueError, match="command"):
         CommandChecker(command)
 
 
-def test_a_worker_serves_all_that_comes(worker):
+def test_one_worker_serves_all_calls(worker):
     texts = ("right", "wrong", "raise", "exit", "die", "right", HALF)
     told = [worker.ask(PROBLEM, text, 5) for text in texts]
     assert [verdict.passed for verdict in told] == [True, False, None, None, None, True, False]
@@ -115,12 +115,12 @@ def test_a_worker_that_hangs_is_killed_and_replaced(worker, text):
     assert worker.ask(PROBLEM, "right", 5).passed
 
 
-def test_a_worker_whose_answer_is_no_boolean_is_refused(worker):
+def test_a_worker_whose_answer_is_not_a_boolean_is_an_error(worker):
     with pytest.raises(TypeError, match=r"returned None.*must return True"):
         worker.ask(PROBLEM, "shrug", 5)
 
 
-def test_a_worker_that_cannot_start_says_why(worker):
+def test_the_error_of_a_worker_that_cannot_start_has_the_reason(worker):
     verdict = WorkerChecker("tests.support.noisy_functions:no_such").ask(PROBLEM, "right", 5)
     assert verdict.passed is None
     assert "has no `no_such`" in verdict.error

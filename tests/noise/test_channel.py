@@ -39,13 +39,13 @@ def test_a_single_tier_is_its_own_channel():
     assert channel.correct.duration_ms == pytest.approx(0.05 * 60_000)
 
 
-def test_only_the_last_tier_speaks_where_all_are_asked():
+def test_only_the_last_tier_counts_if_all_are_asked():
     channel = routed_channel(Routing(escalation_policy="always"))
     assert (channel.false_accept, channel.false_reject) == pytest.approx((0.001, 0.005))
     assert (channel.correct.num_calls, channel.correct.cost) == pytest.approx((3, 7))
 
 
-def test_a_budget_turns_words_into_abstentions():
+def test_a_budget_turns_verdicts_into_abstentions():
     """Two calls can be paid for, the third cannot: whoever would be asked again gets no label."""
     channel = routed_channel(Routing(escalation_policy="on_failure", budget=3))
     assert channel.correct.abstain == pytest.approx(0.15 * 0.07)
@@ -55,7 +55,7 @@ def test_a_budget_turns_words_into_abstentions():
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("options", [{}, {"max_attempts": 2}, {"start": "balanced"}, {"budget": 3.5}])
-def test_the_closed_form_is_what_checks_come_to(policy, options):
+def test_the_closed_form_matches_simulated_checks(policy, options):
     duration = Duration("uniform", min_ms=1000, max_ms=40_000)
     routing = Routing(tuple(replace(tier, timeout_duration=duration) for tier in ROUGH), policy, **options)
     channel, checker = routed_channel(routing), ImperfectChecker(None, routing, seed=1)

@@ -107,7 +107,7 @@ def test_an_outcome_follows_from_what_was_asked_and_from_nothing_else():
     assert [other_seed.check(problem(q[0]), q[1], round_index=q[2]) for q in questions] != reference
 
 
-def test_rounds_and_attempts_draw_anew():
+def test_rounds_and_attempts_have_their_own_draws():
     checker = ImperfectChecker(is_right, FAST)
     of_rounds = [[outcome.code for outcome in check_many(checker, "right", 300, round_index=k)] for k in (0, 1)]
     assert of_rounds[0] != of_rounds[1]
@@ -141,7 +141,7 @@ def test_a_base_checker_that_would_end_the_process_is_an_error(status):
     assert outcome.detail == f"SystemExit: {status}"
 
 
-def test_ctrl_c_within_a_base_checker_is_no_outcome():
+def test_ctrl_c_within_a_base_checker_is_passed_on():
     def interrupted(problem, solution):
         raise KeyboardInterrupt
 
@@ -149,7 +149,7 @@ def test_ctrl_c_within_a_base_checker_is_no_outcome():
         ImperfectChecker(interrupted, Tier("lean")).check(problem(), "right")
 
 
-def test_a_text_that_no_encoding_holds_is_judged():
+def test_a_text_with_half_a_surrogate_pair_is_checked():
     """The halves of a surrogate pair reach the base checker, and what it raises of them is an error."""
     halves = ("right \ud83d", "right \ude00")
     lines: list[str] = []
@@ -166,7 +166,7 @@ def test_a_text_that_no_encoding_holds_is_judged():
 
 
 @pytest.mark.parametrize("answer", [None, 1, "True", 0.5])
-def test_an_answer_that_is_no_boolean_is_an_error_of_the_user(answer):
+def test_an_answer_that_is_not_a_boolean_is_an_error(answer):
     with pytest.raises(TypeError, match="must return True"):
         ImperfectChecker(lambda problem, solution: answer).check(problem(), "right")
 
@@ -181,7 +181,7 @@ def test_an_answer_that_is_no_boolean_is_an_error_of_the_user(answer):
         ("always", "right", ["fast_noisy", "balanced", "slow_precise"]),
     ],
 )
-def test_a_policy_says_who_is_asked_next(policy, solution, tiers):
+def test_the_policy_selects_the_next_tier(policy, solution, tiers):
     routing = Routing(escalation_policy=policy, noise_enabled=False)
     outcome = ImperfectChecker(is_right, routing).check(problem(), solution)
     assert [call.tier for call in outcome.calls] == tiers
@@ -189,7 +189,7 @@ def test_a_policy_says_who_is_asked_next(policy, solution, tiers):
     assert outcome.code == (Outcome.VERIFIED if solution == "right" else Outcome.PROOF_INVALID)
 
 
-def test_a_timeout_goes_on_and_the_last_word_counts():
+def test_after_a_timeout_the_next_tier_decides():
     routing = Routing((ALWAYS_LATE, Tier("precise")), "on_timeout", "late")
     outcome = ImperfectChecker(is_right, routing, seed=1).check(problem(), "right")
     assert [call.code for call in outcome.calls] == [Outcome.VERIFIER_TIMEOUT, Outcome.VERIFIED]
@@ -203,14 +203,14 @@ def test_attempts_and_start_bound_the_path():
     assert names == [["fast_noisy", "balanced"], ["balanced", "slow_precise"], ["slow_precise"]]
 
 
-def test_a_call_that_cannot_be_paid_for_is_not_made():
+def test_a_call_over_budget_is_not_made():
     routing = Routing(escalation_policy="always", budget=3, noise_enabled=False)
     outcome = ImperfectChecker(is_right, routing).check(problem(), "right")
     assert [call.code for call in outcome.calls] == [Outcome.VERIFIED, Outcome.VERIFIED, Outcome.BUDGET_EXHAUSTED]
     assert (outcome.code, outcome.label, outcome.attempts, outcome.cost) == (Outcome.BUDGET_EXHAUSTED, None, 2, 3)
 
 
-def test_budgets_of_a_round_and_in_all():
+def test_budgets_of_a_round_and_of_the_game_are_shared_by_all_solutions():
     checker = ImperfectChecker(is_right, Routing(noise_enabled=False), ledger=Ledger(per_round=6, total=10))
     codes = [[outcome.code for outcome in check_many(checker, "right", 4, round_index=k)] for k in (0, 1)]
     ok, out = Outcome.VERIFIED, Outcome.BUDGET_EXHAUSTED
@@ -218,7 +218,7 @@ def test_budgets_of_a_round_and_in_all():
     assert checker.check(problem(0), "right", round_index=0).code == ok  # which was paid for
 
 
-def test_a_base_checker_is_not_asked_what_cannot_be_paid_for():
+def test_a_base_checker_is_not_called_over_budget():
     asked = []
 
     def note(problem, solution):
@@ -232,12 +232,12 @@ def test_a_base_checker_is_not_asked_what_cannot_be_paid_for():
 
 
 @pytest.mark.parametrize("values", [{"per_round": 0}, {"total": -1}])
-def test_a_budget_of_nothing_is_refused(values):
+def test_a_budget_of_zero_is_an_error(values):
     with pytest.raises(ValueError, match=r"`(per_round|total)` is"):
         Ledger(**values)
 
 
-def test_slices_and_critical_problems_go_their_own_way():
+def test_slices_and_critical_problems_have_their_own_route():
     noisy = Routing((Tier("balanced", spurious_pass=0.9), SLOW), "never")
     routes = Routes(noisy, slice_by="level", slices={"3": Routing(noise_enabled=False)}, critical="level >= 7")
     checker = ImperfectChecker(is_right, routes)
@@ -261,7 +261,7 @@ def test_slices_and_critical_problems_go_their_own_way():
         ("operator:truth", {}, True),
     ],
 )
-def test_conditions(condition, columns, expected):
+def test_conditions_select_critical_problems(condition, columns, expected):
     assert Routes(critical=condition).critical(problem(**columns)) is expected
 
 
@@ -282,7 +282,7 @@ def test_conditions(condition, columns, expected):
         (lambda: Routes(critical="math:pi"), "it must be a function"),
     ],
 )
-def test_a_checker_that_makes_no_sense_is_refused(make, message):
+def test_invalid_checker_settings_are_errors(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 

@@ -47,7 +47,7 @@ def test_the_mean_is_that_of_the_draws(duration, mean, mean_up_to_20):
         ({"kind": "exponential", "mean_ms": -1}, r"mean_ms\s.*input_value=-1,"),
     ],
 )
-def test_a_duration_that_makes_no_sense_is_refused(values, message):
+def test_invalid_duration_settings_are_errors(values, message):
     with pytest.raises(ValueError, match=message):
         Duration(**values)
 

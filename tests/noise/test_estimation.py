@@ -5,7 +5,7 @@ from scipy.stats import binom
 from pvg_hf.noise.estimation import rates_from_trusted
 
 
-def test_rates_by_hand():
+def test_rates_from_trusted_labels_by_hand():
     labels = [1] * 2 + [0] * 8 + [1] * 15 + [0] * 5
     truths = [0] * 10 + [1] * 20
     estimate = rates_from_trusted(labels, truths)
@@ -16,7 +16,7 @@ def test_rates_by_hand():
     assert str(estimate.rho0) == "0.200 [0.057, 0.510] n=10"
 
 
-def test_intervals_hold_the_true_rates_as_often_as_they_say():
+def test_intervals_cover_the_true_rates_as_often_as_stated():
     rng, rho0, rho1, num_runs = np.random.default_rng(0), 0.1, 0.3, 400
     truths = np.repeat([0, 1], 100)
     held = 0
@@ -40,6 +40,6 @@ def test_intervals_hold_the_true_rates_as_often_as_they_say():
         ([1, 0, 0, 1], [0, 0, 1, 1], "must be below 1"),
     ],
 )
-def test_refused(labels, truths, message):
+def test_too_few_or_invalid_labels_are_errors(labels, truths, message):
     with pytest.raises(ValueError, match=message):
         rates_from_trusted(labels, truths)

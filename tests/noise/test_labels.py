@@ -25,7 +25,7 @@ def test_a_label_flips_where_its_draw_is_below_the_rate_of_its_true_class(dtype)
     assert labels.tolist() == [0, 0, 0, 1, 1, 1]
 
 
-def test_one_rate_is_both_rates():
+def test_a_single_rate_sets_both_rates():
     labels = torch.randint(2, (500,), generator=seeded())
     assert torch.equal(
         flip_labels(labels, 0.3, generator=seeded(1)), flip_labels(labels, (0.3, 0.3), generator=seeded(1))
@@ -93,17 +93,17 @@ def test_effective_label_is_the_mean_of_a_flipped_label():
     ("dtype", "expected"),
     [(torch.bool, torch.float32), (torch.int64, torch.float32), (torch.float64, torch.float64)],
 )
-def test_effective_label_is_floating(dtype, expected):
+def test_effective_label_has_a_floating_point_type(dtype, expected):
     assert effective_label(torch.tensor([0, 1]).to(dtype), 0.25).dtype == expected
 
 
 @pytest.mark.parametrize("epsilon", [-0.1, 0.5, 1.0, float("nan")])
-def test_effective_label_refuses_its_rate(epsilon):
+def test_effective_label_rejects_rates_outside_its_range(epsilon):
     with pytest.raises(ValueError, match=f"`epsilon` is {epsilon}"):
         effective_label(torch.tensor([0, 1]), epsilon)
 
 
-def test_effective_label_refuses_labels_outside_the_unit_interval():
+def test_effective_label_rejects_labels_outside_the_unit_interval():
     with pytest.raises(ValueError, match=r"in \[0, 1\]; 1 are not, e.g. 2"):
         effective_label(torch.tensor([0, 1, 2]), 0.1)
 
@@ -118,13 +118,13 @@ def test_effective_label_refuses_labels_outside_the_unit_interval():
         ((0.1, 0.1, 0.1), "not 3 rates"),
     ],
 )
-def test_flip_labels_refuses_rates(rates, message):
+def test_flip_labels_rejects_rates_outside_their_range(rates, message):
     with pytest.raises(ValueError, match=message):
         flip_labels(torch.tensor([0, 1]), rates, generator=seeded())
 
 
 @pytest.mark.parametrize("label", [0.5, -1.0, float("nan")])
-def test_flip_labels_refuses_labels_that_are_neither_0_nor_1(label):
+def test_flip_labels_rejects_labels_that_are_neither_0_nor_1(label):
     with pytest.raises(ValueError, match=f"0 or 1; 1 are not, e.g. {label}"):
         flip_labels(torch.tensor([0.0, label]), 0.1, generator=seeded())
 

@@ -41,7 +41,7 @@ def test_intervals_hold_the_true_values(rho0, rho1, prevalence, num_calls):
     assert held >= 24
 
 
-def test_abstentions_are_no_answers():
+def test_abstentions_are_not_counted_as_answers():
     calls = draw_calls(0.1, 0.2, 0.5, num_calls=5)
     calls[np.random.default_rng(1).random(calls.shape) < 0.3] = np.nan
     estimate = rates_from_calls(calls)
@@ -57,7 +57,7 @@ def test_a_checker_that_never_errs_has_an_interval_from_zero():
     assert 0 < estimate.rho0.high < 0.05
 
 
-def test_a_solution_that_is_found_with_its_truths_swapped_is_turned_round():
+def test_a_fit_with_swapped_truths_is_swapped_back():
     # 250 items with 0 of 5 accepted and 135 with 2 of 9. EM comes to a kind that is never accepted and one that is accepted
     # in 270 of 1,711.6 answers, .1577: the former is the incorrect one, whichever of the two EM called so.
     calls = np.full((385, 9), np.nan)
@@ -90,6 +90,6 @@ def test_calls_that_err_together_do_not_fit():
         (np.ones(5), r"`calls` has shape \(5,\)"),
     ],
 )
-def test_what_cannot_be_told_is_refused(calls, message):
+def test_calls_that_do_not_determine_the_rates_are_an_error(calls, message):
     with pytest.raises(ValueError, match=message):
         rates_from_calls(calls)

@@ -16,7 +16,7 @@ from pvg_hf.noise import pair_flip_rate, pair_outcome_rates
         (0.4, 0.0, 0.0),  # a reversed pair takes two flips
     ],
 )
-def test_pair_flip_rate(rho0, rho1, expected):
+def test_pair_flip_rate_by_hand(rho0, rho1, expected):
     assert pair_flip_rate(rho0, rho1) == pytest.approx(expected)
 
 
@@ -35,7 +35,7 @@ def test_two_thirds_of_pairs_are_ties_when_nine_in_ten_are_correct():
     assert round(rates.tied, 2) == 0.68
 
 
-def test_asymmetric_pair_outcomes():
+def test_pair_outcomes_at_asymmetric_rates():
     # q = .6, rho0 = .1, rho1 = .3: .24 * .63 right, .24 * .03 reversed, .36 * .21 + .16 * .09 tied
     right, reversed_, tied = 0.1512, 0.0072, 0.09
     total = right + reversed_ + tied
@@ -59,12 +59,12 @@ def test_flip_rate_among_strict_pairs_needs_no_prevalence(share_correct):
         (0.5, 0.5, "0.5 \\+ 0.5 = 1.0; it must be below 1"),
     ],
 )
-def test_rates_are_refused(function, rho0, rho1, message):
+def test_rates_outside_their_range_are_errors(function, rho0, rho1, message):
     with pytest.raises(ValueError, match=message):
         function(rho0, rho1)
 
 
 @pytest.mark.parametrize("share_correct", [0.0, 1.0, -0.5])
-def test_share_correct_is_refused(share_correct):
+def test_a_share_of_correct_solutions_outside_its_range_is_an_error(share_correct):
     with pytest.raises(ValueError, match=f"`share_correct` is {share_correct}"):
         pair_outcome_rates(0.1, 0.1, share_correct)

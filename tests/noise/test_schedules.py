@@ -16,7 +16,7 @@ from pvg_hf.noise import RateSchedule
         (RateSchedule("cyclic", warmup=1, period=2), [0, 0, 1, 0, 1]),
     ],
 )
-def test_factors_by_hand(schedule, expected):
+def test_factors_of_each_kind_by_hand(schedule, expected):
     assert [schedule.factor(moment) for moment in range(len(expected))] == pytest.approx(expected)
 
 
@@ -31,6 +31,6 @@ def test_factors_by_hand(schedule, expected):
         ({"kind": "constant", "warmup": -1}, r"warmup\s.*input_value=-1,"),
     ],
 )
-def test_a_schedule_that_makes_no_sense_is_refused(values, message):
+def test_invalid_schedule_settings_are_errors(values, message):
     with pytest.raises(ValueError, match=message):
         RateSchedule(**values)

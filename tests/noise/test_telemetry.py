@@ -74,7 +74,7 @@ def test_rates_are_of_the_calls_that_had_a_verdict_in_time():
         assert counts.injected[place] / trials == pytest.approx(rate, abs=5 * (rate * (1 - rate) / trials) ** 0.5)
 
 
-def test_equal_texts_are_no_further_trials():
+def test_equal_texts_count_as_one_trial():
     _, events = checks(50)
     once, twice = count_checks(events), count_checks([*events, *events])
     assert (once.trials, once.injected) == (twice.trials, twice.injected)
@@ -91,7 +91,7 @@ def test_the_digest_is_that_of_equal_runs_in_any_order():
     assert digest_events(slower) == digest
 
 
-def test_refused_calls_are_no_trials():
+def test_calls_over_budget_are_not_counted_as_trials():
     _, events = checks(10, ledger=Ledger(total=5))
     counts = count_checks(events)
     assert counts.num_calls == 5
@@ -99,20 +99,20 @@ def test_refused_calls_are_no_trials():
     assert sum(number for place, number in counts.trials.items() if place[0] == "timeout") == 5
 
 
-def test_outcomes_come_back_from_their_events():
+def test_outcomes_are_read_back_from_their_events():
     outcomes, events = checks(40, ledger=Ledger(total=70))
     known = recall_outcomes(events)
     assert set(known.values()) == set(outcomes.values())
     assert len(known) == len(outcomes)
 
 
-def test_other_lines_of_a_log_are_passed_over(tmp_path):
+def test_other_lines_of_a_log_are_skipped(tmp_path):
     _, events = checks(3)
     lines = [json.dumps(event) for event in [{"event": "alert"}, *events]]
     (tmp_path / "events.jsonl").write_text("\n".join(lines))
     assert list(read_events(tmp_path / "events.jsonl")) == events
 
 
-def test_no_event_is_nothing():
+def test_no_events_give_no_figures():
     counts = count_checks([])
     assert (counts.num_calls, counts.digest) == (0, "0" * 64)

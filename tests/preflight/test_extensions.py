@@ -62,19 +62,19 @@ STOP_RULES = {
 
 
 @pytest.mark.parametrize(("source", "parts"), STOP_RULES.values(), ids=STOP_RULES)
-def test_a_stop_rule_that_would_fail_in_the_prover_phase(source, parts, write_module, mistakes_of):
+def test_a_stop_rule_that_would_fail_in_the_prover_phase_is_a_mistake(source, parts, write_module, mistakes_of):
     (mistake,) = mistakes_of(f"stopping.rule={write_module(source)}:rule")
     assert [part for part in ["`stopping.rule`", *parts] if part not in mistake] == []
 
 
-def test_a_stop_rule_is_asked_about_the_roles_that_are_trained(write_module, mistakes_of):
+def test_a_stop_rule_is_called_with_the_roles_that_are_trained(write_module, mistakes_of):
     name = write_module("def rule(means, config): return means['accuracy/helpful'] > 1")
     assert mistakes_of(f"stopping.rule={name}:rule") == []
     (mistake,) = mistakes_of(f"stopping.rule={name}:rule", "prover={roles: separate, lora: {}}")
     assert "accuracy/helpful" in mistake
 
 
-def test_a_stop_rule_with_options(write_module, mistakes_of):
+def test_options_of_a_stop_rule_are_passed_and_checked(write_module, mistakes_of):
     name = write_module("def rule(means, config, *, patience): return means['step'] > patience")
     assert mistakes_of(f"stopping={{rule: '{name}:rule', options: {{patience: 3}}}}") == []
     (mistake,) = mistakes_of(f"stopping={{rule: '{name}:rule', options: {{patience: x}}}}")
@@ -94,20 +94,20 @@ REWARDS = {
 
 
 @pytest.mark.parametrize(("body", "parts"), REWARDS.values(), ids=REWARDS)
-def test_a_reward_that_would_fail_in_the_prover_phase(body, parts, write_module, mistakes_of):
+def test_a_reward_that_would_fail_in_the_prover_phase_is_a_mistake(body, parts, write_module, mistakes_of):
     name = write_module(f"def pay(scores, correct, sneaky, *, group_size, answered=None):\n    {body}\n")
     (mistake,) = mistakes_of(f"prover.reward={name}:pay")
     assert [part for part in ["`prover.reward`", *parts] if part not in mistake] == []
 
 
-def test_a_reward_that_is_a_class(write_module, mistakes_of):
+def test_a_reward_that_is_a_class_is_a_mistake(write_module, mistakes_of):
     name = write_module("class Pay:\n    def __init__(self, margin): pass\n")
     (mistake,) = mistakes_of(f"prover.reward={name}:Pay")
     assert "`prover.reward`" in mistake
     assert "is a class; it must be a function" in mistake
 
 
-def test_a_mixture_that_fails_in_a_later_round(write_module, mistakes_of):
+def test_a_mixture_that_fails_in_a_later_round_is_a_mistake(write_module, mistakes_of):
     name = write_module("def weigh(k): return {-1: 1 / (1 - k)}")
     (mistake,) = mistakes_of(f"data.mixture={name}:weigh", "num_rounds=2")
     assert [part for part in ["`data.mixture`", "asked for round 1", "ZeroDivisionError"] if part not in mistake] == []
@@ -117,7 +117,7 @@ def test_a_mixture_that_fails_in_a_later_round(write_module, mistakes_of):
     ("body", "part"),
     [("return margins.mean() / 0", "must be finite"), ("return margins", "scalar"), ("return {}['e']", "KeyError")],
 )
-def test_an_invariance_penalty_that_fails(body, part, write_module, mistakes_of):
+def test_an_invariance_penalty_that_fails_is_a_mistake(body, part, write_module, mistakes_of):
     name = write_module(f"def penalty(margins, environments):\n    {body}\n")
     (mistake,) = mistakes_of(f"verifier.invariance.method={name}:penalty")
     assert "`verifier.invariance.method`" in mistake
@@ -179,7 +179,7 @@ NO_PROBLEMS = {
 
 
 @pytest.mark.parametrize(("body", "parts"), NO_PROBLEMS.values(), ids=NO_PROBLEMS)
-def test_problems_that_no_game_can_be_played_with(body, parts, write_module, values):
+def test_problems_that_no_game_can_use_are_a_mistake(body, parts, write_module, values):
     name = write_module(TASK.format(body=body))
     recipe = load_recipe({**values, "task": {"name": f"{name}:Broken"}})
     with pytest.raises(ValueError) as caught:
@@ -251,7 +251,7 @@ TASKS = {
 
 
 @pytest.mark.parametrize(("body", "parts"), TASKS.values(), ids=TASKS)
-def test_a_task_that_would_fail_in_a_phase(body, parts, write_module, mistakes_of_task):
+def test_a_task_that_would_fail_in_a_phase_is_a_mistake(body, parts, write_module, mistakes_of_task):
     name = write_module(TASK.format(body=body))
     (mistake,) = mistakes_of_task(f"{name}:Broken")
     assert [part for part in parts if part not in mistake] == []
@@ -266,6 +266,6 @@ def test_a_task_that_would_fail_in_a_phase(body, parts, write_module, mistakes_o
     ],
     ids=["sound", "references that are graded wrong by intention"],
 )
-def test_a_task_that_can_be_played(body, write_module, mistakes_of_task):
+def test_a_valid_task_has_no_mistake(body, write_module, mistakes_of_task):
     name = write_module(TASK.format(body=body))
     assert mistakes_of_task(f"{name}:Broken") == []

@@ -10,19 +10,19 @@ from pvg_hf.trainers.arguments import TrainerRun, prover_arguments
 
 
 @pytest.mark.parametrize("generation", ["transformers", "continuous"])
-def test_engines_that_are_always_there(generation, context_of):
+def test_engines_without_extra_packages_are_accepted(generation, context_of):
     assert list(check_generation(context_of(f"prover.generation={generation}"))) == []
 
 
 @pytest.mark.parametrize("generation", ["vllm_colocate", "vllm_server"])
-def test_vllm_is_refused_where_it_is_missing_or_wrong(generation, context_of):
+def test_vllm_that_is_missing_or_misconfigured_is_a_mistake(generation, context_of):
     overrides = [f"prover.generation={generation}", "prover.quantization=4bit", "prover.lora={}"]
     missing, rounded = check_generation(context_of(*overrides))
     assert "vLLM is not installed: `pip install 'pvg_hf[vllm]'`" in missing
     assert "in 4 bits an adapter is rounded away" in rounded
 
 
-def test_vllm_in_the_same_process_plays_a_phase_at_a_time(values):
+def test_vllm_in_the_same_process_needs_a_process_for_each_phase(values):
     recipe = load_recipe(values, ["prover.generation=vllm_colocate"])
     phases = schedule(recipe)
     with pytest.raises(ValueError, match=r"`python scripts/run_phases.py RECIPE`"):
@@ -30,7 +30,7 @@ def test_vllm_in_the_same_process_plays_a_phase_at_a_time(values):
     assert pending_phases(recipe, phases[:1]) == phases[:1]
 
 
-def test_deepspeed_plays_a_phase_at_a_time(values, monkeypatch):
+def test_deepspeed_needs_a_process_for_each_phase(values, monkeypatch):
     monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
     recipe = load_recipe(values)
     phases = schedule(recipe)
@@ -39,7 +39,7 @@ def test_deepspeed_plays_a_phase_at_a_time(values, monkeypatch):
     assert pending_phases(recipe, phases[:1]) == phases[:1]
 
 
-def test_continuous_batching_leaves_the_weights_in_their_type(values, tmp_path):
+def test_continuous_batching_keeps_the_type_of_the_weights(values, tmp_path):
     recipe = load_recipe(values, ["prover.generation=continuous"])
     assert prover_arguments(recipe, TrainerRun(tmp_path, Hardware.here("cpu"))).bf16 is False
 
@@ -60,7 +60,7 @@ BOTH = ["prover.lora={}", "verifier.lora={}", "verifier.shares_base=true"]
         ([*BOTH, "prover.warmup={}"], ["`prover` has weights of its own"]),
     ],
 )
-def test_a_base_is_shared_by_players_on_the_same_model(overrides, parts, context_of):
+def test_only_players_on_the_same_model_share_a_base(overrides, parts, context_of):
     mistakes = list(check_shared_base(context_of(*overrides)))
     assert len(mistakes) == len(parts)
     for mistake, part in zip(mistakes, parts, strict=True):

@@ -21,7 +21,7 @@ print(json.dumps(found))
 """
 
 
-def test_models_and_datasets_of_a_hub_that_is_away(values, tmp_path):
+def test_models_and_datasets_of_an_unreachable_hub_are_reported(values, tmp_path):
     models = {**values, "verifier": {**values["verifier"], "model": "org/verifier"}}
     solutions = {**values, "bootstrap": {"import_from": "org/solutions"}}
     away = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "0", "HF_HOME": str(tmp_path / "home")}

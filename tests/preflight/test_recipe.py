@@ -213,7 +213,7 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["rounds.1={prover: {init: previous, lora: {}}}"], ["In round 1:", "round 0 has other `prover.lora`"]),
     ],
 )
-def test_one_mistake_is_named(mistakes_of, overrides, parts):
+def test_each_mistake_is_reported_once_with_its_key(mistakes_of, overrides, parts):
     mistakes = mistakes_of(*overrides)
     assert len(mistakes) == 1
     for part in parts:
@@ -230,7 +230,7 @@ def test_one_mistake_is_named(mistakes_of, overrides, parts):
         ["verifier={correction: backward}", "noise.epsilon=0.1"],
     ],
 )
-def test_a_correction_of_labels_by_which_nothing_was_chosen(overrides, mistakes_of):
+def test_a_correction_is_accepted_where_labels_did_not_choose_the_pairs(overrides, mistakes_of):
     """Pairs of any labels; labels that are clean until training; a rate of 0; no correction; and one of strict pairs."""
     assert mistakes_of(*overrides) == []
 
@@ -243,7 +243,7 @@ def test_a_correction_of_labels_by_which_nothing_was_chosen(overrides, mistakes_
         ["noise={epsilon: 0.1, applies_to: prover}"],
     ],
 )
-def test_references_as_correct_sides_beside_noise(overrides, mistakes_of):
+def test_references_as_correct_sides_are_accepted(overrides, mistakes_of):
     assert mistakes_of("data.correct_source=dataset", *overrides) == []
 
 
@@ -257,11 +257,11 @@ def test_references_as_correct_sides_beside_noise(overrides, mistakes_of):
     ],
     ids=["one call a round", "of the cheap tier", "for one slice", "errors are outcomes"],
 )
-def test_checkers_that_can_say_something_are_taken(mistakes_of, checker):
+def test_checkers_that_can_give_a_label_are_accepted(mistakes_of, checker):
     assert mistakes_of(f"noise.checker={checker}") == []
 
 
-def test_folder_of_solutions_is_looked_into(mistakes_of, tmp_path):
+def test_folder_of_imported_solutions_is_checked(mistakes_of, tmp_path):
     (tmp_path / "test.jsonl").write_text('{"problem": "none", "solution": "none"}\n')
     (mistake,) = mistakes_of(f"bootstrap.import_from={tmp_path}")
     assert mistake.startswith(f"`bootstrap.import_from`: Cannot read `{tmp_path}[train]`")
@@ -270,7 +270,7 @@ def test_folder_of_solutions_is_looked_into(mistakes_of, tmp_path):
     assert "None of the 1 solutions" in mistake
 
 
-def test_arguments_that_neither_the_recipe_nor_the_game_sets_are_taken(mistakes_of, values):
+def test_trainer_arguments_that_the_game_does_not_set_are_accepted(mistakes_of, values):
     trainer = "{adam_beta2: 0.9, bf16: true}"  # on a CPU it would be false
     overrides = [f"prover.trainer={trainer}", f"verifier.trainer={trainer}"]
     assert mistakes_of(*overrides) == []
@@ -280,13 +280,13 @@ def test_arguments_that_neither_the_recipe_nor_the_game_sets_are_taken(mistakes_
         assert (args.adam_beta2, args.bf16) == (0.9, True)
 
 
-def test_all_fields_that_are_set_elsewhere_are_told(mistakes_of):
+def test_all_trainer_arguments_that_are_set_elsewhere_are_reported(mistakes_of):
     mistakes = mistakes_of("prover.trainer={seed: 1, max_stepz: 1, beta: 0.1}", "verifier.trainer={seed: 1}")
     assert len(mistakes) == 4
 
 
 @pytest.mark.parametrize("player", ["prover", "verifier"])
-def test_keys_to_use_instead_are_keys_of_a_recipe(player, values):
+def test_keys_to_use_instead_exist_in_a_recipe(player, values):
     recipe = load_recipe(values)
     config = {"prover": recipe.prover, "verifier": recipe.verifier}[player]
     keys = recipe_keys(player, config).values()
@@ -296,7 +296,7 @@ def test_keys_to_use_instead_are_keys_of_a_recipe(player, values):
         assert name in known_keys(sections), key
 
 
-def test_arguments_may_go_by_the_architectures_other_names(mistakes_of):
+def test_arguments_may_use_the_architectures_other_names(mistakes_of):
     sizes = "{hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2}"
     assert mistakes_of(f"verifier.scratch={{model_type: gpt2, config: {sizes}}}") == []
 
@@ -307,14 +307,14 @@ def test_custom_weights_are_tried_for_every_round(mistakes_of):
     assert "weight above 0" in mistakes[0]
 
 
-def test_a_gpu_that_is_not_there_is_refused(mistakes_of, monkeypatch):
+def test_a_missing_gpu_is_a_mistake(mistakes_of, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert mistakes_of("device=cuda") == [
         "`device` is `cuda`, but torch finds no GPU here; `auto` takes one where there is one."
     ]
 
 
-def test_one_process_with_several_gpus_is_refused(mistakes_of, monkeypatch):
+def test_one_process_with_several_gpus_is_a_mistake(mistakes_of, monkeypatch):
     """Transformers would spread every batch over all of them (`DataParallel`), which TRL's GRPO does not expect."""
     monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
     (mistake,) = mistakes_of("device=auto")
@@ -333,14 +333,14 @@ def test_one_process_with_several_gpus_is_refused(mistakes_of, monkeypatch):
         (4, 8, "does not divide a process's 4 solutions a step"),
     ],
 )
-def test_batches_divide_over_processes(values, num_processes, micro_batch, part):
+def test_batches_must_divide_over_processes(values, num_processes, micro_batch, part):
     config = load_recipe(values, [f"prover.micro_batch_size={micro_batch}"]).prover  # 4 prompts x 4
     mistakes = list(check_batch_arithmetic(config, num_processes))
     assert len(mistakes) == (part is not None)
     assert part is None or part in mistakes[0]
 
 
-def test_playing_refuses_all_mistakes_before_anything_is_written(values, tmp_path):
+def test_play_reports_all_mistakes_before_anything_is_written(values, tmp_path):
     recipe = load_recipe(values, ["prover.micro_batch_size=6", "prover.reward=srcc"])
     with pytest.raises(RecipeError, match=r"2 mistake\(s\)") as caught:
         play(recipe)
@@ -349,7 +349,7 @@ def test_playing_refuses_all_mistakes_before_anything_is_written(values, tmp_pat
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_folder_that_holds_no_whole_model_is_refused(mistakes_of, tmp_path):
+def test_a_folder_without_a_complete_model_is_a_mistake(mistakes_of, tmp_path):
     (mistake,) = mistakes_of(f"prover.model={tmp_path}")
     assert "a folder without a `config.json`" in mistake
     (tmp_path / "adapter_config.json").write_text("{}")
@@ -358,7 +358,7 @@ def test_a_folder_that_holds_no_whole_model_is_refused(mistakes_of, tmp_path):
 
 
 @pytest.mark.parametrize(("num_labels", "is_refused"), [(1, False), (2, True), (3, True)])
-def test_a_classifier_of_several_labels_is_refused_as_a_verifier(
+def test_a_classifier_of_several_labels_as_verifier_is_a_mistake(
     num_labels, is_refused, mistakes_of, tiny_prover, tmp_path
 ):
     AutoModelForSequenceClassification.from_pretrained(tiny_prover, num_labels=num_labels).save_pretrained(tmp_path)

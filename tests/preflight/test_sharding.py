@@ -16,7 +16,7 @@ def test_without_sharding_there_is_nothing_to_check(context_of):
     assert list(check_sharding(context_of("prover.quantization=4bit", "prover.lora={}"))) == []
 
 
-def test_the_shipped_configuration_is_in_order(fsdp, context_of):
+def test_the_shipped_configuration_has_no_mistake(fsdp, context_of):
     assert list(check_sharding(context_of())) == []
 
 
@@ -28,7 +28,7 @@ def test_the_shipped_configuration_is_in_order(fsdp, context_of):
         ("FSDP_CPU_RAM_EFFICIENT_LOADING", "true", "`fsdp_cpu_ram_efficient_loading: true`"),
     ],
 )
-def test_settings_of_fsdp_that_a_game_cannot_be_played_with(variable, value, part, fsdp, context_of, monkeypatch):
+def test_settings_of_fsdp_that_a_game_cannot_use_are_mistakes(variable, value, part, fsdp, context_of, monkeypatch):
     monkeypatch.setenv(variable, value)
     (mistake,) = check_sharding(context_of())
     assert part in mistake
@@ -45,7 +45,7 @@ def test_settings_of_fsdp_that_a_game_cannot_be_played_with(variable, value, par
     ],
 )
 @pytest.mark.parametrize("launcher", ["ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED"])
-def test_what_is_not_sharded(overrides, part, launcher, fsdp, context_of, monkeypatch):
+def test_settings_that_cannot_be_sharded_are_mistakes(overrides, part, launcher, fsdp, context_of, monkeypatch):
     if launcher != "ACCELERATE_USE_FSDP":
         monkeypatch.delenv("ACCELERATE_USE_FSDP")
         monkeypatch.setenv(launcher, "true")

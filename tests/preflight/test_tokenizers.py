@@ -80,7 +80,7 @@ def letters(tmp_path, monkeypatch) -> str:
     return "letters_task:Letters"
 
 
-def test_a_task_that_the_built_in_players_cannot_read(letters, values):
+def test_a_task_that_the_built_in_players_cannot_read_is_a_mistake(letters, values):
     values = {**values, "task": {"name": letters}, "prover": {}, "verifier": {}}
     recipe = load_recipe(values)
     mistakes = check_recipe(recipe, GameProblems.load(recipe))
@@ -90,14 +90,14 @@ def test_a_task_that_the_built_in_players_cannot_read(letters, values):
         assert [part for part in parts if part not in mistake] == []
 
 
-def test_a_player_with_a_tokenizer_of_its_own_reads_any_task(letters, values):
+def test_a_player_from_scratch_reads_any_task(letters, values):
     new = {"scratch": {"config": {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}}, "warmup": {}}
     values = {**values, "task": {"name": letters}, "prover": new, "verifier": new}
     recipe = load_recipe(values)
     assert check_recipe(recipe, GameProblems.load(recipe)) == []
 
 
-def test_a_folder_without_a_tokenizer(tiny_prover, tmp_path, values):
+def test_a_folder_without_a_tokenizer_is_a_mistake(tiny_prover, tmp_path, values):
     folder = shutil.copytree(tiny_prover, tmp_path / "bare", ignore=shutil.ignore_patterns("tokenizer*"))
     recipe = load_recipe(values, [f"prover.model={folder}"])
     (mistake,) = check_recipe(recipe, GameProblems.load(recipe))

@@ -33,12 +33,12 @@ def _pays_by_the_share_of_the_group(scores, correct, sneaky, *, group_size, answ
         ("acceptance", "nothing"),
     ],
 )
-def test_rewards_by_name(reward, verdict, scale_rewards):
+def test_verdict_of_each_reward(reward, verdict, scale_rewards):
     assert audit_noise_correction(REWARDS[reward], 0.1, 0.2, scale_rewards=scale_rewards).verdict == verdict
 
 
 @pytest.mark.parametrize("reward", [correctness_only, _pays_the_label_twice])
-def test_an_affine_reward_is_rescaled_by_centring(reward):
+def test_the_correction_of_an_affine_reward_is_a_rescaling_under_centring(reward):
     audit = audit_noise_correction(reward, 0.1, 0.3)
     assert audit.verdict == "rescaling"
     assert audit.factor == pytest.approx(1 / 0.6)
@@ -46,19 +46,19 @@ def test_an_affine_reward_is_rescaled_by_centring(reward):
 
 
 @pytest.mark.parametrize("reward", [correctness_only, _pays_the_label_twice])
-def test_dividing_by_the_standard_deviation_removes_it(reward):
+def test_dividing_by_the_groups_standard_deviation_removes_the_correction(reward):
     audit = audit_noise_correction(reward, 0.1, 0.3, scale_rewards="group")
     assert (audit.verdict, audit.factor) == ("nothing", 1.0)
     assert "standard deviation of the group" in audit.reason
 
 
-def test_of_the_batch_it_leaves_the_roles_different_offsets():
+def test_dividing_by_the_batchs_standard_deviation_leaves_different_offsets_of_the_roles():
     """Corrected, the helpful role is paid (c - rho0) / D and the sneaky one (1 - c - rho1) / D, which spread apart."""
     assert audit_noise_correction(correctness_only, 0.1, 0.3, scale_rewards="batch").verdict == "rescaling"
     assert audit_noise_correction(correctness_only, 0.2, 0.2, scale_rewards="batch").verdict == "nothing"
 
 
-def test_a_reward_that_also_reads_the_score_is_corrected_indeed():
+def test_the_correction_of_a_reward_that_also_reads_the_score_is_real():
     """The label's part is multiplied by 1 / D, and the score's is not."""
     assert audit_noise_correction(_pays_the_label_and_the_score, 0.1, 0.3).verdict == "real"
 
@@ -80,12 +80,12 @@ def test_options_of_a_reward_are_bound():
         ({"rho0": 0.1, "rho1": 0.1, "scale_rewards": "grup"}, "grup"),
     ],
 )
-def test_wrong_arguments_are_refused(arguments, message):
+def test_wrong_arguments_are_errors(arguments, message):
     with pytest.raises(ValueError, match=message):
         audit_noise_correction(correctness_only, **arguments)
 
 
-def test_a_reward_by_the_labels_of_others_is_refused():
+def test_a_reward_that_reads_the_labels_of_others_is_an_error():
     with pytest.raises(ValueError, match="the labels of others"):
         audit_noise_correction(_pays_by_the_share_of_the_group, 0.1, 0.1)
 

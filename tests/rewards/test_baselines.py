@@ -30,7 +30,7 @@ def test_acceptance_by_hand():
     assert acceptance(scores).tolist() == pytest.approx([math.log(0.8), math.log(0.2), math.log(0.5)])
 
 
-def test_acceptance_follows_the_convention_of_rewards():
+def test_acceptance_has_the_signature_of_rewards():
     named = acceptance(SCORES, CORRECT, SNEAKY, group_size=2, answered=ANSWERED)
     assert torch.equal(named, acceptance(SCORES))
 
@@ -39,6 +39,6 @@ def test_log_acceptance_stays_finite():
     assert acceptance(torch.tensor([-1e4, 1e4])).tolist() == [-1e4, 0]
 
 
-def test_acceptance_refuses_an_unknown_form():
+def test_an_unknown_form_of_acceptance_is_an_error():
     with pytest.raises(ValueError, match="Unknown form `logit`; known are log_prob, prob"):
         acceptance(SCORES, form="logit")

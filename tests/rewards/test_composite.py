@@ -31,7 +31,7 @@ def test_a_failed_gate_zeroes_the_whole():
     assert rewards.tolist() == [2.25, 3, 0]
 
 
-def test_composite_needs_only_the_signals_it_pays():
+def test_composite_needs_only_the_signals_with_a_weight():
     assert composite(SCORES, weights={"acceptance_prob": 1.0}).tolist() == pytest.approx([0.8, 0.8, 0.2])
 
 
@@ -47,7 +47,7 @@ def test_a_negative_score_never_pays_for_failing_the_gate():
     assert gated_multiplicative(scores, alpha=0.5, **passed) > gated_multiplicative(scores, alpha=0.5, **failed)
 
 
-def test_nothing_is_paid_without_an_answer():
+def test_rewards_are_zero_without_an_answer():
     answered = torch.tensor([False, True, False])
     assert composite(SCORES, weights=WEIGHTS, answered=answered, **SIGNALS).tolist() == pytest.approx([0, 1.8, 0])
     assert gated_multiplicative(SCORES, alpha=0.5, answered=answered, **SIGNALS).tolist() == [0, 0, 0]
@@ -75,12 +75,12 @@ def test_nothing_is_paid_without_an_answer():
         ({"weights": WEIGHTS, "answered": torch.ones(2)}, r"`answered` has shape \(2,\)"),
     ],
 )
-def test_composite_refuses(settings, message):
+def test_composite_rejects_invalid_weights_gates_and_signals(settings, message):
     with pytest.raises(ValueError, match=message):
         composite(SCORES, **SIGNALS | settings)
 
 
 @pytest.mark.parametrize("alpha", [-0.1, 1.1, math.nan])
-def test_gated_multiplicative_refuses_alpha(alpha):
+def test_gated_multiplicative_rejects_an_alpha_outside_its_range(alpha):
     with pytest.raises(ValueError, match=f"`alpha` is {alpha}"):
         gated_multiplicative(SCORES, alpha=alpha, **SIGNALS)

@@ -27,7 +27,7 @@ def flags(*values):
     return torch.tensor(values, dtype=torch.bool)
 
 
-def test_role_aligned():
+def test_role_aligned_by_hand():
     correct, sneaky = flags(1, 0, 1, 0), flags(0, 0, 1, 1)
     assert role_aligned(correct, sneaky).tolist() == [True, False, False, True]
     assert role_aligned(correct, sneaky, flags(0, 0, 0, 0)).tolist() == [False] * 4
@@ -38,14 +38,14 @@ def test_role_aligned():
     ("given", "expected"),
     [(torch.bfloat16, torch.float32), (torch.float32, torch.float32), (torch.float64, torch.float64)],
 )
-def test_rewards_are_of_the_scores_type_but_never_half(reward, given, expected):
+def test_rewards_have_the_scores_type_but_never_half_precision(reward, given, expected):
     rewards = reward(torch.tensor([1, 2], dtype=given), flags(1, 1), flags(0, 0), group_size=2)
     assert rewards.dtype == expected
     assert rewards.shape == (2,)
 
 
 @pytest.mark.parametrize("reward", ALL_REWARDS)
-def test_rewards_leave_their_arguments_alone(reward):
+def test_rewards_do_not_change_their_arguments(reward):
     scores, correct, sneaky = torch.tensor([1.0, 2.0]), flags(1, 1), flags(0, 0)
     reward(scores, correct, sneaky, group_size=2, answered=flags(1, 0)).add_(100)
     assert scores.tolist() == [1, 2]

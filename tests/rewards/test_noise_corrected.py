@@ -67,11 +67,11 @@ def test_for_an_affine_reward_centring_leaves_a_factor_and_standardising_nothing
 
 
 @pytest.mark.parametrize(("rho0", "rho1"), [(0.5, 0.5), (-0.1, 0.0), (0.0, 1.0)])
-def test_rates_are_refused(rho0, rho1):
+def test_rates_outside_their_range_are_errors(rho0, rho1):
     with pytest.raises(ValueError, match="rho"):
         noise_corrected(goodhart, rho0, rho1)
 
 
-def test_labels_that_are_no_labels_are_refused():
+def test_labels_that_are_neither_0_nor_1_are_errors():
     with pytest.raises(ValueError, match="`correct` must be 0 or 1"):
         noise_corrected(goodhart, RHO0, RHO1)(SCORES, torch.full((8,), 0.5), SNEAKY, group_size=4)

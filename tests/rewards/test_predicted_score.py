@@ -14,7 +14,7 @@ def close(found, expected):
     torch.testing.assert_close(found, torch.tensor(expected), equal_nan=True)
 
 
-def test_agreement():
+def test_score_agreement_by_hand():
     predicted = torch.tensor([0.0, 0.5, 1.0, 1.0, NAN, 1.0, NAN])
     reference = torch.tensor([0.0, 0.0, 0.0, 0.5, 1.0, NAN, NAN])
     close(score_agreement(predicted, reference), [1.0, 0.5, 0.0, 0.5, 0.0, NAN, NAN])
@@ -29,7 +29,7 @@ def test_agreement():
         ("multiplicative", [0.5, 1.0, 0.0, 1.0, 1.0, 1.0], [0.5, 0.5, 0.0, 0.0, 0.0, NAN]),
     ],
 )
-def test_combinations(combination, quality, expected):
+def test_each_combination_by_hand(combination, quality, expected):
     has_form = torch.tensor([1.0, 1.0, 0.0, 1.0, 0.0, 1.0])
     agreement = torch.tensor([1.0, 0.5, 1.0, 0.0, 0.0, NAN])
     reward = EvaluationReward(combination)
@@ -47,17 +47,17 @@ def test_weights_are_renormalised_with_a_warning(caplog):
 
 
 @pytest.mark.parametrize("weights", [(-0.5, 1.5), (0.0, 0.0), (NAN, 1.0), (float("inf"), 1.0)])
-def test_bad_weights(weights):
+def test_invalid_weights_are_errors(weights):
     with pytest.raises(ValueError, match="must be at least 0, and one of them above 0"):
         EvaluationReward(format_weight=weights[0], score_weight=weights[1])
 
 
-def test_an_unknown_combination():
+def test_an_unknown_combination_is_an_error():
     with pytest.raises(ValueError, match=r"`combination` is `additiv`.*Did you mean `additive`"):
         EvaluationReward("additiv")
 
 
-def test_a_prover_that_evaluates_itself():
+def test_self_evaluating_reward_by_hand():
     has_form, agreement = torch.tensor([1.0, 1.0, 0.0]), torch.tensor([1.0, 0.5, 1.0])
     proof_score, quality = torch.tensor([0.5, 1.0, 1.0]), torch.tensor([1.0, 0.5, 1.0])
     # .76 * .5 + .24; .76 + .24 * .5 * .5; no form

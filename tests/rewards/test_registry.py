@@ -99,12 +99,12 @@ def test_scores_that_are_not_finite_are_not_blamed_on_the_reward():
 @pytest.mark.parametrize(
     ("name", "closest"), [("standardised_src", "standardized_src"), ("SRC", "src"), ("godhart", "goodhart")]
 )
-def test_an_unknown_name_is_answered_with_the_closest(name, closest):
+def test_the_error_of_an_unknown_name_has_the_closest_one(name, closest):
     with pytest.raises(ValueError, match=f"Unknown reward `{name}`.*Did you mean `{closest}`"):
         load_reward(name)
 
 
-def test_a_name_like_no_other_is_answered_with_all_there_are():
+def test_the_error_of_a_name_like_no_other_lists_all():
     with pytest.raises(
         ValueError, match=r"Unknown reward `zebra`. Known are `src`, `cgc`, .*`acceptance`. .*package.module:Name"
     ):

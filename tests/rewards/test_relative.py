@@ -53,7 +53,7 @@ def test_unanswered_solutions_stay_in_the_mean(reward):
 @pytest.mark.parametrize("reward", RELATIVE)
 @pytest.mark.parametrize("group_size", [1, 3, 8, 11])
 @pytest.mark.parametrize("score", [0.1, 25.3, -1234.567])
-def test_rounding_of_the_mean_pays_nobody_in_a_group_of_equal_scores(reward, group_size, score):
+def test_a_rounded_mean_rewards_nobody_in_a_group_of_equal_scores(reward, group_size, score):
     correct = torch.ones(group_size * 2, dtype=torch.bool)
     rewards = reward(torch.full((group_size * 2,), score), correct, ~correct, group_size=group_size)
     floor = -1 if reward is signed_relative_convincingness else -2
@@ -86,7 +86,7 @@ def test_standardized_src_pays_minus_two_out_of_role_and_without_an_answer():
 
 
 @pytest.mark.parametrize("reward", RELATIVE)
-def test_a_group_knows_nothing_of_the_others(reward):
+def test_a_group_is_independent_of_the_others(reward):
     correct, sneaky = flags(1, 0, 1, 1, 0, 0, 1, 1), helpful_then_sneaky()
     together = reward(SCORES, correct, sneaky, group_size=4)
     apart = [reward(SCORES[rows], correct[rows], sneaky[rows], group_size=4) for rows in (slice(4), slice(4, 8))]
