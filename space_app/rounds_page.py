@@ -1,6 +1,5 @@
 """The page "Rounds": results as plots and numbers, and a comparison with another round or run."""
 
-import os
 import threading
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import gradio as gr
 
 from pvg_hf.browse.rounds import comparison_table, figures_frame, solutions_of
 from pvg_hf.browse.runs import OpenRun, sibling_runs
+from pvg_hf.core.files import write_text
 from pvg_hf.evaluation.comparison import compare_rounds
 from pvg_hf.evaluation.report.plots import PLOTS
 from pvg_hf.evaluation.report.report import embed
@@ -96,8 +96,6 @@ def _compare(run: OpenRun, our_round: int, other: OpenRun, their_round: int) -> 
 
 
 def _write_csv(data: RunData, path: Path) -> str:
-    # Replace atomically: Gradio may be copying the old file for a download.
-    temporary = path.with_suffix(".partial")
-    figures_frame(data).to_csv(temporary, index=False)
-    os.replace(temporary, path)
+    # Atomic: Gradio may be copying the old file for a download.
+    write_text(path, figures_frame(data).to_csv(index=False))
     return str(path)

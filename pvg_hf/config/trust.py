@@ -1,13 +1,13 @@
 """Which code a recipe names, and whether it may run: code in somebody else's recipe needs the user's permission."""
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pvg_hf.config.recipe import Recipe
 from pvg_hf.core.extensions import NamedCode, allow_code, refuse_withheld, withhold_code
+from pvg_hf.core.files import write_text
 
 ORIGIN = "origin.json"
 """File in the folder of a pulled run: where the run came from, and which of its code the user trusts."""
@@ -171,6 +171,4 @@ def _read_trusted(folder: Path) -> list[NamedCode]:
 
 
 def _write(folder: Path, values: Mapping[str, Any]) -> None:
-    temporary = folder / f".{ORIGIN}.partial"
-    temporary.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-    os.replace(temporary, folder / ORIGIN)
+    write_text(folder / ORIGIN, json.dumps(values, indent=2) + "\n")

@@ -4,12 +4,27 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 logger = logging.getLogger(__name__)
+
+
+Row = dict[str, Any]
+
+
+def _encode(row: Row) -> str:
+    return json.dumps(row, ensure_ascii=False) + "\n"
+
+
+def _parse(line: bytes) -> Row | None:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) else None
 
 
 class Journal:
@@ -19,44 +34,73 @@ class Journal:
     Args:
         path (`Path`):
             The file; the first line creates it.
-        lock (`AbstractContextManager`):
+        lock (`AbstractContextManager`, *optional*):
             Held while a line is written, and by whatever uploads the file.
+        encode (`Callable`, *optional*):
+            A row to its line, the line break included.
+        parse (`Callable`, *optional*):
+            The bytes of a line to its row; `None` for a line that was not written by `encode`.
     """
 
-    def __init__(self, path: Path, lock: AbstractContextManager):
+    def __init__(
+        self,
+        path: Path,
+        lock: AbstractContextManager | None = None,
+        *,
+        encode: Callable[[Row], str] = _encode,
+        parse: Callable[[bytes], Row | None] = _parse,
+    ):
         self.path = path
-        self._lock = lock
+        self._lock = nullcontext() if lock is None else lock
+        self._encode = encode
+        self._parse = parse
 
-    def read(self) -> list[dict[str, Any]]:
-        """Return all readable lines. A line that a crash cut short was never acknowledged, so it is skipped."""
-        if not self.path.exists():
-            return []
-        rows = [_parse(line) for line in self.path.read_bytes().splitlines() if line.strip()]
-        num_lost = rows.count(None)
+    def scan(self) -> tuple[list[Row], int]:
+        """Return the readable rows and the number of other lines; the last line may be half-written."""
+        lines = self.path.read_bytes().splitlines() if self.path.exists() else []
+        lines = [line for line in lines if line.strip()]
+        rows = [row for row in map(self._parse, lines) if row is not None]
+        return rows, len(lines) - len(rows)
+
+    def read(self) -> list[Row]:
+        """Return all readable rows. A line that a crash cut short was never acknowledged, so it is skipped."""
+        rows, num_lost = self.scan()
         if num_lost:
             logger.warning("Skipping %d unreadable line(s) of %s.", num_lost, self.path)
-        return [row for row in rows if row is not None]
+        return rows
 
-    def append(self, row: dict[str, Any]) -> None:
-        line = (json.dumps(row, ensure_ascii=False) + "\n").encode()
+    def append(self, row: Row) -> None:
+        self.append_lines(self._encode(row))
+
+    def append_lines(self, lines: str) -> None:
+        """Append encoded rows."""
+        content = lines.encode()
         with self._lock:
             is_new = not self.path.exists()
             with self.path.open("ab") as file:
-                file.write(line if is_new or self._is_whole() else b"\n" + line)
+                file.write(content if is_new or self._is_whole() else b"\n" + content)
                 file.flush()
                 os.fsync(file.fileno())
             if is_new:
                 _sync_folder(self.path.parent)
 
-    def rewrite(self, rows: Iterable[dict[str, Any]]) -> None:
+    def rewrite(self, rows: Iterable[Row]) -> None:
         """Replace the whole file by `rows`, in one rename; do nothing if it holds them already."""
-        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+        self._replace("".join(map(self._encode, rows)).encode())
+
+    def keep(self, is_kept: Callable[[Row], bool] = lambda row: True) -> None:
+        """Drop unreadable lines and the rows that `is_kept` refuses, in one rename; kept lines do not change."""
+        lines = self.path.read_bytes().splitlines(keepends=True)
+        parsed = [self._parse(line) if line.endswith(b"\n") else None for line in lines]
+        if None in parsed[:-1]:
+            logger.warning("Dropping %d unreadable line(s) of %s.", parsed.count(None), self.path)
+        kept = [line for line, row in zip(lines, parsed, strict=True) if row is not None and is_kept(row)]
+        self._replace(b"".join(kept))
+
+    def _replace(self, content: bytes) -> None:
         with self._lock:
-            if self.path.exists() and self.path.read_bytes() == lines:
-                return
-            temporary = self.path.with_name(f".{self.path.name}.partial")
-            temporary.write_bytes(lines)
-            os.replace(temporary, self.path)
+            if not self.path.exists() or self.path.read_bytes() != content:
+                write_bytes(self.path, content)
 
     def _is_whole(self) -> bool:
         """Whether the last line is complete."""
@@ -65,14 +109,6 @@ class Journal:
                 return True
             file.seek(-1, os.SEEK_END)
             return file.read() == b"\n"
-
-
-def _parse(line: bytes) -> dict[str, Any] | None:
-    try:
-        row = json.loads(line)
-    except ValueError:
-        return None
-    return row if isinstance(row, dict) else None
 
 
 def _sync_folder(folder: Path) -> None:
@@ -106,20 +142,24 @@ def remove(folder: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file under a temporary name and rename it: it is either complete or absent."""
-    temporary = path.with_name(f".{path.name}.partial")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    """Write a file that is either complete or absent, see [`replacing`]."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file that is either complete or absent, see [`replacing`]."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path; it is renamed to `path` if the block succeeds, and deleted if it fails."""
+    """
+    Yield a temporary path. If the block succeeds, the file is flushed to the disk and renamed to `path`; if it fails, it is
+    deleted.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = path.with_name(f".{path.name}.partial")
     try:
         yield temporary
         with open(temporary, "rb+") as file:

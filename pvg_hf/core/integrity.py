@@ -282,13 +282,6 @@ def parse_log_line(line: bytes) -> dict[str, Any] | None:
     return event if crc is None or crc == _crc(event) else None
 
 
-def read_log(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """Return the readable lines of an event log and the number of unreadable ones; the last may be half-written."""
-    lines = path.read_bytes().splitlines() if path.exists() else []
-    events = [event for event in map(parse_log_line, lines) if event is not None]
-    return events, len(lines) - len(events)
-
-
 def read_json(path: Path, *, remedy: str | None = None) -> Any:
     """
     Read a file of JSON.

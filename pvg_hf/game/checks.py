@@ -1,6 +1,5 @@
 """Checks by an imperfect checker in a phase: the log of its calls, their cost and summary."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 from pvg_hf.config.noise import BudgetConfig
 from pvg_hf.core.figure import Figure
-from pvg_hf.core.files import write_json
+from pvg_hf.core.files import Journal, write_json
 from pvg_hf.core.integrity import read_json
 from pvg_hf.evaluation.noise_rates import NoiseRate, escalation_rates, noise_rates
 from pvg_hf.game.context import PhaseContext
@@ -39,40 +38,30 @@ class CheckLog:
     def __init__(self, folder: Path, *, is_main: bool):
         self.path = folder / EVENTS
         self.is_main = is_main
-        self._file = None
+        self._lines: list[str] = []
 
     def cut(self, step: int) -> list[Event]:
         """Drop the events of `step` and of those after it, and events of no step; the others are returned."""
-        kept = [event for event in _whole_events(self.path) if event.get("step", step) < step]
+
+        def is_earlier(event: Event) -> bool:
+            return event.get("step", step) < step
+
+        journal = Journal(self.path)
+        kept = [event for event in journal.scan()[0] if is_earlier(event)]
         if self.is_main:
-            self.close()
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = self.path.with_name(f".{EVENTS}.partial")
-            temporary.write_text("".join(json.dumps(event) + "\n" for event in kept), encoding="utf-8")
-            temporary.replace(self.path)
-            self._file = self.path.open("a", encoding="utf-8")
+            self.path.touch()
+            journal.keep(is_earlier)
         return kept
 
     def write(self, line: str) -> None:
-        if self._file is not None:
-            self._file.write(line)
+        if self.is_main:
+            self._lines.append(line)
 
     def flush(self) -> None:
-        if self._file is not None:
-            self._file.flush()
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-
-def _whole_events(path: Path) -> list[Event]:
-    """Of a log whose last line a crash may have cut short."""
-    if not path.exists():
-        return []
-    lines = path.read_bytes().splitlines(keepends=True)
-    return [json.loads(line) for line in lines if line.endswith(b"\n")]
+        if self._lines:
+            Journal(self.path).append_lines("".join(self._lines))
+            self._lines.clear()
 
 
 def open_ledger(context: PhaseContext, budget: BudgetConfig, known: Iterable[Event]) -> Ledger:

@@ -120,7 +120,7 @@ class LabelSource:
         return counts
 
     def close(self) -> None:
-        self._log.close()
+        self._log.flush()
         if self._checker is not None:
             self._checker.close()
 

@@ -1,7 +1,6 @@
 """A run's folder: paths of its files, its event log, and the files that describe the run as a whole."""
 
 import json
-import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,13 +10,12 @@ from typing import Any
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.load import dump_recipe, load_kept_recipe
-from pvg_hf.core.files import write_json, write_text
+from pvg_hf.core.files import Journal, write_json, write_text
 from pvg_hf.core.integrity import (
     DamagedFileError,
     log_line,
     parse_log_line,
     read_json,
-    read_log,
     seal,
     unseal,
 )
@@ -26,8 +24,6 @@ from pvg_hf.data.pairs.of_round import training_files
 from pvg_hf.data.schema import round_folders, round_name
 from pvg_hf.models.sources import is_adapter
 from pvg_hf.models.value_model import CRITIC_FOLDER
-
-logger = logging.getLogger(__name__)
 
 LABELS = "labels"  # folder next to a round's solutions, with the labels that its generative verifier assigned
 
@@ -145,22 +141,18 @@ class RunFolder:
             raise DamagedFileError(missing[0], "is missing")
         return files
 
+    @property
+    def event_log(self) -> Journal:
+        return Journal(self.events, encode=log_line, parse=parse_log_line)
+
     def mend_events(self) -> None:
         """Drop unreadable lines of `events.jsonl`: a last line truncated by a crash, or damaged lines."""
-        if not self.events.exists():
-            return
-        lines = self.events.read_bytes().splitlines(keepends=True)
-        whole = [line for line in lines if line.endswith(b"\n") and parse_log_line(line) is not None]
-        if len(whole) == len(lines):
-            return
-        if whole != lines[:-1]:
-            # More than a truncated last line: events are lost.
-            logger.warning("Dropping %d unreadable line(s) of %s.", len(lines) - len(whole), self.events)
-        write_text(self.events, b"".join(whole).decode())
+        if self.events.exists():
+            self.event_log.keep()
 
     def read_events(self) -> tuple[list[dict[str, Any]], int]:
-        """Readable lines of `events.jsonl`, and the number of other lines; the last one may be half-written right now."""
-        return read_log(self.events)
+        """Return the readable events and the number of other lines; the last line may be half-written."""
+        return self.event_log.scan()
 
     def has_event(self, event: str, **fields: Any) -> bool:
         """Whether `events.jsonl` has a line with this event and these fields."""
@@ -169,8 +161,7 @@ class RunFolder:
 
     def log_event(self, event: str, **fields: Any) -> None:
         """Append a line with the time to `events.jsonl`."""
-        with self.events.open("a", encoding="utf-8") as file:
-            file.write(log_line({"time": time.time(), "event": event, **fields}))
+        self.event_log.append({"time": time.time(), "event": event, **fields})
 
     def write_lists(self, finished: list[str], metrics: Iterable[Mapping[str, Any]]) -> None:
         """

@@ -20,11 +20,11 @@ from pvg_hf.core.integrity import (
     naming_parquet,
     read_json,
     read_json_lines,
-    read_log,
     unseal,
 )
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.data.schema import BASE_ROUND, round_folders, round_name
+from pvg_hf.run.folder import RunFolder
 
 Event = dict[str, Any]
 
@@ -142,7 +142,7 @@ def load_run(run_folder: Path, *, solution_columns: Sequence[str] | None = None)
         raise ValueError(f"{run_folder} is not a run folder: it has no recipe.yaml.")
     finished, metrics = _load_lists(run_folder)
     steps = _load_steps(metrics)
-    lines, num_unreadable = read_log(run_folder / "events.jsonl")
+    lines, num_unreadable = RunFolder(run_folder).read_events()
     events = [line for line in lines if _NEEDED.get(line["event"], set()) <= line.keys()]
     num_unreadable += len(lines) - len(events)
     return RunData(

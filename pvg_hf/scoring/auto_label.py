@@ -4,7 +4,6 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
 from hashlib import blake2b, file_digest
@@ -17,7 +16,7 @@ from tqdm.auto import tqdm
 
 from pvg_hf.analyses.form import read_evaluation
 from pvg_hf.analyses.scaled import CheckedAnalysis, ScaledVerification, decide_label
-from pvg_hf.core.files import Journal, replacing
+from pvg_hf.core.files import Journal, write_json_lines, write_text
 from pvg_hf.data.proofs import check_proofs
 from pvg_hf.data.review import ReviewItem, read_review, write_review
 from pvg_hf.sampling import Sample
@@ -90,7 +89,7 @@ def label_proofs(
             len(strangers),
             ", ".join(strangers[:MAX_NAMED]) + (", ..." if len(strangers) > MAX_NAMED else ""),
         )
-    journal = Journal(folder / "evidence.jsonl", nullcontext())
+    journal = Journal(folder / "evidence.jsonl")
     evidence = {row["key"]: _analyses(row) for row in journal.read()}
     given = {_key(row): row["score"] for row in dataset if row["score"] is not None and row["score"] == row["score"]}
     rows = {_key(row): row for row in dataset if _key(row) not in given}
@@ -209,8 +208,7 @@ def _finish(path: Path, dataset: Dataset, labels: Mapping[str, tuple[float, str]
     for row in dataset:
         score, source = labels.get(_key(row), (None, None))
         rows.append({"problem": row["problem"], "proof": row["proof"], "score": score, "label_source": source})
-    with replacing(path) as temporary:
-        temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_json_lines(path, rows)
     counts = Counter(row["label_source"] or "undecided" for row in rows)
     told = ", ".join(f"{counts[source]} {source}" for source in (GIVEN, HUMAN, AUTO, "undecided"))
     logger.info(
@@ -231,8 +229,7 @@ def _scores_of_people(folder: Path) -> dict[str, float]:
 def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
     settings = json.loads(json.dumps(settings))  # as they will be read back, e.g. tuples as lists
     if not path.exists():
-        with replacing(path) as temporary:
-            temporary.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(settings, indent=2) + "\n")
         return
     kept = json.loads(path.read_text(encoding="utf-8"))
     changed = sorted(name for name in {*kept, *settings} if kept.get(name) != settings.get(name))

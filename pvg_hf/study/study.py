@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from pathlib import Path
@@ -100,7 +100,6 @@ class Study:
         hold: Callable[[], object] | None = None,
         clock: Callable[[], float] = time.time,
     ):
-        lock = nullcontext() if lock is None else lock
         self._sheets, self._shown, self._answers = (
             Journal(folder / f"{name}.jsonl", lock) for name in ("sheets", "shown", "answers")
         )

@@ -1,7 +1,5 @@
 """Lines that outlast a crash."""
 
-from contextlib import nullcontext
-
 import pytest
 
 from pvg_hf.core.files import Journal
@@ -9,7 +7,7 @@ from pvg_hf.core.files import Journal
 
 @pytest.fixture
 def journal(tmp_path) -> Journal:
-    return Journal(tmp_path / "answers.jsonl", nullcontext())
+    return Journal(tmp_path / "answers.jsonl")
 
 
 def test_lines_come_back_in_order(journal):
@@ -45,7 +43,7 @@ def test_the_lock_is_held_while_a_line_is_written(tmp_path):
 
 def test_lines_are_put_in_place_of_others(tmp_path):
     """Also of one that a crash cut short; an equal file is left alone."""
-    journal = Journal(tmp_path / "lines.jsonl", nullcontext())
+    journal = Journal(tmp_path / "lines.jsonl")
     journal.append({"n": 1})
     journal.append({"n": 2})
     with journal.path.open("ab") as file:

@@ -1,7 +1,6 @@
 """Writes `report.html` and `plots/` of a run folder."""
 
 import base64
-import os
 import re
 import shlex
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.files import write_bytes, write_text
 from pvg_hf.evaluation.report.analyses import confusion_table, evaluations_table, sample_evaluations
 from pvg_hf.evaluation.report.escaping import show_preformatted, show_text
 from pvg_hf.evaluation.report.examples import NUM_EARLIER_EXAMPLES, Example, choose_examples
@@ -69,7 +69,7 @@ def write_report(run_folder: Path) -> Path:
     run = load_run(run_folder)
     images = _write_plots(run, run_folder / "plots")
     page = run_folder / "report.html"
-    _replace(page, render_page(run, images).encode())
+    write_text(page, render_page(run, images))
     return page
 
 
@@ -169,8 +169,7 @@ def _write_plots(run: RunData, folder: Path) -> dict[str, Image]:
         plot = make_plot(run)
         if plot is not None:
             png = plot.to_png()
-            folder.mkdir(exist_ok=True)
-            _replace(folder / f"{plot.name}.png", png)
+            write_bytes(folder / f"{plot.name}.png", png)
             images[plot.name] = embed(plot, png)
     return images
 
@@ -191,10 +190,3 @@ def _flattened(values: dict[str, Any], prefix: str = "") -> dict[str, str]:
     for key, value in values.items():
         lines |= _flattened(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": str(value)}
     return lines
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name, then rename it: a reader sees the old one or the new one."""
-    temporary = path.with_name(f".{path.name}.partial")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
