@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from pvg_hf.core.integrity import DamagedFileError, check_file, naming_parquet
-from pvg_hf.data.schema import round_folders
 from pvg_hf.run.folder import RunFolder
 
 _COLUMNS = ["problem", "role", "solution", "reference", "predicted", "evaluation", "issues"]
@@ -30,7 +29,7 @@ class Evaluations:
 def read_evaluations(folder: RunFolder) -> Evaluations:
     """Read the analyses of all rounds with a generative verifier."""
     found = Evaluations()
-    for round_index, place in round_folders(folder.root / "evaluation").items():
+    for round_index, place in folder.rounds("evaluation").items():
         path = place / "evaluations.parquet"
         if not path.exists():
             continue

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pvg_hf.core.integrity import DamagedFileError, check_file, read_json, replay_advice
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.pool import iterate_pool
-from pvg_hf.data.schema import BASE_ROUND, FAILED_OUTCOMES, round_folders
+from pvg_hf.data.schema import BASE_ROUND, FAILED_OUTCOMES
 from pvg_hf.run.folder import RunFolder
 
 
@@ -284,7 +284,7 @@ class SolutionIndex:
 
 def pool_files(folder: RunFolder) -> Iterator[PoolFile]:
     """Pool files with the provers' solutions in the game's two roles, round by round."""
-    for round_index in (BASE_ROUND, *round_folders(folder.root / "pool")):
+    for round_index in (BASE_ROUND, *folder.rounds("pool")):
         names = [f"{prefix}{role}.parquet" for role in GAME_ROLES for prefix in ("test-", "")]
         paths = [folder.pool(round_index) / name for name in names]
         yield from (PoolFile(path, round_index) for path in paths if path.exists())

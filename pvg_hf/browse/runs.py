@@ -89,14 +89,14 @@ def open_run(source: str | Path) -> OpenRun:
         raise ValueError(f"The run {source} cannot be downloaded: {err}") from err
     if not root.exists():
         raise ValueError(f"The run {root} does not exist. {_advice(root.parent)}")
-    if not (root / "recipe.yaml").is_file():
+    if not RunFolder(root).recipe.is_file():
         raise ValueError(f"{root} is not a run's folder: it has no recipe.yaml. {_advice(root)}")
     return OpenRun(root)
 
 
 def sibling_runs(root: Path) -> dict[str, Path]:
     """Other runs in the parent folder of a run, by name."""
-    others = (path for path in sorted(root.resolve().parent.iterdir()) if (path / "recipe.yaml").is_file())
+    others = (path for path in sorted(root.resolve().parent.iterdir()) if RunFolder(path).recipe.is_file())
     return {path.name: path for path in others if path != root.resolve()}
 
 

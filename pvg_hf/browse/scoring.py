@@ -9,7 +9,6 @@ from pathlib import Path
 from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.browse.runs import OpenRun
 from pvg_hf.browse.showing import percentile
-from pvg_hf.data.schema import round_folders
 from pvg_hf.run.damage import VERIFIER_INPUT_FILES
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 
@@ -67,7 +66,7 @@ class ScoreDesk:
 
     def rounds(self) -> list[int]:
         """Rounds with a saved verifier."""
-        verifiers = round_folders(self._run.folder.root / "verifier")
+        verifiers = self._run.folder.rounds("verifier")
         return [
             index
             for index, place in verifiers.items()

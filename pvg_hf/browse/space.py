@@ -15,14 +15,12 @@ from pvg_hf.browse.index import pool_files
 from pvg_hf.config.trust import write_origin
 from pvg_hf.core.hub_access import HubError, RetryPolicy
 from pvg_hf.core.integrity import DIGESTS, check_file, write_digests
-from pvg_hf.data.schema import round_folders
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.publish import on_main_process
 from pvg_hf.hub.layout import RunRepos
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base, published_recipe
 from pvg_hf.hub.locate import is_published_name
-from pvg_hf.hub.publication import phase_folders
 from pvg_hf.hub.pull import published_commit
 from pvg_hf.hub.repository import Repository
 from pvg_hf.run.folder import RunFolder
@@ -205,9 +203,9 @@ def _is_ours(path: str) -> bool:
 def _copy_run(folder: RunFolder, target: Path) -> None:
     """Copy the files that the app reads, without local paths, provers, event logs or a study's answers."""
     target.mkdir(parents=True, exist_ok=True)
-    files = [folder.root / name for name in ("run.json", "metrics.jsonl")]
+    files = [folder.environment, folder.metrics]
     files += [file.path for file in pool_files(folder)]
-    folders = [place for name in ("evaluation", "verifier") for place in round_folders(folder.root / name).values()]
+    folders = [place for kind in ("evaluation", "verifier") for place in folder.rounds(kind).values()]
     for place in (*folders, folder.models / "verifier"):
         files += [path for path in place.glob("*") if path.suffix in _READ and path.name != _EVENTS]
     for path in files:
@@ -219,7 +217,7 @@ def _copy_run(folder: RunFolder, target: Path) -> None:
             if path.name == ADAPTER_CONFIG:
                 copy.write_bytes(published_base(path.read_bytes(), None, ""))
     (target / folder.recipe.name).write_bytes(published_recipe(folder.read_recipe()))
-    for place in phase_folders(target):
+    for place in RunFolder(target).phase_folders():
         write_digests(place)
 
 

@@ -8,7 +8,6 @@ from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.problems import GameProblems, load_recipe_task, recipe_prompts
-from pvg_hf.data.schema import round_folders
 from pvg_hf.evaluation.selective import RULES, AnswerRules, choose_answer
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
@@ -232,7 +231,7 @@ def _evaluated_round(folder: RunFolder, round_index: int | None) -> int:
             f"There is no folder {folder.root}. Runs in {folder.root.parent}: {', '.join(there) or 'none'}. "
             f"{suggest(folder.root.name, there) if there else 'Play one first, for example with `make demo`.'}"
         )
-    evaluated = round_folders(folder.root / "evaluation")
+    evaluated = folder.rounds("evaluation")
     rounds = [index for index, place in evaluated.items() if (place / "answering.json").exists()]
     if not rounds or round_index not in (None, *rounds):
         wanted = "round" if round_index is None else f"round {round_index}"

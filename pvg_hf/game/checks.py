@@ -15,11 +15,10 @@ from pvg_hf.noise.channel import routed_channel
 from pvg_hf.noise.ledger import Ledger
 from pvg_hf.noise.routing import Routes, Tier, make_routes
 from pvg_hf.noise.telemetry import CheckCounts, count_checks, read_events
-from pvg_hf.run.schedule import partial_of
+from pvg_hf.run.folder import CHECKS
+from pvg_hf.run.schedule import PhaseKey, partial_of
 
-EVENTS, CHECKS = "events.jsonl", "checks.json"
-
-_ORDER = ("bootstrap", "prover", "mint")  # phases that check, in the order of a round
+EVENTS = "events.jsonl"
 
 Event = Mapping[str, Any]
 
@@ -80,18 +79,13 @@ def open_ledger(context: PhaseContext, budget: BudgetConfig, known: Iterable[Eve
         return Ledger()
     own_cost = sum(event["cost"] for event in known)
     earlier = _earlier_costs(context)
-    in_round = sum(cost for (round_index, _), cost in earlier.items() if round_index == _place(context)[0])
+    in_round = sum(cost for (round_index, _), cost in earlier.items() if round_index == context.phase.place[0])
     return Ledger(
         budget.per_round,
         budget.total,
         spent_in_round=in_round + own_cost,
         spent=sum(earlier.values()) + own_cost,
     )
-
-
-def _place(context: PhaseContext) -> tuple[int, int]:
-    round_index = -1 if context.phase.round_index is None else context.phase.round_index
-    return round_index, _ORDER.index(context.phase.name)
 
 
 def events_of_parts(context: PhaseContext) -> list[Event]:
@@ -103,10 +97,10 @@ def events_of_parts(context: PhaseContext) -> list[Event]:
 def _earlier_costs(context: PhaseContext) -> dict[tuple[int, int], float]:
     """By round and phase."""
     costs: dict[tuple[int, int], float] = {}
-    for path in sorted(context.folder.root.glob(f"[!.]*/[!.]*/{CHECKS}")):
+    for path in context.folder.checks():
         told = read_json(path)
-        place = (told["round"], _ORDER.index(told["phase"]))
-        if place < _place(context):
+        place = PhaseKey(told["phase"], told["round"]).place
+        if place < context.phase.place:
             costs[place] = told["cost"]
     return costs
 
@@ -121,7 +115,7 @@ def summarize_checks(context: PhaseContext, output: Path) -> None:
     routes = make_routes(context.recipe.noise.checker)
     rates = noise_rates(counts, _configured(routes, counts))
     escalations = escalation_rates(counts)
-    place = {"phase": context.phase.name, "round": -1 if context.phase.round_index is None else context.round_index}
+    place = {"phase": context.phase.name, "round": context.phase.place[0]}
     channels = {name: asdict(routed_channel(routing)) for name, routing in _routings(routes).items()}
     write_json(
         output / CHECKS,

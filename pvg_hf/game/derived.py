@@ -7,11 +7,10 @@ from accelerate import PartialState
 from pvg_hf.config import Recipe
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.evaluation.report import write_report
-from pvg_hf.game.checks import CHECKS
 from pvg_hf.game.limits import is_disk_full
 from pvg_hf.run.damage import refuse_damage, unchecked_phases
 from pvg_hf.run.environment import describe_environment
-from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.folder import CHECKS, RunFolder
 from pvg_hf.run.resume import check_processes, check_recipe_of, differences
 from pvg_hf.run.schedule import PhaseKey, finished_phases, read_record
 

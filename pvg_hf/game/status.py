@@ -11,7 +11,6 @@ from typing import Any
 from pvg_hf.config import Recipe
 from pvg_hf.core.integrity import DamagedFileError, read_json
 from pvg_hf.core.units import show_seconds
-from pvg_hf.data.schema import round_folders
 from pvg_hf.run.damage import find_damage, unchecked_phases
 from pvg_hf.run.environment import launcher
 from pvg_hf.run.folder import BEST_HELPFUL, RunFolder
@@ -149,7 +148,7 @@ def _header(folder: RunFolder, phases: list[PhaseStatus]) -> Iterator[str]:
     yield f"{'Finished':<{LABEL}}{len(finished)} of {len(phases)} phases, in {show_seconds(seconds)}"
     report = folder.report if folder.report.exists() else "none yet; it comes with the first evaluated round"
     yield f"{'Report':<{LABEL}}{report}"
-    provers = round_folders(folder.root / "prover").values()
+    provers = folder.rounds("prover").values()
     best = [path for prover in provers for path in sorted(prover.glob(f"**/{BEST_HELPFUL}"))]
     yield f"{'Helpful':<{LABEL}}{best[-1] if best else 'no checkpoint of a helpful prover was kept yet'}"
 

@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from pvg_hf.config import Recipe
-from pvg_hf.config.load import load_kept_recipe
 from pvg_hf.config.players import PlayerConfig
 from pvg_hf.core.integrity import find_damaged
 from pvg_hf.core.roles import Role
-from pvg_hf.data.schema import round_folders, round_name
+from pvg_hf.data.schema import round_name
 from pvg_hf.hub.layout import (
     BASE_FOLDER,
     BASES,
     PLAYERS,
-    RECIPE,
     SOLUTIONS,
     RunRepos,
     base_files,
@@ -25,9 +23,9 @@ from pvg_hf.hub.layout import (
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base
 from pvg_hf.hub.repository import Source
 from pvg_hf.models.sources import PACKAGED, resolve_model
+from pvg_hf.run.folder import ROUND_FOLDERS, RunFolder
 
 Files = dict[str, Source]
-PHASES = ("verifier", "prover", "pool", "evaluation")  # folders of a run with one subfolder per round
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Publication:
     A round of a run's folder, with the repositories that it is published in.
 
     Args:
-        root (`Path`):
+        folder ([`RunFolder`]):
             The run's folder.
         round_index (`int`):
             The round, from 0.
@@ -48,7 +46,7 @@ class Publication:
             Licence that the cards state.
     """
 
-    root: Path
+    folder: RunFolder
     round_index: int
     recipe: Recipe
     repos: RunRepos
@@ -66,7 +64,7 @@ class Publication:
     def results(self, kind: str) -> Files:
         """Files with results of the game, by path in the repository of this kind."""
         if kind == SOLUTIONS:
-            return dict(record_files(self.root, self.round_index))
+            return dict(record_files(self.folder.root, self.round_index))
         if kind not in PLAYERS:
             return self.base_of(next(player for player in PLAYERS if BASES[player] == kind))
         files = {path: self._published_source(kind, file) for path, file in self._player_files(kind).items()}
@@ -94,7 +92,7 @@ class Publication:
         return self.recipe.for_round(self.round_index).prover.roles == "separate"
 
     def _player_files(self, player: str) -> dict[str, Path]:
-        return player_files(self.root / player / self.tag, player)
+        return player_files(self.folder.rounds(player)[self.round_index], player)
 
     def _published_source(self, player: str, file: Path) -> Source:
         if file.name != ADAPTER_CONFIG:
@@ -104,7 +102,7 @@ class Publication:
 
     def figures(self) -> list[dict[str, dict[str, Any]]]:
         """The figures of each round up to this one, each with `value`, `low`, `high` and `n`."""
-        files = [self.root / "evaluation" / round_name(k) / "metrics.json" for k in range(self.round_index + 1)]
+        files = [self.folder.evaluation(k) / "metrics.json" for k in range(self.round_index + 1)]
         return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
     def player(self, kind: str) -> PlayerConfig:
@@ -116,7 +114,7 @@ class Publication:
         """Initial weights of the player that are not on the Hub: the run's own, or packaged ones under adapters."""
         config = self.player(player)
         if config.is_made:
-            return dict(base_files(self.root / "models" / player))
+            return dict(base_files(self.folder.models / player))
         if config.lora is None or config.model not in PACKAGED:
             return {}
         files: Files = dict(base_files(Path(resolve_model(config.model, player))))
@@ -143,42 +141,34 @@ def open_publication(root: Path, round_index: int, repos: RunRepos, *, license: 
         DamagedFileError: if a file of a finished phase is damaged.
         ValueError: if the round is not finished, or its weights were deleted.
     """
-    recipe = read_recipe(root)
-    missing = [str(root / phase / round_name(round_index)) for phase in PHASES if not _has(root, phase, round_index)]
+    folder = RunFolder.find(root)
+    missing = _missing(folder, round_index)
     if missing:
         raise ValueError(
             f"Round {round_index} of {root} cannot be published: {', '.join(missing)} is not finished, or its weights were "
             f"deleted. Rounds that can be published: {publishable_rounds(root) or 'none'}."
         )
-    for folder in phase_folders(root):
-        for damage in find_damaged(folder):
+    for place in folder.phase_folders():
+        for damage in find_damaged(place):
             raise damage
-    return Publication(root, round_index, recipe, repos, license)
-
-
-def phase_folders(root: Path) -> list[Path]:
-    """Folders of a run's finished phases."""
-    rounds = [place for phase in PHASES for place in round_folders(root / phase).values()]
-    return [place for place in (root / "models", root / "pool" / "base", *rounds) if place.is_dir()]
-
-
-def read_recipe(root: Path) -> Recipe:
-    """
-    Load the recipe of a run's folder.
-
-    Raises:
-        ValueError: if `root` is not a run's folder, or its recipe is damaged.
-    """
-    if not (root / RECIPE).is_file():
-        raise ValueError(f"{root} is not a run folder: it has no {RECIPE}.")
-    return load_kept_recipe(root / RECIPE)
+    return Publication(folder, round_index, folder.read_recipe(), repos, license)
 
 
 def publishable_rounds(root: Path) -> list[int]:
     """Rounds that are evaluated and still have their players' weights."""
-    return [k for k in round_folders(root / "evaluation") if all(_has(root, phase, k) for phase in PHASES)]
+    folder = RunFolder(root)
+    return [k for k in folder.rounds("evaluation") if not _missing(folder, k)]
 
 
-def _has(root: Path, phase: str, round_index: int) -> bool:
-    folder = root / phase / round_name(round_index)
-    return folder.is_dir() and (phase not in PLAYERS or next(folder.rglob("*.safetensors"), None) is not None)
+def _missing(folder: RunFolder, round_index: int) -> list[str]:
+    """Folders of a round that are not finished, or whose weights were deleted."""
+    places = {kind: folder.root / kind / round_name(round_index) for kind in ROUND_FOLDERS}
+    return [
+        str(place)
+        for kind, place in places.items()
+        if not place.is_dir() or (kind in PLAYERS and not _has_weights(place))
+    ]
+
+
+def _has_weights(place: Path) -> bool:
+    return next(place.rglob("*.safetensors"), None) is not None

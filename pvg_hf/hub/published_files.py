@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pvg_hf.data.pairs.build import add_labels
-from pvg_hf.data.pairs.of_round import round_pairs, training_files
+from pvg_hf.data.pairs.of_round import round_pairs
 from pvg_hf.data.schema import round_name
 from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.hub.cards.player import base_card, player_card, role_prompts
@@ -44,7 +44,7 @@ def derived_files(publication: Publication, kind: str, workspace: Path) -> Files
 def _write_pairs(publication: Publication, workspace: Path) -> Iterator[tuple[str, Path]]:
     # Pairs follow from the pool and the recipe, so that a run's folder does not store them.
     for k in range(publication.round_index + 1):
-        files = training_files(publication.root / "pool", k)
+        files = publication.folder.training_pools(k)
         for part, split in zip(VERIFIER_PARTS, ("train", "heldout"), strict=True):
             pairs, _ = round_pairs(publication.recipe.for_round(k), files, k, part)
             path = f"pairs/{round_name(k)}/{split}.parquet"

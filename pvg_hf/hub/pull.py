@@ -23,8 +23,8 @@ from pvg_hf.core.integrity import write_digests
 from pvg_hf.data.schema import round_name
 from pvg_hf.hub.layout import PLAYERS, RECIPE, TAG, RunRepos, place_of_base, place_of_player, place_of_record
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, restore_base
-from pvg_hf.hub.publication import phase_folders, read_recipe
 from pvg_hf.hub.repository import Repository, is_same
+from pvg_hf.run.folder import RunFolder
 
 logger = logging.getLogger(__name__)
 
@@ -232,7 +232,7 @@ def pull_into(
 
 def _write_digests(root: Path) -> None:
     # Local digests can be trusted: the download compared each file with the Hub's hash.
-    for folder in phase_folders(root):
+    for folder in RunFolder(root).phase_folders():
         write_digests(folder)
 
 
@@ -275,7 +275,7 @@ class _Source:
     def fetch_recipe(self, staging: Path) -> Recipe:
         """Download only the recipe: it names the run's folder, which must be free before the rest is downloaded."""
         self._fetch_solutions(staging, lambda path: path if path == RECIPE else None)
-        return read_recipe(staging / "run")
+        return RunFolder.find(staging / "run").read_recipe()
 
     def fetch_records(self, staging: Path) -> None:
         """Download the solutions, figures and records of all rounds so far."""
@@ -305,7 +305,7 @@ class _Source:
             has_base = any(path.startswith("models/") for path in fetched)  # as earlier versions published it
             if has_own_base and config.lora is not None and not has_base:
                 self._fetch_model(self.repos.base(player), k, partial(place_of_base, player), staging)
-            base = staging / "run" / "models" / player
+            base = RunFolder(staging / "run").models / player
             for file in (staging / "run" / player / round_name(k)).rglob(ADAPTER_CONFIG):
                 name = Path(os.path.relpath(base, file.parent)).as_posix() if has_own_base else config.model
                 restore_base(file, self.repos.base(player), name, config.revision)

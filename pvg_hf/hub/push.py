@@ -10,9 +10,10 @@ from pvg_hf.config import Recipe
 from pvg_hf.config.sections import HubConfig
 from pvg_hf.core.hub_access import RetryPolicy
 from pvg_hf.hub.layout import SOLUTIONS, TAG, RunRepos, is_ours, is_result
-from pvg_hf.hub.publication import Publication, open_publication, read_recipe
+from pvg_hf.hub.publication import Publication, open_publication
 from pvg_hf.hub.published_files import derived_files
 from pvg_hf.hub.repository import Repository, is_same
+from pvg_hf.run.folder import RunFolder
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ def push_round(
             private, or the round is already published with other content.
     """
     root, retry = Path(run_folder), retry or RetryPolicy()
-    recipe = read_recipe(root)
+    recipe = RunFolder.find(root).read_recipe()
     hub = hub or recipe.hub
     api = HfApi(library_name="pvg_hf")
     repos = find_repos(recipe, hub, api, retry)

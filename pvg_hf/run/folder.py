@@ -21,7 +21,7 @@ from pvg_hf.core.integrity import (
 )
 from pvg_hf.core.roles import Role
 from pvg_hf.data.pairs.of_round import training_files
-from pvg_hf.data.schema import round_folders, round_name
+from pvg_hf.data.schema import BASE_ROUND, round_folders, round_name
 from pvg_hf.models.sources import is_adapter
 from pvg_hf.models.value_model import CRITIC_FOLDER
 
@@ -30,6 +30,11 @@ LABELS = "labels"  # folder next to a round's solutions, with the labels that it
 BEST_HELPFUL = "best-helpful"  # folder next to a prover's last checkpoint
 
 HELDOUT_HELPFUL = "heldout-helpful.parquet"  # helpful solutions of the verifier's held-out problems
+
+
+CHECKS = "checks.json"  # summary of a phase's calls of a checker
+
+ROUND_FOLDERS = ("verifier", "prover", "pool", "evaluation")  # each has a folder for each round
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,19 @@ class RunFolder:
     def of(cls, recipe: Recipe) -> "RunFolder":
         """Folder of a recipe's run, which need not exist yet."""
         return cls(Path(recipe.output_dir) / recipe.name)
+
+    @classmethod
+    def find(cls, root: Path) -> "RunFolder":
+        """
+        The folder of an existing run.
+
+        Raises:
+            ValueError: if `root` has no `recipe.yaml`.
+        """
+        folder = cls(root)
+        if not folder.recipe.is_file():
+            raise ValueError(f"{root} is not a run folder: it has no {folder.recipe.name}.")
+        return folder
 
     @property
     def recipe(self) -> Path:
@@ -85,6 +103,15 @@ class RunFolder:
     def prover(self, round_index: int) -> Path:
         return self.root / "prover" / round_name(round_index)
 
+    def rounds(self, kind: str) -> dict[int, Path]:
+        """The folders of all rounds in `verifier`, `prover`, `pool` or `evaluation`, by round."""
+        return round_folders(self.root / kind)
+
+    def phase_folders(self) -> list[Path]:
+        """Folders of all finished phases."""
+        rounds = [place for kind in ROUND_FOLDERS for place in self.rounds(kind).values()]
+        return [place for place in (self.models, self.pool(BASE_ROUND), *rounds) if place.is_dir()]
+
     def best_helpful(self, round_index: int) -> Path | None:
         """Best helpful checkpoint of a round; `None` if the helpful role was not trained."""
         return next(self.prover(round_index).glob(f"**/{BEST_HELPFUL}"), None)
@@ -105,7 +132,7 @@ class RunFolder:
         Raises:
             ValueError: if there is no such player; the message lists the available ones.
         """
-        rounds = round_folders(self.root / name)
+        rounds = self.rounds(name)
         if round_index is None:
             round_index = max(rounds, default=0)
         if round_index not in rounds:
@@ -127,6 +154,10 @@ class RunFolder:
 
     def evaluation(self, round_index: int) -> Path:
         return self.root / "evaluation" / round_name(round_index)
+
+    def checks(self) -> list[Path]:
+        """`checks.json` of all finished phases that called a checker."""
+        return sorted(self.root.glob(f"[!.]*/[!.]*/{CHECKS}"))
 
     def training_pools(self, round_index: int) -> list[Path]:
         """

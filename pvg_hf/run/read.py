@@ -12,7 +12,6 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from pvg_hf.config import Recipe
-from pvg_hf.config.load import load_kept_recipe
 from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.core.integrity import (
     DamagedFileError,
@@ -23,8 +22,9 @@ from pvg_hf.core.integrity import (
     unseal,
 )
 from pvg_hf.core.roles import GAME_ROLES
-from pvg_hf.data.schema import BASE_ROUND, round_folders, round_name
+from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.schedule import PhaseKey
 
 Event = dict[str, Any]
 
@@ -137,47 +137,43 @@ def load_run(run_folder: Path, *, solution_columns: Sequence[str] | None = None)
         ValueError: if there is no `recipe.yaml`.
         DamagedFileError: if a file is damaged.
     """
-    recipe_file = run_folder / "recipe.yaml"
-    if not recipe_file.is_file():
-        raise ValueError(f"{run_folder} is not a run folder: it has no recipe.yaml.")
-    finished, metrics = _load_lists(run_folder)
+    folder = RunFolder.find(run_folder)
+    finished, metrics = _load_lists(folder)
     steps = _load_steps(metrics)
-    lines, num_unreadable = RunFolder(run_folder).read_events()
+    lines, num_unreadable = folder.read_events()
     events = [line for line in lines if _NEEDED.get(line["event"], set()) <= line.keys()]
     num_unreadable += len(lines) - len(events)
     return RunData(
-        recipe=load_kept_recipe(recipe_file),
-        recipe_text=recipe_file.read_text(encoding="utf-8"),
-        environment=_load_environment(run_folder / "run.json"),
+        recipe=folder.read_recipe(),
+        recipe_text=folder.recipe.read_text(encoding="utf-8"),
+        environment=_load_environment(folder.environment),
         events=events,
         num_lost_events=num_unreadable + _num_missing(events, finished),
         rounds=[
-            _load_round(run_folder, index, steps, metrics, solution_columns)
-            for index in _round_indices(run_folder, steps)
+            _load_round(folder, index, steps, metrics, solution_columns) for index in _round_indices(folder, steps)
         ],
-        checks=_load_checks(run_folder),
+        checks=_load_checks(folder),
     )
 
 
-def _load_checks(run_folder: Path) -> list[dict[str, Any]]:
-    found = [_read_json(path) for path in run_folder.glob("[!.]*/[!.]*/checks.json")]
-    return sorted(found, key=lambda told: (told["round"], ("bootstrap", "prover", "mint").index(told["phase"])))
+def _load_checks(folder: RunFolder) -> list[dict[str, Any]]:
+    found = [_read_json(path) for path in folder.checks()]
+    return sorted(found, key=lambda checks: PhaseKey(checks["phase"], checks["round"]).place)
 
 
-def _round_indices(run_folder: Path, steps: pd.DataFrame) -> list[int]:
-    folders = {index for part in ("evaluation", "pool") for index in round_folders(run_folder / part)}
+def _round_indices(folder: RunFolder, steps: pd.DataFrame) -> list[int]:
+    folders = {index for kind in ("evaluation", "pool") for index in folder.rounds(kind)}
     return sorted(folders | {int(index) for index in steps["round"]})
 
 
 def _load_round(
-    run_folder: Path,
+    folder: RunFolder,
     round_index: int,
     steps: pd.DataFrame,
     metrics: list[dict[str, Any]],
     solution_columns: Sequence[str] | None,
 ) -> RoundData:
-    name = round_name(round_index)
-    evaluation, pool = run_folder / "evaluation" / name, run_folder / "pool" / name
+    evaluation, pool = folder.evaluation(round_index), folder.pool(round_index)
     figures = _load_figures(evaluation / "metrics.json")
     problems, written = evaluation / "problems.parquet", evaluation / "evaluations.parquet"
     return RoundData(
@@ -246,9 +242,9 @@ def _num_missing(events: list[Event], finished: list[str]) -> int:
     return max(0, len(finished) - sum(event["event"] == "phase_finished" for event in events))
 
 
-def _load_lists(run_folder: Path) -> tuple[list[str], list[dict[str, Any]]]:
+def _load_lists(folder: RunFolder) -> tuple[list[str], list[dict[str, Any]]]:
     """Finished phases from `state.json`, and the lines of `metrics.jsonl`, whose digest must match the state's."""
-    path, state = run_folder / "metrics.jsonl", run_folder / "state.json"
+    path, state = folder.metrics, folder.state
     lines = read_json_lines(path, remedy=_MENDED_AT_START) if path.is_file() else []
     known = unseal(state, read_json(state, remedy=_MENDED_AT_START), _MENDED_AT_START) if state.is_file() else {}
     if "metrics" in known and sha256(path.read_bytes() if path.is_file() else b"").hexdigest() not in known["metrics"]:

@@ -23,10 +23,11 @@ from pvg_hf.core.integrity import (
     unseal,
     write_digests,
 )
-from pvg_hf.data.schema import round_folders, round_index_of
+from pvg_hf.data.schema import BASE_ROUND, round_index_of
 from pvg_hf.run.folder import RunFolder
 
 ROUND_PHASES = ("verifier", "prover", "mint", "evaluate")
+_PHASES = ("warmup", "bootstrap", *ROUND_PHASES)
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,11 @@ class PhaseKey:
             )
         return cls(match[2], int(match[1]))
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """Sorts phases by their order in the game; the phases before the first round are those of round -1."""
+        return BASE_ROUND if self.round_index is None else self.round_index, _PHASES.index(self.name)
+
     def target(self, folder: RunFolder) -> Path:
         """Folder of the phase's results; the phase is finished if it exists."""
         if self.name == "warmup":
@@ -89,11 +95,10 @@ def finished_phases(recipe: Recipe, folder: RunFolder) -> list[PhaseKey]:
     """Finished phases of a run, in order."""
     # List the folders instead of checking the schedule, which may have many more rounds than were played.
     early = [key for key in early_phases(recipe) if key.target(folder).exists()]
-    found = [
-        PhaseKey(name, k) for name in ROUND_PHASES for k in round_folders(PhaseKey(name, 0).target(folder).parent)
-    ]
+    kinds = {name: PhaseKey(name, 0).target(folder).parent.name for name in ROUND_PHASES}
+    found = [PhaseKey(name, k) for name, kind in kinds.items() for k in folder.rounds(kind)]
     in_rounds = [key for key in found if key.round_index < recipe.num_rounds]
-    return early + sorted(in_rounds, key=lambda key: (key.round_index, ROUND_PHASES.index(key.name)))
+    return early + sorted(in_rounds, key=lambda key: key.place)
 
 
 def begun_phases(recipe: Recipe, folder: RunFolder) -> list[PhaseKey]:

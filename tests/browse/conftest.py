@@ -11,7 +11,6 @@ import pytest
 from pvg_hf.browse.index import SolutionIndex
 from pvg_hf.core.integrity import write_digests
 from pvg_hf.evaluation.summary import problem_table
-from pvg_hf.hub.publication import phase_folders
 from pvg_hf.run.folder import RunFolder
 
 
@@ -35,7 +34,7 @@ def rescored_run(arithmetic_run, tmp_path_factory) -> Path:
             tables[-1].to_parquet(file)
         problem_table(pd.concat([*tables, *base])).to_parquet(folder.evaluation(round_index) / "problems.parquet")
         (folder.verifier(round_index) / "calibration.json").write_text(json.dumps({"threshold": 0.1}))
-    for place in phase_folders(folder.root):
+    for place in folder.phase_folders():
         write_digests(place)
     return folder.root
 

@@ -33,6 +33,7 @@ from pvg_hf.evaluation.report.tables import (
     times_table,
 )
 from pvg_hf.evaluation.report.verdict import describe_progress, write_verdict
+from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.read import RunData, load_run
 
 TEMPLATE = "report.html.jinja"
@@ -159,7 +160,7 @@ def _command(run: RunData) -> str:
     """Command line that plays the recipe again under another name."""
     num_processes = run.environment.get("num_processes", 1)
     launcher = "python" if num_processes == 1 else f"accelerate launch --num_processes {num_processes}"
-    recipe = Path(run.recipe.output_dir) / run.recipe.name / "recipe.yaml"
+    recipe = RunFolder.of(run.recipe).recipe
     return shlex.join([*launcher.split(), "scripts/run_rounds.py", str(recipe), f"name={run.recipe.name}-again"])
 
 

@@ -1,8 +1,6 @@
 """Facts for a round's cards, from its recipe and its figures: tables, metadata and descriptions."""
 
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from huggingface_hub import EvalResult
@@ -13,6 +11,7 @@ from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.data.schema import round_name
 from pvg_hf.hub.local_paths import is_local_path
 from pvg_hf.models.sources import PACKAGED
+from pvg_hf.run.folder import RunFolder
 
 Figures = Mapping[str, Mapping[str, Any]]
 # Heading, key after `round/`, key of the base prover (if any), name of the metric on the Hub (if any).
@@ -89,13 +88,10 @@ def training_table(recipe: Recipe, player: str) -> str:
     return markdown_table([["Setting", "Value"], *rows, ["`seed`", str(recipe.seed)]])
 
 
-def describe_versions(root: Path) -> str:
+def describe_versions(folder: RunFolder) -> str:
     """Package versions that a run was last played with, as one line."""
-    try:
-        versions = json.loads((root / "run.json").read_bytes())["versions"]
-    except (FileNotFoundError, ValueError, KeyError):  # only the card needs this file, so that damage is tolerated
-        return "not recorded"
-    return ", ".join(f"{name} {number}" for name, number in versions.items())
+    versions = folder.read_environment().get("versions", {})
+    return ", ".join(f"{name} {number}" for name, number in versions.items()) or "not recorded"
 
 
 def hub_base(config: PlayerConfig) -> str | None:

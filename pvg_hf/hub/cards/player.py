@@ -77,7 +77,7 @@ def player_card(publication: Publication, player: str) -> str:
         probability=_probability_in(results),
         table=rounds_table(figures, player),
         training=training_table(recipe, player),
-        versions=describe_versions(publication.root),
+        versions=describe_versions(publication.folder),
         paper=PAPER,
         citation=CITATION,
     )
@@ -163,7 +163,7 @@ def _example(publication: Publication, recipe: Recipe) -> dict[str, Any]:
     """A test problem of the round, with the columns that the prompt templates use."""
     prompts = role_prompts(recipe)["roles"]
     used = {"problem"}.union(*map(outside_variables, prompts.values()))
-    file = min((publication.root / "pool" / publication.tag).glob("test-*.parquet"))
+    file = min(publication.folder.pool(publication.round_index).glob("test-*.parquet"))
     columns = [name for name in pq.read_schema(file).names if name in used]
     return pq.read_table(file, columns=columns).slice(0, 1).to_pylist()[0]
 

@@ -10,6 +10,7 @@ from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.schema import BASE_ROUND, round_name
 from pvg_hf.hub.cards.facts import license_of, markdown_table
 from pvg_hf.hub.publication import Publication
+from pvg_hf.run.folder import RunFolder
 from pvg_hf.trainers.common.model_card import CITATION, PAPER, TAGS
 
 SOLUTIONS = {
@@ -100,7 +101,7 @@ def solutions_card(publication: Publication, pairs: Path) -> str:
         tags=TAGS,
         configs=list(_configs(publication)),
     )
-    base = publication.root / "pool" / round_name(BASE_ROUND) / f"{Role.BASE}.parquet"
+    base = publication.folder.pool(BASE_ROUND) / f"{Role.BASE}.parquet"
     card = DatasetCard.from_template(
         data,
         template_path=str(Path(__file__).with_name("solutions.md.jinja")),
@@ -119,7 +120,7 @@ def solutions_card(publication: Publication, pairs: Path) -> str:
 def _configs(publication: Publication) -> list[dict[str, Any]]:
     """Dataset configs: one per source of solutions (the newest round is the default), and one per round's pairs."""
     rounds = range(publication.round_index + 1)
-    configs = [_config(round_name(k), _splits(publication.root, k)) for k in (BASE_ROUND, *rounds)]
+    configs = [_config(round_name(k), _splits(publication.folder, k)) for k in (BASE_ROUND, *rounds)]
     configs[-1]["default"] = True
     for name in map(round_name, rounds):
         files = {split: [f"pairs/{name}/{split}.parquet"] for split in ("train", "heldout")}
@@ -127,13 +128,13 @@ def _configs(publication: Publication) -> list[dict[str, Any]]:
     return configs
 
 
-def _splits(root: Path, round_index: int) -> dict[str, list[str]]:
+def _splits(run: RunFolder, round_index: int) -> dict[str, list[str]]:
     """Existing files by split: one per role (verifier's and test problems), and the best helpful checkpoint's."""
-    folder = f"pool/{round_name(round_index)}"
+    folder = run.pool(round_index).relative_to(run.root).as_posix()
     names = {role.value: [f"{role}", f"test-{role}"] for role in GAME_ROLES}
     names |= {"base": ["base"], "best_helpful": ["test-best-helpful"]}
     files = {split: [f"{folder}/{name}.parquet" for name in found] for split, found in names.items()}
-    there = {split: [path for path in paths if (root / path).is_file()] for split, paths in files.items()}
+    there = {split: [path for path in paths if (run.root / path).is_file()] for split, paths in files.items()}
     return {split: paths for split, paths in there.items() if paths}
 
 
