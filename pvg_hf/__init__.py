@@ -1,4 +1,9 @@
-"""Prover-verifier games with language models on the Hugging Face stack."""
+"""
+Prover-verifier games with language models on the Hugging Face stack.
+
+Words, symbols and abbreviations of the docstrings (K24, SRC, D_V) are explained in docs/glossary.md, the structure of the package in
+docs/architecture.md, and its exceptions in docs/errors.md.
+"""
 
 import logging
 from importlib import import_module

@@ -27,6 +27,7 @@ from pvg_hf.study.study import Study
 from pvg_hf.study.upload import uploaded
 from space_app.access import MAX_UPLOAD_BYTES, OWNER_PAGE, Gate, Owner
 from space_app.evaluations_page import build_evaluations_page
+from space_app.glossary_page import build_glossary_page
 from space_app.render import FOLDER, notice
 from space_app.rounds_page import build_rounds_page
 from space_app.score_page import build_score_page
@@ -192,6 +193,7 @@ def _make_pages(run: OpenRun, study: Study | str, settings: StudySettings, folde
         ("Evaluations", "evaluations"): partial(build_evaluations_page, run=run),
         ("Score your own", "score"): partial(build_score_page, run=run),
         ("Study", "study"): partial(_put_study, run=run, study=study, settings=settings),
+        ("Glossary", "glossary"): build_glossary_page,
     }
     owners = {
         ("Study results", OWNER_PAGE): partial(_put_results, run=run, study=study, settings=settings, folder=folder)

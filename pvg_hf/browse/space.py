@@ -86,6 +86,7 @@ def build_space(run: str | Path, output: Path, options: tuple[str, ...] = ()) ->
     for part in ("space_app", "pvg_hf"):
         shutil.copytree(clone / part, output / part, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
     shutil.move(output / "space_app" / "README.md", output / "README.md")
+    shutil.copyfile(clone / "docs" / "glossary.md", output / "space_app" / "glossary.md")
     (output / "requirements.txt").write_text(_requirements(clone), encoding="utf-8")
     (output / "app.py").write_text(_ENTRY.format(arguments=[place, *options]), encoding="utf-8")
     return output

@@ -46,3 +46,12 @@ def test_a_text_of_ones_own(app, open_page):
     expect(page.locator("#scored .big strong")).to_have_text(
         page.locator("table.steps tbody tr").last.locator("td").nth(1).inner_text()
     )
+
+
+def test_the_glossary_is_a_page(app, open_page):
+    page = open_page(f"{app}/glossary")
+    glossary = page.locator("#glossary")
+    expect(glossary).to_contain_text("Signed relative convincingness")
+    targets = glossary.locator("a").evaluate_all("links => links.map(link => link.href)")
+    assert targets
+    assert [target for target in targets if not target.startswith("https://arxiv.org/abs/")] == []

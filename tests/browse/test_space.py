@@ -61,6 +61,7 @@ def test_nothing_is_published_that_the_app_does_not_read(space):
         "space_app",
         "runs",
     }
+    assert (space / "space_app" / "glossary.md").exists()
     run = space / "runs" / "small"
     assert {path.name for path in run.iterdir()} == {
         "recipe.yaml",
