@@ -10,10 +10,9 @@ from datasets import Dataset
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase, set_seed
 
 from pvg_hf.core.seeding import derive_seed
-from pvg_hf.models.arithmetic_tokenizer import build_arithmetic_tokenizer
-from pvg_hf.models.proofs_tokenizer import build_proofs_tokenizer
 from pvg_hf.models.sources import resolve_model
 from pvg_hf.pretraining.texts import Row, rows_in_order
+from pvg_hf.pretraining.tokenizers import build_arithmetic_tokenizer, build_proofs_tokenizer
 from pvg_hf.tasks.arithmetic.corpus import CorpusConfig
 from pvg_hf.tasks.proofs.corpus import PROOF_SETTINGS, ProofsCorpusConfig
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune

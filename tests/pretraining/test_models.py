@@ -7,12 +7,12 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
-from pvg_hf.models.arithmetic_tokenizer import build_arithmetic_tokenizer
 from pvg_hf.models.prover import load_prover
 from pvg_hf.models.sources import PACKAGED, resolve_model
 from pvg_hf.pretraining.measures import measure
 from pvg_hf.pretraining.models import BASE_MODELS, _rows_in_order, initial_model, train_base_model
 from pvg_hf.pretraining.texts import NOT_LEARNED
+from pvg_hf.pretraining.tokenizers import build_arithmetic_tokenizer
 
 SHIPPED = {
     "prover": Path(resolve_model("arithmetic", "prover")),

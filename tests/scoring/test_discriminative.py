@@ -15,11 +15,11 @@ from transformers import (
 )
 
 from pvg_hf.config.players import LoraConfig
-from pvg_hf.models.arithmetic_tokenizer import build_arithmetic_tokenizer
 from pvg_hf.models.prover import load_prover
 from pvg_hf.models.score_head import draw_head
 from pvg_hf.models.verifier import load_classifier, lora_for_verifier
 from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.pretraining.tokenizers import build_arithmetic_tokenizer
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.scoring.reader import SHARING, can_share
 

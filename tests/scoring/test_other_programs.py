@@ -9,9 +9,9 @@ from tokenizers import Tokenizer, processors
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 from trl import GRPOConfig, GRPOTrainer
 
-from pvg_hf.models.arithmetic_tokenizer import build_arithmetic_tokenizer
 from pvg_hf.models.from_config import train_tokenizer
 from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.pretraining.tokenizers import build_arithmetic_tokenizer
 from pvg_hf.scoring import VerifierScorer
 
 PROBLEM = "Ana has 3 pens. On Monday Ana finds 2 pens. How many pens does Ana have?"

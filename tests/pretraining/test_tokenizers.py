@@ -2,11 +2,13 @@ import pytest
 
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.models.arithmetic_tokenizer import build_arithmetic_tokenizer
+from pvg_hf.pretraining.models import BASE_MODELS
+from pvg_hf.pretraining.tokenizers import build_arithmetic_tokenizer, build_proofs_tokenizer
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.arithmetic import ArithmeticTask
 from pvg_hf.tasks.arithmetic.corpus import CorpusConfig, write_corpus
 from pvg_hf.tasks.arithmetic.grammar import MAX_NUMBER
+from pvg_hf.tasks.proofs.corpus import ProofsCorpusConfig, write_proofs_corpus
 
 
 @pytest.fixture(scope="module")
@@ -56,3 +58,18 @@ def test_special_tokens(tokenizer):
 def test_it_is_built_the_same_every_time():
     vocabularies = [build_arithmetic_tokenizer().get_vocab() for _ in range(2)]
     assert vocabularies[0] == vocabularies[1]
+
+
+def test_texts_of_proofs_come_back_and_are_short_enough():
+    tokenizer, longest = build_proofs_tokenizer(), BASE_MODELS["score-verifier"].max_length
+    for row in write_proofs_corpus(derive_rng("texts"), 300, ProofsCorpusConfig()):
+        prompt, completion = (tokenizer(row[name])["input_ids"] for name in ("prompt", "completion"))
+        assert tokenizer.unk_token_id not in prompt + completion
+        assert tokenizer.decode(prompt + completion) == row["prompt"] + row["completion"]
+        assert len(prompt + completion) < longest
+
+
+def test_the_proofs_worlds_tokenizer_extends_the_arithmetic_worlds(tokenizer):
+    proofs = build_proofs_tokenizer()
+    assert proofs.get_vocab().items() >= tokenizer.get_vocab().items()
+    assert proofs.get_vocab() == build_proofs_tokenizer().get_vocab()

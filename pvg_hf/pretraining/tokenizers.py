@@ -1,4 +1,4 @@
-"""The tokenizer of the arithmetic world's base models, with one token per word, number and sign."""
+"""The tokenizers of the base models, with one token per word, number and sign of their world."""
 
 import re
 from collections.abc import Iterable
@@ -6,11 +6,14 @@ from collections.abc import Iterable
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
+from pvg_hf.analyses.form import ALLOWED_SCORES, write_evaluation
 from pvg_hf.core.roles import Role
 from pvg_hf.tasks.arithmetic.corpus import FINE, MARKS, VERDICTS
 from pvg_hf.tasks.arithmetic.grammar import DAYS, DISTRACTORS, MAX_NUMBER, NAMES, OBJECTS, OPERATIONS, QUESTION, VERBS
 from pvg_hf.tasks.arithmetic.task import ArithmeticTask
 from pvg_hf.tasks.prompts import PromptBuilder
+from pvg_hf.tasks.proofs import corpus as proofs
+from pvg_hf.tasks.proofs import language
 
 PAD, END, UNKNOWN = "<pad>", "</s>", "<unk>"
 _PIECES = r" ?[A-Za-z]+| ?\d+| ?#+| ?[^\sA-Za-z\d#]|\s"
@@ -44,6 +47,16 @@ def build_arithmetic_tokenizer(more: Iterable[str] = (), *, max_length: int = 25
         clean_up_tokenization_spaces=False,
         model_max_length=max_length,
     )
+
+
+def build_proofs_tokenizer() -> PreTrainedTokenizerFast:
+    """Build the tokenizer of the proofs world: that of the arithmetic world with the words of evaluations added."""
+    row = {"problem": "", "proof": ""}
+    prompts = [proofs.PROOF_SETTINGS.prompt(row), proofs.PROOF_SETTINGS.prompt({**row, "analysis": ""})]
+    prompts.append(proofs.SELF_EVALUATION_PROMPT.replace("{{ problem }}", ""))
+    evaluations = [write_evaluation("missed", score) for score in ALLOWED_SCORES]
+    words = [language.SEPARATOR, language.FINE, *language.MARKS.values(), *proofs.VERDICTS.values()]
+    return build_arithmetic_tokenizer([*prompts, *evaluations, *words], max_length=512)
 
 
 def _pieces() -> list[str]:
