@@ -31,6 +31,24 @@ REPOSITORY = Path(__file__).parent.parent
 _LOOPBACK = ("127.", "localhost", "::1", "0.0.0.0")
 
 
+def pytest_make_parametrize_id(val: Any) -> str | None:
+    """A readable id for a list or mapping of plain values, which pytest would number."""
+    if not isinstance(val, list | tuple | dict) or not _is_plain(val):
+        return None
+    is_words = isinstance(val, list | tuple) and val and all(isinstance(item, str) for item in val)
+    text = " ".join(val).encode("unicode_escape").decode() if is_words else ascii(val).replace("'", "")
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _is_plain(val: Any) -> bool:
+    """Whether the text of a value is the same in all processes: nothing in it has an address or another order."""
+    if isinstance(val, dict):
+        return all(_is_plain(item) for pair in val.items() for item in pair)
+    if isinstance(val, list | tuple):
+        return all(map(_is_plain, val))
+    return val is None or isinstance(val, str | int | float)
+
+
 @pytest.fixture(autouse=True)
 def _only_loopback(monkeypatch):
     """Any connection off the loopback fails the test."""

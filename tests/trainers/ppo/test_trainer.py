@@ -1,8 +1,13 @@
-"""`ProverPPOTrainer` trains prover and critic; what it logs; when it ends a batch's epochs."""
+"""`ProverPPOTrainer`: what it trains and logs, its checkpoints, and the same steps on one process, on two and in micro-batches."""
 
 import itertools
+import json
+import logging
 import math
 import re
+import shutil
+from filecmp import cmp
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,10 +16,13 @@ from transformers import TrainerCallback
 
 from pvg_hf import load_task
 from pvg_hf.models.prover import load_causal_lm
+from pvg_hf.models.value_model import CRITIC_FOLDER, load_value_model
 from pvg_hf.tasks import PromptBuilder
 from tests.support.ppo_training import make_scorer, ppo_trainer
-from tests.support.prover_training import LORA, loss_lines, read_completions, role_rows
+from tests.support.prover_training import LORA, loss_lines, prover_trainer, read_completions, role_rows, score_texts
+from tests.support.two_processes import run_on_two_processes
 from tests.support.weights import moved_since, weights_of
+from tests.support.written_batches import STRUCTURES, train
 
 OF_BATCH = {"explained_variance", "critic/value", "critic/return", "accuracy/helpful", "reward/sneaky"}
 OF_STEP = {
@@ -222,3 +230,123 @@ def test_an_optimizer_that_does_not_know_the_critic_is_refused(prover, tmp_path)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with pytest.raises(ValueError, match="`optimizers` were passed, which know nothing of the critic"):
         ppo_trainer(model, tmp_path, optimizers=(optimizer, None))
+
+
+@pytest.mark.parametrize("structure", ["adapter", "verifier"])
+def test_a_continued_training_is_the_whole_one(structure, prover, tmp_path):
+    def make(folder):
+        scorer = make_scorer(prover) if structure == "verifier" else score_texts
+        settings = {"save_strategy": "steps", "save_steps": 2}
+        peft_config = LORA if structure == "adapter" else None
+        return ppo_trainer(prover, folder, critic=structure, scorer=scorer, settings=settings, peft_config=peft_config)
+
+    whole = make(tmp_path)
+    whole.train()
+    shutil.rmtree(tmp_path / "out" / "checkpoint-4")
+    continued = make(tmp_path)
+    continued.train(resume_from_checkpoint=str(tmp_path / "out" / "checkpoint-2"))
+    for mine, other in ((continued.model, whole.model), (continued.critic.model, whole.critic.model)):
+        weights = weights_of(other)
+        assert [name for name, weight in mine.named_parameters() if not weight.equal(weights[name])] == []
+    untimed = [
+        {key: value for key, value in line.items() if "time" not in key and "second" not in key}
+        for trainer in (continued, whole)
+        for line in loss_lines(trainer)
+    ]
+    assert untimed[:4] == untimed[4:]
+
+
+@pytest.mark.parametrize("trainer", [prover_trainer, ppo_trainer], ids=["grpo", "ppo"])
+@pytest.mark.parametrize("save_steps", [1, 2])
+def test_checkpoints_within_a_batch_are_warned_of(save_steps, trainer, prover, tmp_path, caplog):
+    settings = {"num_iterations": 2, "save_strategy": "steps", "save_steps": save_steps}
+    with caplog.at_level(logging.WARNING, logger="pvg_hf"):
+        trainer(prover, tmp_path, settings=settings)
+    warnings = [record.getMessage() for record in caplog.records if "`save_steps`" in record.getMessage()]
+    assert len(warnings) == (save_steps == 1)
+    assert all("`save_steps` is 1, and a generated batch is trained on for 2 steps: take a" in w for w in warnings)
+
+
+def test_what_is_saved_can_be_a_critic_again(prover, tmp_path):
+    trainer = ppo_trainer(prover, tmp_path, settings={"max_steps": 2})
+    trainer.train()
+    trainer.save_model(str(tmp_path / "saved"))
+    again = load_value_model(tmp_path / "saved" / CRITIC_FOLDER)
+    weights = weights_of(trainer.critic.model)
+    assert all(weight.equal(weights[name]) for name, weight in again.named_parameters())
+    assert again.score.weight.any()
+    next_one = ppo_trainer(prover, tmp_path, critic=str(tmp_path / "saved" / CRITIC_FOLDER))
+    assert next_one.critic.model.score.weight.equal(trainer.critic.model.score.weight)
+
+
+@pytest.mark.parametrize("peft_config", [None, LORA], ids=["whole", "adapter"])
+def test_the_best_policy_comes_with_its_own_critic(peft_config, prover, tmp_path):
+    settings = {"save_strategy": "steps", "save_steps": 2, "eval_strategy": "steps", "eval_steps": 2}
+    # The tokens so far are fewest at the first checkpoint.
+    settings |= {"load_best_model_at_end": True, "metric_for_best_model": "num_tokens", "greater_is_better": False}
+    trainer = ppo_trainer(prover, tmp_path, settings=settings, peft_config=peft_config, eval_dataset=role_rows())
+    trainer.train()
+    trainer.save_model(str(tmp_path / "saved"))
+    best, last = tmp_path / "out" / "checkpoint-2", tmp_path / "out" / "checkpoint-4"
+    assert trainer.state.best_model_checkpoint == str(best)
+    weights = "model.safetensors" if peft_config is None else "adapter_model.safetensors"
+    for file in (Path(weights), CRITIC_FOLDER / weights):
+        assert cmp(tmp_path / "saved" / file, best / file, shallow=False)
+        assert not cmp(last / file, best / file, shallow=False)
+
+
+def test_a_checkpoint_without_a_critic_is_refused(prover, tmp_path):
+    trainer = ppo_trainer(prover, tmp_path, settings={"save_strategy": "steps", "save_steps": 2, "max_steps": 2})
+    trainer.train()
+    shutil.rmtree(tmp_path / "out" / "checkpoint-2" / "critic")
+    with pytest.raises(ValueError, match="checkpoint-2` holds no critic"):
+        ppo_trainer(prover, tmp_path).train(resume_from_checkpoint=str(tmp_path / "out" / "checkpoint-2"))
+
+
+FIGURES = {
+    "loss",
+    "loss/policy",
+    "loss/value",
+    "approx_kl",
+    "kl",
+    "critic/grad_norm",
+    "critic/clip_ratio",
+    "critic/value",
+    "critic/return",
+    "explained_variance",
+    "grad_norm",
+    "reward",
+}
+# The others are means over micro-batches, be their tokens many or few, as TRL's own are.
+OF_STEPS = FIGURES - {"approx_kl", "kl", "critic/clip_ratio"}
+
+
+def _check_same(result: dict, expected: dict, figures: set[str] = FIGURES) -> None:
+    assert len(result["log"]) == len(expected["log"]) == 4
+    for line, other in zip(result["log"], expected["log"], strict=True):
+        assert figures & line.keys() == figures & other.keys()
+        found, wanted = ({key: log[key] for key in figures & log.keys()} for log in (line, other))
+        assert found == pytest.approx(wanted, rel=1e-3, abs=2e-5)
+    assert result["sums"] == pytest.approx(expected["sums"], rel=1e-6)
+
+
+@pytest.fixture(scope="module")
+def twofold(prover, tmp_path_factory) -> list[dict]:
+    """What each of two processes makes of it, by structure of the critic."""
+    folder = tmp_path_factory.mktemp("twofold")
+    run_on_two_processes("written_batches.py", prover, folder)
+    return [json.loads((folder / f"process-{index}.json").read_text()) for index in (0, 1)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_two_processes_and_micro_batches_make_the_same_steps(structure, twofold, prover, tmp_path):
+    whole = train(prover, tmp_path / "whole", structure, per_device=16)
+    assert whole["log"][3]["approx_kl"] > 1e-7
+    results = [of_process[structure] for of_process in twofold]
+    assert [result["num_processes"] for result in results] == [2, 2]
+    assert results[0]["sums"] == results[1]["sums"]
+    _check_same(results[0], whole)
+    if structure == "adapter":
+        _check_same(twofold[0]["parts"], whole, OF_STEPS)
+    _check_same(train(prover, tmp_path / "parts", structure, per_device=4, accumulation=4), whole, OF_STEPS)

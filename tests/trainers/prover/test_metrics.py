@@ -1,3 +1,5 @@
+"""Figures of a step by hand, and what a run logs of its steps, solutions and evaluations."""
+
 import math
 
 import pandas as pd
@@ -6,7 +8,16 @@ import torch
 
 from pvg_hf.data.schema import FAILED_OUTCOMES, Outcome
 from pvg_hf.evaluation.roles import judged
+from pvg_hf.tasks.grade import Grade
 from pvg_hf.trainers.prover.metrics import RoleSignals, role_metrics
+from tests.support.prover_training import (
+    grade_by_length,
+    loss_lines,
+    prover_trainer,
+    read_completions,
+    role_rows,
+    score_texts,
+)
 
 # (sneaky, correct, answered, failed, truncated, score, reward)
 SOLUTIONS = [
@@ -114,3 +125,108 @@ def test_a_step_and_the_evaluation_judge_the_same_solutions(outcome):
 def test_correlation_of_ranks(scores, correct, correlation):
     solutions = [(0, c, 1, 0, 0, score, 0.0) for score, c in zip(scores, correct, strict=True)]
     assert _metrics(solutions)["score_correctness_correlation"] == pytest.approx(correlation)
+
+
+def test_completions_are_logged_with_role_correctness_and_score(prover, tmp_path):
+    prover_trainer(prover, tmp_path, settings={"max_steps": 2, "log_completions": True}).train()
+    for step in (1, 2):
+        table = read_completions(tmp_path, step)
+        assert len(table) == 16
+        for row in table.to_dict("records"):
+            problem, role = row["prompt"].split("\n")[0], row["prompt"].split("\n")[1].split()[0]
+            assert row["role"] == role
+            grade, is_cut = grade_by_length({}, row["completion"]), row["outcome"] == "TRUNCATED"
+            assert row["correct"] == (grade.correct and not is_cut)
+            assert (row["outcome"] == "VERIFIED") == row["correct"]
+            assert (row["outcome"] == "NO_ANSWER") == (grade.answer is None and not is_cut)
+            assert row["score"] == pytest.approx(score_texts([problem], [row["completion"]])[0])
+
+
+def test_metrics_of_a_step(prover, tmp_path):
+    settings = {
+        "max_steps": 1,
+        "log_completions": True,
+        "acceptance_threshold": 0.5,
+        "per_device_train_batch_size": 32,
+    }
+    trainer = prover_trainer(prover, tmp_path, settings=settings)
+    trainer.train()
+    (log,), table = loss_lines(trainer), read_completions(tmp_path)
+    correct, answered = table["correct"], table["outcome"].isin(["VERIFIED", "PROOF_INVALID"])
+    scores, rewards = table["score"], table["src"]
+    for role in ("helpful", "sneaky"):
+        mine = table["role"] == role
+        assert log[f"accuracy/{role}"] == pytest.approx(correct[mine].mean())
+        assert log[f"reward/{role}"] == pytest.approx(rewards[mine].mean())
+        assert log[f"unanswered/{role}"] == log[f"failed/{role}"] == pytest.approx(1 - answered[mine].mean())
+        assert log[f"judged_accuracy/{role}"] == pytest.approx(correct[mine & answered].mean())
+        assert log[f"score/{role}_correct"] == pytest.approx(scores[mine & correct].mean())
+        assert log[f"score/{role}_incorrect"] == pytest.approx(scores[mine & answered & ~correct].mean())
+        assert log[f"truncated/{role}"] == pytest.approx((table["outcome"][mine] == "TRUNCATED").mean())
+    wrong = (table["role"] == "sneaky") & answered & ~correct
+    assert log["exploit_rate"] == pytest.approx((scores[wrong] > 0.5).mean())
+    assert log["score_gap"] == pytest.approx(log["score/helpful_correct"] - log["score/sneaky_incorrect"])
+    ranks = scores[answered].corr(correct[answered].astype(float), "spearman")
+    assert log["score_correctness_correlation"] == pytest.approx(ranks)
+    truncated = (log["truncated/helpful"] + log["truncated/sneaky"]) / 2  # as many rows in either role
+    assert truncated == pytest.approx(log["completions/clipped_ratio"])
+    assert 0 < truncated < 1
+
+
+def test_a_role_that_is_not_trained_has_no_key(prover, tmp_path):
+    trainer = prover_trainer(prover, tmp_path, rows=role_rows(["helpful"]), settings={"max_steps": 1})
+    trainer.train()
+    (log,) = loss_lines(trainer)
+    assert "accuracy/helpful" in log
+    assert not [key for key in log if "sneaky" in key or key in ("score_gap", "exploit_rate")]
+
+
+def test_evaluation_has_keys_of_its_own(prover, tmp_path):
+    seen = []
+
+    def grade(row, solution):
+        seen.append((row["problem"], row["role"]))
+        return grade_by_length(row, solution)
+
+    settings = {"max_steps": 1, "per_device_eval_batch_size": 4, "num_generations_eval": 2}
+    trainer = prover_trainer(prover, tmp_path, grader=grade, eval_dataset=role_rows(num_problems=1), settings=settings)
+    trainer.train()
+    seen.clear()
+    trainer.evaluate()
+    assert seen == [("Ana has 0 pens.", role) for role in ("helpful", "helpful", "sneaky", "sneaky")]
+    (log,) = [line for line in trainer.state.log_history if "eval_loss" in line]
+    assert {"eval_accuracy/helpful", "eval_accuracy/sneaky", "eval_reward/sneaky", "eval_kl_from_base"} <= log.keys()
+
+
+def test_cgc_counts_the_solutions_that_play_their_role_below_its_floor(prover, tmp_path):
+    settings = {"max_steps": 1, "log_completions": True, "reward": "cgc", "reward_options": {"floor": 2.5}}
+    trainer = prover_trainer(prover, tmp_path, settings={**settings, "per_device_train_batch_size": 32})
+    trainer.train()
+    (log,), table = loss_lines(trainer), read_completions(tmp_path)
+    answered = table["outcome"].isin(["VERIFIED", "PROOF_INVALID"])
+    plays = (table["correct"] ^ (table["role"] == "sneaky")) & answered
+    violations = (plays & (table["score"] <= 2.5)).sum()
+    assert log["floor_violations"] == violations
+    assert 0 < violations < plays.sum()
+
+
+@pytest.mark.parametrize("correct", [True, False])
+def test_an_evaluation_without_the_metric_of_the_best_model_is_not_the_best(correct, prover, tmp_path):
+    """Where all solutions are correct, there is no incorrect sneaky one, and no `score_gap`."""
+
+    def grade(row, solution):
+        return Grade(solution, correct or len(solution) % 2 == 0)
+
+    settings = {"eval_strategy": "steps", "eval_steps": 1, "metric_for_best_model": "eval_score_gap", "max_steps": 1}
+    settings |= {"per_device_eval_batch_size": 8, "num_generations_eval": 4}
+    trainer = prover_trainer(prover, tmp_path, grader=grade, eval_dataset=role_rows(), settings=settings)
+    trainer.train()
+    found = [line["eval_score_gap"] for line in trainer.state.log_history if "eval_score_gap" in line]
+    assert bool(found) != correct
+    assert trainer.state.best_metric == (found[0] if found else None)
+
+
+def test_an_unknown_metric_of_the_best_model_is_still_an_error(prover, tmp_path):
+    settings = {"eval_strategy": "steps", "eval_steps": 1, "metric_for_best_model": "eval_scoregap", "max_steps": 1}
+    with pytest.raises(KeyError, match="eval_scoregap"):
+        prover_trainer(prover, tmp_path, eval_dataset=role_rows(), settings=settings).train()

@@ -1,5 +1,6 @@
-"""What `ProverGRPOTrainer` trains, and what its training moves."""
+"""What `ProverGRPOTrainer` trains, which datasets it takes, solutions of the maximum length, and two processes."""
 
+import json
 import re
 import warnings
 
@@ -12,6 +13,7 @@ from pvg_hf.models.score_head import draw_head
 from pvg_hf.models.verifier import load_classifier
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.scoring import VerifierScorer
+from pvg_hf.tasks.grade import Grade
 from tests.support.prover_training import (
     GROUP_SIZE,
     LORA,
@@ -22,6 +24,8 @@ from tests.support.prover_training import (
     role_rows,
     score_texts,
 )
+from tests.support.rewards_by_hand import rewards_by_hand
+from tests.support.two_processes import run_on_two_processes
 from tests.support.weights import moved_since, weights_of
 
 
@@ -174,3 +178,104 @@ def test_a_model_made_in_memory_has_no_reference_to_load(prover, tmp_path):
         prover_trainer(model, tmp_path, processing_class=tokenizer)
     assert prover_trainer(model, tmp_path, processing_class=tokenizer, settings={"beta": 0.0}).ref_model is None
     assert prover_trainer(model, tmp_path, processing_class=tokenizer, peft_config=LORA).ref_model is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (role_rows().remove_columns("role"), r"lacks the column\(s\) \['role'\]; it has \['prompt', 'problem'\]"),
+        (role_rows().remove_columns(["prompt", "problem"]), r"lacks the column\(s\) \['prompt', 'problem'\]"),
+        (role_rows(["helpful", "base"]), r"Unknown role\(s\) \['base'\]"),
+        (role_rows().to_iterable_dataset(), r"is a IterableDataset.*`streaming=False`"),
+        (role_rows(["helpful"], num_problems=3), "has 3 prompts, fewer than the 4 of one generation batch"),
+    ],
+)
+def test_wrong_datasets_are_refused(rows, message, prover, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        prover_trainer(prover, tmp_path, rows=rows)
+
+
+@pytest.mark.parametrize("wrap", [lambda rows: rows, lambda rows: {"first": role_rows(), "second": rows}])
+def test_wrong_evaluation_datasets_are_refused(wrap, prover, tmp_path):
+    with pytest.raises(ValueError, match=r"lacks the column\(s\) \['problem'\]"):
+        prover_trainer(prover, tmp_path, eval_dataset=wrap(role_rows().remove_columns("problem")))
+
+
+@pytest.mark.parametrize(
+    ("scorer", "part"),
+    [("runs/verifier", r"the path 'runs/verifier'.*VerifierScorer\.from_pretrained"), (None, "a NoneType")],
+)
+def test_a_scorer_that_is_no_function_is_refused(scorer, part, prover, tmp_path):
+    with pytest.raises(ValueError, match=f"`scorer` is {part}"):
+        prover_trainer(prover, tmp_path, scorer=scorer)
+
+
+def test_a_step_of_truncated_solutions_stops_the_run(tiny_prover, tmp_path):
+    settings = {"max_truncated_share": 0.5, "max_completion_length": 2}
+    with pytest.raises(ValueError, match=r"100% of the solutions .* `max_completion_length=2` .*allowed: 50%"):
+        prover_trainer(str(tiny_prover), tmp_path, settings=settings).train()
+
+
+@pytest.mark.parametrize(
+    ("grade", "outcome"),
+    [
+        (Grade("18", correct=True), "VERIFIED"),
+        (Grade("1", correct=False), "PROOF_INVALID"),
+        (Grade("18", correct=True, certified=False), "UNCERTIFIED"),
+        (Grade("1", correct=False, certified=False), "UNCERTIFIED"),
+    ],
+)
+def test_truncated_and_uncertified_solutions_play_neither_role(grade, outcome, prover, tmp_path):
+    """CGC pays its floor for them, and the others, which all play one of the roles, their score."""
+    settings = {"max_steps": 1, "log_completions": True, "reward": "cgc", "reward_options": {"floor": -9.0}}
+    trainer = prover_trainer(prover, tmp_path, grader=lambda row, solution: grade, settings=settings)
+    trainer.train()
+    (log,), table = loss_lines(trainer), read_completions(tmp_path)
+    cut = table["outcome"] == "TRUNCATED"
+    assert 0 < cut.sum() < len(table)
+    assert set(table["outcome"][~cut]) == {outcome}
+    role = "helpful" if grade.correct else "sneaky"
+    is_paid = ~cut & (table["role"] == role) & (outcome != "UNCERTIFIED")
+    assert table["cgc"].tolist() == pytest.approx(table["score"].where(is_paid, -9.0).tolist())
+    assert not (table["correct"] & cut).any()
+    assert log["failed/sneaky"] == (1 if outcome == "UNCERTIFIED" else log["truncated/sneaky"])
+    assert log["valid_sneaky"] == (1 - log["failed/sneaky"] if outcome == "PROOF_INVALID" else 0)
+
+
+def test_every_end_token_of_the_model_ends_a_solution(tiny_prover, tmp_path):
+    model, tokenizer = load_prover(tiny_prover)
+    model.generation_config.eos_token_id = list(range(1, len(tokenizer)))
+    settings = {"max_truncated_share": 0.0, "max_completion_length": 3, "max_steps": 1}
+    trainer = prover_trainer(model, tmp_path, settings=settings)
+    trainer.train()
+    assert loss_lines(trainer)[0]["truncated/helpful"] == 0
+
+
+@pytest.mark.slow
+def test_a_group_that_lies_on_two_processes(prover, tmp_path):
+    """What is logged of the gathered rows is what one process computes of them."""
+    run_on_two_processes("straddling_groups.py", prover, tmp_path)
+    results = [json.loads((tmp_path / f"process-{index}.json").read_text()) for index in (0, 1)]
+    assert [result["num_processes"] for result in results] == [2, 2]
+    assert results[0]["weights"] == results[1]["weights"]
+    assert (
+        results[0]["log"][0]["score_correctness_correlation"] == results[1]["log"][0]["score_correctness_correlation"]
+    )
+    for step, log in enumerate(results[0]["log"], start=1):
+        table = read_completions(tmp_path, step)
+        assert len(table) == 12  # rows 4 to 7 are one group, rows 0 to 5 those of the first process
+        groups = table.groupby(table.index // GROUP_SIZE)
+        assert (groups["prompt"].nunique() == 1).all()
+        rows = [
+            {"problem": prompt.split("\n")[0], "role": role} for prompt, role in zip(table["prompt"], table["role"])
+        ]
+        groups_by_hand = rewards_by_hand(rows, table["completion"].tolist(), table["outcome"] == "TRUNCATED")
+        by_hand = [reward for group in groups_by_hand for reward in group]
+        assert table["src"].tolist() == pytest.approx(by_hand, abs=1e-5)
+        assert table["advantage"].tolist() == pytest.approx(
+            (table["src"] - groups["src"].transform("mean")).tolist(), abs=1e-5
+        )
+        for role in ("helpful", "sneaky"):
+            mine = table[table["role"] == role]
+            assert log[f"accuracy/{role}"] == pytest.approx(mine["correct"].mean())
+            assert log[f"reward/{role}"] == pytest.approx(mine["src"].mean())
