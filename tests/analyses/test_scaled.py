@@ -29,7 +29,7 @@ def analyses(*told) -> list[CheckedAnalysis]:
         ([], 1, None),
     ],
 )
-def test_labels(told, k, label):
+def test_labels_by_scaled_verification_by_hand(told, k, label):
     assert decide_label(analyses(*told), k) == label
 
 
@@ -55,6 +55,6 @@ def test_only_doubts_are_checked():
         ({"num_agreements": 0}, "`num_agreements` must be at least 1; got 0"),
     ],
 )
-def test_bad_numbers(settings, message):
+def test_invalid_numbers_are_errors(settings, message):
     with pytest.raises(ValueError, match=message):
         ScaledVerification(**settings)

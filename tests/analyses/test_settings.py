@@ -31,7 +31,7 @@ def test_settings_are_kept(tmp_path):
         ({"chat_template_kwargs": {"tokenize": True}}, "`chat_template_kwargs` has `tokenize`"),
     ],
 )
-def test_bad_prompts(settings, message):
+def test_invalid_prompts_are_errors(settings, message):
     with pytest.raises(ValueError, match=message):
         ScoreVerifierSettings(**settings)
 

@@ -182,7 +182,7 @@ def test_what_was_compared_is_remembered_by_the_next_process(folder, tmp_path, m
     assert [found.path.name for found in find_damaged(folder)] == ["model.safetensors"]
 
 
-def test_sealed_values(tmp_path):
+def test_sealed_values_are_read_back(tmp_path):
     sealed = seal({"seconds": 1.5, "summary": "ü"})
     assert unseal(tmp_path, json.loads(json.dumps(sealed))) == {"seconds": 1.5, "summary": "ü"}
     assert unseal(tmp_path, {"seconds": 2.5}) == {"seconds": 2.5}  # of an older version

@@ -18,7 +18,7 @@ def test_other_paths_other_seeds(first, second):
     assert derive_seed(*first) != derive_seed(*second)
 
 
-def test_known_value():
+def test_a_derived_seed_has_its_known_value():
     # Pools and checkpoints depend on it: a change of the derivation must not pass unnoticed.
     assert derive_seed(0, "x") == 959375031359570642
 

@@ -23,7 +23,7 @@ from pvg_hf.data.mixture import mixture_weights
         ("custom", 1, {"custom": {0: 5.0, 7: 1.0}}, [0, 1]),
     ],
 )
-def test_weights(kind, round_index, kwargs, expected):
+def test_weights_of_each_mixture_by_hand(kind, round_index, kwargs, expected):
     weights = mixture_weights(kind, round_index, **kwargs)
     assert list(weights) == list(range(-1, round_index))
     assert list(weights.values()) == pytest.approx(expected)
@@ -85,6 +85,6 @@ def test_refuses_a_function_that_is_none(name, message):
         ("custom", 0, {"custom": {0: 1}}, "a weight above 0"),
     ],
 )
-def test_refuses(kind, round_index, kwargs, message):
+def test_invalid_mixtures_are_errors(kind, round_index, kwargs, message):
     with pytest.raises(ValueError, match=message):
         mixture_weights(kind, round_index, **kwargs)

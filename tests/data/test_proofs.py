@@ -52,7 +52,7 @@ def test_a_source_without_scores(write):
         ([], None, "holds no proof"),
     ],
 )
-def test_bad_sources(write, rows, columns, message):
+def test_sources_that_hold_no_proofs_are_errors(write, rows, columns, message):
     with pytest.raises(ValueError, match=message):
         load_proofs(write(*rows), columns=columns)
 
@@ -66,7 +66,7 @@ def test_bad_sources(write, rows, columns, message):
         ({"problem": ["P"], "proof": ["Q"], "score": [None]}, "None of the 1 proofs has a score"),
     ],
 )
-def test_bad_datasets(columns, message):
+def test_datasets_without_the_columns_are_errors(columns, message):
     with pytest.raises(ValueError, match=message):
         check_proofs(Dataset.from_dict(columns), needs_scores=True)
 

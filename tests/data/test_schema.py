@@ -35,7 +35,7 @@ from pvg_hf.tasks.grade import Grade
         ("5", False, False, True, "TRUNCATED", True),
     ],
 )
-def test_outcomes(answer, correct, certified, is_truncated, expected, is_failed):
+def test_outcome_of_each_kind_of_solution(answer, correct, certified, is_truncated, expected, is_failed):
     outcome = outcome_of(Grade(answer=answer, correct=correct, certified=certified), is_truncated)
     assert outcome == expected
     assert (outcome in FAILED_OUTCOMES) == is_failed

@@ -34,7 +34,7 @@ PPO = "prover.algorithm=ppo"
         (["prover.trainer={gamma: 0.9}"], ["`gamma`", "no field of `ProverGRPOConfig`"]),
     ],
 )
-def test_one_mistake_is_named(overrides, parts, values):
+def test_each_mistake_is_reported_once_with_its_key(overrides, parts, values):
     recipe = load_recipe(values, overrides)
     (mistake,) = check_recipe(recipe, GameProblems.load(recipe))
     for part in parts:

@@ -34,7 +34,7 @@ def test_the_closed_form_equals_the_enumeration(correct, incorrect, data):
     assert share_of_correct_choices(np.array(correct), np.array(incorrect), half) == pytest.approx(expected)
 
 
-def test_by_hand():
+def test_best_of_n_by_hand():
     # Correct 3, 1; incorrect 2, 0. One of either: 3 beats both, 1 beats 0 only: 3 of 4. Two of either: 3 wins.
     correct, incorrect = np.array([3.0, 1.0]), np.array([2.0, 0.0])
     assert share_of_correct_choices(correct, incorrect, 1) == 0.75

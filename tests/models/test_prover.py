@@ -36,7 +36,7 @@ def test_full_weights(tiny_prover):
     assert model.config._name_or_path == str(tiny_prover)
 
 
-def test_dtype(tiny_prover):
+def test_dtype_of_the_weights(tiny_prover):
     assert load_prover(tiny_prover, dtype=torch.bfloat16)[0].dtype is torch.bfloat16
 
 

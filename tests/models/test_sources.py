@@ -26,7 +26,7 @@ def test_arithmetic_is_the_packaged_model(player):
 
 
 @pytest.mark.parametrize("is_precise", [True, False])
-def test_dtypes(is_precise):
+def test_dtypes_of_weights_that_are_trained_or_score(is_precise):
     assert resolve_dtype("float32", is_precise=is_precise) is torch.float32
     assert resolve_dtype("bfloat16", is_precise=is_precise) is torch.bfloat16
     assert resolve_dtype("auto", is_precise=True) is torch.float32

@@ -63,7 +63,7 @@ def by_hand(model, tokenizer, beginning: list[int], start: str, temperature: flo
 
 @pytest.mark.parametrize("split_digits", [True, False])
 @pytest.mark.parametrize("content", ["1}\n", "0.5}", "1.0}", "maybe}"])
-def test_by_hand(split_digits, content):
+def test_expected_score_by_hand(split_digits, content):
     tokenizer = make_tokenizer(split_digits=split_digits)
     model = make_model(tokenizer)
     whole = tokenizer(BEFORE + content)["input_ids"]

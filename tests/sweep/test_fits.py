@@ -29,7 +29,7 @@ def test_what_seeds_differ_by_at_all_levels_is_no_error():
     assert (slope.low, slope.high) == pytest.approx((0.5 - 3.18245 / 6, 0.5 + 3.18245 / 6), abs=1e-4)
 
 
-def test_a_parabola():
+def test_a_parabola_is_fitted_exactly():
     levels = [0, 0.1, 0.2, 0.4] * 2
     values = [seed + 3 * level - 5 * level**2 for seed, level in zip([1] * 4 + [2] * 4, levels)]
     fit = fit_levels(levels, values, [1] * 4 + [2] * 4, degree=2)
@@ -59,7 +59,7 @@ def test_values_that_never_change_have_no_share_explained():
     [(0.7, 0.15), (0.8, 0.1), (0.5, None), (0.95, 0.0)],
     ids=["between two levels", "just below one", "never", "from the start"],
 )
-def test_crossing(bound, level):
+def test_level_at_which_a_bound_is_crossed(bound, level):
     assert crossing([0, 0.1, 0.2], [0.9, 0.8, 0.6], bound) == (None if level is None else pytest.approx(level))
 
 

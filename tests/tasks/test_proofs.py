@@ -97,7 +97,7 @@ def test_true_marks_name_every_issue():
     assert [f"{named.quote} | {named.mark}" for named in read_issues(analysis)] == TRUE
 
 
-def test_the_task():
+def test_the_task_rates_proofs_and_analyses():
     task = load_task("proofs", num_train=150, num_test=20)
     proofs, analyses = task.rated_proofs("train", proofs_per_problem=2), task.rated_analyses("test")
     assert proofs.to_list() == load_task("proofs", num_train=150).rated_proofs("train", proofs_per_problem=2).to_list()

@@ -177,7 +177,7 @@ def blind_score(text):
         ({"pairs": "labelled", "pair_share": 0.5}, "`pair_share` is 0.5"),
     ],
 )
-def test_refused(build, settings, message):
+def test_settings_that_pairs_of_any_labels_cannot_use_are_errors(build, settings, message):
     with pytest.raises(ValueError, match=message):
         build([solution("a", 0, label=1, correct=True)], **settings)
 

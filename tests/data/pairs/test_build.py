@@ -45,7 +45,7 @@ def build(tmp_path):
     return build
 
 
-def test_every_column(build):
+def test_every_column_of_a_pair_is_filled(build):
     pairs, report = build(
         [
             solution("a", "right", 1, round_index=0, role="sneaky", correct=False),  # the label was flipped

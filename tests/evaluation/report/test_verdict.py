@@ -105,5 +105,5 @@ def test_alerts_are_counted_by_kind(run):
     ("figure", "text"),
     [(Figure(0.5, 0.25, 0.75, 1200), "50.0 % [25.0, 75.0] (n=1,200)"), (EMPTY, "unknown (no solution)")],
 )
-def test_percent(figure, text):
+def test_shares_are_written_in_percent(figure, text):
     assert percent(figure) == text
