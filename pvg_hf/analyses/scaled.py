@@ -27,18 +27,37 @@ class ScaledVerification:
     num_agreements: int = 3
 
     def __post_init__(self):
-        for name, value in vars(self).items():
-            if value < 1:
-                raise ValueError(f"`{name}` must be at least 1; got {value}.")
-        if self.num_checks % 2 == 0:
-            raise ValueError(
-                f"`num_checks` (m) must be odd, so that a majority of the checks decides; got {self.num_checks}."
-            )
-        if self.num_agreements > self.num_analyses:
-            raise ValueError(
-                f"`num_agreements` (k) is {self.num_agreements}, more than the {self.num_analyses} analyses of a proof "
-                "(`num_analyses`, n): no proof could get a label. Lower k or raise n."
-            )
+        check_scaled_verification(**vars(self))
+
+
+def check_scaled_verification(
+    num_analyses: int, num_checks: int, num_agreements: int, *, prefix: str = "num_"
+) -> None:
+    """
+    Check the numbers of [`ScaledVerification`].
+
+    Args:
+        num_analyses (`int`), num_checks (`int`), num_agreements (`int`):
+            n, m and k.
+        prefix (`str`, defaults to `"num_"`):
+            The first part of their names in errors: `"label_"` for the keys of a recipe.
+
+    Raises:
+        ValueError: as [`ScaledVerification`].
+    """
+    numbers = {"analyses": num_analyses, "checks": num_checks, "agreements": num_agreements}
+    for name, value in numbers.items():
+        if value < 1:
+            raise ValueError(f"`{prefix}{name}` must be at least 1; got {value}.")
+    if num_checks % 2 == 0:
+        raise ValueError(
+            f"`{prefix}checks` (m) must be odd, so that a majority of the checks decides; got {num_checks}."
+        )
+    if num_agreements > num_analyses:
+        raise ValueError(
+            f"`{prefix}agreements` (k) is {num_agreements}, more than the {num_analyses} analyses of a proof "
+            f"(`{prefix}analyses`, n): no proof could get a label. Lower k or raise n."
+        )
 
 
 @dataclass(frozen=True)

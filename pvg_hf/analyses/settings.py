@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError, HFValidationError, OfflineModeIsEnabled, RepositoryNotFoundError
@@ -52,6 +52,16 @@ Analysis:
 
 {_FORM}
 """
+
+
+class EvaluationOptions(Protocol):
+    """Options of evaluations, of which a prompt or the template's variables may be left out (`None`)."""
+
+    evaluate_prompt: str | None
+    judge_prompt: str | None
+    max_completion_length: int
+    temperature: float
+    chat_template_kwargs: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -106,23 +116,18 @@ class ScoreVerifierSettings:
     def for_model(
         cls,
         source: str | Path | None,
-        *,
-        evaluate_prompt: str | None,
-        judge_prompt: str | None,
-        max_new_tokens: int,
-        temperature: float,
-        chat_template_kwargs: Mapping[str, Any] | None,
+        options: EvaluationOptions,
         revision: str | None = None,
     ) -> "ScoreVerifierSettings":
-        """Resolve the prompts and chat settings: explicit arguments first, then those saved with `source`, then defaults."""
+        """Resolve the prompts and chat settings: those of `options` first, then those saved with `source`, then defaults."""
         path = _find(source, revision) if source else None
         stored = cls() if path is None else cls._read(path)
         return cls(
-            evaluate_prompt or stored.evaluate_prompt,
-            judge_prompt or stored.judge_prompt,
-            max_new_tokens,
-            temperature,
-            stored.chat_template_kwargs if chat_template_kwargs is None else chat_template_kwargs,
+            options.evaluate_prompt or stored.evaluate_prompt,
+            options.judge_prompt or stored.judge_prompt,
+            options.max_completion_length,
+            options.temperature,
+            stored.chat_template_kwargs if options.chat_template_kwargs is None else options.chat_template_kwargs,
         )
 
     @staticmethod

@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from pvg_hf.core.extensions import show_value, suggest
+from pvg_hf.core.extensions import cut_to_line, show_value, suggest
 
 # Larger values are surely typing errors; these bounds do not say what is affordable.
 MAX_COUNT, MAX_BATCH, MAX_ROUNDS, MAX_RANK = 10**9, 10**6, 10**5, 10**4
@@ -90,12 +90,11 @@ def check_option(section: type, key: str, value: object, *, name: str | None = N
     try:
         _adapter(section, key).validate_python(value)
     except ValidationError as err:
-        error = err.errors()[0]
-        message = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        hint = (
-            f" {suggest(value, _choices(section, key))}" if isinstance(value, str) and _choices(section, key) else ""
-        )
-        raise ValueError(f"{name or f'`{key}`'} is {show_value(value)}; it {message}.{hint}") from err
+        shown = f"`{cut_to_line(value)}`" if isinstance(value, str) else show_value(value)
+        message = err.errors()[0]["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        choices = _choices(section, key) if isinstance(value, str) else []
+        reason = f". {suggest(value, choices)}" if choices else f"; it {message}."
+        raise ValueError(f"{name or f'`{key}`'} is {shown}{reason}") from err
 
 
 def default_of(section: type, key: str) -> Any:

@@ -22,6 +22,8 @@ from pvg_hf.config.fields import (
 
 Policy = Literal["on_failure", "on_timeout", "always", "never"]
 
+Resample = Literal["fixed", "epoch", "step"]
+
 TierName = Literal["fast_noisy", "balanced", "slow_precise"]
 
 TIER_DEFAULTS: dict[str, tuple[float, float, float]] = {
@@ -271,7 +273,7 @@ class NoiseConfig:
         description="`label` flips the label of each solution independently. `pair` keeps labels and reverses pairs in the "
         "verifier's training, at one rate (`rho0` = `rho1`).",
     )
-    resample: Literal["fixed", "epoch", "step"] = Field(
+    resample: Resample = Field(
         "fixed",
         description="`fixed` draws once for each text of a problem, for all rounds. At `level: label` this happens before pairs are "
         "built: they are built from the noisy labels, so that both sides may be correct, or incorrect. `epoch` and `step` draw "

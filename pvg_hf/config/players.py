@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from pvg_hf.analyses.scaled import ScaledVerification
+from pvg_hf.analyses.scaled import ScaledVerification, check_scaled_verification
 from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.config.fields import (
     BatchSize,
@@ -39,10 +39,10 @@ class PPOConfig:
         "prover's body. A model must have the prover's vocabulary.",
     )
     critic_learning_rate: Positive | None = Field(
-        None, description="Peak learning rate of the critic; `prover.learning_rate` by default."
+        None, description="Peak learning rate of the critic; the prover's by default."
     )
     num_iterations: Count = Field(
-        4, description="Epochs over a batch of solutions. `prover.max_steps` counts each epoch's steps."
+        4, description="Epochs over a batch of solutions. `max_steps` counts each epoch's steps."
     )
     gamma: Share = Field(1.0, description="Discount of later rewards, per token.")
     gae_lambda: Share = Field(
@@ -63,18 +63,26 @@ class PPOConfig:
     )
 
 
+Combination = Literal["additive", "multiplicative"]
+
+Generation = Literal["transformers", "continuous", "vllm_colocate", "vllm_server"]
+
+
 @section
 class ScoreConfig:
     """A verifier that writes an evaluation and predicts a score (`verifier.kind: score`)."""
 
     proofs_per_step: BatchSize = Field(8, description="Proofs per step and process; each has a group of evaluations.")
     num_generations: GroupSize = Field(4, description="Evaluations per proof: one group (K).")
-    temperature: Positive = Field(0.8, description="Temperature of evaluations, in training and in use.")
+    temperature: Positive = Field(
+        ScoreVerifierSettings.temperature, description="Temperature of evaluations, in training and in use."
+    )
     max_completion_length: Count = Field(
-        1024, description="Maximum length of an evaluation, in tokens; a truncated one is not read."
+        ScoreVerifierSettings.max_new_tokens,
+        description="Maximum length of an evaluation, in tokens; a truncated one is not read.",
     )
     beta: NonNegative = Field(0.0, description="Weight of the KL divergence from the initial verifier.")
-    combination: Literal["additive", "multiplicative"] = Field(
+    combination: Combination = Field(
         "additive",
         description="How form, score and the meta-verifier's rating are combined to a reward; see docs/score-verifier.md.",
     )
@@ -107,9 +115,15 @@ class ScoreConfig:
         description="Who scores the round's new proofs on D_V for the next verifier: the task, or the round's own verifier by "
         "scaled verification. The base prover's proofs are always scored by the task.",
     )
-    label_analyses: Count = Field(8, description="n of scaled verification: analyses of a proof.")
-    label_checks: Count = Field(3, description="m: checks of each analysis that claims an issue; odd.")
-    label_agreements: Count = Field(3, description="k: analyses that must agree on a label.")
+    label_analyses: Count = Field(
+        ScaledVerification.num_analyses, description="n of scaled verification: analyses of a proof."
+    )
+    label_checks: Count = Field(
+        ScaledVerification.num_checks, description="m: checks of each analysis that claims an issue; odd."
+    )
+    label_agreements: Count = Field(
+        ScaledVerification.num_agreements, description="k: analyses that must agree on a label."
+    )
     report_proofs: Count = Field(
         200, description="Maximum number of the round's test proofs whose evaluations are kept and judged."
     )
@@ -128,30 +142,16 @@ class ScoreConfig:
 
     @model_validator(mode="after")
     def _check_rule(self) -> "ScoreConfig":
-        self.rule()
+        check_scaled_verification(self.label_analyses, self.label_checks, self.label_agreements, prefix="label_")
         return self
 
     def prompts_for(self, source: str | Path, revision: str | None = None) -> ScoreVerifierSettings:
         """Resolve the prompts of a score verifier: the recipe's, else those stored with it at `source`, else defaults."""
-        return ScoreVerifierSettings.for_model(
-            source,
-            evaluate_prompt=self.evaluate_prompt,
-            judge_prompt=self.judge_prompt,
-            max_new_tokens=self.max_completion_length,
-            temperature=self.temperature,
-            chat_template_kwargs=self.chat_template_kwargs,
-            revision=revision,
-        )
+        return ScoreVerifierSettings.for_model(source, self, revision)
 
     def rule(self) -> ScaledVerification:
         """Return n, m and k of scaled verification."""
-        try:
-            return ScaledVerification(self.label_analyses, self.label_checks, self.label_agreements)
-        except ValueError as err:  # its message uses the names of the class, not of the recipe
-            text = str(err).removesuffix(".")
-            for name in ("num_analyses", "num_checks", "num_agreements"):
-                text = text.replace(name, name.replace("num_", "label_"))
-            raise ValueError(text) from err
+        return ScaledVerification(self.label_analyses, self.label_checks, self.label_agreements)
 
 
 @section
@@ -477,7 +477,7 @@ class ProverConfig(PlayerConfig):
         default_factory=dict,
         description="Variables for the model's chat template, e.g. `{enable_thinking: false}` to switch off thinking aloud.",
     )
-    generation: Literal["transformers", "continuous", "vllm_colocate", "vllm_server"] = Field(
+    generation: Generation = Field(
         "transformers",
         description="Engine that generates solutions, in training and minting: this package's loop over transformers, continuous "
         "batching (on a GPU), or vLLM in the same process or as a server; see docs/prover-trainer.md.",

@@ -2,15 +2,15 @@
 
 import logging
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import torch
 
-from pvg_hf.core.extensions import suggest
+from pvg_hf.config.fields import check_option
+from pvg_hf.config.players import Combination, ScoreConfig
 
 logger = logging.getLogger(__name__)
 
-Combination = Literal["additive", "multiplicative"]
+_DEFAULTS = ScoreConfig()
 
 
 def score_agreement(predicted: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
@@ -46,15 +46,12 @@ class EvaluationReward:
         ValueError: for an unknown combination, or weights that are negative or all 0.
     """
 
-    combination: Combination = "additive"
-    format_weight: float = 0.125
-    score_weight: float = 0.875
+    combination: Combination = _DEFAULTS.combination
+    format_weight: float = _DEFAULTS.format_weight
+    score_weight: float = _DEFAULTS.score_weight
 
     def __post_init__(self):
-        if self.combination not in get_args(Combination):
-            raise ValueError(
-                f"Unknown `combination` `{self.combination}`. {suggest(str(self.combination), get_args(Combination))}"
-            )
+        check_option(ScoreConfig, "combination", self.combination)
         weights = (self.format_weight, self.score_weight)
         total = sum(weights)
         if not (min(weights) >= 0 and 0 < total < float("inf")):

@@ -2,17 +2,14 @@
 
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Literal, get_args
 
 from transformers.trainer_utils import SaveStrategy
 from trl import GRPOConfig
 
-from pvg_hf.core.extensions import suggest
+from pvg_hf.config.fields import check_option
+from pvg_hf.config.players import ProverConfig
+from pvg_hf.trainers.common.options import option
 from pvg_hf.trainers.common.processes import turn_off_gpu_defaults
-
-Generation = Literal["transformers", "continuous", "vllm_colocate", "vllm_server"]
-
-GENERATIONS: tuple[str, ...] = get_args(Generation)
 
 
 def choose_engine(args: GRPOConfig, generation: str) -> str:
@@ -25,10 +22,7 @@ def choose_engine(args: GRPOConfig, generation: str) -> str:
     Raises:
         ValueError: for an unknown engine, or switches of TRL's that contradict it.
     """
-    if generation not in GENERATIONS:
-        raise ValueError(
-            f"`generation` is `{generation}`, which is none of its values. {suggest(generation, GENERATIONS)}"
-        )
+    check_option(ProverConfig, "generation", generation)
     switched = _switched_on(args)
     if generation == "transformers":
         return switched or generation
@@ -81,10 +75,7 @@ class SampledGRPOConfig(GRPOConfig):
     gradient_checkpointing: bool | None = field(
         default=None, metadata={"help": "Recompute activations; on with a GPU, off without."}
     )
-    generation: str = field(
-        default="transformers",
-        metadata={"help": "`transformers`, `continuous`, `vllm_colocate` or `vllm_server` writes the completions."},
-    )
+    generation: str = option(ProverConfig, "generation")
 
     def __post_init__(self):
         turn_off_gpu_defaults(self)

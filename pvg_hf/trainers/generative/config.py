@@ -3,8 +3,12 @@
 from dataclasses import dataclass, field
 
 from pvg_hf.analyses.settings import ScoreVerifierSettings
+from pvg_hf.config.players import ScoreConfig
 from pvg_hf.rewards.predicted_score import EvaluationReward
 from pvg_hf.trainers.common.grpo_config import SampledGRPOConfig
+from pvg_hf.trainers.common.options import check_options, option
+
+_SCORE_OPTIONS = ("num_generations", "temperature", "max_completion_length", "combination")
 
 
 @dataclass
@@ -28,28 +32,20 @@ class ScoreVerifierConfig(SampledGRPOConfig):
         ValueError: for a setting outside its range.
     """
 
-    num_generations: int | None = field(default=4, metadata={"help": "Evaluations of a proof in one group."})
-    temperature: float = field(default=0.8, metadata={"help": "At which evaluations are sampled."})
-    max_completion_length: int | None = field(default=1024, metadata={"help": "Longest evaluation, in tokens."})
+    num_generations: int | None = option(ScoreConfig, "num_generations")
+    temperature: float = option(ScoreConfig, "temperature")
+    max_completion_length: int | None = option(ScoreConfig, "max_completion_length")
     save_total_limit: int | None = field(default=3, metadata={"help": "Checkpoints to keep."})
     metric_for_best_model: str | None = field(default="eval_reward", metadata={"help": "What the best has most of."})
     greater_is_better: bool | None = field(default=True, metadata={"help": "Whether more of it is better."})
-    combination: str = field(default="additive", metadata={"help": "`additive` or `multiplicative`."})
-    format_weight: float = field(default=0.125, metadata={"help": "Of the form, in the additive combination."})
-    score_weight: float = field(default=0.875, metadata={"help": "Of the score, in the additive combination."})
-    evaluate_prompt: str | None = field(default=None, metadata={"help": "Asks for an evaluation of a proof."})
-    judge_prompt: str | None = field(default=None, metadata={"help": "Asks for one of an analysis."})
+    combination: str = option(ScoreConfig, "combination")
+    format_weight: float = option(ScoreConfig, "format_weight")
+    score_weight: float = option(ScoreConfig, "score_weight")
+    evaluate_prompt: str | None = option(ScoreConfig, "evaluate_prompt")
+    judge_prompt: str | None = option(ScoreConfig, "judge_prompt")
 
     def __post_init__(self):
-        if self.num_generations is None or self.num_generations < 2:
-            raise ValueError(
-                f"`num_generations` (K) is {self.num_generations}; an evaluation is paid relative to the others of its "
-                "proof, so that a group takes at least 2."
-            )
-        if self.max_completion_length is None:
-            raise ValueError(
-                "`max_completion_length` is the length at which an evaluation is cut off: it needs a number."
-            )
+        check_options(self, ScoreConfig, *_SCORE_OPTIONS)
         reward = self.evaluation_reward()
         self.format_weight, self.score_weight = reward.format_weight, reward.score_weight  # warned of once
         super().__post_init__()
@@ -61,12 +57,4 @@ class ScoreVerifierConfig(SampledGRPOConfig):
 
     def verifier_settings(self, source: str | None = None) -> ScoreVerifierSettings:
         """What is saved with the weights; `source` names those that the training starts from."""
-        return ScoreVerifierSettings.for_model(
-            source,
-            evaluate_prompt=self.evaluate_prompt,
-            judge_prompt=self.judge_prompt,
-            max_new_tokens=self.max_completion_length,
-            temperature=self.temperature,
-            chat_template_kwargs=self.chat_template_kwargs,
-            revision=(self.model_init_kwargs or {}).get("revision"),
-        )
+        return ScoreVerifierSettings.for_model(source, self, (self.model_init_kwargs or {}).get("revision"))

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from pvg_hf.config.players import PPOConfig
+from pvg_hf.trainers.common.options import check_options, option
 from pvg_hf.trainers.prover.config import ProverGRPOConfig
 
 CLIPPED_LOSSES = ("dapo", "grpo", "dr_grpo", "bnpo")  # of TRL's losses, those that are PPO's clipped objective
@@ -37,38 +39,23 @@ class ProverPPOConfig(ProverGRPOConfig):
         ValueError: for a setting outside its range, or one of GRPO's that token-level advantages do not go with.
     """
 
-    num_iterations: int = field(default=4, metadata={"help": "Epochs over a batch of solutions."})
+    num_iterations: int = option(PPOConfig, "num_iterations")
     disable_dropout: bool = field(default=True, metadata={"help": "Turn the prover's dropout off."})
-    gamma: float = field(default=1.0, metadata={"help": "Discount of later rewards, per token."})
-    gae_lambda: float = field(default=0.95, metadata={"help": "Lambda of generalised advantage estimation."})
-    whiten_advantages: bool = field(default=True, metadata={"help": "Scale a batch's advantages to variance 1."})
+    gamma: float = option(PPOConfig, "gamma")
+    gae_lambda: float = option(PPOConfig, "gae_lambda")
+    whiten_advantages: bool = option(PPOConfig, "whiten_advantages")
     kl_coef: float | None = field(default=None, metadata={"help": "Another name of `beta`."})
-    vf_coef: float = field(default=0.1, metadata={"help": "Weight of the value loss."})
-    cliprange_value: float | None = field(
-        default=0.2, metadata={"help": "How far a value may move on a batch, in units of the reward."}
-    )
-    critic_learning_rate: float | None = field(default=None, metadata={"help": "Learning rate of the critic."})
-    target_kl: float | None = field(default=None, metadata={"help": "KL that ends the epochs over a batch early."})
+    vf_coef: float = option(PPOConfig, "vf_coef")
+    cliprange_value: float | None = option(PPOConfig, "cliprange_value")
+    critic_learning_rate: float | None = option(PPOConfig, "critic_learning_rate")
+    target_kl: float | None = option(PPOConfig, "target_kl")
 
     def __post_init__(self):
-        self._check_ranges()
+        check_options(self, PPOConfig)
         if self.kl_coef is not None:
             self._take_kl_coef()
         super().__post_init__()
         self._check_other_algorithms()
-
-    def _check_ranges(self) -> None:
-        for name in ("gamma", "gae_lambda"):
-            if not 0 <= vars(self)[name] <= 1:
-                raise ValueError(f"`{name}` must lie in [0, 1]; got {vars(self)[name]}.")
-        if not self.vf_coef > 0:
-            raise ValueError(f"`vf_coef` must be above 0, or the critic would not learn; got {self.vf_coef}.")
-        if self.num_iterations < 1:
-            raise ValueError(f"`num_iterations` must be at least 1; got {self.num_iterations}.")
-        for name in ("cliprange_value", "critic_learning_rate", "target_kl"):
-            value = vars(self)[name]
-            if value is not None and not value > 0:
-                raise ValueError(f"`{name}` must be above 0, or left out; got {value}.")
 
     def _take_kl_coef(self) -> None:
         default = ProverGRPOConfig.__dataclass_fields__["beta"].default

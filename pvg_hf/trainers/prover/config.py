@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from pvg_hf.core.extensions import suggest
+from pvg_hf.config.players import ProverConfig
+from pvg_hf.config.sections import WatchdogConfig
 from pvg_hf.noise.rates import check_rates
 from pvg_hf.trainers.common.grpo_config import SampledGRPOConfig
-
-REWARD_CORRECTIONS = ("none", "backward")
+from pvg_hf.trainers.common.options import check_options, option
 
 
 @dataclass
@@ -40,13 +40,11 @@ class ProverGRPOConfig(SampledGRPOConfig):
 
     _VALID_DICT_FIELDS = (*SampledGRPOConfig._VALID_DICT_FIELDS, "reward_options")  # read as JSON on a command line
 
-    beta: float = field(default=0.05, metadata={"help": "Weight of the KL divergence from the initial policy."})
-    scale_rewards: str = field(default="none", metadata={"help": "`none`, `group` or `batch`."})
-    reward: str = field(default="src", metadata={"help": "Name of the role reward, or `package.module:Name`."})
+    beta: float = option(ProverConfig, "beta")
+    scale_rewards: str = option(ProverConfig, "scale_rewards")
+    reward: str = option(ProverConfig, "reward")
     reward_options: dict[str, Any] | str | None = field(default=None, metadata={"help": "Arguments of the reward."})
-    reward_correction: str = field(
-        default="none", metadata={"help": "For a noisy grader: `none`, or `backward`, the unbiased reward."}
-    )
+    reward_correction: str = option(ProverConfig, "reward_correction")
     rho0: float = field(default=0.0, metadata={"help": "Assumed P(graded correct | incorrect)."})
     rho1: float = field(default=0.0, metadata={"help": "Assumed P(graded incorrect | correct)."})
     max_truncated_share: float = field(default=1.0, metadata={"help": "Stop above this share of truncation."})
@@ -55,14 +53,8 @@ class ProverGRPOConfig(SampledGRPOConfig):
     )
 
     def __post_init__(self):
-        if not 0 <= self.max_truncated_share <= 1:
-            raise ValueError(f"`max_truncated_share` must lie in [0, 1]; got {self.max_truncated_share}.")
-        if self.beta is None or not self.beta >= 0:
-            raise ValueError(f"`beta` must be at least 0, and 0 leaves the KL divergence out; got {self.beta}.")
-        if self.reward_correction not in REWARD_CORRECTIONS:
-            known = suggest(str(self.reward_correction), REWARD_CORRECTIONS)
-            raise ValueError(f"`reward_correction` is `{self.reward_correction}`. {known}")
+        check_options(self, WatchdogConfig, max_truncated_share="max_truncated")
+        check_options(self, ProverConfig, "beta", "reward_correction")
         check_rates(self.rho0, self.rho1)
         super().__post_init__()
-        if self.scale_rewards not in ("none", "group", "batch"):
-            raise ValueError(f"`scale_rewards` must be `none`, `group` or `batch`; got {self.scale_rewards!r}.")
+        check_options(self, ProverConfig, "scale_rewards")  # TRL has made text of a boolean

@@ -5,18 +5,16 @@ from typing import get_args
 
 from trl import RewardConfig
 
+from pvg_hf.config.noise import NoiseConfig, Resample
+from pvg_hf.config.players import VerifierConfig
 from pvg_hf.core.extensions import suggest
-from pvg_hf.losses import UNBOUNDED_CORRECTIONS, LabelCorrection, PairCorrection
+from pvg_hf.losses import UNBOUNDED_CORRECTIONS, LabelCorrection
 from pvg_hf.noise.rates import check_rates, pair_flip_rate
+from pvg_hf.trainers.common.options import check_options, option
 from pvg_hf.trainers.common.processes import turn_off_gpu_defaults
 from pvg_hf.trainers.reward.invariance import InvarianceArguments
 
-_CHOICES = {
-    "loss": ("bradley_terry", "cross_entropy"),
-    "correction": (*get_args(PairCorrection), "exact"),
-    "noise_level": ("pair", "label"),
-    "noise_resample": ("fixed", "epoch", "step", "mean"),
-}
+_RESAMPLES = (*get_args(Resample), "mean")
 
 
 @dataclass
@@ -64,11 +62,9 @@ class NoisyRewardConfig(InvarianceArguments, RewardConfig):
     gradient_checkpointing: bool | None = field(
         default=None, metadata={"help": "Recompute activations; on with a GPU, off without."}
     )
-    loss: str = field(default="bradley_terry", metadata={"help": "`bradley_terry` or `cross_entropy`."})
-    correction: str = field(
-        default="none", metadata={"help": "For label noise: `none`, `smoothing`, `forward`, `backward` or `exact`."}
-    )
-    center: float = field(default=0.005, metadata={"help": "Weight of the mean squared score of single solutions."})
+    loss: str = option(VerifierConfig, "loss")
+    correction: str = option(VerifierConfig, "correction")
+    center: float = option(VerifierConfig, "center")
     noise_level: str = field(default="label", metadata={"help": "Injected noise flips each `label`, or each `pair`."})
     noise_rho0: float = field(default=0.0, metadata={"help": "Injected P(label 1 | truth 0), or P(pair is reversed)."})
     noise_rho1: float = field(default=0.0, metadata={"help": "Injected P(label 0 | truth 1), or P(pair is reversed)."})
@@ -83,8 +79,12 @@ class NoisyRewardConfig(InvarianceArguments, RewardConfig):
     )
 
     def __post_init__(self):
-        for name, known in _CHOICES.items():
-            _check_choice(name, vars(self)[name], known)
+        check_options(self, VerifierConfig, "loss", "correction", "center")
+        check_options(self, NoiseConfig, noise_level="level", flip_rate="epsilon")
+        if self.noise_resample not in _RESAMPLES:
+            raise ValueError(
+                f"`noise_resample` is `{self.noise_resample}`. {suggest(str(self.noise_resample), _RESAMPLES)}"
+            )
         self._check_loss()
         self._check_noise()
         self.check_invariance()
@@ -126,8 +126,6 @@ class NoisyRewardConfig(InvarianceArguments, RewardConfig):
                 "pair's two scores, so that it leaves (3, -3) alone. This trainer centres every score by itself (K24): "
                 "set `center` instead (0 switches it off)."
             )
-        if not self.center >= 0:
-            raise ValueError(f"`center` is {self.center}; it must be at least 0.")
         if self.noise_resample == "mean" and self.loss != "cross_entropy":
             raise ValueError(
                 "`noise_resample=mean` gives soft labels to single solutions: it takes `loss=cross_entropy`. For pairs, set "
@@ -184,10 +182,3 @@ class NoisyRewardConfig(InvarianceArguments, RewardConfig):
                 "`correction=exact` is for labels that flip by themselves, and `noise_level` is `pair`; take "
                 "`correction=backward`, which is exact for pairs that are turned round."
             )
-        if self.flip_rate is not None and not 0 <= self.flip_rate < 0.5:
-            raise ValueError(f"`flip_rate` is {self.flip_rate}; it must lie in [0, 0.5).")
-
-
-def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ValueError(f"`{name}` is `{value}`, which is none of its values. {suggest(str(value), known)}")

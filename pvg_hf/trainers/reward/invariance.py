@@ -12,8 +12,10 @@ from accelerate import Accelerator
 from torch.utils.data import Sampler
 from transformers import TrainerCallback
 
+from pvg_hf.config.players import InvarianceConfig
 from pvg_hf.core.extensions import load_function, running, suggest
 from pvg_hf.core.seeding import derive_rng
+from pvg_hf.trainers.common.options import check_options, option
 
 
 def environments_per_batch(num_environments: int, batch_size: int) -> int:
@@ -102,8 +104,6 @@ Regulariser = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 INTERFACE = "(margins, environments) -> penalty"
 
 METHODS = ("none", "balanced", "vrex", "irmv1", "balanced+vrex", "balanced+irmv1")
-
-IRM_FORMS = ("plain", "two_halves")
 
 DEFAULT_WEIGHTS = {"vrex": 10.0, "irmv1": 100.0}  # DomainBed's
 
@@ -253,9 +253,6 @@ def _split_by_environment(values: torch.Tensor, environments: torch.Tensor) -> l
     return [values[environments == number] for number in environments.unique()]
 
 
-CROWDING = ("refuse", "cycle")
-
-
 @dataclass
 class InvarianceArguments:
     """
@@ -283,14 +280,10 @@ class InvarianceArguments:
 
     invariance: str = field(default="none", metadata={"help": "Invariance over environments, e.g. `balanced+irmv1`."})
     environment_column: str = field(default="environment", metadata={"help": "Column that names the environment."})
-    invariance_weight: float | None = field(default=None, metadata={"help": "Weight of the invariance penalty."})
-    invariance_warmup_steps: int | None = field(
-        default=None, metadata={"help": "Steps before the penalty is on; a tenth of all by default."}
-    )
-    irm_form: str = field(default="plain", metadata={"help": "IRMv1 `plain`, or by `two_halves`."})
-    crowded_environments: str = field(
-        default="cycle", metadata={"help": "`cycle` through environments that no batch can hold, or `refuse`."}
-    )
+    invariance_weight: float | None = option(InvarianceConfig, "weight")
+    invariance_warmup_steps: int | None = option(InvarianceConfig, "warmup_steps")
+    irm_form: str = option(InvarianceConfig, "irm_form")
+    crowded_environments: str = option(InvarianceConfig, "crowded")
 
     @property
     def invariance_method(self) -> Method:
@@ -317,13 +310,14 @@ class InvarianceArguments:
         penalty = self.invariance_method.penalty
         if penalty is not None:
             load_regulariser(penalty)
-        for name, known in (("irm_form", IRM_FORMS), ("crowded_environments", CROWDING)):
-            if vars(self)[name] not in known:
-                raise ValueError(f"`{name}` is `{vars(self)[name]}`. {suggest(str(vars(self)[name]), known)}")
-        for name in ("invariance_weight", "invariance_warmup_steps"):
-            value = vars(self)[name]
-            if value is not None and not value >= 0:
-                raise ValueError(f"`{name}` is {value}; it must be at least 0.")
+        check_options(
+            self,
+            InvarianceConfig,
+            "irm_form",
+            crowded_environments="crowded",
+            invariance_weight="weight",
+            invariance_warmup_steps="warmup_steps",
+        )
 
 
 @dataclass(frozen=True)

@@ -246,10 +246,10 @@ def test_what_is_no_meta_verifier_is_refused(evaluator, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_generations": 1}, r"`num_generations` \(K\) is 1"),
+        ({"num_generations": 1}, "`num_generations` is 1"),
         ({"combination": "sum"}, "`combination` is `sum`"),
         ({"format_weight": -1.0}, "must be at least 0"),
-        ({"max_completion_length": None}, "it needs a number"),
+        ({"max_completion_length": None}, "`max_completion_length` is None"),
         ({"evaluate_prompt": "{{ solution }}"}, "unknown variable `solution`"),
     ],
 )

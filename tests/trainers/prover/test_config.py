@@ -25,10 +25,10 @@ def test_checkpointing_by_either_name(name, value, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"beta": None}, "`beta` must be at least 0.* got None"),
-        ({"beta": -0.1}, "`beta` must be at least 0.* got -0.1"),
-        ({"scale_rewards": "groups"}, "`scale_rewards` must be .* got 'groups'"),
-        ({"max_truncated_share": 1.5}, r"`max_truncated_share` must lie in \[0, 1\]; got 1.5"),
+        ({"beta": None}, "`beta` is None"),
+        ({"beta": -0.1}, "`beta` is -0.1"),
+        ({"scale_rewards": "groups"}, "`scale_rewards` is `groups`"),
+        ({"max_truncated_share": 1.5}, "`max_truncated_share` is 1.5"),
     ],
 )
 def test_wrong_settings_are_refused(settings, message, tmp_path):

@@ -1,0 +1,35 @@
+"""Trainer arguments that a recipe's section defines: their defaults, help texts and ranges are those of its keys."""
+
+from dataclasses import field, fields
+from typing import Any
+
+from pvg_hf.config.fields import check_option, default_of
+
+
+def option(section: type, key: str) -> Any:
+    """Return a dataclass field with the default and the description of a section's key."""
+    description = section.__pydantic_fields__[key].description
+    return field(default=default_of(section, key), metadata={"help": description})
+
+
+def check_options(args: Any, section: type, *keys: str, **renamed: str) -> None:
+    """
+    Check trainer arguments by the section that defines them.
+
+    Args:
+        args (`Any`):
+            A trainer's config.
+        section (`type`):
+            A section of the recipe.
+        *keys (`str`):
+            Arguments that have the name of a key; by default all that share one with the section.
+        **renamed (`str`):
+            Keys of the section by the name of their argument.
+
+    Raises:
+        ValueError: naming the first argument whose value is not allowed.
+    """
+    if not keys and not renamed:
+        keys = tuple(key.name for key in fields(section) if key.name in vars(args))
+    for argument, key in {**{key: key for key in keys}, **renamed}.items():
+        check_option(section, key, vars(args)[argument], name=f"`{argument}`")
