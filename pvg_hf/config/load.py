@@ -248,7 +248,7 @@ def known_keys(sections: list[str]) -> list[str]:
     schema = RECIPE_ADAPTER.json_schema()
     node: Mapping[str, Any] = schema
     for name in sections:
-        node = _named(node, name)
+        node = _child_schema(node, name)
         options = [node, *node.get("anyOf", [])]
         reference = next((option["$ref"] for option in options if "$ref" in option), None)
         if reference is not None:
@@ -256,7 +256,7 @@ def known_keys(sections: list[str]) -> list[str]:
     return list(node.get("properties", {}))
 
 
-def _named(node: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _child_schema(node: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Return the schema of a name in a section, or in a mapping of sections."""
     of_mapping = node.get("additionalProperties")
     return node.get("properties", {}).get(name, of_mapping if isinstance(of_mapping, dict) else {})

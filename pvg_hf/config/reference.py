@@ -102,17 +102,17 @@ def _parts() -> Iterator[Part]:
                 yield Part(f"`{name}.{inner}`", inner_config)
 
 
-def _section_parts(paths: list[str], config: type, told: set[type]) -> Iterator[Part]:
+def _section_parts(paths: list[str], config: type, seen: set[type]) -> Iterator[Part]:
     """Yield a section that may occur in several places, and its nested sections; each has one table, at its first place."""
-    told.add(config)
+    seen.add(config)
     yield Part(", ".join(f"`{path}`" for path in paths), config)
     places: dict[type, list[str]] = {}
     for path in paths:
         for name, inner in _sections(config):
             places.setdefault(inner, []).append(f"{path}.{name}")
     for inner, inner_paths in places.items():
-        if inner not in told:
-            yield from _section_parts(inner_paths, inner, told)
+        if inner not in seen:
+            yield from _section_parts(inner_paths, inner, seen)
 
 
 def _sections(config: type) -> Iterator[tuple[str, type]]:

@@ -148,7 +148,7 @@ def find_damaged(folder: Path, *, names: Iterable[str] | None = None) -> Iterato
     if digests is None:
         found = sorted(path for path in folder.rglob("*") if path.suffix in _FORMS and path.is_file())
         found = [path for path in found if wanted is None or path.relative_to(folder).as_posix() in wanted]
-        yield from _malformed(found, replay_advice(folder))
+        yield from _find_malformed(found, replay_advice(folder))
         return
     entries = {
         folder / name: entry
@@ -209,7 +209,7 @@ def check_folder(folder: Path) -> None:
     else:
         phase = _phase_folder(folder / DIGESTS)
         remedy = "Replace it with a complete copy." if phase is None else replay_advice(phase)
-        damage = _malformed(sorted(path for path in folder.iterdir() if path.suffix in _FORMS), remedy)
+        damage = _find_malformed(sorted(path for path in folder.iterdir() if path.suffix in _FORMS), remedy)
         missing = []
     for found in damage:
         raise found
@@ -348,7 +348,7 @@ def _crc(event: Mapping[str, Any]) -> str:
 _well_formed: dict[Path, Stamp] = {}
 
 
-def _malformed(paths: Iterable[Path], remedy: str) -> Iterator[DamagedFileError]:
+def _find_malformed(paths: Iterable[Path], remedy: str) -> Iterator[DamagedFileError]:
     for path in paths:
         stamp = _stamp(path)
         if _well_formed.get(path.absolute()) == stamp:

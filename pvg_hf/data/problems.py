@@ -42,8 +42,8 @@ class GameProblems:
         task = load_recipe_task(recipe)
         split = recipe.split
         parts = split_problems(
-            _first(read_problems(task, "train"), split.max_train),
-            _first(read_problems(task, "test"), split.max_test),
+            _limit(read_problems(task, "train"), split.max_train),
+            _limit(read_problems(task, "test"), split.max_test),
             seed=recipe.seed,
             verifier_share=split.verifier_share,
             heldout_share=split.heldout_share,
@@ -92,7 +92,7 @@ def _refuse_shown_problems(prompts: PromptBuilder, parts: dict[str, Dataset]) ->
                 )
 
 
-def _first(problems: Dataset | None, number: int | None) -> Dataset | None:
+def _limit(problems: Dataset | None, number: int | None) -> Dataset | None:
     if problems is None or number is None:
         return problems
     return problems.select(range(min(number, len(problems))))

@@ -102,11 +102,11 @@ def _row(item: ReviewItem, score: str) -> dict[str, str]:
         "problem": escape_cell(item.problem),
         "proof": escape_cell(item.proof),
         "predicted": " ".join("?" if a.score is None else f"{a.score:g}" for a in item.analyses),
-        "analyses": escape_cell("\n\n".join(_told(analysis) for analysis in item.analyses)),
+        "analyses": escape_cell("\n\n".join(_show_analysis(analysis) for analysis in item.analyses)),
     }
 
 
-def _told(analysis: CheckedAnalysis) -> str:
+def _show_analysis(analysis: CheckedAnalysis) -> str:
     said = ", ".join("no score" if quality is None else f"{quality:g}" for quality in analysis.qualities)
     return f"{analysis.text}\n(checks: {said})" if said else analysis.text
 

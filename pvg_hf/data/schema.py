@@ -155,8 +155,8 @@ def make_solution(
         "sample_index": sample_index,
         "num_tokens": num_tokens,
         "is_truncated": is_truncated,
-        **_picked(problem, task.columns),
-        **_picked(grade.detail, task.detail_columns),
+        **_pick(problem, task.columns),
+        **_pick(grade.detail, task.detail_columns),
     }
 
 
@@ -183,5 +183,5 @@ def environment_name(round_index: int, role: Role | str) -> str:
     return "base" if round_index == BASE_ROUND else f"{round_name(round_index)}-{Role(role).value}"
 
 
-def _picked(values: Mapping[str, Any], columns: Mapping[str, Value]) -> dict[str, Any]:
+def _pick(values: Mapping[str, Any], columns: Mapping[str, Value]) -> dict[str, Any]:
     return {name: values[name] for name in columns}

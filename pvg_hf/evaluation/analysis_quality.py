@@ -36,12 +36,14 @@ def evaluation_figures(rows: pd.DataFrame) -> dict[str, Figure]:
             is_cell = of_true["predicted"].isna() if name == UNREADABLE else of_true["predicted"] == float(name)
             figures[f"evaluations/confusion/{true:g}_as_{name}"] = _rate(of_true, is_cell)
     figures["evaluations/false_positive_rate"] = figures["evaluations/confusion/0_as_1"]
-    told = [
+    judged_issues = [
         (problem_id, not is_real)
         for problem_id, issues in zip(rows["problem_id"], rows["issues"], strict=True)
         for _, is_real in json.loads(issues)
     ]
-    figures["evaluations/hallucinated"] = rate_by_problem([wrong for _, wrong in told], [where for where, _ in told])
+    figures["evaluations/hallucinated"] = rate_by_problem(
+        [wrong for _, wrong in judged_issues], [where for where, _ in judged_issues]
+    )
     return figures
 
 

@@ -170,13 +170,13 @@ def quality_figures(
     """
     correct = rows["correct"].astype(bool)
     right, wrong = rows[correct], rows[~correct]
-    told = rows[rows["is_accepted"].notna()]
+    known = rows[rows["is_accepted"].notna()]
     compared = right if compared is None else compared
     both = pd.concat([compared, wrong], ignore_index=True)
     return {
         "pair_accuracy": pair_accuracy(both),
         "auc": roc_auc(both) if len(both) else EMPTY,
-        "accuracy": rate_by_problem(told["is_accepted"] == told["correct"].astype(bool), told["problem_id"]),
+        "accuracy": rate_by_problem(known["is_accepted"] == known["correct"].astype(bool), known["problem_id"]),
         "tpr": rate_by_problem(*_acceptances(right)),
         "fpr": rate_by_problem(*_acceptances(wrong)),
         "youden_j": rate_difference(*_acceptances(compared), *_acceptances(wrong)),
@@ -207,8 +207,8 @@ def calibration_error(scores: np.ndarray, correct: np.ndarray) -> Callable[[np.n
 
 def _acceptances(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     """Return whether each row is accepted, and its problem, for rows where this is known."""
-    told = rows[rows["is_accepted"].notna()]
-    return told["is_accepted"].to_numpy(float), told["problem_id"].to_numpy()
+    known = rows[rows["is_accepted"].notna()]
+    return known["is_accepted"].to_numpy(float), known["problem_id"].to_numpy()
 
 
 def _count_pairs(group: pd.DataFrame) -> tuple[float, int]:

@@ -98,10 +98,10 @@ def _earlier_costs(context: PhaseContext) -> dict[tuple[int, int], float]:
     """By round and phase."""
     costs: dict[tuple[int, int], float] = {}
     for path in context.folder.checks():
-        told = read_json(path)
-        place = PhaseKey(told["phase"], told["round"]).place
+        summary = read_json(path)
+        place = PhaseKey(summary["phase"], summary["round"]).place
         if place < context.phase.place:
-            costs[place] = told["cost"]
+            costs[place] = summary["cost"]
     return costs
 
 
@@ -113,7 +113,7 @@ def summarize_checks(context: PhaseContext, output: Path) -> None:
         return
     counts = count_checks(event for log in logs for event in read_events(log))
     routes = make_routes(context.recipe.noise.checker)
-    rates = noise_rates(counts, _configured(routes, counts))
+    rates = noise_rates(counts, _configured_tiers(routes, counts))
     escalations = escalation_rates(counts)
     place = {"phase": context.phase.name, "round": context.phase.place[0]}
     channels = {name: asdict(routed_channel(routing)) for name, routing in _routings(routes).items()}
@@ -150,7 +150,7 @@ def _metrics(counts: CheckCounts, rates: list[NoiseRate], escalations: dict[str,
         yield f"verifier.escalation.success_rate/{name}", figure.value
 
 
-def _configured(routes: Routes, counts: CheckCounts) -> dict[tuple[str, str], Tier]:
+def _configured_tiers(routes: Routes, counts: CheckCounts) -> dict[tuple[str, str], Tier]:
     """The tiers that stand behind the counts."""
     configured = {}
     for _, tier, of_slice in counts.trials:

@@ -62,8 +62,8 @@ def _log_checks(folder: RunFolder, key: PhaseKey) -> None:
     file = key.target(folder) / CHECKS
     if not file.exists():
         return
-    told = read_json(file)
-    counts = {name: told[name] for name in ("calls", "flagged", "abstained", "cost", "digest")}
+    summary = read_json(file)
+    counts = {name: summary[name] for name in ("calls", "flagged", "abstained", "cost", "digest")}
     fields = {"phase": key.name, "round": key.round_index, **counts}
     if not folder.has_event("checks", **fields):
         folder.log_event("checks", **fields)
@@ -93,6 +93,6 @@ def _note_environment(recipe: Recipe, folder: RunFolder, processes: PartialState
     changes = differences({key: before[key] for key in common}, {key: now[key] for key in common})
     if changes:
         folder.log_event("environment_changed", changes=changes)
-        told = ", ".join(f"{name} {old} before, {new} now" for name, (old, new) in changes.items())
-        logger.warning("Since the run was last played: %s. What comes now may differ from an unbroken run.", told)
+        summary = ", ".join(f"{name} {old} before, {new} now" for name, (old, new) in changes.items())
+        logger.warning("Since the run was last played: %s. What comes now may differ from an unbroken run.", summary)
     folder.write_environment(now)

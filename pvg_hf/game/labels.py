@@ -129,11 +129,11 @@ class LabelSource:
         if self.noise is None or outcome not in CHECKED:
             return outcome
         if self._checker is None:
-            return self._flipped(row, outcome, step)
+            return self._flip(row, outcome, step)
         place = {"round_index": self.round_index, "verdict": verdict, "step": step}
         return self._checker.check(row, row["solution"], **place).code
 
-    def _flipped(self, row: Row, outcome: Outcome, step: int | None) -> Outcome:
+    def _flip(self, row: Row, outcome: Outcome, step: int | None) -> Outcome:
         """Identical texts of a problem get the same label in all rounds with the same rates."""
         rho0, rho1 = rates_at(self.noise, round_index=self.round_index, step=step or 0)
         draw = label_draw(self.context.recipe.seed, solution_key(row["problem_id"], row["solution"]))

@@ -120,9 +120,9 @@ def report_prover_correction(context: PhaseContext, assumed: AssumedRates) -> st
     audit, (rho0, rho1) = audit_prover(recipe.prover, assumed.rates), assumed.rates
     figures = {"verdict": audit.verdict, "reason": audit.reason, "factor": audit.factor, "rho0": rho0, "rho1": rho1}
     context.event("reward_correction", reward=recipe.prover.reward, **figures)
-    logger.info("%s: the reward's correction is %s. %s", context.phase, _shown(audit), audit.reason)
-    return f"{assumed.line}reward correction: {_shown(audit)}; "
+    logger.info("%s: the reward's correction is %s. %s", context.phase, _describe_verdict(audit), audit.reason)
+    return f"{assumed.line}reward correction: {_describe_verdict(audit)}; "
 
 
-def _shown(audit: CorrectionAudit) -> str:
+def _describe_verdict(audit: CorrectionAudit) -> str:
     return {"real": "real", "rescaling": "a mere rescaling", "nothing": "nothing"}[audit.verdict]

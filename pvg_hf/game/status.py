@@ -65,11 +65,11 @@ def describe_status(recipe: Recipe, script_line: str) -> str:
     lines = [*_header(folder, phases), "", *_table(phases)]
     for alert in (event for event in events if event["event"] == "alert"):
         lines += ["", *_wrap(_describe_alert(alert))]
-    for problem in (*_problems(folder, recipe), *_unreadable(folder, num_unreadable)):
+    for problem in (*_recipe_problems(folder, recipe), *_unreadable_note(folder, num_unreadable)):
         lines += ["", *_wrap(f"Problem: {problem}")]
-    for note in _unchecked(unchecked_phases(recipe, folder)):
+    for note in _unchecked_note(unchecked_phases(recipe, folder)):
         lines += ["", *_wrap(note)]
-    return "\n".join([*lines, "", *_next(phases, command)])
+    return "\n".join([*lines, "", *_next_note(phases, command)])
 
 
 def phase_status(folder: RunFolder, key: PhaseKey, damage: DamagedFileError | None = None) -> PhaseStatus:
@@ -168,7 +168,7 @@ def _describe_alert(alert: dict[str, Any]) -> str:
     return f"Alert in {place} ({alert.get('kind')}): {alert.get('message')}"
 
 
-def _problems(folder: RunFolder, recipe: Recipe) -> Iterator[str]:
+def _recipe_problems(folder: RunFolder, recipe: Recipe) -> Iterator[str]:
     """Whether this recipe can continue the run."""
     if not folder.recipe.exists():
         yield f"{folder.recipe} is missing; continuing writes the recipe that was given."
@@ -179,12 +179,12 @@ def _problems(folder: RunFolder, recipe: Recipe) -> Iterator[str]:
         yield str(err)
 
 
-def _unreadable(folder: RunFolder, number: int) -> Iterator[str]:
+def _unreadable_note(folder: RunFolder, number: int) -> Iterator[str]:
     if number:
         yield f"{number} line(s) of {folder.events} cannot be read: half-written just now, or by a crash. No result depends on them."
 
 
-def _unchecked(phases: list[PhaseKey]) -> Iterator[str]:
+def _unchecked_note(phases: list[PhaseKey]) -> Iterator[str]:
     if phases:
         yield (
             f"{len(phases)} phase(s) were played by an older version, which kept no digests: damage that leaves a file readable "
@@ -192,7 +192,7 @@ def _unchecked(phases: list[PhaseKey]) -> Iterator[str]:
         )
 
 
-def _next(phases: list[PhaseStatus], command: str) -> Iterator[str]:
+def _next_note(phases: list[PhaseStatus], command: str) -> Iterator[str]:
     unfinished = [phase for phase in phases if phase.state != "finished"]
     if unfinished:
         yield f"Next is {unfinished[0].key}. To continue, if no process is playing:"

@@ -94,11 +94,11 @@ def run_trainer(
     if stop.has_stopped:
         raise GameInterrupted
     for entry in trainer.state.log_history:
-        if values := _recorded(entry, prefix):
+        if values := _recorded_figures(entry, prefix):
             context.record(values, step=first_step + entry["step"], is_tracked=True)
 
 
-def _recorded(entry: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+def _recorded_figures(entry: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """What of a trainer's log goes into the metrics; sorted, as what came with a checkpoint is."""
     return {f"{prefix}/{key}": value for key, value in sorted(entry.items()) if is_recorded(key)}
 
@@ -244,7 +244,7 @@ class TrackCallback(TrainerCallback):
         self.first_step = first_step
 
     def on_log(self, args, state, control, logs: Mapping[str, Any] | None = None, **kwargs):
-        self.context.track(_recorded(logs or {}, self.prefix), step=self.first_step + state.global_step)
+        self.context.track(_recorded_figures(logs or {}, self.prefix), step=self.first_step + state.global_step)
 
 
 class PhaseProgress(ProgressCallback):

@@ -123,7 +123,7 @@ def training_proofs(context: PhaseContext) -> Dataset:
         )
     num_rows = verifier.max_steps * verifier.score_settings.proofs_per_step * context.processes.num_processes
     num_rows *= verifier.gradient_accumulation_steps
-    return Dataset.from_list([*_drawn(context, groups, weights, num_rows)])
+    return Dataset.from_list([*_draw_rows(context, groups, weights, num_rows)])
 
 
 def heldout_proofs(context: PhaseContext) -> Dataset:
@@ -168,12 +168,12 @@ def _group_by_score(rows: pd.DataFrame) -> dict[float, list[Row]]:
     return {float(score): group.to_dict("records") for score, group in rows.groupby("score")}
 
 
-def _drawn(
+def _draw_rows(
     context: PhaseContext, groups: Mapping[int, Mapping[float, list[Row]]], weights: Mapping[int, float], num_rows: int
 ) -> Iterable[Row]:
     share, task = context.recipe.verifier.score_settings.judge_share, context.problems.task
     rng = derive_rng(context.seed("proofs"))
-    endless = {source: {s: _forever(rng, rows) for s, rows in of.items()} for source, of in groups.items()}
+    endless = {source: {s: _shuffle_forever(rng, rows) for s, rows in of.items()} for source, of in groups.items()}
     chances = np.array(list(weights.values())) / sum(weights.values())
     for number in range(num_rows):
         source = list(weights)[rng.choice(len(weights), p=chances)]
@@ -185,7 +185,7 @@ def _drawn(
         yield _columns([{**row, "score": score}], analysis)[0]
 
 
-def _forever(rng: np.random.Generator, rows: list[Row]) -> Iterable[Row]:
+def _shuffle_forever(rng: np.random.Generator, rows: list[Row]) -> Iterable[Row]:
     for _ in count():
         yield from (rows[index] for index in rng.permutation(len(rows)))
 

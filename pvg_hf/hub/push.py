@@ -110,22 +110,22 @@ def _remove_stale_tags(publication: Publication, repositories: dict[str, Reposit
     others = {
         kind: _differing_paths(publication, kind, repositories[kind]) for kind in tags if publication.tag in tags[kind]
     }
-    told = [
-        f"- {repositories[kind].repo_id} has other content of {_some(paths)}"
+    problems = [
+        f"- {repositories[kind].repo_id} has other content of {_shorten_list(paths)}"
         for kind, paths in others.items()
         if paths
     ]
-    told += [
+    problems += [
         f"- {repositories[kind].repo_id} has later rounds without it: {', '.join(later[kind])}"
         for kind in tags
         if later[kind] and kind not in others
     ]
-    if not told:
+    if not problems:
         return
     if not overwrite:
         raise ValueError(
             f"{publication.tag} of {publication.repos} cannot be published:\n"
-            + "\n".join(told)
+            + "\n".join(problems)
             + "\nGive the run another "
             "`hub.run_name`, or set `hub.overwrite: true` to replace the round and unpublish later ones."
         )
@@ -147,6 +147,6 @@ def _differing_paths(publication: Publication, kind: str, repository: Repository
     return sorted(path for path in wanted if path not in files or not is_same(files[path], tree.get(path)))
 
 
-def _some(paths: list[str], number: int = 3) -> str:
+def _shorten_list(paths: list[str], number: int = 3) -> str:
     shown = ", ".join(paths[:number])
     return shown if len(paths) <= number else f"{shown} and {len(paths) - number} more"

@@ -145,7 +145,10 @@ def _weights_of_base(model: PreTrainedModel | PeftModel) -> dict[str, nn.Paramet
     """Return the backbone's weights by name, without adapters and the modules that are trained with them."""
     backbone = classifier_of(model).base_model
     adapters = {
-        id(child) for module in backbone.modules() if isinstance(module, BaseTunerLayer) for child in _own(module)
+        id(child)
+        for module in backbone.modules()
+        if isinstance(module, BaseTunerLayer)
+        for child in _own_modules(module)
     }
     return {
         f"{path}.{attribute}".replace(".base_layer", ""): parameter
@@ -156,7 +159,7 @@ def _weights_of_base(model: PreTrainedModel | PeftModel) -> dict[str, nn.Paramet
     }
 
 
-def _own(layer: BaseTunerLayer) -> list[nn.Module]:
+def _own_modules(layer: BaseTunerLayer) -> list[nn.Module]:
     """Return the modules of an adapter's layer, except the wrapped layer and everything in it."""
     base = {id(module) for module in layer.get_base_layer().modules()}
     return [module for module in layer.modules() if id(module) not in base and module is not layer]

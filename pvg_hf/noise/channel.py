@@ -58,10 +58,10 @@ class RoutedChannel:
         Raises:
             ValueError: if there are no labels, or they do not indicate the truth.
         """
-        told = [1 - ending.abstain for ending in (self.incorrect, self.correct)]
-        if min(told) <= 0:
+        labelled = [1 - ending.abstain for ending in (self.incorrect, self.correct)]
+        if min(labelled) <= 0:
             raise ValueError("The checker abstains from every solution, so that there is no label to correct.")
-        rho0, rho1 = self.incorrect.accept / told[0], self.correct.reject / told[1]
+        rho0, rho1 = self.incorrect.accept / labelled[0], self.correct.reject / labelled[1]
         check_rates(rho0, rho1)
         return rho0, rho1
 

@@ -151,8 +151,8 @@ def _run(command: list[str], errors: Path, budget_seconds: float, environment: d
             process.wait()
     seconds = time.monotonic() - started
     if code < 0 or code in _NOT_RUN_CODES:
-        told = errors.read_text(encoding="utf-8", errors="replace")[-_SHOWN:].strip()
-        return Verdict(None, seconds, f"{command[0]!r} ended with {code}: {told or 'it printed no error'}")
+        reported = errors.read_text(encoding="utf-8", errors="replace")[-_SHOWN:].strip()
+        return Verdict(None, seconds, f"{command[0]!r} ended with {code}: {reported or 'it printed no error'}")
     return Verdict(code == 0, seconds)
 
 
@@ -222,12 +222,12 @@ class WorkerChecker:
         self._process.start()
         theirs.close()
         try:
-            told = self._connection.recv() if self._connection.poll(START_SECONDS) else "It does not start."
+            reported = self._connection.recv() if self._connection.poll(START_SECONDS) else "It does not start."
         except EOFError:
-            told = "The checker's process ended while it was starting."
-        if told is not None:
+            reported = "The checker's process ended while it was starting."
+        if reported is not None:
             self.close()
-        return told
+        return reported
 
     def close(self) -> None:
         """Kill the worker, if any."""

@@ -82,7 +82,7 @@ def _rehearse_grades(world: GameProblems) -> None:
             solution is graded correct.
     """
     task = world.task
-    problems = [problem for part in ("verifier", "test") for problem in _some(world.parts[part])]
+    problems = [problem for part in ("verifier", "test") for problem in _sample_problems(world.parts[part])]
     grades = [grade_solution(task, problem, problem["reference"]) for problem in problems]
     texts = {text: grade_solution(task, problems[0], text) for text in NO_SOLUTIONS}
     for grade in (*grades, *texts.values()):
@@ -111,7 +111,7 @@ def _rehearse_grades(world: GameProblems) -> None:
             )
 
 
-def _some(problems: Dataset) -> list[dict[str, Any]]:
+def _sample_problems(problems: Dataset) -> list[dict[str, Any]]:
     places = np.linspace(0, len(problems) - 1, min(NUM_PROBLEMS, len(problems))).astype(int)
     return problems.select(places).to_list()
 

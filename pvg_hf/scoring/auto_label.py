@@ -210,9 +210,9 @@ def _finish(path: Path, dataset: Dataset, labels: Mapping[str, tuple[float, str]
         rows.append({"problem": row["problem"], "proof": row["proof"], "score": score, "label_source": source})
     write_json_lines(path, rows)
     counts = Counter(row["label_source"] or "undecided" for row in rows)
-    told = ", ".join(f"{counts[source]} {source}" for source in (GIVEN, HUMAN, AUTO, "undecided"))
+    reported = ", ".join(f"{counts[source]} {source}" for source in (GIVEN, HUMAN, AUTO, "undecided"))
     logger.info(
-        "Labels of %d proofs: %s. The undecided ones are in %s.", len(rows), told, path.with_name("review.csv")
+        "Labels of %d proofs: %s. The undecided ones are in %s.", len(rows), reported, path.with_name("review.csv")
     )
     return Dataset.from_list(rows)
 
@@ -234,9 +234,9 @@ def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
     kept = json.loads(path.read_text(encoding="utf-8"))
     changed = sorted(name for name in {*kept, *settings} if kept.get(name) != settings.get(name))
     if changed:
-        told = ", ".join(f"`{name}` was {kept.get(name)!r} and is {settings.get(name)!r}" for name in changed)
+        reported = ", ".join(f"`{name}` was {kept.get(name)!r} and is {settings.get(name)!r}" for name in changed)
         raise ValueError(
-            f"The evidence in {path.parent} was made with other settings: {told}. Use those settings or another folder."
+            f"The evidence in {path.parent} was made with other settings: {reported}. Use those settings or another folder."
         )
 
 

@@ -99,10 +99,10 @@ def measure_cell(recipe: Recipe, folder: RunFolder, reference: RunFolder) -> dic
     figures = {"pair_accuracy": pair_accuracy(rows), "auc": roc_auc(rows), "clean_loss": clean_loss(rows)}
     figures[DISTANCE] = parameter_distance(verifier, reference.verifier(last))
     if folder.evaluation(last).exists():
-        told = read_json(folder.evaluation(last) / "metrics.json")
+        stored = read_json(folder.evaluation(last) / "metrics.json")
         names = {"helpful_accuracy": "accuracy/helpful", "prover_success": "exploit_rate"}
         names[BASE_HELPFUL] = "base_accuracy/helpful"
-        figures |= {name: Figure.from_dict(told[f"round/{key}"]) for name, key in names.items()}
+        figures |= {name: Figure.from_dict(stored[f"round/{key}"]) for name, key in names.items()}
     return figures
 
 

@@ -23,7 +23,7 @@ def show_plan(recipe: Recipe, cells: Sequence[Cell], num_workers: int) -> str:
     levels = sorted({cell.level for cell in cells})
     counts = Counter(cell.correction for cell in cells)
     seconds = expect_seconds(recipe, todo, num_workers)
-    how = "as the finished ones took" if _measured(recipe) else "rough: within a factor of about 3"
+    how = "as the finished ones took" if _cell_seconds(recipe) else "rough: within a factor of about 3"
     return "\n".join(
         [
             f"Sweep    {folder.root}",
@@ -41,7 +41,7 @@ def expect_seconds(recipe: Recipe, todo: Sequence[Cell], num_workers: int) -> fl
     """Expected seconds for the remaining cells, from finished ones or else from the game's plan; `None` if unknown."""
     if not todo:
         return 0.0
-    measured = _measured(recipe)
+    measured = _cell_seconds(recipe)
     if measured:
         return len(todo) * sum(measured) / len(measured) / num_workers
     with _threads(max(1, num_cores() // num_workers)):
@@ -64,7 +64,7 @@ def _works(played: Recipe, form: str) -> Iterator[float | None]:
             yield None if work is None else len(plan.indices) * work.seconds
 
 
-def _measured(recipe: Recipe) -> list[float]:
+def _cell_seconds(recipe: Recipe) -> list[float]:
     """Measured seconds of each finished cell."""
     folder = sweep_folder(recipe)
     files = [folder.result(cell) for cell in list_cells(recipe)]

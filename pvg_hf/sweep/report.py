@@ -30,7 +30,7 @@ def summarize(recipe: Recipe, table: pd.DataFrame, fits: pd.DataFrame, breakdown
         "",
         *_means(recipe.sweep.vary, table),
     ]
-    lines += _section(f"Against `{PLAIN}` at the same level", _gain_lines(table)) if _compares(table) else []
+    lines += _section(f"Against `{PLAIN}` at the same level", _gain_lines(table)) if _has_corrections(table) else []
     if table["level"].nunique() >= LEVELS_OF_A_FIT:
         lines += _section("Fits", _fit_lines(fits)) if len(fits) else []
         lines += _section("Breakdown", _breakdown_lines(table, breakdowns)) if len(breakdowns) else []
@@ -52,7 +52,7 @@ def _means(vary: str, table: pd.DataFrame) -> list[str]:
     return _markdown(rows)
 
 
-def _compares(table: pd.DataFrame) -> bool:
+def _has_corrections(table: pd.DataFrame) -> bool:
     return PLAIN in set(table["correction"]) and table["correction"].nunique() > 1
 
 
@@ -169,7 +169,7 @@ def _row(cell: Cell, result: dict[str, Any], reference: dict[str, Any]) -> dict[
 def fit_table(table: pd.DataFrame) -> pd.DataFrame:
     """Linear and quadratic fits of every measure for each correction, with one row per term."""
     rows = []
-    for name, correction, cells in _measured(table):
+    for name, correction, cells in _iterate_measured(table):
         for kind, degree in DEGREES.items():
             fit = fit_levels(cells["level"], cells[name], cells["seed"], degree)
             rows += [] if fit is None else _fit_rows({"measure": name, "correction": correction, "fit": kind}, fit)
@@ -187,15 +187,15 @@ def _fit_rows(place: dict[str, Any], fit: Fit) -> list[dict[str, Any]]:
 def breakdown_table(table: pd.DataFrame) -> pd.DataFrame:
     """Breakdown level of each measure with a floor, and the lowest level with a clear loss, for each correction."""
     rows = []
-    for name, correction, cells in _measured(table):
+    for name, correction, cells in _iterate_measured(table):
         if MEASURES[name].floor is None:
             continue
         of_seeds = cells.groupby("seed").first()
         by_seed, sign = cells.pivot(index="level", columns="seed", values=name), MEASURES[name].sign
         found = find_breakdown(sign * by_seed, sign * of_seeds[f"{name}_clean"], sign * of_seeds[f"{name}_floor"])
         if found is not None:
-            told = {"told_from": first_detectable_loss(cells, name)}
-            rows.append({"measure": name, "correction": correction, **asdict(found), **told})
+            columns = {"told_from": first_detectable_loss(cells, name)}
+            rows.append({"measure": name, "correction": correction, **asdict(found), **columns})
     return pd.DataFrame(rows)
 
 
@@ -208,7 +208,7 @@ def first_detectable_loss(cells: pd.DataFrame, name: str) -> float | None:
     return None
 
 
-def _measured(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+def _iterate_measured(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
     """Iterate over measures and corrections, with the rows that have a value."""
     for name in (name for name in MEASURES if name in table):
         for correction, cells in table.groupby("correction", sort=False):

@@ -150,8 +150,8 @@ def _finish(recipe: Recipe, todo: list[Cell], finished: set[Cell], num_workers: 
         for number, (cell, error) in enumerate(ended, start=1):
             left = (time.monotonic() - started) / number * (len(todo) - number)
             failed |= {cell: error} if error else {}
-            told = _headline(recipe, cell) if error is None else f"no result: {error}"
-            logger.info("%d/%d %s: %s; about %s left", number, len(todo), cell, told, show_seconds(left))
+            outcome = _headline(recipe, cell) if error is None else f"no result: {error}"
+            logger.info("%d/%d %s: %s; about %s left", number, len(todo), cell, outcome, show_seconds(left))
             bar.update()
     return failed
 

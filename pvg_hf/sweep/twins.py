@@ -70,18 +70,18 @@ def play_twins(recipe: Recipe, seed: int) -> Twins:
             "The recipe's `noise.checker.base` must be a checker that errs by itself, a command or `package.module:Name`; "
             f"got {'no checker' if checker is None else checker.base!r}."
         )
-    structured = play(_named(recipe, STRUCTURED, seed, recipe.to_dict()["noise"]))
+    structured = play(_twin_recipe(recipe, STRUCTURED, seed, recipe.to_dict()["noise"]))
     rate = false_positives(structured, BASE_ROUND).value
     if rate is None or not 0 < rate < 1:
         raise ValueError(
             f"The checker `{checker.base}` accepts a share of {rate} of the base prover's incorrect solutions. A random checker "
             "needs a rate strictly between 0 and 1."
         )
-    random = play(_named(recipe, RANDOM, seed, _random_noise(recipe, rate)))
+    random = play(_twin_recipe(recipe, RANDOM, seed, _random_noise(recipe, rate)))
     return Twins(seed, {STRUCTURED: structured, RANDOM: random}, rate)
 
 
-def _named(recipe: Recipe, kind: str, seed: int, noise: dict) -> Recipe:
+def _twin_recipe(recipe: Recipe, kind: str, seed: int, noise: dict) -> Recipe:
     name = f"{recipe.name}-{kind}-seed-{seed}"
     return load_recipe({**recipe.to_dict(), "name": name, "seed": seed, "noise": noise})
 
@@ -135,10 +135,10 @@ def _steps(run: RunData) -> pd.DataFrame:
     for data in run.rounds:
         config = run.recipe.for_round(data.round_index)
         if "accuracy/helpful" in data.steps:
-            told = data.steps[data.steps["accuracy/helpful"].notna()]
+            known = data.steps[data.steps["accuracy/helpful"].notna()]
             weight = config.stopping.newest_weight(config.prover.num_batches)
-            smoothed = told["accuracy/helpful"].ewm(alpha=weight, adjust=False).mean()
-            columns = {"step": before + told["step"], "accuracy": told["accuracy/helpful"], "smoothed": smoothed}
+            smoothed = known["accuracy/helpful"].ewm(alpha=weight, adjust=False).mean()
+            columns = {"step": before + known["step"], "accuracy": known["accuracy/helpful"], "smoothed": smoothed}
             parts.append(pd.DataFrame(columns).assign(round=data.round_index))
         before += config.prover.max_steps  # steps of this role's training only
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()

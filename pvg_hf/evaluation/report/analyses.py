@@ -48,7 +48,7 @@ class ShownEvaluation:
 
 def evaluations_table(run: RunData) -> Table:
     """Quality of the verifiers' analyses, one row per round in which a generative verifier wrote any."""
-    rounds = _evaluated(run)
+    rounds = _rounds_with_analyses(run)
     rows = [
         (f"round {data.round_index}", [figure_cell(data.figure(key), 3) for _, key in _COLUMNS]) for data in rounds
     ]
@@ -57,7 +57,7 @@ def evaluations_table(run: RunData) -> Table:
 
 def confusion_table(run: RunData) -> Table:
     """Confusion matrix of the last such round: rows are true scores, columns predicted ones; each row sums to 1."""
-    rounds = _evaluated(run)
+    rounds = _rounds_with_analyses(run)
     rows: list[tuple[str, list[Cell]]] = []
     if rounds:
         for true in ALLOWED_SCORES:
@@ -68,7 +68,7 @@ def confusion_table(run: RunData) -> Table:
 
 def sample_evaluations(run: RunData) -> list[ShownEvaluation]:
     """Select up to `NUM_SHOWN` analyses of the last round, from every true score in turn, hallucinated issues first."""
-    rounds = _evaluated(run)
+    rounds = _rounds_with_analyses(run)
     if not rounds:
         return []
     rows = rounds[-1].evaluations
@@ -90,7 +90,7 @@ def has_hallucination(issues: str) -> bool:
 
 def show_evaluation(row: pd.Series) -> ShownEvaluation:
     """Convert a row of `evaluations.parquet`, with a mark on each issue that it names."""
-    told = {_tidy(issue): is_real for issue, is_real in json.loads(row["issues"])}
+    known = {_tidy(issue): is_real for issue, is_real in json.loads(row["issues"])}
     marks = {True: "true", False: "hallucinated", None: None}
     return ShownEvaluation(
         problem=row["problem"],
@@ -98,7 +98,7 @@ def show_evaluation(row: pd.Series) -> ShownEvaluation:
         proof=row["solution"],
         reference=row["reference"],
         predicted=None if pd.isna(row["predicted"]) else row["predicted"],
-        lines=[_show_line(line, marks[told.get(_tidy(line))]) for line in row["evaluation"].split("\n")],
+        lines=[_show_line(line, marks[known.get(_tidy(line))]) for line in row["evaluation"].split("\n")],
     )
 
 
@@ -110,5 +110,5 @@ def _tidy(text: str) -> str:
     return " ".join(text.split())
 
 
-def _evaluated(run: RunData) -> list[RoundData]:
+def _rounds_with_analyses(run: RunData) -> list[RoundData]:
     return [data for data in run.evaluated if data.evaluations is not None and len(data.evaluations)]

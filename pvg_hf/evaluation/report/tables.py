@@ -62,7 +62,7 @@ class Table:
         """
         if not self.rows:
             return []
-        turned = self._turned()
+        turned = self._transposed()
         table = self if self._width <= MAX_WIDTH or turned._width >= self._width else turned
         groups: list[list[int]] = [
             []
@@ -74,7 +74,7 @@ class Table:
             groups[-1].append(column)
         return [table._columns(group) for group in groups]
 
-    def _turned(self) -> "Table":
+    def _transposed(self) -> "Table":
         columns = zip(*(cells for _, cells in self.rows))
         headers = [self.headers[0], *(heading for heading, _ in self.rows)]
         return Table(headers, [(name, list(cells)) for name, cells in zip(self.headers[1:], columns)])
@@ -343,13 +343,15 @@ DIGITS_OF_DIGEST = 12
 def checks_table(run: RunData) -> Table:
     """Calls, verdicts and costs of the checker, one row per phase."""
     headers = ["", "calls", "accepted", "rejected", "no label", "flagged", "cost", "waited, s", "digest"]
-    return Table(headers, [(_place(told), _counts(told)) for told in run.checks])
+    return Table(headers, [(_place(checks), _counts(checks)) for checks in run.checks])
 
 
 def noise_table(run: RunData) -> Table:
     """Realized and configured rates of injected noise, one row per phase, tier and slice."""
     found = {
-        (_place(told), one["tier"], one["slice"], one["noise"]): one for told in run.checks for one in told["rates"]
+        (_place(checks), one["tier"], one["slice"], one["noise"]): one
+        for checks in run.checks
+        for one in checks["rates"]
     }
     places = dict.fromkeys(key[:3] for key in found)
     rows = [(", ".join(place), [_rate(found.get((*place, noise))) for noise in NOISE_TYPES]) for place in places]
@@ -359,9 +361,9 @@ def noise_table(run: RunData) -> Table:
 def escalation_table(run: RunData) -> Table:
     """Escalations, one row per phase and transition: further calls, and the share of them that accepted."""
     rows = [
-        (f"{_place(told)}, {transition}", [Cell(f"{figure['n']:,}"), _share(figure)])
-        for told in run.checks
-        for transition, figure in told["escalations"].items()
+        (f"{_place(checks)}, {transition}", [Cell(f"{figure['n']:,}"), _share(figure)])
+        for checks in run.checks
+        for transition, figure in checks["escalations"].items()
     ]
     return Table(["", "further calls", "of them, accepting"], rows)
 
@@ -387,18 +389,18 @@ def channel_table(run: RunData) -> Table:
     return Table(headers, rows)
 
 
-def _place(told: dict[str, Any]) -> str:
-    return told["phase"] if told["round"] < 0 else f"round {told['round']} {told['phase']}"
+def _place(checks: dict[str, Any]) -> str:
+    return checks["phase"] if checks["round"] < 0 else f"round {checks['round']} {checks['phase']}"
 
 
-def _counts(told: dict[str, Any]) -> list[Cell]:
-    codes = told["codes"]
+def _counts(checks: dict[str, Any]) -> list[Cell]:
+    codes = checks["codes"]
     accepted = sum(number for code, number in codes.items() if code in ACCEPTING)
     rejected = sum(number for code, number in codes.items() if code not in ACCEPTING | ABSTENTIONS)
-    numbers = (told["calls"], accepted, rejected, told["abstained"], told["flagged"])
+    numbers = (checks["calls"], accepted, rejected, checks["abstained"], checks["flagged"])
     cells = [Cell(f"{number:,}") for number in numbers]
-    cells += [Cell(f"{told['cost']:,g}"), Cell(f"{told['duration_ms'] / 1000:,.0f}")]
-    return [*cells, Cell(told["digest"][:DIGITS_OF_DIGEST])]
+    cells += [Cell(f"{checks['cost']:,g}"), Cell(f"{checks['duration_ms'] / 1000:,.0f}")]
+    return [*cells, Cell(checks["digest"][:DIGITS_OF_DIGEST])]
 
 
 def _rate(one: dict[str, Any] | None) -> Cell:

@@ -14,10 +14,10 @@ def describe_progress(run: RunData) -> str:
     num_rounds = run.recipe.num_rounds
     if run.evaluated and run.evaluated[-1].round_index == num_rounds - 1:
         return f"Finished: {counted(num_rounds, 'round')} played and evaluated."
-    told = [event for event in run.events if event.get("phase") and event["event"] != "alert"]
-    if not told:
+    reported = [event for event in run.events if event.get("phase") and event["event"] != "alert"]
+    if not reported:
         return f"Unfinished: no phase of {counted(num_rounds, 'round')} has begun."
-    last = told[-1]
+    last = reported[-1]
     place = "before round 0" if last["round"] is None else f"round {last['round']} of rounds 0-{num_rounds - 1}"
     verb = "has finished" if last["event"] == "phase_finished" else "is in"
     return f"Unfinished: the run {verb} the {last['phase']} phase ({place}{_steps_so_far(run, last)})."
@@ -61,16 +61,16 @@ class Statement:
 def write_verdict(run: RunData) -> list[Statement]:
     """Findings up to the last evaluated round, the most important first."""
     if not run.evaluated:
-        return [Statement("plain", "No verdict yet", "no round has been evaluated."), _alerts(run)]
+        return [Statement("plain", "No verdict yet", "no round has been evaluated."), _alert_statement(run)]
     last = run.evaluated[-1]
     return [
-        _helpful(last),
-        *_best_helpful(last),
-        _sneaky(last),
-        _exploits(run),
-        *_choice(run),
-        _pairs(run),
-        _alerts(run),
+        _helpful_statement(last),
+        *_best_helpful_statements(last),
+        _sneaky_statement(last),
+        _exploit_statement(run),
+        *_choice_statements(run),
+        _pair_statement(run),
+        _alert_statement(run),
     ]
 
 
@@ -89,7 +89,7 @@ def _points(figure: Figure) -> str:
     return f"{100 * figure.value:+.1f} points{interval}"
 
 
-def _helpful(last: RoundData) -> Statement:
+def _helpful_statement(last: RoundData) -> Statement:
     change = last.figure("accuracy_change/helpful")
     mark, words = _read_change(change, better="more accurate", worse="less accurate", other="the base")
     return Statement(
@@ -100,7 +100,7 @@ def _helpful(last: RoundData) -> Statement:
     )
 
 
-def _best_helpful(last: RoundData) -> list[Statement]:
+def _best_helpful_statements(last: RoundData) -> list[Statement]:
     # This checkpoint is the product of a game: the prover at its best while it was still honest.
     change = last.figure("accuracy_change/best_helpful")
     if change.value is None:
@@ -115,7 +115,7 @@ def _best_helpful(last: RoundData) -> list[Statement]:
     ]
 
 
-def _sneaky(last: RoundData) -> Statement:
+def _sneaky_statement(last: RoundData) -> Statement:
     # Only valid mistakes count: a solution without an answer is wrong, but misleads nobody.
     change = last.figure("valid_sneaky_change")
     mark, words = _read_change(change, better="more often wrong", worse="less often wrong", other="the base")
@@ -125,11 +125,11 @@ def _sneaky(last: RoundData) -> Statement:
         f"answers incorrectly on {percent(last.figure('valid_sneaky'))} after round {last.round_index}; the base prover in "
         f"that role on {percent(last.figure('base_valid_sneaky'))}. Change {_points(change)}: {words}. Failed "
         f"solutions count as neither: {percent(last.figure('failed/sneaky'))}; the base's {percent(last.figure('base_failed/sneaky'))}. "
-        f"{_persuasion(last)}",
+        f"{_persuasion_words(last)}",
     )
 
 
-def _persuasion(last: RoundData) -> str:
+def _persuasion_words(last: RoundData) -> str:
     change = last.figure("score_change/sneaky_incorrect")
     if change.low is None:
         return "How well its incorrect solutions score against the base's is unknown."
@@ -138,7 +138,7 @@ def _persuasion(last: RoundData) -> str:
     return f"Its incorrect solutions score {interval} against the base's: {words}."
 
 
-def _exploits(run: RunData) -> Statement:
+def _exploit_statement(run: RunData) -> Statement:
     first, last = run.evaluated[0].figure("exploit_rate"), run.evaluated[-1].figure("exploit_rate")
     text = f"the verifier accepts {percent(last)} of the sneaky incorrect solutions in round {run.evaluated[-1].round_index}"
     if len(run.evaluated) == 1:
@@ -151,21 +151,21 @@ def _exploits(run: RunData) -> Statement:
     )
 
 
-def _choice(run: RunData) -> list[Statement]:
+def _choice_statements(run: RunData) -> list[Statement]:
     # The largest n for which both the first and the last round have enough problems.
     first, last = run.evaluated[0], run.evaluated[-1]
-    told = [n for n in sizes(last) if min(data.figure(f"{PREFIX}{n}").n for data in (first, last)) >= MIN_ELIGIBLE]
-    if not told:
+    eligible = [n for n in sizes(last) if min(data.figure(f"{PREFIX}{n}").n for data in (first, last)) >= MIN_ELIGIBLE]
+    if not eligible:
         return []
-    name = f"{PREFIX}{told[-1]}"
+    name = f"{PREFIX}{eligible[-1]}"
     shares = ", ".join(f"{percent(data.figure(name))} (round {data.round_index})" for data in run.evaluated)
     mark, words = "plain", "one round shows no trend"
     if len(run.evaluated) > 1:
         mark, words = _compare(first.figure(name), last.figure(name), rise=("good", "higher"), fall=("bad", "lower"))
-    return [Statement(mark, f"Balanced best-of-{told[-1]}", f"correct choices, chance 50 %: {shares}; {words}.")]
+    return [Statement(mark, f"Balanced best-of-{eligible[-1]}", f"correct choices, chance 50 %: {shares}; {words}.")]
 
 
-def _pairs(run: RunData) -> Statement:
+def _pair_statement(run: RunData) -> Statement:
     shares = ", ".join(
         f"{percent(data.figure('verifier_pair_accuracy'))} (round {data.round_index})" for data in run.evaluated
     )
@@ -178,7 +178,7 @@ def _pairs(run: RunData) -> Statement:
     )
 
 
-def _alerts(run: RunData) -> Statement:
+def _alert_statement(run: RunData) -> Statement:
     lost = f" {LOST_EVENTS.format(run.num_lost_events)}" if run.num_lost_events else ""
     if not run.alerts:
         return Statement("open" if lost else "plain", "Alerts", f"none.{lost}")

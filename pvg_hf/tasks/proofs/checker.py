@@ -55,7 +55,7 @@ def check_proof(story: Story, proof: str) -> list[Issue]:
     wrong is therefore a flaw.
     """
     lines = proof.strip().split("\n")
-    completed, omissions = _complete(lines)
+    completed, omissions = _fill_in_omissions(lines)
     flaws = [
         Issue(flaw.step, lines[flaw.step] if flaw.step < len(lines) else CONCLUSION_MARK, flaw.kind)
         for flaw in check_solution(story, "\n".join(completed))
@@ -68,7 +68,7 @@ def grade_proof(issues: Iterable[Issue]) -> float:
     return min((0.0 if issue.is_fatal else 0.5 for issue in issues), default=1.0)
 
 
-def _complete(lines: list[str]) -> tuple[list[str], list[Issue]]:
+def _fill_in_omissions(lines: list[str]) -> tuple[list[str], list[Issue]]:
     """Fill in what a proof omits; return the complete lines and the omissions."""
     completed: list[str] = []
     omissions: list[Issue] = []

@@ -58,7 +58,7 @@ def make_value_model(
 
 def _make(critic, prover, tokenizer, scorer) -> PreTrainedModel | PeftModel:
     if isinstance(critic, PreTrainedModel | PeftModel):
-        return _checked(critic)
+        return _check_kind(critic)
     if critic is None:
         return _critic_from_adapter(prover) if isinstance(prover, PeftModel) else _critic_from_copy(prover)
     if critic == ADAPTER:
@@ -75,7 +75,7 @@ def _make(critic, prover, tokenizer, scorer) -> PreTrainedModel | PeftModel:
     return load_value_model(source)
 
 
-def _checked(model: PreTrainedModel | PeftModel) -> PreTrainedModel | PeftModel:
+def _check_kind(model: PreTrainedModel | PeftModel) -> PreTrainedModel | PeftModel:
     kind = type(classifier_of(model)).__name__
     if model.config.num_labels != 1 or not kind.endswith("ForTokenClassification"):
         raise ValueError(

@@ -113,11 +113,11 @@ def _caption(run: RunData, rounds: list[RoundData]) -> str:
     steps: dict[str, list[str]] = {}
     for data in rounds:
         steps.setdefault(_describe_steps(run.recipe.for_round(data.round_index)), []).append(str(data.round_index))
-    told = "; ".join(
+    lengths = "; ".join(
         f"round {', '.join(indices)}: {text}" if len(steps) > 1 else text for text, indices in steps.items()
     )
     return (
-        f"Thin: single steps of {told}. Thick: their exponential moving average. All on training problems, except the "
+        f"Thin: single steps of {lengths}. Thick: their exponential moving average. All on training problems, except the "
         "diamonds (held-out problems). The dotted vertical line is the stop."
     )
 
