@@ -127,9 +127,14 @@ class BestHelpfulCallback(StepFigures):
         scores = torch.tensor(self.scorer([problem["problem"] for problem, _ in rows], [s.text for _, s in rows]))
         correct = torch.tensor([grade.correct for grade, _ in graded])
         judged = torch.tensor([outcome_of(grade, s.is_truncated) not in FAILED_OUTCOMES for grade, s in graded])
-        reward = correctness_gated_convincingness if self.trainer.reward.is_relative else self._reward()
+        further: dict[str, torch.Tensor] = {}
+        if self.trainer.reward.is_relative:
+            reward: RewardFunction = correctness_gated_convincingness
+        else:
+            reward = self._reward()
+            further = {n: torch.tensor([grade.signal(n) for grade, _ in graded]) for n in self.trainer.reward.signals}
         sneaky = torch.zeros_like(correct)
-        rewards = reward(scores, correct, sneaky, group_size=config.eval_samples, answered=judged)
+        rewards = reward(scores, correct, sneaky, group_size=config.eval_samples, answered=judged, **further)
         right = correct & judged
         return {
             "heldout/accuracy": correct.float().mean().item(),

@@ -124,26 +124,28 @@ def _check_storage(task: Task, grade: Grade) -> None:
 def check_extensions(context: PhaseContext) -> Iterator[str]:
     """The mistakes of a round's reward, stop rule and invariance penalty."""
     recipe = context.recipe
-    unpaid = refusals("`prover.reward`", partial(_rehearse_reward, recipe))
+    unpaid = refusals("`prover.reward`", partial(_rehearse_reward, recipe, context.world))
     yield from unpaid
     if not (unpaid and recipe.stopping.rule == "auto"):  # which is the reward's rule
         yield from refusals("`stopping.rule`", partial(_rehearse_stop_rule, recipe))
     yield from refusals("`verifier.invariance.method`", partial(_rehearse_penalty, recipe))
 
 
-def _rehearse_reward(recipe: Recipe) -> None:
+def _rehearse_reward(recipe: Recipe, world: GameProblems | None) -> None:
     """
     Raises:
         ValueError: if the reward does not pay finite rewards to a helpful and a sneaky group.
     """
     size = recipe.prover.num_generations
     index = torch.arange(2 * size)
-    rewards = load_reward(recipe.prover.reward)(
+    reward = load_reward(recipe.prover.reward)
+    rewards = reward(
         index / size - 1,
         index % 2 == 0,
         index >= size,
         group_size=size,
         answered=torch.ones(2 * size, dtype=torch.bool),
+        **{name: torch.full((2 * size,), _signal_of_reference(world, name)) for name in reward.signals},
         **recipe.prover.reward_options,
     )
     num_bad = int((~rewards.isfinite()).sum())
@@ -152,6 +154,14 @@ def _rehearse_reward(recipe: Recipe) -> None:
             f"`{recipe.prover.reward}` returns NaN for {num_bad} of {len(rewards)} solutions whose scores are finite and "
             "which all have an answer; each needs a finite reward."
         )
+
+
+def _signal_of_reference(world: GameProblems | None, name: str) -> float:
+    """What the task states of a reference; NaN if it states nothing."""
+    if world is None:
+        return 1.0
+    problem = world.parts["verifier"][0]
+    return grade_solution(world.task, problem, problem["reference"]).signal(name)
 
 
 def _rehearse_stop_rule(recipe: Recipe) -> None:

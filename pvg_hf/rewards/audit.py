@@ -1,5 +1,6 @@
 """Checks whether correcting a reward for noisy labels changes what a prover learns."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
@@ -39,7 +40,13 @@ class CorrectionAudit:
 
 
 def audit_noise_correction(
-    reward: RewardFunction, rho0: float, rho1: float, *, group_size: int = 8, scale_rewards: RewardScaling = "none"
+    reward: RewardFunction,
+    rho0: float,
+    rho1: float,
+    *,
+    group_size: int = 8,
+    scale_rewards: RewardScaling = "none",
+    signals: Sequence[str] = (),
 ) -> CorrectionAudit:
     """
     Compare the advantages of a reward with those of its [`noise_corrected`] form on a seeded probe.
@@ -61,6 +68,8 @@ def audit_noise_correction(
         scale_rewards (`str`, defaults to `"none"`):
             Divisor of the group-centred rewards, as in `trl.GRPOConfig`: none, or the standard deviation of their `"group"`
             or of the `"batch"`.
+        signals (`Sequence[str]`, *optional*):
+            Further arguments of the reward, see [`~pvg_hf.rewards.Reward`]; uniform in [0, 1] on the probe.
 
     Returns:
         [`CorrectionAudit`].
@@ -74,7 +83,7 @@ def audit_noise_correction(
         raise ValueError(f"`group_size` is {group_size}; a group must have at least 2 solutions.")
     if scale_rewards not in get_args(RewardScaling):
         raise ValueError(f"`scale_rewards` is {scale_rewards!r}; allowed are {list(get_args(RewardScaling))}.")
-    probe = _Probe.draw(group_size)
+    probe = _Probe.draw(group_size, signals)
     probe.check_independence(reward)
     if rho0 == rho1 == 0:
         return CorrectionAudit("nothing", "Both rates are 0.", 1.0)
@@ -105,11 +114,13 @@ def _differs(values: torch.Tensor, others: torch.Tensor) -> bool:
 
 def audit_prover(prover: ProverConfig, rates: tuple[float, float]) -> CorrectionAudit:
     """Apply [`audit_noise_correction`] to a recipe's `prover.reward_correction`, at rates `(rho0, rho1)`."""
+    reward = load_reward(prover.reward)
     return audit_noise_correction(
-        partial(load_reward(prover.reward), **prover.reward_options),
+        partial(reward, **prover.reward_options),
         *rates,
         group_size=prover.num_generations,
         scale_rewards=prover.scale_rewards,
+        signals=reward.signals,
     )
 
 
@@ -123,19 +134,21 @@ class _Probe:
     labels: torch.Tensor
     sneaky: torch.Tensor
     group_size: int
+    further: Mapping[str, torch.Tensor]
 
     @classmethod
-    def draw(cls, group_size: int) -> "_Probe":
+    def draw(cls, group_size: int, signals: Sequence[str]) -> "_Probe":
         generator = torch.Generator().manual_seed(0)
         num_solutions = 2 * NUM_PROBLEMS * group_size
         scores = torch.randn(num_solutions, generator=generator, dtype=torch.float64)
         labels = torch.rand(num_solutions, generator=generator) < 0.5
         sneaky = torch.arange(num_solutions) >= num_solutions // 2
-        return cls(scores, labels, sneaky, group_size)
+        further = {name: torch.rand(num_solutions, generator=generator, dtype=torch.float64) for name in signals}
+        return cls(scores, labels, sneaky, group_size, further)
 
     def rewards(self, reward: RewardFunction, labels: torch.Tensor) -> torch.Tensor:
         answered = torch.ones_like(labels)
-        return reward(self.scores, labels, self.sneaky, group_size=self.group_size, answered=answered)
+        return reward(self.scores, labels, self.sneaky, group_size=self.group_size, answered=answered, **self.further)
 
     def reads_labels(self, reward: RewardFunction) -> bool:
         return not self.rewards(reward, self.labels).equal(self.rewards(reward, ~self.labels))

@@ -8,11 +8,15 @@ from pvg_hf.core.extensions import suggest
 from pvg_hf.rewards.inputs import read_flags, read_scores
 
 SIGNALS = ("test_pass_rate", "certified", "dissimilarity", "acceptance_prob")
+_SOURCES = {"dissimilarity": "similarity"}  # the argument that a signal is computed from, if it has another name
 
 
 def composite(
     scores: torch.Tensor,
+    correct: torch.Tensor | None = None,
+    sneaky: torch.Tensor | None = None,
     *,
+    group_size: int | None = None,
     weights: Mapping[str, float],
     gates: Mapping[str, float] | None = None,
     test_pass_rate: torch.Tensor | None = None,
@@ -28,6 +32,8 @@ def composite(
     Args:
         scores (`torch.Tensor` of shape `(num_solutions,)`):
             Verifier scores V, unbounded.
+        correct, sneaky, group_size:
+            Not used: the reward is the same in either role. They allow a recipe to name this reward like any other.
         weights (`dict[str, float]`):
             The weight of each signal, at least 0.
         gates (`dict[str, float]`, *optional*):
@@ -40,22 +46,23 @@ def composite(
         similarity (`torch.Tensor` of shape `(num_solutions,)`, *optional*):
             Similarity to a text that must not be copied, in [0, 1].
         answered (`torch.Tensor` of shape `(num_solutions,)`, *optional*):
-            False for a solution without a final answer; all are answered by default.
+            False for a solution without a final answer; all are answered by default. The signals of
+            such a solution are not read.
 
     Returns:
         `torch.Tensor` of shape `(num_solutions,)`: rewards in [0, sum of the weights].
 
     Raises:
-        ValueError: if a weight is negative or all are 0, a gate or a signal is outside [0, 1], a name is unknown, a weighted
-            or gated signal is not given, a score is not finite, or the shapes differ.
+        ValueError: if a weight is negative or all are 0, a gate is outside [0, 1], a name is unknown, a weighted or gated
+            signal is not given or outside [0, 1], a score is not finite, or the shapes differ.
     """
     gates = gates or {}
     scores = read_scores(scores)
-    signals = _read_signals(scores, test_pass_rate=test_pass_rate, certified=certified, similarity=similarity)
-    if "similarity" in signals:
-        signals["dissimilarity"] = 1 - signals.pop("similarity")
-    _check_names((*weights, *gates), signals)
+    given = {"test_pass_rate": test_pass_rate, "certified": certified, "similarity": similarity}
+    names = dict.fromkeys((*weights, *gates))
+    _check_names(names, given)
     _check_settings(weights, gates)
+    signals = {name: _read_named(name, given, scores, answered) for name in names}
     rewards = torch.zeros_like(scores)
     for name, weight in weights.items():
         rewards = rewards + weight * signals[name]
@@ -66,7 +73,10 @@ def composite(
 
 def gated_multiplicative(
     scores: torch.Tensor,
+    correct: torch.Tensor | None = None,
+    sneaky: torch.Tensor | None = None,
     *,
+    group_size: int | None = None,
     test_pass_rate: torch.Tensor,
     certified: torch.Tensor,
     similarity: torch.Tensor,
@@ -79,7 +89,7 @@ def gated_multiplicative(
     It uses sigmoid(V) rather than V, because with a negative V the product would reward failing the gate.
 
     Args:
-        scores, test_pass_rate, certified, similarity, answered:
+        scores, correct, sneaky, group_size, test_pass_rate, certified, similarity, answered:
             As for [`composite`].
         alpha (`float`):
             Cost of similarity, in [0, 1].
@@ -93,36 +103,47 @@ def gated_multiplicative(
     if not 0 <= alpha <= 1:
         raise ValueError(f"`alpha` is {alpha}; it must lie in [0, 1], or similarity would change the reward's sign.")
     scores = read_scores(scores)
-    signals = _read_signals(scores, test_pass_rate=test_pass_rate, certified=certified, similarity=similarity)
-    gate = signals["test_pass_rate"] * signals["certified"]
-    rewards = gate * (1 - alpha * signals["similarity"]) * signals["acceptance_prob"]
-    return _pay_answered(rewards, answered)
+    given = {"test_pass_rate": test_pass_rate, "certified": certified, "similarity": similarity}
+    passed, certificate, similar = (_read_signal(name, signal, scores, answered) for name, signal in given.items())
+    return _pay_answered(passed * certificate * (1 - alpha * similar) * scores.sigmoid(), answered)
 
 
-def _read_signals(scores: torch.Tensor, **given: torch.Tensor | None) -> dict[str, torch.Tensor]:
-    signals = {name: _read_signal(name, signal, scores) for name, signal in given.items() if signal is not None}
-    return signals | {"acceptance_prob": scores.sigmoid()}
+def _read_named(
+    name: str, given: Mapping[str, torch.Tensor | None], scores: torch.Tensor, answered: torch.Tensor | None
+) -> torch.Tensor:
+    """One of `SIGNALS`."""
+    if name == "acceptance_prob":
+        return scores.sigmoid()
+    source = _SOURCES.get(name, name)
+    signal = _read_signal(source, given[source], scores, answered)
+    return 1 - signal if name == "dissimilarity" else signal
 
 
-def _read_signal(name: str, signal: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+def _read_signal(name: str, signal: torch.Tensor, scores: torch.Tensor, answered: torch.Tensor | None) -> torch.Tensor:
     if signal.shape != scores.shape:
         raise ValueError(
             f"`{name}` has shape {tuple(signal.shape)} and `scores` {tuple(scores.shape)}; they must agree."
+        )
+    signal = _pay_answered(signal.to(scores), answered)
+    if signal.isnan().any():
+        raise ValueError(
+            f"`{name}` is NaN for {int(signal.isnan().sum())} of {len(signal)} solutions, which have an answer; the task "
+            "must state it for each."
         )
     outside = ~((signal >= 0) & (signal <= 1))
     if outside.any():
         raise ValueError(
             f"`{name}` must lie in [0, 1]; {int(outside.sum())} do not, e.g. {signal[outside][0].item()}."
         )
-    return signal.to(scores)
+    return signal
 
 
-def _check_names(names: Iterable[str], signals: Mapping[str, torch.Tensor]) -> None:
+def _check_names(names: Iterable[str], given: Mapping[str, torch.Tensor | None]) -> None:
     for name in names:
         if name not in SIGNALS:
             raise ValueError(f"Unknown signal `{name}`. {suggest(name, SIGNALS)}")
-        if name not in signals:
-            source = "similarity" if name == "dissimilarity" else name
+        source = _SOURCES.get(name, name)
+        if name != "acceptance_prob" and given[source] is None:
             raise ValueError(f"Signal `{name}` has a weight or a gate, but `{source}` was not given.")
 
 

@@ -1,6 +1,6 @@
 """Rewards as records: the function that pays a prover, and how the game treats a prover with this reward."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,11 +8,14 @@ import torch
 
 from pvg_hf.core.extensions import check_arguments, cut_to_line, load_function, running, suggest
 from pvg_hf.rewards.baselines import acceptance, correctness_only, goodhart
+from pvg_hf.rewards.composite import composite, gated_multiplicative
 from pvg_hf.rewards.gated import correctness_gated_convincingness
 from pvg_hf.rewards.inputs import check_rewards, read_scores
 from pvg_hf.rewards.relative import signed_relative_convincingness, standardized_relative_convincingness
 
 INTERFACE = "(scores, correct, sneaky, *, group_size, answered=None, **options) -> rewards"
+
+GRADE_SIGNALS = ("test_pass_rate", "certified", "similarity")
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,9 @@ class Reward:
             no more, so checkpoints are not selected by this reward but by the score of correct solutions (CGC).
         stop_rule (`str`, defaults to `"max_steps"`):
             The rule that ends a prover phase under `stopping.rule: auto`.
+        signals (`tuple[str, ...]`, *optional*):
+            Further keyword arguments: `certified`, `test_pass_rate` or numbers in `detail` of the task's grades, as tensors of
+            shape `(num_solutions,)`; NaN where a grade does not state one.
         name (`str`, *optional*):
             Name of the reward in messages and logs.
     """
@@ -35,6 +41,7 @@ class Reward:
     function: Callable[..., torch.Tensor]
     is_relative: bool = False
     stop_rule: str = "max_steps"
+    signals: tuple[str, ...] = ()
     name: str = "unnamed"
 
     def __call__(
@@ -57,13 +64,13 @@ class Reward:
 
 
 def reward(
-    *, is_relative: bool = False, stop_rule: str = "max_steps"
+    *, is_relative: bool = False, stop_rule: str = "max_steps", signals: Sequence[str] = ()
 ) -> Callable[[Callable[..., torch.Tensor]], Reward]:
     """
     Declare a custom reward, as a decorator.
 
     Args:
-        is_relative (`bool`, defaults to `False`), stop_rule (`str`, defaults to `"max_steps"`):
+        is_relative (`bool`, defaults to `False`), stop_rule (`str`, defaults to `"max_steps"`), signals (`Sequence[str]`, *optional*):
             As for [`Reward`]; the defaults are those of a function without this decorator.
 
     Returns:
@@ -80,7 +87,7 @@ def reward(
     """
 
     def declare(function: Callable[..., torch.Tensor]) -> Reward:
-        return Reward(function, is_relative, stop_rule, name=function.__name__)
+        return Reward(function, is_relative, stop_rule, tuple(signals), name=function.__name__)
 
     return declare
 
@@ -92,6 +99,8 @@ REWARDS: dict[str, Reward] = {
     "correctness_only": Reward(correctness_only),
     "standardized_src": Reward(standardized_relative_convincingness, is_relative=True, stop_rule="parity"),
     "acceptance": Reward(acceptance),
+    "composite": Reward(composite, signals=GRADE_SIGNALS),
+    "gated": Reward(gated_multiplicative, signals=GRADE_SIGNALS),
 }
 
 

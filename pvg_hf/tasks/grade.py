@@ -1,5 +1,6 @@
 """A task's grade of one solution."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from numbers import Real
@@ -35,6 +36,12 @@ class Grade:
     certified: bool | None = None
     test_pass_rate: float | None = None
     detail: Mapping[str, Any] = field(default_factory=dict)
+
+    def signal(self, name: str) -> float:
+        """Return `certified`, `test_pass_rate` or a number in `detail`, as rewards read it; NaN if it is not stated."""
+        stated = {"certified": self.certified, "test_pass_rate": self.test_pass_rate, **self.detail}
+        value = stated.get(name)
+        return math.nan if value is None else float(value)
 
 
 def call_grader(

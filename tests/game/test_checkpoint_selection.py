@@ -64,6 +64,22 @@ def test_prover_is_judged_by_its_heldout_solutions(reward, options, judge, play_
 
 
 @pytest.mark.parametrize(
+    ("reward", "options", "highest"),
+    [("composite", {"weights": {"test_pass_rate": 2.0, "acceptance_prob": 1.0}}, 3.0), ("gated", {"alpha": 0.5}, 1.0)],
+)
+def test_a_prover_is_trained_and_judged_by_several_signals(reward, options, highest, play_phase):
+    settings = {"reward": reward, "reward_options": options, "roles": "helpful_only"}
+    changes = {f"prover__{key}": value for key, value in settings.items()}
+    folder = play_phase("prover", 0, task__name="tests.support.recall_task:TestedRecallTask", **changes)
+    lines = read_json_lines(folder.prover(0) / "metrics.jsonl")
+    assert all(0 <= line["prover/reward/helpful"] <= highest for line in lines if "prover/reward/helpful" in line)
+    scores, correct, _ = heldout_solutions(folder, folder.prover(0))
+    # Correct solutions pass all tests; what incorrect ones earn depends on whether they have an answer.
+    least = scores.sigmoid() + 2.0 if reward == "composite" else scores.sigmoid() * 0.5
+    assert least[correct].sum() / len(scores) - 1e-5 <= lines[-1]["prover/heldout/selection"] <= highest
+
+
+@pytest.mark.parametrize(
     ("changes", "is_plain"),
     [
         ({"noise": {"epsilon": 0.1, "applies_to": "prover"}}, True),

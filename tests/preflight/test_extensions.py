@@ -1,6 +1,7 @@
 """Custom code that a recipe names is called before anything is played."""
 
 import itertools
+import json
 import textwrap
 
 import pytest
@@ -98,6 +99,30 @@ def test_a_reward_that_would_fail_in_the_prover_phase_is_a_mistake(body, parts, 
     name = write_module(f"def pay(scores, correct, sneaky, *, group_size, answered=None):\n    {body}\n")
     (mistake,) = mistakes_of(f"prover.reward={name}:pay")
     assert [part for part in ["`prover.reward`", *parts] if part not in mistake] == []
+
+
+COMPOSITES = {
+    "no weights": ("composite", {}, "'weights'"),
+    "an unknown signal": ("composite", {"weights": {"certfied": 1.0}}, "Did you mean `certified`"),
+    "a signal that the task lacks": ("composite", {"weights": {"certified": 1.0}}, "`certified` is NaN for 8 of 8"),
+    "gated, of a task without signals": ("gated", {"alpha": 0.5}, "is NaN for 8 of 8"),
+    "gated, alpha out of range": ("gated", {"alpha": 2.0}, "`alpha` is 2.0"),
+}
+
+
+@pytest.mark.parametrize(("reward", "options", "part"), COMPOSITES.values(), ids=COMPOSITES)
+def test_a_reward_of_several_signals_that_would_fail_in_the_prover_phase_is_a_mistake(
+    reward, options, part, mistakes_of
+):
+    (mistake,) = mistakes_of(f"prover={json.dumps({'reward': reward, 'reward_options': options})}")
+    assert [wanted for wanted in ["`prover.reward`", part] if wanted not in mistake] == []
+
+
+def test_a_reward_of_several_signals_with_a_task_that_states_them(mistakes_of):
+    task = "task.name=tests.support.recall_task:TestedRecallTask"
+    weights = {"test_pass_rate": 2.0, "certified": 1.0, "dissimilarity": 1.0}
+    for reward, options in (("composite", {"weights": weights}), ("gated", {"alpha": 0.5})):
+        assert mistakes_of(task, f"prover={json.dumps({'reward': reward, 'reward_options': options})}") == []
 
 
 def test_a_reward_that_is_a_class_is_a_mistake(write_module, mistakes_of):

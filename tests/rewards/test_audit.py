@@ -72,6 +72,11 @@ def test_options_of_a_reward_are_bound():
     assert audit_noise_correction(partial(REWARDS["cgc"], floor=-1.0), 0.1, 0.1).verdict == "real"
 
 
+def test_rewards_of_several_signals_read_no_label():
+    gated = REWARDS["gated"]
+    assert audit_noise_correction(partial(gated, alpha=0.5), 0.1, 0.1, signals=gated.signals).verdict == "nothing"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -80,6 +80,18 @@ def test_composite_rejects_invalid_weights_gates_and_signals(settings, message):
         composite(SCORES, **SIGNALS | settings)
 
 
+def test_signals_of_a_solution_without_an_answer_are_not_read():
+    unknown = torch.tensor([0.5, math.nan], dtype=torch.float64)
+    answered = torch.tensor([True, False])
+    paid = composite(SCORES[:2], weights={"test_pass_rate": 1.0}, test_pass_rate=unknown, answered=answered)
+    assert paid.tolist() == [0.5, 0]
+    with pytest.raises(ValueError, match="`test_pass_rate` is NaN for 1 of 2"):
+        composite(SCORES[:2], weights={"test_pass_rate": 1.0}, test_pass_rate=unknown)
+    assert composite(SCORES[:2], weights={"acceptance_prob": 1.0}, test_pass_rate=unknown).tolist() == pytest.approx(
+        [0.8, 0.8]
+    )
+
+
 @pytest.mark.parametrize("alpha", [-0.1, 1.1, math.nan])
 def test_gated_multiplicative_rejects_an_alpha_outside_its_range(alpha):
     with pytest.raises(ValueError, match=f"`alpha` is {alpha}"):

@@ -20,6 +20,8 @@ FORMULAS = Path(__file__).parents[2] / "docs" / "formulas.md"
         ("correctness_only", rewards.correctness_only),
         ("standardized_src", rewards.standardized_relative_convincingness),
         ("acceptance", rewards.acceptance),
+        ("composite", rewards.composite),
+        ("gated", rewards.gated_multiplicative),
     ],
 )
 def test_rewards_by_name(name, function):
@@ -111,10 +113,11 @@ def test_the_error_of_a_name_like_no_other_lists_all():
         load_reward("zebra")
 
 
-@pytest.mark.parametrize("name", sorted(set(REWARDS) - {"correctness_only"}))
+@pytest.mark.parametrize("name", sorted(set(REWARDS) - {"correctness_only", "gated"}))
 def test_relative_rewards_are_those_that_a_better_policy_does_not_raise(name):
     """Every score rises by 8: a group-relative reward stays, one that pays the score itself does not."""
     scores, correct, sneaky = torch.tensor([0.0, 1.0, 2.0, 5.0]), torch.ones(4), torch.zeros(4)
-    before = load_reward(name)(scores, correct, sneaky, group_size=4)
-    after = load_reward(name)(scores + 8, correct, sneaky, group_size=4)
+    options = {"weights": {"acceptance_prob": 1.0}} if name == "composite" else {}
+    before = load_reward(name)(scores, correct, sneaky, group_size=4, **options)
+    after = load_reward(name)(scores + 8, correct, sneaky, group_size=4, **options)
     assert torch.equal(before, after) == REWARDS[name].is_relative

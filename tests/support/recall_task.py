@@ -52,6 +52,23 @@ class StoppedRecallTask(RecallTask):
     stop_strings: ClassVar = ("\n####",)
 
 
+class TestedRecallTask(RecallTask):
+    """The same task, which also states a certificate, how much of a solution is right, and how much of it is copied."""
+
+    __test__ = False  # of pytest, which takes the name for a class of tests
+    detail_columns: ClassVar = {"similarity": Value("float32")}
+
+    def grade(self, problem: Problem, solution: str) -> Grade:
+        grade = super().grade(problem, solution)
+        return Grade(
+            grade.answer,
+            grade.correct,
+            certified=None if grade.answer is None else True,
+            test_pass_rate=1.0 if grade.correct else 0.25,
+            detail={"similarity": min(len(solution), 50) / 50},
+        )
+
+
 class ExampleRecallTask(RecallTask):
     """The same task with an example, a problem that may stand in one of its splits."""
 

@@ -1,6 +1,7 @@
 """Figures of a prover's step, by role and correctness (K24, fig. 4 and 5; protocols of the dynamics)."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import torch
 
@@ -30,6 +31,8 @@ class RoleSignals:
             Booleans: clean correctness; whether there is a final answer; whether the solution failed (truncated, without
             an answer, or uncertified: [`~pvg_hf.data.schema.FAILED_OUTCOMES`]); whether the role is sneaky; whether the
             solution reached its maximum length.
+        further (`dict[str, torch.Tensor]`, *optional*):
+            What else the reward reads of the grades, by name; NaN where a grade does not state it.
     """
 
     scores: torch.Tensor
@@ -38,6 +41,7 @@ class RoleSignals:
     failed: torch.Tensor
     sneaky: torch.Tensor
     truncated: torch.Tensor
+    further: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
 
 def role_metrics(signals: RoleSignals, rewards: torch.Tensor, threshold: float | None = None) -> dict[str, float]:

@@ -181,6 +181,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             signals.sneaky,
             group_size=self.num_generations if self.model.training else self.num_generations_eval,
             answered=~signals.failed.bool(),  # to the rewards, a solution that failed is one without an answer
+            **signals.further,
         )
 
     def _gather_signals(
@@ -206,7 +207,9 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         self._log_completion_extra("outcome", [outcome.value for outcome in outcomes])
         table = torch.tensor(list(local.values()), device=scores.device).T  # (local rows, signals)
         gathered = gather(table.contiguous()).T
-        signals = RoleSignals(scores, **dict(zip(local, gathered, strict=True)))
+        signals = RoleSignals(
+            scores, **dict(zip(local, gathered, strict=True)), further=self._further_signals(grades, scores)
+        )
         if self.feedback is None or not self.model.training:
             return signals, signals.correct.to(scores)
         texts = [self._solution_in(completion) for completion in completions]
@@ -216,6 +219,14 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         ]
         labels = self.feedback(gather_object(rows), self.state.global_step)
         return signals, torch.tensor([float("nan") if label is None else label for label in labels]).to(scores)
+
+    def _further_signals(self, grades: Sequence[Grade], scores: torch.Tensor) -> dict[str, torch.Tensor]:
+        """What the reward reads of this process's grades beside their correctness, gathered."""
+        names = self.reward.signals
+        if not names:
+            return {}
+        table = torch.tensor([[grade.signal(name) for name in names] for grade in grades]).to(scores)
+        return dict(zip(names, gather(table).T, strict=True))
 
     def _record(self, signals: RoleSignals, observed: torch.Tensor, rewards: torch.Tensor) -> None:
         metrics = self._metrics["train" if self.model.training else "eval"]

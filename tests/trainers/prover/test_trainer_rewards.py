@@ -1,6 +1,7 @@
 """Which reward pays the solutions, and the advantages, loss and gradients of one batch, worked by hand."""
 
 import statistics
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -8,8 +9,9 @@ import torch
 
 from pvg_hf.models.prover import load_causal_lm
 from pvg_hf.rewards import correctness_gated_convincingness, goodhart, noise_corrected
+from pvg_hf.tasks.grade import Grade
 from tests.support.prover_batches import generate, is_truncated, token_logprobs
-from tests.support.prover_training import GROUP_SIZE, loss_lines, prover_trainer, read_completions
+from tests.support.prover_training import GROUP_SIZE, grade_by_length, loss_lines, prover_trainer, read_completions
 from tests.support.rewards_by_hand import rewards_by_hand
 
 
@@ -219,3 +221,39 @@ def test_loss_and_gradients_by_hand(loss_type, prover, tmp_path):
     assert loss.item() == pytest.approx(by_hand.item(), rel=1e-4, abs=1e-5)
     for (name, found), expected in zip(trainer.model.named_parameters(), policy.parameters(), strict=True):
         torch.testing.assert_close(found.grad, expected.grad, rtol=1e-3, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def grade_with_signals(row: dict, solution: str) -> Grade:
+    """That of [`grade_by_length`], and what the composite rewards read; nothing of it without an answer."""
+    grade = grade_by_length(row, solution)
+    if grade.answer is None:
+        return grade
+    return replace(grade, certified=True, test_pass_rate=len(solution) % 4 / 4, detail={"similarity": 0.5})
+
+
+@pytest.mark.parametrize(
+    ("reward", "options", "weigh"),
+    [
+        (
+            "composite",
+            {"weights": {"test_pass_rate": 2.0, "dissimilarity": 1.0}, "gates": {"test_pass_rate": 0.5}},
+            lambda rate, score: torch.where(rate >= 0.5, 2 * rate + 0.5, 0.0),
+        ),
+        ("gated", {"alpha": 0.5}, lambda rate, score: rate * (1 - 0.5 * 0.5) * score.sigmoid()),
+    ],
+)
+def test_a_reward_of_several_signals_reads_them_from_the_grades(reward, options, weigh, prover, tmp_path):
+    settings = {"reward": reward, "reward_options": options, "max_steps": 1, "log_completions": True}
+    prover_trainer(prover, tmp_path, grader=grade_with_signals, settings=settings).train()
+    table = read_completions(tmp_path)
+    answered = torch.tensor(table["outcome"].isin(["VERIFIED", "PROOF_INVALID"]))
+    rates = torch.tensor([len(text) % 4 / 4 for text in table["completion"]], dtype=torch.float64)
+    expected = torch.where(answered, weigh(rates, torch.tensor(table["score"])), 0.0)
+    assert answered.any()
+    assert table[reward].tolist() == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_a_signal_that_the_grades_do_not_state_ends_the_training(prover, tmp_path):
+    settings = {"reward": "composite", "reward_options": {"weights": {"certified": 1.0}}}
+    with pytest.raises(ValueError, match="`certified` is NaN for"):
+        prover_trainer(prover, tmp_path, settings=settings).train()
