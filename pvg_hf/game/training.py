@@ -13,10 +13,12 @@ from datasets import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProgressCallback, Trainer, TrainerCallback
 from transformers.trainer_callback import PrinterCallback
 
+from pvg_hf.core.files import remove
 from pvg_hf.core.integrity import DamagedFileError, find_damaged, missing_files, read_json, write_digests
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import GameInterrupted, StopRequest
+from pvg_hf.models.sources import name_base
 from pvg_hf.trainers.arguments import MAX_SEED, TrainerRun
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 
@@ -40,6 +42,29 @@ _UNRECORDED = frozenset(
     ]
 )
 _CHECKPOINT_FILES = ("trainer_state.json", "scheduler.pt")
+
+
+def finish_player(context: PhaseContext, trainer: Trainer, output: Path, *, player: str) -> None:
+    """
+    Save a trained player, and remove what only its training needed: checkpoints and pickled arguments.
+
+    Args:
+        context ([`PhaseContext`]):
+            The phase.
+        trainer ([`~transformers.Trainer`]):
+            At its last step.
+        output (`Path`):
+            Where the player is saved; the folder with `checkpoints`.
+        player (`str`):
+            `verifier` or `prover`.
+    """
+    trainer.save_model(str(output))
+    if context.processes.is_main_process:
+        remove(output / "checkpoints")
+        name_base(trainer.model, output, player=player, run=context.folder.root)
+        for binary in output.rglob("training_args.bin"):
+            binary.unlink()
+    context.processes.wait_for_everyone()
 
 
 def trainer_run(context: PhaseContext, output: Path, *seed_path: str) -> TrainerRun:

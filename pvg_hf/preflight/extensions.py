@@ -124,14 +124,14 @@ def _check_storage(task: Task, grade: Grade) -> None:
 def check_extensions(context: PhaseContext) -> Iterator[str]:
     """The mistakes of a round's reward, stop rule and invariance penalty."""
     recipe = context.recipe
-    unpaid = refusals("`prover.reward`", partial(_rehearse_reward, recipe, context.world))
+    unpaid = refusals("`prover.reward`", partial(_rehearse_reward, recipe, context.problems))
     yield from unpaid
     if not (unpaid and recipe.stopping.rule == "auto"):  # which is the reward's rule
         yield from refusals("`stopping.rule`", partial(_rehearse_stop_rule, recipe))
     yield from refusals("`verifier.invariance.method`", partial(_rehearse_penalty, recipe))
 
 
-def _rehearse_reward(recipe: Recipe, world: GameProblems | None) -> None:
+def _rehearse_reward(recipe: Recipe, problems: GameProblems | None) -> None:
     """
     Raises:
         ValueError: if the reward does not pay finite rewards to a helpful and a sneaky group.
@@ -145,7 +145,7 @@ def _rehearse_reward(recipe: Recipe, world: GameProblems | None) -> None:
         index >= size,
         group_size=size,
         answered=torch.ones(2 * size, dtype=torch.bool),
-        **{name: torch.full((2 * size,), _signal_of_reference(world, name)) for name in reward.signals},
+        **{name: torch.full((2 * size,), _signal_of_reference(problems, name)) for name in reward.signals},
         **recipe.prover.reward_options,
     )
     num_bad = int((~rewards.isfinite()).sum())
@@ -156,12 +156,12 @@ def _rehearse_reward(recipe: Recipe, world: GameProblems | None) -> None:
         )
 
 
-def _signal_of_reference(world: GameProblems | None, name: str) -> float:
+def _signal_of_reference(problems: GameProblems | None, name: str) -> float:
     """What the task states of a reference; NaN if it states nothing."""
-    if world is None:
+    if problems is None:
         return 1.0
-    problem = world.parts["verifier"][0]
-    return grade_solution(world.task, problem, problem["reference"]).signal(name)
+    problem = problems.parts["verifier"][0]
+    return grade_solution(problems.task, problem, problem["reference"]).signal(name)
 
 
 def _rehearse_stop_rule(recipe: Recipe) -> None:

@@ -23,12 +23,12 @@ from pvg_hf.game.minting import sample_everywhere
 from pvg_hf.game.players import open_base_sampler, open_scorer
 from pvg_hf.game.rates import NoiseScheduleCallback, prover_rates, report_prover_correction
 from pvg_hf.game.recovery import fine_tune_on_incorrect
-from pvg_hf.game.training import LogCallback, run_trainer, trainer_run
+from pvg_hf.game.training import LogCallback, finish_player, run_trainer, trainer_run
 from pvg_hf.game.training_data import prover_prompts
 from pvg_hf.game.watchdogs import Watchdogs
 from pvg_hf.models.adapters import take_over_adapter
 from pvg_hf.models.prover import load_prover, lora_for_prover
-from pvg_hf.models.sources import is_adapter, name_base
+from pvg_hf.models.sources import is_adapter
 from pvg_hf.run.folder import BEST_HELPFUL
 from pvg_hf.run.schedule import staged
 from pvg_hf.tasks.base import grade_solution
@@ -219,14 +219,9 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
         resumable_every=trainer.args.steps_per_batch,
         before_step=lost_step,
     )
-    trainer.save_model(str(sub_phase.output))
     if context.processes.is_main_process:
         _keep_completions(sub_phase.output)
-        remove(sub_phase.output / "checkpoints")
-        name_base(trainer.model, sub_phase.output, player="prover", run=context.folder.root)
-        for binary in sub_phase.output.rglob("training_args.bin"):
-            binary.unlink()
-    context.processes.wait_for_everyone()
+    finish_player(context, trainer, sub_phase.output, player="prover")
     return watchdogs, _describe(trainer.state.global_step, ends, rule)
 
 

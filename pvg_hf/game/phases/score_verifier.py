@@ -2,15 +2,14 @@
 
 from pathlib import Path
 
-from pvg_hf.core.files import remove, write_json
+from pvg_hf.core.files import write_json
 from pvg_hf.game.analyses import last_verifier, open_meta_verifier, verifier_source
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.heldout import Heldout, score_heldout
-from pvg_hf.game.training import run_trainer, trainer_run
+from pvg_hf.game.training import finish_player, run_trainer, trainer_run
 from pvg_hf.game.training_data import heldout_proofs, training_proofs
 from pvg_hf.models.adapters import take_over_adapter
 from pvg_hf.models.prover import load_prover, lora_for_prover
-from pvg_hf.models.sources import name_base
 from pvg_hf.trainers.arguments import score_arguments
 from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
 from pvg_hf.trainers.generative.trainer import ScoreVerifierTrainer
@@ -37,16 +36,12 @@ def train_score_verifier(context: PhaseContext, output: Path, heldout: Heldout) 
     if config.lora and (last := last_verifier(context)):
         take_over_adapter(trainer.model, last)  # into a fresh one, so that the KL reference is the initial verifier
     run_trainer(context, trainer, prefix="verifier")
-    trainer.save_model(str(output))
     rewards = {str(line["step"]): line["eval_reward"] for line in trainer.state.log_history if "eval_reward" in line}
     best = max(rewards.values())
     context.record({"verifier/best_validation_reward": best})
     if context.processes.is_main_process:
         write_json(output / "validation.json", rewards)
-        remove(output / "checkpoints")
-        name_base(trainer.model, output, player="verifier", run=context.folder.root)
-        (output / "training_args.bin").unlink(missing_ok=True)
-    context.processes.wait_for_everyone()
+    finish_player(context, trainer, output, player="verifier")
     return f"validation reward {best:.3f} at its best, " + score_heldout(context, output, heldout)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from datasets import Dataset
 from peft import LoraConfig, PeftModel
 
-from pvg_hf.core.files import remove, write_json
+from pvg_hf.core.files import write_json
 from pvg_hf.data.label_rates import Rates, label_rates
 from pvg_hf.data.pairs.of_round import round_pairs
 from pvg_hf.data.pairs.report import NoPairsError, PairReport
@@ -13,10 +13,10 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.heldout import read_heldout, score_heldout
 from pvg_hf.game.phases.score_verifier import train_score_verifier
 from pvg_hf.game.rates import NoiseScheduleCallback, verifier_rates
-from pvg_hf.game.training import run_trainer, trainer_run
+from pvg_hf.game.training import finish_player, run_trainer, trainer_run
 from pvg_hf.game.training_data import tokenize_pairs
 from pvg_hf.models.score_head import draw_head
-from pvg_hf.models.sources import load_tokenizer, name_base
+from pvg_hf.models.sources import load_tokenizer
 from pvg_hf.models.verifier import load_classifier, load_verifier, lora_for_verifier
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.trainers.arguments import verifier_arguments
@@ -51,7 +51,6 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
     )
     _draw_missing_head(context, trainer.model)
     run_trainer(context, trainer, prefix="verifier")
-    trainer.save_model(str(output))
     counts = {
         **report.as_metrics(),
         **heldout_report.as_metrics("heldout_pairs"),
@@ -60,10 +59,7 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
     context.record({**counts, **assumed.figures})
     if context.processes.is_main_process:
         write_json(output / "pairs.json", counts)
-        remove(output / "checkpoints")
-        name_base(trainer.model, output, player="verifier", run=context.folder.root)
-        (output / "training_args.bin").unlink(missing_ok=True)
-    context.processes.wait_for_everyone()
+    finish_player(context, trainer, output, player="verifier")
     return f"{assumed.line}{report.num_pairs} pairs, " + score_heldout(context, output, heldout)
 
 
