@@ -12,7 +12,8 @@ from pvg_hf.evaluation.selective import RULES, AnswerRules, choose_answer
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.phases.evaluate import fit_answers
-from pvg_hf.game.players import open_role_sampler, open_sampler, open_scorer
+from pvg_hf.game.players import open_role_sampler, open_sampler
+from pvg_hf.game.verifier_kinds import open_scorer
 from pvg_hf.hub.locate import locate_run
 from pvg_hf.hub.publication import publishable_rounds
 from pvg_hf.run.folder import RunFolder

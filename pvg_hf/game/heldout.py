@@ -16,8 +16,8 @@ from pvg_hf.evaluation.roles import has_failed, judged
 from pvg_hf.evaluation.selective import fit_calibration
 from pvg_hf.evaluation.verifier_quality import choose_threshold, pair_wins
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.players import open_scorer
 from pvg_hf.run.schedule import partial_of
+from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 
 POOL_COLUMNS = ("problem_id", "problem", "solution", "role", "round_index", "correct", "outcome")
 
@@ -82,7 +82,9 @@ def _references(context: PhaseContext) -> pd.DataFrame:
     return problems.rename(columns=columns).assign(correct=True, outcome=Outcome.VERIFIED.value, environment=REFERENCE)
 
 
-def score_heldout(context: PhaseContext, verifier: Path, heldout: Heldout) -> str:
+def score_heldout(
+    context: PhaseContext, scorer: VerifierScorer | GenerativeVerifier, verifier: Path, heldout: Heldout
+) -> str:
     """
     Score every held-out solution (`heldout.parquet`, with its `environment`), and the held-out pairs of the mixture. From the
     scores follow the threshold and the line from a score to the log-odds of being correct (`calibration.json`).
@@ -90,7 +92,7 @@ def score_heldout(context: PhaseContext, verifier: Path, heldout: Heldout) -> st
     Raises:
         DegenerateVerifierError: if the pair accuracy does not beat `watchdogs.min_pair_accuracy`, or all scores are equal.
     """
-    scorer, pairs = open_scorer(context, verifier), heldout.pairs
+    pairs = heldout.pairs
     rows = heldout.rows.assign(score=scorer(heldout.rows["problem"].tolist(), heldout.rows["solution"].tolist()))
     chosen, rejected = (np.array(scorer(pairs["problem"][:], pairs[side][:])) for side in ("chosen", "rejected"))
     accuracy = rate_by_problem(pair_wins(chosen, rejected), pairs["problem_id"][:])

@@ -26,10 +26,10 @@ from pvg_hf.game.phases.bootstrap import run_bootstrap
 from pvg_hf.game.phases.evaluate import run_evaluate
 from pvg_hf.game.phases.mint import run_mint
 from pvg_hf.game.phases.prover import run_prover
-from pvg_hf.game.phases.verifier import run_verifier
 from pvg_hf.game.phases.warmup import run_warmup
 from pvg_hf.game.publish import begin_from_hub, on_main_process, publish_rounds
 from pvg_hf.game.tracking import GameTracker, open_tracker
+from pvg_hf.game.verifier_kinds import run_verifier
 from pvg_hf.preflight.recipe import refuse_mistakes
 from pvg_hf.run.damage import refuse_damage
 from pvg_hf.run.folder import RunFolder

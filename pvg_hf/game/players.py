@@ -108,12 +108,10 @@ def open_role_sampler(context: PhaseContext, role: Role, *, beside: VerifierScor
     return open_base_sampler(context, beside=beside)
 
 
-def open_scorer(
+def open_pair_verifier(
     context: PhaseContext, folder: Path, *, beside: PreTrainedModel | None = None
-) -> VerifierScorer | GenerativeVerifier:
-    """The verifier of a round as a scorer, on the base of the prover `beside` where the recipe lets the players share it."""
-    if context.recipe.verifier.kind == "score":
-        return open_score_verifier(context, folder)
+) -> VerifierScorer:
+    """A verifier with a score head, on the base of the prover `beside` where the recipe lets the players share it."""
     model, tokenizer = load_verifier(folder, dtype=context.dtype("verifier", is_precise=True))
     if beside is not None and context.recipe.verifier.shares_base:
         share_base(model, beside)

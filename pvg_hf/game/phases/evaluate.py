@@ -12,9 +12,8 @@ from pvg_hf.data.pool import load_pool
 from pvg_hf.evaluation.roles import has_failed
 from pvg_hf.evaluation.selective import AnswerRules, fit_rules
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
-from pvg_hf.game.analyses import evaluate_score_verifier
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.players import open_scorer
+from pvg_hf.game.verifier_kinds import open_scorer, verifier_kind
 from pvg_hf.run.folder import BEST_HELPFUL, HELDOUT_HELPFUL, RunFolder
 from pvg_hf.tasks import Task
 
@@ -36,8 +35,7 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
         num_resamples=context.recipe.evaluation.bootstrap_samples,
     )
     figures["round/verifier_mixture_pair_accuracy"] = Figure.from_dict(calibration["pair_accuracy"])
-    if context.recipe.verifier.kind == "score":
-        figures |= evaluate_score_verifier(context, output)
+    figures |= verifier_kind(context).evaluate(context, output)
     if context.processes.is_main_process:
         write_json(output / "metrics.json", {key: figure.to_dict() for key, figure in figures.items()})
         problem_table(test).to_parquet(output / "problems.parquet", write_page_checksum=True)

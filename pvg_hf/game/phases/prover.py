@@ -20,11 +20,12 @@ from pvg_hf.game.checkpoint_selection import BestHelpfulCallback
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import sample_everywhere
-from pvg_hf.game.players import open_base_sampler, open_scorer
+from pvg_hf.game.players import open_base_sampler
 from pvg_hf.game.rates import NoiseScheduleCallback, prover_rates, report_prover_correction
 from pvg_hf.game.recovery import fine_tune_on_incorrect
 from pvg_hf.game.training import LogCallback, finish_player, run_trainer, trainer_run
 from pvg_hf.game.training_data import prover_prompts
+from pvg_hf.game.verifier_kinds import open_scorer
 from pvg_hf.game.watchdogs import Watchdogs
 from pvg_hf.models.adapters import take_over_adapter
 from pvg_hf.models.prover import load_prover, lora_for_prover

@@ -5,7 +5,9 @@ from pathlib import Path
 from pvg_hf.core.files import write_json
 from pvg_hf.game.analyses import last_verifier, open_meta_verifier, verifier_source
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.heldout import Heldout, score_heldout
+from pvg_hf.game.heldout import read_heldout, score_heldout
+from pvg_hf.game.phases.verifier import heldout_pairs_of
+from pvg_hf.game.players import open_score_verifier
 from pvg_hf.game.training import finish_player, run_trainer, trainer_run
 from pvg_hf.game.training_data import heldout_proofs, training_proofs
 from pvg_hf.models.adapters import take_over_adapter
@@ -15,9 +17,10 @@ from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
 from pvg_hf.trainers.generative.trainer import ScoreVerifierTrainer
 
 
-def train_score_verifier(context: PhaseContext, output: Path, heldout: Heldout) -> str:
+def train_score_verifier(context: PhaseContext, output: Path) -> str:
     """Write the verifier with its tokenizer, prompts and calibration, and its scores on D_V's held-out part."""
     config = context.recipe.verifier
+    heldout = read_heldout(context, heldout_pairs_of(context)[0])
     initial, revision = context.initial_model("verifier")
     prompts = config.score_settings.prompts_for(*verifier_source(context))
     args = score_arguments(config, trainer_run(context, output / "checkpoints"), prompts)
@@ -42,7 +45,9 @@ def train_score_verifier(context: PhaseContext, output: Path, heldout: Heldout) 
     if context.processes.is_main_process:
         write_json(output / "validation.json", rewards)
     finish_player(context, trainer, output, player="verifier")
-    return f"validation reward {best:.3f} at its best, " + score_heldout(context, output, heldout)
+    return f"validation reward {best:.3f} at its best, " + score_heldout(
+        context, open_score_verifier(context, output), output, heldout
+    )
 
 
 def _starting_verifier(context: PhaseContext):

@@ -11,7 +11,7 @@ from pvg_hf.data.pairs.of_round import round_pairs
 from pvg_hf.data.pairs.report import NoPairsError, PairReport
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.heldout import read_heldout, score_heldout
-from pvg_hf.game.phases.score_verifier import train_score_verifier
+from pvg_hf.game.players import open_pair_verifier
 from pvg_hf.game.rates import NoiseScheduleCallback, verifier_rates
 from pvg_hf.game.training import finish_player, run_trainer, trainer_run
 from pvg_hf.game.training_data import tokenize_pairs
@@ -27,16 +27,14 @@ from pvg_hf.trainers.reward.trainer import NoisyRewardTrainer
 FEW_PROBLEMS = 20  # held out: with so few, chance decides whether any of them has a pair
 
 
-def run_verifier(context: PhaseContext, output: Path) -> str:
+def train_pair_verifier(context: PhaseContext, output: Path) -> str:
     """Write the verifier with its tokenizer, input template and calibration, and its scores on D_V's held-out part."""
     config = context.recipe.verifier
-    if config.kind == "score":
-        return train_score_verifier(context, output, read_heldout(context, _heldout_pairs(context)[0]))
     source, revision = context.initial_model("verifier")
     tokenizer = load_tokenizer(source, revision)
     verifier_input = VerifierInput(config.template, tokenizer.eos_token, config.max_length)
     pairs, report = _pairs(context, "verifier")
-    heldout_pairs, heldout_report = _heldout_pairs(context)
+    heldout_pairs, heldout_report = heldout_pairs_of(context)
     heldout = read_heldout(context, heldout_pairs)
     assumed = verifier_rates(context)
     model = _initial_verifier(context, tokenizer.pad_token_id)
@@ -60,7 +58,9 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
     if context.processes.is_main_process:
         write_json(output / "pairs.json", counts)
     finish_player(context, trainer, output, player="verifier")
-    return f"{assumed.line}{report.num_pairs} pairs, " + score_heldout(context, output, heldout)
+    return f"{assumed.line}{report.num_pairs} pairs, " + score_heldout(
+        context, open_pair_verifier(context, output), output, heldout
+    )
 
 
 def _arguments(context: PhaseContext, output: Path, assumed: Rates) -> NoisyRewardConfig:
@@ -90,7 +90,7 @@ def _pairs(context: PhaseContext, part: str) -> tuple[Dataset, PairReport]:
     return round_pairs(context.recipe, files, context.round_index, part)
 
 
-def _heldout_pairs(context: PhaseContext) -> tuple[Dataset, PairReport]:
+def heldout_pairs_of(context: PhaseContext) -> tuple[Dataset, PairReport]:
     """In the order of their labels; made before the training, so that it is not in vain where there are none."""
     try:
         return _pairs(context, "verifier_heldout")

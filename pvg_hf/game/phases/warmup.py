@@ -10,6 +10,7 @@ from pvg_hf.core.roles import Role
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.training import StopCallback, fine_tune_player
+from pvg_hf.game.verifier_kinds import verifier_kind
 from pvg_hf.models.from_config import make_model
 from pvg_hf.models.prover import load_prover
 from pvg_hf.models.sources import resolve_model
@@ -37,8 +38,8 @@ def _make_player(context: PhaseContext, player: str, config: PlayerConfig, outpu
     if context.processes.is_main_process:
         model.save_pretrained(output)
         tokenizer.save_pretrained(output)
-        if player == "verifier" and context.recipe.verifier.kind == "score" and not config.scratch:
-            config.score_settings.prompts_for(source, config.revision).save(output)
+        if player == "verifier" and not config.scratch:
+            verifier_kind(context).store_initial(config, source, output)
     context.processes.wait_for_everyone()
     return line
 
