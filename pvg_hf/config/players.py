@@ -405,9 +405,14 @@ class VerifierConfig(PlayerConfig):
 
     @model_validator(mode="after")
     def _check_kind(self) -> "VerifierConfig":
-        if self.score is not None and self.kind != "score":
+        if self.score is not None and not self.is_generative:
             raise ValueError(f"`score` has settings of `kind: score`, and `kind` is `{self.kind}`")
         return self
+
+    @property
+    def is_generative(self) -> bool:
+        """Whether the verifier is a language model that writes its scores, and not one with a score head."""
+        return self.kind == "score"
 
     @property
     def score_settings(self) -> ScoreConfig:
@@ -498,9 +503,14 @@ class ProverConfig(PlayerConfig):
 
     @model_validator(mode="after")
     def _check_algorithm(self) -> "ProverConfig":
-        if self.ppo is not None and self.algorithm != "ppo":
+        if self.ppo is not None and not self.has_critic:
             raise ValueError(f"`ppo` has settings of `algorithm: ppo`, and `algorithm` is `{self.algorithm}`")
         return self
+
+    @property
+    def has_critic(self) -> bool:
+        """Whether a critic is trained beside the prover."""
+        return self.algorithm == "ppo"
 
     @property
     def ppo_settings(self) -> PPOConfig:
@@ -510,7 +520,7 @@ class ProverConfig(PlayerConfig):
     @property
     def steps_per_batch(self) -> int:
         """Optimiser steps on one batch of solutions."""
-        return self.ppo_settings.num_iterations if self.algorithm == "ppo" else 1
+        return self.ppo_settings.num_iterations if self.has_critic else 1
 
     @property
     def num_batches(self) -> int:

@@ -243,7 +243,7 @@ def _describe_bootstrap(amounts: Amounts) -> str:
 
 def _describe_verifier(amounts: Amounts) -> str:
     steps, score = amounts.recipe.verifier.max_steps, amounts.recipe.verifier.score_settings
-    if amounts.recipe.verifier.kind == "score":
+    if amounts.recipe.verifier.is_generative:
         return f"{steps:,} steps of {score.proofs_per_step} proofs x {score.num_generations} evaluations"
     epochs = steps * amounts.pairs_per_step / amounts.max_pairs
     return f"{steps:,} steps of {amounts.pairs_per_step:,} pairs; at most {amounts.max_pairs:,} pairs ({epochs:.1f} epochs)"
@@ -279,7 +279,7 @@ def count_tokens(amounts: Amounts, phase: str) -> float:
         text = lengths.prompt[Role.HELPFUL].mean + lengths.solution.mean
         warmups = [player.warmup for player in (recipe.prover, recipe.verifier) if player.warmup]
         return sum(warmup.max_steps * warmup.batch_size for warmup in warmups) * amounts.num_processes * text
-    if phase == "verifier" and recipe.verifier.kind == "score":
+    if phase == "verifier" and recipe.verifier.is_generative:
         score = recipe.verifier.score_settings
         text = lengths.verifier_input.mean + score.max_completion_length / 2
         return recipe.verifier.max_steps * score.proofs_per_step * score.num_generations * text

@@ -58,6 +58,6 @@ _PPO_KNOBS: tuple[Knob, ...] = (
 
 def list_knobs(recipe: Recipe, phase: str) -> str:
     """The settings that lower a phase's peak, with their values, in order of effect."""
-    has_critic = phase == "prover" and recipe.prover.algorithm == "ppo"
+    has_critic = phase == "prover" and recipe.prover.has_critic
     chosen = KNOBS[phase] + (_PPO_KNOBS if has_critic else ())
     return "; ".join(f"`{key}` ({wish}, now {value(recipe)})" for key, value, wish in chosen)

@@ -74,7 +74,7 @@ def needed_players(amounts: Amounts, phase: str) -> tuple[str, ...]:
     """The players without whose size a phase cannot be estimated."""
     if phase == "warmup":
         return tuple(name for name, config in amounts.recipe.players.items() if config.warmup)
-    if phase == "prover" and amounts.recipe.prover.algorithm == "ppo":
+    if phase == "prover" and amounts.recipe.prover.has_critic:
         return ("prover", "verifier", "critic")
     return {"bootstrap": ("prover",), "verifier": ("verifier",), "evaluate": ("verifier",)}.get(
         phase, ("prover", "verifier")
@@ -136,7 +136,7 @@ def _verifier(amounts: Amounts, players: dict[str, Player]) -> Work:
     """Training, then scores of everything on D_V's held-out part."""
     config, verifier = amounts.recipe.verifier, players["verifier"]
     heldout = amounts.num_problems("verifier_heldout") * amounts.recipe.data.solutions_per_problem
-    if config.kind == "score":
+    if config.is_generative:
         learning = score_training(amounts, verifier.size, verifier.machine)
         return _sum_one_by_one(verifier.size.training_bytes, learning, _scoring(amounts, verifier, heldout))
     learning = training(
@@ -153,7 +153,7 @@ def _verifier(amounts: Amounts, players: dict[str, Player]) -> Work:
 
 def _prover(amounts: Amounts, players: dict[str, Player]) -> Work:
     prover, verifier, config = players["prover"], players["verifier"], amounts.recipe.prover
-    critic = players["critic"] if config.algorithm == "ppo" else None
+    critic = players["critic"] if config.has_critic else None
     batches = _prover_batch(amounts, prover, verifier, critic) * config.num_batches
     # An adapter's reference is the base below it; full weights need a second copy.
     reference = prover.size.frozen_bytes if config.beta and not config.lora else 0
@@ -229,7 +229,7 @@ def _mint(amounts: Amounts, players: dict[str, Player]) -> Work:
     works = [_writing(amounts, prover, item) for item in written]
     works.append(_scoring(amounts, verifier, number / amounts.num_processes))
     score = amounts.recipe.verifier.score_settings
-    if amounts.recipe.verifier.kind == "score" and score.labels == "auto":
+    if amounts.recipe.verifier.is_generative and score.labels == "auto":
         new = 2 * amounts.num_problems("verifier") * amounts.recipe.mint.solutions_per_problem
         checks = score.label_analyses * (1 + score.label_checks)
         works.append(evaluating(amounts, verifier.size, verifier.machine, new, checks))
@@ -265,7 +265,7 @@ def scoring_player(amounts: Amounts, verifier: Player) -> Player:
 
 def _scoring(amounts: Amounts, verifier: Player, num_solutions: float) -> Work:
     verifier = scoring_player(amounts, verifier)
-    if amounts.recipe.verifier.kind == "score":
+    if amounts.recipe.verifier.is_generative:
         number = amounts.recipe.verifier.score_settings.num_analyses
         return evaluating(amounts, verifier.size, verifier.machine, num_solutions, number)
     return reading(
@@ -359,7 +359,7 @@ def _plan(
     context = phase_context(recipe.for_round(indices[0]), PhaseKey("prover", indices[0]), world)
     context = replace(context, planned_bfloat16=card.has_bfloat16 if card else None)
     sizes = {name: read_player_size(context, name) for name in PLAYERS}
-    if context.recipe.prover.algorithm == "ppo":
+    if context.recipe.prover.has_critic:
         sizes["critic"] = read_critic_size(context)
     players = {
         name: Player(size, _speed(context, name, size.hidden_size, machines, card))

@@ -96,7 +96,7 @@ def read_player_size(context: PhaseContext, player: str) -> PlayerSize | None:
     model_config = _scratch_config(config) if config.scratch else find_config(config, player)
     if model_config is None:
         return None
-    is_prover = player == "prover" or recipe.verifier.kind == "score"  # a language model
+    is_prover = player == "prover" or recipe.verifier.is_generative  # a language model
     model = _empty_model(model_config, is_prover)
     if config.lora:
         adapter = lora_for_prover(config.lora) if is_prover else lora_for_verifier(config.lora, model)

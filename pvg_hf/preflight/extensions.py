@@ -178,7 +178,7 @@ def _rehearse_penalty(recipe: Recipe) -> None:
         ValueError: if a custom penalty is not a finite scalar for two environments of two pairs.
     """
     method = recipe.verifier.invariance.method
-    if ":" not in method or recipe.verifier.kind == "score":
+    if ":" not in method or recipe.verifier.is_generative:
         return
     margins = torch.tensor([0.5, -0.5, 1.0, -1.0], requires_grad=True)
     environments = torch.tensor([0, 0, 1, 1])

@@ -66,7 +66,7 @@ def check_sharding(context: PhaseContext) -> Iterator[str]:
                 f"`{player}` is made by the phase `warmup`, which does not shard: play that first, by `--phase warmup` with "
                 "`recipes/accelerate/multi_gpu.yaml`."
             )
-    if recipe.prover.algorithm == "ppo":
+    if recipe.prover.has_critic:
         yield f"`prover.algorithm` is `ppo`, whose critic is not sharded by {launcher}; take `grpo`."
     if recipe.verifier.shares_base:
         yield f"`verifier.shares_base` is true, and {launcher} shards the prover's base while the verifier reads with it."

@@ -47,7 +47,7 @@ def check_tokenizer(context: PhaseContext, player: str) -> Iterator[str]:
     problems = context.problems.parts["verifier"]
     places = np.linspace(0, len(problems) - 1, min(NUM_PROBLEMS, len(problems))).astype(int)
     texts = [row[name] for row in problems.select(places).to_list() for name in ("problem", "reference")]
-    if player == "verifier" and context.recipe.verifier.kind == "bradley_terry":
+    if player == "verifier" and not context.recipe.verifier.is_generative:
         yield from _check_max_length(context, tokenizer, texts[::2], texts[1::2])
     lost = share_lost(tokenizer, texts)
     if lost > MAX_LOST:

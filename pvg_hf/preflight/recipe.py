@@ -134,7 +134,7 @@ def _check_settings(
     if not (noise and of_round.noise.checker):  # whose rates the trainer's settings take
         yield from check_prover_trainer(context)
     yield from check_self_evaluation(context)
-    check_trainer = check_score_verifier if of_round.verifier.kind == "score" else check_verifier_trainer
+    check_trainer = check_score_verifier if of_round.verifier.is_generative else check_verifier_trainer
     yield from noise or [*check_corrections(context), *check_trainer(of_verifier)]
 
 
@@ -216,7 +216,7 @@ def _check_going_on(before: Recipe, now: Recipe, round_index: int) -> Iterator[s
     """Whether a round's players fit the weights of the round before that they start from."""
     verifiers, provers = (now.verifier, before.verifier), (now.prover, before.prover)
     is_other_kind = len({verifier.kind for verifier in verifiers}) > 1
-    is_other_adapter = now.verifier.kind == "score" and now.verifier.lora != before.verifier.lora
+    is_other_adapter = now.verifier.is_generative and now.verifier.lora != before.verifier.lora
     if now.verifier.init != "full" and (is_other_kind or is_other_adapter):
         yield (
             f"`verifier.init` is `{now.verifier.init}`, but round {round_index - 1} has another `verifier.kind` or other "

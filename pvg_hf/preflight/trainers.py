@@ -154,7 +154,7 @@ def _try_batch(context: PhaseContext) -> None:
 def check_critic(context: PhaseContext) -> Iterator[str]:
     """The mistakes of `prover.ppo.critic`, as far as they can be known before the models are loaded."""
     config, verifier = context.recipe.prover, context.recipe.verifier
-    if config.algorithm != "ppo":
+    if not config.has_critic:
         return
     critic = config.ppo_settings.critic
     where = f"`prover.ppo.critic` is `{critic}`"
@@ -163,7 +163,7 @@ def check_critic(context: PhaseContext) -> Iterator[str]:
         return
     if critic in (None, ADAPTER):
         return
-    if critic == VERIFIER and verifier.kind == "score":
+    if critic == VERIFIER and verifier.is_generative:
         yield f"{where}, which needs `verifier.kind: bradley_terry`; take `adapter`, or name a model."
         return
     if critic == VERIFIER and verifier.quantization != "none":
@@ -225,13 +225,13 @@ def check_self_evaluation(context: PhaseContext) -> Iterator[str]:
     prover, where = context.recipe.prover, "`prover.self_evaluation` is set"
     if prover.self_evaluation is None:
         return
-    if context.recipe.verifier.kind != "score":
+    if not context.recipe.verifier.is_generative:
         yield f"{where}, and its own score is held against the verifier's, which lies in [0, 1] with `verifier.kind: score` only."
     if prover.roles != "helpful_only":
         yield f"{where}, which pays for honesty: it needs `prover.roles: helpful_only`; got `{prover.roles}`."
     if "helpful" not in context.recipe.task.prompts:
         yield f"{where}, and its prompt must ask for the evaluation: write one in `task.prompts.helpful`."
-    if prover.algorithm != "grpo":
+    if prover.has_critic:
         yield f"{where}, which needs `prover.algorithm: grpo`; got `{prover.algorithm}`."
     if prover.reward_correction != "none":
         yield f"{where} and takes the place of `prover.reward`; leave out `prover.reward_correction`."
@@ -479,13 +479,13 @@ def recipe_keys(player: str, config: PlayerConfig) -> dict[str, str]:
 
 
 def _keys_of_ppo(config: PlayerConfig) -> dict[str, str]:
-    if not isinstance(config, ProverConfig) or config.algorithm != "ppo":
+    if not isinstance(config, ProverConfig) or not config.has_critic:
         return {}
     return {field.name: f"prover.ppo.{field.name}" for field in fields(PPOConfig)} | {"kl_coef": "prover.beta"}
 
 
 def _keys_of_score(config: PlayerConfig) -> dict[str, str]:
-    if not isinstance(config, VerifierConfig) or config.kind != "score":
+    if not isinstance(config, VerifierConfig) or not config.is_generative:
         return {}
     batch = {"per_device_train_batch_size": "verifier.score.proofs_per_step"}
     return {field.name: f"verifier.score.{field.name}" for field in fields(ScoreConfig)} | batch

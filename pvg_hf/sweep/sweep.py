@@ -222,7 +222,7 @@ def _mistakes(recipe: Recipe, cells: list[Cell]) -> Iterator[str]:
     if noise.rho0 or noise.rho1 or noise.checker is not None:
         yield "`noise` states rates or a checker, but its rates are what `sweep.levels` varies: leave them out."
         return
-    if recipe.verifier.kind == "score":
+    if recipe.verifier.is_generative:
         yield "A sweep varies the noise of labels of pairs, which `verifier.kind: score` does not learn from; it needs `bradley_terry`."
         return
     world = GameProblems.load(cell_recipe(recipe, cells[0], takes_pool=False))

@@ -213,7 +213,7 @@ def prover_settings(recipe: Recipe, run: TrainerRun, assumed_rates: Rates = (0.0
         "max_truncated_share": recipe.watchdogs.max_truncated,
         "acceptance_threshold": None,
         "log_completions": recipe.logging.log_completions,
-        **(_ppo_arguments(config.ppo_settings) if config.algorithm == "ppo" else {}),
+        **(_ppo_arguments(config.ppo_settings) if config.has_critic else {}),
     }
 
 

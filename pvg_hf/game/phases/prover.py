@@ -249,16 +249,22 @@ def _describe(steps: int, ends: list[str], rule: StopRule) -> str:
     return f"{steps} steps ({ends[0] if ends else 'all planned'}), " + ", ".join(shown)
 
 
-def _trainer_class(context: PhaseContext) -> Callable[..., ProverGRPOTrainer]:
-    """With what is its own."""
-    config = context.recipe.prover
-    if config.algorithm == "ppo":
-        return partial(ProverPPOTrainer, critic=config.ppo_settings.critic)
-    if config.self_evaluation is not None:
-        return partial(
-            SelfEvaluatingProverTrainer, meta_verifier=open_meta_verifier(context), **asdict(config.self_evaluation)
-        )
-    return ProverGRPOTrainer
+TrainerMaker = Callable[..., ProverGRPOTrainer]
+
+
+def _ppo_trainer(context: PhaseContext) -> TrainerMaker:
+    return partial(ProverPPOTrainer, critic=context.recipe.prover.ppo_settings.critic)
+
+
+def _grpo_trainer(context: PhaseContext) -> TrainerMaker:
+    own = context.recipe.prover.self_evaluation
+    if own is None:
+        return ProverGRPOTrainer
+    return partial(SelfEvaluatingProverTrainer, meta_verifier=open_meta_verifier(context), **asdict(own))
+
+
+# By `prover.algorithm`: the trainer, with the arguments that only it takes.
+PROVER_TRAINERS: dict[str, Callable[[PhaseContext], TrainerMaker]] = {"grpo": _grpo_trainer, "ppo": _ppo_trainer}
 
 
 def _make_trainer(context: PhaseContext, sub_phase: SubPhase, labels: LabelSource) -> ProverGRPOTrainer:
@@ -266,7 +272,7 @@ def _make_trainer(context: PhaseContext, sub_phase: SubPhase, labels: LabelSourc
     model, tokenizer = _initial_prover(context)
     base, revision = context.initial_model("prover")
     model.config._name_or_path = base  # TRL loads the KL reference from here
-    trainer = _trainer_class(context)(
+    trainer = PROVER_TRAINERS[config.algorithm](context)(
         model,
         scorer=open_scorer(context, context.folder.verifier(round_index), beside=model),
         grader=partial(grade_solution, context.problems.task),

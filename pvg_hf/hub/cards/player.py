@@ -40,7 +40,7 @@ def player_card(publication: Publication, player: str) -> str:
     """
     recipe, repos = publication.recipe.for_round(publication.round_index), publication.repos
     config, figures = publication.player(player), publication.figures()
-    kind = "score-verifier" if player == "verifier" and recipe.verifier.kind == "score" else player
+    kind = "score-verifier" if player == "verifier" and recipe.verifier.is_generative else player
     base_id = repos.base(player) if publication.has_base_repo(player) else hub_base(config)
     results = publication.results(player)
     data = ModelCardData(
