@@ -8,11 +8,11 @@ from pvg_hf.noise import Duration, Tier
 @pytest.mark.parametrize(
     ("duration", "draw", "expected"),
     [
-        (Duration("fixed", ms=70), 0.3, 70),
-        (Duration("uniform", min_ms=10, max_ms=30), 0.25, 15),
-        (Duration("uniform", min_ms=10, max_ms=10), 0.9, 10),
-        (Duration("exponential", mean_ms=100), 0.0, 0),
-        (Duration("exponential", mean_ms=100), 0.5, 100 * math.log(2)),
+        pytest.param(Duration("fixed", ms=70), 0.3, 70, id="fixed"),
+        pytest.param(Duration("uniform", min_ms=10, max_ms=30), 0.25, 15, id="uniform"),
+        pytest.param(Duration("uniform", min_ms=10, max_ms=10), 0.9, 10, id="uniform over one value"),
+        pytest.param(Duration("exponential", mean_ms=100), 0.0, 0, id="exponential at 0"),
+        pytest.param(Duration("exponential", mean_ms=100), 0.5, 100 * math.log(2), id="exponential at the median"),
     ],
 )
 def test_a_draw_becomes_milliseconds(duration, draw, expected):
@@ -23,11 +23,13 @@ def test_a_draw_becomes_milliseconds(duration, draw, expected):
 @pytest.mark.parametrize(
     ("duration", "mean", "mean_up_to_20"),
     [
-        (Duration("fixed", ms=70), 70, 20),
-        (Duration("uniform", min_ms=10, max_ms=30), 20, 17.5),  # half of them at 20, the others at 15 in the mean
-        (Duration("uniform", min_ms=40, max_ms=50), 45, 20),
-        (Duration("exponential", mean_ms=20), 20, 20 * (1 - math.exp(-1))),
-        (Duration("exponential", mean_ms=0), 0, 0),
+        pytest.param(Duration("fixed", ms=70), 70, 20, id="fixed"),
+        pytest.param(
+            Duration("uniform", min_ms=10, max_ms=30), 20, 17.5, id="uniform"
+        ),  # half of them at 20, the others at 15 in the mean
+        pytest.param(Duration("uniform", min_ms=40, max_ms=50), 45, 20, id="uniform beyond the limit"),
+        pytest.param(Duration("exponential", mean_ms=20), 20, 20 * (1 - math.exp(-1)), id="exponential"),
+        pytest.param(Duration("exponential", mean_ms=0), 0, 0, id="exponential of mean 0"),
     ],
 )
 def test_the_mean_is_that_of_the_draws(duration, mean, mean_up_to_20):
