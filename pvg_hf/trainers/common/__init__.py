@@ -1,1 +1,1 @@
-"""Shared by the trainers."""
+"""Code that several trainers share."""

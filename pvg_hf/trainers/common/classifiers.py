@@ -1,4 +1,4 @@
-"""Classifiers as the verifier's trainer accepts them."""
+"""Checks and prepares classifiers for the verifier's trainer."""
 
 import copy
 from typing import Any
@@ -19,7 +19,7 @@ _REMEDY = (
 
 def check_classifier_source(source: str, *, revision: str | None = None, trust_remote_code: bool = False) -> None:
     """
-    Refuse checkpoints whose trained head would be lost by loading them with one logit.
+    Refuse checkpoints with a trained head that would be lost by loading them with one logit.
 
     Args:
         source (`str`):
@@ -30,12 +30,12 @@ def check_classifier_source(source: str, *, revision: str | None = None, trust_r
             Whether the configuration may run code from the Hub.
 
     Raises:
-        ValueError: for a sequence classifier with another number of labels than one, and for a bare adapter.
+        ValueError: for a sequence classifier with a number of labels other than one, and for a bare adapter.
     """
     if is_adapter(source):
         raise ValueError(
             f"`{source}` holds a PEFT adapter, not a model. Load its base, pass that and the folder to "
-            "`PeftModel.from_pretrained(base, folder, is_trainable=True)`, and hand over the result."
+            "`PeftModel.from_pretrained(base, folder, is_trainable=True)`, and pass the result."
         )
     config = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=trust_remote_code)
     if has_other_head(config):
@@ -46,13 +46,13 @@ def check_classifier_source(source: str, *, revision: str | None = None, trust_r
 
 
 def has_other_head(config: PretrainedConfig) -> bool:
-    """Whether a checkpoint is a sequence classifier with another number of labels than one."""
+    """Whether a checkpoint is a sequence classifier with a number of labels other than one."""
     is_classifier = any(name.endswith("ForSequenceClassification") for name in config.architectures or ())
     return is_classifier and config.num_labels != 1
 
 
 def empty_classifier(source: str, *, revision: str | None = None, trust_remote_code: bool = False) -> PreTrainedModel:
-    """What `source` is loaded as, without its weights (on the `meta` device)."""
+    """Return the classifier that `source` is loaded as, without its weights (on the `meta` device)."""
     config = AutoConfig.from_pretrained(source, revision=revision, num_labels=1, trust_remote_code=trust_remote_code)
     with torch.device("meta"):
         return AutoModelForSequenceClassification.from_config(config, trust_remote_code=trust_remote_code)
@@ -60,8 +60,10 @@ def empty_classifier(source: str, *, revision: str | None = None, trust_remote_c
 
 def check_classifier(model: PreTrainedModel | PeftModel) -> None:
     """
+    Check that a model has a head with one logit.
+
     Raises:
-        ValueError: if `model` has another number of logits than one, or no head.
+        ValueError: if `model` has no head, or a number of logits other than one.
     """
     if not score_head_modules(model):
         raise ValueError(
@@ -74,14 +76,14 @@ def check_classifier(model: PreTrainedModel | PeftModel) -> None:
 
 def add_trained_head(peft_config: PeftConfig, model: PreTrainedModel) -> PeftConfig:
     """
-    A copy of `peft_config` that trains and saves the whole head of `model` beside the adapter.
+    Return a copy of `peft_config` that also trains and saves the whole head of `model`.
 
     Raises:
-        ValueError: if this kind of adapter cannot.
+        ValueError: if this kind of adapter does not support it.
     """
     if "modules_to_save" not in vars(peft_config):
         raise ValueError(
-            f"`{type(peft_config).__name__}` cannot train a head beside the adapter (it has no `modules_to_save`), so "
+            f"`{type(peft_config).__name__}` cannot train a head in addition to the adapter (it has no `modules_to_save`), so "
             "that the scores would stay random; use e.g. `LoraConfig`."
         )
     peft_config = copy.deepcopy(peft_config)
@@ -91,7 +93,7 @@ def add_trained_head(peft_config: PeftConfig, model: PreTrainedModel) -> PeftCon
 
 
 def is_head_trained(model: PreTrainedModel | PeftModel) -> bool:
-    """Whether any weight of the head takes gradients."""
+    """Whether any weight of the head is trained."""
     classifier = classifier_of(model)
     return any(
         parameter.requires_grad
@@ -101,7 +103,7 @@ def is_head_trained(model: PreTrainedModel | PeftModel) -> bool:
 
 
 def checked_classifier(model: str | PreTrainedModel | PeftModel, args: RewardConfig) -> PreTrainedModel:
-    """The classifier to train, without its weights where TRL is to load them."""
+    """Return the classifier to train, without its weights if TRL will load them."""
     if not isinstance(model, str):
         check_classifier(model)
         return model

@@ -1,4 +1,4 @@
-"""Ends a training that has left the finite numbers."""
+"""Ends a training with a loss or gradient that is not finite."""
 
 import math
 from collections.abc import Mapping
@@ -9,8 +9,10 @@ from transformers import TrainerCallback
 
 class FiniteLossCallback(TrainerCallback):
     """
-    Ends a training whose loss or gradient is not finite, before anything is saved from it. The trainer must log every
-    step with `logging_nan_inf_filter=False`: that filter, on by default, shows a finite loss in place of NaN.
+    Ends a training with a loss or gradient that is not finite, before anything is saved.
+
+    The trainer must log every step with `logging_nan_inf_filter=False`: that filter, which is on by default, replaces NaN by
+    a finite loss.
 
     Raises:
         FloatingPointError: when such a step is logged.
@@ -18,7 +20,7 @@ class FiniteLossCallback(TrainerCallback):
 
     def on_log(self, args, state, control, logs: Mapping[str, Any] | None = None, **kwargs):
         names = {"loss": "loss"} if args.fp16 else {"loss": "loss", "grad_norm": "gradient's norm"}
-        for key, name in names.items():  # in float16 a step of infinite gradients is left out and the scale lowered
+        for key, name in names.items():  # in float16, a step with infinite gradients is skipped and the scale lowered
             value = (logs or {}).get(key, 0.0)
             if not math.isfinite(value):
                 raise FloatingPointError(

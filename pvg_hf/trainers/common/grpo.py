@@ -1,4 +1,4 @@
-"""GRPO whose completions are drawn by the project's own loop, and whose settings are checked before it begins."""
+"""GRPO with the package's own sampling loop, and with checks of its settings before training."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -25,25 +25,25 @@ logger = get_logger(__name__)
 
 class SampledGRPOTrainer(ModelCardMixin, GRPOTrainer):
     """
-    What the trainers of provers and of score verifiers have in common.
+    Base class of the trainers for provers and for score verifiers.
 
     Class attributes:
         player (`str`):
-            What the model is called in messages.
+            Name of the model in messages.
 
     Args:
         model (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
             The player.
         args ([`SampledGRPOConfig`]):
-            Its arguments.
+            The trainer's arguments.
         train_dataset ([`~datasets.Dataset`]):
-            With `prompt`.
+            Dataset with `prompt`.
         kwargs:
-            Those of [`~trl.GRPOTrainer`].
+            Further arguments of [`~trl.GRPOTrainer`].
 
     Raises:
-        ValueError: for fewer prompts than one generation batch (where TRL would return after 0 steps), or a model made in
-            memory whose KL reference cannot be loaded.
+        ValueError: for fewer prompts than one generation batch (TRL would return after 0 steps), or for a model made in
+            memory, since its KL reference cannot be loaded.
     """
 
     player: ClassVar[str] = "player"
@@ -76,7 +76,7 @@ class SampledGRPOTrainer(ModelCardMixin, GRPOTrainer):
         if len(dataset) < prompts_per_batch:
             raise ValueError(
                 f"The {self.player}'s dataset has {len(dataset)} prompts, fewer than the {prompts_per_batch} of one "
-                "generation batch, so that not a single step would be taken. Add problems or make the batch smaller."
+                "generation batch, so that not a single step would be taken. Add problems or reduce the batch size."
             )
 
     def _make_sampler(self) -> Sampler:
@@ -92,13 +92,13 @@ class SampledGRPOTrainer(ModelCardMixin, GRPOTrainer):
             return super()._generate_single_turn(
                 prompt_ids, images, multimodal_fields, num_generations, *args, **kwargs
             )
-        # From the generator that TRL's own sampling draws from: seeded by the trainer, kept in its checkpoints.
+        # Drawn from torch's global generator, like TRL's own sampling: the trainer seeds it and saves it in checkpoints.
         uniforms = torch.rand(len(prompt_ids), self.max_completion_length, dtype=torch.float64)
         with whole_weights(self):
             return self._sampler.sample_ids(prompt_ids, uniforms), None  # no log-probabilities, as with `generate`
 
     def _are_cut(self, completion_ids_list: list[list[int]]) -> list[bool]:
-        """Which completions reached the maximum length without an end token."""
+        """Whether each completion reached the maximum length without an end token."""
         return [ids[-1] not in self.eos_token_ids for ids in completion_ids_list]
 
     def train(self, *args, **kwargs):
@@ -107,14 +107,14 @@ class SampledGRPOTrainer(ModelCardMixin, GRPOTrainer):
 
 
 def completion_text(completion: str | list[Mapping[str, Any]]) -> str:
-    """The text of a completion, conversational or not."""
+    """Return the text of a completion, conversational or not."""
     return completion if isinstance(completion, str) else completion[-1]["content"]
 
 
 def _check_reference(model: str | PreTrainedModel | PeftModel) -> None:
-    """TRL loads the reference of a fully trained model from where the model says that it came from."""
+    """Check that TRL can load the KL reference of a fully trained model, which it loads from the model's source."""
     if isinstance(model, PreTrainedModel) and not model.config._name_or_path:
         raise ValueError(
-            "The model was made in memory, and the reference of its KL divergence is loaded from a path. Save the model "
+            "The model was made in memory, but the reference of its KL divergence is loaded from a path. Save the model "
             "and load it from there, train adapters (`peft_config`), or set `beta=0`."
         )

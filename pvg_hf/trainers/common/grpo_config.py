@@ -1,4 +1,4 @@
-"""Arguments shared by the GRPO trainers that draw completions by the library's own loop."""
+"""Arguments of the GRPO trainers that sample with the package's own loop."""
 
 from dataclasses import dataclass, field
 from math import ceil
@@ -14,13 +14,13 @@ from pvg_hf.trainers.common.processes import turn_off_gpu_defaults
 
 def choose_engine(args: GRPOConfig, generation: str) -> str:
     """
-    Set TRL's own switches for an engine, or read them where they say another one than the default.
+    Set TRL's switches for a generation engine, or derive the engine from switches that are set.
 
     Returns:
         `str`: the engine.
 
     Raises:
-        ValueError: for an unknown engine, or switches of TRL's that contradict it.
+        ValueError: for an unknown engine, or TRL switches that contradict it.
     """
     check_option(ProverConfig, "generation", generation)
     switched = _switched_on(args)
@@ -29,7 +29,7 @@ def choose_engine(args: GRPOConfig, generation: str) -> str:
     if switched not in (None, generation):
         raise ValueError(
             f"`generation` is `{generation}`, but TRL's own switches (`use_vllm`, `vllm_mode`, "
-            f"`use_transformers_continuous_batching`) say `{switched}`. Leave those out."
+            f"`use_transformers_continuous_batching`) select `{switched}`. Leave them unset."
         )
     args.use_transformers_continuous_batching = generation == "continuous"
     args.use_vllm = generation.startswith("vllm_")
@@ -40,8 +40,9 @@ def choose_engine(args: GRPOConfig, generation: str) -> str:
 
 def samples_plainly(args: GRPOConfig) -> bool:
     """
-    Whether solutions are drawn by transformers from the model's own distribution at a temperature, and no more is asked: what
-    [`~pvg_hf.sampling.Sampler`] does.
+    Whether solutions can be sampled by [`~pvg_hf.sampling.Sampler`].
+
+    It draws from the model's own distribution at a temperature through transformers, and supports no other setting.
     """
     is_cut = args.top_p != 1.0 or args.top_k not in (0, None) or args.min_p not in (0, None)
     has_more = args.repetition_penalty != 1.0 or args.generation_kwargs or args.cache_implementation
@@ -57,23 +58,24 @@ def _switched_on(args: GRPOConfig) -> str | None:
 @dataclass
 class SampledGRPOConfig(GRPOConfig):
     """
-    Arguments of [`SampledGRPOTrainer`]: those of [`~trl.GRPOConfig`], and the following. Every step is logged by default.
-    On a machine without a GPU, `bf16` and `gradient_checkpointing` are off.
+    Arguments of [`SampledGRPOTrainer`]: those of [`~trl.GRPOConfig`], and the following.
+
+    Every step is logged by default. On a machine without a GPU, `bf16` and `gradient_checkpointing` are off.
 
     Args:
         generation (`str`, defaults to `"transformers"`):
-            What writes the completions: `"transformers"`, the loop of [`~pvg_hf.sampling.Sampler`], or TRL's call of
-            `generate` where the settings ask for more than a temperature (`top_p`, `generation_kwargs`, ...) or the
-            weights are sharded; `"continuous"`, transformers' continuous batching; `"vllm_colocate"` or `"vllm_server"`.
-            It sets TRL's own switches, and follows them where they are set.
+            Engine that generates completions: `"transformers"`, the loop of [`~pvg_hf.sampling.Sampler`], or TRL's call of
+            `generate` if the settings require more than a temperature (`top_p`, `generation_kwargs`, ...) or the weights
+            are sharded; `"continuous"`, transformers' continuous batching; `"vllm_colocate"` or `"vllm_server"`. It sets
+            TRL's switches, or follows them if they are set.
 
     Raises:
-        ValueError: for an unknown engine, or switches of TRL's that contradict it.
+        ValueError: for an unknown engine, or TRL switches that contradict it.
     """
 
-    logging_steps: float = field(default=1, metadata={"help": "Log every so many steps."})
+    logging_steps: float = field(default=1, metadata={"help": "Steps between two lines of the log."})
     gradient_checkpointing: bool | None = field(
-        default=None, metadata={"help": "Recompute activations; on with a GPU, off without."}
+        default=None, metadata={"help": "Recompute activations; by default on with a GPU and off without."}
     )
     generation: str = option(ProverConfig, "generation")
 
@@ -84,20 +86,22 @@ class SampledGRPOConfig(GRPOConfig):
 
     @property
     def steps_per_batch(self) -> int:
-        """Optimiser steps that are taken on one batch of completions."""
+        """Optimiser steps on one batch of completions."""
         return max(1, self.steps_per_generation * self.num_iterations // self.gradient_accumulation_steps)
 
     def find_uneven_saving(self) -> str | None:
         """
-        What is wrong with `save_steps`, if anything: a checkpoint within a batch of completions does not hold the batch, so
-        that training which goes on from there draws another one.
+        Explain what is wrong with `save_steps`, if anything.
+
+        A checkpoint in the middle of a batch of completions does not contain the batch, so that training that resumes from
+        it draws another batch.
         """
         save_steps = self.save_steps
-        if save_steps < 1:  # a share of all steps, as far as their number is known
+        if save_steps < 1:  # a share of all steps, if their number is known
             save_steps = ceil(save_steps * max(0, self.max_steps))
         if self.save_strategy != SaveStrategy.STEPS or save_steps % self.steps_per_batch == 0:
             return None
         return (
-            f"`save_steps` is {save_steps}, and a generated batch is trained on for {self.steps_per_batch} steps: take a "
-            "multiple of them, or a run that goes on from a checkpoint differs from one that was not stopped."
+            f"`save_steps` is {save_steps}, and a generated batch is trained on for {self.steps_per_batch} steps: use a "
+            "multiple of them, or a run that resumes from a checkpoint differs from one that was not stopped."
         )

@@ -1,4 +1,4 @@
-"""Model cards of trainings: what was trained on what, how, and whom to cite."""
+"""Model cards written by the trainers: data, settings, versions and citation."""
 
 from importlib.metadata import version
 from pathlib import Path
@@ -24,19 +24,20 @@ CITATION = """\
 TAGS = ["pvg_hf", "prover-verifier-game", f"arxiv:{PAPER_ID}"]
 
 LIBRARIES = ("pvg_hf", "trl", "transformers", "peft", "torch", "datasets")
-"""Whose versions cards state."""
+"""Libraries whose versions cards state."""
 
 
 class ModelCardMixin:
     """
-    Writes the model card of a trainer. TRL's would attribute the method to the paper of the algorithm that is trained with,
-    and PEFT's is a form that nobody has filled in.
+    Writes the model card of a trainer.
+
+    TRL's card would attribute the method to the paper of the training algorithm, and PEFT's card is an empty form.
 
     Class attributes:
         player (`str`):
-            What the model is, in words.
+            What the model is, e.g. `verifier`.
         card_settings (`tuple[str, ...]`):
-            Names of arguments whose values the card states.
+            Names of the arguments in the card.
     """
 
     player: ClassVar[str] = "player"
@@ -45,7 +46,7 @@ class ModelCardMixin:
     def create_model_card(
         self, model_name: str | None = None, dataset_name: str | None = None, tags: str | list[str] | None = None
     ) -> None:
-        """Write `README.md` into the output folder (arguments as in TRL)."""
+        """Write `README.md` into the output folder; the arguments are TRL's."""
         if self.is_world_process_zero():
             self._write_card(Path(self.args.output_dir), model_name, dataset_name, tags)
 
@@ -87,7 +88,7 @@ class ModelCardMixin:
 
 
 def base_model_of(model: PreTrainedModel) -> str | None:
-    """The Hub id of the model that a training started from; `None` for a folder, or one made from a configuration."""
+    """Return the Hub id of the initial model; `None` for a folder, or a model made from a configuration."""
     name = model.config.name_or_path
     return name if name and not Path(name).is_absolute() and not Path(name).is_dir() else None
 

@@ -1,4 +1,4 @@
-"""What several processes and different machines need beyond what a trainer does for them."""
+"""Support for several processes and different machines, in addition to what transformers' Trainer does."""
 
 import warnings
 from collections.abc import Iterator
@@ -15,13 +15,14 @@ from pvg_hf.models.sources import has_bfloat16
 
 def forget_evaluation_mode(trainer: Trainer) -> None:
     """
-    Let `trainer.train()` distribute its model although `trainer.evaluate()` ran before it. An evaluation marks the
-    model as prepared without wrapping it for training, and accelerate wraps no model twice: every process would then
-    train a model of its own, without a word. To be called before training; a model that is wrapped stays as it is.
+    Let `trainer.train()` distribute its model even if `trainer.evaluate()` ran before it.
+
+    An evaluation marks the model as prepared without wrapping it for training, and accelerate never prepares a model twice:
+    every process would silently train a separate model. Call this before training; a wrapped model is left unchanged.
 
     Args:
         trainer ([`~transformers.Trainer`]):
-            Under plain data parallelism, or on one process; DeepSpeed and FSDP wrap in evaluation as well.
+            A trainer on one process or with data parallelism. DeepSpeed and FSDP also wrap models for evaluation.
     """
     accelerator, model = trainer.accelerator, trainer.model
     if accelerator.num_processes == 1 or trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled:
@@ -34,13 +35,14 @@ def forget_evaluation_mode(trainer: Trainer) -> None:
 @contextmanager
 def whole_weights(trainer: Trainer) -> Iterator[None]:
     """
-    All weights of a trainer's model on every process, so that each generates by itself, in as many forward passes as its
-    own solutions take. Sharded weights (FSDP2, ZeRO-3) are gathered once and let go of at the end; without sharding
-    nothing happens. Every process must enter.
+    Make all weights of a trainer's model available on every process, so that each can generate independently.
+
+    The processes may then take different numbers of forward passes. Sharded weights (FSDP2, ZeRO-3) are gathered once and
+    released at the end; without sharding nothing happens. Every process must enter.
 
     Args:
         trainer ([`~transformers.Trainer`]):
-            In training, so that its model is sharded where it is to be.
+            A trainer during training, so that its model is already sharded.
     """
     if trainer.is_deepspeed_enabled:
         with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator):
@@ -60,14 +62,15 @@ def whole_weights(trainer: Trainer) -> Iterator[None]:
 
 def turn_off_gpu_defaults(args: TrainingArguments) -> None:
     """
-    Leave `bf16` and activation checkpointing off where they were not set and no GPU is used; on with a GPU. To be called
-    before the arguments' own `__post_init__`, by a class whose default of `gradient_checkpointing` is `None`.
+    Set `bf16` and activation checkpointing, if unset, to whether a GPU is used.
+
+    Call this before the arguments' own `__post_init__`, in a class with `None` as the default of `gradient_checkpointing`.
     """
     has_gpu = torch.cuda.is_available() and not args.use_cpu
     if args.bf16 is None:
         args.bf16 = has_gpu and has_bfloat16() and not args.fp16
-    # TRL still says `gradient_checkpointing`, which transformers 5 mirrors from `activation_checkpointing` and warns of
-    # where only the old name is set.
+    # TRL still uses `gradient_checkpointing`. transformers 5 copies it from `activation_checkpointing`, and warns if only
+    # the old name is set.
     if args.activation_checkpointing is None:
         is_set = args.gradient_checkpointing is not None
         args.activation_checkpointing = args.gradient_checkpointing if is_set else has_gpu
@@ -75,8 +78,10 @@ def turn_off_gpu_defaults(args: TrainingArguments) -> None:
 
 def lift_adapter(model: PreTrainedModel | PeftModel) -> None:
     """
-    What is trained beside a frozen base in float32, whatever the base is held in: TRL holds the adapters of a quantised
-    model in bfloat16, which keeps 8 bits of a number, so that at small learning rates most updates would be rounded away.
+    Convert trained weights next to a frozen base to float32, whatever the type of the base.
+
+    TRL holds the adapters of a quantised model in bfloat16. It keeps 8 significant bits, so that most updates would be
+    rounded away at small learning rates.
     """
     if not isinstance(model, PeftModel):
         return
@@ -86,7 +91,7 @@ def lift_adapter(model: PreTrainedModel | PeftModel) -> None:
 
 
 def silence_old_checkpointing_names() -> None:
-    """TRL 1.16 calls models by transformers' old names of activation checkpointing, which warn at every step."""
+    """Silence warnings at every step: TRL 1.16 uses transformers' old names of activation checkpointing."""
     warnings.filterwarnings(
         "ignore", message=r"`(is_)?gradient_checkpointing\w*` is deprecated", category=FutureWarning
     )

@@ -14,25 +14,27 @@ from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
 @dataclass(frozen=True)
 class FineTuning:
     """
+    Settings of a supervised fine-tuning.
+
     Args:
         max_steps (`int`):
             Optimiser steps.
         batch_size (`int`):
-            Rows a step and process.
+            Rows per step and process.
         learning_rate (`float`):
             Peak of the cosine schedule, reached after a twentieth of the steps.
         max_length (`int`):
-            Tokens of prompt and completion; longer rows are cut at the end.
+            Maximum tokens of prompt and completion; longer rows are truncated at the end.
         seed (`int`):
-            Of the order of the rows.
+            Seed of the order of the rows.
         output_dir (`str`):
-            For the trainer's own files; nothing is kept there.
+            Folder for temporary files of the trainer.
         use_cpu (`bool`):
-            Train on the CPU.
+            Whether to train on the CPU.
         show_progress (`bool`):
-            Show a progress bar.
+            Whether to show a progress bar.
         keeps_order (`bool`):
-            Train in the order of the rows, instead of grouping rows of like length at random.
+            Whether to train in the order of the rows, instead of grouping rows of similar length at random.
     """
 
     max_steps: int
@@ -54,7 +56,7 @@ def fine_tune(
     callbacks: list[TrainerCallback] | None = None,
 ) -> list[dict[str, float]]:
     """
-    Fine-tune `model` in place; the loss is that of the completion's tokens and of the end token.
+    Fine-tune `model` in place; the loss includes the completion's tokens and the end token.
 
     Args:
         model ([`~transformers.PreTrainedModel`]):
@@ -62,9 +64,9 @@ def fine_tune(
         tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
             Its tokenizer.
         rows ([`~datasets.Dataset`]):
-            `prompt` and `completion`, texts.
+            Dataset with the texts `prompt` and `completion`.
         settings ([`FineTuning`]):
-            How long and how fast.
+            Settings of the training.
         callbacks (`list[TrainerCallback]`, *optional*):
             Further callbacks of the trainer.
 
@@ -101,6 +103,6 @@ def fine_tune(
         processing_class=tokenizer,
         callbacks=[FiniteLossCallback(), *(callbacks or ())],
     )
-    trainer.remove_callback(PrinterCallback)  # stands in for the progress bar, with a line per step
+    trainer.remove_callback(PrinterCallback)  # without a progress bar, it would print a line per step
     trainer.train()
     return trainer.state.log_history

@@ -1,1 +1,1 @@
-"""The verifier that writes an evaluation and predicts a score."""
+"""The trainer of verifiers that write an evaluation and predict a score."""

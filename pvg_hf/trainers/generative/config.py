@@ -1,4 +1,4 @@
-"""Arguments of the verifier that writes an evaluation and predicts a score."""
+"""Arguments of the trainer for verifiers that write an evaluation and predict a score."""
 
 from dataclasses import dataclass, field
 
@@ -14,19 +14,20 @@ _SCORE_OPTIONS = ("num_generations", "temperature", "max_completion_length", "co
 @dataclass
 class ScoreVerifierConfig(SampledGRPOConfig):
     """
-    Arguments of [`ScoreVerifierTrainer`]: those of [`SampledGRPOConfig`], and the following. Where a default differs from
-    TRL's: `num_generations` is 4 (evaluations of one proof, which are a group), `temperature` 0.8,
-    `max_completion_length` 1024, every step is logged, three checkpoints are kept, and the best is the one of the highest
+    Arguments of [`ScoreVerifierTrainer`]: those of [`SampledGRPOConfig`], and the following.
+
+    Defaults that differ from TRL's: `num_generations` is 4 (the evaluations of one proof form a group), `temperature` is
+    0.8, `max_completion_length` is 1024, every step is logged, three checkpoints are kept, and the best one has the highest
     validation reward (load it with `load_best_model_at_end`).
 
     Args:
         combination (`str`, defaults to `"additive"`):
-            How form and score become one reward, see [`~pvg_hf.rewards.EvaluationReward`]; or `"multiplicative"`.
+            How form and score are combined to one reward, see [`~pvg_hf.rewards.EvaluationReward`]; or `"multiplicative"`.
         format_weight (`float`, defaults to 0.125), score_weight (`float`, defaults to 0.875):
-            Of the additive combination; renormalised, with a warning, if they do not sum to 1.
+            Weights of the additive combination; normalised, with a warning if they do not sum to 1.
         evaluate_prompt (`str`, *optional*), judge_prompt (`str`, *optional*):
-            Jinja templates of the two questions, see [`ScoreVerifierSettings`]; by default those that are stored with the
-            model, or else plain ones. They are saved with the model, and so are `chat_template_kwargs`, TRL's own argument.
+            Jinja templates of the two prompts, see [`ScoreVerifierSettings`]; by default those stored with the model, else
+            built-in ones. They are saved with the model, and so is TRL's argument `chat_template_kwargs`.
 
     Raises:
         ValueError: for a setting outside its range.
@@ -36,8 +37,8 @@ class ScoreVerifierConfig(SampledGRPOConfig):
     temperature: float = option(ScoreConfig, "temperature")
     max_completion_length: int | None = option(ScoreConfig, "max_completion_length")
     save_total_limit: int | None = field(default=3, metadata={"help": "Checkpoints to keep."})
-    metric_for_best_model: str | None = field(default="eval_reward", metadata={"help": "What the best has most of."})
-    greater_is_better: bool | None = field(default=True, metadata={"help": "Whether more of it is better."})
+    metric_for_best_model: str | None = field(default="eval_reward", metadata={"help": "Metric of the best model."})
+    greater_is_better: bool | None = field(default=True, metadata={"help": "Whether larger values are better."})
     combination: str = option(ScoreConfig, "combination")
     format_weight: float = option(ScoreConfig, "format_weight")
     score_weight: float = option(ScoreConfig, "score_weight")
@@ -47,14 +48,14 @@ class ScoreVerifierConfig(SampledGRPOConfig):
     def __post_init__(self):
         check_options(self, ScoreConfig, *_SCORE_OPTIONS)
         reward = self.evaluation_reward()
-        self.format_weight, self.score_weight = reward.format_weight, reward.score_weight  # warned of once
+        self.format_weight, self.score_weight = reward.format_weight, reward.score_weight  # so that it warns only once
         super().__post_init__()
         self.verifier_settings()
 
     def evaluation_reward(self) -> EvaluationReward:
-        """What pays an evaluation."""
+        """Return the reward of an evaluation."""
         return EvaluationReward(self.combination, self.format_weight, self.score_weight)
 
     def verifier_settings(self, source: str | None = None) -> ScoreVerifierSettings:
-        """What is saved with the weights; `source` names those that the training starts from."""
+        """Return the settings to save with the weights; `source` names the initial weights."""
         return ScoreVerifierSettings.for_model(source, self, (self.model_init_kwargs or {}).get("revision"))

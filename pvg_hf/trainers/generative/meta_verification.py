@@ -1,4 +1,4 @@
-"""Asks a meta-verifier about the analyses of a step."""
+"""Asks a meta-verifier to rate the analyses of a step."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from pvg_hf.analyses.form import Evaluation
 
 MetaVerifier = Callable[[list[str], list[str], list[str]], Sequence[float | None]]
-"""(problems, proofs, analyses) -> qualities in [0, 1], `None` where it says none."""
+"""Function (problems, proofs, analyses) -> qualities in [0, 1], or `None` for an unreadable answer."""
 
 
 @dataclass(frozen=True)
 class Qualities:
     """
-    Of each evaluation.
+    Qualities of a step's analyses; each list has one element per evaluation.
 
     Args:
         quality (`list[float]`):
-            Of its analysis.
+            Quality of the analysis.
         was_asked (`list[bool]`):
             Whether the meta-verifier was asked about it.
         is_unreadable (`list[bool]`):
-            Whether it was, and said none, which counts as 0.
+            Whether it was asked and its answer was unreadable, which counts as 0.
     """
 
     quality: list[float]
@@ -37,11 +37,13 @@ def ask_meta_verifier(
     is_exempt: Sequence[bool] | None = None,
 ) -> Qualities:
     """
-    The quality of each analysis: 1 without a meta-verifier and of those that are exempt, 0 of an evaluation without the form,
-    about which it is not asked.
+    Return the quality of each analysis.
+
+    It is 1 without a meta-verifier and for exempt evaluations, and 0 for an evaluation without the form; about these, the
+    meta-verifier is not asked.
 
     Raises:
-        ValueError: unless it says a quality in [0, 1], or `None`, of each analysis that it is asked about.
+        ValueError: unless the meta-verifier returns a quality in [0, 1], or `None`, for each analysis.
     """
     numbers = range(len(evaluations))
     exempt = {index for index in numbers if meta_verifier is None or (is_exempt is not None and is_exempt[index])}
@@ -61,11 +63,13 @@ def ask_meta_verifier(
 
 def _check_qualities(said: Sequence[float | None], num_analyses: int) -> None:
     if not isinstance(said, Sequence):
-        raise ValueError(f"The meta-verifier returned {said!r}; it returns a list with one quality for each analysis.")
+        raise ValueError(f"The meta-verifier returned {said!r}; it must return a list with one quality per analysis.")
     if len(said) != num_analyses:
-        raise ValueError(f"The meta-verifier was asked about {num_analyses} analyses and said {len(said)} qualities.")
+        raise ValueError(
+            f"The meta-verifier was asked about {num_analyses} analyses and returned {len(said)} qualities."
+        )
     wrong = [value for value in said if value is not None and not 0 <= value <= 1]
     if wrong:
         raise ValueError(
-            f"The meta-verifier said the quality {wrong[0]}; a quality lies in [0, 1], or is `None` where it says none."
+            f"The meta-verifier returned the quality {wrong[0]}; a quality must lie in [0, 1], or be `None` if unreadable."
         )

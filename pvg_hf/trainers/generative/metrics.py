@@ -1,4 +1,4 @@
-"""Figures of a score verifier's step."""
+"""Metrics of a score verifier's training step."""
 
 from dataclasses import dataclass
 
@@ -10,21 +10,21 @@ from pvg_hf.analyses.form import ALLOWED_SCORES
 @dataclass(frozen=True)
 class ScoreSignals:
     """
-    What is known of a step's evaluations, over all processes. Tensors of shape `(N,)`.
+    Evaluations of a step, over all processes. Each tensor has shape `(N,)`.
 
     Args:
         predicted (`torch.Tensor`):
-            Scores that were read; NaN where none could be.
+            Predicted scores; NaN if unreadable.
         reference (`torch.Tensor`):
-            True scores; NaN where nobody knows.
+            True scores; NaN if unknown.
         has_form, is_cut (`torch.Tensor`):
             Booleans: whether the form is kept; whether the maximum length was reached.
         is_judgment (`torch.Tensor`):
             Boolean: whether an analysis is evaluated, rather than a proof.
         quality (`torch.Tensor`):
-            What the meta-verifier's word is worth in the reward, in [0, 1]; 1 where nobody was to be asked.
+            Factor of the meta-verifier in the reward, in [0, 1]; 1 if it need not be asked.
         was_asked, is_unreadable (`torch.Tensor`):
-            Booleans: whether the meta-verifier was asked, and whether no score could be read in what it said.
+            Booleans: whether the meta-verifier was asked, and whether its answer was unreadable.
     """
 
     predicted: torch.Tensor
@@ -39,16 +39,17 @@ class ScoreSignals:
 
 def score_metrics(signals: ScoreSignals) -> dict[str, float]:
     """
-    Shares over a step's evaluations of proofs; the same under `judge/` over those of analyses. A share of nothing has no
-    key.
+    Compute the metrics of a step: for evaluations of proofs, and with the prefix `judge/` for those of analyses.
+
+    A metric without observations is omitted.
 
     Returns:
         `dict[str, float]`: over all evaluations `format_rate`, `cut` (reached the maximum length), `unscorable` (no
-        reference score); over those with a reference `score_accuracy` (the score is the reference; one that cannot be
-        read is wrong), `confusion/TRUE_as_PREDICTED` (shares of all of them, which sum to 1; `none` where no score could be
-        read) and `false_positive_rate` (of the proofs with the reference 0, the share that got a 1); over those with both
-        scores `score_error` (mean absolute difference); over those that a meta-verifier was asked about `meta/quality`
-        and `meta/unreadable` (it said no score, which counts as 0).
+        reference score); over those with a reference `score_accuracy` (the predicted score is right; an unreadable one is
+        wrong), `confusion/TRUE_as_PREDICTED` (shares of all of them, which sum to 1; `none` for unreadable scores) and
+        `false_positive_rate` (share of the proofs of score 0 that got a 1); over those with both scores `score_error`
+        (mean absolute difference); over those that a meta-verifier was asked about `meta/quality` and `meta/unreadable`
+        (its answer had no score, which counts as 0).
     """
     is_judgment = signals.is_judgment.bool()
     return {

@@ -22,35 +22,37 @@ NAN = float("nan")
 
 class ScoreVerifierTrainer(SampledGRPOTrainer):
     """
-    Trains a language model to write an evaluation of a proof and to predict its score, 0, 0.5 or 1 (DS25). The evaluations
-    of one proof are a group. A row that has an `analysis` asks for an evaluation of that analysis instead, so that the
-    same trainer makes a meta-verifier, and one model can learn both.
+    Trains a language model to write an evaluation of a proof and to predict its score, 0, 0.5 or 1 (DeepSeekMath-V2, 2025).
+
+    The evaluations of one proof form a group. A row with an `analysis` asks for an evaluation of that analysis instead, so
+    that this trainer also trains meta-verifiers, and one model can learn both.
 
     Args:
         model (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
             A causal language model.
         args ([`ScoreVerifierConfig`]):
-            Its arguments.
+            The trainer's arguments.
         train_dataset ([`~datasets.Dataset`]):
-            `problem` and `proof` (texts) and `score` (0, 0.5 or 1; null where nobody knows: such a row moves nothing);
-            optionally `analysis` (a text, null for a row that asks about the proof), whose quality `score` then is, and
-            `prompt` in place of the templates.
+            Dataset with `problem` and `proof` (texts) and `score` (0, 0.5 or 1; null if unknown: such a row has no effect).
+            Optional columns: `analysis` (a text, or null for a row about the proof), whose quality is then the `score`, and
+            `prompt`, which replaces the templates.
         eval_dataset ([`~datasets.Dataset`] or `dict[str, Dataset]`, *optional*):
-            The same columns.
+            Dataset with the same columns.
         meta_verifier (`Callable`, *optional*):
-            `(problems, proofs, analyses) -> qualities`, R_meta, in [0, 1] and `None` where it says no score, which counts
-            as 0; such as [`GenerativeVerifier.rate_analyses`]. It is asked about analyses of proofs that keep the form.
+            Function `(problems, proofs, analyses) -> qualities` for R_meta, in [0, 1], or `None` for an unreadable answer,
+            which counts as 0; e.g. [`GenerativeVerifier.rate_analyses`]. It is asked about analyses of proofs with the
+            required form.
         reward_funcs (`list[Callable]`, *optional*):
-            Further TRL reward functions, with `args.reward_weights` (the evaluation's weight stands first).
+            Further TRL reward functions, with `args.reward_weights` (the evaluation's weight comes first).
         processing_class ([`~transformers.PreTrainedTokenizerBase`], *optional*):
             The tokenizer; by default the model's own.
         kwargs:
-            Those of [`~trl.GRPOTrainer`].
+            Further arguments of [`~trl.GRPOTrainer`].
 
     Raises:
-        TypeError: for a meta-verifier that is no function.
-        ValueError: for missing columns, scores that are not allowed, no reference score at all, or fewer rows than one
-            generation batch.
+        TypeError: for a meta-verifier that is not a function.
+        ValueError: for missing columns, invalid scores, no reference score at all, or fewer rows than one generation
+            batch.
 
     Example:
 
@@ -82,9 +84,9 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
         **kwargs,
     ):
         if hasattr(meta_verifier, "rate_analyses"):
-            raise TypeError("`meta_verifier` is a function; of a `GenerativeVerifier` pass its `rate_analyses`.")
+            raise TypeError("`meta_verifier` must be a function; for a `GenerativeVerifier` pass its `rate_analyses`.")
         if meta_verifier is not None and not callable(meta_verifier):
-            raise TypeError(f"`meta_verifier` is a function; got {type(meta_verifier).__name__}.")
+            raise TypeError(f"`meta_verifier` must be a function; got {type(meta_verifier).__name__}.")
         self.settings = args.verifier_settings(_source_of(model))
         self.meta_verifier = meta_verifier
         self.evaluation_reward = args.evaluation_reward()
@@ -123,14 +125,14 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
         signals = self._gather_signals(inputs, evaluations)
         agreement = score_agreement(signals.predicted, signals.reference)
         rewards[:, 0] = self.evaluation_reward(signals.has_form, agreement, signals.quality)
-        rewards[signals.reference.isnan()] = torch.nan  # of every function, or TRL would take the row for one worth 0
+        rewards[signals.reference.isnan()] = torch.nan  # in all columns, or TRL would take the row's reward for 0
         metrics = self._metrics["train" if self.model.training else "eval"]
         for key, value in score_metrics(signals).items():
             metrics[key].append(value)
         return rewards
 
     def _gather_signals(self, inputs: list[dict], evaluations: list[Evaluation]) -> ScoreSignals:
-        """What was read of this process's rows, gathered from all."""
+        """Collect the parsed evaluations of this process's rows, and gather those of all processes."""
         is_judgment = [row.get("analysis") is not None for row in inputs]
         references = [row["score"] for row in inputs]
         predicted = [evaluation.score for evaluation in evaluations]
@@ -161,7 +163,7 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
 
 
 def _placeholder_rewards(completions: list, **columns) -> list[float]:
-    """TRL's reward function; `_calculate_rewards` puts the reward in its column."""
+    """Return rewards of 0, as TRL requires a function; `_calculate_rewards` puts the real rewards in its column."""
     return [0.0] * len(completions)
 
 
@@ -172,7 +174,9 @@ def _source_of(model: str | PreTrainedModel) -> str:
 def _tokenizer_of(model: str | PreTrainedModel) -> PreTrainedTokenizerBase:
     source = _source_of(model)
     if not source:
-        raise ValueError("The model was made in memory and names no tokenizer; pass one as `processing_class`.")
+        raise ValueError(
+            "The model was made in memory and has no path to a tokenizer; pass one as `processing_class`."
+        )
     tokenizer = load_tokenizer(source)
     tokenizer.padding_side = "left"
     return tokenizer

@@ -1,1 +1,1 @@
-"""The role-conditioned PPO prover."""
+"""The PPO trainer of role-conditioned provers."""

@@ -1,30 +1,30 @@
-"""Token-level rewards, advantages and PPO's losses over completions of unequal length (Schulman et al. 2016, 2017)."""
+"""Token-level rewards, advantages and PPO's losses for completions of unequal length (Schulman et al. 2016, 2017)."""
 
 from collections.abc import Callable
 
 import torch
 
-Total = Callable[[torch.Tensor], torch.Tensor]  # sums a tensor over all processes
+Total = Callable[[torch.Tensor], torch.Tensor]  # function that sums a tensor over all processes
 
 _LEAST_VARIANCE = 1e-8
 
 
 def alone(tensor: torch.Tensor) -> torch.Tensor:
-    """The [`Total`] of a single process."""
+    """Return `tensor`: the [`Total`] of a single process."""
     return tensor
 
 
 def token_rewards(rewards: torch.Tensor, kl: torch.Tensor, mask: torch.Tensor, *, kl_coef: float) -> torch.Tensor:
     """
-    What each token is paid: `-kl_coef * kl`, and the solution's reward on its last token.
+    Return the reward of each token: `-kl_coef * kl`, plus the solution's reward on its last token.
 
     Args:
         rewards (`torch.Tensor` of shape `(B,)`):
-            Of whole solutions.
+            Rewards of whole solutions.
         kl (`torch.Tensor` of shape `(B, T)`):
-            `log p(token) - log p_reference(token)`, whose mean over a policy's own tokens is its KL divergence.
+            `log p(token) - log p_reference(token)`; its mean over a policy's own tokens estimates the KL divergence.
         mask (`torch.Tensor` of shape `(B, T)`):
-            Booleans; False outside of a solution, where nothing is read.
+            Booleans; False outside of a solution, where other values are ignored.
         kl_coef (`float`):
             Weight of the divergence.
 
@@ -41,20 +41,21 @@ def generalized_advantages(
     rewards: torch.Tensor, values: torch.Tensor, mask: torch.Tensor, *, gamma: float, gae_lambda: float
 ) -> torch.Tensor:
     """
-    Generalised advantage estimation: `sum_l (gamma * gae_lambda)^l delta_{t+l}` with
-    `delta_t = r_t + gamma * V_{t+1} - V_t`, and a value of 0 after the last token. Masked tokens are passed over: the next
-    token of a solution is its next one under the mask.
+    Generalised advantage estimation: `sum_l (gamma * gae_lambda)^l delta_{t+l}`.
+
+    Here `delta_t = r_t + gamma * V_{t+1} - V_t`, and the value after the last token is 0. Masked tokens are skipped: the
+    token after a solution's token is the next one under the mask.
 
     Args:
         rewards, values (`torch.Tensor` of shape `(B, T)`):
-            Of each token, and of the state before it.
+            Reward of each token, and value of the state before it.
         mask (`torch.Tensor` of shape `(B, T)`):
-            Booleans; False outside of a solution, where nothing is read.
+            Booleans; False outside of a solution, where other values are ignored.
         gamma (`float`), gae_lambda (`float`):
-            In [0, 1].
+            Discount and lambda, in [0, 1].
 
     Returns:
-        `torch.Tensor` of shape `(B, T)`; 0 where `mask` is False. The critic's targets are these plus `values`.
+        `torch.Tensor` of shape `(B, T)`; 0 where `mask` is False. The critic's targets are these advantages plus `values`.
     """
     advantages = torch.zeros_like(values)
     next_value = next_advantage = torch.zeros_like(values[:, 0])
@@ -70,16 +71,16 @@ def generalized_advantages(
 
 def masked_mean(values: torch.Tensor, mask: torch.Tensor, total: Total = alone) -> torch.Tensor:
     """
-    Mean over the tokens of all processes.
+    Return the mean over the tokens of all processes.
 
     Args:
         values, mask (`torch.Tensor` of shape `(B, T)`):
-            Of this process; nothing is read where `mask` is False.
+            Values of this process; they are ignored where `mask` is False.
         total ([`Total`], *optional*):
-            Sums over processes.
+            Function that sums over processes.
 
     Returns:
-        `torch.Tensor` of shape `()`, the same on every process; 0 where no process has a token.
+        `torch.Tensor` of shape `()`, the same on every process; 0 if no process has a token.
     """
     kept = values[mask].float()
     amount, number = total(torch.stack([kept.sum(), torch.tensor(float(len(kept)), device=kept.device)]))
@@ -88,13 +89,13 @@ def masked_mean(values: torch.Tensor, mask: torch.Tensor, total: Total = alone) 
 
 def whiten(advantages: torch.Tensor, mask: torch.Tensor, total: Total = alone) -> torch.Tensor:
     """
-    Shift and scale to mean 0 and (population) variance 1 over the tokens of all processes.
+    Shift and scale advantages to mean 0 and (population) variance 1 over the tokens of all processes.
 
     Args:
         advantages, mask (`torch.Tensor` of shape `(B, T)`):
-            Of this process.
+            Values of this process.
         total ([`Total`], *optional*):
-            Sums over processes.
+            Function that sums over processes.
 
     Returns:
         `torch.Tensor` of shape `(B, T)`; 0 where `mask` is False.
@@ -108,17 +109,18 @@ def explained_variance(
     values: torch.Tensor, returns: torch.Tensor, mask: torch.Tensor, total: Total = alone
 ) -> torch.Tensor:
     """
-    Share of the variance of `returns` that `values` account for: 1 for a perfect critic, 0 for a constant one, below 0 for
-    one that is worse than a constant.
+    Return the share of the variance of `returns` that `values` explain.
+
+    It is 1 for a perfect critic, 0 for a constant one, and below 0 for one that is worse than a constant.
 
     Args:
         values, returns, mask (`torch.Tensor` of shape `(B, T)`):
-            Of this process.
+            Values of this process.
         total ([`Total`], *optional*):
-            Sums over processes.
+            Function that sums over processes.
 
     Returns:
-        `torch.Tensor` of shape `()`; NaN where all returns are equal.
+        `torch.Tensor` of shape `()`; NaN if all returns are equal.
     """
     left = _variance(returns - values, mask, total)
     whole = _variance(returns, mask, total)
@@ -133,14 +135,15 @@ def clipped_value_loss(
     values: torch.Tensor, old_values: torch.Tensor, returns: torch.Tensor, *, clip_range: float | None
 ) -> torch.Tensor:
     """
-    Half the squared error of each value, or of the value held within `clip_range` of the old one, whichever is larger: a
-    critic is pulled towards the returns no further than `clip_range` on one batch.
+    Return half the squared error of each value, or of the value clipped to within `clip_range` of the old one, if larger.
+
+    One batch therefore moves a critic towards the returns by at most `clip_range`.
 
     Args:
         values, old_values, returns (`torch.Tensor` of shape `(B, T)`):
-            Of the critic now, of the critic that the batch was judged by, and what it should say.
+            Values of the current critic, values of the critic before the batch, and their targets.
         clip_range (`float`, *optional*):
-            In units of the reward; `None` leaves the clipping out.
+            Clipping range, in units of the reward; `None` for no clipping.
 
     Returns:
         `torch.Tensor` of shape `(B, T)`.
@@ -154,11 +157,12 @@ def clipped_value_loss(
 
 def kl_estimate(log_ratio: torch.Tensor) -> torch.Tensor:
     """
-    `exp(r) - 1 - r`, whose mean over samples of `p` is KL(p || q) where `r = log q - log p` (Schulman's k3): never negative,
-    and of a smaller variance than `-r`.
+    Estimate KL(p || q) from samples of `p` by `exp(r) - 1 - r` with `r = log q - log p` (Schulman's k3).
+
+    It is never negative, and has a lower variance than `-r`.
 
     Args:
         log_ratio (`torch.Tensor`):
-            `log q - log p` of samples of `p`.
+            `log q - log p` for samples of `p`.
     """
     return log_ratio.expm1() - log_ratio

@@ -1,4 +1,4 @@
-"""PPO's critic: which model it is, what it reads, and how it is stored."""
+"""PPO's critic: creating its model, computing values, saving and loading."""
 
 import copy
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from pvg_hf.models.value_model import CRITIC_FOLDER, load_value_model, value_mod
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.trainers.common.classifiers import add_trained_head
 
-ADAPTER, VERIFIER = "adapter", "verifier"  # the critics that are no model's id
+ADAPTER, VERIFIER = "adapter", "verifier"  # names of critics that are not the id of a model
 
 
 def make_value_model(
@@ -30,24 +30,26 @@ def make_value_model(
     seed: int,
 ) -> PreTrainedModel | PeftModel:
     """
-    The critic's model, whose first values are 0 unless it is a saved critic. Dropout is off: what it says of a solution must
-    not differ between the epochs over a batch. Torch's generator is left as it was.
+    Make the critic's model. Its first values are 0 unless it is a saved critic.
+
+    Dropout is off, because its values must not differ between the epochs over a batch. The state of torch's generator is
+    restored.
 
     Args:
         critic (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`], *optional*):
-            `"adapter"`, `"verifier"`, a Hub id or folder, or a token classifier with one logit; by default `"adapter"` for
-            a prover with adapters, and a copy of the prover's body for one that is trained whole.
+            `"adapter"`, `"verifier"`, a Hub id or folder, or a token classifier with one logit. By default `"adapter"` for
+            a prover with adapters, and a copy of the prover's body for a fully trained one.
         prover ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
-            As it will be trained.
+            The prover to be trained.
         tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
-            The prover's.
+            The prover's tokenizer.
         scorer (`object`):
-            The trainer's; `"verifier"` takes the model of a [`VerifierScorer`].
+            The trainer's scorer; for `"verifier"`, a [`VerifierScorer`] whose model is copied.
         seed (`int`):
-            That an adapter's first weights are drawn with, the same on all processes.
+            Seed of an adapter's initial weights, the same on all processes.
 
     Raises:
-        ValueError: if such a critic cannot be had, or reads other tokens than the prover writes.
+        ValueError: if the critic cannot be made, or its vocabulary differs from the prover's.
     """
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -68,8 +70,8 @@ def _make(critic, prover, tokenizer, scorer) -> PreTrainedModel | PeftModel:
     source = resolve_model(critic, "verifier")
     if is_adapter(source):
         raise ValueError(
-            f"The critic `{critic}` is an adapter, which is a critic on its own prover's base only: go on from that prover's "
-            "checkpoint (`resume_from_checkpoint`), take the critic `adapter` to start anew, or name a whole model."
+            f"The critic `{critic}` is an adapter, which only works on its own prover's base: resume from that prover's "
+            "checkpoint (`resume_from_checkpoint`), use the critic `adapter` to start again, or name a full model."
         )
     check_same_tokens(load_tokenizer(source), tokenizer, f"critic `{critic}`")
     return load_value_model(source)
@@ -86,11 +88,11 @@ def _check_kind(model: PreTrainedModel | PeftModel) -> PreTrainedModel | PeftMod
 
 
 def _critic_from_adapter(prover: PreTrainedModel | PeftModel) -> PeftModel:
-    """An adapter like the prover's, and a head, on the prover's own frozen weights."""
+    """Make a critic from an adapter like the prover's, and a head, on the prover's own frozen weights."""
     if not isinstance(prover, PeftModel):
         raise ValueError(
-            "The critic is `adapter`, which stands on the prover's frozen base, and the prover is trained whole. Train it "
-            "by an adapter (`peft_config`, in a recipe `prover.lora: {}`), or take a critic with weights of its own."
+            '`critic="adapter"` shares the prover\'s frozen base, but the prover is fully fine-tuned. Train it with an '
+            "adapter (`peft_config`, in a recipe `prover.lora: {}`), or use a critic with its own weights."
         )
     model = value_model_on(copy_of_body(prover))
     return get_peft_model(model, _critic_adapter_config(prover.peft_config[prover.active_adapter], model))
@@ -109,7 +111,7 @@ def _critic_from_copy(prover: PreTrainedModel) -> PreTrainedModel:
 def _critic_from_verifier(scorer: object, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
     if not isinstance(scorer, VerifierScorer):
         raise ValueError(
-            f"The critic is `verifier`, and the scorer is a {type(scorer).__name__}, of whose model nothing is known. Pass a "
+            f"The critic is `verifier`, but the scorer is a {type(scorer).__name__}, whose model is unknown. Pass a "
             "`VerifierScorer`, or the id or folder of a model as the critic."
         )
     check_same_tokens(scorer.tokenizer, tokenizer, "verifier")
@@ -118,33 +120,35 @@ def _critic_from_verifier(scorer: object, tokenizer: PreTrainedTokenizerBase) ->
 
 def check_same_tokens(own: PreTrainedTokenizerBase, prover: PreTrainedTokenizerBase, name: str) -> None:
     """
+    Check that a critic has the prover's vocabulary.
+
     Raises:
-        ValueError: if the critic of this name would take the prover's tokens for others.
+        ValueError: if the vocabularies differ.
     """
     mine, others = own.get_vocab(), prover.get_vocab()
     if mine != others:
         differing = len(mine.items() ^ others.items())
         raise ValueError(
             f"The {name} has another vocabulary ({len(mine)} tokens) than the prover ({len(others)}); {differing} entries "
-            "differ, and a critic reads the prover's tokens as they are. Take a model of the prover's family, or the critic "
+            "differ, and a critic reads the prover's token ids. Use a model of the prover's family, or the critic "
             "`adapter`."
         )
 
 
 _READ = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
 
-_WEIGHTS = {True: "adapter_model.safetensors", False: "model.safetensors"}  # with adapters, and without
+_WEIGHTS = {True: "adapter_model.safetensors", False: "model.safetensors"}  # by whether the critic has adapters
 
 
 class Critic:
     """
-    Says of each token of a solution what the solution will be paid from there on, knowing what stands before the token.
+    Estimates each token's remaining return from the tokens before it.
 
     Args:
         model ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
-            A decoder with one logit a token.
+            A decoder with one logit per token.
         forward ([`~torch.nn.Module`], *optional*):
-            The same model as accelerate has prepared it, through which gradients are shared between processes.
+            The same model as prepared by accelerate, which synchronises gradients between processes.
     """
 
     def __init__(self, model: PreTrainedModel | PeftModel, forward: nn.Module | None = None):
@@ -153,48 +157,50 @@ class Critic:
 
     @property
     def trained_parameters(self) -> dict[str, nn.Parameter]:
-        """By name; a frozen base is not among them."""
+        """The trained weights by name, without a frozen base."""
         return {name: weight for name, weight in self.model.named_parameters() if weight.requires_grad}
 
     def values(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """
+        Compute the values of a batch.
+
         Args:
             batch (`Mapping[str, torch.Tensor]`):
-                TRL's `prompt_ids` and `prompt_mask` of shape `(B, P)`, filled up on the left, and `completion_ids` and
-                `completion_mask` of shape `(B, T)`, filled up on the right.
+                TRL's `prompt_ids` and `prompt_mask` of shape `(B, P)`, padded on the left, and `completion_ids` and
+                `completion_mask` of shape `(B, T)`, padded on the right.
 
         Returns:
-            `torch.Tensor` of shape `(B, T)`, in float32: of the state before each token, the end token included. Where the
-            completion's mask is 0 it means nothing.
+            `torch.Tensor` of shape `(B, T)`, in float32: values of the state before each token, including the end token.
+            Where the completion's mask is 0, they are meaningless.
         """
         return _read(self.forward, batch)
 
     @torch.no_grad()
     def judge(self, batch: Mapping[str, torch.Tensor], rows_at_once: int) -> torch.Tensor:
-        """[`values`] without gradients, in parts of `rows_at_once`."""
+        """Compute [`values`] without gradients, `rows_at_once` rows at a time."""
         parts = zip(*(batch[name].split(rows_at_once) for name in _READ), strict=True)
         return torch.cat([_read(self.model, dict(zip(_READ, part, strict=True))) for part in parts])
 
     def save(self, folder: Path, tokenizer: PreTrainedTokenizerBase) -> None:
-        """Write the weights (of a critic on the prover's base: the adapter with its head) and the tokenizer that it reads by."""
+        """Save the weights (for a critic on the prover's base: the adapter with its head) and the tokenizer."""
         settings = {"save_embedding_layers": False} if isinstance(self.model, PeftModel) else {}
         self.model.save_pretrained(folder / CRITIC_FOLDER, **settings)
         tokenizer.save_pretrained(folder / CRITIC_FOLDER)
-        (folder / CRITIC_FOLDER / "README.md").unlink(missing_ok=True)  # PEFT's, which is an empty form
+        (folder / CRITIC_FOLDER / "README.md").unlink(missing_ok=True)  # PEFT's card is an empty form
 
     def load(self, folder: Path) -> None:
         """
-        Take over the weights of a critic of the same structure.
+        Load the weights of a critic with the same structure.
 
         Raises:
-            ValueError: if `folder` holds none.
+            ValueError: if `folder` has none.
         """
         is_adapter = isinstance(self.model, PeftModel)
         file = folder / CRITIC_FOLDER / _WEIGHTS[is_adapter]
         if not file.exists():
             raise ValueError(
-                f"`{folder}` holds no critic that training could go on with ({file} is missing): it was written by another "
-                "trainer, or with another `critic`. Start anew, or go on from a checkpoint of this one."
+                f"`{folder}` has no critic to resume from ({file} is missing): it was written by another trainer, or with "
+                "another `critic`. Start again, or resume from a checkpoint of this trainer."
             )
         if is_adapter:
             take_over_adapter(self.model, file.parent)
@@ -210,20 +216,23 @@ def _read(model: nn.Module, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
 
 def compact(batch: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """
-    Prompts and completions with all filling on the right, where no decoder sees it and positions count from 0: a value then
-    depends on its own solution only, whatever the others' lengths are.
+    Join prompts and completions, with all padding on the right.
+
+    No decoder attends to padding there, and positions count from 0. A value then depends on its own solution only, whatever
+    the lengths of the others are.
 
     Args:
         batch (`Mapping[str, torch.Tensor]`):
-            As of [`Critic.values`].
+            Batch as for [`Critic.values`].
 
     Returns:
-        `tuple[torch.Tensor, torch.Tensor, torch.Tensor]`: token ids and mask of shape `(B, L)` with `L` the longest row's
-        length, and of shape `(B, T)` the places of the tokens before each of the completion's.
+        `tuple[torch.Tensor, torch.Tensor, torch.Tensor]`: token ids and mask of shape `(B, L)`, where `L` is the length of
+        the longest row, and of shape `(B, T)` the position of the token before each token of the completion.
     """
     ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1)
     mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)
     prompt_lengths = batch["prompt_mask"].sum(dim=1, keepdim=True)
+    # Shift each row left by its prompt's padding.
     num_filled = batch["prompt_mask"].shape[1] - prompt_lengths
     places = torch.arange(ids.shape[1], device=ids.device)
     moved = (places + num_filled).clamp(max=ids.shape[1] - 1)

@@ -1,4 +1,4 @@
-"""A PPO trainer for role-conditioned provers: GRPO's sampling and loss with a critic and token-level advantages."""
+"""A PPO trainer for role-conditioned provers: GRPO's sampling and loss, with a critic and token-level advantages."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -27,11 +27,11 @@ from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
 
 class BatchEpochs:
     """
-    Ends the epochs over a batch once the policy has gone too far from the one that wrote it.
+    Ends the epochs over a batch once the policy has moved too far from the one that wrote it.
 
     Args:
         target_kl (`float`, *optional*):
-            KL divergence per token that may not be exceeded; `None` never ends them early.
+            Maximum KL divergence per token; `None` never ends the epochs early.
     """
 
     def __init__(self, target_kl: float | None):
@@ -40,30 +40,30 @@ class BatchEpochs:
         self._of_step: list[float] = []
 
     def begin_batch(self) -> None:
-        """A new batch was written by the policy as it is."""
+        """Reset for a new batch, which the current policy has written."""
         self.is_over, self._of_step = False, []
 
     def begin_step(self) -> None:
-        """An optimiser step on the same batch begins; it is decided by the last one's divergence, alike on all processes."""
+        """Begin an optimiser step on the same batch; the last step's divergence decides, equally on all processes."""
         if self.target_kl is not None and self._of_step:
             self.is_over = self.is_over or sum(self._of_step) / len(self._of_step) > self.target_kl
         self._of_step = []
 
     def note(self, kl: float) -> None:
-        """The divergence at a micro-batch of the step, over all processes."""
+        """Record the divergence on a micro-batch of the step, over all processes."""
         self._of_step.append(kl)
 
 
 class CriticUpdates(TrainerCallback):
     """
-    Scales the critic's gradients down by themselves, so that neither player's norm decides about the other's step, and
-    clears them afterwards.
+    Clips the critic's gradients separately, so that neither player's norm affects the other's step, and clears them after
+    the step.
 
     Args:
         critic ([`Critic`]):
-            Whose weights the Trainer's optimizer steps.
+            The critic, whose weights the Trainer's optimiser updates.
         record (`Callable`):
-            Is told the norm of every step that has gradients.
+            Called with the norm of every step that has gradients.
     """
 
     def __init__(self, critic: Critic, record: Callable[[float], None]):
@@ -72,7 +72,7 @@ class CriticUpdates(TrainerCallback):
 
     def on_pre_optimizer_step(self, args, state, control, **kwargs):
         weights = [weight for weight in self.critic.trained_parameters.values() if weight.grad is not None]
-        if weights:  # not in a step that is left out
+        if weights:  # there are none in a skipped step
             norm = clip_grad_norm_(weights, args.max_grad_norm or torch.inf)
             self.record(norm.item())
 
@@ -85,26 +85,28 @@ Batch = dict[str, Any]
 
 class ProverPPOTrainer(ProverGRPOTrainer):
     """
-    Trains a prover as [`ProverGRPOTrainer`] does, with a critic in place of the group's mean: the role reward stands on a
-    solution's last token, `-beta` times the KL divergence from the reference on each, and each token's advantage is its
-    generalised advantage estimate. A group still is what a relative reward such as SRC is relative to.
+    Trains a prover like [`ProverGRPOTrainer`], but with a critic instead of the group's mean.
+
+    The last token of a solution gets the role reward, and each token gets `-beta` times the KL divergence from the
+    reference. The advantage of a token is its generalised advantage estimate. Groups are still what relative rewards such
+    as `src` refer to.
 
     Args:
         model (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
             The prover.
         critic (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`], *optional*):
-            What says the value of each state. `"adapter"`: an adapter like the prover's, and a head, on the prover's frozen
-            base, whose weights are in memory once. `"verifier"`: a copy of the body of the scorer's model, trained whole, for
-            a [`VerifierScorer`]. A Hub id or folder: that model, trained whole; one that this trainer has saved keeps its
-            head. A token classifier with one logit: as it is. By default `"adapter"` for a prover with adapters, and a copy
-            of the prover's body for one that is trained whole.
+            Model that estimates the value of each state. `"adapter"`: an adapter like the prover's, with a head, on the
+            prover's frozen base, whose weights are in memory only once. `"verifier"`: a copy of the body of the scorer's
+            model, fully trained; requires a [`VerifierScorer`]. A Hub id or folder: that model, fully trained; one that this
+            trainer has saved keeps its head. A token classifier with one logit: used directly. By default `"adapter"` for a
+            prover with adapters, and a copy of the prover's body for a fully trained one.
         args ([`ProverPPOConfig`]):
-            Its arguments.
+            The trainer's arguments.
         kwargs:
-            Those of [`ProverGRPOTrainer`].
+            Further arguments of [`ProverGRPOTrainer`].
 
     Raises:
-        ValueError: as [`ProverGRPOTrainer`]; if there cannot be such a critic; or for weights that are sharded.
+        ValueError: as for [`ProverGRPOTrainer`]; if the critic cannot be made; or for sharded weights.
 
     Example:
 
@@ -133,7 +135,7 @@ class ProverPPOTrainer(ProverGRPOTrainer):
     ):
         if kwargs.get("optimizers", (None, None)) != (None, None):
             raise ValueError(
-                "`optimizers` were passed, which know nothing of the critic's weights; choose an optimizer by `args.optim`."
+                "`optimizers` cannot be passed, since they would not update the critic; choose an optimiser by `args.optim`."
             )
         super().__init__(model, args=args, **kwargs)
         if self.is_fsdp_enabled or self.is_deepspeed_enabled:
@@ -142,7 +144,7 @@ class ProverPPOTrainer(ProverGRPOTrainer):
             )
         self.critic = self._make_critic(critic)
         self.add_callback(CriticUpdates(self.critic, self._recorder("critic/grad_norm")))
-        self._rewards = torch.empty(0)  # of the batch at hand, over all processes
+        self._rewards = torch.empty(0)  # of the current batch, over all processes
         self._logprobs = torch.empty(0)  # of the last forward pass
         self._epochs = BatchEpochs(args.target_kl)
 
@@ -156,13 +158,13 @@ class ProverPPOTrainer(ProverGRPOTrainer):
         ).to(self.accelerator.device)
         if self.args.activation_checkpointing:
             model.activation_checkpointing_enable()
-        model.train(self.args.activation_checkpointing)  # which is off in evaluation; nothing else differs
+        model.train(self.args.activation_checkpointing)  # only active in training mode; dropout is off in any case
         return Critic(model, self.accelerator.prepare_model(model))
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)  # gathered, (N, funcs)
         weighted = (rewards * self.reward_weights.to(rewards.device)).nansum(dim=1)
-        self._rewards = weighted.masked_fill(rewards.isnan().all(dim=1), torch.nan)  # NaN: nobody can say
+        self._rewards = weighted.masked_fill(rewards.isnan().all(dim=1), torch.nan)  # NaN: the solution has no reward
         return rewards
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> Batch:
@@ -176,7 +178,7 @@ class ProverPPOTrainer(ProverGRPOTrainer):
         return batch
 
     def _judge(self, batch: Batch, rewards: torch.Tensor) -> Batch:
-        """The critic's part of a batch, of tensors of shape (B, T)."""
+        """Compute the critic's part of a batch, as tensors of shape (B, T)."""
         mask = _solution_mask(batch) & ~rewards.isnan()[:, None]
         old = batch["old_per_token_logps"]
         kl = old - batch.get("ref_per_token_logps", old)
@@ -198,7 +200,7 @@ class ProverPPOTrainer(ProverGRPOTrainer):
 
     @torch.no_grad()
     def _judge_policy(self, batch: Batch) -> torch.Tensor:
-        """Log-probabilities of the policy that wrote the batch, which TRL leaves out where a batch is read once."""
+        """Compute the log-probabilities under the policy that wrote the batch, which TRL omits if a batch is used once."""
         ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1)
         mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)
         num_tokens = batch["completion_ids"].shape[1]
@@ -212,7 +214,7 @@ class ProverPPOTrainer(ProverGRPOTrainer):
         return found
 
     def _replace_logged_advantages(self, batch: Batch) -> None:
-        """In the table of solutions, the mean over a solution's tokens stands in place of GRPO's advantage."""
+        """Replace GRPO's advantage in the table of solutions by the mean over the solution's tokens."""
         mask = _solution_mask(batch)
         means = (batch["advantages"] * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
         logged = self._logs["advantages"]
@@ -222,7 +224,7 @@ class ProverPPOTrainer(ProverGRPOTrainer):
         logged.extend(newest)
 
     def training_step(self, model: nn.Module, inputs: Any, num_items_in_batch: torch.Tensor | None = None):
-        if self._step % (self.args.steps_per_generation * self.num_iterations) == 0:  # a new batch is written
+        if self._step % (self.args.steps_per_generation * self.num_iterations) == 0:  # a new batch is generated
             self._epochs.begin_batch()
         elif self._step % self.args.gradient_accumulation_steps == 0:
             self._epochs.begin_step()
@@ -230,10 +232,10 @@ class ProverPPOTrainer(ProverGRPOTrainer):
             return super().training_step(model, inputs, num_items_in_batch)
         self._step += 1
         self._recorder("left_out")(1.0)
-        return torch.zeros((), device=self.args.device)  # no gradients: neither player moves
+        return torch.zeros((), device=self.args.device)  # a skipped step: without gradients, neither player changes
 
     def _compute_loss(self, model: nn.Module, inputs: Batch) -> torch.Tensor:
-        with self._kl_disabled():  # which is in the rewards
+        with self._kl_disabled():  # since the KL divergence is in the rewards already
             policy_loss = super()._compute_loss(model, inputs)
         self._record_kl(inputs)
         value_loss = self._value_loss(inputs)
@@ -250,7 +252,7 @@ class ProverPPOTrainer(ProverGRPOTrainer):
             self.beta = beta
 
     def _value_loss(self, inputs: Batch) -> torch.Tensor:
-        """Mean over the tokens of an optimiser step on all processes; here, this micro-batch's part of it."""
+        """Compute this micro-batch's part of the value loss, a mean over the tokens of an optimiser step on all processes."""
         accelerator, mask = self.accelerator, inputs["value_mask"]
         with nullcontext() if accelerator.sync_gradients else accelerator.no_sync(self.critic.forward):
             values = self.critic.values(inputs)
@@ -261,7 +263,7 @@ class ProverPPOTrainer(ProverGRPOTrainer):
         return losses[mask].sum() / self._tokens_per_step(inputs)
 
     def _tokens_per_step(self, inputs: Batch) -> torch.Tensor:
-        """Of an optimiser step, for each process; as TRL's `dapo` has it. An evaluation's batch is a step."""
+        """Completion tokens per optimiser step and process (the normaliser of TRL's `dapo`); an evaluation batch is a step."""
         of_batch = inputs["num_items_in_batch"].clamp(min=1.0) / self.accelerator.num_processes
         return of_batch / self._parts_of_batch
 
@@ -272,7 +274,7 @@ class ProverPPOTrainer(ProverGRPOTrainer):
         return self.args.steps_per_generation / self.current_gradient_accumulation_steps
 
     def _record_kl(self, inputs: Batch) -> None:
-        """Of the policy at hand from the one that wrote the batch, and from the reference; per token."""
+        """Record the KL divergence per token of the current policy from the one that wrote the batch and from the reference."""
         mask = _solution_mask(inputs)
         moved = self._logprobs - inputs["old_per_token_logps"]
         from_old = self._record_value("approx_kl", masked_mean(kl_estimate(moved), mask, self._total))
@@ -283,7 +285,7 @@ class ProverPPOTrainer(ProverGRPOTrainer):
             self._record_value("kl", masked_mean(from_reference, mask, self._total))
 
     def _record_share(self, name: str, loss: torch.Tensor) -> None:
-        """A micro-batch's part of a step's loss; the log has the mean over micro-batches."""
+        """Record a micro-batch's part of a step's loss, scaled up because the log averages over micro-batches."""
         parts = self.current_gradient_accumulation_steps if self.model.training else 1
         total = self._total(loss.detach().reshape(1)) / self.accelerator.num_processes
         self._record_value(name, parts * total)
@@ -326,6 +328,6 @@ class ProverPPOTrainer(ProverGRPOTrainer):
 
 
 def _solution_mask(batch: Batch) -> torch.Tensor:
-    """The tokens that the prover wrote, as booleans of shape (B, T)."""
+    """Return the tokens that the prover wrote, as booleans of shape (B, T)."""
     mask = batch["completion_mask"].bool()
     return mask & batch["tool_mask"].bool() if "tool_mask" in batch else mask

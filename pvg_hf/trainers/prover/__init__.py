@@ -1,1 +1,1 @@
-"""The role-conditioned GRPO prover."""
+"""The GRPO trainer of role-conditioned provers."""

@@ -1,4 +1,4 @@
-"""Arguments of the role-conditioned prover."""
+"""Arguments of the GRPO trainer for provers."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,32 +13,34 @@ from pvg_hf.trainers.common.options import check_options, option
 @dataclass
 class ProverGRPOConfig(SampledGRPOConfig):
     """
-    Arguments of [`ProverGRPOTrainer`]: those of [`SampledGRPOConfig`], and the following. Where a default differs from
-    TRL's: `beta` is 0.05 (a small KL holds the helpful role while the sneaky one moves; 0 saves the reference's
-    forward), `scale_rewards` is `"none"` (dividing by the group's standard deviation rescales SRC's -1 and CGC's -2, so
-    that it plays another game), and every step is logged. On a machine without a GPU, `bf16` and
-    `gradient_checkpointing` are off.
+    Arguments of [`ProverGRPOTrainer`]: those of [`SampledGRPOConfig`], and the following.
+
+    Defaults that differ from TRL's: `beta` is 0.05 (a small KL keeps the helpful role stable while the sneaky one changes; 0
+    saves the reference's forward pass), and `scale_rewards` is `"none"` (dividing by the group's standard deviation would
+    rescale the -1 of `src` and the -2 of `cgc`, which changes the game). Every step is logged. On a machine without a GPU,
+    `bf16` and `gradient_checkpointing` are off.
 
     Args:
         reward (`str`, defaults to `"src"`):
             A key of [`~pvg_hf.rewards.REWARDS`], or `"package.module:Name"` of a function with the same signature.
         reward_options (`dict[str, Any]`, *optional*):
-            Further arguments of the reward, such as `{"floor": -2.0}` for CGC.
+            Further arguments of the reward, such as `{"floor": -2.0}` for `cgc`.
         reward_correction (`str`, defaults to `"none"`):
             `"backward"`: the reward's unbiased form under a noisy grader, see [`~pvg_hf.rewards.noise_corrected`].
         rho0, rho1 (`float`, defaults to 0.0):
-            The rates that it assumes: P(graded correct | incorrect) and P(graded incorrect | correct), of a sum below 1.
+            Rates that the correction assumes: P(graded correct | incorrect) and P(graded incorrect | correct), with a sum
+            below 1.
         max_truncated_share (`float`, defaults to 1.0):
-            The run stops with an error when more than this share of a generation batch reached
-            `max_completion_length`, in [0, 1]. 1 never stops.
+            The training ends with an error if a larger share of a generation batch reached `max_completion_length`, in
+            [0, 1]. 1 never ends it.
         acceptance_threshold (`float`, *optional*):
-            Score above which the verifier accepts; with it, `exploit_rate` is logged.
+            Score above which the verifier accepts a solution. If set, `exploit_rate` is logged.
 
     Raises:
         ValueError: for a setting outside its range.
     """
 
-    _VALID_DICT_FIELDS = (*SampledGRPOConfig._VALID_DICT_FIELDS, "reward_options")  # read as JSON on a command line
+    _VALID_DICT_FIELDS = (*SampledGRPOConfig._VALID_DICT_FIELDS, "reward_options")  # parsed as JSON on a command line
 
     beta: float = option(ProverConfig, "beta")
     scale_rewards: str = option(ProverConfig, "scale_rewards")
@@ -49,7 +51,7 @@ class ProverGRPOConfig(SampledGRPOConfig):
     rho1: float = field(default=0.0, metadata={"help": "Assumed P(graded incorrect | correct)."})
     max_truncated_share: float = field(default=1.0, metadata={"help": "Stop above this share of truncation."})
     acceptance_threshold: float | None = field(
-        default=None, metadata={"help": "Score that the verifier accepts above."}
+        default=None, metadata={"help": "Score above which the verifier accepts."}
     )
 
     def __post_init__(self):

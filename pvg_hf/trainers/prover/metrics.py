@@ -1,4 +1,4 @@
-"""Figures of a prover's step, by role and correctness (K24, fig. 4 and 5; protocols of the dynamics)."""
+"""Metrics of a prover's training step, by role and correctness (compare Kirchner et al. 2024, fig. 4 and 5)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,13 +16,13 @@ OPTIONAL_METRICS = frozenset(
         "score_gap",
     ]
 )
-"""Metrics of which a step may have no value, as it may have no solution of their kind."""
+"""Metrics without a value in a step that has no solution of their kind."""
 
 
 @dataclass(frozen=True)
 class RoleSignals:
     """
-    What is known of a step's solutions, over all processes.
+    Solutions of a step, over all processes.
 
     Args:
         scores (`torch.Tensor` of shape `(N,)`):
@@ -46,16 +46,18 @@ class RoleSignals:
 
 def role_metrics(signals: RoleSignals, rewards: torch.Tensor, threshold: float | None = None) -> dict[str, float]:
     """
-    Means over a step's solutions. A cell without a solution has no key. A solution that failed is incorrect in the
-    accuracies, but its score says nothing of a mistake: what reads scores, and the judged accuracy, leave it out.
+    Compute means over a step's solutions. A metric without a solution is omitted.
+
+    A failed solution counts as incorrect in the accuracies. But its score says nothing about a mistake, so metrics of
+    scores, and the judged accuracy, exclude it.
 
     Args:
         signals (`RoleSignals`):
-            Over all processes.
+            The solutions of all processes.
         rewards (`torch.Tensor` of shape `(N,)`):
-            Role rewards; NaN where there is none, which no mean counts.
+            Role rewards; NaN for a solution without one, which means ignore.
         threshold (`float`, *optional*):
-            Score above which the verifier accepts.
+            Score above which the verifier accepts a solution.
 
     Returns:
         `dict[str, float]`: over all solutions `accuracy/ROLE`, `reward/ROLE`, `truncated/ROLE`, `unanswered/ROLE`,
@@ -89,8 +91,8 @@ def role_metrics(signals: RoleSignals, rewards: torch.Tensor, threshold: float |
 
 
 def _rank_correlation(scores: torch.Tensor, correct: torch.Tensor) -> float:
-    """Spearman's correlation of scores and correctness; equal scores share the mean of their ranks."""
+    """Spearman's correlation of scores and correctness; equal scores get the mean of their ranks."""
     ordered = scores.sort().values
-    ranks = (torch.searchsorted(ordered, scores) + torch.searchsorted(ordered, scores, right=True)).double()  # twice
+    ranks = (torch.searchsorted(ordered, scores) + torch.searchsorted(ordered, scores, right=True)).double()  # doubled
     pair = torch.stack([ranks, correct.double()])
     return 0.0 if ranks.std() == 0 else torch.corrcoef(pair)[0, 1].item()

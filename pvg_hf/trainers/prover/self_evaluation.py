@@ -1,4 +1,4 @@
-"""A prover that evaluates its own proof behind it, and is paid for both."""
+"""A trainer for provers that append an evaluation of their own proof and are paid for both."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,17 +18,18 @@ NAN = float("nan")
 
 class SelfEvaluatingProverTrainer(ProverGRPOTrainer):
     """
-    Trains a prover whose completion is a proof and, behind it, its own evaluation of that proof (DS25). Its reward is
-    `R_format * (proof_weight * V + evaluation_weight * (1 - |s' - V|) * R_meta)`, V being the scorer's score of the proof, in
-    [0, 1], and s' the score that it gives itself. Scorer and grader see the proof alone.
+    Trains a prover to write a proof followed by its own evaluation of that proof (DeepSeekMath-V2, 2025).
+
+    The reward is `R_format * (proof_weight * V + evaluation_weight * (1 - |s' - V|) * R_meta)`, where V is the scorer's
+    score of the proof, in [0, 1], and s' is the score that the prover gives itself. Scorer and grader only see the proof.
 
     Args:
         proof_weight (`float`, defaults to 0.76), evaluation_weight (`float`, defaults to 0.24):
-            The two shares.
+            The two weights.
         meta_verifier (`Callable`, *optional*):
-            R_meta of the evaluations, as of [`ScoreVerifierTrainer`]; 1 by default.
+            R_meta of the evaluations, as for [`ScoreVerifierTrainer`]; 1 by default.
         kwargs:
-            Those of [`ProverGRPOTrainer`].
+            Further arguments of [`ProverGRPOTrainer`].
 
     Example:
 
@@ -54,7 +55,7 @@ class SelfEvaluatingProverTrainer(ProverGRPOTrainer):
     ):
         self._weights = {"proof_weight": proof_weight, "evaluation_weight": evaluation_weight}
         self._meta_verifier = meta_verifier
-        self._own: torch.Tensor | None = None  # of the step at hand, gathered: (5, N)
+        self._own: torch.Tensor | None = None  # evaluations of the current step, gathered: (5, N)
         super().__init__(model, **kwargs)
         self.reward_func_names[0] = "self_evaluation"
 

@@ -14,37 +14,37 @@ Means = Mapping[str, float]
 
 Rule = Callable[..., bool]
 
-INTERFACE = "(means, config, **options) -> bool"  # of a rule; documented in docs/extensions.md
+INTERFACE = "(means, config, **options) -> bool"  # signature of a rule; documented in docs/extensions.md
 
-FIRST_SHARE = 0.1  # of the planned steps in which no rule fires
+FIRST_SHARE = 0.1  # share of the planned steps before any rule can fire
 
-GOODHART_ACCURACY, GOODHART_WINDOW = 0.2, 80  # K24: below this over so many steps
+GOODHART_ACCURACY, GOODHART_WINDOW = 0.2, 80  # accuracy, and number of steps below it (Kirchner et al. 2024)
 
-MAX_FAILED_SHARE = 0.5  # of the sneaky solutions; where more of them fail, those left say little of the role
+MAX_FAILED_SHARE = 0.5  # of the sneaky solutions; if more of them fail, the others say little about the role
 
-CELLS = ("score/", "accuracy/", "judged_accuracy/", "failed/")  # the figures of a step that are smoothed
+CELLS = ("score/", "accuracy/", "judged_accuracy/", "failed/")  # prefixes of the metrics that are smoothed
 
 FIGURES_OF_EVERY_STEP = ("accuracy/{role}", "failed/{role}")  # for each trained role
 
-# Missing until a first solution of this kind was judged.
+# Missing until a first solution of the kind has been judged.
 FIGURES_OF_SOME_STEPS = ("judged_accuracy/{role}", "score/{role}_correct", "score/{role}_incorrect")
 
 
 def parity(means: Means, config: StoppingConfig) -> bool:
-    """The sneaky role's incorrect solutions convince as much as the helpful role's correct ones (K24)."""
+    """Whether sneaky incorrect solutions are as convincing as helpful correct ones (Kirchner et al. 2024)."""
     sneaky, helpful = means.get("score/sneaky_incorrect"), means.get("score/helpful_correct")
     return sneaky is not None and helpful is not None and sneaky >= helpful - config.score_parity_threshold
 
 
 def parity_and_incorrect(means: Means, config: StoppingConfig) -> bool:
-    """Parity, and most sneaky solutions have not failed, and those are nearly always incorrect (KL26)."""
+    """Whether there is parity, most sneaky solutions did not fail, and nearly all of those are incorrect (Kim & Lee 2026)."""
     incorrect = 1 - means.get("judged_accuracy/sneaky", 1.0)
     is_judged = means.get("failed/sneaky", 1.0) < MAX_FAILED_SHARE
     return parity(means, config) and is_judged and incorrect >= config.sneaky_incorrect_threshold
 
 
 def max_steps(means: Means, config: StoppingConfig) -> bool:
-    """Never: the planned steps end the phase."""
+    """Never stop: the phase ends after the planned steps."""
     return False
 
 
@@ -53,15 +53,15 @@ RULES: dict[str, Rule] = {"parity": parity, "parity_and_incorrect": parity_and_i
 
 class StopRule:
     """
-    Decides from each step's figures whether the phase has reached its end.
+    Decides after each step, from its metrics, whether the phase ends.
 
     Args:
         stopping ([`StoppingConfig`]):
-            Rule and thresholds.
+            The rule and its thresholds.
         prover ([`ProverConfig`]):
-            Planned steps, and the reward that `auto` goes by.
+            The planned steps, and the reward that determines the rule under `auto`.
         fixed (`Mapping[str, float]`, *optional*):
-            Means of a side that is not trained in this phase, such as `score/helpful_correct`.
+            Means for a role that this phase does not train, such as `score/helpful_correct`.
     """
 
     def __init__(self, stopping: StoppingConfig, prover: ProverConfig, fixed: Means | None = None):
@@ -78,14 +78,14 @@ class StopRule:
 
     @property
     def is_custom(self) -> bool:
-        """Whether the rule is the user's `package.module:Name`."""
+        """Whether the rule is a custom one (`package.module:Name`)."""
         return ":" in self.name
 
     def update(self, step: int, figures: Means) -> bool:
-        """Take in a step's figures; True when the phase should end. A cell without a solution keeps its mean."""
+        """Update the means by a step's metrics and return whether the phase ends. A missing metric keeps its mean."""
         cells = {key: value for key, value in figures.items() if key.startswith(CELLS)}
         if not cells:
-            return False  # a line of the log that is not a step's
+            return False  # this line of the log is not a training step
         for key, value in cells.items():
             mean = self.means.get(key, value)
             self.means[key] = mean + self.weight * (value - mean)
@@ -116,19 +116,19 @@ class StopRule:
             check_arguments(self._rule, f"The stop rule `{self.name}`", INTERFACE, {}, self.config, **options)
         elif options:
             raise ValueError(
-                f"The stop rule `{self.name}` takes no `stopping.options`, which are arguments of a custom rule; got "
+                f"The stop rule `{self.name}` takes no `stopping.options`, which are arguments for a custom rule; got "
                 f"{options!r:.80}."
             )
 
     def _goodhart(self, means: Means, config: StoppingConfig) -> bool:
-        """The prover's accuracy is low over a whole window (K24)."""
+        """Whether the prover's accuracy is low over a whole window (Kirchner et al. 2024)."""
         window = self._accuracies
         return len(window) == window.maxlen and sum(window) / len(window) < GOODHART_ACCURACY
 
 
 def load_rule(name: str) -> Rule:
     """
-    A rule by name, or the user's `package.module:Name`.
+    Load a rule by name, or a custom one as `package.module:Name`.
 
     Raises:
         ValueError: if there is no such rule.
@@ -138,20 +138,20 @@ def load_rule(name: str) -> Rule:
     if name not in RULES:
         known = suggest(name, ["auto", "goodhart", *RULES])
         raise ValueError(
-            f"Unknown stop rule `{cut_to_line(name)}`. {known} A custom rule is named as `package.module:Name`."
+            f"Unknown stop rule `{cut_to_line(name)}`. {known} Name a custom rule as `package.module:Name`."
         )
     return RULES[name]
 
 
 def rehearse(rule: StopRule, roles: Sequence[str]) -> None:
     """
-    Call a custom rule with synthetic means: all of them, and those that exist before any solution was judged.
+    Call a custom rule with synthetic means: first with all of them, then with those that exist in the first step.
 
     Args:
         rule ([`StopRule`]):
-            Its own state does not change.
+            The rule; its state does not change.
         roles (`Sequence[str]`):
-            The roles that are trained.
+            The trained roles.
 
     Raises:
         ExtensionError: if the rule raises an error, or does not return a boolean.
@@ -164,6 +164,6 @@ def rehearse(rule: StopRule, roles: Sequence[str]) -> None:
         rule.ask(first, step)
     except ExtensionError as err:
         raise ExtensionError(
-            f"{err} It was given {sorted(first)}: the other means are missing until a first such solution was judged. Read "
-            "them by `means.get(key)`."
+            f"{err} It was called with {sorted(first)}: the other means are missing until a first such solution was judged. "
+            "Read them by `means.get(key)`."
         ) from err

@@ -1,4 +1,4 @@
-"""A GRPO trainer for provers that are told their role."""
+"""A GRPO trainer for role-conditioned provers."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -35,47 +35,51 @@ LabelFunction = Callable[[list[dict[str, Any]], int], list[int | None]]
 
 RoleReward = Callable[..., torch.Tensor]
 
-OWN_REWARD = "own_reward"  # what a reward that was passed as a function is called in the log
+OWN_REWARD = "own_reward"  # name in the log of a reward that was passed as a function
 
 _REQUIRED_COLUMNS = ("prompt", "problem", "role")
 
 
 class ProverGRPOTrainer(SampledGRPOTrainer):
     """
-    Trains a prover to convince a frozen verifier, honestly in the helpful role and deceptively in the sneaky one (K24).
-    A group is the solutions sampled for one (problem, role); groups never mix roles, also when they straddle processes.
+    Trains a prover to convince a frozen verifier: honestly in the helpful role, deceptively in the sneaky one (Kirchner et
+    al. 2024).
+
+    A group consists of the solutions sampled for one (problem, role). Groups never mix roles, even across processes.
 
     Args:
         model (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
             The prover.
         scorer (`Callable`):
-            `(problems, solutions) -> scores`; a [`VerifierScorer`], or any function.
+            Function `(problems, solutions) -> scores`, such as a [`VerifierScorer`].
         grader (`Callable`):
-            `(row, solution) -> Grade`, such as a task's `grade`; it sees the row's columns and clean truth. Of one that
-            errs at known rates, `args.reward_correction` makes the rewards right in the mean.
+            Function `(row, solution) -> Grade`, such as a task's `grade`; it gets the columns of the dataset's row. For a
+            grader that errs at known rates, `args.reward_correction` makes the rewards unbiased.
         args ([`ProverGRPOConfig`]):
-            Its arguments.
+            The trainer's arguments.
         train_dataset ([`~datasets.Dataset`]):
-            `prompt` (text or messages), `problem` (text), `role` (`"helpful"` or `"sneaky"`) and what the grader reads.
+            Dataset with `prompt` (text or messages), `problem` (text), `role` (`"helpful"` or `"sneaky"`) and the columns
+            that the grader needs.
         eval_dataset ([`~datasets.Dataset`] or `dict[str, Dataset]`, *optional*):
-            The same columns.
+            Dataset with the same columns.
         reward (`Callable`, *optional*):
-            In place of `args.reward`, a function `(scores, correct, sneaky, *, group_size, answered) -> rewards`, or a
-            [`~pvg_hf.rewards.Reward`]; `args.reward_options` are passed to it too.
+            Replaces `args.reward`: a function `(scores, correct, sneaky, *, group_size, answered) -> rewards`, or a
+            [`~pvg_hf.rewards.Reward`]. It also gets `args.reward_options`.
         feedback (`Callable`, *optional*):
-            `(rows, step) -> labels`: the labels that the reward reads in place of the grade's, 1 or 0, and `None`
-            where there is none: such a solution has no reward and moves nothing. A row is that of the dataset with
-            `solution`, `correct` and `outcome`; every process is given those of all, in the same order. Metrics and
-            evaluation go by the grade.
+            Function `(rows, step) -> labels`: the labels that the reward uses instead of the grade, 1 or 0, or `None` for
+            a solution that gets no reward and has no effect. A row is that of the dataset with `solution`, `correct` and
+            `outcome`; every process gets those of all processes, in the same order. Metrics and evaluation use the grade.
         reward_funcs (`list[Callable]`, *optional*):
             Further TRL reward functions, added to the role reward with `args.reward_weights` (the role reward's weight
-            stands first).
+            comes first).
         kwargs:
+            Further arguments of [`~trl.GRPOTrainer`].
             Those of [`~trl.GRPOTrainer`].
 
     Raises:
-        ValueError: for a stream, missing columns, a scorer that is no function, an unknown role or reward, fewer prompts than one generation batch (where TRL
-            would return after 0 steps), or a model made in memory whose KL reference cannot be loaded.
+        ValueError: for a stream, missing columns, a scorer that is not a function, an unknown role or reward, fewer prompts
+            than one generation batch (TRL would return after 0 steps), or a model made in memory, since its KL reference
+            cannot be loaded.
 
     Example:
 
@@ -134,42 +138,45 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
 
     @property
     def role_reward(self) -> RoleReward:
-        """The reward of the observed labels: with `reward_correction`, corrected at the current rates of `args`."""
+        """The reward for the observed labels; with `reward_correction`, corrected at the current rates in `args`."""
         if self.args.reward_correction == "none":
             return self.plain_reward
         return noise_corrected(self.plain_reward, self.args.rho0, self.args.rho1)
 
     def _verifier_score(self, completions: list, problem: list[str], log_extra: Callable, **columns) -> list[float]:
-        """TRL's reward function on this process's rows; `_calculate_rewards` turns the gathered scores to rewards."""
+        """Score this process's solutions, as TRL's reward function; `_calculate_rewards` turns the scores into rewards.
+
+        The rewards need the scores of whole groups, which are only available after TRL has gathered all processes.
+        """
         scores = self.scorer(problem, [self._solution_in(completion) for completion in completions])
         log_extra("score", scores)
         return scores
 
     def _solution_in(self, completion: str | list[Mapping[str, Any]]) -> str:
-        """What of a completion is the solution."""
+        """Return the part of a completion that is the solution."""
         return completion_text(completion)
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)  # gathered, (N, funcs)
-        scores = rewards[:, 0].clone()  # its column is overwritten below
+        scores = rewards[:, 0].clone()  # a copy, because this column is overwritten below
         signals, observed = self._gather_signals(inputs, completions, completion_ids_list, scores)
         rewards[:, 0] = self._role_rewards(signals, observed)
         self._refuse_unpaid(rewards[~observed.isnan(), 0])
-        rewards[observed.isnan()] = torch.nan  # of every function, or TRL would take the row for one that earned 0
+        rewards[observed.isnan()] = torch.nan  # in all columns, or TRL would take the row's reward for 0
         self._record(signals, observed, rewards[:, 0])
         return rewards
 
     def _refuse_unpaid(self, rewards: torch.Tensor) -> None:
-        """Training on a batch without any reward would change nothing, and report no error."""
+        """Refuse a batch without any reward: training on it would change nothing and report no error."""
         if len(rewards) and rewards.isnan().all():
             raise ValueError(
                 f"The reward `{self.reward_func_names[0]}` is NaN for all of the batch's {len(rewards)} solutions, "
-                "although each has a score and a label: nothing can be learned from it. NaN means that a solution has no "
+                "although each has a score and a label: nothing can be learned from it. NaN means that a solution gets no "
                 "reward."
             )
 
     def _role_rewards(self, signals: RoleSignals, observed: torch.Tensor) -> torch.Tensor:
-        """The first function's rewards, of all processes' rows."""
+        """Compute the role rewards, for the rows of all processes."""
         if self.reward.function is correctness_gated_convincingness:
             is_paid = ~signals.failed.bool() & ~observed.isnan()
             aligned = role_aligned(observed == 1, signals.sneaky.bool(), is_paid)
@@ -180,14 +187,14 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             observed == 1,
             signals.sneaky,
             group_size=self.num_generations if self.model.training else self.num_generations_eval,
-            answered=~signals.failed.bool(),  # to the rewards, a solution that failed is one without an answer
+            answered=~signals.failed.bool(),  # for the rewards, a failed solution counts as unanswered
             **signals.further,
         )
 
     def _gather_signals(
         self, inputs, completions, completion_ids_list, scores: torch.Tensor
     ) -> tuple[RoleSignals, torch.Tensor]:
-        """The grades of this process's rows, gathered with the scores, and the labels that the reward reads."""
+        """Grade this process's solutions; return the signals of all processes and the labels for the reward."""
         truncated = self._are_cut(completion_ids_list)
         grades = [
             final_grade(call_grader(self.grader, row, self._solution_in(completion)), is_truncated)
@@ -241,7 +248,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             )
 
     def _determine_best_metric(self, metrics: dict[str, float], trial: Any) -> bool:
-        """An evaluation without any solution of the kind that the metric is a mean of is never the best one."""
+        """Treat an evaluation in which the metric has no value as not the best one."""
         name = (self.args.metric_for_best_model or "").removeprefix("eval_")
         if name in OPTIONAL_METRICS and metrics.get(f"eval_{name}") is None:
             logger.warning("`%s` has no value in this evaluation, which is therefore not the best one.", name)
@@ -256,10 +263,10 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
 
 
 def _describe_scorer(scorer: object) -> str:
-    """What to pass in place of something that is no scorer."""
+    """Explain what to pass instead of an object that is not a scorer."""
     if isinstance(scorer, str | os.PathLike):
         return (
-            f"`scorer` is the path {str(scorer)!r}; pass a function `(problems, solutions) -> scores`. A verifier is loaded by "
+            f"`scorer` is the path {str(scorer)!r}; pass a function `(problems, solutions) -> scores`. Load a verifier with "
             "`VerifierScorer.from_pretrained(path)`."
         )
     return f"`scorer` is a {type(scorer).__name__}; pass a function `(problems, solutions) -> scores`."
@@ -268,8 +275,8 @@ def _describe_scorer(scorer: object) -> str:
 def _check_dataset(dataset: Dataset) -> None:
     if not isinstance(dataset, Dataset):
         raise ValueError(
-            f"The prover's dataset is a {type(dataset).__name__}; it must be a `datasets.Dataset`, as a stream has no length "
-            "and its roles cannot be checked. Load it whole (`streaming=False`)."
+            f"The prover's dataset is a {type(dataset).__name__}; it must be a `datasets.Dataset`, because a stream has no "
+            "length and its roles cannot be checked. Load it completely (`streaming=False`)."
         )
     missing = [column for column in _REQUIRED_COLUMNS if column not in dataset.column_names]
     if missing:
@@ -277,5 +284,5 @@ def _check_dataset(dataset: Dataset) -> None:
     unknown = set(dataset.unique("role")) - {role.value for role in GAME_ROLES}
     if unknown:
         raise ValueError(
-            f"Unknown role(s) {sorted(map(str, unknown))} in the prover's dataset; a role is `helpful` or `sneaky`."
+            f"Unknown role(s) {sorted(map(str, unknown))} in the prover's dataset; a role must be `helpful` or `sneaky`."
         )

@@ -1,1 +1,1 @@
-"""The Bradley-Terry verifier."""
+"""The trainer of Bradley-Terry verifiers."""

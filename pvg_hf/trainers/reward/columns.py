@@ -1,4 +1,4 @@
-"""The columns that a pair brings to its trainer beside its tokens."""
+"""Columns of a pair in addition to its tokens: checks, collation, and the inferred input format."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,30 +23,31 @@ LABEL_COLUMNS = ("chosen_label", "rejected_label")
 
 PAIR_COLUMNS = ("row_index", "source", *CLEAN_COLUMNS, *KEY_COLUMNS, *LABEL_COLUMNS)
 
-SAMPLED_ROWS = 16  # whose texts must become the right token ids
+SAMPLED_ROWS = 16  # rows whose texts must give the right token ids
 
-MAX_ROWS = 1000  # of a stream, among which these are looked for
+MAX_ROWS = 1000  # rows of a stream in which those are looked up
 
-# what a batch holds that is not the model's
+# Keys of a batch that are not passed to the model.
 BATCH_KEYS = ("row_index", "keys", "told_labels", "source", "environments", "clean_order", "margin")
 
 
 @dataclass
 class PairCollator:
     """
-    Adds to a batch of pairs who they are: `row_index` (`torch.Tensor` of shape `(num_pairs,)`), `clean_order` (the
-    same shape; 1 where the chosen solution alone is truly correct, -1 where the rejected one alone is, 0 where they
-    tie; 1 throughout in a dataset without clean truths), `keys` (of shape `(num_pairs, 2)`: what the two solutions are
-    known by where noise is drawn, hashes of their tokens unless the dataset has keys) and, where the dataset has them,
-    `told_labels` (of shape `(num_pairs, 2)`) and `source` (list of texts).
+    Collates pairs, and adds further columns to the batch of tokens.
+
+    The columns are `row_index` (`torch.Tensor` of shape `(num_pairs,)`), `clean_order` (same shape; 1 if only the chosen
+    solution is truly correct, -1 if only the rejected one is, 0 for a tie; always 1 for a dataset without truths), `keys`
+    (shape `(num_pairs, 2)`: identify the two solutions for drawing noise; hashes of their tokens unless the dataset has
+    keys) and, if the dataset has them, `told_labels` (shape `(num_pairs, 2)`) and `source` (list of texts).
 
     Args:
         tokens (`Callable`):
-            The collator of the tokens, such as TRL's `DataCollatorForPreference`.
+            Collator of the tokens, such as TRL's `DataCollatorForPreference`.
         environment_column (`str`, *optional*):
-            The column of the environments, which are wanted as numbers: `environments`, of shape `(num_pairs,)`.
+            Column of the environments, which are added as numbers: `environments`, of shape `(num_pairs,)`.
         environment_numbers (`Mapping[str, int]`):
-            The number of each.
+            Number of each environment.
     """
 
     tokens: Callable[[list[dict[str, Any]]], dict[str, Any]]
@@ -72,21 +73,23 @@ class PairCollator:
 
 
 def column_names(dataset: Dataset | IterableDataset) -> list[str]:
-    """Also of a stream, whose columns are known from its first row only."""
+    """Return the columns of a dataset, or of a stream by reading its first row."""
     return dataset.column_names or list(next(iter(dataset)))
 
 
 def check_columns(columns: Sequence[str], *, takes_margin: bool, needs_labels: bool = False) -> None:
     """
+    Check that the columns of a pair are complete and fit the loss.
+
     Raises:
-        ValueError: if the texts or tokens of a side are missing, one of the two clean truths, keys or labels stands alone, there is a margin and the loss takes none,
-            or there are no labels and the loss needs them.
+        ValueError: if texts or tokens of a side are missing, only one of the two truths, keys or labels is given, there is
+            a margin that the loss does not support, or the labels that the loss needs are missing.
     """
     missing = [side for side in ("chosen", "rejected") if side not in columns and f"{side}_ids" not in columns]
     if missing:
         raise ValueError(
-            f"The dataset lacks the column(s) {missing}; it has {list(columns)}. A pair is `chosen` and `rejected`, texts or "
-            "messages, or `chosen_ids` and `rejected_ids`, tokens."
+            f"The dataset lacks the column(s) {missing}; it has {list(columns)}. A pair consists of `chosen` and `rejected`, texts "
+            "or messages, or of `chosen_ids` and `rejected_ids`, tokens."
         )
     for what, names in (
         ("The clean truth of a pair takes", CLEAN_COLUMNS),
@@ -98,26 +101,28 @@ def check_columns(columns: Sequence[str], *, takes_margin: bool, needs_labels: b
             raise ValueError(f"{what} the columns {names}; `{missing[0]}` is missing.")
     if needs_labels and LABEL_COLUMNS[0] not in columns:
         raise ValueError(
-            f"`correction=exact` needs pairs that were chosen without regard to their noisy labels, ties included, with the "
+            f"`correction=exact` needs pairs that were chosen regardless of their noisy labels, including ties, with the "
             f"columns {LABEL_COLUMNS}; the training set has {list(columns)}. Build them by `build_pairs(..., "
-            "pairs='all')`, or take `correction=forward`."
+            "pairs='all')`, or use `correction=forward`."
         )
     if "margin" in columns and not takes_margin:
         raise ValueError(
             "The dataset has a column `margin`, which is subtracted inside the sigmoid of the plain Bradley-Terry loss; "
-            "other losses and corrections take none. Remove the column, or set `loss=bradley_terry` and "
+            "other losses and corrections do not support it. Remove the column, or set `loss=bradley_terry` and "
             "`correction=none`."
         )
 
 
 def check_environments(dataset: Dataset | IterableDataset, column: str) -> None:
     """
+    Check that the environments of a training set are known in advance.
+
     Raises:
-        ValueError: if the environments of a training set cannot be told beforehand.
+        ValueError: if the training set is a stream or lacks the column.
     """
     if not isinstance(dataset, Dataset):
         raise ValueError(
-            "Invariance must know all environments beforehand, and the training set is a stream. Load it whole "
+            "Invariance must know all environments in advance, but the training set is a stream. Load it completely "
             "(`streaming=False`), or set `invariance=none`."
         )
     if column not in dataset.column_names:
@@ -129,17 +134,18 @@ def check_environments(dataset: Dataset | IterableDataset, column: str) -> None:
 
 def add_row_index(dataset: Dataset | IterableDataset, num_workers: int = 0) -> Dataset | IterableDataset:
     """
-    The dataset with the column `row_index`, the position of each pair, by which it is known from now on. A column of
-    this name that is there already is kept.
+    Add the column `row_index` with the position of each pair, which identifies the pair from then on.
+
+    An existing column of this name is kept.
 
     Args:
         dataset ([`~datasets.Dataset`] or [`~datasets.IterableDataset`]):
-            Any.
+            The dataset or stream.
         num_workers (`int`, defaults to 0):
-            Worker processes that read it.
+            Number of worker processes that read it.
 
     Raises:
-        ValueError: if the column is there with repeated values, or several workers share a stream without it.
+        ValueError: if an existing column repeats values, or several workers share a stream without the column.
     """
     if "row_index" in column_names(dataset):
         _check_unique(dataset)
@@ -149,15 +155,17 @@ def add_row_index(dataset: Dataset | IterableDataset, num_workers: int = 0) -> D
     if num_workers > 1 and dataset.num_shards > 1:
         raise ValueError(
             f"{num_workers} workers share this stream (`dataloader_num_workers`), and each would count its rows from 0. "
-            "Use one worker, or give the dataset a column `row_index` with a number of its own for each pair."
+            "Use one worker, or add a column `row_index` with a unique number for each pair."
         )
     return dataset.map(lambda _, index: {"row_index": index}, with_indices=True)
 
 
 def add_token_ids(dataset: Dataset | IterableDataset, tokenizer: PreTrainedTokenizerBase) -> Dataset | IterableDataset:
     """
-    Plain texts with the special tokens that the tokenizer adds itself: an encoder's frame, e.g. `[CLS] ... [SEP]`, or the
-    end token of a saved verifier's tokenizer. TRL appends the end token as text, which would be missing or doubled.
+    Tokenise plain texts with the special tokens that the tokenizer adds itself.
+
+    These are an encoder's frame, e.g. `[CLS] ... [SEP]`, or the end token of a saved verifier's tokenizer. TRL would append
+    the end token as text, so that it would be missing or doubled.
     """
     end = tokenizer.eos_token or ""
 
@@ -175,21 +183,21 @@ def infer_verifier_input(
     max_length: int | None,
 ) -> VerifierInput | None:
     """
-    How the texts of a dataset became the token ids that the verifier is trained on.
+    Infer the input format by which the texts of a dataset became the verifier's token ids.
 
     Args:
         dataset ([`~datasets.Dataset`] or [`~datasets.IterableDataset`]):
-            Pairs with `row_index`, as the user gave them.
+            Pairs with `row_index`, as passed by the user.
         prepared ([`~datasets.Dataset`] or [`~datasets.IterableDataset`]):
             The same pairs with `chosen_ids`; long ones may be missing.
         tokenizer:
-            Of the verifier.
+            The verifier's tokenizer.
         max_length (`int`, *optional*):
-            Tokens of a text; the tokenizer's maximum by default.
+            Maximum tokens of a text; the tokenizer's maximum by default.
 
     Returns:
-        [`VerifierInput`], whose `problem` is what the column `prompt` holds (in a chat: the user's message); `None` if the
-        dataset holds token ids only, or if one template cannot give all of a sample of rows, as with chats of several turns.
+        [`VerifierInput`], whose `problem` is the content of the column `prompt` (in a chat: the user's message). `None` if
+        the dataset has token ids only, or if no single template fits a sample of rows, as for chats with several turns.
     """
     if "chosen_ids" in column_names(dataset):
         return None
@@ -217,7 +225,7 @@ def infer_verifier_input(
 
 
 def _sample(dataset: Dataset | IterableDataset) -> Iterator[Mapping[str, Any]]:
-    """Up to 16 rows, spread over a dataset that is at hand and from the beginning of a stream."""
+    """Yield up to 16 rows: spread over a dataset, or from the beginning of a stream."""
     if isinstance(dataset, Dataset):
         places = np.unique(np.linspace(0, len(dataset) - 1, SAMPLED_ROWS).astype(int))
         return iter(dataset.select_columns(["row_index", "chosen_ids"]).select(places))
@@ -226,8 +234,9 @@ def _sample(dataset: Dataset | IterableDataset) -> Iterator[Mapping[str, Any]]:
 
 def _chat_parts(row: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) -> tuple[str, str, str] | None:
     """
-    The template of a chat's text, its problem and its solution; `None` unless it has one message of the user and then
-    one of the assistant, both texts (a system message may stand before them).
+    Return the template of a chat's text, its problem and its solution.
+
+    `None` unless the chat consists of a text by the user and then one by the assistant, possibly after a system message.
     """
     messages = [*row.get("prompt", []), *row["chosen"]]
     if [message["role"] for message in messages if message["role"] != "system"] != ["user", "assistant"]:
@@ -235,6 +244,7 @@ def _chat_parts(row: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) -> t
     spoken = [message["content"] for message in messages if message["role"] != "system"]
     if not all(isinstance(content, str) for content in spoken):
         return None
+    # Texts that occur nowhere else mark the places of problem and solution in the rendered chat.
     marks = {"user": "PROBLEM\ue000", "assistant": "SOLUTION\ue000"}
     marked = [{**message, "content": marks.get(message["role"], message["content"])} for message in messages]
     text = tokenizer.apply_chat_template(marked, tokenize=False)
@@ -250,7 +260,7 @@ def _chat_parts(row: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) -> t
 def _check_unique(dataset: Dataset | IterableDataset) -> None:
     if isinstance(dataset, Dataset) and len(dataset.unique("row_index")) < len(dataset):
         raise ValueError(
-            "The column `row_index` repeats values; it numbers each pair once. Rename it, or remove it to number the "
+            "The column `row_index` has repeated values; it must number each pair once. Rename it, or remove it to number the "
             "pairs by position."
         )
 

@@ -21,46 +21,48 @@ _RESAMPLES = (*get_args(Resample), "mean")
 class NoisyRewardConfig(InvarianceArguments, RewardConfig):
     """
     Arguments of [`NoisyRewardTrainer`]: those of [`~trl.RewardConfig`], those of
-    [`~pvg_hf.trainers.reward.invariance.InvarianceArguments`], and the following. On a machine without a GPU, `bf16` and
-    `gradient_checkpointing` are off. `center_rewards_coefficient` is refused, see `center`.
+    [`~pvg_hf.trainers.reward.invariance.InvarianceArguments`], and the following.
+
+    On a machine without a GPU, `bf16` and `gradient_checkpointing` are off. `center_rewards_coefficient` is refused; see
+    `center`.
 
     Args:
         loss (`str`, defaults to `"bradley_terry"`):
-            `"bradley_terry"` on pairs, or `"cross_entropy"` on single solutions with the labels 1 (chosen) and 0
-            (rejected).
+            `"bradley_terry"` on pairs, or `"cross_entropy"` on single solutions with labels 1 (chosen) and 0 (rejected).
         correction (`str`, defaults to `"none"`):
             Correction for label noise: `"none"`, `"smoothing"` (Bradley-Terry only), `"forward"`, `"backward"` or
             `"exact"` (Bradley-Terry only; both need `center` above 0), see [`~pvg_hf.losses.bradley_terry`],
             [`~pvg_hf.losses.pointwise_cross_entropy`] and [`~pvg_hf.losses.exact_pairwise`].
         center (`float`, defaults to 0.005):
-            lambda >= 0, the weight of the mean squared score of SINGLE solutions (K24; the value is KL26's).
+            lambda >= 0, the weight of the mean squared score of SINGLE solutions (Kirchner et al. 2024; the default is that
+            of Kim & Lee 2026).
         noise_level (`str`, defaults to `"label"`):
-            What the injected noise flips: `"label"`, the label of each solution by itself, so that a pair can become
+            What the injected noise flips: `"label"`, the label of each solution independently, so that a pair can become
             reversed or tied; or `"pair"`, the order of a pair.
         noise_rho0 (`float`, defaults to 0.0):
             Injected P(label 1 | truth 0), in [0, 1); at pair level P(a pair's order is reversed), in [0, .5).
         noise_rho1 (`float`, defaults to 0.0):
             Injected P(label 0 | truth 1); `noise_rho0 + noise_rho1 < 1`. At pair level it must equal `noise_rho0`.
         noise_resample (`str`, defaults to `"fixed"`):
-            `"fixed"` draws once per solution (at pair level per pair), `"epoch"` anew in each epoch, `"step"` anew in each
-            optimiser step. `"mean"` draws nothing: the labels are soft, 1 - `noise_rho1` and `noise_rho0`, which takes
-            `loss="cross_entropy"` (in Bradley-Terry it is `correction="smoothing"` without injected noise).
+            `"fixed"` draws once per solution (at pair level per pair), `"epoch"` again in each epoch, `"step"` again in each
+            optimiser step. `"mean"` draws nothing: the labels are soft, 1 - `noise_rho1` and `noise_rho0`, which requires
+            `loss="cross_entropy"` (for Bradley-Terry use `correction="smoothing"` without injected noise).
         noise_seed (`int`, *optional*):
-            Of the noise's draws; `seed` by default.
+            Seed of the noise; `seed` by default.
         rho0, rho1 (`float`, *optional*):
-            The rates that the correction assumes; the injected ones by default. Give them where the labels of the
-            dataset are noisy already.
+            Rates that the correction assumes; the injected ones by default. Set them if the labels of the dataset are
+            already noisy.
         flip_rate (`float`, *optional*):
-            P(a pair that is no tie is the wrong way round) that a correction of Bradley-Terry assumes, in [0, .5). By
-            default it follows from the assumed rates: `pair_flip_rate(rho0, rho1)` at label level, the rate itself at
-            pair level. Not used by `"cross_entropy"`.
+            P(a pair that is not tied is reversed) that a correction of Bradley-Terry assumes, in [0, .5). By default it is
+            derived from the assumed rates: `pair_flip_rate(rho0, rho1)` at label level, the rate itself at pair level. Not
+            used by `"cross_entropy"`.
 
     Raises:
         ValueError: for a setting outside its range, or settings that contradict each other.
     """
 
     gradient_checkpointing: bool | None = field(
-        default=None, metadata={"help": "Recompute activations; on with a GPU, off without."}
+        default=None, metadata={"help": "Recompute activations; by default on with a GPU and off without."}
     )
     loss: str = option(VerifierConfig, "loss")
     correction: str = option(VerifierConfig, "correction")
@@ -69,13 +71,13 @@ class NoisyRewardConfig(InvarianceArguments, RewardConfig):
     noise_rho0: float = field(default=0.0, metadata={"help": "Injected P(label 1 | truth 0), or P(pair is reversed)."})
     noise_rho1: float = field(default=0.0, metadata={"help": "Injected P(label 0 | truth 1), or P(pair is reversed)."})
     noise_resample: str = field(
-        default="fixed", metadata={"help": "Draw `fixed`, each `epoch` or `step`; or the `mean`."}
+        default="fixed", metadata={"help": "When to draw: `fixed`, each `epoch` or `step`; or use the `mean`."}
     )
     noise_seed: int | None = field(default=None, metadata={"help": "Seed of the noise; `seed` by default."})
-    rho0: float | None = field(default=None, metadata={"help": "Assumed P(label 1 | truth 0); the injected one."})
-    rho1: float | None = field(default=None, metadata={"help": "Assumed P(label 0 | truth 1); the injected one."})
+    rho0: float | None = field(default=None, metadata={"help": "Assumed P(label 1 | truth 0); default: injected."})
+    rho1: float | None = field(default=None, metadata={"help": "Assumed P(label 0 | truth 1); default: injected."})
     flip_rate: float | None = field(
-        default=None, metadata={"help": "Assumed P(a strict pair is reversed); follows from the rates by default."}
+        default=None, metadata={"help": "Assumed P(an untied pair is reversed); by default from the rates."}
     )
 
     def __post_init__(self):
@@ -101,14 +103,14 @@ class NoisyRewardConfig(InvarianceArguments, RewardConfig):
 
     @property
     def assumed_rates(self) -> tuple[float, float]:
-        """`(rho0, rho1)` that the correction assumes."""
+        """Rates `(rho0, rho1)` that the correction assumes."""
         rho0 = self.noise_rho0 if self.rho0 is None else self.rho0
         rho1 = self.noise_rho1 if self.rho1 is None else self.rho1
         return rho0, rho1
 
     @property
     def assumed_flip_rate(self) -> float:
-        """P(a pair that is no tie is the wrong way round) that the correction assumes, in [0, .5)."""
+        """P(a pair that is not tied is reversed) that the correction assumes, in [0, .5)."""
         if self.flip_rate is not None:
             return self.flip_rate
         rho0, rho1 = self.assumed_rates
@@ -123,13 +125,13 @@ class NoisyRewardConfig(InvarianceArguments, RewardConfig):
         if self.center_rewards_coefficient is not None:
             raise ValueError(
                 f"`center_rewards_coefficient` is {self.center_rewards_coefficient}: TRL's term squares the SUM of a "
-                "pair's two scores, so that it leaves (3, -3) alone. This trainer centres every score by itself (K24): "
-                "set `center` instead (0 switches it off)."
+                "pair's two scores, so that it ignores (3, -3). This trainer centres every single score (Kirchner et al. "
+                "2024): set `center` instead (0 switches it off)."
             )
         if self.noise_resample == "mean" and self.loss != "cross_entropy":
             raise ValueError(
-                "`noise_resample=mean` gives soft labels to single solutions: it takes `loss=cross_entropy`. For pairs, set "
-                "`correction=smoothing` and inject nothing."
+                "`noise_resample=mean` gives soft labels to single solutions: it requires `loss=cross_entropy`. For pairs, set "
+                "`correction=smoothing` and inject no noise."
             )
         if self.correction in UNBOUNDED_CORRECTIONS and self.center == 0:
             raise ValueError(
@@ -138,25 +140,25 @@ class NoisyRewardConfig(InvarianceArguments, RewardConfig):
             )
 
     def _check_penalty(self) -> None:
-        """An environment's risk is the plain loss of pairs, over a whole batch; and balance is an order of the pairs."""
+        """Check the settings for a penalty, whose risks are means over whole batches, and for balanced batches."""
         if self.invariance_method.is_balanced and self.train_sampling_strategy != "random":
             raise ValueError(
                 f"`invariance` is `{self.invariance}`, which orders the pairs itself; `train_sampling_strategy` is "
-                f"`{self.train_sampling_strategy}`. Leave it at `random`."
+                f"`{self.train_sampling_strategy}`. Leave it as `random`."
             )
         if self.invariance_method.penalty is None:
             return
         where = f"`invariance` is `{self.invariance}`, whose risks are means of the plain Bradley-Terry loss"
         if (self.loss, self.correction) != ("bradley_terry", "none"):
             raise ValueError(
-                f"{where}; `loss` is `{self.loss}` and `correction` `{self.correction}`. Leave both at their defaults, or "
-                "take `invariance=balanced`, which goes with any."
+                f"{where}; `loss` is `{self.loss}` and `correction` is `{self.correction}`. Leave both at their defaults, or "
+                "use `invariance=balanced`, which works with all of them."
             )
         if self.gradient_accumulation_steps > 1:
             raise ValueError(
-                f"{where} over a batch, and no mean of micro-batches; `gradient_accumulation_steps` is "
+                f"{where} over a batch, which are not means of micro-batches; `gradient_accumulation_steps` is "
                 f"{self.gradient_accumulation_steps}. Set it to 1 and raise `per_device_train_batch_size`; "
-                "`gradient_checkpointing` saves the memory."
+                "`gradient_checkpointing` saves memory."
             )
 
     def _check_noise(self) -> None:
@@ -168,17 +170,17 @@ class NoisyRewardConfig(InvarianceArguments, RewardConfig):
                 raise ValueError(f"{what}: {err}") from err
             if self.noise_level == "pair" and rates[0] != rates[1]:
                 raise ValueError(
-                    f"{what} has the rates {rates}; with `noise_level=pair` there is one rate, P(a pair's order is "
+                    f"{what} has the rates {rates}; with `noise_level=pair` there is a single rate, P(a pair's order is "
                     "reversed), so that both must be equal."
                 )
         stated = (self.rho0, self.rho1, self.flip_rate)
         if self.correction != "none" and injected == (0, 0) and stated == (None, None, None):
             raise ValueError(
                 f"`correction={self.correction}` needs the rates of wrong labels, or it changes nothing: set `rho0` and "
-                "`rho1`, or `flip_rate`, to what the data's labels are assumed to have (0 is allowed)."
+                "`rho1`, or `flip_rate`, to the assumed rates of the data's labels (0 is allowed)."
             )
         if self.correction == "exact" and self.noise_level == "pair":
             raise ValueError(
-                "`correction=exact` is for labels that flip by themselves, and `noise_level` is `pair`; take "
-                "`correction=backward`, which is exact for pairs that are turned round."
+                "`correction=exact` is for labels that flip independently, and `noise_level` is `pair`; use "
+                "`correction=backward`, which is exact for reversed pairs."
             )

@@ -1,4 +1,4 @@
-"""Invariance over environments: the penalties, their running state over processes, and batches with as many of each environment."""
+"""Invariance across environments: penalties, the objective over all processes, and balanced batches."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,53 +19,57 @@ from pvg_hf.trainers.common.options import check_options, option
 
 
 def environments_per_batch(num_environments: int, batch_size: int) -> int:
-    """The most environments that a batch can hold equally many rows of: a divisor of its size."""
+    """Return the largest number of environments of which a batch can hold equally many rows: a divisor of its size."""
     return max(number for number in range(1, num_environments + 1) if batch_size % number == 0)
 
 
 def check_batch(num_environments: int, batch_size: int, *, is_balanced: bool, crowded: str) -> None:
     """
+    Check that a batch can hold the environments.
+
     Args:
         num_environments (`int`):
-            Of the training set.
+            Number of environments in the training set.
         batch_size (`int`):
-            Pairs of a batch over all processes.
+            Pairs per batch, over all processes.
         is_balanced (`bool`):
-            Whether every batch is to hold as many pairs of each environment.
+            Whether every batch must hold equally many pairs of each environment.
         crowded (`str`):
-            `"refuse"` or `"cycle"`: what to do with environments that a batch cannot hold so.
+            What to do if a batch cannot hold all environments: `"refuse"` or `"cycle"`.
 
     Raises:
-        ValueError: if a batch cannot hold them, and is not to cycle through them, or cannot hold two of them.
+        ValueError: if a batch cannot hold all environments and may not cycle through them, or cannot hold two of them.
     """
     num_held = environments_per_batch(num_environments, batch_size) if is_balanced else batch_size
     where = f"A batch of {batch_size} pairs, over all processes,"
     if is_balanced and num_held == 1 < num_environments:
         raise ValueError(
-            f"{where} cannot hold as many pairs of one of {num_environments} environments as of another: take an even "
+            f"{where} cannot hold equally many pairs of several of the {num_environments} environments: use an even "
             "batch size."
         )
     if num_held < num_environments and crowded == "refuse":
         evenly = " evenly" if is_balanced else ""
         raise ValueError(
-            f"{where} cannot hold {num_environments} environments{evenly}. Take a multiple of {num_environments} pairs, or "
-            "let batches go through the environments in turn (`cycle`)."
+            f"{where} cannot hold {num_environments} environments{evenly}. Use a multiple of {num_environments} pairs, or "
+            "let batches cycle through the environments (`cycle`)."
         )
 
 
 class BalancedSampler(Sampler[int]):
     """
-    Rows in an order in which each block of `batch_size` holds equally many rows of each environment; where they are too
-    many for that, of as many of them as divide the block, in turn. An epoch has as many batches as the rows give; the
-    rows of a small environment come several times in it, all of them once before any comes again.
+    Orders rows such that each block of `batch_size` holds equally many rows of each environment.
+
+    If a block cannot hold all environments, it holds as many as divide it, in turns. The number of batches per epoch
+    follows from the number of rows. Rows of a small environment are repeated within an epoch, but only after all of them
+    were used.
 
     Args:
         environments (`Sequence[str]`):
-            Of each row.
+            Environment of each row.
         batch_size (`int`):
-            Of a batch over all processes.
+            Rows per batch, over all processes.
         seed (`int`):
-            Of the order; an epoch has a draw of its own.
+            Seed of the order, which differs between epochs.
     """
 
     def __init__(self, environments: Sequence[str], batch_size: int, *, seed: int):
@@ -78,7 +82,7 @@ class BalancedSampler(Sampler[int]):
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Called by the dataloader before each epoch."""
+        """Set the epoch; the dataloader calls this before each epoch."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -92,33 +96,33 @@ class BalancedSampler(Sampler[int]):
                 yield from (next(streams[number]) for number in held)
 
     def _stream(self, number: int) -> Iterator[int]:
-        """The rows of an environment without end, in a new order each time round."""
+        """Yield the rows of an environment endlessly, in a new order each time."""
         rng = derive_rng(self.seed, "balanced", self.epoch, number)
         while True:
             yield from rng.permutation(self.members[number]).tolist()
 
 
 Regulariser = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-"""`(margins, environments) -> penalty`, a scalar that can be differentiated; at least two environments are present."""
+"""Function `(margins, environments) -> penalty`, a differentiable scalar; at least two environments are present."""
 
 INTERFACE = "(margins, environments) -> penalty"
 
 METHODS = ("none", "balanced", "vrex", "irmv1", "balanced+vrex", "balanced+irmv1")
 
-DEFAULT_WEIGHTS = {"vrex": 10.0, "irmv1": 100.0}  # DomainBed's
+DEFAULT_WEIGHTS = {"vrex": 10.0, "irmv1": 100.0}  # those of DomainBed
 
 _BALANCED = "balanced"
 
 
 class Method(NamedTuple):
     """
-    What `invariance` names.
+    A value of the argument `invariance`, parsed.
 
     Args:
         is_balanced (`bool`):
-            Whether every batch holds as many pairs of each environment.
+            Whether every batch holds equally many pairs of each environment.
         penalty (`str`, *optional*):
-            `"vrex"`, `"irmv1"` or `package.module:Name`; `None` without a penalty.
+            `"vrex"`, `"irmv1"` or `package.module:Name`; `None` for no penalty.
     """
 
     is_balanced: bool
@@ -127,13 +131,15 @@ class Method(NamedTuple):
 
 class InvariantRisk(NamedTuple):
     """
+    Risk of a batch over its environments.
+
     Args:
         loss (`torch.Tensor`):
             Scalar, the mean of the environments' risks plus the weighted penalty.
         penalty (`torch.Tensor`):
-            Scalar, unweighted; 0 where fewer than two environments are present.
+            Scalar, unweighted; 0 if fewer than two environments are present.
         risks (`dict[int, float]`):
-            The mean loss of each environment that is present.
+            Mean loss of each environment that is present.
     """
 
     loss: torch.Tensor
@@ -143,8 +149,10 @@ class InvariantRisk(NamedTuple):
 
 def read_method(name: str) -> Method:
     """
+    Parse a value of the argument `invariance`.
+
     Raises:
-        ValueError: if `name` is none of `METHODS` and names nothing of the user's own.
+        ValueError: if `name` is not in `METHODS` and does not name a custom penalty.
     """
     if name == "none":
         return Method(False, None)
@@ -155,7 +163,7 @@ def read_method(name: str) -> Method:
         return Method(True, None)
     if penalty not in DEFAULT_WEIGHTS and ":" not in penalty:
         raise ValueError(
-            f"Unknown invariance `{name}`. {suggest(name, METHODS)} A penalty of your own is named as `package.module:Name`, "
+            f"Unknown invariance `{name}`. {suggest(name, METHODS)} Name a custom penalty as `package.module:Name`, "
             "also after `balanced+`."
         )
     return Method(is_balanced, penalty)
@@ -163,6 +171,8 @@ def read_method(name: str) -> Method:
 
 def load_regulariser(penalty: str, irm_form: str = "plain") -> Regulariser:
     """
+    Return the penalty function of a name.
+
     Args:
         penalty (`str`):
             `"vrex"`, `"irmv1"`, or `package.module:Name` of a [`Regulariser`].
@@ -170,8 +180,8 @@ def load_regulariser(penalty: str, irm_form: str = "plain") -> Regulariser:
             `"plain"` or `"two_halves"`, see [`irm_v1`] and [`irm_v1_two_halves`].
 
     Raises:
-        ValueError: if `package.module:Name` is not a function. A custom penalty raises `ExtensionError` in place of its
-            own errors.
+        ValueError: if `package.module:Name` is not a function. Errors of a custom penalty are raised as `ExtensionError`
+            when it is called.
     """
     if penalty == "vrex":
         return v_rex
@@ -189,20 +199,20 @@ def invariant_risk(
     margins: torch.Tensor, environments: torch.Tensor, regulariser: Regulariser, weight: float
 ) -> InvariantRisk:
     """
-    The mean of the environments' risks R_e, the mean plain Bradley-Terry loss on each one's pairs, plus a penalty.
+    Return the mean of the environments' risks R_e, i.e. the mean plain Bradley-Terry loss on their pairs, plus a penalty.
 
     Args:
         margins (`torch.Tensor` of shape `(num_pairs,)`):
             d = V+ - V- of the pairs of all processes; at least one.
         environments (`torch.Tensor` of shape `(num_pairs,)`):
-            The number of each pair's environment.
+            Number of each pair's environment.
         regulariser ([`Regulariser`]):
-            The penalty. It is skipped where the batch holds fewer than two environments.
+            The penalty. It is skipped if the batch has fewer than two environments.
         weight (`float`):
-            Of the penalty, at least 0.
+            Weight of the penalty, at least 0.
 
     Raises:
-        ValueError: if the regulariser returns anything but a scalar.
+        ValueError: if the regulariser does not return a scalar.
     """
     risks = torch.stack([F.softplus(-part).mean() for part in _split_by_environment(margins, environments)])
     penalty = margins.new_zeros(())
@@ -216,16 +226,17 @@ def invariant_risk(
 
 
 def v_rex(margins: torch.Tensor, environments: torch.Tensor) -> torch.Tensor:
-    """The population variance of the environments' risks."""
+    """Population variance of the environments' risks (V-REx)."""
     risks = torch.stack([F.softplus(-part).mean() for part in _split_by_environment(margins, environments)])
     return risks.var(correction=0)
 
 
 def irm_v1(margins: torch.Tensor, environments: torch.Tensor) -> torch.Tensor:
     """
-    The mean over environments of the squared derivative of R_e(w V) with respect to the scale w, at w = 1. For
-    Bradley-Terry it is mean(-d sigmoid(-d)), so that no second backward pass is needed. With few pairs of an environment
-    it is too high in the mean: by the variance of the derivative's estimate.
+    Mean over environments of the squared derivative of R_e(w V) with respect to the scale w, at w = 1 (IRMv1).
+
+    For Bradley-Terry the derivative is mean(-d sigmoid(-d)), so that no second backward pass is needed. The estimate is
+    biased upwards by the variance of the estimated derivative, i.e. for environments with few pairs.
     """
     derivatives = [_scale_derivatives(part).mean() for part in _split_by_environment(margins, environments)]
     return torch.stack(derivatives).square().mean()
@@ -233,9 +244,10 @@ def irm_v1(margins: torch.Tensor, environments: torch.Tensor) -> torch.Tensor:
 
 def irm_v1_two_halves(margins: torch.Tensor, environments: torch.Tensor) -> torch.Tensor:
     """
-    [`irm_v1`] without its bias: the derivatives of an environment's first, third, ... pairs and of its second, fourth,
-    ... pairs are multiplied in place of squaring one, so that it may be negative. An environment with a single pair is
-    left out.
+    Unbiased form of [`irm_v1`].
+
+    It multiplies the derivatives on two halves of an environment's pairs (the first, third, ... and the second, fourth,
+    ...) instead of squaring one, so that it may be negative. An environment with a single pair is ignored.
     """
     derivatives = [_scale_derivatives(part) for part in _split_by_environment(margins, environments) if len(part) > 1]
     if not derivatives:
@@ -244,41 +256,42 @@ def irm_v1_two_halves(margins: torch.Tensor, environments: torch.Tensor) -> torc
 
 
 def _scale_derivatives(margins: torch.Tensor) -> torch.Tensor:
-    """d/dw softplus(-w d) at w = 1."""
+    """Return d/dw softplus(-w d) at w = 1."""
     return -margins * torch.sigmoid(-margins)
 
 
 def _split_by_environment(values: torch.Tensor, environments: torch.Tensor) -> list[torch.Tensor]:
-    """The values of each environment that is present, in the order of their numbers."""
+    """Return the values of each environment that is present, in the order of their numbers."""
     return [values[environments == number] for number in environments.unique()]
 
 
 @dataclass
 class InvarianceArguments:
     """
-    Part of [`NoisyRewardConfig`].
+    The part of [`NoisyRewardConfig`] about invariance.
 
     Args:
         invariance (`str`, defaults to `"none"`):
-            `"none"`, `"balanced"` (every batch holds as many pairs of each environment), `"vrex"`, `"irmv1"`,
-            `"balanced+vrex"`, `"balanced+irmv1"`, or a [`~pvg_hf.trainers.reward.invariance.Regulariser`] of your own as
+            `"none"`, `"balanced"` (every batch holds equally many pairs of each environment), `"vrex"`, `"irmv1"`,
+            `"balanced+vrex"`, `"balanced+irmv1"`, or a custom [`~pvg_hf.trainers.reward.invariance.Regulariser`] as
             `package.module:Name` or `balanced+package.module:Name`.
         environment_column (`str`, defaults to `"environment"`):
-            The column of the training set that names each pair's environment.
+            Column of the training set with the name of each pair's environment.
         invariance_weight (`float`, *optional*):
-            Weight of the penalty, at least 0; 10 for V-REx, 100 for IRMv1 (both DomainBed's) and 1 for your own by
-            default. Where it is above 1 the whole loss is divided by it.
+            Weight of the penalty, at least 0; by default 10 for V-REx, 100 for IRMv1 (as in DomainBed) and 1 for a custom
+            penalty. If it is above 1, the whole loss is divided by it.
         invariance_warmup_steps (`int`, *optional*):
-            Steps before the penalty is switched on, where the optimiser's moments are reset; a tenth of all steps by
-            default.
+            Steps before the penalty is switched on and the optimiser's moments are reset; a tenth of all steps by default.
         irm_form (`str`, defaults to `"plain"`):
-            `"plain"` or `"two_halves"`, the unbiased one, of IRMv1.
+            Form of IRMv1: `"plain"`, or the unbiased `"two_halves"`.
         crowded_environments (`str`, defaults to `"cycle"`):
-            What to do where a batch, over all processes, cannot hold equally many pairs of all environments: `"cycle"`
-            through them, each batch holding as many of them as divide it, or `"refuse"`.
+            What to do if a batch, over all processes, cannot hold equally many pairs of all environments: `"cycle"` through
+            them, each batch holding as many of them as divide it, or `"refuse"`.
     """
 
-    invariance: str = field(default="none", metadata={"help": "Invariance over environments, e.g. `balanced+irmv1`."})
+    invariance: str = field(
+        default="none", metadata={"help": "Invariance across environments, e.g. `balanced+irmv1`."}
+    )
     environment_column: str = field(default="environment", metadata={"help": "Column that names the environment."})
     invariance_weight: float | None = option(InvarianceConfig, "weight")
     invariance_warmup_steps: int | None = option(InvarianceConfig, "warmup_steps")
@@ -287,23 +300,25 @@ class InvarianceArguments:
 
     @property
     def invariance_method(self) -> Method:
-        """What `invariance` names."""
+        """The parsed argument `invariance`."""
         return read_method(self.invariance)
 
     @property
     def penalty_weight(self) -> float:
-        """Weight of the penalty once it is on; 0 without one."""
+        """Weight of the penalty while it is on; 0 without a penalty."""
         penalty = self.invariance_method.penalty
         if penalty is None:
             return 0.0
         return DEFAULT_WEIGHTS.get(penalty, 1.0) if self.invariance_weight is None else self.invariance_weight
 
     def penalty_start(self, max_steps: int) -> int:
-        """The step, of `max_steps` in all, before which the penalty is off."""
+        """Return the step at which the penalty is switched on, given the total number of steps."""
         return -(-max_steps // 10) if self.invariance_warmup_steps is None else self.invariance_warmup_steps
 
     def check_invariance(self) -> None:
         """
+        Check the arguments about invariance.
+
         Raises:
             ValueError: for a setting outside its range.
         """
@@ -323,11 +338,11 @@ class InvarianceArguments:
 @dataclass(frozen=True)
 class EnvironmentBatch:
     """
-    The pairs of all processes in order of their ranks, ties left out.
+    The pairs of all processes in order of their ranks, without ties.
 
     Args:
         margins (`torch.Tensor` of shape `(num_pairs,)`):
-            d = V+ - V-, float32; only those of this process carry a gradient.
+            d = V+ - V-, float32; only those of this process have a gradient.
         environments (`torch.Tensor` of shape `(num_pairs,)`):
             Number of each pair's environment.
     """
@@ -344,11 +359,13 @@ class EnvironmentBatch:
         weights: torch.Tensor | None = None,
     ) -> "EnvironmentBatch":
         """
+        Gather the pairs of all processes.
+
         Args:
             accelerator ([`~accelerate.Accelerator`]):
-                Of the trainer.
+                The trainer's accelerator.
             margins, environments (`torch.Tensor` of shape `(num_own_pairs,)`):
-                Of this process; as many on each.
+                Values of this process; every process must have the same number.
             weights (`torch.Tensor` of shape `(num_own_pairs,)`, *optional*):
                 0 for a tie, else 1.
         """
@@ -360,7 +377,7 @@ class EnvironmentBatch:
 
 
 def _gather_with_own_gradient(accelerator: Accelerator, own: torch.Tensor) -> torch.Tensor:
-    """The values of all processes; those of this one are its own tensor, so that gradients flow back into it."""
+    """Gather the values of all processes; this process's part is its own tensor, so that it has a gradient."""
     if accelerator.num_processes == 1:
         return own
     everyone = accelerator.gather(own.detach())
@@ -370,11 +387,13 @@ def _gather_with_own_gradient(accelerator: Accelerator, own: torch.Tensor) -> to
 
 class Objective(NamedTuple):
     """
+    The loss of a batch over environments, with its metrics.
+
     Args:
         loss (`torch.Tensor`):
-            Scalar, of this process, to be differentiated.
+            Scalar of this process, to be differentiated.
         figures (`dict[str, float]`):
-            For the log, of all processes: `risk/ENVIRONMENT` (the mean plain loss of each environment that is present),
+            Metrics over all processes: `risk/ENVIRONMENT` (the mean plain loss of each environment that is present),
             `num_environments`, and with a penalty `penalty` (unweighted) and `penalty_weight`.
     """
 
@@ -385,15 +404,15 @@ class Objective(NamedTuple):
 @dataclass(frozen=True)
 class Invariance:
     """
-    The objective over a batch's environments.
+    The training objective over a batch's environments.
 
     Args:
         names (`tuple[str, ...]`):
-            Of the environments, by number.
+            Names of the environments, by number.
         regulariser ([`~pvg_hf.trainers.reward.invariance.Regulariser`], *optional*):
-            The penalty; `None` where batches are balanced and no more.
+            The penalty; `None` if batches are only balanced.
         weight (`float`):
-            Of the penalty.
+            Weight of the penalty.
     """
 
     names: tuple[str, ...]
@@ -402,7 +421,7 @@ class Invariance:
 
     @classmethod
     def of(cls, args: InvarianceArguments, names: Sequence[str]) -> "Invariance | None":
-        """`None` where nothing is asked for, or there are fewer than two environments to tell apart."""
+        """Make the objective; `None` if no invariance is requested or there are fewer than two environments."""
         if args.invariance == "none" or len(names) < 2:
             return None
         penalty = args.invariance_method.penalty
@@ -413,18 +432,17 @@ class Invariance:
         self, batch: EnvironmentBatch, centring: torch.Tensor, *, is_on: bool, num_processes: int
     ) -> Objective:
         """
-        The mean of the environments' risks with the penalty and the centring, divided by the penalty's weight if that is
-        above 1.
+        Return the mean of the environments' risks plus penalty and centring, divided by the penalty's weight if above 1.
 
         Args:
             batch ([`EnvironmentBatch`]):
-                Of all processes.
+                The pairs of all processes.
             centring (`torch.Tensor`):
-                Scalar, of this process.
+                Scalar of this process.
             is_on (`bool`):
                 Whether the penalty is switched on.
             num_processes (`int`):
-                That share the batch.
+                Number of processes that share the batch.
         """
         if not len(batch.margins):
             return Objective(centring, {})
@@ -443,19 +461,20 @@ def _zero_penalty(margins: torch.Tensor, environments: torch.Tensor) -> torch.Te
 
 def _sum_gradients(loss: torch.Tensor, num_processes: int) -> torch.Tensor:
     """
-    A loss over the pairs of all processes, of which each differentiates its own part only: its value as it is, and its
-    gradient times their number, since data parallelism takes the mean of gradients where their sum is meant.
+    Scale the gradient of a loss over the pairs of all processes by the number of processes, keeping its value.
+
+    Each process differentiates its own pairs only. Data parallelism takes the mean of the gradients, but their sum is needed.
     """
     return loss.detach() + num_processes * (loss - loss.detach())
 
 
 class ResetMomentsCallback(TrainerCallback):
     """
-    Forgets the optimiser's moments where a penalty is switched on: they are those of another loss.
+    Resets the optimiser's moments when a penalty is switched on: they belong to another loss.
 
     Args:
         invariance ([`~pvg_hf.trainers.reward.invariance.InvarianceArguments`]):
-            They know the step.
+            Arguments that determine the step.
     """
 
     def __init__(self, invariance: InvarianceArguments):

@@ -1,4 +1,4 @@
-"""The loss of a batch of pairs under the settings of [`NoisyRewardConfig`], and the label noise that is drawn on it."""
+"""The loss of a batch of pairs under the settings of [`NoisyRewardConfig`], and the label noise drawn for it."""
 
 import torch
 
@@ -11,12 +11,12 @@ CLEAN_LABELS = (1.0, 0.0)  # (chosen, rejected)
 
 
 def clean_labels(num_pairs: int) -> torch.Tensor:
-    """Labels of (chosen, rejected), as the dataset has them: `torch.Tensor` of shape `(num_pairs, 2)`."""
+    """Return the labels of (chosen, rejected) according to the dataset: `torch.Tensor` of shape `(num_pairs, 2)`."""
     return torch.tensor(CLEAN_LABELS).repeat(num_pairs, 1)
 
 
 def mean_labels(labels: torch.Tensor, rates: tuple[float, float]) -> torch.Tensor:
-    """What `labels` of any shape are in the mean under noise, soft labels: `y (1 - rho1) + (1 - y) rho0`."""
+    """Return the mean of `labels` of any shape under noise, as soft labels: `y (1 - rho1) + (1 - y) rho0`."""
     rho0, rho1 = rates
     return labels * (1 - rho1) + (1 - labels) * rho0
 
@@ -31,22 +31,23 @@ def noisy_labels(
     labels: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """
-    Flip the labels of pairs. A label flips where its draw is below its rate, so that a higher rate flips all that a
-    lower one does, and a solution that stands in several pairs is told the same in all of them.
+    Flip the labels of pairs. A label flips if its draw is below its rate.
+
+    A higher rate therefore flips everything that a lower one does, and a solution has the same label in all of its pairs.
 
     Args:
         keys (`torch.Tensor` of shape `(num_pairs, 2)`):
-            The identities of (chosen, rejected), see [`~pvg_hf.noise.draws.solution_key`].
+            Keys of (chosen, rejected), see [`~pvg_hf.noise.draws.solution_key`].
         rates (`tuple[float, float]`):
             `(rho0, rho1)`: a label 1 flips with probability rho1, a label 0 with rho0.
         level (`str`):
-            `"label"`: one draw for each solution; `"pair"`: one draw for both labels, which then flip together.
+            `"label"`: one draw per solution; `"pair"`: one draw for both labels, which then flip together.
         seed (`int`):
-            Of the draws.
+            Seed of the draws.
         moment (`tuple[object, ...]`):
-            When they are drawn anew, see [`~pvg_hf.noise.draws.label_draw`].
+            When labels are drawn again, see [`~pvg_hf.noise.draws.label_draw`].
         labels (`torch.Tensor` of shape `(num_pairs, 2)`, *optional*):
-            Labels of (chosen, rejected) that are flipped; (1, 0) throughout by default.
+            Labels of (chosen, rejected) to flip; (1, 0) by default.
 
     Returns:
         `torch.Tensor` of shape `(num_pairs, 2)`: labels of (chosen, rejected), 0. or 1. (0, 1) is a reversed pair, equal
@@ -66,18 +67,18 @@ def injected_labels(
     keys: torch.Tensor, given: torch.Tensor, args: NoisyRewardConfig, *, epoch: int, step: int
 ) -> torch.Tensor:
     """
-    The labels of a batch under the noise that a trainer's arguments ask for.
+    Return the labels of a batch with the noise that the trainer's arguments configure.
 
     Args:
         keys, given (`torch.Tensor` of shape `(num_pairs, 2)`):
-            Identities and labels of (chosen, rejected).
+            Keys and labels of (chosen, rejected).
         args ([`NoisyRewardConfig`]):
-            The noise.
+            Settings of the noise.
         epoch (`int`), step (`int`):
-            Of the training.
+            Current epoch and step of the training.
 
     Returns:
-        `torch.Tensor` of shape `(num_pairs, 2)`: as [`noisy_labels`], on the device of `given`; for `mean`, soft ones.
+        `torch.Tensor` of shape `(num_pairs, 2)`: as from [`noisy_labels`], on the device of `given`; soft ones for `mean`.
     """
     rates = (args.noise_rho0, args.noise_rho1)
     if args.noise_resample == "mean":
@@ -96,16 +97,18 @@ def pair_loss(
     correction: str = "none",
 ) -> torch.Tensor:
     """
+    Compute the loss of a batch of pairs.
+
     Args:
         chosen, rejected (`torch.Tensor` of shape `(num_pairs,)`):
             Scores, unbounded.
         args ([`NoisyRewardConfig`]):
-            The kind of loss, the assumed rates and the centring.
+            Kind of loss, assumed rates and centring.
         labels (`torch.Tensor` of shape `(num_pairs, 2)`, *optional*):
-            Noisy labels of (chosen, rejected), 0 or 1; (1, 0) throughout by default. Bradley-Terry turns a pair with
-            (0, 1) round and leaves a tie out, but for the correction `"exact"`, which takes all pairs.
+            Noisy labels of (chosen, rejected), 0 or 1; (1, 0) by default. Bradley-Terry reverses a pair with (0, 1) and
+            ignores a tie, except with the correction `"exact"`, which uses all pairs.
         margin (`torch.Tensor` of shape `(num_pairs,)`, *optional*):
-            By how much the preferred score must win; for the plain Bradley-Terry loss.
+            Margin by which the preferred score must be higher; for the plain Bradley-Terry loss.
         correction (`str`, defaults to `"none"`):
             See [`~pvg_hf.losses.bradley_terry`], [`~pvg_hf.losses.pointwise_cross_entropy`] and, for `"exact"`,
             [`~pvg_hf.losses.exact_pairwise`].
@@ -128,7 +131,7 @@ def pair_loss(
             center=args.center,
         )
     preferred, other, weights = order_by_label(chosen, rejected, labels)
-    if margin is not None:  # it moves the pair's loss, and leaves the centring of the scores alone
+    if margin is not None:  # it shifts the pair's loss, but must not affect the centring of the scores
         return bradley_terry(preferred - margin, other, weights=weights) + centring(chosen, rejected, args)
     return bradley_terry(
         preferred,
@@ -141,14 +144,14 @@ def pair_loss(
 
 
 def centring(chosen: torch.Tensor, rejected: torch.Tensor, args: NoisyRewardConfig) -> torch.Tensor:
-    """`args.center` times the mean square of single scores (K24): a scalar."""
+    """Return `args.center` times the mean square of single scores (Kirchner et al. 2024): a scalar."""
     return args.center * torch.cat([chosen, rejected]).float().square().mean()
 
 
 def order_by_label(
     chosen: torch.Tensor, rejected: torch.Tensor, labels: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """`(preferred, other, weights)` by the noisy labels; the weight of a tie is 0, `None` where there are none."""
+    """Return `(preferred, other, weights)` by the noisy labels; a tie has weight 0. No weights (`None`) without labels."""
     if labels is None:
         return chosen, rejected, None
     is_reversed = labels[:, 0] < labels[:, 1]

@@ -1,4 +1,4 @@
-"""Figures of a verifier on held-out pairs."""
+"""Metrics of a verifier on held-out pairs."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,17 +9,17 @@ import torch
 
 class ScoredPair(NamedTuple):
     """
-    A pair of an evaluation set, with its scores.
+    A pair of an evaluation set with its scores.
 
     Args:
         row_index (`int`):
-            Identity of the pair in its dataset.
+            Index that identifies the pair in its dataset.
         chosen, rejected (`float`):
             Scores, unbounded.
         clean_order (`int`):
-            1 where the chosen solution alone is truly correct, -1 where the rejected one alone is, 0 where they tie.
+            1 if only the chosen solution is truly correct, -1 if only the rejected one is, 0 for a tie.
         source (`str`, *optional*):
-            Where the pair comes from.
+            Source of the pair.
         margin (`float`, defaults to 0.0):
             TRL's margin of the pair.
     """
@@ -34,11 +34,13 @@ class ScoredPair(NamedTuple):
 
 def scored_pairs(chosen: torch.Tensor, rejected: torch.Tensor, batch: Mapping[str, Any]) -> list[ScoredPair]:
     """
+    Combine the scores of a batch with its columns.
+
     Args:
         chosen, rejected (`torch.Tensor` of shape `(num_pairs,)`):
-            Scores.
+            Scores of the pairs.
         batch (`Mapping[str, Any]`):
-            Of [`~pvg_hf.trainers.reward.columns.PairCollator`].
+            Batch from [`~pvg_hf.trainers.reward.columns.PairCollator`].
     """
     num_pairs = len(chosen)
     columns = (
@@ -53,21 +55,23 @@ def scored_pairs(chosen: torch.Tensor, rejected: torch.Tensor, batch: Mapping[st
 
 
 def unique_pairs(pairs: Iterable[ScoredPair]) -> list[ScoredPair]:
-    """Each pair once, by row index: processes share out a dataset by repeating rows until the batches are even."""
+    """Deduplicate pairs by row index: to make batches even, rows are repeated on some processes."""
     return [pair for _, pair in sorted({pair.row_index: pair for pair in pairs}.items())]
 
 
 def pair_metrics(pairs: Sequence[ScoredPair]) -> dict[str, float]:
     """
+    Compute the metrics of scored pairs.
+
     Args:
         pairs (`Sequence[ScoredPair]`):
-            At least one, each once.
+            At least one pair, each only once.
 
     Returns:
         `dict[str, float]`: `min_reward`, `mean_reward`, `max_reward`, `margin` (mean difference of scores); `accuracy`
-        (share of pairs whose chosen solution scores strictly higher), `clean_accuracy` (share of pairs whose truly
-        correct solution does, over the `num_clean_pairs` whose truths differ; no key where none do) and `num_pairs`;
-        and the last four again per source, as `accuracy/SOURCE` and so on.
+        (share of pairs in which the chosen solution scores strictly higher), `clean_accuracy` (share of pairs in which the
+        truly correct solution does, over the `num_clean_pairs` that are not truly tied; omitted if there are none) and
+        `num_pairs`; and the last four again per source, e.g. as `accuracy/SOURCE`.
     """
     scores = [score for pair in pairs for score in (pair.chosen, pair.rejected)]
     metrics = {

@@ -1,4 +1,4 @@
-"""A reward trainer for verifiers, under label noise."""
+"""A reward trainer for verifiers with label noise."""
 
 from pathlib import Path
 from typing import Any
@@ -44,58 +44,57 @@ logger = get_logger(__name__)
 
 class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
     """
-    Trains a verifier, a sequence classifier with one logit, on pairs of solutions (K24), with label noise injected in
-    training if asked, and corrected if known.
+    Trains a verifier, a sequence classifier with one logit, on pairs of solutions (Kirchner et al. 2024). It can inject
+    label noise and correct the loss for it.
 
-    At label level the label of either solution flips by itself: a pair whose labels both flip is reversed, and one
-    with a single flip is a tie, which Bradley-Terry leaves out. The ties of a real noisy pool, two correct or two
-    incorrect solutions that are labelled as a pair, do not arise in this way: for those flip the labels of the pool
-    before pairs are made. The order that the dataset has is taken for the truth here.
+    At label level, the labels of both solutions flip independently. A pair with two flipped labels is reversed, and one with
+    a single flip is a tie, which Bradley-Terry ignores. This does not produce the ties of a real noisy pool, i.e. two correct
+    or two incorrect solutions that are labelled as a pair; for those, flip the labels of the pool before pairs are made. The
+    order of the pairs in the dataset is assumed to be the truth.
 
-    Evaluation injects and corrects nothing. It counts every pair once, however many processes share the work, and adds
-    `eval_clean_accuracy` (pairs judged by the clean truth, over those whose truths differ) and, for each value of the
-    column `source`, `eval_accuracy/SOURCE`, `eval_clean_accuracy/SOURCE`, `eval_num_pairs/SOURCE`. Training adds
-    `flipped`, the share of labels that the noise flipped, and `tied`, the share of pairs that are ties then; and with
-    `invariance` the figures of [`~pvg_hf.trainers.reward.invariance.Objective`].
+    Evaluation neither injects nor corrects noise. It counts every pair once, whatever the number of processes, and adds
+    `eval_clean_accuracy` (accuracy with respect to the truth, over pairs that are not truly tied) and, for each value of the
+    column `source`, `eval_accuracy/SOURCE`, `eval_clean_accuracy/SOURCE`, `eval_num_pairs/SOURCE`. Training adds `flipped`,
+    the share of flipped labels, and `tied`, the share of pairs that become ties; and with `invariance` the metrics of
+    [`~pvg_hf.trainers.reward.invariance.Objective`].
 
-    A loss is the mean over the pairs of a micro-batch and process (the ties left out), and these means are averaged,
-    as in TRL: equal to one large batch as long as all hold the same number of pairs and none is tied.
+    A loss is the mean over the pairs of a micro-batch and process (without ties), and these means are averaged, as in TRL.
+    This equals the mean over one large batch if all have the same number of pairs and none is tied.
 
     Args:
         model (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
-            Hub id, folder, or a classifier with one logit. A trained classifier with several is refused.
+            Hub id, folder, or a classifier with one logit. A trained classifier with several logits is refused.
         args ([`NoisyRewardConfig`], *optional*):
-            Its arguments.
+            The trainer's arguments.
         train_dataset ([`~datasets.Dataset`] or [`~datasets.IterableDataset`]):
-            Whatever [`~trl.RewardTrainer`] takes: `chosen` and `rejected`, or `chosen_ids` and `rejected_ids` with the
-            end token. Further columns that are read: `source` (text), `chosen_correct` and `rejected_correct` (clean
-            truths), `margin` (with the plain Bradley-Terry loss only), `chosen_key` and `rejected_key` (int, of 63 bits:
-            what a solution is known by where its noise is drawn; a hash of its tokens by default), `chosen_label` and
-            `rejected_label` (0 or 1, where a pair is not (1, 0): for training), the column of environments, and
-            `row_index` (int, unique: by which evaluation knows a pair; its position by default).
+            Any dataset for [`~trl.RewardTrainer`]: with `chosen` and `rejected`, or with `chosen_ids` and `rejected_ids`
+            including the end token. Further columns that are used: `source` (text), `chosen_correct` and
+            `rejected_correct` (truth), `margin` (with the plain Bradley-Terry loss only), `chosen_key` and `rejected_key`
+            (int of 63 bits: identifies a solution for drawing its noise; a hash of its tokens by default), `chosen_label`
+            and `rejected_label` (0 or 1, if a pair's labels are not (1, 0); for training), the column of environments, and
+            `row_index` (int, unique: identifies a pair in evaluation; its position by default).
         eval_dataset ([`~datasets.Dataset`], [`~datasets.IterableDataset`] or `dict`, *optional*):
-            The same. One dataset with the column `source` costs less than a dict.
+            Dataset with the same columns. One dataset with the column `source` is cheaper than a dict.
         peft_config ([`~peft.PeftConfig`], *optional*):
             An adapter to train; the classifier's head is trained and saved with it.
         verifier_input ([`~pvg_hf.models.verifier_input.VerifierInput`], *optional*):
-            How a problem and a solution became the token ids of `train_dataset`, if it has token ids. For texts it is
-            inferred.
+            Input format that produced the token ids in `train_dataset`, if it has token ids. For texts it is inferred.
         kwargs:
-            Those of [`~trl.RewardTrainer`].
+            Further arguments of [`~trl.RewardTrainer`].
 
     Attributes:
         verifier_input (`VerifierInput` or `None`):
-            What `save_model` and every checkpoint store as `verifier_input.json`, so that
-            [`VerifierScorer.from_pretrained`] reads the folder. The tokenizer that is stored beside it appends the end
-            token by itself. `None` for token ids without a `verifier_input`, and for chats of several turns.
+            Input format that `save_model` and every checkpoint store as `verifier_input.json`, for
+            [`VerifierScorer.from_pretrained`]. The tokenizer in the same folder appends the end token itself. `None` for
+            token ids without a `verifier_input`, and for chats with several turns.
         num_filtered_pairs (`dict[str, int]`):
-            Pairs of each dataset (`"train"`, `"eval"`, or the key of a dict) that were left out as longer than
-            `max_length`. Streams are filtered as well, and not counted.
+            Number of pairs of each dataset (`"train"`, `"eval"`, or the key of a dict) that were skipped because they
+            exceed `max_length`. In streams they are skipped but not counted.
 
     Raises:
-        ValueError: for another number of logits than one, a dataset of which no pair fits `max_length`, or columns that
-            contradict the settings; when training, for scores of another shape.
-        FloatingPointError: when a loss is not finite.
+        ValueError: for a number of logits other than one, a dataset in which all pairs exceed `max_length`, or columns that
+            contradict the settings; in training, for scores of another shape.
+        FloatingPointError: if a loss is not finite.
 
     Example:
 
@@ -159,7 +158,7 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
 
     @property
     def _global_batch_size(self) -> int:
-        """Pairs of a batch over all processes."""
+        """Number of pairs in a batch over all processes."""
         return self.args.train_batch_size * self.args.world_size
 
     def _get_train_sampler(self, train_dataset=None):
@@ -214,7 +213,9 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         tokens = {key: value for key, value in inputs.items() if key not in BATCH_KEYS}
-        _, outputs = super().compute_loss(model, tokens, return_outputs=True)  # for TRL's metrics
+        _, outputs = super().compute_loss(
+            model, tokens, return_outputs=True
+        )  # called for TRL's metrics; its loss is unused
         chosen, rejected = _split_scores(outputs.logits, num_pairs=len(inputs["row_index"]))
         if self.model.training:
             loss = self._training_loss(chosen, rejected, inputs)
@@ -236,7 +237,7 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
     def _invariant_loss(
         self, chosen: torch.Tensor, rejected: torch.Tensor, labels: torch.Tensor | None, environments: torch.Tensor
     ) -> torch.Tensor:
-        """The loss over environments, whose figures are logged also where batches are balanced and no more."""
+        """Compute the loss over environments; its metrics are also logged if batches are only balanced."""
         preferred, other, weights = order_by_label(chosen, rejected, labels)
         batch = EnvironmentBatch.gather(self.accelerator, preferred - other, environments, weights)
         loss, figures = self.invariance.objective(
@@ -250,7 +251,7 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
         return loss
 
     def _observed_labels(self, inputs: dict[str, Any]) -> torch.Tensor | None:
-        """Labels of (chosen, rejected), of shape `(num_pairs, 2)`; `None` where they are (1, 0) throughout."""
+        """Return labels of (chosen, rejected), shape `(num_pairs, 2)`; `None` if all are (1, 0)."""
         keys, given = inputs["keys"], inputs.get("told_labels")
         if not self.args.injects_noise:
             return given
@@ -279,13 +280,13 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
         output = super().evaluation_loop(dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix)
         metrics = self._eval_metrics(unique_pairs(gather_object(self._eval_pairs)))
         output.metrics.update({f"{metric_key_prefix}_{key}": value for key, value in metrics.items()})
-        self._metrics["eval"].clear()  # TRL would log them as `eval_*`, whatever the prefix
+        self._metrics["eval"].clear()  # TRL would log them as `eval_*`, whatever the prefix is
         return output
 
     def _eval_metrics(self, pairs: list[ScoredPair]) -> dict[str, float]:
-        """TRL's metrics and ours, each pair counted once."""
+        """Compute TRL's metrics and ours, counting each pair once."""
         if not pairs:
-            raise ValueError("The evaluation set holds no pair of at most `max_length` tokens.")
+            raise ValueError("The evaluation set has no pair of at most `max_length` tokens.")
         chosen, rejected, margin = (
             torch.tensor(values) for values in zip(*((p.chosen, p.rejected, p.margin) for p in pairs), strict=True)
         )
@@ -305,15 +306,15 @@ def _is_plain_text(dataset: Dataset | IterableDataset) -> bool:
 
 
 def _adds_its_end(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Whether a tokenizer ends texts by itself: an encoder's, or one that was saved with a verifier."""
+    """Whether a tokenizer appends an end token itself: an encoder's, or one that was saved with a verifier."""
     return tokenizer.eos_token is None or ends_texts_with(tokenizer, tokenizer.eos_token_id)
 
 
 def _split_scores(logits: torch.Tensor, num_pairs: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Scores of the chosen and of the rejected solutions, each of shape `(num_pairs,)`."""
+    """Return the scores of the chosen and of the rejected solutions, each of shape `(num_pairs,)`."""
     if logits.shape != (2 * num_pairs, 1):
         raise ValueError(
-            f"The model returned logits of shape {tuple(logits.shape)} for {num_pairs} pairs; a verifier returns one per "
+            f"The model returned logits of shape {tuple(logits.shape)} for {num_pairs} pairs; a verifier must return one per "
             f"sequence: {(2 * num_pairs, 1)}."
         )
     chosen, rejected = logits.squeeze(-1).chunk(2)
