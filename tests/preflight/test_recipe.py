@@ -156,7 +156,7 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
             ["verifier.invariance={method: balanced, environments: round_role, crowded: refuse}"],
             ["`verifier.invariance`", "cannot hold 3 environments evenly"],
         ),
-        (["verifier.invariance.method=balanced", "verifier.pairs_per_step=7"], ["take an even batch size"]),
+        (["verifier.invariance.method=balanced", "verifier.pairs_per_step=7"], ["even batch size"]),
         (["verifier.trainer={irm_form: two_halves}"], ["its key `verifier.invariance.irm_form`"]),
         (["verifier.trainer={rho0: 0.1}"], ["its key `rates.rho0`"]),
         (

@@ -89,7 +89,7 @@ def test_a_meta_verifier_scales_the_score(evaluator, tmp_path, combination):
 
 @pytest.mark.parametrize(
     ("said", "message"),
-    [([], "said 0 qualities"), ([2.0], "said the quality 2.0"), ([float("nan")], "said the quality nan")],
+    [([], "0 qualities"), ([2.0], "the quality 2.0"), ([float("nan")], "the quality nan")],
 )
 def test_what_a_meta_verifier_must_not_say(evaluator, tmp_path, said, message):
     trainer = score_trainer(evaluator, tmp_path, meta_verifier=lambda problems, *_: said * len(problems))
@@ -234,7 +234,7 @@ def test_what_is_no_meta_verifier_is_refused(evaluator, tmp_path):
     class Verifier:
         rate_analyses = None
 
-    for given, message in (("task", "is a function; got str"), (Verifier(), "pass its `rate_analyses`")):
+    for given, message in (("task", "must be a function; got str"), (Verifier(), "pass its `rate_analyses`")):
         with pytest.raises(TypeError, match=message):
             score_trainer(evaluator, tmp_path, meta_verifier=given)
     for said in (None, [1.0], [2.0] * 16):

@@ -105,7 +105,7 @@ def test_a_model_of_its_own(critic, tiny_prover):
 
 def test_critics_that_cannot_be(tiny_prover, tmp_path):
     prover = load_causal_lm(str(tiny_prover))
-    with pytest.raises(ValueError, match=r"the prover is trained whole.*peft_config"):
+    with pytest.raises(ValueError, match=r"the prover is fully fine-tuned.*peft_config"):
         _make("adapter", prover, tiny_prover)
     with pytest.raises(ValueError, match=r"the scorer is a function.*`VerifierScorer`"):
         _make("verifier", prover, tiny_prover)
@@ -133,7 +133,7 @@ def test_what_was_saved_is_loaded_to_the_bit(structure, tiny_prover, tmp_path):
     assert any("score" in name for name in first.trained_parameters)
     assert (tmp_path / CRITIC_FOLDER / "tokenizer_config.json").exists()
     if structure == "adapter":
-        with pytest.raises(ValueError, match="is an adapter, which is a critic on its own prover's base only"):
+        with pytest.raises(ValueError, match=r"is an adapter, .* own prover.s base"):
             _make(str(tmp_path / CRITIC_FOLDER), prover, tiny_prover)
-    with pytest.raises(ValueError, match=r"holds no critic that training could go on with \(.*is missing\)"):
+    with pytest.raises(ValueError, match=r"has no critic to resume from \(.*is missing\)"):
         second.load(tmp_path / "elsewhere")

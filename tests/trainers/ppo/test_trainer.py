@@ -228,7 +228,7 @@ def test_the_example_of_its_page(repository, prover, tmp_path):
 def test_an_optimizer_that_does_not_know_the_critic_is_refused(prover, tmp_path):
     model = load_causal_lm(prover)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with pytest.raises(ValueError, match="`optimizers` were passed, which know nothing of the critic"):
+    with pytest.raises(ValueError, match=r"`optimizers` .* critic"):
         ppo_trainer(model, tmp_path, optimizers=(optimizer, None))
 
 
@@ -264,7 +264,7 @@ def test_checkpoints_within_a_batch_are_warned_of(save_steps, trainer, prover, t
         trainer(prover, tmp_path, settings=settings)
     warnings = [record.getMessage() for record in caplog.records if "`save_steps`" in record.getMessage()]
     assert len(warnings) == (save_steps == 1)
-    assert all("`save_steps` is 1, and a generated batch is trained on for 2 steps: take a" in w for w in warnings)
+    assert all("`save_steps` is 1, and a generated batch is trained on for 2 steps" in w for w in warnings)
 
 
 def test_what_is_saved_can_be_a_critic_again(prover, tmp_path):
@@ -299,7 +299,7 @@ def test_a_checkpoint_without_a_critic_is_refused(prover, tmp_path):
     trainer = ppo_trainer(prover, tmp_path, settings={"save_strategy": "steps", "save_steps": 2, "max_steps": 2})
     trainer.train()
     shutil.rmtree(tmp_path / "out" / "checkpoint-2" / "critic")
-    with pytest.raises(ValueError, match="checkpoint-2` holds no critic"):
+    with pytest.raises(ValueError, match="checkpoint-2` has no critic"):
         ppo_trainer(prover, tmp_path).train(resume_from_checkpoint=str(tmp_path / "out" / "checkpoint-2"))
 
 

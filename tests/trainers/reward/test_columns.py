@@ -26,7 +26,7 @@ def test_numbers_that_are_there_are_kept():
 
 
 def test_repeated_numbers_are_refused():
-    with pytest.raises(ValueError, match="repeats values"):
+    with pytest.raises(ValueError, match="repeated values"):
         add_row_index(Dataset.from_list([{**row, "row_index": 1} for row in ROWS]))
 
 

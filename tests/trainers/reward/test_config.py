@@ -66,7 +66,7 @@ def test_assumed_rates_fall_back_one_by_one():
         ({"correction": "forwards"}, "`correction` is `forwards`.*mean `forward`"),
         ({"noise_level": "solution"}, "`noise_level` is `solution`"),
         ({"noise_resample": "epochs"}, "mean `epoch`"),
-        ({"noise_resample": "mean"}, "takes `loss=cross_entropy`"),
+        ({"noise_resample": "mean"}, "requires `loss=cross_entropy`"),
         ({"loss": "cross_entropy", "correction": "smoothing"}, "not defined for `loss=cross_entropy`"),
         ({"center_rewards_coefficient": 0.01}, "SUM of a pair"),
         ({"center_rewards_coefficient": 0.01, "center": 0.0}, "set `center` instead"),

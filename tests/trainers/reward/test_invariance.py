@@ -258,9 +258,9 @@ def test_environments_per_batch(num_environments, batch_size, expected):
 @pytest.mark.parametrize(
     ("num_environments", "batch_size", "is_balanced", "crowded", "message"),
     [
-        (3, 8, True, "refuse", "cannot hold 3 environments evenly. Take a multiple of 3"),
-        (9, 8, False, "refuse", "cannot hold 9 environments. Take a multiple of 9"),
-        (3, 7, True, "cycle", "take an even batch size"),
+        (3, 8, True, "refuse", "cannot hold 3 environments evenly. .* multiple of 3"),
+        (9, 8, False, "refuse", "cannot hold 9 environments. .* multiple of 9"),
+        (3, 7, True, "cycle", "even batch size"),
         (3, 8, True, "cycle", None),
         (3, 7, False, "refuse", None),
         (1, 7, True, "refuse", None),
@@ -412,13 +412,13 @@ def test_balanced_training_goes_on_from_a_checkpoint_as_if_uninterrupted(tmp_pat
     [
         ({"environment_column": "writer"}, "from the column `writer`, which the training set lacks"),
         ({"crowded_environments": "refuse", "per_device_train_batch_size": 1}, "cannot hold 2 environments"),
-        ({"invariance": "balanced", "per_device_train_batch_size": 3}, "take an even batch size"),
+        ({"invariance": "balanced", "per_device_train_batch_size": 3}, "even batch size"),
         ({"correction": "forward", "rho0": 0.1}, "`correction` `forward`. Leave both at their defaults"),
         ({"loss": "cross_entropy"}, "`loss` is `cross_entropy`"),
         ({"gradient_accumulation_steps": 2}, "`gradient_accumulation_steps` is 2. Set it to 1"),
         (
             {"invariance": "balanced", "train_sampling_strategy": "group_by_length"},
-            "`train_sampling_strategy` is `group_by_length`. Leave it at `random`",
+            "`train_sampling_strategy` is `group_by_length`. .*`random`",
         ),
         ({"invariance_weight": -1.0}, "`invariance_weight` is -1.0"),
         ({"irm_form": "halves"}, "`irm_form` is `halves`"),
@@ -433,7 +433,7 @@ def test_settings_that_invariance_cannot_use_are_errors(tmp_path, words, setting
 
 def test_a_stream_and_a_margin_are_refused(tmp_path, words):
     stream = token_pairs(6, environment=NAMES).to_iterable_dataset()
-    with pytest.raises(ValueError, match="must know all environments beforehand"):
+    with pytest.raises(ValueError, match="must know all environments in advance"):
         verifier_trainer(tmp_path, stream, words, invariance="vrex", max_steps=1)
     with pytest.raises(ValueError, match="column `margin`"):
         verifier_trainer(tmp_path, token_pairs(6, environment=NAMES, margin=[1.0] * 6), words, invariance="vrex")

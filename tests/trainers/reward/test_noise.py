@@ -244,7 +244,7 @@ def test_noise_flips_the_labels_that_are_there():
 @pytest.mark.parametrize(
     ("settings", "columns", "message"),
     [
-        ({"correction": "exact", **RATES}, {}, "needs pairs that were chosen without regard to their noisy labels"),
+        ({"correction": "exact", **RATES}, {}, "needs pairs that were chosen regardless of their noisy labels"),
         ({}, {"chosen_label": [1] * 6}, "`rejected_label` is missing"),
         ({"correction": "exact", "center": 0.0}, LABELS, "`correction=exact` is unbounded below"),
         ({"correction": "exact", "noise_level": "pair", "rho0": 0.1, "rho1": 0.1}, LABELS, "`noise_level` is `pair`"),
