@@ -199,7 +199,7 @@ def test_a_config_and_a_split_are_chosen(task, split, rounds, config, part, text
         ({"config": "round-001"}, r"round-001/train.*\['base', 'round-000'\]"),
         ({"config": "round-000"}, r"round-000/train.*\['helpful', 'sneaky'\].*`bootstrap.import_split`"),
         ({"config": "base", "split": "sneaky"}, r"base/sneaky.*\['base'\]"),
-        ({"config": "base", "split": "base", "revision": "v1"}, "has no revisions; leave out {'revision': 'v1'}"),
+        ({"config": "base", "split": "base", "revision": "v1"}, "has no revisions; remove {'revision': 'v1'}"),
     ],
 )
 def test_configs_and_splits_are_listed_where_there_is_none_such(task, split, rounds, choice, message):

@@ -37,7 +37,7 @@ def test_engines_and_the_switches_of_trl(settings, engine, is_plain, tmp_path):
     ("settings", "message"),
     [
         ({"generation": "continous"}, "Did you mean `continuous`"),
-        ({"generation": "continuous", "use_vllm": True}, "`generation` is `continuous`, but .* say `vllm_"),
+        ({"generation": "continuous", "use_vllm": True}, "`generation` is `continuous`, but .* `vllm_"),
         ({"generation": "vllm_server", "use_transformers_continuous_batching": True}, "say `continuous`"),
     ],
 )
