@@ -1,1 +1,1 @@
-"""What a game costs: tokens, memory and time."""
+"""Estimates of what a game costs: tokens, memory and time."""

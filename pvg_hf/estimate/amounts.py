@@ -1,4 +1,4 @@
-"""How many tokens each phase of a game writes, reads and trains on."""
+"""Numbers of solutions and tokens that each phase of a game writes, reads and trains on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,25 +15,25 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.models.sources import load_tokenizer, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
 
-SAMPLE_SIZE = 200  # problems that are tokenised
+SAMPLE_SIZE = 200  # number of problems that are tokenized
 
-CHARACTERS_PER_TOKEN = 4  # where no tokenizer is at hand
+CHARACTERS_PER_TOKEN = 4  # used if there is no tokenizer
 
-LONGEST_OF_A_BATCH = 0.95  # the quantile that a batch is taken to be padded to
+LONGEST_OF_A_BATCH = 0.95  # quantile of lengths that a batch is assumed to be padded to
 
 
 @dataclass(frozen=True)
 class Length:
     """
-    Tokens of one kind of text.
+    Length of one kind of text in tokens.
 
     Args:
         mean (`float`):
-            Of the sample.
+            Mean length of the sample.
         high (`float`):
-            What a batch is padded to.
+            Length that a batch is padded to.
         longest (`int`):
-            Of the sample.
+            Maximum length of the sample.
     """
 
     mean: float
@@ -49,7 +49,7 @@ class Length:
 
     @classmethod
     def mixed(cls, *lengths: "Length") -> "Length":
-        """Of kinds of texts that share a batch."""
+        """Length of several kinds of texts that share a batch."""
         return cls(
             sum(length.mean for length in lengths) / len(lengths),
             max(length.high for length in lengths),
@@ -63,15 +63,17 @@ class Length:
 @dataclass(frozen=True)
 class TextLengths:
     """
+    Lengths of a game's texts.
+
     Args:
         prompt (`dict[Role, Length]`):
-            Prompts per role, as the prover reads them.
+            Prompts of each role, with the chat template applied.
         solution (`Length`):
-            Reference solutions with an end token, which stand for what the prover will write.
+            Reference solutions with an end token, as an estimate of the prover's solutions.
         verifier_input (`Length`):
-            A problem with its reference solution, as the verifier reads them.
+            Verifier inputs of problems with their reference solutions.
         is_estimated (`bool`):
-            Whether a tokenizer was missing, so that characters were counted.
+            Whether a tokenizer was missing, so that lengths are estimated from characters.
     """
 
     prompt: dict[Role, Length]
@@ -81,7 +83,7 @@ class TextLengths:
 
 
 def measure_lengths(context: PhaseContext) -> TextLengths:
-    """Of `SAMPLE_SIZE` problems of D_pi, spread evenly over it."""
+    """Measure lengths on `SAMPLE_SIZE` of the prover's problems (D_pi), evenly spread."""
     problems = context.problems.parts["prover"]
     places = np.linspace(0, len(problems) - 1, min(SAMPLE_SIZE, len(problems))).astype(int)
     problems = problems.select(places).to_list()
@@ -103,15 +105,14 @@ def measure_lengths(context: PhaseContext) -> TextLengths:
 
 def find_tokenizer(context: PhaseContext, config: PlayerConfig, player: str) -> PreTrainedTokenizerBase | None:
     """
-    The tokenizer of a model that is, or plays, this player, from this machine or else from the Hub; `None` if neither has
-    it, as of one that is yet to be trained.
+    Find the tokenizer of a player on this machine, else on the Hub; `None` if neither has it, e.g. if it is not trained yet.
     """
     source = str(context.folder.models / player) if config.scratch else resolve_model(config.model, player)
     try:
         return AutoTokenizer.from_pretrained(
             source, revision=config.revision, local_files_only=True, trust_remote_code=False
         )
-    except (OSError, ValueError):  # the latter where the model's configuration is there and no tokenizer
+    except (OSError, ValueError):  # ValueError: there is a configuration of the model, but no tokenizer
         if not is_on_hub(source, config.revision):
             return None
     return load_tokenizer(source, config.revision)
@@ -122,7 +123,7 @@ def _prompts(
 ) -> list[str]:
     if tokenizer is not None:
         return [context.problems.prompt(problem, role, tokenizer) for problem in problems]
-    write = context.problems.prompts.text  # without a chat template, which comes with the tokenizer
+    write = context.problems.prompts.text  # without the chat template, which is part of the tokenizer
     return [write(problem, role, honest_solution=problem["reference"]) for problem in problems]
 
 
@@ -147,13 +148,13 @@ def _count(texts: list[str], tokenizer: PreTrainedTokenizerBase | None) -> list[
 @dataclass(frozen=True)
 class Amounts:
     """
-    Counts of one round of a game, and of the phases before it.
+    Counts of a round, and of the phases before it.
 
     Args:
         context ([`PhaseContext`]):
-            Of any phase of the round.
+            Context of any phase of the round.
         lengths ([`TextLengths`]):
-            Of the game's texts.
+            Lengths of the game's texts.
     """
 
     context: PhaseContext
@@ -168,51 +169,51 @@ class Amounts:
         return self.context.processes.num_processes
 
     def num_problems(self, *parts: str) -> int:
-        """Of these parts of the split together."""
+        """Number of problems in these parts of the split together."""
         return sum(len(self.context.problems.parts[part]) for part in parts)
 
     @property
     def num_verifier_problems(self) -> int:
-        """D_V with its held-out part: what solutions are minted for."""
+        """Number of the verifier's problems (D_V) including held-out ones, for which solutions are minted."""
         return self.num_problems("verifier", "verifier_heldout")
 
     @property
     def max_pairs(self) -> int:
-        """Pairs of the verifier if no problem lacks correct or incorrect solutions."""
+        """Number of the verifier's pairs if every problem has correct and incorrect solutions."""
         data, slots = self.recipe.data, self.recipe.data.solutions_per_problem
         of_problem = data.pair_share * slots * (slots - 1) / 2 if data.pairs == "all" else slots // 2
         return round(self.num_problems("verifier") * of_problem)
 
     @property
     def pairs_per_step(self) -> int:
-        """Over all processes."""
+        """Pairs of an optimiser step, over all processes."""
         verifier = self.recipe.verifier
         return verifier.pairs_per_step * verifier.gradient_accumulation_steps * self.num_processes
 
     @property
     def num_prompts(self) -> int:
-        """(problem, role) prompts of one of the prover phase's trainings."""
+        """Number of (problem, role) prompts of one training in the prover phase."""
         prover = self.recipe.prover
         return self.num_problems("prover") * len(prover.trained_roles) // prover.num_trainings
 
     @property
     def solutions_per_step(self) -> int:
-        """Of a batch of the prover phase, over all processes."""
+        """Solutions of a batch in the prover phase, over all processes."""
         return self.recipe.prover.prompts_per_step * self.recipe.prover.num_generations
 
     @property
     def training_prompt(self) -> Length:
-        """Of the prover phase, where the roles share a batch."""
+        """Length of prompts in the prover phase, in which the trained roles share a batch."""
         return Length.mixed(*(self.lengths.prompt[role] for role in self.recipe.prover.trained_roles))
 
     @property
     def num_test_solutions(self) -> int:
-        """Of both roles on the test problems, in one round."""
+        """Number of solutions of test problems by both roles, in one round."""
         return len(GAME_ROLES) * self.num_problems("test") * self.recipe.mint.test_solutions_per_problem
 
 
 def describe_amount(amounts: Amounts, phase: str) -> str:
-    """What `phase` does, in a few words and numbers."""
+    """Describe the work of `phase` in a few words and numbers."""
     return {
         "warmup": _describe_warmup,
         "bootstrap": _describe_bootstrap,
@@ -271,8 +272,9 @@ def _describe_evaluate(amounts: Amounts) -> str:
 
 def count_tokens(amounts: Amounts, phase: str) -> float:
     """
-    Tokens of the texts that `phase` writes or trains on (`evaluate`: scores), with their prompts, at mean lengths and to
-    its last planned step.
+    Number of tokens that `phase` writes or trains on (for `evaluate`: scores), including prompts.
+
+    Texts have their mean length, and no training stops early.
     """
     recipe, lengths = amounts.recipe, amounts.lengths
     if phase == "warmup":
@@ -306,7 +308,7 @@ class Writing:
 
 
 def writings(amounts: Amounts, phase: str) -> list[Writing]:
-    """What the prover writes in `bootstrap` or `mint`."""
+    """List what the prover writes in `bootstrap` or `mint`."""
     recipe = amounts.recipe
     on_test = amounts.num_problems("test"), recipe.mint.test_solutions_per_problem
     found = [Writing(role, *on_test) for role in GAME_ROLES]

@@ -1,8 +1,8 @@
 """
 Rough costs of sampling, reading and training: FLOPs over a matrix rate, bytes over a bandwidth, and a latency per layer.
 
-The formulas stand in docs/recipes.md, "What `--plan` estimates". They leave out attention's quadratic part, the loading
-of models and everything that is not a model's; expect them to be right within a factor of about 3.
+The formulas are in docs/recipes.md, "What `--plan` estimates". They omit attention's quadratic part, the loading of models and all
+work outside models; expect them to be right within a factor of about 3.
 """
 
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from pvg_hf.estimate.amounts import Length
 from pvg_hf.estimate.machine import Machine
 from pvg_hf.estimate.players import PlayerSize
 
-REACHED_SHARE = 0.4  # of the matrix rate, by a whole forward or backward pass
+REACHED_SHARE = 0.4  # share of the matrix rate that a whole forward or backward pass reaches
 
-OPERATIONS_PER_LAYER = 120  # a layer of transformers takes as many times a small operation's latency
+OPERATIONS_PER_LAYER = 120  # overhead of a layer in transformers, in latencies of a small operation
 
-CACHE_COPIES = 3  # a drawn token's keys and values are appended to a copy of all others: read, written, read again
+CACHE_COPIES = 3  # for each new token, all keys and values are read, copied to a larger cache, and read by attention
 
 ACTIVATIONS_PER_LAYER = 17  # numbers kept per token and hidden unit (Korthikanti et al. 2022, arXiv 2205.05198)
 
@@ -23,20 +23,20 @@ ACTIVATIONS_PER_LAYER = 17  # numbers kept per token and hidden unit (Korthikant
 @dataclass(frozen=True)
 class Work:
     """
-    A part of a phase.
+    Estimated cost of a part of a phase.
 
     Args:
         seconds (`float`):
-            On this machine, for one process.
+            Duration on the machine, for one process.
         memory (`float`):
-            Bytes at the peak, beside the players' weights.
+            Peak bytes, without the players' weights.
     """
 
     seconds: float = 0.0
     memory: float = 0.0
 
     def __add__(self, other: "Work") -> "Work":
-        """One after the other: the larger peak counts."""
+        """Cost of both parts, one after the other: seconds add up, and the larger peak counts."""
         return Work(self.seconds + other.seconds, max(self.memory, other.memory))
 
     def __mul__(self, times: float) -> "Work":
@@ -55,9 +55,10 @@ def sampling(
     max_new_tokens: int,
 ) -> Work:
     """
-    Write `num_samples` solutions to each prompt: a pass over a batch's prompts, then one per token until its longest
-    solution ends, each with the keys and values so far. Memory is that of keys and values at full length, and of one
-    token's logits.
+    Cost of writing `num_samples` solutions to each prompt.
+
+    Each batch needs a forward pass over its prompts, and then one per token until its longest solution ends, each with the keys
+    and values so far. Memory is for keys and values at full length, and for the logits of one token.
     """
     num_batches = -(-num_prompts // prompts_per_batch)
     num_solutions = num_prompts * num_samples
@@ -72,7 +73,7 @@ def sampling(
 
 
 def reading(player: PlayerSize, machine: Machine, *, num_texts: float, text: Length, tokens_per_batch: float) -> Work:
-    """Read texts without gradients, in batches of like length: a verifier's scoring, or the KL reference."""
+    """Cost of reading texts without gradients in batches of similar length, as for a verifier's scores or a KL reference."""
     tokens = num_texts * text.mean
     seconds = forward_seconds(player, machine, tokens, -(-tokens // tokens_per_batch))
     return Work(seconds, 4 * tokens_per_batch * player.hidden_size * player.weight_bytes)
@@ -89,15 +90,15 @@ def training(
     recomputes: bool,
 ) -> Work:
     """
-    Forward and backward passes over `num_batches` batches of `rows` texts.
+    Cost of forward and backward passes over `num_batches` batches of `rows` texts.
 
     Args:
         num_logits (`float`):
-            Positions of a text at which the loss needs logits; 0 for a verifier.
+            Number of positions of a text at which the loss needs logits; 0 for a verifier.
         recomputes (`bool`):
-            Whether activations are computed a second time instead of being kept.
+            Whether activations are recomputed in the backward pass instead of being stored.
     """
-    # forward; gradients of the activations, of the trained weights; forward once more
+    # 1 forward pass, 1 for the gradients of activations, a share for the trained weights' gradients, 1 for recomputation
     passes = 2 + player.num_trained / player.num_parameters + recomputes
     seconds = passes * forward_seconds(player, machine, num_batches * rows * text.high, num_batches)
     num_kept = player.num_layers + ACTIVATIONS_PER_LAYER if recomputes else player.num_layers * ACTIVATIONS_PER_LAYER
@@ -108,8 +109,9 @@ def training(
 
 def forward_seconds(player: PlayerSize, machine: Machine, tokens: float, passes: float) -> float:
     """
-    Of `passes` forward passes over `tokens` tokens together: computing them or reading the weights, whichever takes
-    longer, and starting the operations.
+    Seconds of `passes` forward passes over a total of `tokens` tokens.
+
+    A pass is limited by computation or by reading the weights, whichever takes longer; the latency of operations is added.
     """
     computing = 2 * player.num_multiplied * tokens / (REACHED_SHARE * machine.flops)
     loading = passes * player.num_multiplied * player.weight_bytes / machine.bandwidth

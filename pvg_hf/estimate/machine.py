@@ -1,4 +1,4 @@
-"""How fast a machine is: measured here, or of a named graphics card."""
+"""Speed of a machine: measured on this one, or assumed for a named graphics card."""
 
 import re
 import time
@@ -11,21 +11,23 @@ import torch.nn.functional as F
 
 from pvg_hf.core.extensions import suggest
 
-TOKENS = 2048  # of the batch whose matrix products are timed
+TOKENS = 2048  # rows of the timed matrix product
 
-VECTOR_BYTES = 64 * 2**20  # of a matrix that no processor's cache holds
+VECTOR_BYTES = 64 * 2**20  # size of a matrix that exceeds any processor's cache
 
 
 @dataclass(frozen=True)
 class Machine:
     """
+    Speed of a machine.
+
     Args:
         flops (`float`):
-            Floating-point operations a second in the matrix products of a layer.
+            Floating-point operations per second in a layer's matrix products.
         bandwidth (`float`):
-            Bytes of weights read a second when a single token is multiplied with them.
+            Bytes of weights read per second in a product with a single token.
         latency (`float`):
-            Seconds that an operation takes however small it is.
+            Seconds of the smallest operation.
     """
 
     flops: float
@@ -35,17 +37,17 @@ class Machine:
 
 def measure_machine(device: torch.device, dtype: torch.dtype, width: int, seconds: float = 0.2) -> Machine:
     """
-    Time three kinds of operations for `seconds` together.
+    Measure the speed of this machine by three kinds of operations.
 
     Args:
         device (`torch.device`):
-            Where the game is played.
+            Device of the game.
         dtype (`torch.dtype`):
-            Of the weights.
+            Data type of the weights.
         width (`int`):
-            Hidden size of the player: narrow matrices reach a part of a processor's speed only.
+            Hidden size of the player; narrow matrices reach only a part of a processor's speed.
         seconds (`float`, defaults to 0.2):
-            To spend.
+            Total time of the measurement.
     """
     rows, weights = (torch.ones(shape, device=device, dtype=dtype) for shape in ((TOKENS, width), (3 * width, width)))
     side = int((VECTOR_BYTES / dtype.itemsize) ** 0.5)
@@ -60,15 +62,15 @@ def measure_machine(device: torch.device, dtype: torch.dtype, width: int, second
 
 
 def total_memory(device: torch.device) -> int:
-    """Bytes of a GPU, or of the machine where there is none."""
+    """Memory of the GPU in bytes; of the machine for any other device."""
     if device.type == "cuda":
         return torch.cuda.get_device_properties(device).total_memory
     return psutil.virtual_memory().total
 
 
 def _time(operation: Callable[[], object], device: torch.device, seconds: float) -> float:
-    """Seconds of one call, over as many as fit in `seconds`; the first, which may set things up, is left out."""
-    operation()
+    """Mean seconds of a call, over as many calls as fit in `seconds`."""
+    operation()  # not timed: the first call may include setup
     _synchronize(device)
     started, calls = time.perf_counter(), 0
     while time.perf_counter() - started < seconds:
@@ -80,37 +82,39 @@ def _time(operation: Callable[[], object], device: torch.device, seconds: float)
 
 
 def _synchronize(device: torch.device) -> None:
-    """Wait for a GPU, which works through its queue on its own."""
+    """Wait until a GPU has finished its queue."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
-# Of a card's peak, what the planned work is taken to reach. None of it is measured.
+# Assumed shares of a card's peak rates; none of them is measured.
 MATRIX_SHARE = (
-    0.75  # in large matrix products; a whole pass reaches `costs.REACHED_SHARE` of these, so 30 % of the peak
+    0.75  # large matrix products; a whole pass reaches `costs.REACHED_SHARE` of that, which is 30 % of the peak
 )
 
 BANDWIDTH_SHARE = 0.7
 
-LAUNCH_SECONDS = 8e-6  # of a small operation, which the processor starts
+LAUNCH_SECONDS = 8e-6  # seconds that the processor needs to launch an operation
 
 
 @dataclass(frozen=True)
 class Card:
     """
+    A graphics card.
+
     Args:
         name (`str`):
-            By which it is named.
+            Name on the command line.
         memory (`float`):
-            GiB that torch finds on it.
+            Memory in GiB, as reported by torch.
         half (`float`):
-            Peak TFLOP/s of dense bfloat16 products that are summed in float32.
+            Peak TFLOP/s of dense bfloat16 products with float32 accumulation.
         single (`float`):
             Peak TFLOP/s in float32, without TensorFloat-32.
         bandwidth (`float`):
-            Peak GB/s of its memory.
+            Peak memory bandwidth in GB/s.
         has_bfloat16 (`bool`, defaults to `True`):
-            Whether it has units for bfloat16; `half` is of float16 otherwise.
+            Whether the card supports bfloat16; if not, `half` is for float16.
     """
 
     name: str
@@ -122,18 +126,18 @@ class Card:
 
     @property
     def num_bytes(self) -> int:
-        """Of its memory."""
+        """Memory in bytes."""
         return int(self.memory * 2**30)
 
     def machine(self, dtype: torch.dtype) -> Machine:
-        """Its speed, as an assumption."""
+        """Assumed speed of the card."""
         peak = self.single if dtype == torch.float32 else self.half
         return Machine(MATRIX_SHARE * peak * 1e12, BANDWIDTH_SHARE * self.bandwidth * 1e9, LAUNCH_SECONDS)
 
 
-# A peak rate is SMs x boost clock x operations of an SM in a clock; `half` is that of products summed in float32, without sparsity,
-# which is half the headline figure of GeForce cards and of data sheets "with sparsity". Memory is `total_memory` as torch reports
-# it, rounded down; it is below the label's, and a driver may keep some more.
+# A peak rate is SMs x boost clock x operations per SM and clock. `half` is the rate with float32 accumulation and without sparsity,
+# half the headline figure of GeForce cards and of data sheets "with sparsity". Memory is torch's `total_memory`, rounded down; it is
+# less than the label says, and a driver may reserve some more.
 CARDS = {
     card.name: card
     for card in (
@@ -164,10 +168,10 @@ CARDS = {
 
 def find_card(name: str) -> Card:
     """
-    A card by its name; upper and lower case, spaces and hyphens do not matter.
+    Find a card by its name; case, spaces and hyphens are ignored.
 
     Raises:
-        ValueError: for a card that is not known; the message lists those that are.
+        ValueError: if the card is unknown; the message lists the known ones.
     """
     plain = {re.sub(r"[^a-z0-9]", "", known): card for known, card in CARDS.items()}
     wanted = re.sub(r"[^a-z0-9]", "", name.lower())

@@ -1,4 +1,4 @@
-"""Time and memory of each phase and round."""
+"""Estimated time and memory of each phase and round."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -21,13 +21,13 @@ from pvg_hf.scoring.batching import CPU_TOKENS
 
 
 def evaluation_length(amounts: Amounts) -> Length:
-    """Of an evaluation, which nobody knows before one is written."""
+    """Assumed length of an analysis: half of the maximum on average."""
     longest = amounts.recipe.verifier.score_settings.max_completion_length
     return Length(longest / 2, longest, longest)
 
 
 def score_training(amounts: Amounts, size: PlayerSize, machine: Machine) -> Work:
-    """Evaluations are written, read by the KL reference and trained on; now and then some are validated."""
+    """Cost of training a generative verifier: it writes, reads (KL reference) and trains on analyses, and is validated."""
     config, score = amounts.recipe.verifier, amounts.recipe.verifier.score_settings
     rows, evaluation = score.proofs_per_step * score.num_generations, evaluation_length(amounts)
     text = amounts.lengths.verifier_input + evaluation
@@ -49,7 +49,7 @@ def score_training(amounts: Amounts, size: PlayerSize, machine: Machine) -> Work
 
 
 def evaluating(amounts: Amounts, size: PlayerSize, machine: Machine, num_proofs: float, num_samples: int) -> Work:
-    """Evaluations of proofs."""
+    """Cost of writing analyses of proofs."""
     return sampling(
         size,
         machine,
@@ -64,14 +64,14 @@ def evaluating(amounts: Amounts, size: PlayerSize, machine: Machine, num_proofs:
 
 @dataclass(frozen=True)
 class Player:
-    """A player's size, and this machine's speed at its width."""
+    """A player's size, and the machine's speed at its width."""
 
     size: PlayerSize
     machine: Machine
 
 
 def needed_players(amounts: Amounts, phase: str) -> tuple[str, ...]:
-    """The players without whose size a phase cannot be estimated."""
+    """Players whose sizes the estimate of a phase needs."""
     if phase == "warmup":
         return tuple(name for name, config in amounts.recipe.players.items() if config.warmup)
     if phase == "prover" and amounts.recipe.prover.has_critic:
@@ -83,16 +83,18 @@ def needed_players(amounts: Amounts, phase: str) -> tuple[str, ...]:
 
 def estimate_work(amounts: Amounts, players: dict[str, Player], phase: str) -> Work:
     """
+    Estimate the cost of a phase.
+
     Args:
         amounts ([`Amounts`]):
-            Of the round.
+            Counts of the round.
         players (`dict[str, Player]`):
-            Those that the phase needs.
+            Players that the phase needs.
         phase (`str`):
             Name of the phase.
 
     Returns:
-        [`Work`]: all of the phase's, for one process; its memory counts the players' weights.
+        [`Work`]: cost of the whole phase for one process; its memory includes the players' weights.
     """
     return {
         "warmup": _warmup,
@@ -112,7 +114,7 @@ def _warmup(amounts: Amounts, players: dict[str, Player]) -> Work:
 
 def _fine_tuning(amounts: Amounts, config: PlayerConfig, player: Player) -> Work:
     text = (amounts.lengths.prompt[Role.HELPFUL] + amounts.lengths.solution).capped(config.warmup.max_length)
-    text = replace(text, high=text.mean)  # batches are of like length
+    text = replace(text, high=text.mean)  # batches are sorted by length, with little padding
     size = replace(player.size, num_trained=player.size.num_parameters, trained_bytes=player.size.weight_bytes)
     work = training(
         size,
@@ -133,7 +135,7 @@ def _bootstrap(amounts: Amounts, players: dict[str, Player]) -> Work:
 
 
 def _verifier(amounts: Amounts, players: dict[str, Player]) -> Work:
-    """Training, then scores of everything on D_V's held-out part."""
+    """Cost of training, and of scoring the solutions of the held-out problems."""
     config, verifier = amounts.recipe.verifier, players["verifier"]
     heldout = amounts.num_problems("verifier_heldout") * amounts.recipe.data.solutions_per_problem
     if config.is_generative:
@@ -166,7 +168,7 @@ def _prover(amounts: Amounts, players: dict[str, Player]) -> Work:
 
 
 def _prover_batch(amounts: Amounts, prover: Player, verifier: Player, critic: Player | None) -> Work:
-    """Solutions are written, scored, read by the KL reference, with PPO by critic and prover, and trained on."""
+    """Cost of a batch: solutions are written, scored, read by the KL reference (and with PPO by critic and prover), trained on."""
     config, solution, prompt = amounts.recipe.prover, amounts.lengths.solution, amounts.training_prompt
     share = amounts.solutions_per_step // amounts.num_processes
     micro_batch = config.micro_batch_size or share
@@ -180,7 +182,9 @@ def _prover_batch(amounts: Amounts, prover: Player, verifier: Player, critic: Pl
         solution=solution,
         max_new_tokens=config.max_completion_length,
     )
-    learners = [(prover, solution.high)] + ([(critic, 0)] if critic else [])  # and the positions whose logits it needs
+    learners = [(prover, solution.high)] + (
+        [(critic, 0)] if critic else []
+    )  # with the number of positions that need logits
     learnings = [
         training(
             player.size,
@@ -200,18 +204,18 @@ def _prover_batch(amounts: Amounts, prover: Player, verifier: Player, critic: Pl
 
 
 def _reading(player: Player, num_texts: int, text: Length, micro_batch: int) -> Work:
-    """Log-probabilities or values, in the batches of training."""
+    """Cost of computing log-probabilities or values, in the batches of training."""
     per_batch = micro_batch * text.high
     return reading(player.size, player.machine, num_texts=num_texts, text=text, tokens_per_batch=per_batch)
 
 
 def _sum_held_together(works: list[Work]) -> Work:
-    """Works whose memory is held together, as one backward pass goes through all of them."""
+    """Sum of costs whose memory is needed at the same time, because one backward pass goes through all of them."""
     return Work(sum(work.seconds for work in works), sum(work.memory for work in works))
 
 
 def _selection(amounts: Amounts, prover: Player, verifier: Player) -> Work:
-    """The held-out solutions by which the best helpful checkpoint is chosen."""
+    """Cost of the held-out solutions that select the best helpful checkpoint."""
     config = amounts.recipe.prover
     writing = Writing(
         Role.HELPFUL, min(config.eval_problems, amounts.num_problems("prover_heldout")), config.eval_samples
@@ -222,7 +226,7 @@ def _selection(amounts: Amounts, prover: Player, verifier: Player) -> Work:
 
 
 def _mint(amounts: Amounts, players: dict[str, Player]) -> Work:
-    """Solutions are written and scored, and where the verifier labels them, evaluated and the evaluations checked."""
+    """Cost of writing and scoring solutions; if the verifier labels them, also of its analyses and their checks."""
     prover, verifier = players["prover"], players["verifier"]
     written = writings(amounts, "mint")
     number = sum(item.num_problems * item.num_samples for item in written)
@@ -244,7 +248,7 @@ def _evaluate(amounts: Amounts, players: dict[str, Player]) -> Work:
 
 
 def _writing(amounts: Amounts, prover: Player, writing: Writing) -> Work:
-    """One process's share of what the prover writes."""
+    """Cost of one process's share of the prover's solutions."""
     return sampling(
         prover.size,
         prover.machine,
@@ -258,7 +262,7 @@ def _writing(amounts: Amounts, prover: Player, writing: Writing) -> Work:
 
 
 def scoring_player(amounts: Amounts, verifier: Player) -> Player:
-    """A frozen verifier, whose base may be held in more precise numbers than below an adapter in training."""
+    """A frozen verifier. Its base may be in a higher precision than in training with an adapter."""
     scoring = amounts.context.dtype("verifier", is_precise=True)
     return replace(verifier, size=replace(verifier.size, weight_bytes=scoring.itemsize))
 
@@ -278,13 +282,13 @@ def _scoring(amounts: Amounts, verifier: Player, num_solutions: float) -> Work:
 
 
 def _verifier_bytes(amounts: Amounts, verifier: Player) -> float:
-    """Of the verifier's weights beside a prover's: all, or what it has of its own on the prover's base."""
+    """Memory of the verifier's weights in addition to the prover's: only its adapter if it shares the prover's base."""
     size = scoring_player(amounts, verifier).size
     return size.num_trained * size.trained_bytes if amounts.recipe.verifier.shares_base else size.frozen_bytes
 
 
 def _sum_one_by_one(weights: float, *works: Work) -> Work:
-    """The works one after the other, with the weights in memory all the time."""
+    """Sum of costs one after the other, with the weights in memory all the time."""
     total = sum(works, Work())
     return Work(total.seconds, total.memory + weights)
 
@@ -295,19 +299,21 @@ PLAYERS = ("prover", "verifier")
 @dataclass(frozen=True)
 class RoundPlan:
     """
+    Estimate for consecutive rounds with equal settings.
+
     Args:
         indices (`range`):
-            Consecutive rounds that are played with the same settings.
+            The rounds.
         early (`list[str]`):
-            The phases before the first round, for the plan that holds round 0.
+            Phases before the first round, if the plan includes round 0.
         amounts ([`Amounts`]):
-            What such a round writes and trains on.
+            Counts of one of these rounds.
         sizes (`dict[str, PlayerSize | None]`):
-            Of each player, and of PPO's `critic`; `None` where its configuration is not on this machine.
+            Size of each player, and of PPO's `critic`; `None` if its configuration is not available.
         players (`dict[str, Player]`):
-            Those whose size is known, with the machine's speed.
+            Players of known size, with the machine's speed.
         card ([`Card`], *optional*):
-            The graphics card that the plan is for; this machine by default.
+            Graphics card that the plan is for; this machine by default.
     """
 
     indices: range
@@ -319,20 +325,20 @@ class RoundPlan:
 
     @property
     def memory(self) -> int:
-        """Bytes of the card or, without one, of this machine's device."""
+        """Memory in bytes of the card, or of this machine's device."""
         return self.card.num_bytes if self.card else total_memory(self.amounts.context.processes.device)
 
     @property
     def counts(self) -> Counter[str]:
-        """How many phases of each name this plan stands for."""
+        """Number of phases of each name in this plan."""
         return Counter(self.early) + Counter(dict.fromkeys(ROUND_PHASES, len(self.indices)))
 
     def covers(self, key: PhaseKey) -> bool:
-        """Whether a phase is one of these."""
+        """Whether this plan includes a phase."""
         return key.name in self.early if key.round_index is None else key.round_index in self.indices
 
     def work(self, phase: str) -> Work | None:
-        """Time and memory of a phase; `None` if a player that it needs is of unknown size."""
+        """Estimated cost of a phase; `None` if the size of a player that it needs is unknown."""
         if any(name not in self.players for name in needed_players(self.amounts, phase)):
             return None
         return estimate_work(self.amounts, self.players, phase)
@@ -340,15 +346,16 @@ class RoundPlan:
 
 def plan_rounds(recipe: Recipe, world: GameProblems, card: Card | None = None) -> list[RoundPlan]:
     """
-    A plan for each run of rounds that are alike. Without a card this machine is measured, once per width and type of
-    weights.
+    Plan all rounds of a game, with one plan per group of consecutive equal rounds.
+
+    Without a card, the speed of this machine is measured once per width and data type.
     """
     machines: dict[tuple[int, str], Machine] = {}
     return [_plan(recipe, world, indices, machines, card) for indices in _equal_rounds(recipe)]
 
 
 def _equal_rounds(recipe: Recipe) -> list[range]:
-    """Rounds with overrides stand alone."""
+    """Groups of consecutive rounds with equal settings; a round with overrides is a group by itself."""
     bounds = sorted({0, recipe.num_rounds, *(bound for index in recipe.rounds for bound in (index, index + 1))})
     return [range(*pair) for pair in pairwise(bounds)]
 

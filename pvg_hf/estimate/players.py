@@ -1,4 +1,4 @@
-"""How large a player is, from its configuration alone."""
+"""Sizes of players, computed from their configurations without loading weights."""
 
 from dataclasses import dataclass, replace
 
@@ -20,33 +20,35 @@ from pvg_hf.models.sources import resolve_model
 from pvg_hf.models.verifier import lora_for_verifier
 from pvg_hf.trainers.ppo.critic import ADAPTER, VERIFIER
 
-LORA_BYTES = 4  # adapters are kept in float32 whatever the base is in
+LORA_BYTES = 4  # bytes of an adapter's weight: adapters are in float32 for any base
 
 QUANTIZED_BYTES = (
     4 + 8 / 64 + 32 / (64 * 256)
-) / 8  # NF4: a constant of 8 bits to 64 weights, one of 32 to 256 of those
+) / 8  # NF4: one 8-bit constant per 64 weights, and one 32-bit constant per 256 of these
 
 
 @dataclass(frozen=True)
 class PlayerSize:
     """
+    Size of a player.
+
     Args:
         num_parameters (`int`):
-            Weights, an adapter's included.
+            Number of weights, including an adapter's.
         num_trained (`int`):
-            Of these, the ones that are trained.
+            Number of trained weights.
         num_multiplied (`int`):
-            Of these, the ones that every token is multiplied with: all but an input embedding that only looks up.
+            Number of weights in matrix products with every token: all except an input embedding that is only looked up.
         num_layers (`int`), hidden_size (`int`), vocab_size (`int`):
-            Of the architecture.
+            Dimensions of the architecture.
         cache_width (`int`):
-            Numbers that generation keeps per token and layer: keys and values of all key-value heads.
+            Numbers in the KV cache per token and layer: keys and values of all key-value heads.
         max_positions (`int`, *optional*):
-            Longest input that the model was made for, in tokens, where its configuration says so.
+            Maximum input length of the model in tokens, if its configuration states it.
         weight_bytes (`int`):
-            Bytes of a frozen weight that is not quantised, 2 or 4; layers compute in numbers of this size.
+            Bytes of a frozen weight that is not quantised, 2 or 4; layers compute in this precision.
         num_quantized (`int`):
-            Weights that are held in 4 bits.
+            Number of weights in 4 bits.
         trained_bytes (`int`):
             Bytes of a trained weight.
     """
@@ -65,13 +67,13 @@ class PlayerSize:
 
     @property
     def frozen_bytes(self) -> float:
-        """Memory of the weights alone."""
+        """Memory of the weights in bytes."""
         whole = self.num_parameters - self.num_quantized
         return whole * self.weight_bytes + self.num_quantized * QUANTIZED_BYTES
 
     @property
     def training_bytes(self) -> float:
-        """Memory of the weights, and of gradients and Adam's two averages of those that are trained."""
+        """Memory of the weights, and of the gradients and Adam's two averages of the trained ones, in bytes."""
         return self.frozen_bytes + self.num_trained * (4 * self.trained_bytes - self.weight_bytes)
 
 
@@ -86,7 +88,7 @@ def read_player_size(context: PhaseContext, player: str) -> PlayerSize | None:
             `prover` or `verifier`.
 
     Returns:
-        [`PlayerSize`], or `None` if its configuration is to be had neither on this machine nor from the Hub.
+        [`PlayerSize`], or `None` if its configuration is neither on this machine nor on the Hub.
 
     Raises:
         ValueError, StrictDataclassError: if the configuration contradicts itself, or LoRA finds none of its modules.
@@ -106,15 +108,16 @@ def read_player_size(context: PhaseContext, player: str) -> PlayerSize | None:
 
 
 def _scratch_config(config: PlayerConfig) -> PretrainedConfig:
-    """With the recipe's `vocab_size`, which the trained tokenizer may stay below."""
+    """Configuration of a player with random weights. Its trained tokenizer may have fewer tokens than `vocab_size`."""
     settings = {"tie_word_embeddings": True, **config.scratch.config, "vocab_size": config.scratch.vocab_size}
     return AutoConfig.for_model(config.scratch.model_type, **settings)
 
 
 def find_config(config: PlayerConfig, player: str) -> PretrainedConfig | None:
     """
-    The configuration of a player's `model` from this machine, else from the Hub (a few kilobytes, no weights); `None` if
-    neither has it.
+    Find the configuration of a player's `model` on this machine, else on the Hub; `None` if neither has it.
+
+    It is a few kilobytes; no weights are downloaded.
     """
     source = resolve_model(config.model, player)
     try:
@@ -157,7 +160,7 @@ def _measure(
 
 
 def _num_linear(model: torch.nn.Module) -> int:
-    """Weights of the frozen matrices between embedding and head, which are those that bitsandbytes quantises."""
+    """Number of weights that bitsandbytes quantises: the frozen matrices between embedding and head."""
     head = model.get_output_embeddings()
     return sum(
         module.weight.numel()
@@ -174,14 +177,16 @@ def _cache_width(config: PretrainedConfig) -> int:
 
 
 def stands_on_prover(config: ProverConfig) -> bool:
-    """Whether the critic is an adapter and a head on the prover's base, be it by default."""
+    """Whether the critic is an adapter with a head on the prover's base, explicitly or by default."""
     critic = config.ppo_settings.critic
     return critic == ADAPTER or (critic is None and config.lora is not None)
 
 
 def read_critic_size(context: PhaseContext) -> PlayerSize | None:
     """
-    As [`read_player_size`]; a critic that is no adapter is trained whole, in float32.
+    Size of PPO's critic, by the same method as [`read_player_size`].
+
+    A critic that is not an adapter is fully fine-tuned in float32.
 
     Returns:
         [`PlayerSize`], or `None` if its configuration is not on this machine.
@@ -202,5 +207,5 @@ def read_critic_size(context: PhaseContext) -> PlayerSize | None:
 
 
 def critic_bytes(config: ProverConfig, size: PlayerSize) -> float:
-    """Of its weights, gradients and Adam's averages; the prover's base is counted with the prover."""
+    """Memory of the critic's weights, gradients and Adam's averages in bytes, without a base shared with the prover."""
     return size.num_trained * 4 * LORA_BYTES if stands_on_prover(config) else size.training_bytes

@@ -1,1 +1,1 @@
-"""The round loop."""
+"""Plays a game: the round loop, its phases, and the command line."""

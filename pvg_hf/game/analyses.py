@@ -1,4 +1,4 @@
-"""The analyses that a round's generative verifier writes about test proofs, and what judges them."""
+"""Analyses by a round's generative verifier: of test proofs, as labels of new proofs, and their meta-verifier."""
 
 import json
 from contextlib import suppress
@@ -30,13 +30,13 @@ EVALUATIONS = "evaluations.parquet"
 
 
 def label_new_proofs(context: PhaseContext, verifier: GenerativeVerifier, output: Path) -> dict[str, float]:
-    """Scaled verification of the proofs of D_V that were just written to `output`, into its folder `labels`."""
+    """Label the verifier's proofs (D_V) in `output` by scaled verification, and write the labels to its folder `labels`."""
     if context.processes.is_main_process:
         rows = _training_proofs(output)
         unknown = Dataset.from_dict(
             {"problem": rows["problem"], "proof": rows["solution"], "score": [None] * len(rows)}
         )
-        with suppress(GameInterrupted):  # which all processes raise together below
+        with suppress(GameInterrupted):  # raised below, by all processes together
             label_proofs(
                 unknown,
                 evaluate=verifier.evaluate,
@@ -46,12 +46,12 @@ def label_new_proofs(context: PhaseContext, verifier: GenerativeVerifier, output
                 show_progress=shows_progress(context.recipe),
                 before_batch=context.stop.check_alone,
             )
-    context.stop.check()  # where the others wait for the main process
+    context.stop.check()  # the other processes wait here for the main process
     return {f"mint/{key}": figure.value for key, figure in _label_figures(output).items()}
 
 
 def evaluate_score_verifier(context: PhaseContext, output: Path) -> dict[str, Figure]:
-    """Write `evaluations.parquet` (one evaluation of each test proof) and return the round's figures of it and of its labels."""
+    """Write `evaluations.parquet` (one analysis per test proof), and return the round's figures on analyses and labels."""
     rows = _test_proofs(context)
     verifier = open_score_verifier(context, context.folder.verifier(context.round_index))
     written = [verifier.evaluate(rows["problem"].tolist(), rows["solution"].tolist(), 1)]
@@ -66,7 +66,7 @@ def evaluate_score_verifier(context: PhaseContext, output: Path) -> dict[str, Fi
 
 
 def _test_proofs(context: PhaseContext) -> pd.DataFrame:
-    """At most as many as the recipe wants, chosen at random; none that was cut."""
+    """Draw test proofs at random, up to the number in the recipe; truncated proofs are left out."""
     pool = context.folder.pool(context.round_index)
     rows = load_pool([pool / f"test-{role}.parquet" for role in GAME_ROLES]).to_pandas()
     rows = rows[~rows["is_truncated"]].drop_duplicates(["problem", "solution"])
@@ -103,7 +103,7 @@ def _training_proofs(pool: Path) -> pd.DataFrame:
 
 
 def _label_figures(pool: Path) -> dict[str, Figure]:
-    """Of the labels that nobody but the verifier gave."""
+    """Figures on the labels assigned by the verifier; proofs labelled by people are left out."""
     labels = read_labels(pool / LABELS, sources=(AUTO,))
     people = read_labels(pool / LABELS, sources=(HUMAN,))
     rows = _training_proofs(pool)
@@ -113,7 +113,7 @@ def _label_figures(pool: Path) -> dict[str, Figure]:
 
 
 def open_meta_verifier(context: PhaseContext) -> MetaVerifier | None:
-    """R_meta of the verifier's analyses, and of a prover's that evaluates itself; `None` where the recipe has none."""
+    """Meta-verifier, which rates analyses by the verifier or a self-evaluating prover (R_meta); `None` if the recipe has none."""
     kind = context.recipe.verifier.score_settings.meta_verifier
     if kind == "task":
         return context.problems.task.rate_analyses
@@ -124,13 +124,13 @@ def open_meta_verifier(context: PhaseContext) -> MetaVerifier | None:
 
 
 def verifier_source(context: PhaseContext) -> tuple[str, str | None]:
-    """Whose weights the round's verifier that writes starts from: the initial ones, or the last round's."""
+    """Weights that the round's generative verifier starts from: the initial ones, or the last round's."""
     last = last_verifier(context)
     return context.initial_model("verifier") if last is None else (str(last), None)
 
 
 def last_verifier(context: PhaseContext) -> Path | None:
-    """The last round's, where the round's verifier goes on from it."""
+    """Folder of the last round's verifier, if this round's starts from it."""
     if context.recipe.verifier.init == "full" or context.round_index == 0:
         return None
     return context.folder.verifier(context.round_index - 1)

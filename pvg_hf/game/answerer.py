@@ -1,4 +1,4 @@
-"""The product of a game: answers by the helpful prover, chosen with the verifier's help, or withheld."""
+"""Answers problems with a game's players: the helpful prover writes solutions, and the verifier helps to choose or withhold."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,15 +27,15 @@ MAX_PROBLEM_CHARS = 20_000
 @dataclass(frozen=True)
 class Candidate:
     """
-    A solution that was written to the problem.
+    A solution written to the problem.
 
     Args:
         solution (`str`):
-            Its text.
+            Text of the solution.
         answer (`str`, *optional*):
-            Its final answer; `None` where it has none, or was cut at the length limit.
+            Final answer; `None` if there is none, or the text was cut at the length limit.
         score (`float`):
-            The verifier's.
+            Score by the verifier.
     """
 
     solution: str
@@ -46,19 +46,21 @@ class Candidate:
 @dataclass(frozen=True)
 class Reply:
     """
+    Reply to a problem.
+
     Args:
         candidates (`list[Candidate]`):
-            All that were written: the chosen one first, then by score, those without an answer last.
+            All candidates: the chosen one first, then by score, those without an answer last.
         rule (`str`):
-            How the answer was chosen, one of [`~evaluation.selective.RULES`].
+            Rule that chose the answer, one of [`~evaluation.selective.RULES`].
         votes (`int`):
-            Candidates that give the chosen answer.
+            Number of candidates with the chosen answer.
         probability (`float`, *optional*):
-            That the first candidate is correct, in (0, 1); `None` where it is unknown or no candidate has an answer.
+            Probability that the first candidate is correct, in (0, 1); `None` if it is unknown or no candidate has an answer.
         why_unknown (`str`, *optional*):
-            Why there is no probability, as a sentence.
+            Reason why the probability is unknown, as a sentence.
         abstains (`bool`):
-            Whether the answer is withheld: its probability is below the threshold, or there is none.
+            Whether the answer is withheld, because its probability is below the threshold or unknown.
     """
 
     candidates: list[Candidate]
@@ -70,7 +72,7 @@ class Reply:
 
     @property
     def best(self) -> Candidate | None:
-        """The candidate that is answered with; `None` where none has an answer."""
+        """The chosen candidate; `None` if no candidate has an answer."""
         return self.candidates[0] if self.candidates[0].answer is not None else None
 
     @property
@@ -85,13 +87,13 @@ class Answerer:
 
     Args:
         context ([`~game.context.PhaseContext`]):
-            Of the round whose players answer, with the task's prompts.
+            Context of the round whose players answer, with the task's prompts.
         sampler ([`~sampling.Sampler`]):
             The helpful prover.
         scorer ([`VerifierScorer`]):
             The verifier.
         rules ([`~evaluation.selective.AnswerRules`]):
-            How answers are chosen, and their probabilities, for the run's own number of solutions.
+            Rules that choose answers, with probabilities fitted for the run's number of solutions.
 
     Example:
 
@@ -114,17 +116,19 @@ class Answerer:
     @classmethod
     def from_run(cls, run: str | Path, *, round_index: int | None = None, device: str = "auto") -> "Answerer":
         """
+        Load the players of a run.
+
         Args:
             run (`str` or `Path`):
-                Folder of a run, or `NAMESPACE/RUN`: the last round that was published.
+                Folder of a run, or `NAMESPACE/RUN` for the last published round.
             round_index (`int`, *optional*):
-                The round whose players answer; the last one that was evaluated by default.
+                The round whose players answer; by default the last evaluated one.
             device (`str`, defaults to `"auto"`):
                 `auto`, `cpu` or `cuda`.
 
         Raises:
             HubError: if the Hub cannot be reached or refuses.
-            ValueError: if the folder holds no such round that was evaluated, or not its players.
+            ValueError: if the folder has no such evaluated round, or not its players.
         """
         folder = RunFolder(locate_run(run))
         round_index = _evaluated_round(folder, round_index)
@@ -132,8 +136,8 @@ class Answerer:
         stored = read_json(folder.evaluation(round_index) / "answering.json")
         if stored is None:
             raise ValueError(
-                f"No solution of round {round_index} in {folder.root} to a problem of known truth has an answer, so that "
-                "nothing says how far the verifier can be trusted; train the prover longer."
+                f"No solution of round {round_index} in {folder.root} to a held-out problem has an answer, so that the "
+                "verifier cannot be calibrated; train the prover longer."
             )
         context = _context(folder, round_index, device)
         rules = AnswerRules.from_dict(stored)
@@ -158,19 +162,22 @@ class Answerer:
         seed: int = 0,
     ) -> Reply:
         """
+        Answer a problem.
+
         Args:
             problem (`str`):
-                Its text.
+                Text of the problem.
             num_samples (`int`, *optional*):
-                Solutions to choose from; by default as many as the probabilities were fitted for. For fewer, they are
-                fitted again on the run's held-out solutions; for more, there is no probability.
+                Number of solutions to choose from; by default the number that the probabilities were fitted for. For fewer,
+                they are fitted again on the run's held-out solutions; for more, the probability is unknown.
             rule (`str`, *optional*):
-                `best`, `vote` or `weighted-vote` (see [`~evaluation.selective.choose_answer`]); by default the one that was
-                correct most often on the run's held-out problems.
+                `best`, `vote` or `weighted-vote` (see [`~evaluation.selective.choose_answer`]); by default the rule with the
+                highest accuracy on the run's held-out problems.
             abstain_below (`float`, defaults to 0.0):
-                The answer is withheld where its probability of being correct is lower or, if this is above 0, unknown.
+                Threshold of the probability of being correct, below which the answer is withheld. If it is above 0, answers
+                of unknown probability are withheld, too.
             seed (`int`, defaults to 0):
-                Of the solutions.
+                Seed of the solutions.
 
         Raises:
             ValueError: for an empty or overlong problem, or a setting out of its range.
@@ -207,7 +214,7 @@ class Answerer:
         return samples, self.scorer([problem] * num_samples, [sample.text for sample in samples])
 
     def _rules_for(self, num_samples: int) -> AnswerRules | None:
-        """Fitted for so many solutions; `None` where the run has too few."""
+        """Rules fitted for `num_samples` solutions; `None` if the run has too few."""
         if num_samples not in self._fitted:
             place = self.context.folder, self.context.round_index, self.context.problems.task
             fewer = 0 < num_samples < self.rules.num_samples
@@ -217,9 +224,7 @@ class Answerer:
     def _why_unknown(self, problem: str, num_samples: int, rules: AnswerRules | None) -> str | None:
         mistake = self.context.problems.task.problem_mistake(problem)
         if mistake is not None:
-            return (
-                f"This is no problem of the task `{self.context.problems.task.name}` as the run played it. {mistake}"
-            )
+            return f"This is not a problem of the task `{self.context.problems.task.name}` as the run played it. {mistake}"
         if rules is None:
             return f"Probabilities were fitted for {self.rules.num_samples} solutions, not {num_samples}."
         return None
@@ -254,9 +259,9 @@ def _check_players(folder: RunFolder, round_index: int) -> None:
 
 
 def _context(folder: RunFolder, round_index: int, device: str) -> PhaseContext:
-    """As of minting, without any problem."""
+    """Make the context of a mint phase with an empty problem set."""
     recipe = folder.read_recipe().for_round(round_index)
-    # An engine of its own is for many problems at a time.
+    # A separate generation engine only pays off for many problems at a time.
     recipe = replace(recipe, device=device, prover=replace(recipe.prover, generation="transformers"))
     task = load_recipe_task(recipe)
     world = GameProblems(task, {}, recipe_prompts(recipe, task))
@@ -277,6 +282,6 @@ def _check_rule(rule: str, rules: AnswerRules) -> None:
         raise ValueError(f"Unknown rule `{rule}`. {suggest(rule, RULES)}")
     if rule not in rules.calibrations:
         raise ValueError(
-            f"The rule `{rule}` needs solutions to problems of known truth, and this round's are not here; this copy of the "
-            f"run has {', '.join(f'`{name}`' for name in rules.calibrations)} only."
+            f"The rule `{rule}` needs solutions to held-out problems, which this copy of the run lacks; it only has "
+            f"{', '.join(f'`{name}`' for name in rules.calibrations)}."
         )

@@ -16,20 +16,20 @@ from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 
 
 class GameCallback:
-    """Subclass it and pass an instance to [`play`]; every method may be left out."""
+    """Base class of callbacks for [`play`]; a subclass may override any of its methods."""
 
     def on_phase_begin(self, context: "PhaseContext") -> None:
-        """Before a phase is played, on every process."""
+        """Called before a phase is played, on every process."""
 
     def on_phase_end(self, context: "PhaseContext") -> None:
-        """After its results appeared in the run's folder."""
+        """Called after a phase's results appeared in the run's folder."""
 
 
 class StepFigures(TrainerCallback):
-    """Adds figures to the log of each training step, in the trainer's history too."""
+    """Adds figures to the log of each training step, and to the trainer's history."""
 
     def step_figures(self, state: TrainerState) -> Mapping[str, float]:
-        """The figures of the step that was just logged."""
+        """Figures of the step that was just logged."""
         raise NotImplementedError
 
     def on_log(self, args, state, control, logs: dict[str, Any], **kwargs):
@@ -41,11 +41,13 @@ class StepFigures(TrainerCallback):
 
 class LabelCallback(StepFigures):
     """
-    Begins where the trainer begins, be that at a checkpoint, and logs every step's counts.
+    Logs the counts of labels in every step.
+
+    When training starts or resumes from a checkpoint, labels of later steps from an earlier start are dropped.
 
     Args:
         labels ([`LabelSource`]):
-            The labels that the trainer's reward reads.
+            Source of the labels that the trainer's reward uses.
     """
 
     def __init__(self, labels: LabelSource):
@@ -62,7 +64,7 @@ class LabelCallback(StepFigures):
 
 
 def count_over_processes(scorer: VerifierScorer | GenerativeVerifier) -> Counter[str]:
-    """The sums of what the processes' scorers have counted so far, each process having scored its share."""
+    """Sum the counts of all processes' scorers, each of which has scored its share."""
     counts: Counter[str] = Counter()
     for of_process in gather_object([scorer.counts]):
         counts.update(of_process)
@@ -71,12 +73,14 @@ def count_over_processes(scorer: VerifierScorer | GenerativeVerifier) -> Counter
 
 class CountsCallback(StepFigures):
     """
-    Adds to the log of every step what was counted in it, where anything was. What else scores in a step comes before it; what
-    every process scores, such as held-out solutions, counts once for each.
+    Adds a scorer's new counts, such as cut inputs, to the log of every step.
+
+    It must come after other callbacks that score in a step. Texts scored by every process, such as held-out solutions, count
+    once per process.
 
     Args:
         scorer ([`VerifierScorer`] or [`GenerativeVerifier`]):
-            The one that the steps are scored by.
+            Scorer of the training steps.
     """
 
     def __init__(self, scorer: VerifierScorer | GenerativeVerifier):
@@ -85,6 +89,6 @@ class CountsCallback(StepFigures):
 
     def step_figures(self, state: TrainerState) -> Mapping[str, float]:
         counts = count_over_processes(self.scorer)
-        new = dict(counts - self._known)  # what is more than it was
+        new = dict(counts - self._known)  # keeps only counts that increased
         self._known = counts
         return new

@@ -1,4 +1,4 @@
-"""Judges a prover in training on D_pi's held-out part and keeps the best helpful checkpoint."""
+"""Evaluates a prover during training on the prover's held-out problems, and keeps the best helpful checkpoint."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -29,20 +29,22 @@ logger = logging.getLogger(__name__)
 
 class BestHelpfulCallback(StepFigures):
     """
-    Every `eval_steps`, and at the end, the prover writes helpful solutions to held-out problems; the checkpoint with the
-    highest mean reward, with the trainer's own options, is kept. A reward relative to the prover's own group says nothing
-    of how good the group is, so checkpoints under SRC are compared by CGC: the verifier's score where the solution is
-    correct, else -2.
+    Keeps the helpful checkpoint with the highest mean reward on held-out problems.
+
+    The prover writes helpful solutions to these problems every `eval_steps` and at the end. The reward is the trainer's own,
+    unless it is relative to the prover's group, as signed relative convincingness (SRC): that does not measure how good a group
+    is. Checkpoints are then compared by correctness-gated convincingness (CGC): the verifier's score if the solution is correct,
+    else -2.
 
     Args:
         context ([`PhaseContext`]):
-            The phase.
+            Context of the phase.
         scorer ([`VerifierScorer`]):
             The round's verifier.
         output (`Path`):
-            Where the best checkpoint goes.
+            Folder of the best checkpoint.
         is_over (`Callable`):
-            Whether the step at hand is the phase's last, though not the last planned one.
+            Whether a rule ends the phase at the current step.
     """
 
     def __init__(self, context: PhaseContext, scorer: VerifierScorer, output: Path, is_over: Callable[[], bool]):
@@ -54,12 +56,12 @@ class BestHelpfulCallback(StepFigures):
         self.trainer: ProverGRPOTrainer | None = None
 
     def attach(self, trainer: ProverGRPOTrainer) -> None:
-        """The trainer whose prover is judged."""
+        """Add this callback to the trainer of the prover that it evaluates."""
         self.trainer = trainer
         trainer.add_callback(self)
 
     def on_train_begin(self, args, state, control, **kwargs):
-        for entry in state.log_history:  # of the steps before the checkpoint that training goes on from
+        for entry in state.log_history:  # steps before the checkpoint that training resumes from
             if "heldout/selection" in entry:
                 self.best = max(self.best, entry["heldout/selection"])
 
@@ -75,7 +77,7 @@ class BestHelpfulCallback(StepFigures):
             self._keep(state.global_step)
 
     def _keep(self, step: int) -> None:
-        """Save the prover; a folder that is being written has no digests."""
+        # Remove the digests first: a folder without them is incomplete.
         if self.context.processes.is_main_process:
             (self.output / DIGESTS).unlink(missing_ok=True)
         self.trainer.save_model(str(self.output))
@@ -84,15 +86,16 @@ class BestHelpfulCallback(StepFigures):
 
     def lost_step(self) -> int | None:
         """
-        The step at which the checkpoint that was kept so far was saved, if it was damaged since: training has to go on from
-        before it, and keeps it once more. Known to the main process only.
+        Step of the kept checkpoint if it was damaged; training must then resume from an earlier step and save it again.
+
+        Only the main process knows the step; other processes return `None`.
         """
         if not (self.context.processes.is_main_process and (self.output / DIGESTS).exists()):
             return None
         damage = next(find_damaged(self.output), None)
         if damage is None:
             return None
-        logger.warning("%s; training goes on from before it was saved.", f"{damage.path} {damage.what}")
+        logger.warning("%s; training resumes from an earlier step.", f"{damage.path} {damage.what}")
         try:
             return read_digests(self.output)["step"]
         except DamagedFileError:
@@ -108,7 +111,10 @@ class BestHelpfulCallback(StepFigures):
         prompts = [self.context.problems.prompt(problem, Role.HELPFUL, sampler.tokenizer) for problem in problems]
 
         def rngs(index: int) -> list[np.random.Generator]:
-            path = (self.context.seed("heldout"), problems[index]["problem_id"])  # the same at every step: comparable
+            path = (
+                self.context.seed("heldout"),
+                problems[index]["problem_id"],
+            )  # the same draws at every step, so that checkpoints are comparable
             return [derive_rng(*path, number) for number in range(config.eval_samples)]
 
         with whole_weights(self.trainer):
@@ -119,7 +125,7 @@ class BestHelpfulCallback(StepFigures):
             for sample in samples
         ]
         figures = [self._figures(rows)] if processes.is_main_process else [None]
-        return broadcast_object_list(figures)[0]  # so that all of them save, or none
+        return broadcast_object_list(figures)[0]  # saving is collective: all processes must agree
 
     def _figures(self, rows: list[tuple[dict[str, Any], Sample]]) -> dict[str, float]:
         config = self.context.recipe.prover
@@ -144,5 +150,5 @@ class BestHelpfulCallback(StepFigures):
         }
 
     def _reward(self) -> RewardFunction:
-        """The trainer's; without its correction where the noise is the game's own, which held-out solutions are not told."""
+        # Held-out solutions have clean labels, so that the game's own noise must not be corrected here.
         return self.trainer.role_reward if self.trainer.feedback is None else self.trainer.plain_reward

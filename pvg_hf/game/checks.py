@@ -1,4 +1,4 @@
-"""Checks by an imperfect checker in a phase: the log of its calls, their cost and summary."""
+"""Calls of an imperfect checker in a phase: their log, their costs and their summary."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
@@ -25,11 +25,11 @@ Event = Mapping[str, Any]
 
 class CheckLog:
     """
-    `events.jsonl` of a phase's folder. The main process writes it; in the others it is a sink.
+    Log of a checker's calls, `events.jsonl` in a phase's folder. Only the main process writes it.
 
     Args:
         folder (`Path`):
-            Of the phase, or of a part of it.
+            Folder of the phase, or of a part of it.
         is_main (`bool`):
             Whether this process writes.
     """
@@ -40,7 +40,7 @@ class CheckLog:
         self._lines: list[str] = []
 
     def cut(self, step: int) -> list[Event]:
-        """Drop the events of `step` and of those after it, and events of no step; the others are returned."""
+        """Drop events of `step` and later steps, and events without a step; return the others."""
 
         def is_earlier(event: Event) -> bool:
             return event.get("step", step) < step
@@ -65,15 +65,15 @@ class CheckLog:
 
 def open_ledger(context: PhaseContext, budget: BudgetConfig, known: Iterable[Event]) -> Ledger:
     """
-    The budgets that solutions share, less what earlier phases have spent.
+    Open the ledger of the checker's shared budgets, minus the spending of earlier phases.
 
     Args:
         context ([`PhaseContext`]):
-            The phase.
+            Context of the phase.
         budget ([`~pvg_hf.config.noise.BudgetConfig`]):
-            Of the recipe.
+            Budgets of the recipe.
         known (`Iterable[Mapping]`):
-            Events of this phase.
+            Events of this phase so far.
     """
     if budget.per_round is None and budget.total is None:
         return Ledger()
@@ -89,13 +89,13 @@ def open_ledger(context: PhaseContext, budget: BudgetConfig, known: Iterable[Eve
 
 
 def events_of_parts(context: PhaseContext) -> list[Event]:
-    """Of the parts of this phase that are finished, as a role that is trained before the other."""
+    """Events of the finished parts of this phase, such as a role that is trained before the other."""
     parts = partial_of(context.phase.target(context.folder)).glob(f"[!.]*/{EVENTS}")
     return [event for part in sorted(parts) for event in read_events(part)]
 
 
 def _earlier_costs(context: PhaseContext) -> dict[tuple[int, int], float]:
-    """By round and phase."""
+    """Costs of earlier phases, by round and phase."""
     costs: dict[tuple[int, int], float] = {}
     for path in context.folder.checks():
         summary = read_json(path)
@@ -106,7 +106,7 @@ def _earlier_costs(context: PhaseContext) -> dict[tuple[int, int], float]:
 
 
 def summarize_checks(context: PhaseContext, output: Path) -> None:
-    """Write `checks.json` and record the metrics of a phase, from its events; nothing where there was no check."""
+    """Write `checks.json` and record metrics from a phase's checker events, if there are any."""
     logs = sorted([output / EVENTS, *output.glob(f"[!.]*/{EVENTS}")])
     logs = [log for log in logs if log.exists()]
     if not logs or not context.processes.is_main_process:
@@ -151,7 +151,7 @@ def _metrics(counts: CheckCounts, rates: list[NoiseRate], escalations: dict[str,
 
 
 def _configured_tiers(routes: Routes, counts: CheckCounts) -> dict[tuple[str, str], Tier]:
-    """The tiers that stand behind the counts."""
+    """Configured tiers of the counted calls."""
     configured = {}
     for _, tier, of_slice in counts.trials:
         routing = routes.slices.get(of_slice, routes.routing)

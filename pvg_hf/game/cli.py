@@ -1,4 +1,4 @@
-"""Plays for the scripts: what a person is told at the end, and the exit status."""
+"""Command-line entry points: play a run, print where its report is, and return an exit status."""
 
 import logging
 import sys
@@ -25,8 +25,8 @@ INTERRUPTED = 130  # the shell's exit status of a program that Ctrl-C ended
 def run_game(
     recipe: Recipe, *, phase: str | None, round_index: int | None, callbacks: Sequence[GameCallback] = ()
 ) -> int:
-    """Play, and end by naming the report, or how to go on; returns the exit status."""
-    if has_default_threads() and not torch.cuda.is_available():  # all that computes is this process
+    """Play a game, log where its report is or how to resume, and return the exit status."""
+    if has_default_threads() and not torch.cuda.is_available():  # no other process competes for the cores
         torch.set_num_threads(num_cores())
     logger.info("Playing %s into %s", recipe.name, Path(recipe.output_dir) / recipe.name)
     try:
@@ -43,13 +43,13 @@ def run_game(
 
 def run_command(work: Callable[[], str], *, errors: tuple[type[Exception], ...] = ()) -> int:
     """
-    Play several games, and print what `work` returns; returns the exit status.
+    Run a function that plays games, print the text that it returns, and return the exit status.
 
     Args:
         work (`Callable`):
-            Plays them; called again, it goes on.
+            The function. If it is called again, it resumes.
         errors (`tuple[type[Exception], ...]`, *optional*):
-            What ends it with a message, apart from mistakes in a recipe and what a game says of its machine.
+            Errors that end it with a message, in addition to mistakes in a recipe and errors of the machine.
     """
     try:
         text = work()
@@ -57,7 +57,7 @@ def run_command(work: Callable[[], str], *, errors: tuple[type[Exception], ...] 
         sys.stderr.write(f"error: {err}\n")
         return 2
     except (GameInterrupted, KeyboardInterrupt):
-        sys.stderr.write(f"Stopped; what is finished is kept. Continue with: python {script_line()}\n")
+        sys.stderr.write(f"Stopped; finished work is kept. Resume with: python {script_line()}\n")
         return INTERRUPTED
     print_result(text)
     return 0

@@ -1,4 +1,4 @@
-"""What a person reads on the terminal, or later in a log file, while a game is played."""
+"""Terminal and log output of a game: logging, progress bars, and the scripts' argument parser."""
 
 import argparse
 import logging
@@ -13,7 +13,7 @@ from rich.logging import RichHandler
 
 from pvg_hf.config import Recipe
 
-# Said by the libraries of what this package does on purpose, or of names that the libraries use themselves.
+# Warnings of libraries about things that pvg_hf does on purpose, or about names that the libraries themselves use.
 HARMLESS = (
     r"`(is_)?gradient_checkpointing` is deprecated",
     r"(Caching|`use_cache=True`) is incompatible with gradient checkpointing",
@@ -30,19 +30,21 @@ _PYTHON_WARNING = re.compile(
 
 
 def is_main_process() -> bool:
-    """Known before torch is loaded: a launcher numbers its processes in the environment."""
+    """Whether this is the main process."""
+    # The launcher's variable is known before torch is imported.
     return os.environ.get("RANK", "0") == "0"
 
 
 def shows_progress(recipe: Recipe) -> bool:
-    """Whether to draw progress bars: on a terminal, unless the recipe is against it. In a file they would be noise."""
+    """Whether to draw progress bars: only on a terminal, and only if the recipe allows it."""
     return recipe.logging.progress and sys.stderr.isatty()
 
 
 def set_up_logging() -> None:
     """
-    A line per phase from this package, and the warnings of everything else, on the standard error. Only the main process
-    speaks; of the others one hears errors.
+    Log this package's messages and all libraries' warnings to standard error.
+
+    Only the main process does so; other processes log errors.
     """
     is_main = is_main_process()
     logging.basicConfig(level=logging.WARNING if is_main else logging.ERROR, handlers=[_make_handler()])
@@ -51,18 +53,19 @@ def set_up_logging() -> None:
 
 
 def print_result(text: str) -> None:
-    """Print to the standard output. A reader that has gone (`| head`) is no error."""
+    """Print to standard output. A closed pipe (`| head`) is not an error."""
     try:
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it once more
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # the interpreter flushes standard output again at exit
 
 
 def quiet_libraries() -> None:
     """
-    Let the libraries speak through the same log, without their own progress bars and the warnings of `HARMLESS`, and leave
-    nothing behind in the folder for temporary files.
+    Route the libraries' messages to the same log, without their progress bars and the warnings in `HARMLESS`.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -75,7 +78,7 @@ def quiet_libraries() -> None:
         library_logger.handlers.clear()
         library_logger.propagate = True
     datasets.disable_progress_bars()
-    transformers.logging.disable_progress_bar()  # which silences the Hub's as well
+    transformers.logging.disable_progress_bar()  # this also disables the Hub's bars
     if sys.stderr.isatty():
         huggingface_hub.utils.enable_progress_bars()  # a download may take long
     _load_trl_without_wandb()
@@ -83,12 +86,14 @@ def quiet_libraries() -> None:
 
 def _load_trl_without_wandb() -> None:
     """
-    TRL imports wandb if it is installed, and wandb makes two temporary folders at import, which outlive a process that is
-    killed. A game reports by itself, so that its trainers need no wandb; whoever imports it later gets it.
+    Import TRL's trainers without wandb.
+
+    TRL imports wandb if it is installed, and wandb then makes two temporary folders that outlive a killed process. A game's
+    trainers do not need wandb, because the game reports by itself. A later import of wandb works as usual.
     """
     if "wandb" in sys.modules:
         return
-    sys.modules["wandb"] = None  # which Python, and so TRL, takes for a package that is not installed
+    sys.modules["wandb"] = None  # makes Python, and so TRL, treat it as not installed
     try:
         from trl import GRPOTrainer, RewardTrainer, SFTTrainer  # noqa: F401
     finally:
@@ -96,7 +101,7 @@ def _load_trl_without_wandb() -> None:
 
 
 def _make_handler() -> logging.Handler:
-    """Colours and wrapped lines on a terminal; in a file a line per record, however long."""
+    """Handler with colours and wrapped lines on a terminal, and with one line per record in a file."""
     if sys.stderr.isatty():
         console = Console(stderr=True)
         handler = RichHandler(console=console, show_path=False, show_level=False, log_time_format="%H:%M:%S")
@@ -114,13 +119,13 @@ def _is_worth_reading(record: logging.LogRecord) -> bool:
 
 
 class ScriptParser(argparse.ArgumentParser):
-    """Reads a script's arguments; its errors say how settings are written, to those who know other tools."""
+    """Argument parser whose errors explain how settings of a recipe are written."""
 
     def __init__(self, description: str):
         super().__init__(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
     def error(self, message: str) -> NoReturn:
-        message = message.replace(", section.key=value", "")  # of which there may be none
+        message = message.replace(", section.key=value", "")  # overrides are optional
         option = re.search(r"unrecognized arguments: --([\w.-]+)(=\S*)?(?: (-?[^-\s]\S*))?", message)
         key = option[1].replace("-", "_") if option else ""
         if "." in key or key in {field.name for field in fields(Recipe)}:
@@ -130,7 +135,7 @@ class ScriptParser(argparse.ArgumentParser):
 
 
 class _Formatter(logging.Formatter):
-    """Names the level of what is more than a remark; one of Python's warnings loses its place in the source."""
+    """Formatter that names the level of warnings and errors, and removes the source line from Python's warnings."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         found = _PYTHON_WARNING.fullmatch(record.message) if record.name == "py.warnings" else None

@@ -1,4 +1,4 @@
-"""What a phase is given."""
+"""The context of a phase: recipe, run, problems, seeds, metrics and events."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,25 +23,27 @@ from pvg_hf.run.schedule import PhaseKey
 @dataclass
 class PhaseContext:
     """
+    Context of a phase.
+
     Args:
         recipe ([`Recipe`]):
-            With the round's overrides applied.
+            Recipe with the round's overrides applied.
         folder ([`RunFolder`]):
-            The run.
+            Folder of the run.
         phase ([`PhaseKey`]):
-            Which phase this is.
+            The phase.
         problems ([`GameProblems`]):
             The task and its problems.
         stop ([`StopRequest`]):
             Whether the user asked to stop.
         steps (`range`):
-            The phase's place on the game's continuous step axis.
+            Range of the phase on the game's continuous step axis.
         tracker ([`GameTracker`]):
-            Is told every figure as it comes.
+            Receives every figure immediately.
         metrics (`list[dict]`):
-            Lines for `metrics.jsonl`, to be filled by the phase.
+            Lines for `metrics.jsonl`; the phase appends to them.
         planned_bfloat16 (`bool`, *optional*):
-            In a plan for another machine's GPU, whether that computes in bfloat16.
+            For a plan of another machine: whether its GPU computes in bfloat16.
     """
 
     recipe: Recipe
@@ -67,7 +69,7 @@ class PhaseContext:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether this is planned for another machine, which may have what is missing here."""
+        """Whether this is a plan for another machine, which may have packages that are missing here."""
         return self.planned_bfloat16 is not None
 
     @property
@@ -76,7 +78,7 @@ class PhaseContext:
         return self.phase.round_index
 
     def seed(self, *path: object) -> int:
-        """A seed of this phase."""
+        """Derive a seed of this phase from a path of names."""
         return derive_seed(self.recipe.seed, *self.seed_path, *path)
 
     @property
@@ -93,11 +95,15 @@ class PhaseContext:
         return resolve_model(config.model, player), config.revision
 
     def dtype(self, player: str, *, is_precise: bool) -> torch.dtype:
-        """What a player's weights are held in; `is_precise` for weights that are trained whole, and for scores."""
+        """Data type of a player's weights; `is_precise` is for fully fine-tuned weights, and for scores."""
         return self.hardware.dtype(self.recipe.player(player).dtype, is_precise=is_precise)
 
     def record(self, values: Mapping[str, Any], *, step: int | None = None, is_tracked: bool = False) -> None:
-        """Add a line to the run's metrics, and tell the tracker unless it was told; without a step, at the phase's end."""
+        """
+        Add a line to the run's metrics, and send it to the tracker unless `is_tracked`.
+
+        Without a step, the line belongs to the phase's end.
+        """
         game_step = self._game_step(step)
         place = {"game_step": game_step, "phase": self.phase.name, "round": self.phase.round_index, "step": step}
         self.metrics.append({**place, **values})
@@ -105,7 +111,7 @@ class PhaseContext:
             self.track(values, step=step)
 
     def track(self, values: Mapping[str, Any], *, step: int | None = None) -> None:
-        """Tell the tracker alone."""
+        """Send values only to the tracker."""
         self.tracker.log(values, game_step=self._game_step(step))
 
     def _game_step(self, step: int | None) -> int:
@@ -117,7 +123,7 @@ class PhaseContext:
             self.folder.log_event(event, phase=self.phase.name, round=self.phase.round_index, **fields)
 
     def alert(self, kind: str, message: str) -> None:
-        """Tell the user of something that did not stop the game; once, however often the phase is continued."""
+        """Report a problem that does not stop the game; a resumed phase does not report it again."""
         fields = {"phase": self.phase.name, "round": self.phase.round_index, "kind": kind, "message": message}
         if self.processes.is_main_process and not self.folder.has_event("alert", **fields):
             self.folder.log_event("alert", **fields)

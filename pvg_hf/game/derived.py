@@ -1,4 +1,4 @@
-"""Keeps a run's own files in step with its phases: recipe, environment, event log, lists and report."""
+"""Rebuilds `state.json`, `metrics.jsonl`, the event log and the report from the finished phases."""
 
 import logging
 
@@ -19,10 +19,10 @@ logger = logging.getLogger(__name__)
 
 def open_run(recipe: Recipe, folder: RunFolder, processes: PartialState) -> None:
     """
-    Check that the run in a folder, if there is one, can be gone on with, and bring its files up to date.
+    Check that an existing run in the folder can be resumed, and update its derived files.
 
     Raises:
-        ValueError: if it cannot; the folder is left as it is.
+        ValueError: if it cannot be resumed; the folder is then unchanged.
     """
     check_recipe_of(folder, recipe)
     refuse_damage(recipe, folder)
@@ -37,19 +37,19 @@ def open_run(recipe: Recipe, folder: RunFolder, processes: PartialState) -> None
     folder.mend_events()
     _note_environment(recipe, folder, processes)
     folder.write_recipe(recipe)
-    write_derived(recipe, folder)  # a crash may have come between a phase's results and this
+    write_derived(recipe, folder)  # a crash may have left them older than the finished phases
     if _is_report_due(recipe, folder):
         refresh_report(folder)
 
 
 def write_derived(recipe: Recipe, folder: RunFolder) -> None:
-    """Have `state.json`, `metrics.jsonl` and the event log tell the finished phases; all of it stands in their folders."""
+    """Write `state.json`, `metrics.jsonl` and missing events from the folders of finished phases."""
     finished = finished_phases(recipe, folder)
     lines = [line for key in finished for line in read_json_lines(key.target(folder) / "metrics.jsonl")]
     folder.write_lists([str(key) for key in finished], lines)
     for key in finished:
         record = read_record(key.target(folder))
-        if record is None:  # the folder was made by something else than the game
+        if record is None:  # the game did not make this folder
             continue
         fields = {"phase": key.name, "round": key.round_index, "seconds": record.seconds, "summary": record.summary}
         if not folder.has_event("phase_finished", **fields):
@@ -58,7 +58,7 @@ def write_derived(recipe: Recipe, folder: RunFolder) -> None:
 
 
 def _log_checks(folder: RunFolder, key: PhaseKey) -> None:
-    """What the checks of a phase came to; each of them is a line of the phase's own `events.jsonl`."""
+    """Log a summary of a phase's checker calls; the single calls are in the phase's own `events.jsonl`."""
     file = key.target(folder) / CHECKS
     if not file.exists():
         return
@@ -70,13 +70,13 @@ def _log_checks(folder: RunFolder, key: PhaseKey) -> None:
 
 
 def refresh_report(folder: RunFolder) -> None:
-    """Write the report anew. It only shows what stands in the folder, so that nothing wrong with it ends a game."""
+    """Write the report again. Errors, except a full disk, do not end the game, because the report only shows results."""
     try:
         write_report(folder.root)
     except (ValueError, LookupError, TypeError, OSError) as err:
         if is_disk_full(err, folder.root):
             raise
-        logger.warning("The report could not be written (%s); the game goes on.", err)
+        logger.warning("The report could not be written (%s); the game continues.", err)
 
 
 def _is_report_due(recipe: Recipe, folder: RunFolder) -> bool:
@@ -87,9 +87,9 @@ def _is_report_due(recipe: Recipe, folder: RunFolder) -> bool:
 
 
 def _note_environment(recipe: Recipe, folder: RunFolder, processes: PartialState) -> None:
-    """Write `run.json`. Where it differs from the last start, that is told, and kept in the event log."""
+    """Write `run.json`. Differences from the last start are logged, and recorded as an event."""
     now, before = describe_environment(recipe, processes), folder.read_environment()
-    common = before.keys() & now.keys() - {"launcher"}  # how they were started is no matter
+    common = before.keys() & now.keys() - {"launcher"}  # the launch command may differ
     changes = differences({key: before[key] for key in common}, {key: now[key] for key in common})
     if changes:
         folder.log_event("environment_changed", changes=changes)

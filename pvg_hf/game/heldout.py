@@ -1,4 +1,4 @@
-"""Judges a new verifier on D_V's held-out part, chooses its threshold, and refuses a degenerate one."""
+"""Evaluates a new verifier on its held-out problems, chooses its threshold, and refuses a degenerate verifier."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,19 +23,19 @@ POOL_COLUMNS = ("problem_id", "problem", "solution", "role", "round_index", "cor
 
 
 class DegenerateVerifierError(ValueError):
-    """A verifier that no prover should be trained against."""
+    """The verifier does not separate correct from incorrect solutions, so that no prover should be trained against it."""
 
 
 @dataclass(frozen=True)
 class Heldout:
     """
-    What a verifier is judged by.
+    Held-out data on which a verifier is evaluated.
 
     Args:
         rows (`pd.DataFrame`):
-            Solutions with `problem_id`, `problem`, `solution`, `correct`, `outcome` and `environment` (who wrote them).
+            Solutions with `problem_id`, `problem`, `solution`, `correct`, `outcome` and `environment` (their source).
         pairs ([`~datasets.Dataset`]):
-            Pairs of the mixture whose order is truly that of their labels.
+            Pairs of the mixture in which the chosen solution is truly correct and the rejected one is not.
     """
 
     rows: pd.DataFrame
@@ -44,17 +44,16 @@ class Heldout:
 
 def read_heldout(context: PhaseContext, pairs: Dataset) -> Heldout:
     """
-    What stands on D_V's held-out part: the pool's solutions and, where pairs take their correct side from the references,
-    those too.
+    Collect the pool's solutions of held-out problems; if pairs take their correct side from references, also the references.
 
     Args:
         context ([`PhaseContext`]):
-            The phase.
+            Context of the phase.
         pairs ([`~datasets.Dataset`]):
-            The held-out pairs of the mixture.
+            Held-out pairs of the mixture.
 
     Raises:
-        ValueError: if a side is missing, so that no verifier could be judged: better before the training than after it.
+        ValueError: if there are no correct or no incorrect solutions, or no pairs. This fails before the training.
     """
     clean = pairs.filter(lambda row: row["chosen_correct"] and not row["rejected_correct"], keep_in_memory=True)
     rows = load_pool(
@@ -67,7 +66,7 @@ def read_heldout(context: PhaseContext, pairs: Dataset) -> Heldout:
     correct = rows.loc[~has_failed(rows), "correct"]
     if correct.all() or not correct.any() or not len(clean):
         raise ValueError(
-            f"There is nothing to judge the verifier of round {context.round_index} by on D_V's held-out part: of "
+            f"The verifier of round {context.round_index} cannot be evaluated on D_V's held-out part: of "
             f"{len(rows)} solutions {len(correct)} did not fail, {correct.sum()} of these are correct, and {len(clean)} of "
             f"{len(pairs)} pairs are truly in the order of their labels. Use more problems, raise `split.heldout_share`, "
             "or take the correct sides from the references (`data.correct_source: dataset`)."
@@ -76,7 +75,7 @@ def read_heldout(context: PhaseContext, pairs: Dataset) -> Heldout:
 
 
 def _references(context: PhaseContext) -> pd.DataFrame:
-    """The reference solutions of the held-out problems, as correct rows of an environment of their own."""
+    """Reference solutions of the held-out problems, as correct rows of a separate environment."""
     columns = {"problem_id": "problem_id", "problem": "problem", "reference": "solution"}
     problems = context.problems.parts["verifier_heldout"].select_columns(list(columns)).to_pandas()
     return problems.rename(columns=columns).assign(correct=True, outcome=Outcome.VERIFIED.value, environment=REFERENCE)
@@ -86,11 +85,12 @@ def score_heldout(
     context: PhaseContext, scorer: VerifierScorer | GenerativeVerifier, verifier: Path, heldout: Heldout
 ) -> str:
     """
-    Score every held-out solution (`heldout.parquet`, with its `environment`), and the held-out pairs of the mixture. From the
-    scores follow the threshold and the line from a score to the log-odds of being correct (`calibration.json`).
+    Score all held-out solutions and pairs, write `heldout.parquet` and `calibration.json`, and return a one-line summary.
+
+    The calibration holds the threshold, and the line from a score to the log-odds of being correct.
 
     Raises:
-        DegenerateVerifierError: if the pair accuracy does not beat `watchdogs.min_pair_accuracy`, or all scores are equal.
+        DegenerateVerifierError: if the pair accuracy is below `watchdogs.min_pair_accuracy`, or all scores are equal.
     """
     pairs = heldout.pairs
     rows = heldout.rows.assign(score=scorer(heldout.rows["problem"].tolist(), heldout.rows["solution"].tolist()))
@@ -121,7 +121,7 @@ def _refuse_degenerate(context: PhaseContext, answered: pd.DataFrame, pair_accur
         )
     if pair_accuracy < least:
         raise DegenerateVerifierError(
-            f"The verifier of round {context.round_index} orders {pair_accuracy:.2f} of the held-out pairs rightly, below "
+            f"The verifier of round {context.round_index} orders a share of {pair_accuracy:.2f} of the held-out pairs correctly, below "
             f"`watchdogs.min_pair_accuracy` = {least}; a prover trained against it would learn nothing. Train it longer "
             "(`verifier.max_steps`), on more problems (`data`, `bootstrap`), or with another learning rate. "
             f"{_continue_advice(context)}"
@@ -129,9 +129,9 @@ def _refuse_degenerate(context: PhaseContext, answered: pd.DataFrame, pair_accur
 
 
 def _continue_advice(context: PhaseContext) -> str:
-    """How to go on with other settings, which a run does not take of what it has begun."""
+    """Advice on how to change settings of a round that has started."""
     return (
         f"To do so in this round, delete {partial_of(context.phase.target(context.folder))} and continue the run with an "
         f"override such as `rounds.{context.round_index}.verifier.max_steps={2 * context.recipe.verifier.max_steps}`; the "
-        "problems and `bootstrap` are one for the whole game, and changed in a run of another `name`."
+        "problems and `bootstrap` hold for the whole game; to change them, start a run with another `name`."
     )

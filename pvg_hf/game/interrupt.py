@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and the end of the launcher end a run at the next step."""
+"""Graceful stops: Ctrl-C, SIGTERM, and the end of the launcher end a run after the current step."""
 
 import os
 import signal
@@ -13,18 +13,18 @@ from accelerate.utils import gather_object
 from pvg_hf.game.console import is_main_process
 from pvg_hf.run.environment import is_alone, is_by_accelerate, is_launched
 
-# A launcher passes on to its processes what the terminal has sent them already: the echo is not a second request.
+# The terminal sends a signal to the launcher and its processes, and the launcher forwards it: that is not a second request.
 ECHO_SECONDS = 1.0
 
 
 def describe_request(number: int) -> str:
-    """What a person reads at once after the signal `number`: the step may take a while."""
+    """Message printed immediately after the signal `number`, because the current step may take a while."""
     if number == signal.SIGINT and is_by_accelerate() and is_alone():
         return (
-            "Stopping after the current step. `accelerate launch` ends already, with a traceback of its own that tells nothing of "
-            f"the game; the process {os.getpid()} ends the step (`kill {os.getpid()}` ends it at once)."
+            "Stopping after the current step. `accelerate launch` ends immediately with a traceback that is not about the game; "
+            f"process {os.getpid()} finishes the step (`kill {os.getpid()}` ends it immediately)."
         )
-    return "Stopping after the current step; the same signal once more ends the process at once."
+    return "Stopping after the current step; a second signal ends the process immediately."
 
 
 class GameInterrupted(Exception):
@@ -33,10 +33,10 @@ class GameInterrupted(Exception):
 
 class StopRequest:
     """
-    Whether the user asked to stop. A second Ctrl-C interrupts at once.
+    Records whether the user asked to stop. A second Ctrl-C interrupts immediately.
 
-    `accelerate launch` passes no signal on to a single process that it started: it just ends. So a launched process that
-    lost its parent was asked to stop as well.
+    `accelerate launch` does not forward signals to a single process, but ends. A launched process that has lost its parent
+    therefore counts as asked to stop.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class StopRequest:
         self._launcher = os.getppid() if is_launched() else None
 
     def is_asked(self) -> bool:
-        """Whether any process was asked to stop. All processes must ask at the same place, and get the same answer."""
+        """Whether any process was asked to stop. All processes must call this at the same place, and get the same answer."""
         return any(gather_object([self._is_asked_here()]))
 
     def _is_asked_here(self) -> bool:
@@ -55,25 +55,27 @@ class StopRequest:
 
     def check(self) -> None:
         """
+        Stop all processes if any of them was asked to.
+
         Raises:
-            GameInterrupted: if a stop was asked for, on all processes alike.
+            GameInterrupted: in this case, on all processes.
         """
         if self.is_asked():
             raise GameInterrupted
 
     def check_alone(self) -> None:
         """
-        The same where one process works and the others wait in [`check`], which it must come to as well.
+        Stop this process if it was asked to, while the others wait in [`check`]. It must call [`check`] afterwards.
 
         Raises:
-            GameInterrupted: if this process was asked to stop, on it alone.
+            GameInterrupted: in this case, only on this process.
         """
         if self._is_asked_here():
             raise GameInterrupted
 
     @contextmanager
     def listening(self) -> Iterator["StopRequest"]:
-        """Catch the signals within the block. They come to the main thread only, so in others this does nothing."""
+        """Catch signals within the block. In threads other than the main one, which receives signals, this does nothing."""
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
@@ -88,7 +90,7 @@ class StopRequest:
         if self._asked_at is None:
             self._asked_at = time.monotonic()
             if is_main_process():
-                # A handler may run in the middle of another write, which the buffered streams do not allow.
+                # Not through the buffered streams: they fail if a handler interrupts another write.
                 os.write(2, f"\n{describe_request(number)}\n".encode())
         elif time.monotonic() - self._asked_at > ECHO_SECONDS:
             raise KeyboardInterrupt

@@ -19,27 +19,28 @@ from pvg_hf.noise.verdicts import Verdict
 
 Row = dict[str, Any]
 
-CHECKED = frozenset({Outcome.VERIFIED, Outcome.PROOF_INVALID})  # of a solution that failed there is nothing to check
+CHECKED = frozenset({Outcome.VERIFIED, Outcome.PROOF_INVALID})  # failed solutions are not checked
 
 _VERDICTS = {True: Verdict(True), False: Verdict(False)}
 
 
 class LabelSource:
     """
-    The labels of solutions that a player sees. Every process asks about the same rows in the order of the pool, so that
-    labels depend on neither batches nor processes.
+    Labels of solutions that a player sees.
+
+    Every process asks for the same rows in the order of the pool, so that labels depend neither on batches nor on processes.
 
     Args:
         context ([`PhaseContext`]):
-            The phase.
+            Context of the phase.
         output (`Path`):
-            Where the events of a checker's calls are written, as `events.jsonl`.
+            Folder for `events.jsonl`, the log of a checker's calls.
         is_noisy (`bool`):
             Whether `noise` applies to the player; without it, labels are clean.
 
     Attributes:
         counts (`Counter[str]`):
-            Of the labels since they were last read: `feedback.count`, `feedback.noise_flagged.count` and
+            Counts of labels since the last [`take_counts`]: `feedback.count`, `feedback.noise_flagged.count` and
             `feedback.abstained.count`.
     """
 
@@ -55,7 +56,7 @@ class LabelSource:
     @classmethod
     @contextmanager
     def for_pool(cls, context: PhaseContext, output: Path) -> Iterator["LabelSource"]:
-        """The labels that verifiers see, while a phase writes the pool; counted in its metrics."""
+        """Yield the labels that verifiers see while a phase writes the pool, and record their counts as metrics."""
         noise = context.recipe.noise
         source = cls(context, output, is_noisy=noise.is_for_verifier and not noise.flips_in_training)
         source.begin()
@@ -67,7 +68,7 @@ class LabelSource:
             context.record(source.take_counts())
 
     def begin(self, step: int = 0) -> None:
-        """Begin at a step of a training: what was asked from there on, in a start before this one, is forgotten."""
+        """Start or resume at a training step. Calls that an earlier start made from this step on are dropped."""
         if self.noise is None or self.noise.checker is None:
             return
         config = self.noise.checker
@@ -81,14 +82,16 @@ class LabelSource:
 
     def __call__(self, rows: Sequence[Row], step: int | None = None) -> list[Outcome]:
         """
+        Observed outcome of each solution.
+
         Args:
             rows (`Sequence[dict]`):
                 Solutions: the problem's columns, `solution`, `correct` and `outcome`.
             step (`int`, *optional*):
-                Of a training.
+                Step of a training.
 
         Returns:
-            `list[Outcome]`: how each solution's check ends; see [`~pvg_hf.core.roles.label_of`].
+            `list[Outcome]`: outcome of each solution's check; see [`~pvg_hf.core.roles.label_of`].
         """
         verdicts = [None] * len(rows) if self._checker is None else self._verdicts(self._checker, rows)
         codes = [self._code(row, verdict, step) for row, verdict in zip(rows, verdicts, strict=True)]
@@ -104,8 +107,9 @@ class LabelSource:
 
     def label(self, rows: Sequence[Row]) -> None:
         """
-        Write noisy labels into rows of the pool. Only rows that verifiers are trained on get them: held-out and test
-        problems keep clean labels, to judge by.
+        Write noisy labels into rows of the pool.
+
+        Only rows that verifiers are trained on get them. Held-out and test problems keep clean labels, for the evaluation.
         """
         if self.noise is None:
             return
@@ -115,7 +119,7 @@ class LabelSource:
                 row["label"], row["feedback"], row["is_noise_flagged"] = label_of(code), code.value, code in SPURIOUS
 
     def take_counts(self) -> dict[str, int]:
-        """The counts, which begin anew."""
+        """Return the counts, and reset them."""
         counts, self.counts = dict(self.counts), Counter()
         return counts
 
@@ -134,7 +138,7 @@ class LabelSource:
         return self._checker.check(row, row["solution"], **place).code
 
     def _flip(self, row: Row, outcome: Outcome, step: int | None) -> Outcome:
-        """Identical texts of a problem get the same label in all rounds with the same rates."""
+        # The draw depends only on problem and text: equal texts get the same label in all rounds with equal rates.
         rho0, rho1 = rates_at(self.noise, round_index=self.round_index, step=step or 0)
         draw = label_draw(self.context.recipe.seed, solution_key(row["problem_id"], row["solution"]))
         if row["correct"]:
@@ -142,7 +146,7 @@ class LabelSource:
         return Outcome.VERIFIER_SPURIOUS_PASS if draw < rho0 else outcome
 
     def _verdicts(self, checker: ImperfectChecker, rows: Sequence[Row]) -> list[Verdict | None]:
-        """Of the base checker, each process asking about its share."""
+        """Verdicts of the base checker; each process asks about its share, and all get all verdicts."""
         if checker.base is None:
             return [_VERDICTS[bool(row["correct"])] for row in rows]
         processes = self.context.processes

@@ -16,7 +16,7 @@ from pvg_hf.estimate.memory import list_knobs
 
 
 class DiskFullError(OSError):
-    """There is no room for what a phase was about to write."""
+    """The disk is full."""
 
 
 class OutOfMemory(RuntimeError):
@@ -27,17 +27,17 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 _UNWRITABLE = frozenset({errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG})
 
-_TOO_LITTLE = 2**20  # bytes; less is no room for anything
+_TOO_LITTLE = 2**20  # bytes; with less free space, a disk counts as full
 
 
 @contextmanager
 def naming_full_disk(root: Path) -> Iterator[None]:
     """
-    Tell a full disk, and one that cannot be written to, from whatever the library that met it makes of it.
+    Convert libraries' errors on a full or read-only disk to errors with clear messages.
 
     Raises:
-        DiskFullError: in place of any error that comes of a full disk.
-        ValueError: in place of any error about a file below `root` that says that nothing can be written there.
+        DiskFullError: in place of any error caused by a full disk.
+        ValueError: in place of any error about missing write permission below `root`.
     """
     try:
         yield
@@ -50,13 +50,13 @@ def naming_full_disk(root: Path) -> Iterator[None]:
         if not is_disk_full(err, root):
             raise
         raise DiskFullError(
-            f"No room is left to write to ({root}, or the folder for temporary files): {err}. Everything that was "
-            "finished is kept. Make room, then continue the run with the same command."
+            f"The disk is full ({root}, or the folder for temporary files): {err}. All finished phases are kept. Free some "
+            "space, then resume the run with the same command."
         ) from err
 
 
 def is_unwritable(err: Exception, root: Path) -> bool:
-    """Whether an error says that `root`, or something in it, may not be written, or cannot be made."""
+    """Whether an error says that `root`, or something in it, cannot be written or created."""
     if _number_of(err) not in _UNWRITABLE:
         return False
     if not isinstance(err, OSError):
@@ -66,7 +66,7 @@ def is_unwritable(err: Exception, root: Path) -> bool:
 
 
 def _number_of(err: Exception) -> int | None:
-    """The system's number of an error; safetensors says it in its text only."""
+    """The operating system's error number; safetensors reports it only in its text."""
     if isinstance(err, OSError):
         return err.errno
     found = re.search(r"\(os error (\d+)\)", str(err)) if isinstance(err, SafetensorError) else None
@@ -74,11 +74,11 @@ def _number_of(err: Exception) -> int | None:
 
 
 def is_disk_full(err: Exception, root: Path) -> bool:
-    """Whether an error comes of a full disk; `root`, a folder on it, need not be made yet."""
+    """Whether an error was caused by a full disk; the folder `root` on it need not exist yet."""
     number = _number_of(err)
     if number is not None:
         return number in _FULL
-    # torch's archives fail alike for any reason, when they are written or read
+    # torch's archives fail with the same error for any reason, when they are written or read
     has_failed_to_write = "inline_container.cc" in str(err) and "StreamReader" not in str(err)
     existing = next(folder for folder in (root, *root.absolute().parents) if folder.exists())
     return has_failed_to_write or shutil.disk_usage(existing).free < _TOO_LITTLE
@@ -87,9 +87,11 @@ def is_disk_full(err: Exception, root: Path) -> bool:
 @contextmanager
 def naming_knobs(recipe: Recipe, phase: str) -> Iterator[None]:
     """
+    Convert torch's out-of-memory error to one that lists the settings to lower.
+
     Args:
         recipe ([`Recipe`]):
-            Of the round.
+            Recipe of the round.
         phase (`str`):
             Name of the phase, such as `prover`.
 
@@ -101,6 +103,6 @@ def naming_knobs(recipe: Recipe, phase: str) -> Iterator[None]:
     except torch.OutOfMemoryError as err:
         raise OutOfMemory(
             f"The {phase} phase does not fit in memory: {str(err).splitlines()[0]} In order of effect: "
-            f"{list_knobs(recipe, phase)}. `--plan` estimates each phase's peak. Everything that was finished is kept; a changed "
-            "recipe needs a `name` of its own."
+            f"{list_knobs(recipe, phase)}. `--plan` estimates each phase's peak. All finished phases are kept; a changed "
+            "recipe needs another `name`."
         ) from err

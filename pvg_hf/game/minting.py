@@ -1,4 +1,4 @@
-"""A prover writes solutions, the task grades them, the verifier scores them, and labels get their noise."""
+"""Mints solutions: a prover writes them, the task grades them, the verifier scores them, and noise is added to labels."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,19 +31,19 @@ PROBLEMS_PER_CHUNK = 512  # problems whose solutions are held in memory at a tim
 @dataclass(frozen=True)
 class WriteJob:
     """
-    What is to be written: `num_samples` solutions for each problem of a part, in one role.
+    A job for the prover: write `num_samples` solutions for each problem of a part, in one role.
 
     Args:
         part (`str`):
-            Of the split.
+            Part of the split.
         role ([`Role`]):
-            Whose prompt is used.
+            Role whose prompt is used.
         round_index (`int`):
-            The round whose prover writes; -1 for the base prover.
+            Round of the prover; -1 for the base prover.
         num_samples (`int`):
-            Solutions per problem.
+            Number of solutions per problem.
         checkpoint (`str`):
-            Which of the round's provers writes; the last checkpoint where nothing is said.
+            Name of the round's checkpoint that writes; empty for the last one.
     """
 
     part: str
@@ -62,8 +62,9 @@ def write_solutions(
     labels: LabelSource | None = None,
 ) -> int:
     """
-    Write the solutions of `jobs` to one Parquet file; every process takes its share of the work, the main process
-    writes. `labels` labels them; without it, labels are clean.
+    Write the solutions of `jobs` to one Parquet file.
+
+    All processes share the work, and the main process writes the file. Labels come from `labels`; without it they are clean.
 
     Returns:
         `int`: number of rows.
@@ -95,7 +96,7 @@ def _chunks(
 def _write_chunk(
     context: PhaseContext, job: WriteJob, problems: Dataset, sampler: Sampler, scorer: Scorer | None
 ) -> list[Row]:
-    """The rows of a chunk in the problems' order, gathered from all processes."""
+    """Rows of a chunk in the order of the problems, gathered from all processes."""
     problems = problems.to_list()
     stop_strings = context.problems.task.stop_strings if job.role == Role.BASE else ()
     prompts = [context.problems.prompt(problem, job.role, sampler.tokenizer) for problem in problems]
@@ -123,19 +124,19 @@ def sample_everywhere(
     finish: Callable[[list[int], list[list[Sample]]], list] = lambda indices, samples: samples,
 ) -> list:
     """
-    Sample prompts by all processes, each a share of the batches.
+    Sample solutions to prompts on all processes; each process takes a share of the batches.
 
     Args:
         processes ([`~accelerate.PartialState`]):
-            All of them call this with the same prompts.
+            State of the processes, all of which must call this with the same prompts.
         sampler ([`~pvg_hf.sampling.Sampler`]), prompts (`Sequence[str]`), rngs (`Callable`):
-            As in [`~pvg_hf.sampling.iterate_samples`].
+            The same as for [`~pvg_hf.sampling.iterate_samples`].
         finish (`Callable`, *optional*):
-            `(indices, samples) -> results`, one result per prompt of a batch, in the process that sampled it; by default
-            the samples themselves.
+            `(indices, samples) -> results`, called in the process that sampled a batch, with one result per prompt. By default,
+            results are the samples.
 
     Returns:
-        `list`: a result per prompt in their order, in every process.
+        `list`: one result per prompt, in the order of the prompts, on every process.
     """
     mine: list[tuple[int, Any]] = []
     share = {"process_index": processes.process_index, "num_processes": processes.num_processes}
@@ -168,12 +169,12 @@ def _rows(context: PhaseContext, job: WriteJob, problem: Row, samples: list[Samp
 
 
 def grade_sample(task: Task, problem: Row, sample: Sample) -> Grade:
-    """The final grade of what a prover wrote."""
+    """Grade a sample; a truncated one has failed."""
     return final_grade(grade_solution(task, problem, sample.text), sample.is_truncated)
 
 
 def cut_at_stop(sample: Sample, stop_strings: Sequence[str], tokenizer) -> Sample:
-    """A sample up to its first stop string, where it has one: it is finished there, however long it went on."""
+    """Cut a sample at its first stop string, if any; a cut sample counts as finished, not truncated."""
     places = [place for stop in stop_strings if (place := sample.text.find(stop)) >= 0]
     if not places:
         return sample
@@ -182,7 +183,7 @@ def cut_at_stop(sample: Sample, stop_strings: Sequence[str], tokenizer) -> Sampl
 
 
 def strip_evaluation(context: PhaseContext, sample: Sample, tokenizer) -> Sample:
-    """The proof of a prover that evaluates itself."""
+    """Remove a self-evaluating prover's evaluation from a sample, so that the proof is left."""
     if context.recipe.prover.self_evaluation is None:
         return sample
     proof = text_before_evaluation(sample.text)
@@ -192,7 +193,7 @@ def strip_evaluation(context: PhaseContext, sample: Sample, tokenizer) -> Sample
 
 
 def _score(rows: list[list[Row]], scorer: Scorer | None) -> None:
-    """Put the scores of a batch in its rows."""
+    """Add scores to the rows of a batch."""
     if scorer is None:
         return
     flat = [row for group in rows for row in group]

@@ -1,4 +1,4 @@
-"""The plan of a game, as text for a terminal or a file."""
+"""Describes the plan of a game as text for a terminal or a file."""
 
 import logging
 from collections import Counter
@@ -30,14 +30,16 @@ logger = logging.getLogger(__name__)
 
 def list_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
     """
+    Warn about valid but unusual settings.
+
     Args:
         recipe ([`Recipe`]):
-            What would be played.
+            The recipe.
         plans (`Sequence[RoundPlan]`):
-            Its rounds.
+            Plans of its rounds.
 
     Yields:
-        `str`: a sentence or two.
+        `str`: a note of one or two sentences.
     """
     yield from _missing_figure_notes(recipe)
     yield from _mean_rate_notes(plans)
@@ -67,7 +69,7 @@ def _mean_rate_notes(plans: Sequence[RoundPlan]) -> Iterator[str]:
 
 
 def _corrected_by_means(context: PhaseContext) -> Iterator[str]:
-    """The corrections that assume one pair of rates where the checker has several."""
+    """Corrections that assume one pair of rates although the checker has several."""
     recipe, noise = context.recipe, context.recipe.noise
     if noise.checker is None:
         return
@@ -99,7 +101,7 @@ def _length_notes(recipe: Recipe, first: RoundPlan) -> Iterator[str]:
 
 
 def _memory_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
-    """Phases whose estimated peak is more than there is, each once."""
+    """Notes on phases with an estimated peak above the available memory, one per phase."""
     available, card = plans[0].memory, plans[0].card
     where = f"`{card.name}`" if card else "this machine"
     phases = {name: (plan, plan.work(name)) for plan in reversed(plans) for name in plan.counts}
@@ -115,12 +117,12 @@ def _memory_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
 def _bfloat16_notes(first: RoundPlan) -> Iterator[str]:
     if first.card is not None and not first.card.has_bfloat16:
         yield (
-            f"`{first.card.name}` has no units for bfloat16, so that `dtype: auto` is float32 there, which takes twice the memory."
+            f"`{first.card.name}` does not support bfloat16, so that `dtype: auto` is float32 there, which takes twice the memory."
         )
 
 
 def _not_installed(plans: Sequence[RoundPlan]) -> Iterator[str]:
-    """Packages that the recipe needs and this machine lacks, for a plan of another one."""
+    """Notes on packages that the recipe needs and this machine lacks, in a plan for another machine."""
     needed: dict[str, str] = {}
     for recipe in (plan.amounts.recipe for plan in plans):
         if recipe.prover.generation.startswith("vllm_"):
@@ -131,7 +133,7 @@ def _not_installed(plans: Sequence[RoundPlan]) -> Iterator[str]:
         needed |= {f"`logging.report_to` needs {name}": name for name in recipe.logging.report_to}
     for need, package in needed.items():
         if find_spec(package) is None:
-            yield f"{need}, which is not installed on this machine: see to it that the other one has it (`pip install {package}`)."
+            yield f"{need}, which is not installed on this machine: make sure that the other one has it (`pip install {package}`)."
 
 
 WIDTH = 80
@@ -142,41 +144,42 @@ CELLS = (11, 43, 8, 9, 9)  # columns of: phase, what is done, tokens, memory, ti
 
 ROUGH = (
     "Times and memory are rough: within a factor of about 3, for all planned steps. Memory is that of the models, for each "
-    "process. The formulas stand in docs/recipes.md."
+    "process. The formulas are in docs/recipes.md."
 )
 
 NOT_MEASURED = (
-    f"No time was measured: the card is taken to reach {MATRIX_SHARE * REACHED_SHARE:.0%} of its peak rate and "
+    f"No time was measured: the card is assumed to reach {MATRIX_SHARE * REACHED_SHARE:.0%} of its peak rate and "
     f"{BANDWIDTH_SHARE:.0%} of its bandwidth. Expect a factor of 3 either way. Memory is that of the models, for each process. "
-    "The formulas stand in docs/recipes.md."
+    "The formulas are in docs/recipes.md."
 )
 
 
 def describe_plan(recipe: Recipe, card: Card | None = None) -> str:
     """
-    Check a recipe and say what playing it will come to. Nothing is written and no weights are downloaded; a model's
-    configuration and a task that live on the Hub are read from there.
+    Check a recipe and describe what playing it costs.
+
+    Nothing is written, and no weights are downloaded. Models' configurations and tasks on the Hub are read from there.
 
     Args:
         recipe ([`Recipe`]):
-            What would be played.
+            The recipe.
         card ([`~pvg_hf.estimate.machine.Card`], *optional*):
-            The graphics card that it would be played on; this machine by default.
+            Graphics card that the plan is for; this machine by default.
 
     Returns:
         `str`: lines of at most 80 columns: the run's folder, the task, the players, and each phase with its amount,
         tokens, memory and time.
 
     Raises:
-        RecipeError: with all mistakes, if there are any.
-        UntrustedCodeError: if the recipe came with a pulled run and names code that the user does not trust yet.
+        RecipeError: if the recipe has mistakes; all of them are listed.
+        UntrustedCodeError: if the recipe came with a pulled run and names code that the user has not trusted yet.
     """
     code = admit_code(recipe)
     world, mistakes = _load_world(recipe)
     others = _check_folder(recipe)
     if card is not None:
         others += _check_card(recipe)
-        recipe = replace(recipe, device="auto")  # what this machine lacks is no mistake
+        recipe = replace(recipe, device="auto")  # a GPU that this machine lacks is no mistake
     mistakes += [*check_recipe(recipe, world, planned_bfloat16=card.has_bfloat16 if card else None), *others]
     if mistakes or world is None:
         for line in code:
@@ -209,7 +212,7 @@ def _run_folder(recipe: Recipe) -> RunFolder:
 
 
 def _check_folder(recipe: Recipe) -> list[str]:
-    """A run that stands in the folder must be this one."""
+    """List a mistake if the folder holds another run."""
     try:
         check_recipe_of(_run_folder(recipe), recipe)
     except ValueError as err:
@@ -218,7 +221,7 @@ def _check_folder(recipe: Recipe) -> list[str]:
 
 
 def _check_card(recipe: Recipe) -> list[str]:
-    """A plan for a graphics card of a recipe that uses none."""
+    """List a mistake if the plan is for a graphics card, but the recipe uses none."""
     if recipe.device != "cpu":
         return []
     return ["`device` is `cpu`, and the plan is for a graphics card; leave `device` out, or set it to `cuda`."]
@@ -308,7 +311,7 @@ def _phase_rows(plan: RoundPlan, phase: str, label: str) -> Iterator[str]:
 
 
 def _show_total(recipe: Recipe, plans: list[RoundPlan]) -> str:
-    """Time of the phases that are not finished."""
+    """Estimated time of the unfinished phases."""
     finished = finished_phases(recipe, _run_folder(recipe))
     counts = [(plan, plan.counts - Counter(key.name for key in finished if plan.covers(key))) for plan in plans]
     works = [(plan.work(name), number) for plan, names in counts for name, number in names.items()]

@@ -56,25 +56,25 @@ def play(
     callbacks: Sequence[GameCallback] = (),
 ) -> RunFolder:
     """
-    Play a game, or go on with one: phases whose results stand in the run's folder are not played again.
+    Play or resume a game. Phases with results in the run's folder are not played again.
 
     Args:
         recipe ([`Recipe`], `str` or `Path`):
-            What to play.
+            The recipe.
         phase (`str`, *optional*), round_index (`int`, *optional*):
-            Play this phase alone; all before it must be finished.
+            A single phase to play; all earlier phases must be finished.
         callbacks (`Sequence[GameCallback]`, *optional*):
             Called before and after each phase.
 
     Returns:
-        [`RunFolder`]: where everything is.
+        [`RunFolder`]: the run's folder.
 
     Raises:
-        ValueError: if the recipe, the data or a verifier is not in order, or another process plays the run; nothing that
-            is finished is lost.
-        UntrustedCodeError: if the recipe came with a pulled run and names code that the user does not trust yet.
-        DiskFullError: if there is no room for a phase's results; nothing that is finished is lost.
-        GameInterrupted: if the user stopped the run; playing it again continues it.
+        ValueError: if the recipe or the data has mistakes, a verifier is degenerate, or another process plays the run; finished
+            phases are kept.
+        UntrustedCodeError: if the recipe came with a pulled run and names code that the user has not trusted yet.
+        DiskFullError: if the disk is full; finished phases are kept.
+        GameInterrupted: if the user stopped the run; playing it again resumes it.
     """
     recipe = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
     phases = _chosen_phases(recipe, phase, round_index)
@@ -87,13 +87,13 @@ def play(
     refuse_mistakes(recipe, world)
     with naming_full_disk(folder.root), locked(folder.root, is_main=processes.is_main_process):
         on_main_process(processes, partial(begin_from_hub, recipe, folder))
-        pending_phases(recipe, phases)  # refused before the folder is bound to this recipe
+        pending_phases(recipe, phases)  # may refuse; done before the recipe is written to the folder
         processes.wait_for_everyone()
         if processes.is_main_process:
             open_run(recipe, folder, processes)
         processes.wait_for_everyone()
         with stop.listening(), open_tracker(recipe, folder) as tracker:
-            _publish(recipe, folder, processes)  # what an earlier start was stopped before, or failed at
+            _publish(recipe, folder, processes)  # rounds that an earlier start did not publish
             for key in pending_phases(recipe, phases):
                 stop.check()
                 _play_phase(recipe, folder, key, world, stop, tracker, callbacks)
@@ -101,7 +101,7 @@ def play(
 
 
 def _chosen_phases(recipe: Recipe, name: str | None, round_index: int | None) -> list[PhaseKey]:
-    """The phases to play, be they finished or not."""
+    """Phases to play, whether finished or not."""
     phases = schedule(recipe)
     if name is None:
         if round_index is not None:
@@ -128,7 +128,7 @@ def _suggest_phase(wanted: PhaseKey, phases: list[PhaseKey]) -> str:
 
 
 def pending_phases(recipe: Recipe, wanted: list[PhaseKey]) -> list[PhaseKey]:
-    """What of the wanted phases is to be played now; all before them must be finished."""
+    """Wanted phases that are not finished; all earlier phases must be finished."""
     todo = unfinished(recipe)
     chosen = [key for key in todo if key in wanted]
     missing = [str(key) for key in todo[: todo.index(chosen[0])]] if chosen else []
@@ -136,16 +136,14 @@ def pending_phases(recipe: Recipe, wanted: list[PhaseKey]) -> list[PhaseKey]:
         raise ValueError(f"Phase `{chosen[0]}` comes after {', '.join(missing)}, not finished yet.")
     reason = _why_one_process_each(recipe) if len(chosen) > 1 else None
     if reason:
-        raise ValueError(f"{reason} Play each phase in a process of its own: `python scripts/run_phases.py RECIPE`.")
+        raise ValueError(f"{reason} Play each phase in a separate process: `python scripts/run_phases.py RECIPE`.")
     return chosen
 
 
 def _why_one_process_each(recipe: Recipe) -> str | None:
-    """What of one phase would still be there in the next, and in its way."""
+    """Reason why each phase needs a separate process, or `None`."""
     if recipe.prover.generation == "vllm_colocate":
-        return (
-            "`prover.generation` is `vllm_colocate`, and vLLM does not give its memory back before its process ends."
-        )
+        return "`prover.generation` is `vllm_colocate`, and vLLM does not release its memory before its process ends."
     if parse_flag_from_env("ACCELERATE_USE_DEEPSPEED"):
         return "The launcher starts DeepSpeed, which shards every model that is loaded after its first training."
     return None
@@ -166,7 +164,7 @@ def _play_phase(
     for callback in callbacks:
         callback.on_phase_begin(context)
     if is_main:
-        refuse_damage(recipe, folder)  # what is read below may have changed since the start
+        refuse_damage(recipe, folder)  # files may have changed since the start
     with (
         staged(key.target(folder), is_main=is_main) as output,
         recording(output, context.processes.num_processes, is_main=is_main) as record,
@@ -187,12 +185,12 @@ def _play_phase(
         _publish(recipe, folder, context.processes)
     for callback in callbacks:
         callback.on_phase_end(context)
-    gc.collect()  # one phase's models are gone before the next loads its own
+    gc.collect()  # free the phase's models before the next phase loads its own
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
 def _publish(recipe: Recipe, folder: RunFolder, processes: PartialState) -> None:
-    """Every evaluated round that is not published yet, if the recipe says so."""
+    """Publish all evaluated rounds that are not published yet, if the recipe says so."""
     if recipe.hub.push:
         on_main_process(processes, partial(publish_rounds, recipe, folder))

@@ -31,7 +31,7 @@ def open_sampler(
     quantization: str = "none",
     beside: VerifierScorer | None = None,
 ) -> Sampler:
-    """A sampler of the prover at `source`, on the base of the scorer `beside` where the recipe lets the players share it."""
+    """Open a sampler of the prover at `source`. With `verifier.shares_base`, it uses the base of the scorer `beside`."""
     dtype = context.dtype("prover", is_precise=False)
     model, tokenizer = load_prover(source, revision=revision, dtype=dtype, quantization=quantization)
     if beside is None or not context.recipe.verifier.shares_base:
@@ -43,15 +43,15 @@ def open_sampler(
 
 def make_sampler(context: PhaseContext, model, tokenizer, *, engine: "VLLMGeneration | None" = None) -> Sampler:
     """
-    A sampler of a loaded prover, with the recipe's settings.
+    Make a sampler of a loaded prover with the recipe's settings.
 
     Args:
         context ([`PhaseContext`]):
-            The phase.
+            Context of the phase.
         model, tokenizer:
-            The prover's.
+            Model and tokenizer of the prover.
         engine ([`~trl.generation.vllm_generation.VLLMGeneration`], *optional*):
-            The one that the prover is trained with; where the recipe wants vLLM and there is none, one is started.
+            Engine that the prover is trained with. If the recipe uses vLLM and there is none, one is started.
     """
     config = context.recipe.prover
     settings = {
@@ -67,7 +67,7 @@ def make_sampler(context: PhaseContext, model, tokenizer, *, engine: "VLLMGenera
 
 
 def _start_vllm(context: PhaseContext, model, tokenizer) -> "VLLMGeneration":
-    """With the settings that the trainer starts its own with."""
+    """Start a vLLM engine with the same settings as the trainer's."""
     from trl.generation.vllm_generation import VLLMGeneration
 
     args = prover_arguments(context.recipe, TrainerRun(context.folder.root, context.hardware))
@@ -91,14 +91,14 @@ def _start_vllm(context: PhaseContext, model, tokenizer) -> "VLLMGeneration":
 
 
 def open_base_sampler(context: PhaseContext, *, beside: VerifierScorer | None = None) -> Sampler:
-    """A sampler of the base prover."""
+    """Open a sampler of the base prover."""
     source, revision = context.initial_model("prover")
     quantization = context.recipe.prover.quantization
     return open_sampler(context, source, revision=revision, quantization=quantization, beside=beside)
 
 
 def open_role_sampler(context: PhaseContext, role: Role, *, beside: VerifierScorer | None = None) -> Sampler:
-    """A sampler of the prover that plays `role` in the context's round; of the base prover where the role is not trained."""
+    """Open a sampler of the round's prover for `role`; of the base prover if this role is not trained."""
     roles, folder = context.recipe.prover.roles, context.folder.prover(context.round_index)
     if roles == f"{role}_only" or roles == "shared":
         return open_sampler(context, folder, beside=beside)
@@ -126,7 +126,7 @@ def open_pair_verifier(
 def open_score_verifier(
     context: PhaseContext, source: str | Path, *, revision: str | None = None
 ) -> GenerativeVerifier:
-    """A verifier that writes, trained or not, as it scores in the context's round."""
+    """Open a generative verifier, trained or not, with the scoring settings of the context's round."""
     config = context.recipe.verifier
     dtype = context.dtype("verifier", is_precise=True)
     model, tokenizer = load_prover(source, revision=revision, dtype=dtype, quantization=config.quantization)

@@ -1,4 +1,4 @@
-"""Rounds go to the Hub as they are evaluated, and a run comes from there where it has no folder yet."""
+"""Publishes rounds on the Hub after their evaluation, and starts a run from a published round."""
 
 import logging
 import time
@@ -25,8 +25,9 @@ SECONDS_BETWEEN_SIGNS = 2.0
 
 def publish_rounds(recipe: Recipe, folder: RunFolder) -> None:
     """
-    Publish every evaluated round that is not noted as published; the Hub is not asked where all are. A failure is an alert
-    and no more: whatever is missing is tried again with the next round, and when the run is opened again.
+    Publish all evaluated rounds without a `published` event; if there are none, the Hub is not contacted.
+
+    A failure only raises an alert. Missing rounds are tried again after the next round, and when the run is next played.
     """
     target = {"namespace": recipe.hub.namespace, "run_name": recipe.hub.run_name or recipe.name}
     for round_index in publishable_rounds(folder.root):
@@ -42,8 +43,8 @@ def publish_rounds(recipe: Recipe, folder: RunFolder) -> None:
 
 def _report_failure(folder: RunFolder, round_index: int, err: Exception) -> None:
     message = (
-        f"Round {round_index} could not be published: {err} The game goes on; it is tried again after the next round, when the "
-        f"run is next played, or by `python scripts/push_run.py {folder.root}`."
+        f"Round {round_index} could not be published: {err} The game continues; publishing is tried again after the next round, "
+        f"when the run is next played, or by `python scripts/push_run.py {folder.root}`."
     )
     logger.warning(message)
     alert = {"phase": "publish", "round": round_index, "kind": "hub", "message": message}
@@ -54,11 +55,11 @@ def _report_failure(folder: RunFolder, round_index: int, err: Exception) -> None
 
 def begin_from_hub(recipe: Recipe, folder: RunFolder) -> None:
     """
-    Get the last published round of `resume_from_hub`, unless the run has a folder already.
+    Download the last published round of `resume_from_hub`, unless the run has already started.
 
     Raises:
-        ValueError: if there is none, it was played with another recipe, or the Hub cannot be reached. Nothing is left in the
-            folder then.
+        ValueError: if there is none, it was played with another recipe, or the Hub cannot be reached. The folder is then left
+            empty.
     """
     if recipe.resume_from_hub is None or folder.recipe.exists():
         return
@@ -71,13 +72,14 @@ def begin_from_hub(recipe: Recipe, folder: RunFolder) -> None:
     except HubError as err:
         raise ValueError(f"`resume_from_hub`: {err}") from err
     folder.log_event("pulled", run=recipe.resume_from_hub, round=last)
-    logger.info("Going on after round %d of %s, from the Hub", last, recipe.resume_from_hub)
+    logger.info("Resuming after round %d of %s from the Hub", last, recipe.resume_from_hub)
 
 
 def on_main_process(processes: PartialState, action: Callable[[], None]) -> None:
     """
-    Do something long on the main process alone. The others wait for as long as it takes: they are given a sign every few
-    seconds, because a barrier gives up after minutes.
+    Run a long action on the main process only, while the others wait.
+
+    The processes communicate every few seconds, because a single barrier would time out after minutes.
     """
     if processes.num_processes == 1:
         action()
@@ -92,5 +94,5 @@ def on_main_process(processes: PartialState, action: Callable[[], None]) -> None
 
 
 def _is_known_everywhere(is_done: bool) -> bool:
-    """What the main process says."""
+    """Broadcast the main process's value."""
     return broadcast_object_list([is_done])[0]

@@ -1,4 +1,4 @@
-"""Rates of wrong labels that the corrections of a phase assume, stated or estimated."""
+"""Rates of wrong labels that a phase's corrections assume: stated in the recipe, or estimated."""
 
 import logging
 from typing import NamedTuple
@@ -19,15 +19,15 @@ logger = logging.getLogger(__name__)
 
 class NoiseScheduleCallback(TrainerCallback):
     """
-    Sets the rates of a trainer for each step.
+    Sets a trainer's noise rates in each step by a schedule.
 
     Args:
         noise ([`~pvg_hf.config.noise.NoiseConfig`]):
-            With a schedule over steps.
+            Noise with a schedule over steps.
         sets_injected (`bool`):
-            Whether the trainer flips labels at them, as a verifier's does without soft labels.
+            Whether to set the rates at which the trainer flips labels, as a verifier's trainer does without soft labels.
         sets_assumed (`bool`):
-            Whether the correction assumes them.
+            Whether to set the rates that the correction assumes.
     """
 
     def __init__(self, noise: NoiseConfig, *, sets_injected: bool, sets_assumed: bool):
@@ -45,13 +45,15 @@ class NoiseScheduleCallback(TrainerCallback):
 
 class AssumedRates(NamedTuple):
     """
+    Rates that a correction assumes.
+
     Args:
         rates (`tuple[float, float]`):
-            `(rho0, rho1)`.
+            `(rho0, rho1)`: rates at which incorrect solutions are labelled correct, and correct ones incorrect.
         figures (`dict[str, float]`):
-            For the metrics: an estimate with its intervals; empty where the recipe states the rates.
+            Estimates with intervals for the metrics; empty if the recipe states the rates.
         line (`str`):
-            A few words for the phase's line, likewise.
+            Short text for the phase's log line; empty if the recipe states the rates.
     """
 
     rates: Rates
@@ -60,7 +62,7 @@ class AssumedRates(NamedTuple):
 
 
 def verifier_rates(context: PhaseContext) -> AssumedRates:
-    """What the verifier's correction assumes; an estimate is told as an event."""
+    """Rates that the verifier's correction assumes; an estimate is recorded as an event."""
     if context.recipe.rates.source != "trusted" or context.recipe.verifier.correction == "none":
         return _stated(context, "verifier")
     return _report_estimate(context, "verifier")
@@ -68,8 +70,10 @@ def verifier_rates(context: PhaseContext) -> AssumedRates:
 
 def prover_rates(context: PhaseContext) -> AssumedRates:
     """
-    What the prover's correction assumes, likewise. An estimate is that of the pool's labels, which the prover's reward is
-    told at the same rates where the noise is both players'; of noise that is the verifier's alone, it is told none.
+    Rates that the prover's correction assumes; an estimate is recorded as an event.
+
+    The estimate is from the pool's labels, whose rates are those of the labels in the prover's reward if the noise applies to both
+    players.
     """
     if context.recipe.prover.reward_correction == "none" or not is_estimated_for_prover(context.recipe):
         return _stated(context, "prover")
@@ -93,7 +97,7 @@ def _report_estimate(context: PhaseContext, player: str) -> AssumedRates:
 
 
 def _estimate(context: PhaseContext) -> NoiseEstimate:
-    """From the trusted problems' solutions in the round's mixture, each text once, failed and unlabelled ones left out."""
+    """Estimate rates from the trusted problems' distinct solutions in the round's mixture, without failed or unlabelled ones."""
     weights = weights_for(context.recipe.data, context.round_index)
     candidates = read_candidates(
         context.folder.training_pools(context.round_index),
@@ -113,7 +117,7 @@ def _estimate(context: PhaseContext) -> NoiseEstimate:
 
 
 def report_prover_correction(context: PhaseContext, assumed: AssumedRates) -> str:
-    """Tell the audit of the phase's reward as an event; a few words on it for the phase's line, none without correction."""
+    """Record the audit of the phase's reward correction as an event, and return a short text for the phase's log line."""
     recipe = context.recipe
     if recipe.prover.reward_correction == "none":
         return ""

@@ -1,4 +1,4 @@
-"""A short supervised pass that shows a collapsed sneaky role what incorrect solutions look like."""
+"""Recovery of a collapsed sneaky role: a short supervised training on incorrect solutions."""
 
 import numpy as np
 from datasets import Dataset
@@ -14,7 +14,7 @@ SUPERVISED_STEPS, BATCH_SIZE = 20, 16
 
 
 def fine_tune_on_incorrect(context: PhaseContext, model, tokenizer) -> None:
-    """Fine-tune `model` in place on incorrect solutions of the pool that did not fail, asked for in the sneaky role."""
+    """Fine-tune `model` in place on the pool's incorrect solutions (without failed ones), with sneaky prompts."""
     problems = context.problems.parts["verifier"]
     places = {problem_id: place for place, problem_id in enumerate(problems["problem_id"])}
     rows = [
@@ -25,7 +25,7 @@ def fine_tune_on_incorrect(context: PhaseContext, model, tokenizer) -> None:
         for row in _draw_incorrect(context)
     ]
     if not rows:
-        context.alert("sneaky_collapse", "The pool holds no incorrect solution to recover with.")
+        context.alert("sneaky_collapse", "The pool has no incorrect solution for the recovery.")
         return
     fine_tune_player(
         context,
@@ -41,9 +41,10 @@ def fine_tune_on_incorrect(context: PhaseContext, model, tokenizer) -> None:
 
 
 def _draw_incorrect(context: PhaseContext) -> Dataset:
-    """As many incorrect solutions as the pass reads, or all where there are fewer; the pool itself stays on the disk."""
+    """Draw as many incorrect solutions as the training needs, or all if there are fewer."""
     columns = ["problem_id", "solution", "correct", "outcome"]
     pool = load_pool(context.folder.training_pools(context.round_index), columns, parts=("verifier",))
+    # Only these two columns are loaded into memory; the texts of a large pool stay on disk.
     kinds = pool.select_columns(["correct", "outcome"]).to_pandas()
     incorrect = np.flatnonzero(~kinds["correct"] & ~has_failed(kinds))
     number = min(len(incorrect), SUPERVISED_STEPS * BATCH_SIZE * context.processes.num_processes)

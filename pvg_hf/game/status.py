@@ -1,4 +1,4 @@
-"""What stands in a run's folder, read without loading any model, also while another process plays."""
+"""Describes the state of a run's folder, without loading any model, and even while another process plays."""
 
 import os
 import time
@@ -25,15 +25,17 @@ CELLS = (20, 10, 9)  # columns of: phase, state, time
 @dataclass(frozen=True)
 class PhaseStatus:
     """
+    Status of a phase.
+
     Args:
         key ([`PhaseKey`]):
             The phase.
         state (`str`):
             `finished`, `damaged`, `begun` or `to do`.
         seconds (`float`, *optional*):
-            That a finished one took.
+            Duration of a finished phase.
         text (`str`):
-            The finished phase's summary, what is wrong with it, or how far it has come.
+            Summary of a finished phase, description of the damage, or progress.
     """
 
     key: PhaseKey
@@ -44,16 +46,16 @@ class PhaseStatus:
 
 def describe_status(recipe: Recipe, script_line: str) -> str:
     """
-    Say what of a game was played.
+    Describe which phases of a game are finished, and how to resume it.
 
     Args:
         recipe ([`Recipe`]):
-            Its recipe.
+            Recipe of the game.
         script_line (`str`):
-            What plays it, without what starts the processes; that is taken from the run's last start.
+            Command line of the script without the launcher, which is taken from the run's last start.
 
     Returns:
-        `str`: lines of at most 80 columns, paths aside.
+        `str`: lines of at most 80 columns, except for paths.
     """
     folder = RunFolder.of(recipe)
     command = f"{folder.read_environment().get('launcher', launcher())} {script_line}"
@@ -73,7 +75,7 @@ def describe_status(recipe: Recipe, script_line: str) -> str:
 
 
 def phase_status(folder: RunFolder, key: PhaseKey, damage: DamagedFileError | None = None) -> PhaseStatus:
-    """How far a phase has come; `damage` is what is wrong with its finished folder."""
+    """Status of a phase; `damage` is that of its finished folder, if any."""
     target = key.target(folder)
     partial = partial_of(target)
     if damage is not None:
@@ -87,7 +89,7 @@ def phase_status(folder: RunFolder, key: PhaseKey, damage: DamagedFileError | No
 
 
 def describe_stop(recipe: Recipe) -> str:
-    """What a run that was just stopped keeps and loses, in a sentence or two."""
+    """Describe what a run that was just stopped keeps and loses, in one or two sentences."""
     folder = RunFolder.of(recipe)
     begun = next((key for key in unfinished(recipe) if partial_of(key.target(folder)).exists()), None)
     if begun is None:
@@ -101,7 +103,7 @@ def describe_stop(recipe: Recipe) -> str:
 
 
 def _describe_progress(partial: Path, trains: bool) -> str:
-    """The newest checkpoint, and when anything was written last; the folder may change or go meanwhile."""
+    """Newest checkpoint, and time since the last write. The folder may change or disappear while it is read."""
     checkpoint = (find_checkpoint(partial) or "no checkpoint within the phase") if trains else ""
     newest = max(_changes(partial), default=None)
     written = "" if newest is None else f"last written {show_seconds(max(0.0, time.time() - newest))} ago"
@@ -117,20 +119,20 @@ def _changes(folder: Path) -> Iterator[float]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Every file below; unlike `Path.rglob`, this passes over a folder that goes meanwhile."""
+    """All files below a folder; unlike `Path.rglob`, this tolerates folders that disappear in the meantime."""
     for place, _, names in os.walk(folder):
         yield from (Path(place, name) for name in names)
 
 
 def find_checkpoint(partial: Path) -> str | None:
-    """The newest checkpoint of a begun phase in words, e.g. `checkpoint at step 20 of 50`; `None` if it has none."""
+    """Newest checkpoint of a started phase, e.g. `checkpoint at step 20 of 50`; `None` if it has none."""
     steps = {}
     for path in _files(partial):
         if path.name != "trainer_state.json":
             continue
         try:
             state = read_json(path)
-        except ValueError:  # it is being written, or being removed
+        except ValueError:  # the file is being written or removed
             continue
         steps[state["global_step"]] = (state["max_steps"], path.relative_to(partial).parts[0])
     if not steps:
@@ -169,9 +171,9 @@ def _describe_alert(alert: dict[str, Any]) -> str:
 
 
 def _recipe_problems(folder: RunFolder, recipe: Recipe) -> Iterator[str]:
-    """Whether this recipe can continue the run."""
+    """Reasons why this recipe cannot resume the run."""
     if not folder.recipe.exists():
-        yield f"{folder.recipe} is missing; continuing writes the recipe that was given."
+        yield f"{folder.recipe} is missing; resuming writes the current recipe."
         return
     try:
         check_recipe_of(folder, recipe)

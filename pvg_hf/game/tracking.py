@@ -1,4 +1,4 @@
-"""One tracker run for a whole game: Trackio, Weights & Biases or TensorBoard, as the game is played."""
+"""Reports a game to Trackio, Weights & Biases or TensorBoard, as one tracker run for the whole game."""
 
 import secrets
 from collections.abc import Iterator, Mapping
@@ -18,15 +18,17 @@ from pvg_hf.run.folder import RunFolder
 @dataclass(frozen=True)
 class GameTracker:
     """
+    Trackers of a game.
+
     Args:
         trackers (`list[GeneralTracker]`, *optional*):
-            Whom to tell; nobody by default.
+            The trackers; none by default.
     """
 
     trackers: list[GeneralTracker] = field(default_factory=list)
 
     def log(self, values: Mapping[str, Any], *, game_step: int) -> None:
-        """Tell the figures among `values`, at a place on the game's continuous step axis."""
+        """Log the numbers in `values` at a step of the game's continuous step axis."""
         figures = {key: value for key, value in values.items() if isinstance(value, int | float)}
         for tracker in self.trackers:
             tracker.log(figures, step=game_step)
@@ -35,14 +37,15 @@ class GameTracker:
 @contextmanager
 def open_tracker(recipe: Recipe, folder: RunFolder) -> Iterator[GameTracker]:
     """
-    Open the game's tracker run, or go on with it where the game is continued; steps that are then taken once more are
-    told once more. Processes other than the main one tell nothing.
+    Open or resume the game's tracker run. Only the main process logs.
+
+    Steps that a resumed game repeats are logged again.
 
     Args:
         recipe ([`Recipe`]):
-            Its `logging` section says to whom.
+            Recipe, whose section `logging` names the trackers.
         folder ([`RunFolder`]):
-            Keeps the tracker run's id.
+            The run's folder, which stores the tracker run's id.
     """
     if not PartialState().is_main_process:
         yield GameTracker()
@@ -69,8 +72,8 @@ def _make(name: str, recipe: Recipe, folder: RunFolder) -> GeneralTracker:
 
 
 def _run_id(folder: RunFolder) -> str:
-    """Two runs of one name are two runs, so the id is drawn, and kept for when the run is continued."""
+    # The id is random, because two games may have the same name. It is stored for when the game is resumed.
     kept = folder.root / "tracking.json"
     if not kept.exists():
         write_json(kept, {"id": secrets.token_hex(4)})
-    return read_json(kept, remedy="Delete it: the trackers then begin another run, and the game goes on.")["id"]
+    return read_json(kept, remedy="Delete it: the trackers then start another run, and the game continues.")["id"]

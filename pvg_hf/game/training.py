@@ -1,4 +1,4 @@
-"""Runs a trainer inside a phase: from its last checkpoint, to a graceful end, with its log as the phase's metrics."""
+"""Runs a trainer inside a phase: resumes from its last checkpoint, stops gracefully, and records its log as metrics."""
 
 import logging
 import tempfile
@@ -24,8 +24,8 @@ from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 
 logger = logging.getLogger(__name__)
 
-# Of a trainer's log: what depends on the clock, what says nothing, and what is told under a better name.
-# `train_loss` is the mean over the steps since the last start, which an interruption changes.
+# Keys of a trainer's log that are not recorded: those that depend on time, and those recorded under better names.
+# `train_loss` is the mean over the steps since the last start, so that an interruption changes it.
 _UNRECORDED = frozenset(
     [
         "epoch",
@@ -68,7 +68,7 @@ def finish_player(context: PhaseContext, trainer: Trainer, output: Path, *, play
 
 
 def trainer_run(context: PhaseContext, output: Path, *seed_path: str) -> TrainerRun:
-    """A trainer of this phase, with its checkpoints in `output`; `seed_path` tells its seed from those of others."""
+    """Settings for running a trainer of this phase, with checkpoints in `output`; `seed_path` makes its seed unique."""
     seed = context.seed("trainer", *seed_path)
     return TrainerRun(output, context.hardware, seed, show_progress=shows_progress(context.recipe))
 
@@ -83,24 +83,24 @@ def run_trainer(
     before_step: int | None = None,
 ) -> None:
     """
-    Train from the newest whole checkpoint, or from the start.
+    Train from the newest complete checkpoint, or from the start.
 
     Args:
         context ([`PhaseContext`]):
-            The phase; it receives the metrics.
+            Context of the phase, which receives the metrics.
         trainer ([`~transformers.Trainer`]):
-            Set up and not yet trained.
+            A trainer that has not been trained yet.
         prefix (`str`):
-            Of the metrics' keys, `verifier` or `prover`.
+            Prefix of the metrics' keys, `verifier` or `prover`.
         first_step (`int`, defaults to 0):
-            Steps of the phase before this trainer's.
+            Number of steps of the phase before this trainer's.
         resumable_every (`int`, defaults to 1):
-            A checkpoint holds all that training goes on from only at multiples of so many steps.
+            Training can resume only from checkpoints at multiples of this number of steps.
         before_step (`int`, *optional*):
-            Checkpoints of this step and later ones are passed over: what was written at it must be written again.
+            Only checkpoints before this step are used, because results of this step must be written again.
 
     Raises:
-        GameInterrupted: if the user asked to stop; a checkpoint was kept where the recipe keeps any.
+        GameInterrupted: if the user asked to stop; a checkpoint was saved if the recipe saves any.
     """
     stop = StopCallback(context.stop, is_resumable=trainer.args.save_strategy != "no", every=resumable_every)
     trainer.add_callback(stop)
@@ -124,20 +124,19 @@ def run_trainer(
 
 
 def _recorded_figures(entry: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """What of a trainer's log goes into the metrics; sorted, as what came with a checkpoint is."""
+    """Recorded entries of a trainer's log, sorted by key, because entries restored from a checkpoint are sorted, too."""
     return {f"{prefix}/{key}": value for key, value in sorted(entry.items()) if is_recorded(key)}
 
 
 def is_recorded(key: str) -> bool:
-    """Whether a key of a trainer's log goes into the run's metrics, which must not depend on the clock."""
+    """Whether a key of a trainer's log is recorded in the run's metrics, which must not depend on time."""
     name = key.removeprefix("eval_")
     return key != "step" and name not in _UNRECORDED and not name.startswith("profiling/")
 
 
 def newest_checkpoint(output: Path, num_processes: int = 1, *, before_step: int | None = None) -> Path | None:
     """
-    The newest checkpoint that is whole, and whose best one so far is; one that a crash cut short, or that was damaged since,
-    is passed over.
+    Newest complete checkpoint with a complete best checkpoint; incomplete and damaged ones are skipped.
     """
     found = sorted(output.glob("checkpoint-*"), key=_step_of, reverse=True)
     found = [path for path in found if before_step is None or _step_of(path) < before_step]
@@ -151,13 +150,14 @@ def _step_of(checkpoint: Path) -> int:
 
 
 def _is_best_whole(checkpoint: Path, num_processes: int) -> bool:
-    """Whether the checkpoint that training would end with, where it keeps the best one, is whole too."""
+    """Whether the best checkpoint, which training restores at its end, is complete; True if none is kept."""
     best = read_json(checkpoint / "trainer_state.json").get("best_model_checkpoint")
     return best is None or _is_whole(checkpoint.parent / Path(best).name, num_processes)
 
 
 def _is_whole(checkpoint: Path, num_processes: int) -> bool:
-    """Whether every file is there that training goes on from; transformers itself misses but some of them."""
+    """Whether a checkpoint has all files that resuming needs, without damage."""
+    # transformers itself checks only some of these files, and would silently start without the others.
     ranks = [""] if num_processes == 1 else [f"_{rank}" for rank in range(num_processes)]
     names = [*_CHECKPOINT_FILES, *(f"rng_state{rank}.pth" for rank in ranks)]
     try:
@@ -173,7 +173,7 @@ def _is_whole(checkpoint: Path, num_processes: int) -> bool:
             if not is_zipfile(archive):
                 raise DamagedFileError(archive, "is damaged or was cut short")
     except DamagedFileError as err:
-        logger.warning("%s is passed over: %s %s.", checkpoint, err.path.relative_to(checkpoint), err.what)
+        logger.warning("Skipping %s: %s %s.", checkpoint, err.path.relative_to(checkpoint), err.what)
         return False
     return True
 
@@ -193,11 +193,11 @@ def fine_tune_player(
 
     Args:
         context ([`PhaseContext`]):
-            The phase.
+            Context of the phase.
         model, tokenizer, rows, callbacks:
-            As in [`~pvg_hf.trainers.common.supervised.fine_tune`].
+            The same as for [`~pvg_hf.trainers.common.supervised.fine_tune`].
         seed_path (`Sequence[str]`):
-            Names that tell this training's seed from others of the phase.
+            Path of names from which this training's seed is derived.
         settings:
             `max_steps`, `batch_size`, `learning_rate` and `max_length`, see
             [`~pvg_hf.trainers.common.supervised.FineTuning`].
@@ -218,15 +218,15 @@ def fine_tune_player(
 
 class StopCallback(TrainerCallback):
     """
-    Ends training when the user asked to.
+    Ends training when the user asks to stop.
 
     Args:
         stop ([`StopRequest`]):
-            The user's wish.
+            The user's request.
         is_resumable (`bool`):
-            Whether a checkpoint is kept of the last step.
+            Whether to save a checkpoint of the last step.
         every (`int`, defaults to 1):
-            Training ends at a multiple of so many steps.
+            Training ends only at multiples of this number of steps.
     """
 
     def __init__(self, stop: StopRequest, *, is_resumable: bool, every: int = 1):
@@ -236,7 +236,9 @@ class StopCallback(TrainerCallback):
         self.has_stopped = False
 
     def on_step_end(self, args, state, control, **kwargs):
-        is_last = state.global_step >= state.max_steps  # the rest of the phase is short: it is better finished
+        is_last = (
+            state.global_step >= state.max_steps
+        )  # after the last step, the rest of the phase is short, so that it is finished
         if state.global_step % self.every == 0 and not is_last and self.stop.is_asked():
             self.has_stopped = True
             control.should_training_stop = True
@@ -244,7 +246,7 @@ class StopCallback(TrainerCallback):
 
 
 class DigestsCallback(TrainerCallback):
-    """Writes the digests of each checkpoint, so that one that was damaged since is told from a whole one."""
+    """Writes the digests of each checkpoint, so that later damage is detected."""
 
     def on_save(self, args, state, control, **kwargs):
         PartialState().wait_for_everyone()  # each process has written its own part
@@ -254,13 +256,13 @@ class DigestsCallback(TrainerCallback):
 
 class TrackCallback(TrainerCallback):
     """
-    Tells the game's tracker every step's figures as they come.
+    Sends every step's figures to the game's tracker immediately.
 
     Args:
         context ([`PhaseContext`]):
-            The phase.
+            Context of the phase.
         prefix (`str`), first_step (`int`):
-            As of [`run_trainer`].
+            The same as for [`run_trainer`].
     """
 
     def __init__(self, context: PhaseContext, prefix: str, first_step: int):
@@ -273,7 +275,7 @@ class TrackCallback(TrainerCallback):
 
 
 class PhaseProgress(ProgressCallback):
-    """TRL's progress bar with a phase's name and a few figures, in place of a printed line per step."""
+    """Progress bar with the phase's name and a few figures, instead of a printed line per step."""
 
     SHOWN: ClassVar = {"loss": "loss", "accuracy": "acc", "accuracy/helpful": "helpful", "accuracy/sneaky": "sneaky"}
 
@@ -294,12 +296,14 @@ class PhaseProgress(ProgressCallback):
 
 class LogCallback(TrainerCallback):
     """
-    Hands every step's figures to a function, and again those of the steps before a checkpoint that training goes on
-    from, so that what the function keeps is the same as if there had been no interruption.
+    Calls a function with every step's figures.
+
+    When training resumes, the function first gets the figures of all steps before the checkpoint, so that its state is the same as
+    without an interruption.
 
     Args:
         listener (`Callable`):
-            `(step, figures) -> stop`; training ends where it returns True.
+            `(step, figures) -> stop`; training ends when it returns True.
     """
 
     def __init__(self, listener: Callable[[int, Mapping[str, float]], bool]):
@@ -312,4 +316,6 @@ class LogCallback(TrainerCallback):
     def on_log(self, args, state, control, logs: Mapping[str, Any] | None = None, **kwargs):
         if logs and self.listener(state.global_step, logs):
             control.should_training_stop = True
-            control.should_save = False  # training that goes on from a checkpoint takes a step before it can end
+            control.should_save = (
+                False  # resumed from this checkpoint, training would take another step before it could end
+            )

@@ -1,4 +1,4 @@
-"""The rows that each player is trained on."""
+"""Training data of each player: prompts for the prover, tokenized pairs or proofs for the verifier."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, cycle, islice
@@ -24,21 +24,22 @@ from pvg_hf.tasks.base import PROOF_SCORE
 
 def prover_prompts(context: PhaseContext, tokenizer, roles: Sequence[Role], *, easiest_first: bool = False) -> Dataset:
     """
-    One row for each prompt of the phase, in the order of training, so that the phase is one epoch of a dataset that is
-    shuffled already and can be continued at any step.
+    Prompts of the phase in training order, one per row.
+
+    The phase is one epoch of this dataset, which is already shuffled, so that training can resume at any step.
 
     Args:
         context ([`PhaseContext`]):
-            The phase.
+            Context of the phase.
         tokenizer:
-            Of the prover.
+            Tokenizer of the prover.
         roles (`Sequence[Role]`):
-            Each problem is asked in each of these roles.
+            Roles; each problem gets a prompt in each of them.
         easiest_first (`bool`, defaults to `False`):
             Order by difficulty (the task's `difficulty`, else the reference's length) instead of at random.
 
     Raises:
-        ValueError: if D_pi is too small for one generation batch.
+        ValueError: if the prover's problems (D_pi) are too few for one generation batch.
     """
     config = context.recipe.prover
     problems = context.problems.parts["prover"].to_list()
@@ -70,17 +71,19 @@ def _difficulty(row: dict[str, Any]) -> tuple[int, str]:
 
 def tokenize_pairs(pairs: Dataset, tokenizer, verifier_input: VerifierInput) -> Dataset:
     """
+    Tokenize pairs for the verifier's trainer.
+
     Args:
         pairs ([`~datasets.Dataset`]):
-            As [`~pvg_hf.data.pairs.build.build_pairs`] makes them.
+            The return value of [`~pvg_hf.data.pairs.build.build_pairs`].
         tokenizer:
-            Of the verifier.
+            Tokenizer of the verifier.
         verifier_input ([`VerifierInput`]):
-            How a problem and a solution become an input.
+            Input format of the verifier.
 
     Returns:
-        [`~datasets.Dataset`]: the token ids of both sides, what their labels are drawn by, their source and environment,
-        clean truths and, where the pairs have them, noisy labels.
+        [`~datasets.Dataset`]: token ids of both sides, keys of their label draws, source and environment, true labels and, if the
+        pairs have them, noisy labels.
     """
 
     def encode(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -105,8 +108,9 @@ Row = dict[str, Any]
 
 def training_proofs(context: PhaseContext) -> Dataset:
     """
-    One row for each group of the phase, in the order of training: a source by the recipe's mixture, then a score, each that
-    the source has as likely, then one of its proofs.
+    Proofs of the phase in training order, one row per group.
+
+    For each row, a source is drawn by the recipe's mixture, then one of its scores uniformly, and then a proof with this score.
 
     Raises:
         ValueError: if no proof has a score.
@@ -118,8 +122,8 @@ def training_proofs(context: PhaseContext) -> Dataset:
     weights = {source: weight for source, weight in weights.items() if groups[source] and weight > 0}
     if not weights:
         raise ValueError(
-            f"No proof on D_V has a score that the verifier of round {round_index} could learn from. Raise `bootstrap`'s "
-            "solutions, or score proofs in the rounds' review files."
+            f"No proof on D_V has a score, so that the verifier of round {round_index} has nothing to learn from. Raise "
+            "`bootstrap.solutions_per_problem`, or score proofs in the rounds' review files."
         )
     num_rows = verifier.max_steps * verifier.score_settings.proofs_per_step * context.processes.num_processes
     num_rows *= verifier.gradient_accumulation_steps
@@ -127,7 +131,7 @@ def training_proofs(context: PhaseContext) -> Dataset:
 
 
 def heldout_proofs(context: PhaseContext) -> Dataset:
-    """What the checkpoints are compared by: proofs of D_V's held-out part, as many of each score as there are."""
+    """Held-out proofs on which checkpoints are compared, balanced over scores as far as possible."""
     groups = _group_by_score(_scored_proofs(context, "verifier_heldout", has_truth=True))
     number = context.recipe.verifier.score_settings.eval_proofs
     rng = derive_rng(context.seed("validation"))
@@ -137,12 +141,12 @@ def heldout_proofs(context: PhaseContext) -> Dataset:
 
 
 def reference_scores(rows: pd.DataFrame) -> pd.Series:
-    """The true scores of a pool's rows."""
+    """True scores of a pool's rows."""
     return rows[PROOF_SCORE] if PROOF_SCORE in rows else rows["correct"].astype(float)
 
 
 def _scored_proofs(context: PhaseContext, part: str, *, has_truth: bool = False) -> pd.DataFrame:
-    """Proofs of a part, each once, with the score that the verifier is told, or the true one; those without one are left out."""
+    """Distinct proofs of a part with the score shown to the verifier (or the true one); proofs without a score are left out."""
     tables = []
     for file in context.folder.training_pools(context.round_index):
         rows = _read(file, part)

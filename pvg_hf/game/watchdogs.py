@@ -1,4 +1,4 @@
-"""Watchdogs of a prover phase: a collapsed sneaky role, and a verifier that is being gamed."""
+"""Watchdogs of a prover phase: they detect a collapsed sneaky role, and a verifier that is being gamed."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -15,15 +15,15 @@ SIGNIFICANT = 2.0  # standard errors
 
 class Watchdogs:
     """
-    Looks at each step's figures over a window; an alert of a kind is raised once a phase.
+    Monitors each step's figures over a window. An alert of each kind is raised at most once per phase.
 
     Args:
         config ([`WatchdogConfig`]):
-            Window, thresholds and what to do.
+            Window, thresholds and reactions.
         alert (`Callable`):
-            `(kind, message)`.
+            Called with `(kind, message)`.
         fixed (`Mapping[str, float]`, *optional*):
-            Means of a side that is not trained in this phase; the score gap is taken from its `score/helpful_correct`.
+            Means of a role that is not trained in this phase; its `score/helpful_correct` is used for the score gap.
     """
 
     def __init__(self, config: WatchdogConfig, alert: Alert, fixed: Mapping[str, float] | None = None):
@@ -35,7 +35,7 @@ class Watchdogs:
         self._windows: dict[str, deque[float]] = {}
 
     def update(self, step: int, figures: Mapping[str, float]) -> bool:
-        """Take in a step's figures; True when the phase should end."""
+        """Add a step's figures, and return whether the phase should end."""
         figures = self._add_gap(figures)
         for key in ("valid_sneaky", "score_gap", "exploit_rate", "score_correctness_correlation"):
             if key in figures:
@@ -46,7 +46,7 @@ class Watchdogs:
         return collapse_ends or (self.is_goodharting and self.config.goodharting == "stop")
 
     def _add_gap(self, figures: Mapping[str, float]) -> Mapping[str, float]:
-        """A step's figures with its score gap, also where only one side of it is of the step."""
+        """Add the score gap to a step's figures if the helpful side is fixed and the step has only the sneaky side."""
         sneaky, helpful = figures.get("score/sneaky_incorrect"), self._fixed.get("score/helpful_correct")
         return figures if sneaky is None or helpful is None else {**figures, "score_gap": helpful - sneaky}
 
@@ -84,13 +84,13 @@ class Watchdogs:
         return f"over {len(correlations)} steps the verifier ranked incorrect solutions above correct ones"
 
     def _window(self, key: str) -> np.ndarray | None:
-        """The figures of a full window."""
+        """Figures of a full window; `None` if it is not full yet."""
         window = self._windows.get(key, ())
         return np.array(window) if len(window) == self.config.window else None
 
 
 def _trend(values: np.ndarray) -> float:
-    """Slope over its standard error; 0 for a window too short or without change."""
+    """Slope divided by its standard error; 0 if the window is too short or constant."""
     if len(values) < 3 or np.ptp(values) == 0:
         return 0.0
     fit = linregress(np.arange(len(values)), values)

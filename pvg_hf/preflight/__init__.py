@@ -1,1 +1,1 @@
-"""What can be refused before a game is played."""
+"""Checks of a recipe before anything is played."""

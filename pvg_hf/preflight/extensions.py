@@ -1,4 +1,4 @@
-"""Whether the task and the user's code do what a game needs: each is called on a few problems or synthetic inputs."""
+"""Checks the task and custom code by calling them on a few problems or synthetic inputs."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -20,9 +20,9 @@ from pvg_hf.tasks.grade import SHOWN, Grade
 from pvg_hf.trainers.prover.stopping import StopRule, rehearse
 from pvg_hf.trainers.reward.invariance import invariant_risk, load_regulariser, read_method
 
-NUM_PROBLEMS = 5  # of D_V, and of the test part, whose references are graded
+NUM_PROBLEMS = 5  # problems of the verifier's part (D_V) and of the test part with references that are graded
 
-# Texts that a prover may well write; each is graded, and none is a solution.
+# Texts that a prover may write and that are not solutions; grading them must not fail.
 NO_SOLUTIONS = (
     "",
     " \n",
@@ -37,7 +37,7 @@ NO_SOLUTIONS = (
 
 
 def check_task(recipe: Recipe, world: GameProblems) -> Iterator[str]:
-    """The mistakes of the task: its problems, prompts and grades."""
+    """List mistakes in the task: its problems, prompts and grades."""
     task, where = world.task, f"`task.name` is `{recipe.task.name}`"
     if is_custom(task):
         yield from refusals(where, partial(_compare_problems, recipe, task))
@@ -47,8 +47,10 @@ def check_task(recipe: Recipe, world: GameProblems) -> Iterator[str]:
 
 def _compare_problems(recipe: Recipe, task: Task) -> None:
     """
+    Check that a task gives the same problems again, as resuming a run requires.
+
     Raises:
-        ValueError: if the task, or the task made again as when a run is resumed, gives other problems than before.
+        ValueError: if the task, or a new instance of it, gives other problems than before.
     """
     for split in ("train", "test"):
         problems = [read_problems(source, split) for source in (task, load_recipe_task(recipe))]
@@ -61,7 +63,7 @@ def _compare_problems(recipe: Recipe, task: Task) -> None:
         place = next(differing, min(len(first), len(second)))
         one, other = (rows[place]["problem_id"] if place < len(rows) else "no row" for rows in (first, second))
         raise ValueError(
-            f"`problems({split!r})` must be the same at every call, since a run that is resumed asks again; row {place} of "
+            f"`problems({split!r})` must be the same at every call, since a resumed run calls it again; row {place} of "
             f"{len(first)} is `{one}` in one call and `{other}` in the next. Draw problems from a seeded generator, such as "
             "`pvg_hf.core.seeding.derive_rng`, and not from a set's order."
         )
@@ -77,8 +79,10 @@ def _check_prompts(recipe: Recipe, world: GameProblems) -> Iterator[str]:
 
 def _rehearse_grades(world: GameProblems) -> None:
     """
+    Grade references and texts that are not solutions.
+
     Raises:
-        ValueError: if a grade is none, a reference is graded wrong (unless the task says that it may be), or an empty
+        ValueError: if a return value is not a valid grade, a reference is graded wrong (unless the task allows it), or an empty
             solution is graded correct.
     """
     task = world.task
@@ -90,8 +94,8 @@ def _rehearse_grades(world: GameProblems) -> None:
     lucky = [text for text in NO_SOLUTIONS[:2] if texts[text].correct]
     if lucky:
         raise ValueError(
-            f"`grade` calls the solution {lucky[0]!r} to the problem `{problems[0]['problem_id']}` correct; an empty text is "
-            "no solution."
+            f"`grade` returns correct for the solution {lucky[0]!r} to the problem `{problems[0]['problem_id']}`; an empty text "
+            "is not a solution."
         )
     wrong = [(p, g) for p, g in zip(problems, grades, strict=True) if not g.correct or g.certified is False]
     if wrong and task.references_are_correct:
@@ -99,8 +103,8 @@ def _rehearse_grades(world: GameProblems) -> None:
         raise ValueError(
             f"{len(wrong)} of {len(problems)} references are graded as wrong, e.g. that of the problem "
             f"`{problem['problem_id']}`, {problem['reference'][-SHOWN:]!r}, whose answer is read as {grade.answer!r:.80}"
-            f"{', without a certificate' if grade.certified is False else ''}. Mend `grade` or the references; where they are "
-            "bare answers, or some are known to be wrong, set `references_are_correct = False` in the task's class."
+            f"{', without a certificate' if grade.certified is False else ''}. Fix `grade` or the references. If they are bare "
+            "answers, or some are known to be wrong, set `references_are_correct = False` in the task's class."
         )
     for text in (*NO_SOLUTIONS, problems[0]["reference"]):
         with running(f"`read_answer` of the task `{task.name}`, asked about {text[:SHOWN]!r},"):
@@ -122,19 +126,23 @@ def _check_storage(task: Task, grade: Grade) -> None:
 
 
 def check_extensions(context: PhaseContext) -> Iterator[str]:
-    """The mistakes of a round's reward, stop rule and invariance penalty."""
+    """List mistakes in a round's reward, stop rule and invariance penalty."""
     recipe = context.recipe
     unpaid = refusals("`prover.reward`", partial(_rehearse_reward, recipe, context.problems))
     yield from unpaid
-    if not (unpaid and recipe.stopping.rule == "auto"):  # which is the reward's rule
+    if not (
+        unpaid and recipe.stopping.rule == "auto"
+    ):  # `auto` takes the rule of the reward, which is already refused
         yield from refusals("`stopping.rule`", partial(_rehearse_stop_rule, recipe))
     yield from refusals("`verifier.invariance.method`", partial(_rehearse_penalty, recipe))
 
 
 def _rehearse_reward(recipe: Recipe, problems: GameProblems | None) -> None:
     """
+    Call the reward on a helpful and a sneaky group of synthetic scores.
+
     Raises:
-        ValueError: if the reward does not pay finite rewards to a helpful and a sneaky group.
+        ValueError: if a reward is not finite.
     """
     size = recipe.prover.num_generations
     index = torch.arange(2 * size)
@@ -151,8 +159,8 @@ def _rehearse_reward(recipe: Recipe, problems: GameProblems | None) -> None:
     num_bad = int((~rewards.isfinite()).sum())
     if num_bad:
         raise ValueError(
-            f"`{recipe.prover.reward}` returns NaN for {num_bad} of {len(rewards)} solutions whose scores are finite and "
-            "which all have an answer; each needs a finite reward."
+            f"`{recipe.prover.reward}` returns NaN for {num_bad} of {len(rewards)} solutions with finite scores and an answer; "
+            "each needs a finite reward."
         )
 
 
@@ -174,8 +182,10 @@ def _rehearse_stop_rule(recipe: Recipe) -> None:
 
 def _rehearse_penalty(recipe: Recipe) -> None:
     """
+    Call a custom invariance penalty on two environments of two pairs.
+
     Raises:
-        ValueError: if a custom penalty is not a finite scalar for two environments of two pairs.
+        ValueError: if it is not a finite scalar.
     """
     method = recipe.verifier.invariance.method
     if ":" not in method or recipe.verifier.is_generative:

@@ -1,4 +1,4 @@
-"""Whether this machine, its launcher and its Hub settings can play the recipe."""
+"""Checks whether this machine, its launcher and its Hub settings can play the recipe."""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from pvg_hf.preflight.refusals import refusals
 
 
 def check_generation(context: PhaseContext) -> Iterator[str]:
-    """The mistakes of `prover.generation`."""
+    """List mistakes in `prover.generation`."""
     config = context.recipe.prover
     where = f"`prover.generation` is `{config.generation}`"
     if not config.generation.startswith("vllm_"):
@@ -24,21 +24,21 @@ def check_generation(context: PhaseContext) -> Iterator[str]:
         yield f"{where}, and vLLM is not installed: `pip install 'pvg_hf[vllm]'`, or `generation: transformers`."
     if config.quantization != "none":
         yield (
-            f"{where}, and `prover.quantization` is `{config.quantization}`: vLLM is handed merged weights at every step, "
-            "and in 4 bits an adapter is rounded away in the sum. Use `quantization: none`, or `generation: transformers`."
+            f"{where}, and `prover.quantization` is `{config.quantization}`: vLLM receives merged weights at every step, and "
+            "rounding to 4 bits would erase the adapter's changes. Use `quantization: none`, or `generation: transformers`."
         )
     if config.generation == "vllm_server" and context.processes.num_processes > 1:
         yield (
-            f"{where} with {context.processes.num_processes} processes: the server waits for as many prompts from each, and "
-            "minting shares them out in batches. Use one process, or `vllm_colocate`."
+            f"{where} with {context.processes.num_processes} processes: the server expects equally many prompts from each, but "
+            "minting distributes them in batches. Use one process, or `vllm_colocate`."
         )
     if context.recipe.verifier.shares_base:
-        yield f"{where}, and `verifier.shares_base` is true: vLLM holds weights of its own, so that nothing is spared."
+        yield f"{where}, and `verifier.shares_base` is true: vLLM keeps a separate copy of the weights, so that no memory is saved."
 
 
 _LAUNCHERS = "see `recipes/accelerate/`"
 
-# Of FSDP's settings: what accelerate passes on, the value that a game needs, and why.
+# FSDP settings that a game needs: accelerate's environment variable, the setting, the value, and the reason.
 _FSDP = {
     "FSDP_VERSION": ("fsdp_version", "2", "only its second version gathers weights to generate with"),
     "FSDP_STATE_DICT_TYPE": ("fsdp_state_dict_type", "FULL_STATE_DICT", "a round's folder holds whole weights"),
@@ -51,7 +51,7 @@ _FSDP = {
 
 
 def check_sharding(context: PhaseContext) -> Iterator[str]:
-    """The mistakes of a launcher that shards, and of what cannot be sharded; nothing where it does not."""
+    """List mistakes in a sharding launcher's settings, and settings that cannot be sharded."""
     is_fsdp = parse_flag_from_env("ACCELERATE_USE_FSDP")
     if not is_fsdp and not parse_flag_from_env("ACCELERATE_USE_DEEPSPEED"):
         return
@@ -81,15 +81,15 @@ def _check_fsdp() -> Iterator[str]:
             yield f"The launcher has `{name}: {value or 'unset'}`, and a game needs `{needed}` ({reason}); {_LAUNCHERS}."
 
 
-ANYBODY = "x"  # stands for the token's owner, who is asked for when a round is published
+ANYBODY = "x"  # placeholder for the token's owner, whose name is requested only when a round is published
 
 
 def check_hub(recipe: Recipe) -> Iterator[str]:
-    """The names, a token, and a client that may talk."""
+    """List mistakes in `hub`: invalid names, a missing token, and an offline client."""
     hub = recipe.hub
     for key in recipe.unpublished_paths():
-        if not key.startswith("bootstrap."):  # which is asked for only while there is no bootstrap
-            yield f"`{key}` was a path on the machine that published the run; say where that is here, `{key}=...`."
+        if not key.startswith("bootstrap."):  # `bootstrap` is needed only until it is finished
+            yield f"`{key}` was a path on the machine that published the run; set the path on this machine, `{key}=...`."
     if recipe.resume_from_hub is not None:
         yield from refusals("`resume_from_hub`", partial(RunRepos.parse, recipe.resume_from_hub))
     if hub.space and not hub.push:

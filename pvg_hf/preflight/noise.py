@@ -1,4 +1,4 @@
-"""Whether the noise of a recipe is what it says, and its checker works."""
+"""Checks that the noise of a recipe is consistent, and that its checker works."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -17,12 +17,12 @@ from pvg_hf.preflight.refusals import refusals
 
 
 def check_noise(context: PhaseContext) -> Iterator[str]:
-    """The mistakes of `noise`, among them what a checker of the user's says of solutions."""
+    """List mistakes in `noise`, including verdicts of a custom checker on a few solutions."""
     noise = context.recipe.noise
     if noise.soft_labels and context.recipe.verifier.correction != "none":
         yield (
-            f"`verifier.correction` is `{context.recipe.verifier.correction}` beside `noise.soft_labels`, which tell the mean of "
-            "the noise and leave nothing to correct: set one of the two."
+            f"`verifier.correction` is `{context.recipe.verifier.correction}` together with `noise.soft_labels`, which already "
+            "average over the noise and leave nothing to correct: set only one of the two."
         )
     if noise.checker is None:
         yield from refusals("`noise`", partial(_label_rates, context))
@@ -43,8 +43,10 @@ def _label_rates(context: PhaseContext) -> None:
 
 def _refuse_small_budgets(context: PhaseContext) -> None:
     """
+    Refuse a checker budget that is too small for a single call.
+
     Raises:
-        ValueError: if a budget does not pay for the first call about any solution.
+        ValueError: if a budget does not cover the cheapest first call.
     """
     noise = context.recipe.noise
     budgets = {name: budget for name, budget in asdict(noise.checker.budget).items() if budget is not None}
@@ -57,13 +59,13 @@ def _refuse_small_budgets(context: PhaseContext) -> None:
     small = [f"`budget.{name}` ({budget:g})" for name, budget in budgets.items() if budget < least]
     if small:
         raise ValueError(
-            f"{' and '.join(small)} cannot pay for a single call, as the cheapest that comes first costs {least:g}: every "
-            "solution would be BUDGET_EXHAUSTED and have no label. Raise it, or begin with a cheaper `tier`."
+            f"{' and '.join(small)} cannot pay for a single call: the cheapest first call costs {least:g}, so that every "
+            "solution would be BUDGET_EXHAUSTED and have no label. Raise it, or start with a cheaper `tier`."
         )
 
 
 def _check_columns(context: PhaseContext, routes: Routes) -> Iterator[str]:
-    """Whether the problems have the columns that are named, and the slices their values."""
+    """List named columns that the problems lack, and slices without a problem."""
     if context.problems is None:
         return
     parts = context.problems.parts
@@ -98,7 +100,7 @@ def _check_critical(problems: Dataset, column: str) -> Iterator[str]:
 
 
 def _check_base(context: PhaseContext, config: CheckerConfig) -> Iterator[str]:
-    """Ask a checker of the user's, as the game would."""
+    """Ask a custom checker about a few solutions, as the game would."""
     mistakes = refusals("`noise.checker.command`", partial(make_base, config))
     yield from mistakes
     base = None if mistakes else make_base(config)
@@ -111,7 +113,7 @@ def _check_base(context: PhaseContext, config: CheckerConfig) -> Iterator[str]:
 
 
 def _ask_base(base: BaseChecker, problems: Dataset, budget_seconds: float) -> Iterator[str]:
-    """The first mistake: the reference must be judged, and whatever is said of right and wrong be a boolean."""
+    """List the first mistake, if any: the checker must decide on a reference, and verdicts must be booleans."""
     problem = problems[0]
     for asked, solution in _solutions_to_ask(problems):
         where = f"`noise.checker.base`, asked whether {asked} solves the problem `{problem['problem_id']}`,"
@@ -127,7 +129,7 @@ def _ask_base(base: BaseChecker, problems: Dataset, budget_seconds: float) -> It
 
 
 def _solutions_to_ask(problems: Dataset) -> Iterator[tuple[str, str]]:
-    """What a solution to the first problem is, and its text."""
+    """Descriptions and texts of a few solutions to the first problem."""
     reference, *others = problems["reference"]
     yield "the reference solution", reference
     yield "an empty solution", ""

@@ -1,4 +1,4 @@
-"""Whether the players can be loaded or made as the recipe says, and can read and write the task's texts."""
+"""Checks that the players can be loaded or made as the recipe says, and that their tokenizers cover the task's texts."""
 
 import unicodedata
 from collections import Counter
@@ -25,13 +25,13 @@ from pvg_hf.trainers.common.classifiers import has_other_head
 
 NUM_PROBLEMS = 20
 
-MAX_LOST = 0.02  # share of the characters; a tokenizer of a pretrained model may lack a rare sign
+MAX_LOST = 0.02  # maximum share of lost characters; a pretrained model's tokenizer may lack a rare one
 
-SHOWN = 40  # characters of a text in a message
+SHOWN = 40  # characters of a text shown in a message
 
 
 def check_tokenizer(context: PhaseContext, player: str) -> Iterator[str]:
-    """The mistakes of a player's tokenizer, unless it is trained on the task's texts."""
+    """List mistakes of a player's tokenizer, unless the game trains it on the task's texts."""
     config: PlayerConfig = {"prover": context.recipe.prover, "verifier": context.recipe.verifier}[player]
     if config.scratch:
         return
@@ -41,7 +41,7 @@ def check_tokenizer(context: PhaseContext, player: str) -> Iterator[str]:
         return
     tokenizer = find_tokenizer(context, config, player)
     if tokenizer is None and Path(resolve_model(config.model, player)).is_dir():
-        yield f"{where}, a folder without a tokenizer that can be loaded; save one there beside the weights."
+        yield f"{where}, a folder without a tokenizer that can be loaded; save one there, next to the weights."
     if tokenizer is None or context.problems is None:
         return
     problems = context.problems.parts["verifier"]
@@ -61,7 +61,7 @@ def check_tokenizer(context: PhaseContext, player: str) -> Iterator[str]:
 def _check_max_length(
     context: PhaseContext, tokenizer: PreTrainedTokenizerBase, problems: Sequence[str], references: Sequence[str]
 ) -> Iterator[str]:
-    """Whether most problems with their reference solutions fit into the verifier's input."""
+    """List a mistake if most problems with their reference solutions exceed the verifier's maximum length."""
     config = context.recipe.verifier
     make_input = partial(VerifierInput, config.template, tokenizer.eos_token, config.max_length)
     if refusals("`verifier.template`", make_input):
@@ -78,8 +78,9 @@ def _check_max_length(
 
 def share_lost(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> float:
     """
-    Share of the texts' characters that do not come back from their tokens, in [0, 1]. White space, case and accents, which
-    many tokenizers of pretrained models normalise, are left out of account.
+    Share of the texts' characters that are lost by encoding and decoding, in [0, 1].
+
+    White space, case and accents are ignored, because many pretrained models' tokenizers normalise them.
     """
     lost = sum(_num_lost(tokenizer, text) for text in texts)
     return lost / max(sum(len(_plain(text)) for text in texts), 1)
@@ -99,13 +100,13 @@ def _plain(text: str) -> str:
 
 
 def _worst_word(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> str:
-    """The word that loses most."""
+    """Word that loses the most characters."""
     words = [word for text in texts for word in text.split()]
     return max(words, key=lambda word: _num_lost(tokenizer, word))[:SHOWN]
 
 
 def check_player(context: PhaseContext, player: str) -> Iterator[str]:
-    """The mistakes of a player's model, adapter and, for the verifier, input template."""
+    """List mistakes of a player's model, adapter and, for the verifier, input template."""
     recipe = context.recipe
     config: PlayerConfig = {"prover": recipe.prover, "verifier": recipe.verifier}[player]
     mistakes = list(_check_scratch(config, player) if config.scratch else check_source(config, player))
@@ -128,7 +129,7 @@ def _check_quantization(context: PhaseContext, config: PlayerConfig, player: str
 
 
 def check_shared_base(context: PhaseContext) -> Iterator[str]:
-    """The mistakes of `verifier.shares_base`."""
+    """List mistakes in `verifier.shares_base`."""
     prover, verifier = context.recipe.prover, context.recipe.verifier
     if not verifier.shares_base:
         return
@@ -137,7 +138,7 @@ def check_shared_base(context: PhaseContext) -> Iterator[str]:
         yield f"{where}: both players need adapters (`prover.lora`, `verifier.lora`)."
     for player, config in (("prover", prover), ("verifier", verifier)):
         if config.scratch or config.warmup:
-            yield f"{where}, and `{player}` has weights of its own (`scratch` or `warmup`); leave those out."
+            yield f"{where}, and `{player}` makes its own weights (`scratch` or `warmup`); leave those out."
     for key in ("model", "revision", "quantization"):
         mine, others = vars(verifier)[key], vars(prover)[key]
         if mine != others:
@@ -152,7 +153,7 @@ def _check_scratch(config: PlayerConfig, player: str) -> Iterator[str]:
 
 
 def check_source(config: PlayerConfig, player: str, where: str | None = None) -> Iterator[str]:
-    """The mistakes of a section's `model`, told of the key and value `where` (that key's by default)."""
+    """List mistakes in a section's `model`. Messages start with `where`, by default the key and its value."""
     source, where = resolve_model(config.model, player), where or f"`{player}.model` is `{config.model}`"
     folder = Path(source)
     if folder.is_dir():
@@ -172,7 +173,7 @@ def check_source(config: PlayerConfig, player: str, where: str | None = None) ->
 
 
 def _refuse_other_head(config: PlayerConfig) -> None:
-    """A checkpoint, in a folder or on the Hub, whose trained head a verifier could not take over."""
+    """Refuse a checkpoint with a trained head that a verifier cannot use."""
     stored = find_config(config, "verifier")
     if stored is not None and has_other_head(stored):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What is wrong with a recipe, as far as that can be known before anything is played."""
+"""Finds all mistakes of a recipe that can be found before anything is played."""
 
 import os
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ from pvg_hf.preflight.trainers import (
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey
 
-# What is settled before the first round, so that a single round cannot change it.
+# Sections that hold for the whole game, so that a single round cannot override them.
 GAME_WIDE_SECTIONS = (
     "name",
     "seed",
@@ -50,15 +50,17 @@ GAME_WIDE_SECTIONS = (
     "rounds",
 )
 
-_MANY_ROUNDS = 100  # each has a mixture of all before it
+_MANY_ROUNDS = 100  # check no more rounds than that in full: each has a mixture of all earlier ones
 
 GAME_WIDE_PLAYER_KEYS = ("scratch", "warmup")
 
 
 def refuse_mistakes(recipe: Recipe, world: GameProblems) -> None:
     """
+    Refuse a recipe with mistakes.
+
     Raises:
-        RecipeError: with every mistake that [`check_recipe`] finds.
+        RecipeError: if [`check_recipe`] finds any; the message lists all of them.
     """
     mistakes = check_recipe(recipe, world)
     if mistakes:
@@ -66,25 +68,27 @@ def refuse_mistakes(recipe: Recipe, world: GameProblems) -> None:
 
 
 def list_mistakes(mistakes: list[str]) -> str:
-    """All mistakes as one message."""
+    """Format mistakes as one message."""
     return "\n".join([f"The recipe has {len(mistakes)} mistake(s):", *(f"- {mistake}" for mistake in mistakes)])
 
 
 def check_recipe(recipe: Recipe, world: GameProblems | None, *, planned_bfloat16: bool | None = None) -> list[str]:
     """
-    Find whatever would end the game later, or would be carried out as something else than it says. Nothing is written
-    and no model is downloaded.
+    Find all settings that would end the game later, or that would not do what they say.
+
+    Nothing is written, and no model is downloaded.
 
     Args:
         recipe ([`Recipe`]):
-            As `load_recipe` gives it, so that each field by itself is in its range.
+            A recipe from `load_recipe`, which has checked the range of each field.
         world ([`GameProblems`], *optional*):
-            Its task and problems; without them, what depends on them is not checked.
+            Its task and problems; without them, checks that need them are skipped.
         planned_bfloat16 (`bool`, *optional*):
-            In a plan for another machine's GPU, whether that computes in bfloat16. What is not installed here is no mistake then.
+            For a plan of another machine: whether its GPU computes in bfloat16. Packages missing on this machine are then no
+            mistakes.
 
     Returns:
-        `list[str]`: the mistakes, all of them; empty where none was found.
+        `list[str]`: all mistakes; empty if there are none.
     """
     is_elsewhere = planned_bfloat16 is not None
     mistakes = [] if is_elsewhere else list(_check_machine(recipe))
@@ -105,7 +109,7 @@ def check_recipe(recipe: Recipe, world: GameProblems | None, *, planned_bfloat16
 
 
 def _rounds_to_check(recipe: Recipe) -> list[int]:
-    """All rounds; of a game of very many the first, those with overrides and those after them, and the last."""
+    """Rounds to check: all, or in a very long game the first ones, the last, and each with or after overrides."""
     number = recipe.num_rounds
     if number <= _MANY_ROUNDS:
         return list(range(number))
@@ -116,7 +120,8 @@ def _rounds_to_check(recipe: Recipe) -> list[int]:
 def _check_settings(
     recipe: Recipe, round_index: int, world: GameProblems | None, planned_bfloat16: bool | None
 ) -> Iterator[str]:
-    """What stands in a round's sections; rounds without overrides have the same, so one of them is enough."""
+    """List mistakes in a round's sections."""
+    # Rounds without overrides have equal sections, so that one of them is enough.
     if round_index not in recipe.rounds and any(earlier not in recipe.rounds for earlier in range(round_index)):
         return
     of_round = recipe.for_round(round_index)
@@ -131,7 +136,7 @@ def _check_settings(
     yield from check_extensions(context)
     of_verifier = replace(context, phase=PhaseKey("verifier", round_index))
     noise = list(check_noise(of_verifier))
-    if not (noise and of_round.noise.checker):  # whose rates the trainer's settings take
+    if not (noise and of_round.noise.checker):  # the trainer's settings need the checker's rates
         yield from check_prover_trainer(context)
     yield from check_self_evaluation(context)
     check_trainer = check_score_verifier if of_round.verifier.is_generative else check_verifier_trainer
@@ -139,7 +144,7 @@ def _check_settings(
 
 
 def phase_context(recipe: Recipe, phase: PhaseKey, world: GameProblems | None) -> PhaseContext:
-    """A phase's context as the game makes it; no file is touched."""
+    """Make the context of a phase without touching any file."""
     folder = RunFolder.of(recipe)
     return PhaseContext(recipe, folder, phase, world, StopRequest())
 
@@ -151,12 +156,12 @@ def _check_machine(recipe: Recipe) -> Iterator[str]:
         reason = "cannot be written to" if above.is_dir() else "is not a folder"
         yield f"`output_dir` is `{recipe.output_dir}`, but {above} {reason}."
     if recipe.device == "cuda" and not torch.cuda.is_available():
-        yield "`device` is `cuda`, but torch finds no GPU here; `auto` takes one where there is one."
+        yield "`device` is `cuda`, but torch finds no GPU here; `auto` uses one if there is one."
     num_gpus = torch.cuda.device_count()
     if recipe.device != "cpu" and num_gpus > 1 and os.environ.get("WORLD_SIZE", "1") == "1":
         yield (
-            f"One process sees {num_gpus} GPUs, over all of which the trainers would spread each of its batches: show it "
-            "one (`CUDA_VISIBLE_DEVICES=0`), or start a process for each (`accelerate launch --config_file "
+            f"One process sees {num_gpus} GPUs, and the trainers would split each of its batches over all of them: restrict it "
+            "to one (`CUDA_VISIBLE_DEVICES=0`), or start a process for each (`accelerate launch --config_file "
             f"recipes/accelerate/multi_gpu.yaml --num_processes {num_gpus}`)."
         )
 
@@ -179,11 +184,11 @@ def _check_overrides(recipe: Recipe) -> Iterator[str]:
             if name in (sections.get(player) or {})
         ]
         for name in fixed:
-            yield f"`rounds.{round_index}` overrides `{name}`, which is one for the whole game; set it at the top."
+            yield f"`rounds.{round_index}` overrides `{name}`, which holds for the whole game; set it at the top level."
 
 
 def _check_import(recipe: Recipe, world: GameProblems) -> list[str]:
-    """Of a file or folder, its columns and its first row about a problem of the verifier; of a dataset, that it exists."""
+    """List mistakes in `bootstrap.import_from`: a file's columns and first matching row; of a dataset, only that it exists."""
     bootstrap = recipe.bootstrap
     source = bootstrap.import_from
     if source is None:
@@ -196,8 +201,9 @@ def _check_import(recipe: Recipe, world: GameProblems) -> list[str]:
 
 def _check_sequence(recipe: Recipe, round_index: int, refused: set[str]) -> Iterator[str]:
     """
-    What depends on the round's place in the game: its mixture of earlier rounds, and the weights that it starts from. A
-    custom mixture in `refused` failed in an earlier round and is not reported again; one that fails is added.
+    List mistakes that depend on the round's place in the game: its mixture of earlier rounds, and its initial weights.
+
+    A custom mixture that fails is added to `refused`, and is not reported again in later rounds.
     """
     data = recipe.for_round(round_index).data
     weigh = partial(weights_for, data, round_index)
@@ -213,7 +219,7 @@ def _check_sequence(recipe: Recipe, round_index: int, refused: set[str]) -> Iter
 
 
 def _check_going_on(before: Recipe, now: Recipe, round_index: int) -> Iterator[str]:
-    """Whether a round's players fit the weights of the round before that they start from."""
+    """List settings of a round that do not fit the weights of the previous round from which it starts."""
     verifiers, provers = (now.verifier, before.verifier), (now.prover, before.prover)
     is_other_kind = len({verifier.kind for verifier in verifiers}) > 1
     is_other_adapter = now.verifier.is_generative and now.verifier.lora != before.verifier.lora

@@ -1,4 +1,4 @@
-"""Turns what the code of a phase would raise into mistakes to be listed."""
+"""Converts errors that a phase's code would raise into a list of mistakes."""
 
 from collections.abc import Callable
 
@@ -9,15 +9,17 @@ from pvg_hf.core.extensions import cut_to_line
 
 def refusals(where: str, action: Callable[[], object]) -> list[str]:
     """
+    Run an action of a phase, and return the error that it raises as a mistake.
+
     Args:
         where (`str`):
             The setting, e.g. `` `prover.reward` ``.
         action (`Callable`):
-            What a phase will do with it, without side effects.
+            What a phase will do with the setting; it must have no side effects.
 
     Returns:
-        `list[str]`: the message of the `ValueError` or `TypeError` that it raises (transformers refuses a configuration's
-        values by an error of its own), with `where` in front; empty if it raises nothing.
+        `list[str]`: the message of the `ValueError` or `TypeError` (or transformers' own error for invalid configurations), with
+        `where` in front; empty if nothing is raised.
     """
     try:
         action()

@@ -1,4 +1,4 @@
-"""Whether the trainers accept the recipe's settings."""
+"""Checks that the trainers accept the recipe's settings."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import fields
@@ -42,7 +42,7 @@ from pvg_hf.trainers.reward.invariance import check_batch, read_method
 
 
 def check_corrections(context: PhaseContext) -> Iterator[str]:
-    """The mistakes of `data.pairs`, `rates` and the players' corrections."""
+    """List mistakes in `data.pairs`, `rates` and the players' corrections."""
     recipe = context.recipe
     data, noise = recipe.data, recipe.noise
     yield from refusals("`data`", partial(check_pair_choice, data.pairs, data.pair_share, data.correct_source))
@@ -78,7 +78,7 @@ def _trainer_run(context: PhaseContext) -> TrainerRun:
 
 
 def _check_rates(recipe: Recipe) -> Iterator[str]:
-    """Corrections whose rates nothing states; a rate of 0 that is stated, as in a sweep, is taken at its word."""
+    """List corrections without any stated rates. A rate of 0 that is stated explicitly, as in a sweep, is accepted."""
     noise, rates = recipe.noise, recipe.rates
     if rates.source == "given":
         has_rates = dict.fromkeys(("verifier", "prover"), rates.rho0 + rates.rho1 > 0)
@@ -100,7 +100,7 @@ def _check_rates(recipe: Recipe) -> Iterator[str]:
 
 
 def _check_estimate_for_prover(recipe: Recipe) -> Iterator[str]:
-    """Whether the pool's labels tell the rates of those that the prover's reward reads."""
+    """List a mistake if rates estimated from the pool's labels are not those of the labels in the prover's reward."""
     noise = recipe.noise
     if not is_estimated_for_prover(recipe) or (noise.is_for_verifier and noise.schedule is None):
         return
@@ -113,7 +113,7 @@ def _check_estimate_for_prover(recipe: Recipe) -> Iterator[str]:
 
 
 def _check_choice(recipe: Recipe) -> Iterator[str]:
-    """Whether noisy labels of the pool are, among the solutions that are chosen, what the verifier's correction assumes."""
+    """List choices of pairs for which the noise of the chosen labels is not what the verifier's correction assumes."""
     data, verifier = recipe.data, recipe.verifier
     if verifier.correction != "none" and data.correct_source != "prover":
         share = {"dataset": "all", "both": "part"}[data.correct_source]
@@ -134,10 +134,10 @@ def _check_choice(recipe: Recipe) -> Iterator[str]:
 
 
 def check_environments(context: PhaseContext) -> list[str]:
-    """The mistakes of `verifier.invariance` in a round, whose mixture tells the environments."""
+    """List mistakes in `verifier.invariance`, given the environments in a round's mixture."""
     method = context.recipe.verifier.invariance.method
     if method == "none" or refusals(method, partial(read_method, method)):
-        return []  # an unknown one is refused with the trainer's arguments
+        return []  # an unknown method is refused with the trainer's arguments
     return refusals("`verifier.invariance`", partial(_try_batch, context))
 
 
@@ -152,14 +152,14 @@ def _try_batch(context: PhaseContext) -> None:
 
 
 def check_critic(context: PhaseContext) -> Iterator[str]:
-    """The mistakes of `prover.ppo.critic`, as far as they can be known before the models are loaded."""
+    """List mistakes in `prover.ppo.critic` that can be found without loading models."""
     config, verifier = context.recipe.prover, context.recipe.verifier
     if not config.has_critic:
         return
     critic = config.ppo_settings.critic
     where = f"`prover.ppo.critic` is `{critic}`"
     if critic == ADAPTER and config.lora is None:
-        yield f"{where}, which stands on the prover's frozen base: add adapters (`prover.lora: {{}}`), or name another."
+        yield f"{where}, which needs the prover's frozen base: add adapters (`prover.lora: {{}}`), or name another critic."
         return
     if critic in (None, ADAPTER):
         return
@@ -179,7 +179,7 @@ def check_critic(context: PhaseContext) -> Iterator[str]:
 
 
 def _check_tokens(context: PhaseContext, own: VerifierConfig, where: str) -> Iterator[str]:
-    """Where either tokenizer is not on this machine, or yet to be trained, the phase itself will see."""
+    # If either tokenizer is not available yet, the phase itself makes this check.
     mine, provers = (
         find_tokenizer(context, own, "verifier"),
         find_tokenizer(context, context.recipe.prover, "prover"),
@@ -188,7 +188,7 @@ def _check_tokens(context: PhaseContext, own: VerifierConfig, where: str) -> Ite
         yield from refusals(where, partial(check_same_tokens, mine, provers, "critic"))
 
 
-# What only a head on pairs has.
+# Keys of `verifier` that only a Bradley-Terry verifier uses.
 _PAIR_KEYS = (
     "loss",
     "correction",
@@ -203,7 +203,7 @@ _PAIR_KEYS = (
 
 
 def check_score_verifier(context: PhaseContext) -> Iterator[str]:
-    """The mistakes of `verifier` where its kind is `score`."""
+    """List mistakes in `verifier` of kind `score`."""
     config, defaults = context.recipe.verifier, VerifierConfig()
     for name in _PAIR_KEYS:
         if vars(config)[name] != vars(defaults)[name]:
@@ -221,20 +221,20 @@ def check_score_verifier(context: PhaseContext) -> Iterator[str]:
 
 
 def check_self_evaluation(context: PhaseContext) -> Iterator[str]:
-    """The mistakes of `prover.self_evaluation`."""
+    """List mistakes in `prover.self_evaluation`."""
     prover, where = context.recipe.prover, "`prover.self_evaluation` is set"
     if prover.self_evaluation is None:
         return
     if not context.recipe.verifier.is_generative:
-        yield f"{where}, and its own score is held against the verifier's, which lies in [0, 1] with `verifier.kind: score` only."
+        yield f"{where}, which compares its own score with the verifier's; that is in [0, 1] only with `verifier.kind: score`."
     if prover.roles != "helpful_only":
-        yield f"{where}, which pays for honesty: it needs `prover.roles: helpful_only`; got `{prover.roles}`."
+        yield f"{where}, which rewards honesty: it needs `prover.roles: helpful_only`; got `{prover.roles}`."
     if "helpful" not in context.recipe.task.prompts:
         yield f"{where}, and its prompt must ask for the evaluation: write one in `task.prompts.helpful`."
     if prover.has_critic:
         yield f"{where}, which needs `prover.algorithm: grpo`; got `{prover.algorithm}`."
     if prover.reward_correction != "none":
-        yield f"{where} and takes the place of `prover.reward`; leave out `prover.reward_correction`."
+        yield f"{where} and replaces `prover.reward`; leave out `prover.reward_correction`."
 
 
 def _check_data(context: PhaseContext) -> Iterator[str]:
@@ -251,7 +251,7 @@ def _check_noise(context: PhaseContext) -> Iterator[str]:
     if noise.flips_in_training:
         yield "`noise` is to flip labels of pairs in training, and a verifier of kind `score` has no pairs: let it flip the pool's."
     if context.problems is not None and PROOF_SCORE in context.problems.task.detail_columns:
-        yield "`noise` flips labels, and a verifier of kind `score` is told the scores of this task's proofs; leave it out."
+        yield "`noise` flips labels, and a verifier of kind `score` learns from the scores of this task's proofs; leave it out."
 
 
 def _check_task(context: PhaseContext) -> Iterator[str]:
@@ -267,12 +267,12 @@ def _check_task(context: PhaseContext) -> Iterator[str]:
 
 def _make_arguments(context: PhaseContext) -> None:
     source = resolve_model(context.recipe.verifier.model, "verifier")
-    is_here = Path(source).is_dir()  # what is stored on the Hub is for the training to fetch
+    is_here = Path(source).is_dir()  # prompts stored with a model on the Hub are downloaded by the training
     config = context.recipe.verifier
     score_arguments(config, _trainer_run(context), config.score_settings.prompts_for(source if is_here else ""))
 
 
-_ANYWHERE = Path("checkpoints")  # a config of TRL wants a folder; it makes none
+_ANYWHERE = Path("checkpoints")  # TRL's configs require a folder, but do not create it
 
 # Keys of a recipe that set an argument of another name.
 _KEYS_OF_BOTH = {
@@ -316,8 +316,8 @@ _KEYS_OF_ONE = {
 }
 
 
-# Arguments of transformers and TRL that have no meaning in a game: what a script of their own reads, what publishes by another
-# way than `hub`, and code of a model's repository.
+# Arguments of transformers and TRL without a meaning in a game: those that only their scripts read, those that publish in another
+# way than `hub`, and remote code.
 _MEANINGLESS = {
     "do_eval": "the game decides what runs",
     "do_predict": "the game decides what runs",
@@ -330,14 +330,14 @@ _MEANINGLESS = {
     "hub_token": "a recipe has no place for a token; log in by `hf auth login`, or set HF_TOKEN",
     "local_rank": "the launcher sets it",
     "log_completions_hub_repo": "rounds are published by the section `hub`",
-    "resume_from_checkpoint": "a phase that was stopped goes on from its own checkpoints",
+    "resume_from_checkpoint": "a stopped phase resumes from its own checkpoints",
     "trackio_bucket_id": "trackers are named by `logging`",
     "trackio_space_id": "trackers are named by `logging`",
     "trackio_static_space_id": "trackers are named by `logging`",
     "trust_remote_code": "code of a model's repository is never run",
 }
 
-# Ranges that transformers does not check: least, most.
+# Ranges that transformers does not check: (minimum, maximum).
 _RANGES = {
     "adam_beta1": (0, 1),
     "adam_beta2": (0, 1),
@@ -368,7 +368,7 @@ _RANGES = {
 
 
 def check_verifier_trainer(context: PhaseContext) -> Iterator[str]:
-    """The mistakes of `verifier` and `noise` that its trainer would refuse."""
+    """List mistakes in `verifier` and `noise` that the verifier's trainer would refuse."""
     make_arguments = partial(
         verifier_arguments,
         context.recipe,
@@ -382,7 +382,7 @@ def check_verifier_trainer(context: PhaseContext) -> Iterator[str]:
 
 
 def check_prover_trainer(context: PhaseContext) -> Iterator[str]:
-    """The mistakes of `prover` that its trainer would refuse, or carry out as something else."""
+    """List mistakes in `prover` that its trainer would refuse or ignore."""
     config = context.recipe.prover
     if config.roles == "separate" and config.lora is None:
         yield "`prover.roles` is `separate`, which trains an adapter per role: add a section `prover.lora` (`lora: {}`)."
@@ -398,7 +398,11 @@ def check_prover_trainer(context: PhaseContext) -> Iterator[str]:
 
 
 def check_batch_arithmetic(config: ProverConfig, num_processes: int) -> Iterator[str]:
-    """TRL generates per process and trains in micro-batches; a remainder would be left out or split a group."""
+    """
+    List mistakes in the prover's batch sizes.
+
+    TRL generates per process and trains in micro-batches; a remainder would be dropped, or split a group.
+    """
     solutions = config.prompts_per_step * config.num_generations
     product = (
         f"`prover.prompts_per_step` x `prover.num_generations` = {config.prompts_per_step} x {config.num_generations}"
@@ -427,7 +431,7 @@ def _check_prover_arguments(context: PhaseContext) -> Iterator[str]:
 
 
 def _make_prover_arguments(context: PhaseContext) -> None:
-    """The settings that TRL checks against each other, as the prover phase gives them."""
+    """Build the prover's arguments, as the prover phase does, so that TRL checks them against each other."""
     rates = _stated_rates(context, "prover")
     mistake = prover_arguments(context.recipe, _trainer_run(context), assumed_rates=rates).find_uneven_saving()
     if mistake is not None:
@@ -447,7 +451,7 @@ def _check_prompts(config: ProverConfig, num_problems: int) -> Iterator[str]:
 def refused_fields(
     player: str, config: PlayerConfig, config_class: type[TrainingArguments], settings: Collection[str]
 ) -> Iterator[str]:
-    """Mistakes of `trainer`: what no trainer knows, what a key of the recipe sets, and what the game relies on."""
+    """List arguments in `trainer` that the trainer does not know, that a key of the recipe sets, or that the game sets."""
     known = [field.name for field in fields(config_class) if field.init]
     keys = recipe_keys(player, config)
     for name, value in config.trainer.items():
@@ -459,7 +463,7 @@ def refused_fields(
         elif name in _MEANINGLESS:
             yield f"{mistake} has no meaning in a game ({_MEANINGLESS[name]}): leave it out."
         elif name not in known:
-            yield f"`{player}.trainer` has `{cut_to_line(name)}`, which is no field of `{config_class.__name__}`. {suggest(name, known)}"
+            yield f"`{player}.trainer` has `{cut_to_line(name)}`, which is not a field of `{config_class.__name__}`. {suggest(name, known)}"
         elif name in _RANGES and value is not None and not _is_within(value, *_RANGES[name]):
             least, most = _RANGES[name]
             yield (
@@ -472,7 +476,7 @@ def _is_within(value: object, least: float, most: float) -> bool:
 
 
 def recipe_keys(player: str, config: PlayerConfig) -> dict[str, str]:
-    """The key of a recipe by the argument that it sets."""
+    """Keys of the recipe, by the trainer argument that they set."""
     of_section = {field.name: f"{player}.{field.name}" for field in fields(config)}
     of_both = {name: key.format(player=player) for name, key in _KEYS_OF_BOTH.items()}
     return {**of_section, **of_both, **_KEYS_OF_ONE[player], **_keys_of_ppo(config), **_keys_of_score(config)}

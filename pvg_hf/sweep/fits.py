@@ -68,6 +68,7 @@ def fit_levels(levels: Sequence[float], values: Sequence[float], seeds: Sequence
     # Deviation from the seed's mean: R² is relative to the variance within seeds.
     # Deviation from the seed's mean: R² is relative to the variance within seeds.
     # Deviation from the seed's mean: R² is relative to the variance within seeds.
+    # Deviation from the seed's mean: R² is relative to the variance within seeds.
     within = target - of_seed @ (of_seed.T @ target / of_seed.sum(axis=0))
     variance = float(within @ within)
     has_interval = result.df_resid > 0

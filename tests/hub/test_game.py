@@ -163,7 +163,7 @@ def test_a_single_round_has_no_hub_of_its_own(reference, make_recipe, tmp_path):
     from pvg_hf.preflight.recipe import check_recipe
 
     found = check_recipe(load_recipe(make_recipe(tmp_path, rounds={1: {"hub": {"push": True}}})), None)
-    assert found == ["`rounds.1` overrides `hub`, which is one for the whole game; set it at the top."]
+    assert found == ["`rounds.1` overrides `hub`, which holds for the whole game; set it at the top level."]
 
 
 def test_what_is_wrong_is_known_before_anything_is_played(client, make_recipe, tmp_path):

@@ -19,7 +19,7 @@ def test_vllm_that_is_missing_or_misconfigured_is_a_mistake(generation, context_
     overrides = [f"prover.generation={generation}", "prover.quantization=4bit", "prover.lora={}"]
     missing, rounded = check_generation(context_of(*overrides))
     assert "vLLM is not installed: `pip install 'pvg_hf[vllm]'`" in missing
-    assert "in 4 bits an adapter is rounded away" in rounded
+    assert "`prover.quantization` is `4bit`" in rounded
 
 
 def test_vllm_in_the_same_process_needs_a_process_for_each_phase(values):
@@ -57,7 +57,7 @@ BOTH = ["prover.lora={}", "verifier.lora={}", "verifier.shares_base=true"]
             ["`verifier.quantization` is `4bit`, and `prover.quantization` is `none`"],
         ),
         ([*BOTH, "verifier.model=arithmetic"], ["`verifier.model` is `arithmetic`"]),
-        ([*BOTH, "prover.warmup={}"], ["`prover` has weights of its own"]),
+        ([*BOTH, "prover.warmup={}"], ["`prover` makes its own weights"]),
     ],
 )
 def test_only_players_on_the_same_model_share_a_base(overrides, parts, context_of):

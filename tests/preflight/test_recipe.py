@@ -310,7 +310,7 @@ def test_custom_weights_are_tried_for_every_round(mistakes_of):
 def test_a_missing_gpu_is_a_mistake(mistakes_of, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert mistakes_of("device=cuda") == [
-        "`device` is `cuda`, but torch finds no GPU here; `auto` takes one where there is one."
+        "`device` is `cuda`, but torch finds no GPU here; `auto` uses one if there is one."
     ]
 
 

@@ -79,6 +79,7 @@ def sample_evaluations(run: RunData) -> list[ShownEvaluation]:
     # Round-robin over the true scores: the first analysis of each score, then the second of each, and so on.
     # Round-robin over the true scores: the first analysis of each score, then the second of each, and so on.
     # Round-robin over the true scores: the first analysis of each score, then the second of each, and so on.
+    # Round-robin over the true scores: the first analysis of each score, then the second of each, and so on.
     chosen = [place for turn in range(NUM_SHOWN) for places in by_score for place in places[turn : turn + 1]]
     return [show_evaluation(rows.iloc[place]) for place in chosen[:NUM_SHOWN]]
 

@@ -107,6 +107,7 @@ def _headings(helpful: pd.Series, sneaky: pd.Series, num_examples: int) -> dict[
     # A problem without a helpful correct solution has no gap (NaN) and cannot be chosen for it.
     # A problem without a helpful correct solution has no gap (NaN) and cannot be chosen for it.
     # A problem without a helpful correct solution has no gap (NaN) and cannot be chosen for it.
+    # A problem without a helpful correct solution has no gap (NaN) and cannot be chosen for it.
     gaps = (helpful - sneaky).dropna().drop(convincing, errors="ignore").sort_values(ascending=False)
     seen = list(gaps.index[gaps > 0][: num_examples - len(convincing)])
     return {**dict.fromkeys(convincing, CONVINCING), **dict.fromkeys(seen, SEEN)}

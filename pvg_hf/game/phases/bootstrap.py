@@ -1,4 +1,4 @@
-"""The base prover's solutions on D_V, and its solutions in the game's roles on the test problems."""
+"""The bootstrap phase: the base prover's solutions of the verifier's problems, and of test problems in the game's roles."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from pvg_hf.game.players import open_base_sampler
 
 
 def run_bootstrap(context: PhaseContext, output: Path) -> str:
-    """Write `base.parquet`, and `test-ROLE.parquet` to compare every round's prover with."""
+    """Write `base.parquet`, and `test-ROLE.parquet` as the baseline of every round's prover."""
     sampler = open_base_sampler(context)
     with LabelSource.for_pool(context, output) as labels:
         if context.recipe.bootstrap.import_from:
@@ -30,7 +30,7 @@ def run_bootstrap(context: PhaseContext, output: Path) -> str:
 
 
 def _import(context: PhaseContext, path: Path, labels: LabelSource) -> int:
-    """Existing solutions in place of the base prover's; their labels get the same noise, unless the source has them."""
+    """Import existing solutions instead of the base prover's. Their labels get the same noise, unless the source has labels."""
     rows = imported_rows(context.recipe.bootstrap, context.problems.task, context.problems.parts)
     has_labels = "label" in context.recipe.bootstrap.import_columns
     batches = ([row] for row in rows) if has_labels else iterate_labelled(labels, rows)

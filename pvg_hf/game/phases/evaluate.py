@@ -1,4 +1,4 @@
-"""What a round came to, on test problems."""
+"""The evaluate phase: figures of a round on test problems."""
 
 from pathlib import Path
 
@@ -60,21 +60,22 @@ def _best_helpful_rows(context: PhaseContext) -> pd.DataFrame | None:
 
 def fit_answers(folder: RunFolder, round_index: int, task: Task, num_samples: int | None = None) -> AnswerRules | None:
     """
-    The rules by which answers are chosen, fitted on D_V's held-out problems; in a run of an earlier version, which has no
-    such solutions, on the test problems.
+    Fit the rules that choose answers on the verifier's held-out problems.
+
+    A run of an earlier version has no solutions of these, so that the rules are fitted on test problems.
 
     Args:
         folder ([`RunFolder`]):
-            The run.
+            Folder of the run.
         round_index (`int`):
             The round whose players answer.
         task ([`~pvg_hf.tasks.Task`]):
-            Says which answers are the same.
+            Task, which decides whether two answers are equal.
         num_samples (`int`, *optional*):
-            Solutions that an answer is chosen of; all that were written to a problem by default.
+            Number of solutions to choose from; by default all solutions of a problem.
 
     Returns:
-        [`AnswerRules`]; `None` if no solution has an answer, or fewer were written, or their files are not there.
+        [`AnswerRules`]; `None` if no solution has an answer, there are too few solutions, or their files are missing.
     """
     pool = folder.pool(round_index)
     names = (HELDOUT_HELPFUL, f"test-{BEST_HELPFUL}.parquet", f"test-{Role.HELPFUL}.parquet")
@@ -90,7 +91,7 @@ def fit_answers(folder: RunFolder, round_index: int, task: Task, num_samples: in
 
 
 def _rescored_base_rows(context: PhaseContext) -> pd.DataFrame:
-    """The base prover's test solutions, scored by this round's verifier."""
+    """Score the base prover's test solutions with this round's verifier."""
     rows = _test_rows(context, -1)
     scorer = open_scorer(context, context.folder.verifier(context.round_index))
     rows["score"] = scorer(rows["problem"].tolist(), rows["solution"].tolist())

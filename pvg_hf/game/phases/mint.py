@@ -1,4 +1,4 @@
-"""The round's prover writes on D_V and on the test problems, and the round's verifier scores it."""
+"""The mint phase: the round's prover writes solutions, and the round's verifier scores them."""
 
 from pathlib import Path
 
@@ -17,9 +17,11 @@ from pvg_hf.scoring import GenerativeVerifier
 
 def run_mint(context: PhaseContext, output: Path) -> str:
     """
-    Write `ROLE.parquet` (D_V) and `test-ROLE.parquet` for both roles, by the last checkpoint of the phase; by the best
-    helpful one, `test-best-helpful.parquet`; and by the prover that answers (the best helpful one where it is kept)
-    `heldout-helpful.parquet` on D_V's held-out part, by which answers are chosen and calibrated.
+    Write the round's solutions.
+
+    The last checkpoint writes `ROLE.parquet` (the verifier's problems, D_V) and `test-ROLE.parquet` for both roles. The best helpful
+    checkpoint, if any, writes `test-best-helpful.parquet`. The prover that answers problems (the best helpful checkpoint, or else
+    the last one) writes `heldout-helpful.parquet` (held-out problems), on which the choice of answers is calibrated.
     """
     mint, round_index = context.recipe.mint, context.round_index
     scorer = open_scorer(context, context.folder.verifier(round_index))
@@ -53,6 +55,7 @@ def run_mint(context: PhaseContext, output: Path) -> str:
 
 
 def _is_learned_from(context: PhaseContext, role: Role) -> bool:
-    """Of a prover that was not trained no helpful solution is written where references stand in for them."""
+    """Whether later verifiers learn from the round's solutions in `role`."""
+    # With `correct_source: dataset`, references replace the helpful solutions of a prover that is not trained in this role.
     fixed = role == Role.HELPFUL and context.recipe.prover.roles == "sneaky_only"
     return not (fixed and context.recipe.data.correct_source == "dataset")

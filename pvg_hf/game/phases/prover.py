@@ -1,4 +1,4 @@
-"""Trains the round's prover against the round's frozen verifier."""
+"""The prover phase: trains the round's prover against the round's frozen verifier."""
 
 import logging
 from collections.abc import Callable
@@ -46,8 +46,9 @@ logger = logging.getLogger(__name__)
 
 def honest_side(context: PhaseContext) -> dict[str, float]:
     """
-    Mean score of the fixed helpful side's correct solutions on D_pi's held-out part: the reference solutions where
-    `data.correct_source` is `dataset`, else the base prover in the helpful role.
+    Mean score of correct helpful solutions to the prover's held-out problems, if the helpful role is not trained.
+
+    The solutions are references if `data.correct_source` is `dataset`, and else by the base prover in the helpful role.
     """
     number = context.recipe.prover.eval_problems
     problems = context.problems.parts["prover_heldout"].to_list()[:number]
@@ -58,7 +59,7 @@ def honest_side(context: PhaseContext) -> dict[str, float]:
     grade = context.problems.task.grade
     correct = [(p, text) for p, text, cut in written if outcome_of(grade(p, text), cut) == Outcome.VERIFIED]
     if not correct:
-        context.alert("no_honest_side", "No helpful solution of the fixed side is correct; parity cannot be judged.")
+        context.alert("no_honest_side", "No helpful solution of the fixed side is correct; parity cannot be measured.")
         return {}
     scorer = open_scorer(context, context.folder.verifier(context.round_index))
     scores = scorer([problem["problem"] for problem, _ in correct], [text for _, text in correct])
@@ -66,7 +67,7 @@ def honest_side(context: PhaseContext) -> dict[str, float]:
 
 
 def _base_solutions(context: PhaseContext, problems: list[dict]) -> list[tuple[dict, str, bool]]:
-    """Problem, solution, and whether that was cut."""
+    """Helpful solutions by the base prover: problem, text, and whether the text was cut."""
     sampler = open_base_sampler(context)
     prompts = [context.problems.prompt(problem, Role.HELPFUL, sampler.tokenizer) for problem in problems]
 
@@ -77,25 +78,25 @@ def _base_solutions(context: PhaseContext, problems: list[dict]) -> list[tuple[d
     return [(problem, row[0].text, row[0].is_truncated) for problem, row in zip(problems, written, strict=True)]
 
 
-RECOVERY_TEMPERATURE = 1.3  # times the recipe's
+RECOVERY_TEMPERATURE = 1.3  # factor on the recipe's temperature
 
 
 @dataclass(frozen=True)
 class SubPhase:
     """
-    One trainer's run within the phase.
+    A training within the phase.
 
     Args:
         roles (`tuple[Role, ...]`):
-            Which roles it trains.
+            Roles that it trains.
         output (`Path`):
-            Where its last checkpoint goes.
+            Folder of its last checkpoint.
         rates (`tuple[float, float]`):
-            `(rho0, rho1)` that the reward's correction assumes.
+            Rates `(rho0, rho1)` that the reward's correction assumes.
         first_step (`int`):
-            Steps of the phase before it.
+            Number of earlier steps of the phase.
         recovery (`str`):
-            What is done against a sneaky collapse that an earlier attempt ended in; `none` in the first.
+            Recovery from a sneaky collapse in an earlier attempt; `none` in the first attempt.
     """
 
     roles: tuple[Role, ...]
@@ -106,7 +107,7 @@ class SubPhase:
 
 
 def run_prover(context: PhaseContext, output: Path) -> str:
-    """Write the last checkpoint (for `roles: separate`, an adapter per role) and the best helpful one beside it."""
+    """Write the last checkpoint (with `roles: separate`, an adapter per role), and next to it the best helpful one."""
     assumed = prover_rates(context)
     correction = report_prover_correction(context, assumed)
     line = _train_roles(context, output, assumed.rates)
@@ -129,7 +130,7 @@ def _train_roles(context: PhaseContext, output: Path, rates: tuple[float, float]
 
 
 def _train_separately(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) -> str:
-    """A sub-phase with results of its own, which are not made twice when the phase is continued."""
+    """Train a sub-phase with separate results; a finished sub-phase is not repeated when the phase resumes."""
     if _is_done(context, sub_phase.output):
         context.metrics += read_json_lines(sub_phase.output / "steps.jsonl")
         return "done before"
@@ -143,7 +144,7 @@ def _train_separately(context: PhaseContext, sub_phase: SubPhase, fixed: dict[st
 
 
 def _is_done(context: PhaseContext, output: Path) -> bool:
-    """Whether a sub-phase is finished; one whose files were damaged since is removed."""
+    """Whether a sub-phase is finished; a damaged one is removed."""
     is_done = False
     if context.processes.is_main_process and output.exists():
         damage = next(find_damaged(output), None)
@@ -155,19 +156,19 @@ def _is_done(context: PhaseContext, output: Path) -> bool:
 
 
 def _fixed_side(context: PhaseContext, trained: tuple[Role, ...]) -> dict[str, float]:
-    """What the sneaky role is measured against when the helpful role is not trained."""
+    """Figures of the helpful role for the stop rules, if only the sneaky role is trained."""
     return honest_side(context) if trained == (Role.SNEAKY,) else {}
 
 
 def _final_heldout(context: PhaseContext) -> dict[str, float]:
-    """The helpful sub-phase's last held-out figures, against which the sneaky one is stopped."""
+    """Last held-out figures of the helpful sub-phase, which the stop rules of the sneaky one need."""
     judged = [line for line in context.metrics if "prover/heldout/score_correct" in line]
     score = judged[-1]["prover/heldout/score_correct"] if judged else None
     return {} if score is None else {"score/helpful_correct": score}
 
 
 def _train(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) -> str:
-    """Train, and once more with the recipe's recovery if the sneaky role collapsed."""
+    """Train, and train again with the recipe's recovery if the sneaky role collapsed."""
     marker = sub_phase.output / "recovery.json"
     if marker.exists():
         sub_phase = replace(sub_phase, recovery=read_json(marker)["recovery"])
@@ -187,7 +188,7 @@ def _train(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) 
 
 def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) -> tuple[Watchdogs, str]:
     rule = StopRule(context.recipe.stopping, context.recipe.prover, fixed)
-    # A second collapse is told and no more: there is no further recovery that the phase could end for.
+    # A second collapse only raises an alert: there is no further recovery, so that the phase need not end for it.
     collapse_recovery = context.recipe.watchdogs.collapse_recovery if sub_phase.recovery == "none" else "none"
     config = replace(context.recipe.watchdogs, collapse_recovery=collapse_recovery)
     watchdogs = Watchdogs(config, context.alert, fixed)
@@ -227,7 +228,7 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
 
 
 def _keep_completions(output: Path) -> None:
-    """Each step's solutions, which TRL writes beside the checkpoints, outlast them."""
+    """Move each step's solutions, which TRL writes next to the checkpoints, out of the folder that is deleted."""
     written, kept = output / "checkpoints" / "completions", output / "completions"
     if written.exists():
         remove(kept)
@@ -293,7 +294,7 @@ def _make_trainer(context: PhaseContext, sub_phase: SubPhase, labels: LabelSourc
 
 
 def _rate_callbacks(context: PhaseContext) -> list[NoiseScheduleCallback]:
-    """What keeps the rates that the reward's correction assumes with those at which labels flip."""
+    """Callback that updates the rates which the reward's correction assumes, if the label noise has a schedule over steps."""
     noise = context.recipe.noise
     if not (noise.is_for_prover and noise.is_by_step and context.recipe.rates.source == "noise"):
         return []
@@ -301,7 +302,7 @@ def _rate_callbacks(context: PhaseContext) -> list[NoiseScheduleCallback]:
 
 
 def _initial_prover(context: PhaseContext):
-    """The policy's first weights, and its tokenizer."""
+    """Initial weights of the policy, and its tokenizer."""
     base, revision = context.initial_model("prover")
     goes_on = context.recipe.prover.init == "previous" and context.round_index > 0 and not context.recipe.prover.lora
     source = str(context.folder.prover(context.round_index - 1)) if goes_on else base
@@ -315,7 +316,8 @@ def _initial_prover(context: PhaseContext):
 
 
 def _continue_adapter(context: PhaseContext, sub_phase: SubPhase, trainer: ProverGRPOTrainer) -> None:
-    """`init: previous` with adapters: the last round's weights in a fresh adapter, so that the reference is the base."""
+    """Copy the last round's adapter weights to the new adapter, with `init: previous`."""
+    # Weights go to a fresh adapter, so that TRL's KL reference remains the base model.
     config, round_index = context.recipe.prover, context.round_index
     if config.init != "previous" or round_index == 0 or not config.lora:
         return

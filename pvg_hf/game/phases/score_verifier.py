@@ -1,4 +1,4 @@
-"""Trains the round's verifier that writes: on the proofs of everything written so far, kept at its best validation."""
+"""The verifier phase for `kind: score`: trains a generative verifier on all proofs so far, and keeps its best checkpoint."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from pvg_hf.trainers.generative.trainer import ScoreVerifierTrainer
 
 
 def train_score_verifier(context: PhaseContext, output: Path) -> str:
-    """Write the verifier with its tokenizer, prompts and calibration, and its scores on D_V's held-out part."""
+    """Write the verifier with its tokenizer, prompts and calibration, and its scores of held-out proofs."""
     config = context.recipe.verifier
     heldout = read_heldout(context, heldout_pairs_of(context)[0])
     initial, revision = context.initial_model("verifier")
@@ -51,7 +51,7 @@ def train_score_verifier(context: PhaseContext, output: Path) -> str:
 
 
 def _starting_verifier(context: PhaseContext):
-    """The weights without an adapter that the round starts from, and their tokenizer."""
+    """Weights (without an adapter) that the round starts from, and their tokenizer."""
     config = context.recipe.verifier
     source, revision = context.initial_model("verifier") if config.lora else verifier_source(context)
     dtype = context.dtype("verifier", is_precise=config.lora is None)

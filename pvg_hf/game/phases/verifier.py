@@ -1,4 +1,4 @@
-"""Trains the round's verifier on a mixture of everything written so far."""
+"""The verifier phase: trains the round's verifier on a mixture of all solutions so far."""
 
 from pathlib import Path
 
@@ -24,11 +24,11 @@ from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
 from pvg_hf.trainers.reward.config import NoisyRewardConfig
 from pvg_hf.trainers.reward.trainer import NoisyRewardTrainer
 
-FEW_PROBLEMS = 20  # held out: with so few, chance decides whether any of them has a pair
+FEW_PROBLEMS = 20  # held-out problems; with fewer, possibly none of them has a pair
 
 
 def train_pair_verifier(context: PhaseContext, output: Path) -> str:
-    """Write the verifier with its tokenizer, input template and calibration, and its scores on D_V's held-out part."""
+    """Write the verifier with its tokenizer, input template and calibration, and its scores of held-out solutions."""
     config = context.recipe.verifier
     source, revision = context.initial_model("verifier")
     tokenizer = load_tokenizer(source, revision)
@@ -70,7 +70,7 @@ def _arguments(context: PhaseContext, output: Path, assumed: Rates) -> NoisyRewa
         trainer_run(context, output),
         label_rates=label_rates(recipe, context.round_index, "verifier", context.problems.parts["verifier"]),
         assumed_rates=assumed,
-        # What is drawn once is drawn alike in all rounds, and as the pool's labels are.
+        # With `resample: fixed`, flips must be the same in all rounds, and the same as those of the pool's labels.
         noise_seed=recipe.seed if recipe.noise.resample == "fixed" else context.seed("noise"),
     )
 
@@ -79,7 +79,7 @@ def _noise_callbacks(context: PhaseContext) -> list[NoiseScheduleCallback]:
     recipe = context.recipe
     if not (recipe.noise.is_for_verifier and recipe.noise.is_by_step):
         return []
-    # Soft labels of pairs are label smoothing, which draws nothing and assumes the rates.
+    # Soft labels of pairs are label smoothing: it uses the assumed rates, and flips no labels.
     is_smoothing = recipe.noise.soft_labels and recipe.verifier.loss == "bradley_terry"
     sets_assumed = recipe.rates.source == "noise"
     return [NoiseScheduleCallback(recipe.noise, sets_injected=not is_smoothing, sets_assumed=sets_assumed)]
@@ -91,7 +91,7 @@ def _pairs(context: PhaseContext, part: str) -> tuple[Dataset, PairReport]:
 
 
 def heldout_pairs_of(context: PhaseContext) -> tuple[Dataset, PairReport]:
-    """In the order of their labels; made before the training, so that it is not in vain where there are none."""
+    """Build the held-out pairs. This happens before the training, so that an empty set fails early."""
     try:
         return _pairs(context, "verifier_heldout")
     except NoPairsError as err:
@@ -101,11 +101,11 @@ def heldout_pairs_of(context: PhaseContext) -> tuple[Dataset, PairReport]:
             if num_problems < FEW_PROBLEMS
             else ""
         )
-        raise ValueError(f"The verifier cannot be judged on D_V's held-out part: {err}{more}") from err
+        raise ValueError(f"The verifier cannot be evaluated on D_V's held-out part: {err}{more}") from err
 
 
 def _initial_verifier(context: PhaseContext, pad_token_id: int):
-    """The weights that the round starts from: the initial ones (K24), or the last round's."""
+    """Weights that the round starts from: the initial ones (Kirchner et al. 2024), or the last round's."""
     config = context.recipe.verifier
     dtype = context.dtype("verifier", is_precise=config.lora is None)
     if config.init == "full" or context.round_index == 0:
@@ -118,7 +118,7 @@ def _initial_verifier(context: PhaseContext, pad_token_id: int):
 
 
 def _new_adapter(context: PhaseContext, model) -> LoraConfig | None:
-    """The recipe's adapter, unless the verifier goes on with the one that it has."""
+    """Configuration of a new adapter; `None` if there is none, or the last round's adapter is trained further."""
     lora = context.recipe.verifier.lora
     if lora is None or isinstance(model, PeftModel):
         return None
@@ -126,6 +126,6 @@ def _new_adapter(context: PhaseContext, model) -> LoraConfig | None:
 
 
 def _draw_missing_head(context: PhaseContext, model) -> None:
-    """A new head, unless the verifier goes on as it is."""
+    """Draw a new head, unless the last round's verifier is trained further."""
     if context.recipe.verifier.init != "warm" or context.round_index == 0:
         draw_head(model, context.seed("head"))

@@ -1,4 +1,4 @@
-"""Makes the players that a recipe does not take ready-made: from a configuration, by supervised fine-tuning, or both."""
+"""The warmup phase: makes players from a configuration, by supervised fine-tuning, or both."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -60,7 +60,7 @@ def _fine_tune(context: PhaseContext, player: str, config: PlayerConfig, model, 
 
 
 def _references(context: PhaseContext, tokenizer) -> Dataset:
-    """Reference solutions of the training problems, asked for in each role alike: no role is taught yet."""
+    """Reference solutions of the training problems, with the prompts of all roles, so that no role is favoured."""
     rows = []
     for part in ("verifier", "prover"):
         for problem in context.problems.parts[part].to_list():

@@ -197,7 +197,7 @@ def test_a_warm_verifier_goes_on_with_its_adapter_and_is_held_near_the_first(mak
             "`verifier.score.meta_verifier` is `task`, and the task",
         ),
         ({"verifier__score__evaluate_prompt": "{{ solution }}"}, "unknown variable `solution`"),
-        ({"noise__rho0": 0.1, "task__name": "proofs"}, "is told the scores of this task's proofs"),
+        ({"noise__rho0": 0.1, "task__name": "proofs"}, "learns from the scores of this task's proofs"),
         (
             {"verifier__init": "warm", "rounds": {1: {"verifier": {"lora": {}}}}},
             "round 0 has another `verifier.kind` or other",
