@@ -18,10 +18,10 @@ from pvg_hf.estimate.players import find_config, read_player_size
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.models.from_config import scratch_mistakes
 from pvg_hf.models.quantization import check_quantization
+from pvg_hf.models.score_head import has_other_head
 from pvg_hf.models.sources import PACKAGED, is_adapter, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.preflight.refusals import refusals
-from pvg_hf.trainers.common.classifiers import has_other_head
 
 NUM_PROBLEMS = 20
 

@@ -12,9 +12,15 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import EvalLoopOutput, TrainOutput
 from trl import RewardTrainer, is_conversational
 
-from pvg_hf.models.score_head import keep_head_precise
+from pvg_hf.models.score_head import (
+    add_trained_head,
+    check_classifier,
+    check_classifier_source,
+    empty_classifier,
+    is_head_trained,
+    keep_head_precise,
+)
 from pvg_hf.models.verifier_input import VerifierInput, ends_texts_with
-from pvg_hf.trainers.common.classifiers import add_trained_head, checked_classifier, is_head_trained
 from pvg_hf.trainers.common.model_card import ModelCardMixin
 from pvg_hf.trainers.common.processes import forget_evaluation_mode, lift_adapter
 from pvg_hf.trainers.reward.columns import (
@@ -133,7 +139,7 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
         args = args or _default_arguments(model)
         if not isinstance(args, NoisyRewardConfig):
             raise ValueError(f"`args` is a `{type(args).__name__}`; this trainer takes a `NoisyRewardConfig`.")
-        classifier = checked_classifier(model, args)
+        classifier = _checked_classifier(model, args)
         self.num_filtered_pairs: dict[str, int] = {}
         self._eval_pairs: list[ScoredPair] = []
         super().__init__(model, args, peft_config=peft_config and add_trained_head(peft_config, classifier), **kwargs)
@@ -299,6 +305,18 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
 def _default_arguments(model: str | PreTrainedModel | PeftModel) -> NoisyRewardConfig:
     source = model if isinstance(model, str) else model.config.name_or_path
     return NoisyRewardConfig(f"{Path(source).name}-NoisyReward")
+
+
+def _checked_classifier(model: str | PreTrainedModel | PeftModel, args: NoisyRewardConfig) -> PreTrainedModel:
+    """Return the classifier to train, without its weights if TRL will load them."""
+    if not isinstance(model, str):
+        check_classifier(model)
+        return model
+    settings: dict[str, Any] = {"trust_remote_code": args.trust_remote_code, **(args.model_init_kwargs or {})}
+    origin = {key: settings[key] for key in ("revision", "trust_remote_code") if key in settings}
+    if not settings.get("ignore_mismatched_sizes", False):
+        check_classifier_source(model, **origin)
+    return empty_classifier(model, **origin)
 
 
 def _is_plain_text(dataset: Dataset | IterableDataset) -> bool:

@@ -14,13 +14,13 @@ from transformers import (
     ModernBertForSequenceClassification,
 )
 
-from pvg_hf.models.score_head import score_head_modules
-from pvg_hf.trainers.common.classifiers import (
+from pvg_hf.models.score_head import (
     add_trained_head,
     check_classifier,
     check_classifier_source,
     empty_classifier,
     is_head_trained,
+    score_head_modules,
 )
 
 SIZES = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
