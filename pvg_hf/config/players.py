@@ -509,7 +509,7 @@ class ProverConfig(PlayerConfig):
 
     @property
     def has_critic(self) -> bool:
-        """Whether a critic is trained beside the prover."""
+        """Whether a critic is trained together with the prover."""
         return self.algorithm == "ppo"
 
     @property

@@ -88,7 +88,7 @@ class TaskConfig:
 
 @section
 class SplitConfig:
-    """How problems are split, by a hash of (seed, problem id)."""
+    """Split of the problems into parts, by a hash of (seed, problem id)."""
 
     verifier_share: ProperShare = Field(
         0.5,
@@ -255,7 +255,7 @@ TRACKERS = ("trackio", "wandb", "tensorboard")
 
 @section
 class LoggingConfig:
-    """Where figures are reported, in addition to the run folder."""
+    """Logging in addition to the run folder: trackers, completions and progress bars."""
 
     report_to: list[str] = Field(
         default_factory=list, description=f"Trackers to report to: {', '.join(f'`{name}`' for name in TRACKERS)}."

@@ -1,4 +1,4 @@
-"""Which code a recipe names, and whether it may run: code in somebody else's recipe needs the user's permission."""
+"""Lists the code that a recipe names, and decides whether it may run: somebody else's needs the user's permission."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -38,7 +38,7 @@ class Figure:
         return format(self)
 
     def __format__(self, spec: str) -> str:
-        """Value, interval and n; `spec` is the format of the numbers, by default `.2f`."""
+        """Format value, interval and n; `spec` is the format of the numbers, `.2f` by default."""
         if self.value is None:
             return f"none n={self.n}"
         spec = spec or ".2f"
@@ -50,7 +50,7 @@ EMPTY = Figure(None, None, None, 0)
 
 
 def wilson(share: float, size: float, n: int) -> Figure:
-    """The share of successes with its Wilson interval for `size` independent trials; `n` is the figure's."""
+    """Return a share of successes with its Wilson interval for `size` independent trials; `n` is that of the figure."""
     low, high = proportion_confint(share * size, size, alpha=ALPHA, method="wilson")
-    # Rounding may put a bound of 0 or 1 a hair on the wrong side of the rate.
+    # Rounding may put a bound of 0 or 1 slightly on the wrong side of the rate.
     return Figure(float(share), float(min(low, share)), float(max(high, share)), n)

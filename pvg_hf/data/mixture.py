@@ -104,6 +104,8 @@ def _normalised(weights: Mapping[int, float], sources: Sequence[int]) -> dict[in
 
 def check_weights(weights: Mapping[int, float]) -> None:
     """
+    Check the weights of a mixture.
+
     Raises:
         ValueError: if a weight is negative or not finite, or if none is positive.
     """

@@ -11,15 +11,17 @@ from pvg_hf.models.sources import has_bfloat16, resolve_dtype
 @dataclass(frozen=True)
 class Hardware:
     """
+    The device of this process, and the number of processes.
+
     Args:
         device (`torch.device`):
-            Where this process runs its models.
+            Device on which this process runs its models.
         num_processes (`int`):
-            Processes of the launcher, one per device.
+            Number of processes of the launcher, one per device.
         has_bfloat16 (`bool`):
             Whether the GPU computes in bfloat16.
         is_here (`bool`, defaults to `True`):
-            Whether this is the current machine. For a plan for another one, only `has_bfloat16` is about that machine.
+            Whether this is the current machine. In a plan for another machine, only `has_bfloat16` describes that machine.
     """
 
     device: torch.device
@@ -29,12 +31,12 @@ class Hardware:
 
     @classmethod
     def here(cls, device: str) -> "Hardware":
-        """This machine, as a recipe's `device` (`auto`, `cpu` or `cuda`) uses it."""
+        """Detect the hardware that a recipe's `device` (`auto`, `cpu` or `cuda`) selects on this machine."""
         processes = PartialState(cpu=device == "cpu" or not torch.cuda.is_available())
         return cls(processes.device, processes.num_processes, has_bfloat16())
 
     def dtype(self, dtype: str, *, is_precise: bool) -> torch.dtype:
-        """The type of a player's weights, see [`resolve_dtype`]; a CPU always takes float32."""
+        """Return the type of a player's weights, see [`resolve_dtype`]; a CPU always uses float32."""
         if self.is_here and self.device.type == "cpu":
             return torch.float32
         return resolve_dtype(dtype, is_precise=is_precise, on_bfloat16=self.has_bfloat16)

@@ -10,7 +10,7 @@ from pvg_hf.noise.routing import Routing, Tier, can_pay
 @dataclass(frozen=True)
 class Ending:
     """
-    How the checks of solutions with one truth end.
+    Distribution of the results of checks, for solutions with the same truth.
 
     Args:
         accept, reject, abstain (`float`):
@@ -30,7 +30,7 @@ class Ending:
 @dataclass(frozen=True)
 class RoutedChannel:
     """
-    How the checks of all solutions end, given their truth.
+    Distribution of the results of checks, given the truth.
 
     Args:
         correct, incorrect ([`Ending`]):

@@ -186,7 +186,7 @@ class Call(NamedTuple):
 @dataclass(frozen=True)
 class Routing:
     """
-    Which tiers a check calls, and when it escalates.
+    Tiers that a check can call, and the rule by which it escalates.
 
     Args:
         tiers (`tuple[Tier, ...]`):

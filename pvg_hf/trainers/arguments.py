@@ -1,7 +1,8 @@
 """
-From a player's section of the recipe to the arguments of its trainer.
+Converts a player's section of the recipe to the arguments of its trainer.
 
-The settings are what keys of the recipe say and what the game relies on; `trainer` can add to them and replace none.
+The arguments combine settings from keys of the recipe, settings that the game relies on, and the section's `trainer`, which
+can add to the settings but not replace them.
 """
 
 from dataclasses import asdict, dataclass
@@ -26,17 +27,17 @@ PROVER_CONFIGS: dict[str, type[ProverGRPOConfig]] = {"grpo": ProverGRPOConfig, "
 @dataclass(frozen=True)
 class TrainerRun:
     """
-    What a trainer's arguments depend on besides the recipe.
+    Inputs of a trainer's arguments that are not in the recipe.
 
     Args:
         output (`Path`):
             Folder of its checkpoints.
         hardware ([`Hardware`]):
-            Where it runs.
+            Device and number of processes of the training.
         seed (`int`, defaults to 0):
-            Of its own draws.
+            Seed of the training.
         show_progress (`bool`, defaults to `False`):
-            Whether to draw a progress bar.
+            Whether to show a progress bar.
     """
 
     output: Path
@@ -49,19 +50,19 @@ def verifier_arguments(
     recipe: Recipe, run: TrainerRun, *, label_rates: Rates, assumed_rates: Rates, noise_seed: int = 0
 ) -> NoisyRewardConfig:
     """
-    Arguments of the trainer of a verifier on pairs.
+    Return the arguments for training a verifier on pairs.
 
     Args:
         recipe ([`Recipe`]):
-            With the round's overrides.
+            The recipe with the round's overrides applied.
         run ([`TrainerRun`]):
-            What the recipe does not say.
+            Inputs that are not in the recipe.
         label_rates (`tuple[float, float]`):
             `(rho0, rho1)` at which labels flip.
         assumed_rates (`tuple[float, float]`):
             `(rho0, rho1)` that the correction assumes.
         noise_seed (`int`, defaults to 0):
-            Of labels that are drawn in training.
+            Seed of labels that are drawn during training.
     """
     settings = verifier_settings(
         recipe, run, label_rates=label_rates, assumed_rates=assumed_rates, noise_seed=noise_seed
@@ -72,7 +73,7 @@ def verifier_arguments(
 def verifier_settings(
     recipe: Recipe, run: TrainerRun, *, label_rates: Rates, assumed_rates: Rates, noise_seed: int = 0
 ) -> dict[str, Any]:
-    """Those of the verifier's arguments that `verifier.trainer` must not have."""
+    """Return the verifier's arguments that `verifier.trainer` must not set."""
     config, noise = recipe.verifier, recipe.noise
     in_trainer = noise.is_for_verifier and noise.flips_in_training
     return {
@@ -107,14 +108,14 @@ def _invariance_settings(config: InvarianceConfig) -> dict[str, Any]:
 
 
 def _soft_labels(loss: str) -> dict[str, Any]:
-    """The mean of noisy labels, as the loss takes it: of a pair, the share of strict pairs in either order."""
+    """Return the settings for training on mean labels: for a pair, the shares of the two orders among untied pairs."""
     if loss == "bradley_terry":
         return {"correction": "smoothing", "noise_rho0": 0.0, "noise_rho1": 0.0}
     return {"noise_resample": "mean"}
 
 
 def score_arguments(config: VerifierConfig, run: TrainerRun, prompts: ScoreVerifierSettings) -> ScoreVerifierConfig:
-    """Arguments of the trainer of a verifier that writes, which is asked by `prompts`."""
+    """Return the arguments for training a score verifier with `prompts`."""
     asked = {
         "evaluate_prompt": prompts.evaluate_prompt,
         "judge_prompt": prompts.judge_prompt,
@@ -124,7 +125,7 @@ def score_arguments(config: VerifierConfig, run: TrainerRun, prompts: ScoreVerif
 
 
 def score_settings(config: VerifierConfig, run: TrainerRun) -> dict[str, Any]:
-    """Those of its arguments that `verifier.trainer` must not have, but for its prompts."""
+    """Return the score verifier's arguments that `verifier.trainer` must not set, except its prompts."""
     score = config.score_settings
     rows = score.proofs_per_step * score.num_generations
     return {
@@ -160,17 +161,17 @@ def prover_arguments(
     threshold: float | None = None,
 ) -> ProverGRPOConfig:
     """
-    Arguments of the prover's trainer.
+    Return the arguments for training a prover.
 
     Args:
         recipe ([`Recipe`]):
-            With the round's overrides.
+            The recipe with the round's overrides applied.
         run ([`TrainerRun`]):
-            What the recipe does not say.
+            Inputs that are not in the recipe.
         assumed_rates (`tuple[float, float]`, defaults to `(0.0, 0.0)`):
             `(rho0, rho1)` that the reward's correction assumes.
         temperature (`float`, *optional*):
-            In place of the recipe's.
+            Sampling temperature; the recipe's by default.
         threshold (`float`, *optional*):
             Score above which the round's verifier accepts.
     """
@@ -180,13 +181,13 @@ def prover_arguments(
         settings["temperature"] = temperature
     machine = _machine_defaults(run)
     if recipe.prover.generation == "continuous":
-        machine["bf16"] = False  # TRL would round all weights to it, adapters too
+        machine["bf16"] = False  # TRL would convert all weights to bfloat16, including adapters
     added = {"num_completions_to_print": 0, **machine, **recipe.prover.trainer}
     return PROVER_CONFIGS[recipe.prover.algorithm](**added, **settings)
 
 
 def prover_settings(recipe: Recipe, run: TrainerRun, assumed_rates: Rates = (0.0, 0.0)) -> dict[str, Any]:
-    """Those of the prover's arguments that `prover.trainer` must not have."""
+    """Return the prover's arguments that `prover.trainer` must not set."""
     config = recipe.prover
     per_process = config.prompts_per_step * config.num_generations // run.hardware.num_processes
     micro_batch = min(config.micro_batch_size or per_process, per_process)
@@ -218,11 +219,13 @@ def prover_settings(recipe: Recipe, run: TrainerRun, assumed_rates: Rates = (0.0
 
 
 def _ppo_arguments(config: PPOConfig) -> dict[str, Any]:
-    return {name: value for name, value in asdict(config).items() if name != "critic"}  # which is the trainer's own
+    return {
+        name: value for name, value in asdict(config).items() if name != "critic"
+    }  # an argument of the trainer itself
 
 
 def _reference_settings(config: PlayerConfig) -> dict[str, Any] | None:
-    """How TRL loads the KL reference, which are the player's initial weights."""
+    """Return TRL's arguments for loading the KL reference, i.e. the player's initial weights."""
     return {"revision": config.revision} if config.revision and not config.is_made else None
 
 
@@ -231,14 +234,14 @@ def _shared_settings(config: PlayerConfig, run: TrainerRun) -> dict[str, Any]:
         "output_dir": str(run.output),
         "seed": run.seed % MAX_SEED,
         "max_steps": config.max_steps,
-        "num_train_epochs": 1,  # of no effect beside `max_steps`
+        "num_train_epochs": 1,  # without effect, since `max_steps` is set
         "learning_rate": config.learning_rate,
         "lr_scheduler_type": config.lr_scheduler_type,
         "warmup_steps": config.warmup_steps,
         "weight_decay": config.weight_decay,
         "max_grad_norm": config.max_grad_norm,
         "gradient_checkpointing": config.gradient_checkpointing,
-        "activation_checkpointing": config.gradient_checkpointing,  # its new name
+        "activation_checkpointing": config.gradient_checkpointing,  # the new name of the same setting
         "logging_strategy": "steps",
         "logging_steps": 1,
         "logging_nan_inf_filter": False,
@@ -256,6 +259,6 @@ def _shared_settings(config: PlayerConfig, run: TrainerRun) -> dict[str, Any]:
 
 
 def _machine_defaults(run: TrainerRun) -> dict[str, Any]:
-    """What `trainer` may say otherwise."""
+    """Return arguments that depend on the machine; `trainer` may override them."""
     on_gpu = run.hardware.device.type == "cuda"
     return {"bf16": on_gpu and has_bfloat16(), "dataloader_pin_memory": on_gpu}

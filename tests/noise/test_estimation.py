@@ -13,7 +13,7 @@ def test_rates_from_trusted_labels_by_hand():
     assert (estimate.rho0.n, estimate.rho1.n) == (10, 20)
     # Wilson with z = 1.96: (2 + 1.9207) / 13.8415 -+ 1.96 * sqrt(2 * 8 / 10 + .9604) / 13.8415
     assert (estimate.rho0.low, estimate.rho0.high) == pytest.approx((0.0567, 0.5098), abs=1e-4)
-    assert str(estimate.rho0) == "0.200 [0.057, 0.510] n=10"
+    assert f"{estimate.rho0:.3f}" == "0.200 [0.057, 0.510] n=10"
 
 
 def test_intervals_cover_the_true_rates_as_often_as_stated():

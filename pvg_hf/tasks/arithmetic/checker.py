@@ -19,7 +19,7 @@ _MAX_DIGITS = 18
 
 
 class FlawKind(StrEnum):
-    """What can be wrong with a step."""
+    """Kind of a flaw."""
 
     WRONG_SUM = "wrong_sum"  # the equation does not hold
     WRONG_OPERAND = "wrong_operand"  # a number that is neither the story's nor the last result

@@ -228,7 +228,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         return signals, torch.tensor([float("nan") if label is None else label for label in labels]).to(scores)
 
     def _further_signals(self, grades: Sequence[Grade], scores: torch.Tensor) -> dict[str, torch.Tensor]:
-        """What the reward reads of this process's grades beside their correctness, gathered."""
+        """Gather the signals from the grades, other than correctness, that the reward uses."""
         names = self.reward.signals
         if not names:
             return {}
