@@ -94,5 +94,7 @@ def _note_environment(recipe: Recipe, folder: RunFolder, processes: PartialState
     if changes:
         folder.log_event("environment_changed", changes=changes)
         summary = ", ".join(f"{name} {old} before, {new} now" for name, (old, new) in changes.items())
-        logger.warning("Since the run was last played: %s. What comes now may differ from an unbroken run.", summary)
+        logger.warning(
+            "Changed since the last start: %s. Results may differ from those of an uninterrupted run.", summary
+        )
     folder.write_environment(now)

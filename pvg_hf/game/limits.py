@@ -44,7 +44,7 @@ def naming_full_disk(root: Path) -> Iterator[None]:
     except (OSError, RuntimeError, SafetensorError) as err:
         if is_unwritable(err, root):
             raise ValueError(
-                f"{root} cannot be written to: {err}. Everything that was finished is kept. Make it writable for this user, or "
+                f"{root} cannot be written to: {err}. All finished phases are kept. Make it writable for this user, or "
                 "name another `output_dir`; then start with the same command."
             ) from err
         if not is_disk_full(err, root):

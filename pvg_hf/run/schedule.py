@@ -210,7 +210,6 @@ def _seconds_so_far(partial: Path) -> float:
     if record.running_since is None:
         return record.seconds
     # The last start was killed and recorded no end. It ran at least until the last write in its folder.
-    # The last start was killed and recorded no end. It ran at least until the last write in its folder.
     last_written = max(path.stat().st_mtime for path in partial.rglob("*"))
     return record.seconds + max(0.0, last_written - record.running_since)
 

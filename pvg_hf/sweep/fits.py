@@ -58,16 +58,11 @@ def fit_levels(levels: Sequence[float], values: Sequence[float], seeds: Sequence
     """
     of_seed = pd.get_dummies(pd.Series(list(seeds)), dtype=float).to_numpy()
     powers = np.power.outer(np.asarray(levels, dtype=float), np.arange(1, degree + 1))
-    design = np.hstack(
-        [of_seed, powers]
-    )  # (num_cells, num_seeds + degree)  # (num_cells, num_seeds + degree)  # (num_cells, num_seeds + degree)
+    design = np.hstack([of_seed, powers])  # (num_cells, num_seeds + degree)
     if np.linalg.matrix_rank(design) < design.shape[1]:
         return None
     target = np.asarray(values, dtype=float)
     result = sm.OLS(target, design).fit()
-    # Deviation from the seed's mean: R² is relative to the variance within seeds.
-    # Deviation from the seed's mean: R² is relative to the variance within seeds.
-    # Deviation from the seed's mean: R² is relative to the variance within seeds.
     # Deviation from the seed's mean: R² is relative to the variance within seeds.
     within = target - of_seed @ (of_seed.T @ target / of_seed.sum(axis=0))
     variance = float(within @ within)

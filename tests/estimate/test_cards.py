@@ -115,8 +115,8 @@ def test_a_recipe_for_the_processor_is_not_planned_for_a_card(values):
 
 def test_a_card_without_bfloat16_is_noted(values):
     recipe = load_recipe(values, ["device=auto"])
-    assert "no units for bfloat16" in " ".join(describe_plan(recipe, CARDS["t4"]).split())
-    assert "no units for bfloat16" not in " ".join(describe_plan(recipe, CARDS["l4"]).split())
+    assert "does not support bfloat16" in " ".join(describe_plan(recipe, CARDS["t4"]).split())
+    assert "does not support bfloat16" not in " ".join(describe_plan(recipe, CARDS["l4"]).split())
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pvg_hf.game.limits import DiskFullError, naming_full_disk
 from pvg_hf.run.folder import RunFolder
 from tests.support.game_runs import bytes_of, check_same_so_far, copy_until, play_in_process
 
-ENDING = "Everything that was finished is kept. Make room, then continue the run with the same command."
+ENDING = "All finished phases are kept. Free some space, then resume the run with the same command."
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_full_disk_is_one_clear_error_and_loses_nothing(
     }
     assert play_in_process(order, log) == 1
     error = log.read_text()[log.read_text().index("DiskFullError: ") :]
-    assert error.startswith(f"DiskFullError: No room is left to write to ({folder.root}, or the folder for temporary")
+    assert error.startswith(f"DiskFullError: The disk is full ({folder.root}, or the folder for temporary")
     assert error.rstrip().endswith(ENDING)
     assert finished_files(folder) == before
 
@@ -50,7 +50,7 @@ def test_disk_that_is_full_at_the_start_is_the_same_error(file, tmp_path, make_r
     before, log = finished_files(folder), tmp_path / "log.txt"
     moment = {"event": "open", "pattern": rf"game/\.{file}\.partial'"}
     assert play_in_process({"recipe": make_recipe(tmp_path), "max_file_size": 10, "moment": moment}, log) == 1
-    assert "DiskFullError: No room is left to write to" in log.read_text()
+    assert "DiskFullError: The disk is full" in log.read_text()
     assert log.read_text().rstrip().endswith(ENDING)
     assert finished_files(folder) == before
 

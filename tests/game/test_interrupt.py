@@ -100,7 +100,7 @@ def test_end_of_the_launcher_ends_the_step_with_a_checkpoint(number, to, tmp_pat
     status, said = launch(order, tmp_path / "order.json")
     assert status == -getattr(signal, number)
     assert f"Continue with the same command: accelerate launch --cpu --num_processes 1 {script} {recipe}" in said
-    assert (said.count("`accelerate launch` ends already") == 1) == (to == "group")
+    assert (said.count("`accelerate launch` ends immediately") == 1) == (to == "group")
     play(load_recipe(recipe), phase="prover", round_index=0)
     check_same_so_far(folder, reference)
     (continued,) = [event["checkpoint"] for event in read_json_lines(folder.events) if event["event"] == "continued"]

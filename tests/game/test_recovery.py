@@ -114,4 +114,4 @@ def test_pool_without_an_incorrect_solution_is_told(play_phase, tmp_path, refere
     pool = load_pool(path)
     write_pool(path, [[row for row in pool if row["correct"] or row["outcome"] != "PROOF_INVALID"]], pool.features)
     play_phase("prover", 0, **COLLAPSE, watchdogs__collapse_recovery="supervised")
-    assert ("sneaky_collapse", "The pool holds no incorrect solution to recover with.") in alerts(folder)
+    assert ("sneaky_collapse", "The pool has no incorrect solution for the recovery.") in alerts(folder)

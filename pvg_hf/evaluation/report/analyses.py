@@ -75,11 +75,6 @@ def sample_evaluations(run: RunData) -> list[ShownEvaluation]:
     order = sorted(range(len(rows)), key=lambda place: not has_hallucination(rows["issues"].iloc[place]))
     by_score = [[place for place in order if rows["reference"].iloc[place] == score] for score in ALLOWED_SCORES]
     # Round-robin over the true scores: the first analysis of each score, then the second of each, and so on.
-    # Round-robin over the true scores: the first analysis of each score, then the second of each, and so on.
-    # Round-robin over the true scores: the first analysis of each score, then the second of each, and so on.
-    # Round-robin over the true scores: the first analysis of each score, then the second of each, and so on.
-    # Round-robin over the true scores: the first analysis of each score, then the second of each, and so on.
-    # Round-robin over the true scores: the first analysis of each score, then the second of each, and so on.
     chosen = [place for turn in range(NUM_SHOWN) for places in by_score for place in places[turn : turn + 1]]
     return [show_evaluation(rows.iloc[place]) for place in chosen[:NUM_SHOWN]]
 

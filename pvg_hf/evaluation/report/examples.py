@@ -103,11 +103,6 @@ def _headings(helpful: pd.Series, sneaky: pd.Series, num_examples: int) -> dict[
     ranked = sneaky.to_frame().assign(is_alone=is_alone).sort_values(["is_alone", "score"], ascending=[True, False])
     convincing = list(ranked.index[: round(num_examples * CONVINCING_SHARE)])
     # A problem without a helpful correct solution has no gap (NaN) and cannot be chosen for it.
-    # A problem without a helpful correct solution has no gap (NaN) and cannot be chosen for it.
-    # A problem without a helpful correct solution has no gap (NaN) and cannot be chosen for it.
-    # A problem without a helpful correct solution has no gap (NaN) and cannot be chosen for it.
-    # A problem without a helpful correct solution has no gap (NaN) and cannot be chosen for it.
-    # A problem without a helpful correct solution has no gap (NaN) and cannot be chosen for it.
     gaps = (helpful - sneaky).dropna().drop(convincing, errors="ignore").sort_values(ascending=False)
     seen = list(gaps.index[gaps > 0][: num_examples - len(convincing)])
     return {**dict.fromkeys(convincing, CONVINCING), **dict.fromkeys(seen, SEEN)}

@@ -64,9 +64,8 @@ class Table:
             return []
         turned = self._transposed()
         table = self if self._width <= MAX_WIDTH or turned._width >= self._width else turned
-        groups: list[list[int]] = [
-            []
-        ]  # greedy: a column that does not fit any more starts the next group  # greedy: a column that does not fit any more starts the next group
+        # Greedy: a column that does not fit any more starts the next group.
+        groups: list[list[int]] = [[]]
         for column, width in enumerate(table._widths):
             taken = table._heading_width + sum(table._widths[other] for other in groups[-1])
             if groups[-1] and taken + width > MAX_WIDTH:

@@ -151,7 +151,7 @@ def test_part_without_any_pair_is_told_before_the_training(is_correct, parts, tm
     file.write_text("".join(json.dumps(row) + "\n" for row in written.to_dict("records")))
     message = "have no incorrect solution" if is_correct else "have no correct solution"
     if "verifier" not in parts:
-        message = f"cannot be judged on D_V's held-out part: .*{message}.*`split.heldout_share`"
+        message = f"cannot be evaluated on D_V's held-out part: .*{message}.*`split.heldout_share`"
     with pytest.raises(ValueError, match=message):
         play(load_recipe(game(bootstrap__import_from=str(file))))
     assert beginnings == []

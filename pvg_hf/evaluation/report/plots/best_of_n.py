@@ -22,11 +22,6 @@ def plot_best_of_n(run: RunData) -> Plot | None:
         style = round_style(position, len(rounds))
         figures = [data.figure(f"{PREFIX}{n}") for n in sizes(data)]
         # Shift the rounds sideways, by a factor because the axis is logarithmic, so that their intervals do not overlap.
-        # Shift the rounds sideways, by a factor because the axis is logarithmic, so that their intervals do not overlap.
-        # Shift the rounds sideways, by a factor because the axis is logarithmic, so that their intervals do not overlap.
-        # Shift the rounds sideways, by a factor because the axis is logarithmic, so that their intervals do not overlap.
-        # Shift the rounds sideways, by a factor because the axis is logarithmic, so that their intervals do not overlap.
-        # Shift the rounds sideways, by a factor because the axis is logarithmic, so that their intervals do not overlap.
         places = [n * 1.03 ** (position - (len(rounds) - 1) / 2) for n in sizes(data)]
         draw_figures(shares, places, figures, label=f"round {data.round_index}", **style)
         eligible.plot(sizes(data), [figure.n for figure in figures], markersize=5, linewidth=1.5, **style)
