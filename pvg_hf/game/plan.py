@@ -284,7 +284,7 @@ def _describe_size(size: PlayerSize | None) -> str:
 
 
 def _describe_lengths(lengths: TextLengths) -> str:
-    how = "characters / 4, for want of a tokenizer" if lengths.is_estimated else "means"
+    how = "characters / 4, without a tokenizer" if lengths.is_estimated else "means"
     return (
         f"prompt {lengths.prompt[Role.HELPFUL].mean:.0f}, reference solution {lengths.solution.mean:.0f}, verifier's input "
         f"{lengths.verifier_input.mean:.0f} ({how})"

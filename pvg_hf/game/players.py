@@ -111,7 +111,7 @@ def open_role_sampler(context: PhaseContext, role: Role, *, beside: VerifierScor
 def open_pair_verifier(
     context: PhaseContext, folder: Path, *, beside: PreTrainedModel | None = None
 ) -> VerifierScorer:
-    """A verifier with a score head, on the base of the prover `beside` where the recipe lets the players share it."""
+    """Open a verifier with a score head. With `verifier.shares_base`, it uses the base of the prover `beside`."""
     model, tokenizer = load_verifier(folder, dtype=context.dtype("verifier", is_precise=True))
     if beside is not None and context.recipe.verifier.shares_base:
         share_base(model, beside)

@@ -1,4 +1,4 @@
-"""The kinds of verifiers: how a game trains, loads, stores and evaluates each."""
+"""The kinds of verifiers: how a game trains, loads, stores and evaluates each of them."""
 
 from pathlib import Path
 from typing import Protocol
@@ -16,25 +16,25 @@ from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 
 
 class VerifierKind(Protocol):
-    """What a game asks of its verifier; one implementation for each value of `verifier.kind`."""
+    """Protocol of a kind of verifier, with one implementation for each value of `verifier.kind`."""
 
     def train(self, context: PhaseContext, output: Path) -> str:
-        """Write the round's verifier and its scores on D_V's held-out part; return the phase's line."""
+        """Write the round's verifier and its scores of held-out solutions, and return the phase's one-line summary."""
 
     def open(
         self, context: PhaseContext, folder: Path, *, beside: PreTrainedModel | None
     ) -> VerifierScorer | GenerativeVerifier:
-        """Load the verifier in `folder` as a scorer; `beside` is a prover whose base it may share."""
+        """Load the verifier in `folder` as a scorer. With `verifier.shares_base`, it uses the base of the prover `beside`."""
 
     def store_initial(self, config: VerifierConfig, source: str, output: Path) -> None:
-        """Store beside fine-tuned initial weights what the model at `source` states besides them."""
+        """Copy settings stored with the model at `source`, such as prompts, to the folder of its fine-tuned weights."""
 
     def evaluate(self, context: PhaseContext, output: Path) -> dict[str, Figure]:
-        """Return the figures of a round that only this kind has."""
+        """Figures of a round that only this kind has."""
 
 
 class BradleyTerryVerifier:
-    """A head on a language model gives a score; learns from pairs."""
+    """A language model with a score head, trained on pairs."""
 
     def train(self, context: PhaseContext, output: Path) -> str:
         return train_pair_verifier(context, output)
@@ -43,14 +43,14 @@ class BradleyTerryVerifier:
         return open_pair_verifier(context, folder, beside=beside)
 
     def store_initial(self, config: VerifierConfig, source: str, output: Path) -> None:
-        """The input template is the recipe's, and is stored with the trained verifier."""
+        """Store nothing: the input template comes from the recipe and is saved with the trained verifier."""
 
     def evaluate(self, context: PhaseContext, output: Path) -> dict[str, Figure]:
         return {}
 
 
 class ScoreVerifier:
-    """A language model writes an evaluation and predicts a score; learns from single proofs."""
+    """A language model that writes an analysis and predicts a score, trained on single proofs."""
 
     def train(self, context: PhaseContext, output: Path) -> str:
         return train_score_verifier(context, output)
@@ -73,12 +73,12 @@ def verifier_kind(context: PhaseContext) -> VerifierKind:
 
 
 def run_verifier(context: PhaseContext, output: Path) -> str:
-    """Write the verifier with its tokenizer, its input format and calibration, and its scores on D_V's held-out part."""
+    """Write the verifier with its tokenizer, input format and calibration, and its scores of held-out solutions."""
     return verifier_kind(context).train(context, output)
 
 
 def open_scorer(
     context: PhaseContext, folder: Path, *, beside: PreTrainedModel | None = None
 ) -> VerifierScorer | GenerativeVerifier:
-    """The verifier of a round as a scorer, on the base of the prover `beside` where the recipe lets the players share it."""
+    """Open a round's verifier as a scorer. With `verifier.shares_base`, it uses the base of the prover `beside`."""
     return verifier_kind(context).open(context, folder, beside=beside)

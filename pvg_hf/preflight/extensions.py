@@ -165,7 +165,7 @@ def _rehearse_reward(recipe: Recipe, problems: GameProblems | None) -> None:
 
 
 def _signal_of_reference(problems: GameProblems | None, name: str) -> float:
-    """What the task states of a reference; NaN if it states nothing."""
+    """Signal `name` in the grade of the first problem's reference; NaN if the grade has none."""
     if problems is None:
         return 1.0
     problem = problems.parts["verifier"][0]

@@ -87,10 +87,10 @@ def check_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> None:
         lines.append(f"- `num_rounds`: {stored.num_rounds} before, {recipe.num_rounds} now (may only grow)")
     if lines:
         raise ValueError(
-            f"The run `{recipe.name}` was begun with another recipe:\n" + "\n".join(lines) + "\n"
-            "Continue it with the recipe in its folder, or give this one another `name`. Rounds that have not begun, here "
+            f"The run `{recipe.name}` was started with another recipe:\n" + "\n".join(lines) + "\n"
+            "Resume it with the recipe in its folder, or give this one another `name`. Rounds that have not started, here "
             f"from {num_begun} on, may be changed by overrides, such as `rounds.{num_begun}.prover.beta=0.1`; a round has "
-            "begun once it has a folder, even an unfinished one (`.round-NNN.partial`)."
+            "started once it has a folder, even an unfinished one (`.round-NNN.partial`)."
         )
 
 
@@ -106,7 +106,7 @@ def check_processes(folder: RunFolder, recipe: Recipe, num_processes: int) -> No
         record = read_record(partial)
         if key.name in TRAINING and record is not None and record.num_processes != num_processes:
             raise ValueError(
-                f"Phase `{key}` was begun by {record.num_processes} process(es) and cannot go on in {num_processes}: its "
+                f"Phase `{key}` was started by {record.num_processes} process(es) and cannot resume in {num_processes}: its "
                 f"batches and checkpoints are those of {record.num_processes}. Start it by "
                 f"`{launcher_for(record.num_processes)}`, or delete {partial} to play the phase from its beginning."
             )

@@ -68,7 +68,7 @@ def _figures(rows: pd.DataFrame) -> dict[str, Any]:
 def _wider_interval(
     estimate: Callable[[ArrayLike, ArrayLike], Figure], values: pd.Series, rows: pd.DataFrame
 ) -> Figure:
-    """The figure whose interval is the wider one: problems drawn anew, or participants; none is wider than any."""
+    """Estimate with clusters of problems and of participants, and return the wider interval; a missing one counts as widest."""
     figures = [estimate(values, rows[unit]) for unit in ("problem_id", "participant")]
     unknown = next((figure for figure in figures if figure.low is None), None)
     return unknown or max(figures, key=lambda figure: figure.high - figure.low)

@@ -300,7 +300,7 @@ def test_a_run_that_has_only_begun(serve, open_page, run_copy):
     url, _ = serve(run_copy)
     for path, message in {
         "": "has no solutions yet",
-        "rounds": "No round has got far enough",
+        "rounds": "There is nothing to plot yet",
         "score": "has no verifier yet",
         "study": "there is nothing to judge",
     }.items():

@@ -63,7 +63,7 @@ def test_a_text_that_is_no_problem_of_the_task_has_no_probability(answerer, prob
     reply = _answered(answerer, problem)
     assert reply.answer is not None
     assert reply.probability is None
-    assert "no problem of the task `recall`" in reply.why_unknown
+    assert "`recall`" in reply.why_unknown
     assert reply.why_unknown.endswith("It is no story.")
 
 

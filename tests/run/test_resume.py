@@ -79,7 +79,7 @@ def test_training_does_not_go_on_by_another_number_of_processes(phase, tmp_path,
     with pytest.raises(ValueError) as caught:
         play(load_recipe(game()))
     assert str(caught.value) == (
-        f"Phase `round-001/{phase}` was begun by 2 process(es) and cannot go on in 1: its batches and checkpoints are "
+        f"Phase `round-001/{phase}` was started by 2 process(es) and cannot resume in 1: its batches and checkpoints are "
         f"those of 2. Start it by `accelerate launch --num_processes 2`, or delete {begun} to play the phase from its "
         "beginning."
     )

@@ -69,7 +69,7 @@ def test_a_row_that_makes_no_sense_is_named_and_nothing_is_taken_down(study, ans
     with pytest.raises(SheetError) as caught:
         read_sheets(study, sheet)
     assert message in str(caught.value)
-    assert "rows that make no sense: 1." in str(caught.value)
+    assert "invalid rows: 1." in str(caught.value)
     assert study.answers() == []
 
 
