@@ -70,6 +70,36 @@ NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 FlipRate = Annotated[float, Field(ge=0, lt=1)]
 
 
+PLAYERS = ("verifier", "prover")
+
+
+class Sets:
+    """
+    Marks a key whose value is that of trainer arguments.
+
+    Args:
+        *arguments (`str`):
+            Their names; by default the one with the name of the key.
+        player (`str`, *optional*):
+            Whose trainer: `"verifier"` or `"prover"`, both by default.
+    """
+
+    def __init__(self, *arguments: str, player: str | None = None):
+        self.arguments = arguments
+        self.player = player
+
+
+class Decides(Sets):
+    """Marks a key from which trainer arguments are computed (in `pvg_hf.trainers.arguments`); arguments as of [`Sets`]."""
+
+
+def marked_arguments(section: type, key: str, player: str, marker: type[Sets] = Sets) -> tuple[str, ...]:
+    """Return the trainer arguments of a player that a key is marked with; `Sets` includes `Decides`."""
+    marks = [mark for mark in section.__pydantic_fields__[key].metadata if isinstance(mark, marker)]
+    names = [mark.arguments or (key,) for mark in marks if mark.player in (None, player)]
+    return tuple(name for of_mark in names for name in of_mark)
+
+
 def check_option(section: type, key: str, value: object, *, name: str | None = None) -> None:
     """
     Check a value by the field of a section, which is the only definition of its type, range and choices.

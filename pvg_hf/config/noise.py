@@ -10,9 +10,11 @@ from pvg_hf.config.fields import (
     AtLeastTwo,
     Count,
     CountOrZero,
+    Decides,
     FlipRate,
     NonNegative,
     Positive,
+    Sets,
     Share,
     check_option,
     section,
@@ -264,16 +266,18 @@ class NoiseConfig:
     epsilon: Annotated[float, Field(ge=0, lt=0.5)] | None = Field(
         None, description="A symmetric rate: `rho0 = rho1 = epsilon`."
     )
-    rho0: FlipRate = Field(
+    rho0: Annotated[FlipRate, Decides("noise_rho0", player="verifier")] = Field(
         0.0, description="P(label 1 | truth 0): how often an incorrect solution is labelled correct."
     )
-    rho1: FlipRate = Field(0.0, description="P(label 0 | truth 1); `rho0 + rho1` must stay below 1.")
-    level: Literal["label", "pair"] = Field(
+    rho1: Annotated[FlipRate, Decides("noise_rho1", player="verifier")] = Field(
+        0.0, description="P(label 0 | truth 1); `rho0 + rho1` must stay below 1."
+    )
+    level: Annotated[Literal["label", "pair"], Sets("noise_level", player="verifier")] = Field(
         "label",
         description="`label` flips the label of each solution independently. `pair` keeps labels and reverses pairs in the "
         "verifier's training, at one rate (`rho0` = `rho1`).",
     )
-    resample: Resample = Field(
+    resample: Annotated[Resample, Sets("noise_resample", player="verifier")] = Field(
         "fixed",
         description="`fixed` draws once for each text of a problem, for all rounds. At `level: label` this happens before pairs are "
         "built: they are built from the noisy labels, so that both sides may be correct, or incorrect. `epoch` and `step` draw "

@@ -12,12 +12,14 @@ from pvg_hf.config.fields import (
     BatchSize,
     Count,
     CountOrZero,
+    Decides,
     FilePath,
     FlipRate,
     GroupSize,
     NonNegative,
     Positive,
     Rank,
+    Sets,
     Share,
     section,
 )
@@ -38,25 +40,27 @@ class PPOConfig:
         "verifier): that model, fully trained. By default `adapter` if the prover has `lora`, else a copy of the "
         "prover's body. A model must have the prover's vocabulary.",
     )
-    critic_learning_rate: Positive | None = Field(
+    critic_learning_rate: Annotated[Positive | None, Sets()] = Field(
         None, description="Peak learning rate of the critic; the prover's by default."
     )
-    num_iterations: Count = Field(
+    num_iterations: Annotated[Count, Sets()] = Field(
         4, description="Epochs over a batch of solutions. `max_steps` counts each epoch's steps."
     )
-    gamma: Share = Field(1.0, description="Discount of later rewards, per token.")
-    gae_lambda: Share = Field(
+    gamma: Annotated[Share, Sets()] = Field(1.0, description="Discount of later rewards, per token.")
+    gae_lambda: Annotated[Share, Sets()] = Field(
         0.95,
         description="Lambda of generalised advantage estimation: 1 uses the observed return, 0 relies on the critic.",
     )
-    whiten_advantages: bool = Field(
+    whiten_advantages: Annotated[bool, Sets()] = Field(
         True, description="Shift and scale the advantages of a batch to mean 0 and variance 1."
     )
-    vf_coef: Positive = Field(0.1, description="Weight of the value loss relative to the policy loss.")
-    cliprange_value: Positive | None = Field(
+    vf_coef: Annotated[Positive, Sets()] = Field(
+        0.1, description="Weight of the value loss relative to the policy loss."
+    )
+    cliprange_value: Annotated[Positive | None, Sets()] = Field(
         0.2, description="Maximum change of a value on one batch, in units of the reward; `null` for no limit."
     )
-    target_kl: Positive | None = Field(
+    target_kl: Annotated[Positive | None, Sets()] = Field(
         None,
         description="Skip the remaining epochs over a batch once the KL divergence from the prover that wrote it, per "
         "token, is above this.",
@@ -72,22 +76,30 @@ Generation = Literal["transformers", "continuous", "vllm_colocate", "vllm_server
 class ScoreConfig:
     """A verifier that writes an evaluation and predicts a score (`verifier.kind: score`)."""
 
-    proofs_per_step: BatchSize = Field(8, description="Proofs per step and process; each has a group of evaluations.")
-    num_generations: GroupSize = Field(4, description="Evaluations per proof: one group (K).")
-    temperature: Positive = Field(
+    proofs_per_step: Annotated[BatchSize, Decides("per_device_train_batch_size", "per_device_eval_batch_size")] = (
+        Field(8, description="Proofs per step and process; each has a group of evaluations.")
+    )
+    num_generations: Annotated[GroupSize, Sets()] = Field(4, description="Evaluations per proof: one group (K).")
+    temperature: Annotated[Positive, Sets()] = Field(
         ScoreVerifierSettings.temperature, description="Temperature of evaluations, in training and in use."
     )
-    max_completion_length: Count = Field(
+    max_completion_length: Annotated[Count, Sets()] = Field(
         ScoreVerifierSettings.max_new_tokens,
         description="Maximum length of an evaluation, in tokens; a truncated one is not read.",
     )
-    beta: NonNegative = Field(0.0, description="Weight of the KL divergence from the initial verifier.")
-    combination: Combination = Field(
+    beta: Annotated[NonNegative, Sets()] = Field(
+        0.0, description="Weight of the KL divergence from the initial verifier."
+    )
+    combination: Annotated[Combination, Sets()] = Field(
         "additive",
         description="How form, score and the meta-verifier's rating are combined to a reward; see docs/score-verifier.md.",
     )
-    format_weight: NonNegative = Field(0.125, description="Weight of the form in the additive combination.")
-    score_weight: NonNegative = Field(0.875, description="Weight of the score in the additive combination.")
+    format_weight: Annotated[NonNegative, Sets()] = Field(
+        0.125, description="Weight of the form in the additive combination."
+    )
+    score_weight: Annotated[NonNegative, Sets()] = Field(
+        0.875, description="Weight of the score in the additive combination."
+    )
     meta_verifier: Literal["none", "task", "initial"] = Field(
         "none",
         description="Who judges whether the issues that an analysis names exist: nobody; the task, if it can tell; or the "
@@ -98,7 +110,7 @@ class ScoreConfig:
         description="Share of the training rows that ask about an analysis, so that the verifier can check analyses too; the "
         "task must provide such rows.",
     )
-    eval_steps: Count = Field(
+    eval_steps: Annotated[Count, Decides("eval_steps", "save_steps")] = Field(
         10, description="Steps between validations; the best checkpoint is chosen by their reward."
     )
     eval_proofs: Count = Field(64, description="Maximum number of held-out proofs of D_V in a validation.")
@@ -127,14 +139,14 @@ class ScoreConfig:
     report_proofs: Count = Field(
         200, description="Maximum number of the round's test proofs whose evaluations are kept and judged."
     )
-    evaluate_prompt: str | None = Field(
+    evaluate_prompt: Annotated[str | None, Decides()] = Field(
         None,
         description="Jinja template over `problem` and `proof`; by default the one stored with the model, else a built-in one.",
     )
-    judge_prompt: str | None = Field(
+    judge_prompt: Annotated[str | None, Decides()] = Field(
         None, description="Jinja template over `problem`, `proof` and `analysis` for checking an analysis."
     )
-    chat_template_kwargs: dict[str, Any] | None = Field(
+    chat_template_kwargs: Annotated[dict[str, Any] | None, Decides()] = Field(
         None,
         description="Variables for the model's chat template, e.g. `{enable_thinking: false}`; by default those stored with the "
         "model, if any.",
@@ -168,32 +180,32 @@ class SelfEvaluationConfig:
 class InvarianceConfig:
     """Invariance of the verifier across environments: what it learns should hold in every round and for every writer."""
 
-    method: str = Field(
+    method: Annotated[str, Sets("invariance")] = Field(
         "none",
         description="`none`; `balanced`, every batch has the same number of pairs from each environment; a penalty on the "
         "differences of the loss between environments, `vrex` or `irmv1`; `balanced+vrex`, `balanced+irmv1`; or a custom penalty "
         "as `package.module:Name`. Penalties need `bradley_terry` and `correction: none`.",
     )
-    environments: Literal["round", "round_role"] = Field(
+    environments: Annotated[Literal["round", "round_role"], Decides("environment_column")] = Field(
         "round",
         description="What forms an environment: the pairs of a round, or those of a round and role. A pair belongs to the "
         "environment of its incorrect solution.",
     )
-    weight: NonNegative | None = Field(
+    weight: Annotated[NonNegative | None, Sets("invariance_weight")] = Field(
         None,
         description="Weight of the penalty; by default 10 for V-REx, 100 for IRMv1 and 1 for a custom one. Above 1, the whole loss "
         "is divided by it.",
     )
-    warmup_steps: CountOrZero | None = Field(
+    warmup_steps: Annotated[CountOrZero | None, Sets("invariance_warmup_steps")] = Field(
         None,
         description="Steps before the penalty is switched on and the optimiser's moments are reset; by default a tenth of "
         "`verifier.max_steps`.",
     )
-    irm_form: Literal["plain", "two_halves"] = Field(
+    irm_form: Annotated[Literal["plain", "two_halves"], Sets()] = Field(
         "plain",
         description="IRMv1 as published, or an unbiased form that uses two halves of each environment's pairs.",
     )
-    crowded: Literal["cycle", "refuse"] = Field(
+    crowded: Annotated[Literal["cycle", "refuse"], Sets("crowded_environments")] = Field(
         "cycle",
         description="If a batch cannot hold equally many pairs of each environment: cycle through the environments, or stop "
         "with an error.",
@@ -209,8 +221,10 @@ class RatesConfig:
         description="`noise`: the rates that the section `noise` injects. `given`: `rho0` and `rho1` of this section, for labels "
         "that came with errors. `trusted`: estimated in each phase that corrects, from solutions to a few problems with known truth.",
     )
-    rho0: FlipRate = Field(0.0, description="For `given`: P(label 1 | truth 0).")
-    rho1: FlipRate = Field(0.0, description="For `given`: P(label 0 | truth 1); `rho0 + rho1` must stay below 1.")
+    rho0: Annotated[FlipRate, Decides()] = Field(0.0, description="For `given`: P(label 1 | truth 0).")
+    rho1: Annotated[FlipRate, Decides()] = Field(
+        0.0, description="For `given`: P(label 0 | truth 1); `rho0 + rho1` must stay below 1."
+    )
     trusted_share: Annotated[float, Field(gt=0, le=1)] = Field(
         0.05, description="For `trusted`: share of D_V's problems whose truth the estimate may use."
     )
@@ -276,7 +290,9 @@ class PlayerConfig:
         description="A Hub id, a folder, or `arithmetic` or `proofs` for the packaged models. A verifier of kind "
         "`bradley_terry` takes a language model and gives it a new head.",
     )
-    revision: str | None = Field(None, description="Branch, tag or commit on the Hub.")
+    revision: Annotated[str | None, Decides("model_init_kwargs", player="prover")] = Field(
+        None, description="Branch, tag or commit on the Hub."
+    )
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         "auto",
         description="Type of the weights on a GPU. `auto` is float32 for weights that are fully trained and for the verifier "
@@ -298,22 +314,26 @@ class PlayerConfig:
     warmup: WarmupConfig | None = Field(
         None, description="Fine-tune the initial weights on reference solutions first."
     )
-    learning_rate: Positive = Field(2e-4, description="Peak learning rate of AdamW.")
-    lr_scheduler_type: str = Field("linear", description="Schedule of the learning rate, by its name in transformers.")
-    warmup_steps: CountOrZero = Field(
+    learning_rate: Annotated[Positive, Sets()] = Field(2e-4, description="Peak learning rate of AdamW.")
+    lr_scheduler_type: Annotated[str, Sets()] = Field(
+        "linear", description="Schedule of the learning rate, by its name in transformers."
+    )
+    warmup_steps: Annotated[CountOrZero, Sets()] = Field(
         0, description="Steps in which the learning rate rises from 0; not the section `warmup`."
     )
-    weight_decay: NonNegative = Field(0.0, description="Weight decay of AdamW.")
-    max_grad_norm: Positive = Field(1.0, description="Maximum norm of gradients; larger ones are scaled down.")
-    gradient_accumulation_steps: Count = Field(
+    weight_decay: Annotated[NonNegative, Sets()] = Field(0.0, description="Weight decay of AdamW.")
+    max_grad_norm: Annotated[Positive, Sets()] = Field(
+        1.0, description="Maximum norm of gradients; larger ones are scaled down."
+    )
+    gradient_accumulation_steps: Annotated[Count, Sets(player="verifier")] = Field(
         1,
         description="Batches per optimiser step. For the verifier only; the prover's number follows from `micro_batch_size`.",
     )
-    gradient_checkpointing: bool = Field(
+    gradient_checkpointing: Annotated[bool, Sets("gradient_checkpointing", "activation_checkpointing")] = Field(
         False,
         description="Recompute activations instead of storing them: less memory, about 1.3 times the time.",
     )
-    save_steps: Count | Literal["auto"] | None = Field(
+    save_steps: Annotated[Count | Literal["auto"] | None, Decides("save_steps", "save_strategy")] = Field(
         "auto",
         description="Steps between the checkpoints from which a stopped phase resumes; two are kept. `auto` is a tenth of the "
         "phase, but at least 10 steps. Without checkpoints (`null`), a stopped phase starts again. May be changed in a started run.",
@@ -369,10 +389,10 @@ class VerifierConfig(PlayerConfig):
         "Needs `lora` for both, and the same `model`, `dtype` and `quantization`. For saving memory and for ablations: a verifier "
         "as large as its prover gained no robustness (Kirchner et al. 2024).",
     )
-    loss: Literal["bradley_terry", "cross_entropy"] = Field(
+    loss: Annotated[Literal["bradley_terry", "cross_entropy"], Sets()] = Field(
         "bradley_terry", description="Loss on pairs, or on single solutions."
     )
-    correction: Literal["none", "smoothing", "forward", "backward", "exact"] = Field(
+    correction: Annotated[Literal["none", "smoothing", "forward", "backward", "exact"], Sets()] = Field(
         "none",
         description="Correction of the loss for label noise at the rates of `rates`; `smoothing` and `exact` are for "
         "`bradley_terry` only. If the pool's labels are noisy, `exact` and every correction of `cross_entropy` need "
@@ -381,19 +401,21 @@ class VerifierConfig(PlayerConfig):
     invariance: InvarianceConfig = Field(
         default_factory=InvarianceConfig, description="Invariance across rounds and roles; has its own table."
     )
-    center: NonNegative = Field(
+    center: Annotated[NonNegative, Sets()] = Field(
         0.005,
         description="Weight lambda of the mean squared score of single solutions, which centres the scores (Kirchner et al. 2024). "
         "Not TRL's `center_rewards_coefficient`.",
     )
-    max_steps: Count = Field(300, description="Optimiser steps per round.")
-    pairs_per_step: BatchSize = Field(
-        32, description="Pairs per batch and process (TRL's `per_device_train_batch_size`)."
+    max_steps: Annotated[Count, Sets(), Decides("num_train_epochs")] = Field(
+        300, description="Optimiser steps per round."
+    )
+    pairs_per_step: Annotated[BatchSize, Sets("per_device_train_batch_size")] = Field(
+        32, description="Pairs per batch and process."
     )
     template: str = Field(
         "{{ problem }}\n{{ solution }}", description="Jinja template of the verifier's input; stored with its weights."
     )
-    max_length: Count = Field(
+    max_length: Annotated[Count, Sets()] = Field(
         1024,
         description="Maximum length of an input, in tokens; longer pairs are skipped in training and counted, longer solutions are truncated for scoring.",
     )
@@ -441,11 +463,11 @@ class ProverConfig(PlayerConfig):
     ppo: PPOConfig | None = Field(
         None, description="Critic and settings of `algorithm: ppo`; defaults apply without this section."
     )
-    reward: str = Field(
+    reward: Annotated[str, Sets()] = Field(
         "src",
         description="A name in the table of rewards of docs/formulas.md, or `package.module:Name` (docs/extensions.md).",
     )
-    reward_options: dict[str, Any] = Field(
+    reward_options: Annotated[dict[str, Any], Sets()] = Field(
         default_factory=dict, description="Further arguments of the reward, e.g. `{floor: -2.0}` for `cgc`."
     )
     self_evaluation: SelfEvaluationConfig | None = Field(
@@ -453,12 +475,12 @@ class ProverConfig(PlayerConfig):
         description="The prover appends an evaluation to its proof (its prompt must ask for one) and is paid for both, instead of "
         "`reward`; needs `roles: helpful_only` and `verifier.kind: score`. `self_evaluation: {}` uses the defaults.",
     )
-    reward_correction: Literal["none", "backward"] = Field(
+    reward_correction: Annotated[Literal["none", "backward"], Sets()] = Field(
         "none",
         description="`backward`: an unbiased reward for solutions that are graded with errors, at the rates of `rates`. The phase "
         "reports whether this changes what is learned.",
     )
-    max_steps: Count = Field(
+    max_steps: Annotated[Count, Sets(), Decides("num_train_epochs")] = Field(
         60,
         description="Planned optimiser steps, for each role if roles are `separate`; a stop rule may end the phase earlier.",
     )
@@ -467,30 +489,34 @@ class ProverConfig(PlayerConfig):
         description="(problem, role) prompts per step, over all processes; with `ppo` per batch, on which `ppo.num_iterations` "
         "steps are taken.",
     )
-    num_generations: GroupSize = Field(8, description="Solutions per prompt: one group.")
-    micro_batch_size: BatchSize | None = Field(
+    num_generations: Annotated[GroupSize, Sets()] = Field(8, description="Solutions per prompt: one group.")
+    micro_batch_size: Annotated[
+        BatchSize | None, Decides("per_device_train_batch_size", "gradient_accumulation_steps")
+    ] = Field(
         None,
         description="Solutions per forward and backward pass and process; must divide its `prompts_per_step * "
         "num_generations / processes`, which is the default.",
     )
-    beta: NonNegative = Field(
+    beta: Annotated[NonNegative, Sets(), Decides("kl_coef")] = Field(
         0.05,
         description="Weight of the KL divergence from the base prover; 0 saves the forward pass and the memory of the reference.",
     )
-    temperature: Positive = Field(1.0, description="Sampling temperature, in training and minting.")
+    temperature: Annotated[Positive, Sets()] = Field(1.0, description="Sampling temperature, in training and minting.")
     chat_template_kwargs: dict[str, Any] = Field(
         default_factory=dict,
         description="Variables for the model's chat template, e.g. `{enable_thinking: false}` to switch off thinking aloud.",
     )
-    generation: Generation = Field(
+    generation: Annotated[
+        Generation, Sets(), Decides("use_vllm", "vllm_mode", "use_transformers_continuous_batching")
+    ] = Field(
         "transformers",
         description="Engine that generates solutions, in training and minting: this package's loop over transformers, continuous "
         "batching (on a GPU), or vLLM in the same process or as a server; see docs/prover-trainer.md.",
     )
-    max_completion_length: Count = Field(
+    max_completion_length: Annotated[Count, Sets()] = Field(
         128, description="Maximum length of a solution, in tokens; one that does not end counts as failed."
     )
-    scale_rewards: Literal["none", "group", "batch"] = Field(
+    scale_rewards: Annotated[Literal["none", "group", "batch"], Sets()] = Field(
         "none",
         description="Division of advantages by the standard deviation of a group or batch; `none` keeps the -1 of `src` and the -2 of `cgc`.",
     )

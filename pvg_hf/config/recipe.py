@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import Field, TypeAdapter, ValidationInfo, field_validator
 
@@ -22,10 +22,10 @@ class Recipe:
         "game",
         description="Name of the run and of its folder: letters, digits, `_`, `.` and `-`.",
     )
-    seed: f.Seed = Field(0, description="Seed that every random draw derives from.")
+    seed: Annotated[f.Seed, f.Decides()] = Field(0, description="Seed that every random draw derives from.")
     num_rounds: f.NumRounds = Field(2, description="Rounds to play; may be raised when the run is continued.")
     output_dir: f.FilePath = Field("runs", description="Folder in which the run's folder is created.")
-    device: str = Field(
+    device: Annotated[str, f.Decides("use_cpu")] = Field(
         "auto", pattern=r"^(auto|cpu|cuda)$", description="`cpu`, `cuda`, or `auto`: a GPU if there is one."
     )
     resume_from_hub: str | None = Field(

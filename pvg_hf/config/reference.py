@@ -9,6 +9,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import TypeAdapter
 
+from pvg_hf.config.fields import PLAYERS, marked_arguments
 from pvg_hf.config.players import PlayerConfig
 from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe
 
@@ -131,10 +132,18 @@ def _table(part: Part) -> Iterator[str]:
     for name, node in schema["properties"].items():
         if name not in part.inherited and not _is_plain_section(node):
             default = part.config.__pydantic_fields__[name].get_default(call_default_factory=True)
-            cells = (f"`{name}`", _describe_value(node), _describe_default(default), node["description"])
+            meaning = f"{node['description']}{_describe_arguments(part.config, name)}"
+            cells = (f"`{name}`", _describe_value(node), _describe_default(default), meaning)
             rows.append(f"| {' | '.join(_escaped(cell) for cell in cells)} |")
     if rows:
         yield from ("| Key | Value | Default | Meaning |", "| --- | --- | --- | --- |", *rows, "")
+
+
+def _describe_arguments(config: type, key: str) -> str:
+    """Name the trainer arguments that a key sets, unless there is one with the key's own name."""
+    arguments = [name for player in PLAYERS for name in marked_arguments(config, key, player)]
+    names = [f"`{name}`" for name in dict.fromkeys(arguments) if name != key]
+    return f" Trainer argument{'s' * (len(names) > 1)}: {', '.join(names)}." if names else ""
 
 
 def _is_plain_section(node: Mapping[str, Any]) -> bool:

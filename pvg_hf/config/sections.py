@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from pvg_hf.config.fields import Count, FilePath, NonNegative, ProperShare, Seed, Share, section
+from pvg_hf.config.fields import Count, Decides, FilePath, NonNegative, ProperShare, Seed, Sets, Share, section
 from pvg_hf.config.noise import NoiseConfig, restate_rates
 from pvg_hf.config.players import (
     InvarianceConfig,
@@ -233,7 +233,9 @@ class WatchdogConfig:
         0.55,
         description="A verifier that ranks fewer held-out pairs correctly ends the run, before a prover is trained on it.",
     )
-    max_truncated: Share = Field(0.5, description="A step with a larger share of truncated solutions ends the run.")
+    max_truncated: Annotated[Share, Sets("max_truncated_share", player="prover")] = Field(
+        0.5, description="A step with a larger share of truncated solutions ends the run."
+    )
 
 
 @section
@@ -257,12 +259,16 @@ TRACKERS = ("trackio", "wandb", "tensorboard")
 class LoggingConfig:
     """Logging in addition to the run folder: trackers, completions and progress bars."""
 
-    report_to: list[str] = Field(
+    report_to: Annotated[list[str], Decides()] = Field(
         default_factory=list, description=f"Trackers to report to: {', '.join(f'`{name}`' for name in TRACKERS)}."
     )
     project: str = Field("pvg_hf", description="Name of the project in the trackers.")
-    log_completions: bool = Field(False, description="Keep each step's solutions as Parquet in the prover's folder.")
-    progress: bool = Field(True, description="Show progress bars if the output is a terminal.")
+    log_completions: Annotated[bool, Sets(player="prover")] = Field(
+        False, description="Keep each step's solutions as Parquet in the prover's folder."
+    )
+    progress: Annotated[bool, Decides("disable_tqdm")] = Field(
+        True, description="Show progress bars if the output is a terminal."
+    )
 
 
 @section

@@ -9,7 +9,7 @@ from pathlib import Path
 from transformers import TrainingArguments
 
 from pvg_hf.config import Recipe
-from pvg_hf.config.players import PlayerConfig, PPOConfig, ProverConfig, ScoreConfig, VerifierConfig
+from pvg_hf.config.players import PlayerConfig, ProverConfig, VerifierConfig
 from pvg_hf.config.sections import DataConfig
 from pvg_hf.core.extensions import cut_to_line, show_value, suggest
 from pvg_hf.core.roles import GAME_ROLES
@@ -30,6 +30,7 @@ from pvg_hf.trainers.arguments import (
     TrainerRun,
     prover_arguments,
     prover_settings,
+    recipe_keys,
     score_arguments,
     score_settings,
     verifier_arguments,
@@ -274,48 +275,6 @@ def _make_arguments(context: PhaseContext) -> None:
 
 _ANYWHERE = Path("checkpoints")  # TRL's configs require a folder, but do not create it
 
-# Keys of a recipe that set an argument of another name.
-_KEYS_OF_BOTH = {
-    "activation_checkpointing": "{player}.gradient_checkpointing",
-    "disable_tqdm": "logging.progress",
-    "num_train_epochs": "{player}.max_steps",
-    "report_to": "logging.report_to",
-    "save_strategy": "{player}.save_steps",
-    "seed": "seed",
-    "use_cpu": "device",
-}
-
-_KEYS_OF_ONE = {
-    "verifier": {
-        "crowded_environments": "verifier.invariance.crowded",
-        "environment_column": "verifier.invariance.environments",
-        "invariance": "verifier.invariance.method",
-        "invariance_warmup_steps": "verifier.invariance.warmup_steps",
-        "invariance_weight": "verifier.invariance.weight",
-        "irm_form": "verifier.invariance.irm_form",
-        "noise_level": "noise.level",
-        "noise_resample": "noise.resample",
-        "noise_rho0": "noise.rho0",
-        "noise_rho1": "noise.rho1",
-        "per_device_train_batch_size": "verifier.pairs_per_step",
-        "rho0": "rates.rho0",
-        "rho1": "rates.rho1",
-    },
-    "prover": {
-        "gradient_accumulation_steps": "prover.micro_batch_size",
-        "log_completions": "logging.log_completions",
-        "max_truncated_share": "watchdogs.max_truncated",
-        "model_init_kwargs": "prover.revision",
-        "per_device_train_batch_size": "prover.micro_batch_size",
-        "rho0": "rates.rho0",
-        "rho1": "rates.rho1",
-        "use_transformers_continuous_batching": "prover.generation",
-        "use_vllm": "prover.generation",
-        "vllm_mode": "prover.generation",
-    },
-}
-
-
 # Arguments of transformers and TRL without a meaning in a game: those that only their scripts read, those that publish in another
 # way than `hub`, and remote code.
 _MEANINGLESS = {
@@ -473,23 +432,3 @@ def refused_fields(
 
 def _is_within(value: object, least: float, most: float) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most
-
-
-def recipe_keys(player: str, config: PlayerConfig) -> dict[str, str]:
-    """Keys of the recipe, by the trainer argument that they set."""
-    of_section = {field.name: f"{player}.{field.name}" for field in fields(config)}
-    of_both = {name: key.format(player=player) for name, key in _KEYS_OF_BOTH.items()}
-    return {**of_section, **of_both, **_KEYS_OF_ONE[player], **_keys_of_ppo(config), **_keys_of_score(config)}
-
-
-def _keys_of_ppo(config: PlayerConfig) -> dict[str, str]:
-    if not isinstance(config, ProverConfig) or not config.has_critic:
-        return {}
-    return {field.name: f"prover.ppo.{field.name}" for field in fields(PPOConfig)} | {"kl_coef": "prover.beta"}
-
-
-def _keys_of_score(config: PlayerConfig) -> dict[str, str]:
-    if not isinstance(config, VerifierConfig) or not config.is_generative:
-        return {}
-    batch = {"per_device_train_batch_size": "verifier.score.proofs_per_step"}
-    return {field.name: f"verifier.score.{field.name}" for field in fields(ScoreConfig)} | batch

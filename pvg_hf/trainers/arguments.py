@@ -5,13 +5,25 @@ The arguments combine settings from keys of the recipe, settings that the game r
 can add to the settings but not replace them.
 """
 
-from dataclasses import asdict, dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.config import Recipe
-from pvg_hf.config.players import InvarianceConfig, PlayerConfig, PPOConfig, VerifierConfig
+from pvg_hf.config.fields import Decides, marked_arguments
+from pvg_hf.config.noise import NoiseConfig
+from pvg_hf.config.players import (
+    InvarianceConfig,
+    PlayerConfig,
+    PPOConfig,
+    ProverConfig,
+    RatesConfig,
+    ScoreConfig,
+    VerifierConfig,
+)
+from pvg_hf.config.sections import LoggingConfig, WatchdogConfig
 from pvg_hf.data.label_rates import Rates
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.models.sources import has_bfloat16
@@ -21,6 +33,8 @@ from pvg_hf.trainers.prover.config import ProverGRPOConfig
 from pvg_hf.trainers.reward.config import NoisyRewardConfig
 
 MAX_SEED = 2**31  # transformers seeds NumPy's old generator, which takes 32 bits
+# Keys of `verifier` that its trainer takes whatever `verifier.kind` is.
+_KEYS_OF_ALL_KINDS = frozenset(field.name for field in fields(PlayerConfig)) | {"max_steps"}
 PROVER_CONFIGS: dict[str, type[ProverGRPOConfig]] = {"grpo": ProverGRPOConfig, "ppo": ProverPPOConfig}
 
 
@@ -78,32 +92,16 @@ def verifier_settings(
     in_trainer = noise.is_for_verifier and noise.flips_in_training
     return {
         **_shared_settings(config, run),
-        "per_device_train_batch_size": config.pairs_per_step,
-        "gradient_accumulation_steps": config.gradient_accumulation_steps,
-        "max_length": config.max_length,
-        "loss": config.loss,
-        "correction": config.correction,
-        "center": config.center,
-        "noise_level": noise.level,
-        "noise_resample": noise.resample,
+        **_taken_values(config, "verifier"),
+        **_taken_values(noise, "verifier"),
+        **_taken_values(config.invariance, "verifier"),
+        "environment_column": {"round": "source", "round_role": "environment"}[config.invariance.environments],
         "noise_rho0": label_rates[0] if in_trainer else 0.0,
         "noise_rho1": label_rates[1] if in_trainer else 0.0,
         "rho0": assumed_rates[0],
         "rho1": assumed_rates[1],
-        **_invariance_settings(config.invariance),
         "noise_seed": noise_seed,
         **(_soft_labels(config.loss) if noise.soft_labels else {}),
-    }
-
-
-def _invariance_settings(config: InvarianceConfig) -> dict[str, Any]:
-    return {
-        "invariance": config.method,
-        "environment_column": {"round": "source", "round_role": "environment"}[config.environments],
-        "invariance_weight": config.weight,
-        "invariance_warmup_steps": config.warmup_steps,
-        "irm_form": config.irm_form,
-        "crowded_environments": config.crowded,
     }
 
 
@@ -132,15 +130,9 @@ def score_settings(config: VerifierConfig, run: TrainerRun) -> dict[str, Any]:
         **_shared_settings(config, run),
         "per_device_train_batch_size": rows,
         "per_device_eval_batch_size": rows,
-        "gradient_accumulation_steps": config.gradient_accumulation_steps,
-        "num_generations": score.num_generations,
-        "max_completion_length": score.max_completion_length,
-        "temperature": score.temperature,
-        "beta": score.beta,
+        **_taken_values(config, "verifier", _KEYS_OF_ALL_KINDS),
+        **_taken_values(score, "verifier"),
         "model_init_kwargs": _reference_settings(config),
-        "combination": score.combination,
-        "format_weight": score.format_weight,
-        "score_weight": score.score_weight,
         "shuffle_dataset": False,
         "eval_strategy": "steps",
         "eval_steps": min(score.eval_steps, config.max_steps),
@@ -193,35 +185,21 @@ def prover_settings(recipe: Recipe, run: TrainerRun, assumed_rates: Rates = (0.0
     micro_batch = min(config.micro_batch_size or per_process, per_process)
     return {
         **_shared_settings(config, run),
+        **_taken_values(config, "prover"),
+        **(_taken_values(config.ppo_settings, "prover") if config.has_critic else {}),
+        **_taken_values(recipe.watchdogs, "prover"),
+        **_taken_values(recipe.logging, "prover"),
         "per_device_train_batch_size": micro_batch,
         "gradient_accumulation_steps": per_process // micro_batch,
-        "num_generations": config.num_generations,
-        "max_completion_length": config.max_completion_length,
-        "temperature": config.temperature,
-        "generation": config.generation,
         "use_vllm": config.generation.startswith("vllm_"),
         "vllm_mode": config.generation.removeprefix("vllm_") if "vllm" in config.generation else "colocate",
         "use_transformers_continuous_batching": config.generation == "continuous",
-        "beta": config.beta,
-        "scale_rewards": config.scale_rewards,
         "shuffle_dataset": False,
         "model_init_kwargs": _reference_settings(config),
-        "reward": config.reward,
-        "reward_options": config.reward_options,
-        "reward_correction": config.reward_correction,
         "rho0": assumed_rates[0],
         "rho1": assumed_rates[1],
-        "max_truncated_share": recipe.watchdogs.max_truncated,
         "acceptance_threshold": None,
-        "log_completions": recipe.logging.log_completions,
-        **(_ppo_arguments(config.ppo_settings) if config.has_critic else {}),
     }
-
-
-def _ppo_arguments(config: PPOConfig) -> dict[str, Any]:
-    return {
-        name: value for name, value in asdict(config).items() if name != "critic"
-    }  # an argument of the trainer itself
 
 
 def _reference_settings(config: PlayerConfig) -> dict[str, Any] | None:
@@ -233,15 +211,7 @@ def _shared_settings(config: PlayerConfig, run: TrainerRun) -> dict[str, Any]:
     return {
         "output_dir": str(run.output),
         "seed": run.seed % MAX_SEED,
-        "max_steps": config.max_steps,
-        "num_train_epochs": 1,  # without effect, since `max_steps` is set
-        "learning_rate": config.learning_rate,
-        "lr_scheduler_type": config.lr_scheduler_type,
-        "warmup_steps": config.warmup_steps,
-        "weight_decay": config.weight_decay,
-        "max_grad_norm": config.max_grad_norm,
-        "gradient_checkpointing": config.gradient_checkpointing,
-        "activation_checkpointing": config.gradient_checkpointing,  # the new name of the same setting
+        "num_train_epochs": 1,  # of no effect beside `max_steps`
         "logging_strategy": "steps",
         "logging_steps": 1,
         "logging_nan_inf_filter": False,
@@ -256,6 +226,46 @@ def _shared_settings(config: PlayerConfig, run: TrainerRun) -> dict[str, Any]:
         "report_to": "none",
         "disable_tqdm": not run.show_progress,
     }
+
+
+def _taken_values(config: Any, player: str, keys: Collection[str] | None = None) -> dict[str, Any]:
+    """Return the trainer arguments that have the values of a section's keys, or of some of them, as they are."""
+    return {
+        argument: vars(config)[field.name]
+        for field in fields(config)
+        if keys is None or field.name in keys
+        for argument in _taken_arguments(type(config), field.name, player)
+    }
+
+
+def _taken_arguments(section: type, key: str, player: str) -> list[str]:
+    computed = marked_arguments(section, key, player, Decides)
+    return [name for name in marked_arguments(section, key, player) if name not in computed]
+
+
+def recipe_keys(player: str, config: PlayerConfig) -> dict[str, str]:
+    """Return the key of a recipe by the trainer argument that it sets, and every key of the player by its own name."""
+    keys = {}
+    for section, name in _sections_of(player, config):
+        if section in (type(config), PPOConfig, ScoreConfig):
+            keys |= {field.name: f"{name}.{field.name}" for field in fields(section)}
+    for section, name in _sections_of(player, config):
+        for field in fields(section):
+            arguments = marked_arguments(section, field.name, player)
+            keys |= dict.fromkeys(arguments, f"{name}.{field.name}".removeprefix("."))
+    return keys
+
+
+def _sections_of(player: str, config: PlayerConfig) -> list[tuple[type, str]]:
+    """The sections of a recipe that a player's trainer depends on, with their names; a later one overrides those before."""
+    sections = [(Recipe, ""), (NoiseConfig, "noise"), (RatesConfig, "rates"), (WatchdogConfig, "watchdogs")]
+    sections += [(LoggingConfig, "logging"), (type(config), player)]
+    if isinstance(config, VerifierConfig):
+        sections.append((InvarianceConfig, "verifier.invariance"))
+        sections += [(ScoreConfig, "verifier.score")] if config.is_generative else []
+    elif isinstance(config, ProverConfig) and config.has_critic:
+        sections.append((PPOConfig, "prover.ppo"))
+    return sections
 
 
 def _machine_defaults(run: TrainerRun) -> dict[str, Any]:

@@ -274,7 +274,7 @@ def test_conditions_select_critical_problems(condition, columns, expected):
         (lambda: Tier("t", budget_seconds=0), "`budget_seconds` of the tier `t` is 0"),
         (lambda: Tier("t", cost=0), "`cost` of the tier `t` is 0"),
         (lambda: Routing(start="balancd"), "Unknown tier `balancd`. Did you mean `balanced`"),
-        (lambda: Routing(escalation_policy="alway"), "`escalation_policy` is 'alway'.*Did you mean `always`"),
+        (lambda: Routing(escalation_policy="alway"), "`escalation_policy` is `alway`.*Did you mean `always`"),
         (lambda: Routing(max_attempts=0), "`max_attempts` is 0"),
         (lambda: Routing(budget=0), "`budget` is 0"),
         (lambda: Routes(slices={"3": Routing()}), "no `slice_by`"),

@@ -11,8 +11,8 @@ from pvg_hf.config.load import known_keys
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.preflight.recipe import check_recipe
-from pvg_hf.preflight.trainers import check_batch_arithmetic, recipe_keys
-from pvg_hf.trainers.arguments import TrainerRun, prover_arguments, verifier_arguments
+from pvg_hf.preflight.trainers import check_batch_arithmetic
+from pvg_hf.trainers.arguments import TrainerRun, prover_arguments, recipe_keys, verifier_arguments
 
 
 @pytest.fixture

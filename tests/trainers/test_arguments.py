@@ -1,0 +1,76 @@
+"""Keys of a recipe that set trainer arguments."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from pvg_hf import load_recipe
+from pvg_hf.config.fields import Decides, marked_arguments
+from pvg_hf.models.hardware import Hardware
+from pvg_hf.trainers.arguments import TrainerRun, prover_settings, recipe_keys, score_settings, verifier_settings
+
+RUN = TrainerRun(Path("checkpoints"), Hardware.here("cpu"))
+
+
+def settings_of(recipe, trainer: str) -> dict:
+    if trainer == "prover":
+        return prover_settings(recipe, RUN)
+    if trainer == "score":
+        return score_settings(recipe.verifier, RUN)
+    return verifier_settings(recipe, RUN, label_rates=(0.0, 0.0), assumed_rates=(0.0, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "trainer", "argument", "value"),
+    [
+        (["verifier.pairs_per_step=7"], "verifier", "per_device_train_batch_size", 7),
+        (["verifier.gradient_accumulation_steps=3"], "verifier", "gradient_accumulation_steps", 3),
+        (["verifier.gradient_checkpointing=true"], "verifier", "activation_checkpointing", True),
+        (["verifier.invariance.weight=3"], "verifier", "invariance_weight", 3.0),
+        (["noise.rho0=0.1", "noise.resample=epoch"], "verifier", "noise_resample", "epoch"),
+        (["verifier.kind=score", "verifier.score.beta=0.2"], "score", "beta", 0.2),
+        (["verifier.kind=score", "verifier.learning_rate=0.5"], "score", "learning_rate", 0.5),
+        (["prover.beta=0.3"], "prover", "beta", 0.3),
+        (["prover.algorithm=ppo", "prover.ppo.gae_lambda=0.5"], "prover", "gae_lambda", 0.5),
+        (["watchdogs.max_truncated=0.25"], "prover", "max_truncated_share", 0.25),
+        (["logging.log_completions=true"], "prover", "log_completions", True),
+    ],
+)
+def test_a_key_is_passed_as_the_argument_that_it_is_marked_with(overrides, trainer, argument, value):
+    assert settings_of(load_recipe({}, overrides), trainer)[argument] == value
+
+
+def test_arguments_of_another_kind_of_verifier_are_left_out():
+    settings = settings_of(load_recipe({}, ["verifier.kind=score"]), "score")
+    assert not {"loss", "correction", "center", "max_length"} & set(settings)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "player", "argument", "key"),
+    [
+        ([], "verifier", "per_device_train_batch_size", "verifier.pairs_per_step"),
+        (["verifier.kind=score"], "verifier", "per_device_train_batch_size", "verifier.score.proofs_per_step"),
+        ([], "verifier", "gradient_accumulation_steps", "verifier.gradient_accumulation_steps"),
+        ([], "prover", "gradient_accumulation_steps", "prover.micro_batch_size"),
+        ([], "prover", "vllm_mode", "prover.generation"),
+        (["prover.algorithm=ppo"], "prover", "gae_lambda", "prover.ppo.gae_lambda"),
+        ([], "prover", "seed", "seed"),
+    ],
+)
+def test_the_key_of_an_argument_is_found(overrides, player, argument, key):
+    recipe = load_recipe({}, overrides)
+    config = {"prover": recipe.prover, "verifier": recipe.verifier}[player]
+    assert recipe_keys(player, config)[argument] == key
+
+
+@pytest.mark.parametrize("trainer", ["verifier", "score", "prover"])
+def test_computed_arguments_are_set(trainer):
+    recipe = load_recipe({}, ["verifier.kind=score"] if trainer == "score" else [])
+    player = "prover" if trainer == "prover" else "verifier"
+    config = {"prover": recipe.prover, "verifier": recipe.verifier}[player]
+    sections = {"score": type(recipe.verifier.score_settings)}.get(trainer, type(config))
+    computed = {name for field in fields(sections) for name in marked_arguments(sections, field.name, player, Decides)}
+    elsewhere = {"kl_coef", "evaluate_prompt", "judge_prompt", "chat_template_kwargs"}  # another name; the prompts
+    assert computed
+    assert computed - elsewhere <= set(settings_of(recipe, trainer))
