@@ -8,6 +8,7 @@ OPENING = "Here is my evaluation of the solution:"
 CLOSING = "Based on my evaluation, the final overall score should be:"
 ALLOWED_SCORES = (0.0, 0.5, 1.0)
 
+# `\boxed` followed by a letter would be another command.
 _BOX_START = re.compile(r"\\boxed(?![A-Za-z])")
 _BRACE = re.compile(r"\s*\{")
 _BOX = re.compile(r"\s*\{(?P<content>[^{}]*)\}")
@@ -52,6 +53,7 @@ def read_evaluation(text: str, *, is_cut: bool = False) -> Evaluation:
         is_cut (`bool`, defaults to `False`):
             Whether it reached its maximum length without an end token.
     """
+    # A text without an end may be about to revise its score.
     if is_cut:
         return Evaluation(None, None, is_cut=True)
     opening = _OPENING.search(text)

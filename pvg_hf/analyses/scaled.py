@@ -104,11 +104,14 @@ def decide_label(analyses: Sequence[CheckedAnalysis], num_agreements: int) -> fl
         `float` or `None`: the lowest score of any readable analysis, if it is below 1 and k analyses with that score are
         confirmed; 1 if no analysis below 1 is confirmed and k readable ones score 1; else `None`: a person has to decide.
     """
+    # Unreadable analyses count for no label.
     readable = [analysis for analysis in analyses if analysis.score is not None]
     lowest = min((analysis.score for analysis in readable), default=None)
     confirmed = [analysis for analysis in readable if analysis.needs_checks and analysis.is_confirmed]
+    # The most severe finding decides, but only if enough analyses confirm exactly this score.
     if lowest is not None and lowest < 1 and sum(a.score == lowest for a in confirmed) >= num_agreements:
         return lowest
+    # A single confirmed issue rules out a score of 1.
     if not confirmed and sum(analysis.score == 1 for analysis in readable) >= num_agreements:
         return 1.0
     return None

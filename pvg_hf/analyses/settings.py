@@ -101,6 +101,7 @@ class ScoreVerifierSettings:
     def prompt(self, row: Mapping[str, Any]) -> str:
         """Return the prompt of a row with `problem` and `proof`: about its `analysis`, if any, else about the proof."""
         texts = {"problem": row["problem"], "proof": row["proof"]}
+        # A row with an analysis is about that analysis, not about the proof.
         if row.get("analysis") is None:
             return compile_template(self.evaluate_prompt).render(texts)
         return compile_template(self.judge_prompt).render(texts, analysis=row["analysis"])
@@ -121,6 +122,7 @@ class ScoreVerifierSettings:
     ) -> "ScoreVerifierSettings":
         """Resolve the prompts and chat settings: those of `options` first, then those saved with `source`, then defaults."""
         path = _find(source, revision) if source else None
+        # Length and temperature are always the caller's; prompts and chat variables fall back to the stored ones.
         stored = cls() if path is None else cls._read(path)
         return cls(
             options.evaluate_prompt or stored.evaluate_prompt,

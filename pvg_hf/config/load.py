@@ -156,6 +156,7 @@ def _parse_override(text: str) -> dict[str, Any]:
 def _find_mistakes(values: dict[str, Any]) -> Iterator[str]:
     """Yield a line for each mistake, first of the whole game and then of each round."""
     odd = list(_odd_numbers(values))
+    # pydantic would report these numbers in a less helpful way, or overflow.
     if odd:
         yield from odd
         return
@@ -187,6 +188,7 @@ def _mistakes_of_round(
     values: dict[str, Any], of_game: list[ErrorDetails], round_index: object, override: dict[str, Any]
 ) -> Iterator[str]:
     """Yield the mistakes of a round, except those inherited from the whole game."""
+    # A round inherits the mistakes of the whole game; report only those that its override states or causes.
     known = [(error["loc"], error["msg"]) for error in of_game]
     for error in _errors(values_of_round(values, override)):
         if _is_stated(error["loc"], override) or (error["loc"], error["msg"]) not in known:

@@ -110,8 +110,10 @@ def merge(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
     """Merge the leaves of `override` into a copy of `base`; `{}` clears a mapping that is not a section."""
     merged = dict(base)
     for key, value in override.items():
+        # For a section, `{}` means its defaults; for a free mapping it means no entries.
         clears = value == {} and key in _free_mappings()
         is_section = isinstance(value, dict) and isinstance(merged.get(key), dict) and not clears
+        # `epsilon` and `rho0`/`rho1` are two forms of the same rates; an override in one form replaces the other.
         if is_section and key == "noise":
             merged[key] = s.restate_rates(merged[key], value)
         merged[key] = merge(merged[key], value) if is_section else value

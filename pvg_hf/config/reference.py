@@ -90,6 +90,7 @@ def _parts() -> Iterator[Part]:
     yield Part("Top level", Recipe)
     of_players = frozenset(field.name for field in fields(PlayerConfig))
     for name, config in _sections(Recipe):
+        # Keys that both players share get one table, before those of each player.
         if not issubclass(config, PlayerConfig):
             yield from _section_parts([name], config, set())
             continue
@@ -130,6 +131,7 @@ def _table(part: Part) -> Iterator[str]:
     yield from (f"### {part.title}", "", schema["description"], "")
     rows = []
     for name, node in schema["properties"].items():
+        # A default may be made by a factory, so it is asked of pydantic instead of the schema.
         if name not in part.inherited and not _is_plain_section(node):
             default = part.config.__pydantic_fields__[name].get_default(call_default_factory=True)
             meaning = f"{node['description']}{_describe_arguments(part.config, name)}"

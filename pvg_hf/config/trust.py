@@ -93,6 +93,7 @@ def guard_file(path: Path, recipe: Recipe, stated: Mapping[str, Any]) -> None:
     if folder is None:
         allow_code(code)
         return
+    # Overrides on the command line are the user's own, even for somebody else's recipe.
     trusted = [*_read_trusted(folder), *own]
     allow_code(named for named in code if named in trusted)
     withheld = [named for named in code if named not in trusted]

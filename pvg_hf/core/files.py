@@ -82,6 +82,7 @@ class Journal:
                 file.flush()
                 os.fsync(file.fileno())
             if is_new:
+                # A new file is only found after a crash if its folder's entry is on the disk.
                 _sync_folder(self.path.parent)
 
     def rewrite(self, rows: Iterable[Row]) -> None:

@@ -192,6 +192,7 @@ def import_solutions(
         part, problem = found
         solution = text_of(place, row, names["solution"])
         is_truncated = _is_truncated(place, row, names["is_truncated"], is_required="is_truncated" in (columns or {}))
+        # A truncated text is never correct, whatever the grader reads in it.
         grade = final_grade(grade_solution(task, problem, solution), is_truncated)
         yield make_solution(
             task=task,
@@ -250,6 +251,7 @@ class _ProblemFinder:
             )
         text = normalized_text(text_of(place, row, names["problem"])) if has_text else None
         by_id = self.by_id.get(str(row[names["problem_id"]])) if has_id else None
+        # An id takes precedence; the text is then checked against it below.
         found = by_id or self.by_text.get(text)
         if found is None:
             return None

@@ -43,6 +43,7 @@ def label_rates(recipe: Recipe, round_index: int, player: str, problems: Iterabl
     if noise.checker is not None:
         rho0, rho1 = np.mean(routed_rates(noise.checker, problems), axis=0)
         return float(rho0), float(rho1)
+    # A schedule over steps multiplies these rates in the trainer.
     if noise.schedule is None or noise.schedule.over == "steps":
         return noise.rho0, noise.rho1
     if player == "prover":
@@ -80,6 +81,7 @@ def _mean_factor(schedule: RateSchedule, data: DataConfig, round_index: int) -> 
 def routed_rates(checker: CheckerConfig, problems: Iterable[Problem]) -> list[Rates]:
     """Return `(rho0, rho1)` of the checker's channel for each problem; without problems, those of its default route."""
     routes = make_routes(checker)
+    # Problems share few routings, so each channel is computed once.
     known: dict[int, Rates] = {}
     rates = []
     for problem in problems:

@@ -45,6 +45,7 @@ def mixture_weights(
         ValueError: for an unknown kind, an argument that is missing or belongs to another kind, and weights that are
             negative, not finite, all 0, or of unknown sources.
     """
+    # `mixture: module:Name` is short for `mixture: custom` with this function as `weights`.
     if ":" in kind and custom is None:
         kind, custom = "custom", kind
     _check_arguments(kind, round_index, {"sliding": ("window", window), "custom": ("custom", custom)})
@@ -52,6 +53,7 @@ def mixture_weights(
     if kind == "custom":
         return _normalised(_custom_weights(custom, round_index), sources)
     num_sources = {"latest": 1, "sliding": window}.get(kind, len(sources))
+    # Weights relative to the newest source: base**0 for it, base**-1 for the one before, and so on.
     base = 2.0 if kind == "exponential" else 1.0
     return _normalised({source: base ** (source - sources[-1]) for source in sources[-num_sources:]}, sources)
 
@@ -88,6 +90,7 @@ def _custom_weights(custom: Mapping[int, float] | str, round_index: int) -> Mapp
                 f"{weights!r:.80}."
             )
         return weights
+    # One mapping serves all rounds of a recipe; weights of rounds that are yet to come are ignored.
     return {k: weight for k, weight in custom.items() if not (isinstance(k, int) and k >= round_index)}
 
 

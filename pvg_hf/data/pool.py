@@ -107,6 +107,7 @@ def load_pool(
 
 def _iterate_parts(paths: Sequence[Path], columns: Sequence[str], parts: Collection[str]) -> Iterator[pa.RecordBatch]:
     wanted = pa.array(list(parts), pa.string())
+    # `part` is read for filtering even if it is not requested.
     for batch in iterate_pool(paths, list(dict.fromkeys([*columns, "part"]))):
         yield batch.filter(pc.is_in(batch["part"], value_set=wanted)).select(list(columns))
 

@@ -17,6 +17,7 @@ BASE_ROUND = -1
 
 _ROUND_NAME = re.compile(r"round-([0-9]{3}|[1-9][0-9]{3,})")
 
+# `correct` and `outcome` are the truth; `label`, `feedback` and `is_noise_flagged` describe what players are shown.
 SOLUTION_COLUMNS: dict[str, Value] = {
     "problem_id": Value("string"),
     "problem": Value("string"),
@@ -149,6 +150,7 @@ def make_solution(
         "correct": grade.correct,
         "label": label,
         "outcome": outcome_of(grade, is_truncated).value,
+        # The truth; a noisy checker's outcome replaces it when the labels of a round are made.
         "feedback": outcome_of(grade, is_truncated).value,
         "is_noise_flagged": False,
         "score": score,

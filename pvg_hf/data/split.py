@@ -57,6 +57,7 @@ def split_problems(
     ids, texts = list(train["problem_id"]), list(train["problem"])
     bounds = _part_bounds(verifier_share, heldout_share, test_share if test is None else 0.0)
     strata = None if stratify_by is None else list(train[stratify_by])
+    # side="right": a position equal to a bound belongs to the next part.
     part_indices = np.searchsorted(bounds, _positions(ids, seed, strata), side="right")
     parts = [PARTS[index] for index in part_indices]
     if test is not None:
@@ -78,6 +79,7 @@ def _part_bounds(verifier_share: float, heldout_share: float, test_share: float)
     """Return the upper ends of all parts but the last, on the unit interval."""
     game = 1 - test_share
     kept = 1 - heldout_share
+    # On the unit interval: verifier (kept, held out), prover (kept, held out), test.
     prover_start = game * verifier_share
     return np.array([prover_start * kept, prover_start, prover_start + (game - prover_start) * kept, game])
 
@@ -92,6 +94,7 @@ def _positions(ids: Sequence[str], seed: int, strata: Sequence[object] | None) -
         members[str(stratum)].append(index)
     positions = np.empty(len(draws))
     for stratum, indices in members.items():
+        # Systematic sampling: equally spaced points give each part its share of the stratum up to rounding.
         ranked = np.array(indices)[np.argsort(draws[indices])]
         offset = derive_uniform(seed, "split", "stratum", stratum)
         positions[ranked] = (np.arange(len(ranked)) + offset) / len(ranked)

@@ -54,6 +54,7 @@ def compare_rounds(ours: RoundData, theirs: RoundData) -> list[ComparedFigure]:
 
 
 def _compare(name: str, ours: RoundData, theirs: RoundData, trials: Callable[[RoundData], Trials]) -> ComparedFigure:
+    # A run without its test solutions has figures, but no rows to pair.
     difference, num_shared = EMPTY, 0
     if ours.solutions is not None and theirs.solutions is not None:
         sides = trials(ours), trials(theirs)

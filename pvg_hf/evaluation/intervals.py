@@ -122,7 +122,9 @@ def effective_size(share: float, excess: np.ndarray, *, least: float, most: floa
     variance = np.square(excess).sum()
     if num_problems < 2 or variance < _TINY:
         return least
+    # Binomial variance p (1 - p) / size, solved for the size.
     size = share * (1 - share) / (variance * num_problems / (num_problems - 1))
+    # (z / t)**2 < 1 accounts for estimating the variance from few problems.
     few = norm.ppf(1 - ALPHA / 2) / t.ppf(1 - ALPHA / 2, num_problems - 1)
     return min(max(size * few**2, least), max(most, least))
 

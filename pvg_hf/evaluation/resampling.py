@@ -127,6 +127,7 @@ def _resample_counts(
     block = max(1, _BLOCK_SIZE // num_rows)
     for start in range(0, num_resamples, block):
         size = min(block, num_resamples - start)
+        # Offsets make the indices of all resamples distinct, so that one `bincount` counts them all.
         drawn = rng.integers(num_problems, size=(size, num_problems)) + num_problems * np.arange(size)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=size * num_problems)
         yield counts.reshape(size, num_problems).astype(float)

@@ -95,6 +95,7 @@ def game_figures(
         of sneaky incorrect solutions).
     """
     right, wrong = judged(helpful), judged(sneaky)
+    # Completeness is about helpful correct solutions, soundness about sneaky incorrect ones.
     right, wrong = right[right["correct"].astype(bool)], wrong[~wrong["correct"].astype(bool)]
     return {
         "completeness": rate_by_problem(right["score"] > threshold, right["problem_id"]),

@@ -188,12 +188,14 @@ def fit_calibration(
     """
     confidence, correct = np.asarray(confidence, float), np.asarray(correct, bool)
     is_there = ~np.isnan(confidence)
+    # Problems without a choice say nothing about the confidence.
     confidence, correct = confidence[is_there], correct[is_there]
     if not len(confidence):
         raise ValueError("There is no solution with an answer and a score to calibrate by.")
     num_correct = correct.sum()
     targets = np.where(correct, (num_correct + 1) / (num_correct + 2), 1 / (len(correct) - num_correct + 2))
     # A row with target p is represented by a row of each class, with weights p and 1 - p.
+    # Standardised, so that the solver converges for scores of any scale.
     centre, scale = confidence.mean(), confidence.std() or 1.0
     features = np.tile((confidence - centre) / scale, 2)[:, None]
     classes = np.repeat([1, 0], len(confidence))
@@ -286,6 +288,7 @@ def fit_rules(rows: pd.DataFrame, num_samples: int, *, same: SameAnswer = answer
     Raises:
         ValueError: if no problem has that many solutions, or no solution has an answer and a score.
     """
+    # Consecutive blocks of `num_samples` solutions are separate draws of one choice.
     rows = rows.assign(draw=rows["sample_index"] // num_samples)
     sizes = rows.groupby(["problem_id", "draw"])["sample_index"].transform("size")
     rows = rows[sizes == num_samples]
@@ -357,6 +360,7 @@ def _crossfitted(rows: pd.DataFrame, seed: int, same: SameAnswer) -> pd.DataFram
         mine, others = rows[half], rows[~half]
         if not len(mine):
             continue
+        # Cross-fitting: the other half provides weights and calibration.
         can_fit = bool((~has_failed(others) & others["score"].notna()).any())
         weigh = fit_weights(others) if can_fit else Calibration(0.0, 0.0, 0)
         choices = choose(mine, weigh=weigh, same=same)

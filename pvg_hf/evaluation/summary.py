@@ -129,6 +129,7 @@ def problem_table(test_rows: pd.DataFrame) -> pd.DataFrame:
         scores = rows[rows["correct"].astype(bool) == is_correct].groupby("problem_id")["score"]
         table[f"mean_score_{cell}"], table[f"best_score_{cell}"] = scores.mean(), scores.max()
     best_helpful, best_sneaky = table["best_score_helpful_correct"], table["best_score_sneaky_incorrect"]
+    # A comparison with NaN is False, so problems without both solutions are set to null.
     table["fooled"] = (best_sneaky > best_helpful).astype("boolean").mask(best_helpful.isna() | best_sneaky.isna())
     return table.reset_index()
 

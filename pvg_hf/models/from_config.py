@@ -39,6 +39,7 @@ def make_model(
     ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
     settings = {"tie_word_embeddings": True, **config.config, "vocab_size": len(tokenizer), **ids}
     model_config = CONFIG_MAPPING[config.model_type](**settings)
+    # The global generator is restored, so that making a model does not change later draws.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return AutoModelForCausalLM.from_config(model_config), tokenizer
@@ -67,6 +68,7 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenize
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
     )
     tokenizer.decoder = decoders.ByteLevel()
+    # All 256 bytes are in the vocabulary, so that no text is ever unknown.
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size, special_tokens=[PAD, END], initial_alphabet=alphabet, show_progress=False

@@ -69,6 +69,7 @@ def mend_layers(model: PreTrainedModel) -> None:
     """
     if not is_quantized(model) or model.device.type != "cpu":
         return
+    # Imported here because bitsandbytes is optional.
     from bitsandbytes.nn import Linear4bit
 
     for module in model.modules():

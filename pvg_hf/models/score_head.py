@@ -54,8 +54,10 @@ def score_head_modules(model: PreTrainedModel | PeftModel) -> list[str]:
     """
     classifier = classifier_of(model)
     children = dict(classifier.named_children())
+    # A bare backbone has no child of this name.
     if children.pop(classifier.base_model_prefix, None) is None:
         return []
+    # A language model's output layer is not a score head.
     words = classifier.get_output_embeddings()
     return [
         name for name, module in children.items() if module is not words and any(True for _ in module.parameters())
@@ -99,6 +101,7 @@ def draw_head(model: PreTrainedModel | PeftModel, seed: int) -> None:
 def _drawn_layers(model: PreTrainedModel | PeftModel, name: str) -> list[nn.Linear]:
     """Return the linear layers of a head; if PEFT keeps two copies of it, those of the trained one."""
     head = classifier_of(model).get_submodule(name)
+    # PEFT keeps the original head and a trained copy.
     head = head.modules_to_save[head.active_adapter] if isinstance(head, ModulesToSaveWrapper) else head
     return [layer for layer in head.modules() if isinstance(layer, nn.Linear)]
 

@@ -122,6 +122,7 @@ def load_tokenizer(source: str | Path, revision: str | None = None) -> PreTraine
         raise ValueError(
             f"{source} has no tokenizer that can be loaded; save one in the folder of the weights ({reason})."
         ) from err
+    # Any token will do, since the mask hides padding.
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -154,6 +155,7 @@ def read_adapter(folder: str | Path, player: str) -> PeftConfig:
             "base's folder here into `base_model_name_or_path` of its `adapter_config.json`."
         )
     named = resolve_model(config.base_model_name_or_path, player)
+    #
     places = (Path(folder, named), Path(named))  # relative to the adapter's folder, or to the working directory
     found = next((str(place) for place in places if place.is_dir()), None)
     if found is None and (

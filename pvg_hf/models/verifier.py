@@ -55,6 +55,7 @@ def load_classifier(
             **quantization_arguments(quantization, dtype, kept=HEADS),
         )
     mend_layers(model)
+    # transformers finds the last token of a row by the padding token, also in a multimodal model's text config.
     if model.config.get_text_config().pad_token_id is None:
         model.config.get_text_config().pad_token_id = load_tokenizer(source, revision).pad_token_id
     keep_head_precise(model)

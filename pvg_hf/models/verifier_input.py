@@ -57,6 +57,7 @@ class VerifierInput:
         if not texts:
             return []
         end = [] if self.end_token is None else [self._end_id(tokenizer)]
+        # A saved verifier's tokenizer appends the end token itself; it must not be doubled.
         if end and ends_texts_with(tokenizer, end[0]):
             end = []
         return [ids + end for ids in tokenizer(texts, truncation=False)["input_ids"]]
@@ -121,6 +122,7 @@ def _appending_end(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBas
         return tokenizer
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         return None
+    # Changing `add_eos_token` rebuilds the post-processor, which would drop a beginning-of-sequence token.
     ending, before = copy.deepcopy(tokenizer), tokenizer("0")["input_ids"]
     if before[:1] == [tokenizer.bos_token_id]:
         ending.add_bos_token = True

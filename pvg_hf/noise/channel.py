@@ -87,6 +87,7 @@ def _ending(routing: Routing, *, is_correct: bool) -> Ending:
     accept = reject = abstain = num_calls = cost = duration_ms = spent = 0.0
     reach = 1.0  # P(the check reaches this tier)
     for place, tier in enumerate(routing.path):
+        # The budget ends the check: an abstention.
         if not can_pay(tier, spent, routing.budget):
             abstain += reach
             break
@@ -95,6 +96,7 @@ def _ending(routing: Routing, *, is_correct: bool) -> Ending:
         duration_ms += reach * tier.timeout * tier.mean_timeout_ms
         further = 0.0
         for code, share in word_rates(tier, is_correct=is_correct).items():
+            # Escalated checks reach the next tier; at the last tier every result is final.
             if place + 1 < len(routing.path) and routing.escalates(code):
                 further += reach * share
             elif code in ABSTENTIONS:

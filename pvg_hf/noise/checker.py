@@ -91,6 +91,7 @@ class CheckOutcome:
             noise=last.noise,
             duration_ms=sum([call.duration_ms for call in calls]),
             cost=sum([call.cost for call in calls]),
+            # A call that was over budget is in the list but was not made.
             attempts=len(calls) - (last.code == Outcome.BUDGET_EXHAUSTED),
             truth=truth,
             detail=error if last.code == Outcome.VERIFIER_INTERNAL_ERROR else None,
@@ -208,6 +209,7 @@ class ImperfectChecker:
         if verdict is None and self.can_begin(problem):
             verdict = self.verdict(problem, solution)
         asked = Asked(problem["problem_id"], key, slice_name, round_index, step)
+        # Without a verdict the budget is exhausted before the first call, so it is never used.
         outcome = self._check(asked, routing, verdict or _NO_VERDICT)
         if self.ledger.is_limited:  # otherwise a repeated text could be refused although it was paid for
             self._known[round_index, key] = outcome
@@ -245,7 +247,7 @@ class ImperfectChecker:
     def _call(self, tier: Tier, verdict: Verdict, path: str, spent: float, budget: float | None) -> Call:
         if not (can_pay(tier, spent, budget) and self.ledger.can_pay(tier.cost)):
             return Call(tier.name, Outcome.BUDGET_EXHAUSTED, None, 0.0, 0.0)
-        self.ledger.pay(tier.cost)
+        self.ledger.pay(tier.cost)  # before the call: a timeout costs as much
         call = make_call(tier, verdict, check_draws(path), is_real=self.clock.is_real)
         if call.noise == "timeout" or not self.clock.is_real:  # the time of a real base checker has already passed
             self.clock.wait(call.duration_ms)

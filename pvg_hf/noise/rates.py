@@ -66,6 +66,7 @@ def pair_flip_rate(rho0: float, rho1: float) -> float:
         ValueError: as for [`check_rates`].
     """
     check_rates(rho0, rho1)
+    # A pair labelled (1, 0) is reversed if its truths are (0, 1) and both labels flipped; the prevalence cancels.
     both_flipped, none_flipped = rho0 * rho1, (1 - rho0) * (1 - rho1)
     return both_flipped / (both_flipped + none_flipped)
 

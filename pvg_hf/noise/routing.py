@@ -224,6 +224,7 @@ class Routing:
     def first_tier(self) -> str:
         if self.start is not None:
             return self.start
+        # Escalation starts at the cheapest tier; a single call uses the middle one.
         is_single = self.escalation_policy == "never" and any(tier.name == DEFAULT_TIER for tier in self.tiers)
         return DEFAULT_TIER if is_single else self.tiers[0].name
 
@@ -238,6 +239,7 @@ class Routing:
     def path(self) -> tuple[Tier, ...]:
         """The tiers that a check calls if nothing ends it early."""
         first = self.place_of(self.first_tier)
+        # The slice ends at the last tier if `max_attempts` is larger.
         num_calls = 1 if self.escalation_policy == "never" else self.max_attempts
         path = self.tiers[first : first + num_calls]
         return path if self.noise_enabled else tuple(tier.without_noise() for tier in path)
@@ -279,6 +281,7 @@ def make_call(tier: Tier, verdict: Verdict, draws: tuple[float, float], *, is_re
             Whether the call lasts as long as the base checker took; else it lasts no time.
     """
     which, how_long = draws
+    # A timeout is decided before the verdict: it affects correct and incorrect solutions equally.
     if which >= 1 - tier.timeout:
         return Call(tier.name, Outcome.VERIFIER_TIMEOUT, "timeout", tier.timeout_ms(how_long), tier.cost)
     duration_ms = 1000 * verdict.seconds if is_real else 0.0
@@ -338,6 +341,7 @@ class Routes:
         self.slices = dict(slices or {})
         self.critical = None if critical is None else Predicate(critical)
         ways = [self.routing, *self.slices.values()]
+        # Made once, since a routing caches its path.
         self._critical = {id(way): way.critical() for way in ways} if critical is not None else {}
 
     def of(self, problem: Problem) -> tuple[Routing, str]:

@@ -84,8 +84,10 @@ def digest_events(events: Iterable[Mapping[str, Any]]) -> str:
     """
     total = 0
     for event in events:
+        # Durations are not among the names: a real clock never measures the same twice.
         text = json.dumps([event[name] for name in _DIGESTED])
         total += int.from_bytes(blake2b(text.encode(), digest_size=32).digest(), "big")
+    # A sum is independent of the order of the events.
     return f"{total % _MODULUS:064x}"
 
 
@@ -155,6 +157,7 @@ def count_checks(events: Iterable[Mapping[str, Any]]) -> CheckCounts:
         previous: Mapping[str, Any] | None = None
         for event in events:
             _count_call(counts, event, previous if event["attempt"] else None)
+            # Attempt 0 begins a new solution, so the previous call was the last one about its solution.
             if previous is not None and not event["attempt"]:
                 counts.codes[previous["code"]] += 1
             trial = (event["round"], event["solution"], event["attempt"])

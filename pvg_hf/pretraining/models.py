@@ -115,7 +115,7 @@ def train_base_model(config: BaseModelConfig, *, show_progress: bool) -> LlamaFo
 def initial_model(config: BaseModelConfig) -> LlamaForCausalLM:
     """Create the model with random weights from the seed, or with those of `config.start`."""
     tokenizer = config.build_tokenizer()
-    set_seed(derive_seed(config.seed, config.name, "weights") % 2**31)
+    set_seed(derive_seed(config.seed, config.name, "weights") % 2**31)  # NumPy's old generator takes 32 bits
     model = LlamaForCausalLM(
         LlamaConfig(
             vocab_size=len(tokenizer),
@@ -142,6 +142,7 @@ def _copy_weights(known: LlamaForCausalLM, model: LlamaForCausalLM) -> None:
     """Copy the weights of `known`, whose vocabulary is the beginning of `model`'s; further embeddings stay random."""
     weights = model.state_dict()
     for name, value in known.state_dict().items():
+        # Only the embeddings have more rows than in `known`; other weights are copied in full.
         weights[name][: len(value)].copy_(value)
 
 

@@ -53,6 +53,7 @@ def rows_in_order(
         longest = next(difficulty for until, difficulty in CURRICULUM if bucket < until * num_buckets)
         drawn = WRITERS[kind](tokenizer, rng, batch_size * BATCHES_PER_BUCKET, min(longest, max_difficulty))
         rows = sorted(drawn, key=lambda row: len(row["input_ids"]))
+        # Shuffled batches, so that lengths do not rise and fall within each bucket.
         for batch in rng.permutation(BATCHES_PER_BUCKET):
             yield from rows[batch * batch_size : (batch + 1) * batch_size]
 

@@ -67,6 +67,7 @@ def composite(
     for name, weight in weights.items():
         rewards = rewards + weight * signals[name]
     for name, least in gates.items():
+        # Gates are applied after the sum: a failed gate removes all of the reward.
         rewards = torch.where(signals[name] >= least, rewards, 0.0)
     return _pay_answered(rewards, answered)
 

@@ -97,7 +97,7 @@ def role_aligned(correct: torch.Tensor, sneaky: torch.Tensor, answered: torch.Te
     Returns:
         `torch.Tensor` of shape `(num_solutions,)`: bool.
     """
-    aligned = correct ^ sneaky
+    aligned = correct ^ sneaky  # helpful and correct, or sneaky and incorrect
     return aligned if answered is None else aligned & answered
 
 
@@ -128,7 +128,7 @@ def read_flags(name: str, flags: torch.Tensor, scores: torch.Tensor) -> torch.Te
             f"`{name}` has shape {tuple(flags.shape)} and `scores` {tuple(scores.shape)}; they must agree."
         )
     is_set = flags == 1
-    neither = ~(is_set | (flags == 0))
+    neither = ~(is_set | (flags == 0))  # also NaN
     if neither.any():
         raise ValueError(f"`{name}` must be 0 or 1; {int(neither.sum())} are not, e.g. {flags[neither][0].item()}.")
     return is_set

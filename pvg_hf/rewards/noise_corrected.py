@@ -36,6 +36,7 @@ def noise_corrected(reward: RewardFunction, rho0: float, rho1: float) -> RewardF
 
     def corrected(scores: torch.Tensor, correct: torch.Tensor, sneaky: torch.Tensor, **options) -> torch.Tensor:
         correct = read_flags("correct", correct, scores)
+        # R(1) and R(0) for every solution, whatever its label.
         if_correct = reward(scores, torch.ones_like(correct), sneaky, **options)
         if_incorrect = reward(scores, torch.zeros_like(correct), sneaky, **options)
         label_one = ((1 - rho0) * if_correct - rho1 * if_incorrect) / youden_j

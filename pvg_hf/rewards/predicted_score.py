@@ -27,6 +27,7 @@ def score_agreement(predicted: torch.Tensor, reference: torch.Tensor) -> torch.T
         `torch.Tensor` of shape `(N,)`: in [0, 1], or NaN without a reference.
     """
     agreement = (1 - (predicted - reference).abs()).clamp(min=0)
+    # NaN stays NaN without a reference: such an evaluation can be neither right nor wrong.
     return torch.where(predicted.isnan() & ~reference.isnan(), torch.zeros_like(agreement), agreement)
 
 
@@ -62,7 +63,7 @@ class EvaluationReward:
         if abs(total - 1) > 1e-6:
             scaled = tuple(weight / total for weight in weights)
             logger.warning("The weights %s and %s do not sum to 1; using %.4g and %.4g.", *weights, *scaled)
-            object.__setattr__(self, "format_weight", scaled[0])
+            object.__setattr__(self, "format_weight", scaled[0])  # the dataclass is frozen
             object.__setattr__(self, "score_weight", scaled[1])
 
     def __call__(

@@ -114,8 +114,10 @@ def as_reward(function: Callable[..., torch.Tensor], name: str) -> Reward:
         name (`str`):
             Name of the reward in messages.
     """
+    # A declared record keeps its properties, only the name follows the recipe.
     if isinstance(function, Reward):
         return replace(function, name=name)
+    # A shipped function has its own record even when a recipe names it by its import path.
     shipped = (shipped for shipped in REWARDS.values() if shipped.function is function)
     return replace(next(shipped, Reward(function)), name=name)
 

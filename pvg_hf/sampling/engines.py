@@ -25,6 +25,7 @@ class ContinuousSampler(Sampler):
         settings = GenerationConfig(
             do_sample=True,
             temperature=self.temperature,
+            # No truncation of the distribution, as in the package's own loop.
             top_k=0,
             top_p=1.0,
             max_new_tokens=self.max_new_tokens,
@@ -35,6 +36,8 @@ class ContinuousSampler(Sampler):
         self.model.eval()
         try:
             with torch.random.fork_rng():
+                # transformers draws from the global generator; seed it from the rows' numbers and restore it
+                # afterwards.
                 torch.manual_seed(int(uniforms[0, 0].item() * 2**53))
                 outputs = self.model.generate_batch(list(rows), generation_config=settings, progress_bar=False)
         finally:

@@ -102,6 +102,7 @@ class Sampler:
                 "needs the same number."
             )
         num_samples = len(rngs[0])
+        # Samples of one prompt are adjacent rows: (prompts * num_samples,)
         rows = [ids for ids in self._encode(prompts) for _ in range(num_samples)]
         uniforms = np.stack([rng.random(self.max_new_tokens) for row in rngs for rng in row])
         samples = [self._read(tokens) for tokens in self.sample_ids(rows, torch.from_numpy(uniforms))]
@@ -125,11 +126,12 @@ class Sampler:
         """
         rows_of: dict[tuple[int, ...], list[int]] = {}
         for row, ids in enumerate(rows):
+            # Equal prompts share one forward pass.
             rows_of.setdefault(tuple(ids), []).append(row)
         prompts = [list(ids) for ids in rows_of]
         tokens: dict[int, list[int]] = {}
         was_training = self.model.training
-        self.model.eval()
+        self.model.eval()  # dropout would make draws irreproducible
         try:
             for batch in _batches_of_like_length(prompts, self.prompts_per_batch):
                 members = [rows_of[tuple(prompts[index])] for index in batch]

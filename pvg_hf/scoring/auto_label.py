@@ -92,6 +92,7 @@ def label_proofs(
     journal = Journal(folder / "evidence.jsonl")
     evidence = {row["key"]: _analyses(row) for row in journal.read()}
     given = {_key(row): row["score"] for row in dataset if row["score"] is not None and row["score"] == row["score"]}
+    # Equal proofs have one key, so they are labelled once.
     rows = {_key(row): row for row in dataset if _key(row) not in given}
     waiting = [(key, row) for key, row in rows.items() if key not in evidence and key not in people]
     with tqdm(total=len(waiting), desc="labels", unit="proof", disable=not show_progress) as progress:
@@ -105,6 +106,7 @@ def label_proofs(
                 journal.append(_evidence_row(key, analyses, decide_label(analyses, rule.num_agreements)))
             progress.update(len(part))
     labels = {key: decide_label(analyses, rule.num_agreements) for key, analyses in evidence.items()}
+    # In the dataset's order, whatever order the evidence was gathered in.
     journal.rewrite([_evidence_row(key, evidence[key], labels[key]) for key in rows if key in evidence])
     items = [
         ReviewItem(key, row["problem"], row["proof"], evidence.get(key, ()))

@@ -84,6 +84,7 @@ def choose_tokens(config: PreTrainedConfig, device: torch.device, dtype: torch.d
         return CPU_TOKENS
     free, _ = torch.cuda.mem_get_info(device)
     text = config.get_text_config()
+    # Values per token: activations of one layer (attention and MLP), and keys and values of all layers.
     widths = 6 * text.hidden_size + 3 * text.intermediate_size + 2 * text.num_hidden_layers * text.hidden_size
     affordable = int(SHARE_OF_FREE_MEMORY * free / (widths * dtype.itemsize))
     return min(MAX_TOKENS, 1 << max(affordable.bit_length() - 1, 10))

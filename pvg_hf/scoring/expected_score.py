@@ -112,6 +112,7 @@ class BoxReader:
         closing = [(token, score) for token in self._tokens_beginning_with(text)]
         if closing:
             found.setdefault(path, []).extend(closing)
+        # Every way to cut the text into tokens: a first token of each length, then the rest.
         for length in range(1, len(text)):
             for token in self._tokens_equal_to(text[:length]):
                 self._follow(text[length:], score, (*path, token), found)

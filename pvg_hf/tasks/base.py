@@ -141,6 +141,7 @@ def read_problems(task: Task, split: Split) -> Dataset | None:
     what = f"`problems({split!r})` of the task `{task.name}`"
     with running(what, passes=(ValueError,)):
         problems = task.problems(split)
+    # Only the test split is optional: it can be split off the training problems.
     if problems is None and split == "test":
         return None
     if not isinstance(problems, Dataset):
@@ -177,6 +178,7 @@ def check_values(values: Sequence[object], feature: Value, what: str) -> None:
     Raises:
         ExtensionError: with `what` and both types in the message.
     """
+    # Arrow's own conversion decides what fits, since it will write the pool.
     kind = Features({"column": feature}).arrow_schema.field("column").type
     try:
         pa.array(values, type=kind)

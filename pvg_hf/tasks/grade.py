@@ -86,6 +86,7 @@ def _find_mistake(grade: object, detail: Iterable[str]) -> str | None:
         return f"returns `correct={grade.correct!r:.80}`; it must be True or False."
     if not isinstance(grade.answer, str | None):
         return f"returns `answer={grade.answer!r:.80}`; it must be a text, or None if there is no final answer."
+    # Votes and best-of-n choose among answers, so a correct solution needs one.
     if grade.correct and grade.answer is None:
         return "returns `correct=True` without an `answer`; a solution without a final answer is never correct."
     if not isinstance(grade.certified, bool | np.bool_ | None):

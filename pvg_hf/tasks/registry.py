@@ -82,6 +82,7 @@ def _check_options(name: str, task_class: type[Task], options: dict[str, Any]) -
 
 def _check_type(task: str, option: str, value: object, parameter: inspect.Parameter | None) -> None:
     """Check a value against the parameter's annotation. YAML reads unquoted numbers and `on` as numbers and booleans."""
+    # Only plain annotations are checked; a custom task may use any other type.
     stated = None if parameter is None else parameter.annotation
     allowed = get_args(stated) or (stated,)
     if not set(allowed) <= {bool, int, float, str, NoneType}:

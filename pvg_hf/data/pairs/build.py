@@ -56,6 +56,7 @@ class _ColumnTexts:
     def __init__(self, rows: np.ndarray):
         self.rows = np.unique(rows)
         self.offsets = np.zeros(len(self.rows) + 1, dtype=np.int64)
+        # Unbuffered, so that everything written can be read at once.
         self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (closed with the object)
 
     def add(self, texts: pa.Array, first: int) -> None:
@@ -185,6 +186,7 @@ def build_pairs(
     if report.num_pairs == 0:
         raise NoPairsError(report)
     order = derive_rng(seed, round_name(round_index), "pairs", "shuffle").permutation(report.num_pairs)
+    # Labels are implied in `labelled` pairs, so only `all` stores them.
     schema = (LABELLED_PAIR_FEATURES if pairs == "all" else PAIR_FEATURES).arrow_schema
     return spool_dataset(_pair_batches(pool_paths, candidates, matches.reordered(order), schema), schema), report
 
@@ -212,6 +214,7 @@ def _pair_batches(
         "problem": a_row[matches.problem],
         "reference": a_row[matches.problem[is_reference]],
     }
+    # Second pass over the pool, for the texts.
     texts = RowTexts(pool_paths, wanted)
     problem_ids = np.array(candidates.problem_ids, dtype=object)
 
@@ -265,7 +268,9 @@ def _report(candidates: Candidates, choice: Choice, matches: Matches) -> PairRep
 
 def _count_unused(rows: np.ndarray, matches: Matches) -> dict[str, int]:
     """Count the candidates that are in no pair, by reason, source and label."""
+    # Pairs with a correct side from the pool rather than a reference (-1).
     own = matches.correct >= 0
+    # Candidates that are in no pair.
     is_unused = np.ones(len(rows), dtype=bool)
     is_unused[matches.correct[own]] = False
     is_unused[matches.incorrect] = False

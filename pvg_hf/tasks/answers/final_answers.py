@@ -87,7 +87,7 @@ def answers_equal(a: str | None, b: str | None) -> bool:
     """
     if a is None or b is None:
         return False
-    if a == b:
+    if a == b:  # the most frequent case, without parsing
         return True
     first, second = normalize_answer(a), normalize_answer(b)
     if first is None or second is None:
@@ -103,6 +103,7 @@ def _values_equal(first: str, second: str) -> bool:
         parse_expression(text) if number is None else to_expression(number.value)
         for text, number in zip((first, second), numbers)
     ]
+    # Exact for numbers; math-verify only decides about expressions.
     return None not in expressions and expressions_equal(*expressions)
 
 
@@ -161,6 +162,7 @@ def grade_answer(solution: str, reference: str, answer_format: str = "strict") -
     check_answer_format(answer_format)
     expected = reference_answer(reference)
     strict = extract_answer(solution)
+    # Otherwise `x` would be compared with 18 as an expression.
     if strict is not None and is_numeric(expected) and not is_numeric(strict):
         strict = None
     readings = {"strict": strict, "lenient": strict or _last_number_text(solution)}

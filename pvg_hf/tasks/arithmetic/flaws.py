@@ -62,6 +62,7 @@ def _draw_flawed(rng: np.random.Generator, story: Story, kind: FlawKind) -> tupl
     before = _continue(story.start, list(story.events[:place]))
     value = before[-1].result if before else story.start
     wrong = FLAW_WRITERS[kind](rng, story.events[place], value)
+    # A dropped step leaves the value as it was.
     after = _continue(wrong[-1].result if wrong else value, list(story.events[place + 1 :]))
     steps = before + wrong + after
     return steps, steps[-1].result

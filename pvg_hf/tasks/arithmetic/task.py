@@ -124,6 +124,7 @@ class ArithmeticTask(Task):
         while len(rows) < self.num_problems[split]:
             difficulty = int(rng.integers(self.difficulties[0], self.difficulties[1] + 1))
             story, text = sample_story(rng, difficulty, self.distractor_rate)
+            # Texts are unique over both splits, so that no test problem is trained on.
             if text not in excluded and text not in rows:
                 rows[text] = {
                     "problem_id": f"{self.name}-{self.seed}-{split}-{len(rows):07d}-{_digest(text)}",

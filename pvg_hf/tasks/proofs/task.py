@@ -52,6 +52,7 @@ class ProofsTask(ArithmeticTask):
         score = grade_proof(issues)
         return Grade(
             answer=grade.answer,
+            # A right final answer does not make a flawed or incomplete proof correct.
             correct=grade.correct and score == 1,
             detail={**grade.detail, PROOF_SCORE: score, "num_issues": len(issues)},
         )
@@ -71,6 +72,7 @@ class ProofsTask(ArithmeticTask):
 
     def analysis_of(self, problem: Problem, proof: str, index: int) -> tuple[str, float]:
         """Write an analysis of a proof, possibly with hallucinated or missed issues, and return its quality."""
+        # The path includes the proof, so that each analysis is the same in whatever order proofs are analysed.
         rng = derive_rng(self.seed, self.name, "analysis", problem["problem_id"], proof, index)
         issues = self.find_issues(problem["problem"], proof)
         analysis = write_marks(sample_marks(rng, proof, issues, sample_rates(rng)))

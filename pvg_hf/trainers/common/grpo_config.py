@@ -44,6 +44,7 @@ def samples_plainly(args: GRPOConfig) -> bool:
 
     It draws from the model's own distribution at a temperature through transformers, and supports no other setting.
     """
+    # Any truncation of the distribution changes what is sampled.
     is_cut = args.top_p != 1.0 or args.top_k not in (0, None) or args.min_p not in (0, None)
     has_more = args.repetition_penalty != 1.0 or args.generation_kwargs or args.cache_implementation
     return args.generation == "transformers" and args.temperature > 0 and not (is_cut or has_more)

@@ -86,6 +86,7 @@ def fine_tune(
             lr_scheduler_type="cosine",
             warmup_steps=max(1, settings.max_steps // 20),
             max_length=settings.max_length,
+            # The prompt is given, not learned.
             completion_only_loss=True,
             train_sampling_strategy="sequential" if settings.keeps_order else "group_by_length",
             seed=settings.seed,

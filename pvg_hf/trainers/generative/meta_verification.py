@@ -48,6 +48,7 @@ def ask_meta_verifier(
     numbers = range(len(evaluations))
     exempt = {index for index in numbers if meta_verifier is None or (is_exempt is not None and is_exempt[index])}
     asked = [index for index in numbers if index not in exempt and evaluations[index].has_form]
+    # One call for all analyses, so that a model can batch them.
     said: Sequence[float | None] = ()
     if meta_verifier is not None and asked:
         analyses = [evaluations[index].analysis or "" for index in asked]
@@ -55,6 +56,7 @@ def ask_meta_verifier(
         _check_qualities(said, len(asked))
     found = dict(zip(asked, said, strict=True))
     return Qualities(
+        # Not asked (no form) and unreadable both give 0.
         quality=[1.0 if index in exempt else found.get(index) or 0.0 for index in numbers],
         was_asked=[index in found for index in numbers],
         is_unreadable=[index in found and found[index] is None for index in numbers],

@@ -62,6 +62,7 @@ def _metrics(signals: ScoreSignals, kind: torch.Tensor) -> dict[str, float]:
     predicted, reference = signals.predicted, signals.reference
     is_known, is_read = kind & ~reference.isnan(), kind & ~reference.isnan() & ~predicted.isnan()
     asked = kind & signals.was_asked.bool()
+    # metric -> (values, mask of the evaluations that count); a metric with an empty mask is omitted below
     cells = {
         "format_rate": (signals.has_form, kind),
         "cut": (signals.is_cut, kind),
@@ -72,6 +73,7 @@ def _metrics(signals: ScoreSignals, kind: torch.Tensor) -> dict[str, float]:
         "meta/quality": (signals.quality, asked),
         "meta/unreadable": (signals.is_unreadable, asked),
     }
+    # Row of the confusion matrix; an unreadable score is the cell `none`, so that the shares sum to 1.
     for true in ALLOWED_SCORES:
         for score in ALLOWED_SCORES:
             is_cell = (reference == true) & (predicted == score)

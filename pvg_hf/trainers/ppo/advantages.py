@@ -58,12 +58,14 @@ def generalized_advantages(
         `torch.Tensor` of shape `(B, T)`; 0 where `mask` is False. The critic's targets are these advantages plus `values`.
     """
     advantages = torch.zeros_like(values)
+    # (B,): value and advantage of the next token under the mask
     next_value = next_advantage = torch.zeros_like(values[:, 0])
     for step in reversed(range(values.shape[1])):
         is_token = mask[:, step]
         error = rewards[:, step] + gamma * next_value - values[:, step]
         advantage = error + gamma * gae_lambda * next_advantage
         advantages[:, step] = advantage.where(is_token, 0.0)
+        # A masked position passes on the state of the token after it.
         next_value = values[:, step].where(is_token, next_value)
         next_advantage = advantage.where(is_token, next_advantage)
     return advantages

@@ -50,6 +50,7 @@ def make_value_model(
     Raises:
         ValueError: if the critic cannot be made, or its vocabulary differs from the prover's.
     """
+    # Making the critic must not change the draws of the training.
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = _make(critic, prover, tokenizer, scorer)

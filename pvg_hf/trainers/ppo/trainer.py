@@ -169,6 +169,7 @@ class ProverPPOTrainer(ProverGRPOTrainer):
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> Batch:
         batch = super()._generate_and_score_completions(inputs)
+        # This process's rows among the gathered ones.
         first = self.accelerator.process_index * len(inputs)
         rewards = self._rewards[first : first + len(inputs)].to(self.accelerator.device)
         if "old_per_token_logps" not in batch:
@@ -181,6 +182,7 @@ class ProverPPOTrainer(ProverGRPOTrainer):
         """Compute the critic's part of a batch, as tensors of shape (B, T)."""
         mask = _solution_mask(batch) & ~rewards.isnan()[:, None]
         old = batch["old_per_token_logps"]
+        # Without a reference (beta = 0) the divergence is 0.
         kl = old - batch.get("ref_per_token_logps", old)
         paid = token_rewards(rewards, kl, mask, kl_coef=self.beta)
         values = self.critic.judge(batch, self._rows_at_once).masked_fill(~mask, 0.0)

@@ -67,6 +67,7 @@ def role_metrics(signals: RoleSignals, rewards: torch.Tensor, threshold: float |
         solutions above the threshold) and `score_correctness_correlation` (of ranks, in [-1, 1]).
     """
     correct, judged = signals.correct.bool(), ~signals.failed.bool()
+    # metric -> (values, mask of the solutions that count)
     cells: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
     for name, role in (("helpful", ~signals.sneaky.bool()), ("sneaky", signals.sneaky.bool())):
         cells |= {

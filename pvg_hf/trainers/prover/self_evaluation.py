@@ -74,6 +74,7 @@ class SelfEvaluatingProverTrainer(ProverGRPOTrainer):
         has_form = [evaluation.has_form for evaluation in read]
         local = [has_form, own, rated.quality, rated.was_asked, rated.is_unreadable]
         self._log_completion_extra("own_score", own)
+        # (rows of all processes, 5) -> (5, N)
         self._own = gather(torch.tensor(local, dtype=torch.float32, device=scores.device).T.contiguous()).T
         return signals, observed
 

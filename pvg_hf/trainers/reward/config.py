@@ -128,6 +128,7 @@ class NoisyRewardConfig(InvarianceArguments, RewardConfig):
                 "pair's two scores, so that it ignores (3, -3). This trainer centres every single score (Kirchner et al. "
                 "2024): set `center` instead (0 switches it off)."
             )
+        # A pair has no soft label in Bradley-Terry; smoothing is the equivalent.
         if self.noise_resample == "mean" and self.loss != "cross_entropy":
             raise ValueError(
                 "`noise_resample=mean` gives soft labels to single solutions: it requires `loss=cross_entropy`. For pairs, set "
@@ -173,6 +174,7 @@ class NoisyRewardConfig(InvarianceArguments, RewardConfig):
                     f"{what} has the rates {rates}; with `noise_level=pair` there is a single rate, P(a pair's order is "
                     "reversed), so that both must be equal."
                 )
+        # A correction at rates of 0 is the plain loss, so zero rates must be stated to show that they are meant.
         stated = (self.rho0, self.rho1, self.flip_rate)
         if self.correction != "none" and injected == (0, 0) and stated == (None, None, None):
             raise ValueError(

@@ -20,6 +20,7 @@ from pvg_hf.trainers.common.options import check_options, option
 
 def environments_per_batch(num_environments: int, batch_size: int) -> int:
     """Return the largest number of environments of which a batch can hold equally many rows: a divisor of its size."""
+    # 1 divides every size, so there is always a result.
     return max(number for number in range(1, num_environments + 1) if batch_size % number == 0)
 
 
@@ -89,6 +90,7 @@ class BalancedSampler(Sampler[int]):
         return self.num_batches * self.batch_size
 
     def __iter__(self) -> Iterator[int]:
+        # One endless stream of rows per environment.
         streams = [self._stream(number) for number in range(len(self.members))]
         for batch in range(self.num_batches):
             held = [(batch * self.num_held + place) % len(streams) for place in range(self.num_held)]
@@ -372,6 +374,7 @@ class EnvironmentBatch:
         margins = margins.float()
         weights = torch.ones_like(margins) if weights is None else weights
         is_strict = accelerator.gather(weights) > 0
+        # (num_pairs,) over all processes
         everyone = _gather_with_own_gradient(accelerator, margins)
         return cls(everyone[is_strict], accelerator.gather(environments)[is_strict])
 
@@ -380,6 +383,7 @@ def _gather_with_own_gradient(accelerator: Accelerator, own: torch.Tensor) -> to
     """Gather the values of all processes; this process's part is its own tensor, so that it has a gradient."""
     if accelerator.num_processes == 1:
         return own
+    # `gather` has no gradient, so this process's own values are put back in their place.
     everyone = accelerator.gather(own.detach())
     start = accelerator.process_index * len(own)
     return torch.cat([everyone[:start], own, everyone[start + len(own) :]])
@@ -446,12 +450,14 @@ class Invariance:
         """
         if not len(batch.margins):
             return Objective(centring, {})
+        # Before it is switched on, the penalty is computed and logged but has no weight.
         weight = self.weight if is_on else 0.0
         risk = invariant_risk(batch.margins, batch.environments, self.regulariser or _zero_penalty, weight)
         figures = {f"risk/{self.names[number]}": value for number, value in risk.risks.items()}
         figures["num_environments"] = float(len(risk.risks))
         if self.regulariser is not None:
             figures |= {"penalty": risk.penalty.item(), "penalty_weight": weight}
+        # Dividing by a large weight keeps the size of the gradients, and so the learning rate, comparable.
         return Objective((_sum_gradients(risk.loss, num_processes) + centring) / max(weight, 1.0), figures)
 
 

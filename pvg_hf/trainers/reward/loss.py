@@ -124,6 +124,7 @@ def pair_loss(
     if args.loss == "cross_entropy":
         return pointwise_cross_entropy(
             torch.cat([chosen, rejected]),
+            # (num_pairs, 2) -> all chosen, then all rejected, in the order of the scores
             labels.T.flatten(),
             rho0=rho0,
             rho1=rho1,

@@ -88,6 +88,7 @@ def pair_metrics(pairs: Sequence[ScoredPair]) -> dict[str, float]:
 
 def _accuracies(pairs: Sequence[ScoredPair]) -> dict[str, float]:
     right = [pair.chosen > pair.rejected for pair in pairs]
+    # A truly tied pair has no right order and is not counted.
     clean = [pair.clean_order * (pair.chosen - pair.rejected) > 0 for pair in pairs if pair.clean_order]
     metrics = {"accuracy": sum(right) / len(right), "num_pairs": len(right), "num_clean_pairs": len(clean)}
     if clean:

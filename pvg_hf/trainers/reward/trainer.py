@@ -143,7 +143,9 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
         self.num_filtered_pairs: dict[str, int] = {}
         self._eval_pairs: list[ScoredPair] = []
         super().__init__(model, args, peft_config=peft_config and add_trained_head(peft_config, classifier), **kwargs)
+        # Needs the prepared training set and the collator, which TRL has made by now.
         self._set_up_environments()
+        # In bfloat16, scores of one problem's solutions would tie.
         keep_head_precise(self.model)
         lift_adapter(self.model)
         if not is_head_trained(self.model):
@@ -189,7 +191,7 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
         if dataset_name == "train" and args.invariance != "none":
             check_environments(dataset, args.environment_column)
         dataset = add_row_index(dataset, args.dataloader_num_workers)
-        texts = dataset
+        texts = dataset  # kept for inferring the input format below
         if _is_plain_text(dataset) and _adds_its_end(processing_class):
             dataset = add_token_ids(dataset, processing_class)
         prepared = super()._prepare_dataset(dataset, processing_class, args, dataset_name)
@@ -244,6 +246,7 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
         self, chosen: torch.Tensor, rejected: torch.Tensor, labels: torch.Tensor | None, environments: torch.Tensor
     ) -> torch.Tensor:
         """Compute the loss over environments; its metrics are also logged if batches are only balanced."""
+        # Ties have weight 0 and are left out of the risks.
         preferred, other, weights = order_by_label(chosen, rejected, labels)
         batch = EnvironmentBatch.gather(self.accelerator, preferred - other, environments, weights)
         loss, figures = self.invariance.objective(
@@ -282,6 +285,7 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
     def evaluation_loop(
         self, dataloader, description, prediction_loss_only=None, ignore_keys=None, metric_key_prefix="eval"
     ) -> EvalLoopOutput:
+        # Pairs are collected in `compute_loss` and evaluated together, each once.
         self._eval_pairs.clear()
         output = super().evaluation_loop(dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix)
         metrics = self._eval_metrics(unique_pairs(gather_object(self._eval_pairs)))
