@@ -130,10 +130,10 @@ def test_rounds_of_another_form_are_mistakes(rounds, part):
     [
         ({"prover": {"max_steps": 3.7}}, "prover.max_steps"),
         ({"prover": {"max_steps": "many"}}, "prover.max_steps"),
-        ({"noise": {"checker": {}, "epsilon": 0.1}}, "leave out `rho0`, `rho1`"),
-        ({"noise": {"checker": {}, "resample": "step"}}, "leave out `resample: step`"),
+        ({"noise": {"checker": {}, "epsilon": 0.1}}, "`rho0`, `rho1`"),
+        ({"noise": {"checker": {}, "resample": "step"}}, "`resample: step`"),
         ({"noise": {"applies_to": "both", "soft_labels": True}}, "must then be `verifier`"),
-        ({"noise": {"level": "pair", "soft_labels": True}}, "leave out `level: pair`"),
+        ({"noise": {"level": "pair", "soft_labels": True}}, "`level: pair`"),
         ({"noise": {"schedule": {}}}, "`linear` needs `length`"),
         ({"noise": {"schedule": {"kind": "cyclic", "length": 3, "period": 2}}}, "does not take `length`"),
         ({"noise": {"checker": {"budget": {"total": 0}}}}, "greater than 0"),
