@@ -1,4 +1,6 @@
-"""Verifier losses: Bradley-Terry on pairs and cross-entropy on single solutions, plain or corrected for label noise."""
+"""
+Verifier losses: Bradley-Terry on pairs and cross-entropy on single solutions, plain or corrected for label noise.
+"""
 
 import math
 from collections.abc import Collection
@@ -25,8 +27,8 @@ def bradley_terry(
     weights: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """
-    Bradley-Terry loss on pairs of solutions to one problem (Kirchner et al. 2024), optionally with a correction for pairs
-    that label noise has reversed, and with centring.
+    Bradley-Terry loss on pairs of solutions to one problem (Kirchner et al. 2024), optionally with a correction for
+    pairs that label noise has reversed, and with centring.
 
     With d = chosen - rejected, e = `flip_rate` and sp = softplus, the loss of a pair is
 
@@ -46,11 +48,11 @@ def bradley_terry(
         correction (`str`, *optional*, defaults to `"none"`):
             One of the corrections above.
         center (`float`, *optional*, defaults to `0.0`):
-            lambda >= 0 of the centring term: lambda times the mean of V^2 over the 2 * num_pairs single solutions (Kirchner
-            et al. 2024). TRL's `center_rewards_coefficient` differs: it squares the sum of a pair's scores.
+            lambda >= 0 of the centring term: lambda times the mean of V^2 over the 2 * num_pairs single solutions
+            (Kirchner et al. 2024). TRL's `center_rewards_coefficient` differs: it squares the sum of a pair's scores.
         weights (`torch.Tensor` of shape `(num_pairs,)`, *optional*):
-            Weights in [0, 1]; a tied pair gets 0. The weighted losses of the pairs are summed and divided by the sum of
-            the weights (the result is 0 if all weights are 0). The weights do not affect the centring.
+            Weights in [0, 1]; a tied pair gets 0. The weighted losses of the pairs are summed and divided by the sum
+            of the weights (the result is 0 if all weights are 0). The weights do not affect the centring.
 
     Returns:
         `torch.Tensor`: scalar.
@@ -127,14 +129,15 @@ def exact_pairwise(
     """
     Bradley-Terry loss with the exact correction for independent label noise.
 
-    With u = (y - rho0) / (1 - rho0 - rho1), whose mean over the noise is the clean label, the loss of an unordered pair is
+    With u = (y - rho0) / (1 - rho0 - rho1), whose mean over the noise is the clean label, the loss of an unordered
+    pair is
 
         u_i (1 - u_j) sp(-(V_i - V_j)) + u_j (1 - u_i) sp(V_i - V_j)
 
-    If the true labels of the pair differ, its mean over the noise is sp(-d), where d is the correct solution's score minus
-    the other's; for a tie it is 0. This requires that pairs are chosen independently of the noisy labels, so that a batch
-    also contains pairs with equal labels, and that the two labels of a pair flip independently of each other and of the
-    scores. Single terms are negative and unbounded.
+    If the true labels of the pair differ, its mean over the noise is sp(-d), where d is the correct solution's score
+    minus the other's; for a tie it is 0. This requires that pairs are chosen independently of the noisy labels, so
+    that a batch also contains pairs with equal labels, and that the two labels of a pair flip independently of each
+    other and of the scores. Single terms are negative and unbounded.
 
     Args:
         first, second (`torch.Tensor` of shape `(num_pairs,)`):

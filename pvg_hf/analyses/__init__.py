@@ -1,1 +1,3 @@
-"""Analyses, i.e. written evaluations of a proof: their form, the prompts for them, and the label that many of them give."""
+"""
+Analyses, i.e. written evaluations of a proof: their form, the prompts for them, and the label that many of them give.
+"""

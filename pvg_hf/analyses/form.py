@@ -1,4 +1,7 @@
-"""The form of a written evaluation (DeepSeekMath-V2, 2025): an opening and a closing sentence, an analysis and a boxed score."""
+"""
+The form of a written evaluation (DeepSeekMath-V2, 2025): an opening and a closing sentence, an analysis and a boxed
+score.
+"""
 
 import math
 import re
@@ -27,7 +30,8 @@ class Evaluation:
         score (`float`, *optional*):
             The allowed score (0, 0.5 or 1) in the first box after the closing sentence; `None` if there is none.
         is_cut (`bool`):
-            Whether the text reached its maximum length. Nothing is parsed then, since another score might have followed.
+            Whether the text reached its maximum length. Nothing is parsed then, since another score might have
+            followed.
     """
 
     analysis: str | None
@@ -44,8 +48,8 @@ def read_evaluation(text: str, *, is_cut: bool = False) -> Evaluation:
     """
     Parse an evaluation.
 
-    The first opening sentence, the first closing sentence after it and the first box after that count; boxes within the
-    analysis do not. Any run of white space equals any other.
+    The first opening sentence, the first closing sentence after it and the first box after that count; boxes within
+    the analysis do not. Any run of white space equals any other.
 
     Args:
         text (`str`):
@@ -71,7 +75,9 @@ def text_before_evaluation(text: str) -> str:
 
 
 def text_before_score(text: str) -> str | None:
-    """Return the text up to the content of the first box after the closing sentence; `None` if there is no such box."""
+    """
+    Return the text up to the content of the first box after the closing sentence; `None` if there is no such box.
+    """
     opening = _OPENING.search(text)
     closing = (_CLOSING.search(text, opening.end()) if opening else None) or _CLOSING.search(text)
     start = _BOX_START.search(text, closing.end()) if closing else None

@@ -1,4 +1,6 @@
-"""Scaled verification (DeepSeekMath-V2, 2025): the label that many analyses of a proof, and checks of them, agree on."""
+"""
+Scaled verification (DeepSeekMath-V2, 2025): the label that many analyses of a proof, and checks of them, agree on.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +15,8 @@ class ScaledVerification:
         num_analyses (`int`, defaults to 8):
             n, the number of independent analyses of a proof.
         num_checks (`int`, defaults to 3):
-            m, the number of meta-verifications of each analysis with a score below 1. It is odd, so that there is always a
-            majority.
+            m, the number of meta-verifications of each analysis with a score below 1. It is odd, so that there is
+            always a majority.
         num_agreements (`int`, defaults to 3):
             k, the number of analyses that must agree on a label.
 
@@ -101,8 +103,9 @@ def decide_label(analyses: Sequence[CheckedAnalysis], num_agreements: int) -> fl
             k.
 
     Returns:
-        `float` or `None`: the lowest score of any readable analysis, if it is below 1 and k analyses with that score are
-        confirmed; 1 if no analysis below 1 is confirmed and k readable ones score 1; else `None`: a person has to decide.
+        `float` or `None`: the lowest score of any readable analysis, if it is below 1 and k analyses with that score
+        are confirmed; 1 if no analysis below 1 is confirmed and k readable ones score 1; else `None`: a person has to
+        decide.
     """
     # Unreadable analyses count for no label.
     readable = [analysis for analysis in analyses if analysis.score is not None]

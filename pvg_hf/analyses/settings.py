@@ -83,8 +83,8 @@ class ScoreVerifierSettings:
             Variables for the model's chat template, e.g. `{"enable_thinking": False}`.
 
     Raises:
-        ValueError: for a template that is malformed or uses another variable, and for `chat_template_kwargs` that are set
-            for every prompt anyway.
+        ValueError: for a template that is malformed or uses another variable, and for `chat_template_kwargs` that are
+            set for every prompt anyway.
     """
 
     evaluate_prompt: str = EVALUATE_PROMPT
@@ -99,7 +99,9 @@ class ScoreVerifierSettings:
         check_chat_template_kwargs(self.chat_template_kwargs)
 
     def prompt(self, row: Mapping[str, Any]) -> str:
-        """Return the prompt of a row with `problem` and `proof`: about its `analysis`, if any, else about the proof."""
+        """
+        Return the prompt of a row with `problem` and `proof`: about its `analysis`, if any, else about the proof.
+        """
         texts = {"problem": row["problem"], "proof": row["proof"]}
         # A row with an analysis is about that analysis, not about the proof.
         if row.get("analysis") is None:
@@ -120,7 +122,9 @@ class ScoreVerifierSettings:
         options: EvaluationOptions,
         revision: str | None = None,
     ) -> "ScoreVerifierSettings":
-        """Resolve the prompts and chat settings: those of `options` first, then those saved with `source`, then defaults."""
+        """
+        Resolve the prompts and chat settings: those of `options` first, then those saved with `source`, then defaults.
+        """
         path = _find(source, revision) if source else None
         # Length and temperature are always the caller's; prompts and chat variables fall back to the stored ones.
         stored = cls() if path is None else cls._read(path)

@@ -90,7 +90,9 @@ class Sets:
 
 
 class Decides(Sets):
-    """Marks a key from which trainer arguments are computed (in `pvg_hf.trainers.arguments`); arguments as of [`Sets`]."""
+    """
+    Marks a key from which trainer arguments are computed (in `pvg_hf.trainers.arguments`); arguments as of [`Sets`].
+    """
 
 
 def marked_arguments(section: type, key: str, player: str, marker: type[Sets] = Sets) -> tuple[str, ...]:

@@ -35,16 +35,16 @@ def load_recipe(source: str | Path | Mapping[str, Any], overrides: Iterable[str]
         source (`str`, `Path` or `Mapping`):
             A YAML file, or its contents.
         overrides (`Iterable[str]`, *optional*):
-            `section.key=value`, with the value in YAML; later ones win. Noise rates in an override replace those given in
-            the other form (`noise.epsilon`, or `noise.rho0` and `noise.rho1`).
+            `section.key=value`, with the value in YAML; later ones win. Noise rates in an override replace those given
+            in the other form (`noise.epsilon`, or `noise.rho0` and `noise.rho1`).
 
     Returns:
-        `Recipe`: the checked recipe; fields without a value have their defaults. Code that it names does not run before
-        [`~pvg_hf.config.trust.trust_recipe`] if the file came with a pulled run.
+        `Recipe`: the checked recipe; fields without a value have their defaults. Code that it names does not run
+        before [`~pvg_hf.config.trust.trust_recipe`] if the file came with a pulled run.
 
     Raises:
-        RecipeError: listing every unknown key (with the closest known one), wrong type and value out of range, also those
-            under `rounds`.
+        RecipeError: listing every unknown key (with the closest known one), wrong type and value out of range, also
+            those under `rounds`.
     """
     values = dict(source) if isinstance(source, Mapping) else _read_yaml(Path(source))
     stated: dict[str, Any] = {}
@@ -69,7 +69,8 @@ def load_kept_recipe(path: Path) -> Recipe:
     Load the recipe in a run's folder.
 
     Raises:
-        DamagedFileError: if it is missing or differs from what [`dump_recipe`] wrote: defaults would silently change it.
+        DamagedFileError: if it is missing or differs from what [`dump_recipe`] wrote: defaults would silently change
+            it.
     """
     put_back = (
         "Restore the recipe that the run was started with (its report shows it), or give the new one another `name`."

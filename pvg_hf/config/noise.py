@@ -313,7 +313,9 @@ class NoiseConfig:
         check_rates(self.rho0, self.rho1)
 
     def _check_mode(self) -> None:
-        """Check that pair noise, resampling and soft labels, which only exist in the verifier's training, are consistent."""
+        """
+        Check that pair noise, resampling and soft labels, which only exist in the verifier's training, are consistent.
+        """
         of_training = [
             name
             for name, is_set in {
@@ -374,8 +376,8 @@ def check_rates(rho0: float, rho1: float) -> None:
     Check flip rates of labels.
 
     Raises:
-        ValueError: if a rate is outside [0, 1), or `rho0 + rho1 >= 1`, in which case a label says nothing about the truth
-            or suggests the opposite.
+        ValueError: if a rate is outside [0, 1), or `rho0 + rho1 >= 1`, in which case a label says nothing about the
+            truth or suggests the opposite.
     """
     for name, rate in (("rho0", rho0), ("rho1", rho1)):
         check_option(NoiseConfig, name, rate)

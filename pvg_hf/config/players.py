@@ -30,7 +30,8 @@ from pvg_hf.core.roles import GAME_ROLES, Role
 @section
 class PPOConfig:
     """
-    Settings for `algorithm: ppo`: the critic and the PPO updates. `prover.beta` weighs the KL divergence in its rewards.
+    Settings for `algorithm: ppo`: the critic and the PPO updates. `prover.beta` weighs the KL divergence in its
+    rewards.
     """
 
     critic: str | None = Field(
@@ -158,7 +159,9 @@ class ScoreConfig:
         return self
 
     def prompts_for(self, source: str | Path, revision: str | None = None) -> ScoreVerifierSettings:
-        """Resolve the prompts of a score verifier: the recipe's, else those stored with it at `source`, else defaults."""
+        """
+        Resolve the prompts of a score verifier: the recipe's, else those stored with it at `source`, else defaults.
+        """
         return ScoreVerifierSettings.for_model(source, self, revision)
 
     def rule(self) -> ScaledVerification:
@@ -178,7 +181,9 @@ class SelfEvaluationConfig:
 
 @section
 class InvarianceConfig:
-    """Invariance of the verifier across environments: what it learns should hold in every round and for every writer."""
+    """
+    Invariance of the verifier across environments: what it learns should hold in every round and for every writer.
+    """
 
     method: Annotated[str, Sets("invariance")] = Field(
         "none",

@@ -105,7 +105,9 @@ def _parts() -> Iterator[Part]:
 
 
 def _section_parts(paths: list[str], config: type, seen: set[type]) -> Iterator[Part]:
-    """Yield a section that may occur in several places, and its nested sections; each has one table, at its first place."""
+    """
+    Yield a section that may occur in several places, and its nested sections; each has one table, at its first place.
+    """
     seen.add(config)
     yield Part(", ".join(f"`{path}`" for path in paths), config)
     places: dict[type, list[str]] = {}

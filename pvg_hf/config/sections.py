@@ -1,4 +1,8 @@
-"""The sections of a recipe. Each field states its unit and range; the key reference in docs/recipes.md is generated from them."""
+"""
+The sections of a recipe.
+
+Each field states its unit and range; the key reference in docs/recipes.md is generated from them.
+"""
 
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
@@ -273,7 +277,9 @@ class LoggingConfig:
 
 @section
 class HubConfig:
-    """Publishing of rounds on the Hub: `NAMESPACE/RUN-prover`, `-verifier` and `-solutions`, with a tag for each round."""
+    """
+    Publishing of rounds on the Hub: `NAMESPACE/RUN-prover`, `-verifier` and `-solutions`, with a tag for each round.
+    """
 
     push: bool = Field(False, description="Publish each round when it is evaluated.")
     namespace: str | None = Field(

@@ -26,7 +26,9 @@ CODE_KEYS = (
     "prover.reward",
     "stopping.rule",
 )
-"""The keys of a recipe that can name a module or a command, or determine which environment variables a command sees."""
+"""
+The keys of a recipe that can name a module or a command, or determine which environment variables a command sees.
+"""
 
 
 def list_code(values: Mapping[str, Any]) -> list[NamedCode]:

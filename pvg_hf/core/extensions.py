@@ -140,8 +140,8 @@ def load_extension(spec: str, kind: str) -> Any:
     Raises:
         UntrustedCodeError: if somebody else's recipe names it and the user has not trusted it.
         ExtensionError: if importing the module raises an error; the message gives the file and line.
-        ValueError: if `spec` has another form, the module does not exist or does not have the name, or the module ends the
-            process when it is imported.
+        ValueError: if `spec` has another form, the module does not exist or does not have the name, or the module ends
+            the process when it is imported.
     """
     match = _SPEC.fullmatch(spec)
     if match is None:
@@ -266,7 +266,9 @@ def running(what: str, passes: tuple[type[Exception], ...] = ()) -> Iterator[Non
 
 
 def _describe(err: BaseException) -> str:
-    """Describe an error of the user's code in one line: type, message, and the last line reached in the file called."""
+    """
+    Describe an error of the user's code in one line: type, message, and the last line reached in the file called.
+    """
     frames = traceback.extract_tb(err.__traceback__)[2:]  # without `running` and its caller
     places = [frame for frame in frames if frame.filename == frames[0].filename]
     place = f" ({Path(places[-1].filename).name}, line {places[-1].lineno})" if places else ""

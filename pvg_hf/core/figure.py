@@ -50,7 +50,9 @@ EMPTY = Figure(None, None, None, 0)
 
 
 def wilson(share: float, size: float, n: int) -> Figure:
-    """Return a share of successes with its Wilson interval for `size` independent trials; `n` is that of the figure."""
+    """
+    Return a share of successes with its Wilson interval for `size` independent trials; `n` is that of the figure.
+    """
     low, high = proportion_confint(share * size, size, alpha=ALPHA, method="wilson")
     # Rounding may put a bound of 0 or 1 slightly on the wrong side of the rate.
     return Figure(float(share), float(min(low, share)), float(max(high, share)), n)

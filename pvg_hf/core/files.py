@@ -156,8 +156,8 @@ def write_bytes(path: Path, content: bytes) -> None:
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """
-    Yield a temporary path. If the block succeeds, the file is flushed to the disk and renamed to `path`; if it fails, it is
-    deleted.
+    Yield a temporary path. If the block succeeds, the file is flushed to the disk and renamed to `path`; if it fails,
+    it is deleted.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.partial")

@@ -38,8 +38,8 @@ def find_outage(repository: str, repo_type: str = "dataset") -> str | None:
             `"dataset"` or `"model"`.
 
     Returns:
-        `str`, *optional*: why the Hub cannot be reached, in one line; `None` if it gives any answer, or if `HF_HUB_OFFLINE`
-        forbids requests.
+        `str`, *optional*: why the Hub cannot be reached, in one line; `None` if it gives any answer, or if
+        `HF_HUB_OFFLINE` forbids requests.
     """
     try:
         get_hf_file_metadata(hf_hub_url(repository, ".gitattributes", repo_type=repo_type), timeout=SECONDS)
@@ -161,8 +161,8 @@ class RetryPolicy:
         num_attempts (`int`, defaults to 6):
             Attempts in total.
         first_wait (`float`, defaults to 2.0), max_wait (`float`, defaults to 60.0):
-            Seconds before the second attempt; doubled before each further one, up to `max_wait`. A wait that the server
-            requests (`RateLimit` or `Retry-After`) takes precedence, up to ten times `max_wait`.
+            Seconds before the second attempt; doubled before each further one, up to `max_wait`. A wait that the
+            server requests (`RateLimit` or `Retry-After`) takes precedence, up to ten times `max_wait`.
     """
 
     num_attempts: int = 6
@@ -180,8 +180,8 @@ class RetryPolicy:
                 The function to call; it must be safe to call it again after a failed attempt.
 
         Raises:
-            HubError: after the last attempt, or at once for an error that is not transient. Errors that come from neither
-                the Hub nor the network pass unchanged.
+            HubError: after the last attempt, or at once for an error that is not transient. Errors that come from
+                neither the Hub nor the network pass unchanged.
         """
         for attempt in range(1, self.num_attempts + 1):
             try:
@@ -215,7 +215,9 @@ def _requested_wait(err: HfHubHTTPError) -> float | None:
 
 
 def describe(cause: BaseException) -> str:
-    """Describe an error of the network or the Hub in one line, with advice if any, without tokens and signed addresses."""
+    """
+    Describe an error of the network or the Hub in one line, with advice if any, without tokens and signed addresses.
+    """
     if isinstance(cause, HfHubHTTPError):
         status = cause.response.status_code
         message = (
@@ -244,8 +246,8 @@ _ADVICE = {
 }
 
 
-# The most informative kinds come first, since one error may have another as its cause: the client wraps those of its HTTP
-# library. Python's own network errors come from hf_xet, which transfers large files without that library.
+# The most informative kinds come first, since one error may have another as its cause: the client wraps those of its
+# HTTP library. Python's own network errors come from hf_xet, which transfers large files without that library.
 _HUB_ERRORS = (
     *(
         HfHubHTTPError,
@@ -278,7 +280,11 @@ def _is_short(err: BaseException) -> bool:
 
 
 def _is_refused_by_xet(err: BaseException) -> bool:
-    """Whether hf_xet itself raised the error, e.g. for a refused token. The package is optional, so its name is compared."""
+    """
+    Whether hf_xet itself raised the error, e.g. for a refused token.
+
+    The package is optional, so its name is compared.
+    """
     return type(err).__module__.partition(".")[0] == "hf_xet"
 
 

@@ -1,9 +1,9 @@
 """
 Integrity checks: are the files of a run the bytes that were written?
 
-A finished folder holds `digests.json` with the size and SHA-256 of each of its files. A small file that is rewritten, such
-as `phase.json`, contains its own digest. Runs of older versions have neither, so their files are only checked for being
-well-formed.
+A finished folder holds `digests.json` with the size and SHA-256 of each of its files. A small file that is rewritten,
+such as `phase.json`, contains its own digest. Runs of older versions have neither, so their files are only checked for
+being well-formed.
 """
 
 import hashlib
@@ -30,7 +30,9 @@ from pvg_hf.core.files import write_text
 DIGESTS = "digests.json"
 
 REWRITTEN = frozenset({DIGESTS, "phase.json", "review.csv"})
-"""Names of files without an entry in `digests.json`: the first two contain their own digest, and people edit the third."""
+"""
+Names of files without an entry in `digests.json`: the first two contain their own digest, and people edit the third.
+"""
 
 LARGE = 2**24  # bytes; the digests of files of at least this size are cached on disk, for later processes
 
@@ -136,8 +138,8 @@ def find_damaged(folder: Path, *, names: Iterable[str] | None = None) -> Iterato
             Paths relative to the folder, of the files to look at; all by default.
 
     Returns:
-        `Iterator[DamagedFileError]`: one for each damaged file; files that can be checked quickly come first. Missing files
-        are not reported.
+        `Iterator[DamagedFileError]`: one for each damaged file; files that can be checked quickly come first. Missing
+        files are not reported.
     """
     try:
         digests = read_digests(folder)
@@ -170,7 +172,9 @@ def find_damaged(folder: Path, *, names: Iterable[str] | None = None) -> Iterato
 
 
 def missing_files(folder: Path) -> list[Path]:
-    """List files that have a digest but do not exist, except a prover's logged completions, which nothing depends on."""
+    """
+    List files that have a digest but do not exist, except a prover's logged completions, which nothing depends on.
+    """
     digests = read_digests(folder)
     names = [] if digests is None else sorted(digests["files"])
     return [folder / name for name in names if "completions/" not in name and not (folder / name).is_file()]
@@ -258,7 +262,11 @@ def seal_text(text: str) -> str:
 
 
 def is_sealed_text_whole(text: str) -> bool:
-    """Whether a text is as [`seal_text`] wrote it. Older versions wrote no digest, and never a comment as first line."""
+    """
+    Whether a text is as [`seal_text`] wrote it.
+
+    Older versions wrote no digest, and never a comment as first line.
+    """
     found = _TEXT_SEAL.match(text)
     if found is None:
         return bool(text.strip()) and not text.startswith("#")
@@ -271,7 +279,11 @@ def log_line(event: Mapping[str, Any]) -> str:
 
 
 def parse_log_line(line: bytes) -> dict[str, Any] | None:
-    """Parse a line of an event log; `None` if it is malformed or fails its checksum. Older versions wrote no checksum."""
+    """
+    Parse a line of an event log; `None` if it is malformed or fails its checksum.
+
+    Older versions wrote no checksum.
+    """
     try:
         event = json.loads(line)
     except (ValueError, RecursionError):
@@ -343,7 +355,8 @@ def _crc(event: Mapping[str, Any]) -> str:
     return f"{zlib.crc32(json.dumps(event, sort_keys=True).encode()):08x}"
 
 
-# For files without digests: can the file be parsed as its suffix promises? Checked as far as possible without reading it all.
+# For files without digests: can the file be parsed as its suffix promises? Checked as far as possible without reading
+# it all.
 
 _well_formed: dict[Path, Stamp] = {}
 
@@ -386,7 +399,9 @@ _read: dict[Path, tuple[Stamp, dict[str, Any]]] = {}  # contents of each `digest
 
 
 def _digests_of(folder: Path, paths: list[Path]) -> Iterator[tuple[Path, str]]:
-    """Yield the digests of files of a folder, small ones first, with a progress bar on a terminal if it takes seconds."""
+    """
+    Yield the digests of files of a folder, small ones first, with a progress bar on a terminal if it takes seconds.
+    """
     if all(map(_is_known, paths)):
         yield from ((path, _known[path.absolute()][1]) for path in paths)
         return

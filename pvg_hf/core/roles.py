@@ -15,7 +15,11 @@ GAME_ROLES = (Role.HELPFUL, Role.SNEAKY)
 
 
 class Outcome(StrEnum):
-    """Outcome of a solution or of a check. The codes are stable: pools, event logs, reports and the Hub contain them."""
+    """
+    Outcome of a solution or of a check.
+
+    The codes are stable: pools, event logs, reports and the Hub contain them.
+    """
 
     VERIFIED = "VERIFIED"
     PROOF_INVALID = "PROOF_INVALID"

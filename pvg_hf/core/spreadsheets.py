@@ -16,8 +16,8 @@ def escape_cell(text: str) -> str:
     """
     Escape a text so that no spreadsheet reads it as a formula.
 
-    An apostrophe is prepended if the first visible character can begin a formula, or if the text begins with a tab, a line
-    break or an apostrophe. So `removeprefix("'")` returns the text.
+    An apostrophe is prepended if the first visible character can begin a formula, or if the text begins with a tab, a
+    line break or an apostrophe. So `removeprefix("'")` returns the text.
     """
     starts = text.lstrip(_SKIPPED).startswith(_SIGNS) or text.startswith(("\t", "\r", "\n"))
     return f"{_MARK}{text}" if starts or text.startswith(_MARK) else text
@@ -28,7 +28,8 @@ def open_table(text: str) -> Iterator[csv.DictReader]:
     """
     Reader of a CSV file that a spreadsheet saved, with commas or semicolons and with or without a byte order mark.
 
-    Within the block, Python's limit of 131,072 characters for a cell is lifted: a proof with its analyses can exceed it.
+    Within the block, Python's limit of 131,072 characters for a cell is lifted: a proof with its analyses can exceed
+    it.
     """
     text = text.removeprefix("\ufeff")
     heading = text.partition("\n")[0]

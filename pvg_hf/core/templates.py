@@ -325,8 +325,8 @@ def render_prompt(
     With a chat template, the prompt becomes the first message of a chat, and the template sees `chat_template_kwargs`.
 
     Tokenise the result like any other text, with special tokens, as TRL's `GRPOTrainer` does with string prompts. Many
-    chat templates write the beginning-of-sequence token, and their tokenizers add it again; it is therefore removed here
-    if the tokenizer adds it.
+    chat templates write the beginning-of-sequence token, and their tokenizers add it again; it is therefore removed
+    here if the tokenizer adds it.
     """
     if tokenizer.chat_template is None:
         return text

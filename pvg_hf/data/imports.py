@@ -147,10 +147,11 @@ def import_solutions(
     revision: str | None = None,
 ) -> Iterator[dict[str, Any]]:
     """
-    Read solutions from a file or a dataset, and yield a row of the pool for each solution to one of the verifier's problems.
+    Read solutions from a file or a dataset, and yield a row of the pool for each solution to one of the verifier's
+    problems.
 
-    Correctness and outcome come from the task's grade, whatever the source says. Rows whose problem is not in the parts
-    `verifier` and `verifier_heldout` are skipped, counted and logged.
+    Correctness and outcome come from the task's grade, whatever the source says. Rows whose problem is not in the
+    parts `verifier` and `verifier_heldout` are skipped, counted and logged.
 
     Args:
         source (`str`):
@@ -162,10 +163,10 @@ def import_solutions(
         columns (`Mapping[str, str]`, *optional*):
             The source's column names by ours, e.g. `{"solution": "response", "problem": "question"}`. `problem_id` or
             `problem` identifies the problem, by its id or by its text up to white space, and `solution` is the text.
-            `is_truncated` (true or false) says that a text was truncated at a length limit, so that its answer does not
-            count; texts without it count as complete. These four are read under their own names unless mapped. `label`
-            (0, 1 or null) is read only if mapped, and is then shown to the verifier instead of the grade. `prover`
-            (the writer of the text) is read only if mapped, and is `source` otherwise.
+            `is_truncated` (true or false) says that a text was truncated at a length limit, so that its answer does
+            not count; texts without it count as complete. These four are read under their own names unless mapped.
+            `label` (0, 1 or null) is read only if mapped, and is then shown to the verifier instead of the grade.
+            `prover` (the writer of the text) is read only if mapped, and is `source` otherwise.
         config (`str`, *optional*):
             Config of a folder or dataset with several.
         split (`str`, *optional*):
@@ -178,8 +179,8 @@ def import_solutions(
         tokens is unknown (null).
 
     Raises:
-        ValueError: if the source is unreadable, or has no such config, split or revision; if a row is malformed (the message
-            gives its place); or if no row belongs to a problem of the verifier.
+        ValueError: if the source is unreadable, or has no such config, split or revision; if a row is malformed (the
+            message gives its place); or if no row belongs to a problem of the verifier.
     """
     names = {**DEFAULT_COLUMNS, **_checked_columns(columns or {})}
     finder = _ProblemFinder(problems)

@@ -30,9 +30,9 @@ def label_rates(recipe: Recipe, round_index: int, player: str, problems: Iterabl
             The player's problems, which a checker may treat differently.
 
     Returns:
-        `tuple[float, float]`: for a checker, the rates of its whole channel, as the mean over the problems. Under a schedule
-        over rounds: those of the round, or, for the verifier, the mean over the rounds in its mixture. Under a schedule over
-        steps: the rates at factor 1.
+        `tuple[float, float]`: for a checker, the rates of its whole channel, as the mean over the problems. Under a
+        schedule over rounds: those of the round, or, for the verifier, the mean over the rounds in its mixture. Under
+        a schedule over steps: the rates at factor 1.
 
     Raises:
         ValueError: if the labels do not indicate the truth.
@@ -53,7 +53,10 @@ def label_rates(recipe: Recipe, round_index: int, player: str, problems: Iterabl
 
 
 def stated_rates(recipe: Recipe, round_index: int, player: str, problems: Iterable[Problem]) -> Rates:
-    """Return `(rho0, rho1)` that a player's correction assumes unless they are estimated: from `rates` or [`label_rates`]."""
+    """
+    Return `(rho0, rho1)` that a player's correction assumes unless they are estimated: from `rates` or
+    [`label_rates`].
+    """
     rates = recipe.rates
     if rates.source == "given":
         return rates.rho0, rates.rho1
@@ -79,7 +82,9 @@ def _mean_factor(schedule: RateSchedule, data: DataConfig, round_index: int) -> 
 
 
 def routed_rates(checker: CheckerConfig, problems: Iterable[Problem]) -> list[Rates]:
-    """Return `(rho0, rho1)` of the checker's channel for each problem; without problems, those of its default route."""
+    """
+    Return `(rho0, rho1)` of the checker's channel for each problem; without problems, those of its default route.
+    """
     routes = make_routes(checker)
     # Problems share few routings, so each channel is computed once.
     known: dict[int, Rates] = {}

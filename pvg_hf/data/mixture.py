@@ -27,16 +27,17 @@ def mixture_weights(
 
     Args:
         kind (`str`):
-            `"equal_per_round"` (Kirchner et al. 2024), `"latest"`, `"exponential"` (source i weighs twice source i - 1;
-            Kim & Lee 2026), `"sliding"` (the last `window` sources, equally), `"custom"`, or `package.module:Name`, which is
-            short for `"custom"` with that function.
+            `"equal_per_round"` (Kirchner et al. 2024), `"latest"`, `"exponential"` (source i weighs twice source i -
+            1; Kim & Lee 2026), `"sliding"` (the last `window` sources, equally), `"custom"`, or `package.module:Name`,
+            which is short for `"custom"` with that function.
         round_index (`int`):
             Round k of the verifier, 0 or more. Its sources are -1 to k - 1.
         window (`int`, *optional*):
             Number of sources for `"sliding"`, at least 1.
         custom (`Mapping[int, float]` or `str`, *optional*):
-            For `"custom"`: a weight for each source, of any sum. Sources that do not exist yet are ignored, and missing ones
-            weigh 0. Or the name `package.module:Name` of a function of `round_index` that returns such a mapping.
+            For `"custom"`: a weight for each source, of any sum. Sources that do not exist yet are ignored, and
+            missing ones weigh 0. Or the name `package.module:Name` of a function of `round_index` that returns such a
+            mapping.
 
     Returns:
         `dict[int, float]`: the weight of each source, including those of weight 0; they sum to 1.

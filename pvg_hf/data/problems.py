@@ -36,8 +36,8 @@ class GameProblems:
         Load a recipe's task and split its problems.
 
         Raises:
-            ValueError: if the task's files, its options or the split are invalid, or if an example in the prompts is one of
-                the problems.
+            ValueError: if the task's files, its options or the split are invalid, or if an example in the prompts is
+                one of the problems.
         """
         task = load_recipe_task(recipe)
         split = recipe.split

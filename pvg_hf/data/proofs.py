@@ -32,12 +32,12 @@ def load_proofs(
             Config, split and revision of a folder or a dataset on the Hub.
 
     Returns:
-        [`~datasets.Dataset`]: `problem`, `proof` and `score`, which is null if unknown. A source without a score column has
-        no known scores.
+        [`~datasets.Dataset`]: `problem`, `proof` and `score`, which is null if unknown. A source without a score
+        column has no known scores.
 
     Raises:
-        ValueError: if the source is unreadable, lacks a column, has rows about an analysis, or has a score other than 0,
-            0.5 or 1; the message names the rows.
+        ValueError: if the source is unreadable, lacks a column, has rows about an analysis, or has a score other than
+            0, 0.5 or 1; the message names the rows.
 
     Example:
 
@@ -92,8 +92,8 @@ def check_proofs(dataset: Dataset, *, needs_scores: bool = False) -> None:
             Whether at least one row must have a score.
 
     Raises:
-        ValueError: for another type than a dataset, missing columns, problems or proofs that are not texts, scores other
-            than 0, 0.5, 1 or null (the message names the rows), or no score at all if one is needed.
+        ValueError: for another type than a dataset, missing columns, problems or proofs that are not texts, scores
+            other than 0, 0.5, 1 or null (the message names the rows), or no score at all if one is needed.
     """
     if not isinstance(dataset, Dataset):
         raise ValueError(

@@ -45,14 +45,16 @@ def read_review(path: Path) -> dict[str, float]:
         `dict[str, float]`: the score of each key. Empty scores are omitted; a missing file has none.
 
     Raises:
-        ValueError: if a column is missing, a score is not 0, 0.5 or 1 (the message names the row), or the file is not UTF-8.
+        ValueError: if a column is missing, a score is not 0, 0.5 or 1 (the message names the row), or the file is not
+            UTF-8.
     """
     return {row["key"]: float(row["score"]) for row in _scored_rows(path)}
 
 
 def write_review(path: Path, items: Iterable[ReviewItem], scores: Mapping[str, float]) -> None:
     """
-    Rewrite the review file atomically. Scores that people filled in are kept, even if their proof is no longer an item.
+    Rewrite the review file atomically. Scores that people filled in are kept, even if their proof is no longer an
+    item.
 
     Args:
         path (`Path`):

@@ -42,7 +42,9 @@ SOLUTION_COLUMNS: dict[str, Value] = {
 
 
 FAILED_OUTCOMES = frozenset({Outcome.NO_ANSWER, Outcome.TRUNCATED, Outcome.UNCERTIFIED})
-"""Outcomes of solutions that are kept and counted but never used in pairs: they show a failure rather than a mistake."""
+"""
+Outcomes of solutions that are kept and counted but never used in pairs: they show a failure rather than a mistake.
+"""
 
 
 def final_grade(grade: Grade, is_truncated: bool) -> Grade:

@@ -26,8 +26,8 @@ def split_problems(
     """
     Split problems by a hash of (seed, problem id) into the parts of a game.
 
-    The part of a problem does not depend on other problems, unless the split is stratified: then the shares hold within each
-    stratum, up to rounding.
+    The part of a problem does not depend on other problems, unless the split is stratified: then the shares hold
+    within each stratum, up to rounding.
 
     Args:
         train ([`~datasets.Dataset`]):
@@ -85,7 +85,9 @@ def _part_bounds(verifier_share: float, heldout_share: float, test_share: float)
 
 
 def _positions(ids: Sequence[str], seed: int, strata: Sequence[object] | None) -> np.ndarray:
-    """Return a point in [0, 1) for each problem; within a stratum the points are equally spaced, at a random offset."""
+    """
+    Return a point in [0, 1) for each problem; within a stratum the points are equally spaced, at a random offset.
+    """
     draws = np.array([derive_uniform(seed, "split", problem_id) for problem_id in ids])
     if strata is None:
         return draws

@@ -17,14 +17,15 @@ def evaluation_figures(rows: pd.DataFrame) -> dict[str, Figure]:
 
     Args:
         rows (`pd.DataFrame`):
-            One row per evaluation: `problem_id`, `reference` (the true score), `predicted` (NaN if unreadable), `has_form`,
-            and `issues` (JSON: the issues that it names, each with whether the proof has it; empty if the task cannot tell).
+            One row per evaluation: `problem_id`, `reference` (the true score), `predicted` (NaN if unreadable),
+            `has_form`, and `issues` (JSON: the issues that it names, each with whether the proof has it; empty if the
+            task cannot tell).
 
     Returns:
-        `dict[str, Figure]`: `evaluations/format_rate`; `evaluations/accuracy`; `evaluations/confusion/TRUE_as_PREDICTED`,
-        shares of the proofs with that true score (`none` for unreadable scores); `evaluations/false_positive_rate`, the
-        share of the proofs of score 0 that got a 1; `evaluations/hallucinated`, the share of the named issues that the proof
-        does not have.
+        `dict[str, Figure]`: `evaluations/format_rate`; `evaluations/accuracy`;
+        `evaluations/confusion/TRUE_as_PREDICTED`, shares of the proofs with that true score (`none` for unreadable
+        scores); `evaluations/false_positive_rate`, the share of the proofs of score 0 that got a 1;
+        `evaluations/hallucinated`, the share of the named issues that the proof does not have.
     """
     figures = {
         "evaluations/format_rate": _rate(rows, rows["has_form"]),
@@ -56,7 +57,8 @@ def label_figures(labels: pd.DataFrame) -> dict[str, Figure]:
             Proofs with `problem_id`, `reference` (the true score) and `label` (NaN where undecided).
 
     Returns:
-        `dict[str, Figure]`: `labels/coverage`, the share of labelled proofs; `labels/precision`, the share of right labels.
+        `dict[str, Figure]`: `labels/coverage`, the share of labelled proofs; `labels/precision`, the share of right
+        labels.
     """
     is_labelled = labels["label"].notna()
     decided = labels[is_labelled]

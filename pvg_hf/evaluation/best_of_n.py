@@ -40,11 +40,12 @@ def balanced_best_of_n(rows: pd.DataFrame, n: int) -> Figure:
 
 def share_of_correct_choices(correct_scores: np.ndarray, incorrect_scores: np.ndarray, half: int) -> float:
     """
-    P(the highest-scoring of `half` correct and `half` incorrect solutions is correct), over all draws without replacement.
+    P(the highest-scoring of `half` correct and `half` incorrect solutions is correct), over all draws without
+    replacement.
 
-    Solutions that tie for the highest score are equally likely to be chosen. Let M+ and M- be the highest scores among the
-    drawn correct and incorrect solutions, `A_v(a) = P(M+ = v, drawn a times)`, and `B_v(b)` the same for M-. The result is
-    `sum_v [P(M+ = v) P(M- < v) + sum_{a, b >= 1} A_v(a) B_v(b) a / (a + b)]`.
+    Solutions that tie for the highest score are equally likely to be chosen. Let M+ and M- be the highest scores among
+    the drawn correct and incorrect solutions, `A_v(a) = P(M+ = v, drawn a times)`, and `B_v(b)` the same for M-. The
+    result is `sum_v [P(M+ = v) P(M- < v) + sum_{a, b >= 1} A_v(a) B_v(b) a / (a + b)]`.
 
     Args:
         correct_scores (`np.ndarray` of shape `(num_correct,)`), incorrect_scores (`np.ndarray` of shape `(num_incorrect,)`):

@@ -40,7 +40,8 @@ class ComparedFigure:
 
 def compare_rounds(ours: RoundData, theirs: RoundData) -> list[ComparedFigure]:
     """
-    Compare the rates of two rounds on their test solutions. Scores are not compared, since each verifier has its own scale.
+    Compare the rates of two rounds on their test solutions. Scores are not compared, since each verifier has its own
+    scale.
 
     Args:
         ours ([`RoundData`]), theirs ([`RoundData`]):

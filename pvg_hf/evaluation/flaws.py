@@ -23,8 +23,8 @@ def flaw_table(rows: pd.DataFrame) -> pd.DataFrame:
             Solutions with `problem_id`, `role` and `first_flaw_kind` (null for a solution without a flaw).
 
     Returns:
-        `pd.DataFrame`: `role`, `kind`, `count`, and `share` with `low` and `high` among the role's `n` flawed solutions;
-        one row for every role and every kind that occurs in `rows`, most frequent kinds first.
+        `pd.DataFrame`: `role`, `kind`, `count`, and `share` with `low` and `high` among the role's `n` flawed
+        solutions; one row for every role and every kind that occurs in `rows`, most frequent kinds first.
     """
     flawed = rows[rows["first_flaw_kind"].notna()]
     table = []

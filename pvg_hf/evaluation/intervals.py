@@ -1,4 +1,8 @@
-"""Figures of rates: a value with n and a 95 % interval. Solutions to the same problem are not treated as independent."""
+"""
+Figures of rates: a value with n and a 95 % interval.
+
+Solutions to the same problem are not treated as independent.
+"""
 
 import math
 
@@ -48,8 +52,8 @@ def rate_of_counts(successes: np.ndarray, trials: np.ndarray) -> Figure:
 
     Args:
         successes (`np.ndarray` of shape `(num_problems,)`), trials (`np.ndarray` of shape `(num_problems,)`):
-            One element per problem, e.g. pairs won and all pairs. Problems without a trial are ignored; the figure's `n` is
-            the sum of the trials.
+            One element per problem, e.g. pairs won and all pairs. Problems without a trial are ignored; the figure's
+            `n` is the sum of the trials.
     """
     return _share(successes, trials, most=float(trials.sum()))
 
@@ -58,8 +62,8 @@ def share_by_problem(shares: ArrayLike, problem_ids: ArrayLike) -> Figure:
     """
     Return the mean of values in [0, 1], such as each problem's share of right choices.
 
-    The interval is the Wilson interval of their [`effective_size`]. This may exceed n, since a share can summarise many
-    trials.
+    The interval is the Wilson interval of their [`effective_size`]. This may exceed n, since a share can summarise
+    many trials.
 
     Args:
         shares (`ArrayLike` of shape `(n,)`):
@@ -79,11 +83,11 @@ def rate_difference(
     """
     Return the difference of two rates, with an interval from their Wilson intervals (Newcombe 1998, method 10).
 
-    Let `l, u` be the distances of the first rate from its bounds, `l', u'` those of the second, and r the correlation between
-    the problems' excess successes over the two rates. The lower bound is `difference - sqrt(l^2 - 2 r l u' + u'^2)`; the
-    upper bound is analogous. This removes a problem's difficulty as far as it affects both sides. r is computed as if there
-    were `NUM_UNRELATED` more, unrelated problems; otherwise sides that agree on every problem would have an interval of
-    width 0.
+    Let `l, u` be the distances of the first rate from its bounds, `l', u'` those of the second, and r the correlation
+    between the problems' excess successes over the two rates. The lower bound is `difference - sqrt(l^2 - 2 r l u' +
+    u'^2)`; the upper bound is analogous. This removes a problem's difficulty as far as it affects both sides. r is
+    computed as if there were `NUM_UNRELATED` more, unrelated problems; otherwise sides that agree on every problem
+    would have an interval of width 0.
 
     Returns:
         `Figure`: `n` is the number of problems on at least one side; empty if a side has no value.
@@ -104,10 +108,11 @@ def rate_difference(
 
 def effective_size(share: float, excess: np.ndarray, *, least: float, most: float) -> float:
     """
-    Return the number of independent trials with the same information about a share as these problems (Korn & Graubard 1998).
+    Return the number of independent trials with the same information about a share as these problems (Korn & Graubard
+    1998).
 
-    It is `p (1 - p) / v * (z / t)^2`, where v is the variance of the share under resampling of problems. The quantile t
-    replaces the normal z, because v is estimated from few problems.
+    It is `p (1 - p) / v * (z / t)^2`, where v is the variance of the share under resampling of problems. The quantile
+    t replaces the normal z, because v is estimated from few problems.
 
     Args:
         share (`float`):
@@ -115,8 +120,8 @@ def effective_size(share: float, excess: np.ndarray, *, least: float, most: floa
         excess (`np.ndarray` of shape `(num_problems,)`):
             Contribution of each problem to the share beyond its part of p; sums to 0.
         least (`float`), most (`float`):
-            Bounds. `least` is the size if the trials of a problem always agree. It is also returned if no problem differs,
-            because v is then unknown rather than 0.
+            Bounds. `least` is the size if the trials of a problem always agree. It is also returned if no problem
+            differs, because v is then unknown rather than 0.
     """
     num_problems = len(excess)
     variance = np.square(excess).sum()
@@ -130,7 +135,9 @@ def effective_size(share: float, excess: np.ndarray, *, least: float, most: floa
 
 
 def independent_problems(sizes: np.ndarray) -> float:
-    """Return the number of equally large problems with the same information, if a problem's trials all agree (Kish)."""
+    """
+    Return the number of equally large problems with the same information, if a problem's trials all agree (Kish).
+    """
     return float(sizes.sum() ** 2 / np.square(sizes).sum())
 
 

@@ -1,4 +1,6 @@
-"""Compares a checker's observed noise with its configuration: rates of injected noise, with intervals, and escalations."""
+"""
+Compares a checker's observed noise with its configuration: rates of injected noise, with intervals, and escalations.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -23,8 +25,8 @@ class NoiseRate:
         configured (`float`):
             The configured rate, in [0, 1).
         figure ([`Figure`]):
-            The observed rate. Its `n` is the number of distinct solutions at one attempt: for timeouts, all of them; else
-            those with the truth that the noise affects and a verdict in time.
+            The observed rate. Its `n` is the number of distinct solutions at one attempt: for timeouts, all of them;
+            else those with the truth that the noise affects and a verdict in time.
     """
 
     noise: str

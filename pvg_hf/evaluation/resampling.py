@@ -25,8 +25,8 @@ def mean_by_problem(values: ArrayLike, problem_ids: ArrayLike, *, seed: int, num
             Settings of the bootstrap.
 
     Returns:
-        `Figure`: `n` is the number of values. There is no interval if there is only one problem or if all problems agree:
-        not having observed a difference does not mean that there is none.
+        `Figure`: `n` is the number of values. There is no interval if there is only one problem or if all problems
+        agree: not having observed a difference does not mean that there is none.
     """
     numbers = checked(values, problem_ids)
     if not len(numbers):
@@ -53,12 +53,12 @@ def difference(
     """
     Return the mean of `values` minus the mean of `other_values`, which may be any numbers.
 
-    For rates see [`~pvg_hf.evaluation.intervals.rate_difference`]. A problem that occurs on both sides is resampled jointly,
-    which removes its difficulty from the difference. If `high < 0`, the first mean is clearly lower.
+    For rates see [`~pvg_hf.evaluation.intervals.rate_difference`]. A problem that occurs on both sides is resampled
+    jointly, which removes its difficulty from the difference. If `high < 0`, the first mean is clearly lower.
 
     Returns:
-        `Figure`: `n` is the number of problems on at least one side. It is empty if a side has no value, and has no interval
-        if a side has a single problem, or as in [`mean_by_problem`].
+        `Figure`: `n` is the number of problems on at least one side. It is empty if a side has no value, and has no
+        interval if a side has a single problem, or as in [`mean_by_problem`].
     """
     sides = paired_sums(values, problem_ids, other_values, other_problem_ids)
     if sides is None:

@@ -20,8 +20,8 @@ def judged(rows: pd.DataFrame) -> pd.DataFrame:
     """
     Return the rows whose score says something about a mistake: those that are scored and did not fail.
 
-    A solution that was truncated or has no answer counts as incorrect in the accuracy. But it convinces nobody, so rejecting
-    it is not a merit of the verifier.
+    A solution that was truncated or has no answer counts as incorrect in the accuracy. But it convinces nobody, so
+    rejecting it is not a merit of the verifier.
     """
     return rows[~has_failed(rows) & rows["score"].notna()]
 
@@ -48,10 +48,10 @@ def role_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: in
             Settings of the bootstrap over problems.
 
     Returns:
-        `dict[str, Figure]`: `accuracy/<role>`, `accuracy_strict/<role>` and `accuracy_lenient/<role>` (if the task reads
-        answers in both formats), `answered/<role>`, `truncated/<role>`, `failed/<role>`, `score/<role>_correct` and
-        `score/<role>_incorrect` (scores of [`judged`] rows), and for the sneaky role `valid_sneaky`, the share of all its
-        solutions that are [valid mistakes][`is_valid_mistake`].
+        `dict[str, Figure]`: `accuracy/<role>`, `accuracy_strict/<role>` and `accuracy_lenient/<role>` (if the task
+        reads answers in both formats), `answered/<role>`, `truncated/<role>`, `failed/<role>`, `score/<role>_correct`
+        and `score/<role>_incorrect` (scores of [`judged`] rows), and for the sneaky role `valid_sneaky`, the share of
+        all its solutions that are [valid mistakes][`is_valid_mistake`].
     """
     ids, scored = rows["problem_id"], judged(rows)
     correct = scored["correct"].astype(bool)
@@ -91,8 +91,8 @@ def game_figures(
 
     Returns:
         `dict[str, Figure]`: `completeness` (share of helpful correct solutions accepted), `soundness` (share of sneaky
-        incorrect ones rejected), `exploit_rate` (1 - soundness) and `score_gap` (mean score of helpful correct minus that
-        of sneaky incorrect solutions).
+        incorrect ones rejected), `exploit_rate` (1 - soundness) and `score_gap` (mean score of helpful correct minus
+        that of sneaky incorrect solutions).
     """
     right, wrong = judged(helpful), judged(sneaky)
     # Completeness is about helpful correct solutions, soundness about sneaky incorrect ones.

@@ -36,8 +36,8 @@ class Calibration:
         num_problems (`int`):
             Number of choices that the calibration was fitted to.
         num_samples (`int`, *optional*):
-            Number of solutions per choice. The calibration holds for this number only: the best score of more solutions is
-            higher, but not correct as much more often.
+            Number of solutions per choice. The calibration holds for this number only: the best score of more
+            solutions is higher, but not correct as much more often.
     """
 
     slope: float
@@ -63,8 +63,8 @@ class Choice:
         index (`int`):
             Index of the chosen solution.
         confidence (`float`):
-            Its score (`best`); the share of solutions with its answer (`vote`); or the sum of their weights divided by the
-            number of solutions (`weighted-vote`).
+            Its score (`best`); the share of solutions with its answer (`vote`); or the sum of their weights divided by
+            the number of solutions (`weighted-vote`).
         votes (`int`):
             Number of solutions with its answer.
     """
@@ -91,10 +91,10 @@ def choose_answer(
         scores (`Sequence[float]`):
             The verifier's scores.
         rule (`str`):
-            `best`: the highest score. `vote`: the most frequent answer. `weighted-vote`: the answer with the largest sum of
-            weights. Ties go to the answer that was given first (`vote`), to the answer with the highest score
-            (`weighted-vote`) and to the earlier solution (equal scores). With either vote, the highest-scoring solution with
-            the answer is chosen.
+            `best`: the highest score. `vote`: the most frequent answer. `weighted-vote`: the answer with the largest
+            sum of weights. Ties go to the answer that was given first (`vote`), to the answer with the highest score
+            (`weighted-vote`) and to the earlier solution (equal scores). With either vote, the highest-scoring
+            solution with the answer is chosen.
         weigh ([`Calibration`], *optional*):
             Maps a single solution's score to its weight, for `weighted-vote`.
         same (`Callable`):
@@ -144,9 +144,9 @@ def choose(rows: pd.DataFrame, *, weigh: Calibration | None = None, same: SameAn
             Whether two answers are the same.
 
     Returns:
-        `pd.DataFrame`: per problem `problem_id`; whether the first solution is correct (`first`), and whether the choice of
-        each rule is (under the rule's name); and the choice's confidence (`confidence/RULE`), NaN if every solution failed.
-        Failed solutions are not chosen.
+        `pd.DataFrame`: per problem `problem_id`; whether the first solution is correct (`first`), and whether the
+        choice of each rule is (under the rule's name); and the choice's confidence (`confidence/RULE`), NaN if every
+        solution failed. Failed solutions are not chosen.
     """
     rows = rows.sort_values(["problem_id", "sample_index"], kind="stable")
     able = ~has_failed(rows) & rows["score"].notna()
@@ -172,8 +172,8 @@ def fit_calibration(
     """
     Fit a calibration by Platt scaling (Platt 1999), a logistic regression on the confidence.
 
-    The targets are `(N1 + 1) / (N1 + 2)` and `1 / (N0 + 2)` instead of 1 and 0, so that the fit is finite even if correct and
-    incorrect choices do not overlap.
+    The targets are `(N1 + 1) / (N1 + 2)` and `1 / (N0 + 2)` instead of 1 and 0, so that the fit is finite even if
+    correct and incorrect choices do not overlap.
 
     Args:
         confidence (`Sequence[float]` of shape `(num_choices,)`):
@@ -259,7 +259,9 @@ class AnswerRules:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "AnswerRules":
-        """Load from a dict, even one of an earlier version with only the calibration of `best` on the test problems."""
+        """
+        Load from a dict, even one of an earlier version with only the calibration of `best` on the test problems.
+        """
         if "calibrations" not in values:
             fit = Calibration(**values)
             return cls(fit.num_samples or 0, fit.num_problems, "test", None, {"best": fit}, {})
@@ -281,7 +283,8 @@ def fit_rules(rows: pd.DataFrame, num_samples: int, *, same: SameAnswer = answer
         rows (`pd.DataFrame`):
             Solutions of one prover in the pool's columns, all from one part of the split.
         num_samples (`int`):
-            Number of solutions per choice. A problem with a multiple of them counts several times, with different solutions.
+            Number of solutions per choice. A problem with a multiple of them counts several times, with different
+            solutions.
         same (`Callable`):
             Whether two answers are the same.
 
@@ -331,8 +334,9 @@ def answer_figures(
 
     Returns:
         `dict[str, Figure]`: `answers/first`, `answers/majority`, `answers/best`, `answers/weighted` (shares of correct
-        answers; no answer counts as incorrect), `answers/gain` (best minus first), and per threshold t `answers/coverage_t`
-        (share of problems that `best` answers) and `answers/accuracy_t` (share of these answers that are correct).
+        answers; no answer counts as incorrect), `answers/gain` (best minus first), and per threshold t
+        `answers/coverage_t` (share of problems that `best` answers) and `answers/accuracy_t` (share of these answers
+        that are correct).
     """
     choices = _crossfitted(rows, seed, same)
     ids, best = choices["problem_id"], choices["best"]
@@ -351,8 +355,8 @@ def _crossfitted(rows: pd.DataFrame, seed: int, same: SameAnswer) -> pd.DataFram
     """
     Return the choices for all problems, with the `probability` of the best one being correct.
 
-    The probability is 0 if there is no choice, or nothing to calibrate on. If the other half has nothing to fit weights on,
-    all weights are equal, so that the weighted vote is a plain vote.
+    The probability is 0 if there is no choice, or nothing to calibrate on. If the other half has nothing to fit
+    weights on, all weights are equal, so that the weighted vote is a plain vote.
     """
     is_first = first_half(rows["problem_id"], seed=seed)
     found = []

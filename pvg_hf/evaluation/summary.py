@@ -54,8 +54,9 @@ def evaluate_round(
             Test solutions in the pool's columns: this round's helpful and sneaky ones, and the base prover's in both
             roles (`round_index` -1), all scored by this round's verifier.
         heldout_rows (`pd.DataFrame`):
-            Solutions to the held-out problems of the verifier, scored by this round's verifier, with their `environment`
-            (`base`, `round-000-sneaky`, ..., or `reference` if references are the correct side of pairs).
+            Solutions to the held-out problems of the verifier, scored by this round's verifier, with their
+            `environment` (`base`, `round-000-sneaky`, ..., or `reference` if references are the correct side of
+            pairs).
         threshold (`float`):
             A solution is accepted if its score is strictly above it
             (see [`~pvg_hf.evaluation.verifier_quality.choose_threshold`]).
@@ -69,11 +70,12 @@ def evaluate_round(
             Settings of the bootstraps over problems; each figure's seed derives from its name.
 
     Returns:
-        `dict[str, Figure]`: keys such as `round/accuracy/helpful` or `round/verifier_auc/base`; the functions that compute
-        them explain them. Figures of the base prover begin with `round/base_`. A figure without data is empty.
+        `dict[str, Figure]`: keys such as `round/accuracy/helpful` or `round/verifier_auc/base`; the functions that
+        compute them explain them. Figures of the base prover begin with `round/base_`. A figure without data is empty.
 
     Raises:
-        ValueError: if a column is missing, or the test rows contain more than one round in addition to the base prover's.
+        ValueError: if a column is missing, or the test rows contain more than one round in addition to the base
+            prover's.
     """
     _check(test_rows, heldout_rows)
     draws = {"seed": seed, "num_resamples": num_resamples}
@@ -109,8 +111,9 @@ def problem_table(test_rows: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         `pd.DataFrame`: `problem_id`, `difficulty` (if the task has it), `accuracy_<role>`, `base_accuracy_<role>`,
-        `mean_score_<cell>` and `best_score_<cell>` for the cells `helpful_correct` and `sneaky_incorrect`, and `fooled`:
-        whether the best sneaky incorrect solution outscores the best helpful correct one (null if one of them is missing).
+        `mean_score_<cell>` and `best_score_<cell>` for the cells `helpful_correct` and `sneaky_incorrect`, and
+        `fooled`: whether the best sneaky incorrect solution outscores the best helpful correct one (null if one of
+        them is missing).
     """
     is_base = test_rows["round_index"] == BASE_ROUND
     current, base = test_rows[~is_base], test_rows[is_base]
@@ -151,7 +154,8 @@ def _changes(
     """
     Return this round's figures minus the base prover's in the same role, paired by problem, with the same verifier.
 
-    They are the accuracies (also that of the kept helpful checkpoint), the shares of valid sneaky mistakes and their scores.
+    They are the accuracies (also that of the kept helpful checkpoint), the shares of valid sneaky mistakes and their
+    scores.
     """
     sides = {f"accuracy_change/{role}": (_role_rows(current, role), _role_rows(base, role)) for role in GAME_ROLES}
     figures = {}
@@ -190,8 +194,8 @@ def _verifier_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> d
     """
     Compute the verifier's figures on all judged held-out solutions, and per environment.
 
-    An environment's incorrect solutions are compared with every correct solution to the same problems, whoever wrote it, as
-    in training pairs. Even a prover that is never correct can be judged this way.
+    An environment's incorrect solutions are compared with every correct solution to the same problems, whoever wrote
+    it, as in training pairs. Even a prover that is never correct can be judged this way.
     """
     rows = rows.assign(is_accepted=accept_crossfitted(rows, seed=derive_seed(seed, "halves")))
     parts: dict[str, tuple[pd.DataFrame, pd.DataFrame | None]] = {"": (rows, None)}

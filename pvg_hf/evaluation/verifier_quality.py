@@ -74,8 +74,8 @@ def accept_crossfitted(rows: pd.DataFrame, *, seed: int) -> pd.Series:
     """
     Whether each solution is accepted at a threshold that was chosen without its problem.
 
-    The best threshold on some solutions overestimates the verifier on them. The problems are therefore divided into two
-    halves, and each half is judged at the threshold that [`choose_threshold`] finds on the other one.
+    The best threshold on some solutions overestimates the verifier on them. The problems are therefore divided into
+    two halves, and each half is judged at the threshold that [`choose_threshold`] finds on the other one.
 
     Args:
         rows (`pd.DataFrame`):
@@ -102,7 +102,8 @@ def pair_wins(correct_scores: np.ndarray, incorrect_scores: np.ndarray) -> np.nd
 
 def pair_accuracy(rows: pd.DataFrame) -> Figure:
     """
-    Share of (correct, incorrect) pairs of the same problem in which the correct solution scores higher; ties count half.
+    Share of (correct, incorrect) pairs of the same problem in which the correct solution scores higher; ties count
+    half.
 
     Args:
         rows (`pd.DataFrame`):
@@ -156,8 +157,8 @@ def quality_figures(
 
     Args:
         rows (`pd.DataFrame`):
-            Rows with `problem_id`, `score` (finite), `correct` and `is_accepted` (see [`accept_crossfitted`]; figures that
-            use it ignore rows where it is null).
+            Rows with `problem_id`, `score` (finite), `correct` and `is_accepted` (see [`accept_crossfitted`]; figures
+            that use it ignore rows where it is null).
         compared (`pd.DataFrame`, *optional*):
             Correct solutions, with the same columns, to compare with the incorrect ones of `rows` in `pair_accuracy`,
             `auc` and `youden_j`; those of `rows` by default.

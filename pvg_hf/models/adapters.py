@@ -1,4 +1,7 @@
-"""LoRA adapters: their settings from a recipe's section `lora`, attaching them to a base, and sharing a base between players."""
+"""
+LoRA adapters: their settings from a recipe's section `lora`, attaching them to a base, and sharing a base between
+players.
+"""
 
 import copy
 from pathlib import Path
@@ -65,7 +68,8 @@ def attach_adapter(
 
     Raises:
         ValueError: if the weights are not safetensors, or the adapter was trained on another model, so that a layer is
-            missing, superfluous or of another shape. (PEFT itself would only warn, and use no adapter in such a layer.)
+            missing, superfluous or of another shape. (PEFT itself would only warn, and use no adapter in such a
+            layer.)
     """
     check_weights(folder, ADAPTER_WEIGHTS)
     misfit = f"The adapter in `{folder}` does not fit its base `{adapter.base_model_name_or_path}`"
@@ -110,7 +114,8 @@ def share_base(player: PeftModel, other: PreTrainedModel | PeftModel) -> int:
         `int`: number of shared weights.
 
     Raises:
-        ValueError: if the bases have no weight in common, or a weight of the same name differs in shape, dtype or values.
+        ValueError: if the bases have no weight in common, or a weight of the same name differs in shape, dtype or
+            values.
     """
     kept = _weights_of_base(other)
     shared: dict[int, nn.Parameter] = {}  # keyed by the identity of the parameter that is replaced

@@ -26,16 +26,16 @@ def export_merged(source: Path, output: Path, *, player: str, dtype: torch.dtype
     """
     Write a player as full weights, with its adapter merged.
 
-    The weights are merged in float32 and rounded once. If the base was held in 4 bits, its dequantised weights are used,
-    because the adapter was trained on them. The result is the player that was evaluated, up to rounding, and four times as
-    large as its base in memory.
+    The weights are merged in float32 and rounded once. If the base was held in 4 bits, its dequantised weights are
+    used, because the adapter was trained on them. The result is the player that was evaluated, up to rounding, and
+    four times as large as its base in memory.
 
     Args:
         source (`Path`):
             Folder of a round's prover or verifier: full weights or an adapter.
         output (`Path`):
-            Folder to create. A verifier's input template and calibration are stored in it too, and its tokenizer appends
-            the end token itself.
+            Folder to create. A verifier's input template and calibration are stored in it too, and its tokenizer
+            appends the end token itself.
         player (`str`):
             `prover` or `verifier`.
         dtype (`torch.dtype`, *optional*):

@@ -21,7 +21,8 @@ class Hardware:
         has_bfloat16 (`bool`):
             Whether the GPU computes in bfloat16.
         is_here (`bool`, defaults to `True`):
-            Whether this is the current machine. In a plan for another machine, only `has_bfloat16` describes that machine.
+            Whether this is the current machine. In a plan for another machine, only `has_bfloat16` describes that
+            machine.
     """
 
     device: torch.device

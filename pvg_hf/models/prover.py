@@ -44,7 +44,8 @@ def merge_adapter(model: PreTrainedModel | PeftModel) -> PreTrainedModel | PeftM
     """
     Merge the adapter of a prover that will only generate, which saves two small matrix products per layer.
 
-    In half precision or 4 bits the merged weights would be rounded, which gives a different prover; it keeps its adapter.
+    In half precision or 4 bits the merged weights would be rounded, which gives a different prover; it keeps its
+    adapter.
     """
     if isinstance(model, PeftModel) and model.dtype == torch.float32 and not is_quantized(model):
         return model.merge_and_unload()

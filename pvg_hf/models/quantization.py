@@ -64,8 +64,8 @@ def mend_layers(model: PreTrainedModel) -> None:
     """
     Work around wrong gradients of bitsandbytes' 4-bit layers on a processor with AVX512-BF16.
 
-    Its first forward pass without gradients repacks a layer's weights, after which gradients are silently wrong. A layer
-    that claims no support for AVX512-BF16 is not repacked.
+    Its first forward pass without gradients repacks a layer's weights, after which gradients are silently wrong. A
+    layer that claims no support for AVX512-BF16 is not repacked.
     """
     if not is_quantized(model) or model.device.type != "cpu":
         return
@@ -78,7 +78,9 @@ def mend_layers(model: PreTrainedModel) -> None:
 
 
 def save_quantization(model: PreTrainedModel | PeftModel, folder: Path) -> None:
-    """Record next to an adapter that its base was held in 4 bits; on unrounded weights it would be a different model."""
+    """
+    Record next to an adapter that its base was held in 4 bits; on unrounded weights it would be a different model.
+    """
     if is_quantized(model):
         (folder / _FILE).write_text(json.dumps({"quantization": "4bit"}) + "\n", encoding="utf-8")
 

@@ -23,8 +23,8 @@ class PreciseLinear(nn.Linear):
     """
     A linear layer that computes in float32, even under autocast and on a body in half precision.
 
-    bfloat16 keeps 8 significant bits: scores of one problem's solutions would tie, and most updates of the head would be
-    rounded away.
+    bfloat16 keeps 8 significant bits: scores of one problem's solutions would tie, and most updates of the head would
+    be rounded away.
     """
 
     @classmethod
@@ -49,8 +49,8 @@ def score_head_modules(model: PreTrainedModel | PeftModel) -> list[str]:
     """
     List the modules with weights that a classifier adds to its backbone.
 
-    They are `["score"]` for Llama or Qwen, `["classifier"]` for BERT and `["head", "classifier"]` for ModernBERT. The list
-    is empty for a bare backbone or a language model.
+    They are `["score"]` for Llama or Qwen, `["classifier"]` for BERT and `["head", "classifier"]` for ModernBERT. The
+    list is empty for a bare backbone or a language model.
     """
     classifier = classifier_of(model)
     children = dict(classifier.named_children())

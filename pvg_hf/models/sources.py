@@ -1,4 +1,6 @@
-"""Finds and loads what a player consists of: packaged models, weights from the Hub or a folder, tokenizers, adapters."""
+"""
+Finds and loads what a player consists of: packaged models, weights from the Hub or a folder, tokenizers, adapters.
+"""
 
 import os
 from importlib.resources import files
@@ -28,7 +30,9 @@ _MODEL_FILES = ["*.json", "*.jinja", "*.model", "*.safetensors", "*.txt"]
 
 
 def resolve_model(model: str, player: str) -> str:
-    """Return the folder of a packaged model for the name of a built-in world; a Hub id or folder is returned unchanged."""
+    """
+    Return the folder of a packaged model for the name of a built-in world; a Hub id or folder is returned unchanged.
+    """
     if model not in PACKAGED:
         return model
     return str(files("pvg_hf").joinpath("assets", PACKAGED[model][player]))
@@ -82,8 +86,8 @@ def resolve_dtype(dtype: str, *, is_precise: bool, on_bfloat16: bool | None = No
         dtype (`str`):
             `float32`, `bfloat16`, or `auto`: bfloat16 on a GPU that computes in it, and float32 elsewhere.
         is_precise (`bool`):
-            Whether `auto` always means float32. This is needed for weights that are trained, since bfloat16 would round
-            away most updates, and for scores, which in bfloat16 depend on the batch.
+            Whether `auto` always means float32. This is needed for weights that are trained, since bfloat16 would
+            round away most updates, and for scores, which in bfloat16 depend on the batch.
         on_bfloat16 (`bool`, *optional*):
             Whether a GPU computes in bfloat16; detected on this machine by default.
     """
@@ -173,8 +177,8 @@ def name_base(model: PreTrainedModel | PeftModel, saved: Path, *, player: str, r
     """
     Write a portable name of the base into the saved adapters of `model`, for [`read_adapter`].
 
-    A base inside the run is named by its path relative to the adapter, a packaged one by its world's name; other names stay
-    unchanged. A base in 4 bits is also recorded.
+    A base inside the run is named by its path relative to the adapter, a packaged one by its world's name; other names
+    stay unchanged. A base in 4 bits is also recorded.
 
     Args:
         model ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):

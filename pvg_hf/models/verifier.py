@@ -63,5 +63,9 @@ def load_classifier(
 
 
 def lora_for_verifier(config: LoraConfig, model: PreTrainedModel, revision: str | None = None) -> PeftLoraConfig:
-    """Return the adapter settings of a verifier. The head, and the Hub revision of the base, are saved with the adapters."""
+    """
+    Return the adapter settings of a verifier.
+
+    The head, and the Hub revision of the base, are saved with the adapters.
+    """
     return lora_settings(config, "SEQ_CLS", revision=revision, head=score_head_modules(model))

@@ -78,9 +78,9 @@ class VerifierInput:
         """
         Write the input format and a copy of the tokenizer.
 
-        If inputs end with the tokenizer's end token, the saved tokenizer appends it itself and the saved `end_token` is
-        `None`. Any program that tokenizes texts with special tokens, such as `pipeline`, then gives the verifier the
-        inputs that it was trained on.
+        If inputs end with the tokenizer's end token, the saved tokenizer appends it itself and the saved `end_token`
+        is `None`. Any program that tokenizes texts with special tokens, such as `pipeline`, then gives the verifier
+        the inputs that it was trained on.
         """
         ending = None
         if self.end_token is not None and self.end_token == tokenizer.eos_token:
@@ -117,7 +117,9 @@ def ends_texts_with(tokenizer: PreTrainedTokenizerBase, token_id: int | None) ->
 
 
 def _appending_end(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase | None:
-    """Copy a tokenizer such that it appends the end token to every text, without other changes; `None` if impossible."""
+    """
+    Copy a tokenizer such that it appends the end token to every text, without other changes; `None` if impossible.
+    """
     if ends_texts_with(tokenizer, tokenizer.eos_token_id):
         return tokenizer
     if not isinstance(tokenizer, PreTrainedTokenizerFast):

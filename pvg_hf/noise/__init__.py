@@ -1,6 +1,6 @@
 """
-Imperfect labels and imperfect checkers. Every draw is derived from a seed and a path of names, or comes from a generator
-that the caller passes.
+Imperfect labels and imperfect checkers. Every draw is derived from a seed and a path of names, or comes from a
+generator that the caller passes.
 """
 
 from importlib import import_module

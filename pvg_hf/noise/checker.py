@@ -118,14 +118,14 @@ class ImperfectChecker:
     """
     A grader as a noisy channel.
 
-    An outcome depends on the seed, the round, the problem and the text only, not on the order of the questions or on other
-    solutions, unless a shared budget is exhausted.
+    An outcome depends on the seed, the round, the problem and the text only, not on the order of the questions or on
+    other solutions, unless a shared budget is exhausted.
 
     Args:
         base (`Callable` or [`~pvg_hf.noise.verdicts.BaseChecker`], *optional*):
             Function `(problem, solution) -> bool`, called in this process; or a [`~pvg_hf.noise.CommandChecker`] or
-            [`~pvg_hf.noise.WorkerChecker`], which can be stopped after their time budget. None if each question comes with
-            its verdict.
+            [`~pvg_hf.noise.WorkerChecker`], which can be stopped after their time budget. None if each question comes
+            with its verdict.
         routes ([`Routes`], [`Routing`] or [`Tier`], *optional*):
             Tiers and when they are called; a single call of the tier `balanced` by default.
         seed (`int`):

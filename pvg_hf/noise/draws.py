@@ -21,8 +21,8 @@ def label_draw(seed: int, key: int, *moment: object) -> float:
     """
     Draw the noise of a label: the label flips if the draw is below the rate of its true class.
 
-    The draw is independent of the rate, so that a schedule of rates flips at each moment what a constant rate of the same
-    value flips.
+    The draw is independent of the rate, so that a schedule of rates flips at each moment what a constant rate of the
+    same value flips.
 
     Args:
         seed (`int`):
@@ -39,7 +39,9 @@ def label_draw(seed: int, key: int, *moment: object) -> float:
 
 
 def pair_draw(seed: int, keys: tuple[int, int], *moment: object) -> float:
-    """Draw the noise of a pair's order, like [`label_draw`]; `keys` are those of its solutions, in their original order."""
+    """
+    Draw the noise of a pair's order, like [`label_draw`]; `keys` are those of its solutions, in their original order.
+    """
     return derive_uniform(seed, "pair", *moment, *keys)
 
 
@@ -55,7 +57,8 @@ def check_draws(path: str) -> tuple[float, float]:
     Both come from a single hash, because a check may only take microseconds.
 
     Returns:
-        `tuple[float, float]`: independent and uniform in [0, 1): which noise is injected, and how long a timeout lasts.
+        `tuple[float, float]`: independent and uniform in [0, 1): which noise is injected, and how long a timeout
+        lasts.
     """
     digest = blake2b(path.encode(), digest_size=16).digest()
     which, how_long = int.from_bytes(digest[:8], "big") >> 11, int.from_bytes(digest[8:], "big") >> 11

@@ -34,8 +34,8 @@ def rates_from_trusted(labels: ArrayLike, truths: ArrayLike) -> NoiseEstimate:
     """
     Estimate the rates on a trusted subset, with Wilson intervals.
 
-    The estimate is valid if labels flip independently of each other. A subset that was selected by its labels has other
-    rates than all labels.
+    The estimate is valid if labels flip independently of each other. A subset that was selected by its labels has
+    other rates than all labels.
 
     Args:
         labels (`ArrayLike` of shape `(num_items,)`):
@@ -44,8 +44,8 @@ def rates_from_trusted(labels: ArrayLike, truths: ArrayLike) -> NoiseEstimate:
             Clean labels, 0 or 1.
 
     Raises:
-        ValueError: if the shapes differ, a value is neither 0 nor 1, one of the truths is missing, or the estimated rates
-            sum to 1 or more.
+        ValueError: if the shapes differ, a value is neither 0 nor 1, one of the truths is missing, or the estimated
+            rates sum to 1 or more.
     """
     labels, truths = binary("labels", labels), binary("truths", truths)
     if labels.shape != truths.shape:

@@ -10,8 +10,8 @@ class Ledger:
     """
     Budgets that all solutions share, on a first-come, first-served basis.
 
-    Only here does the order of the solutions matter. The game checks them in the order of the pool, whatever the batches
-    and processes.
+    Only here does the order of the solutions matter. The game checks them in the order of the pool, whatever the
+    batches and processes.
 
     Args:
         per_round (`float`, *optional*), total (`float`, *optional*):

@@ -63,13 +63,13 @@ class CommandChecker:
     """
     Runs a command for each solution.
 
-    It runs in its own process group, which is killed as a whole when the time is over. Exit code 0 passes the solution and
-    any other rejects it. A command that cannot be run, or is ended by a signal, is an error.
+    It runs in its own process group, which is killed as a whole when the time is over. Exit code 0 passes the solution
+    and any other rejects it. A command that cannot be run, or is ended by a signal, is an error.
 
     Args:
         command (`Sequence[str]`):
-            Program and arguments. `{solution}` is replaced by the path of a file with the text, `{problem}` by that of a
-            JSON file with the problem's columns.
+            Program and arguments. `{solution}` is replaced by the path of a file with the text, `{problem}` by that of
+            a JSON file with the problem's columns.
         env (`Sequence[str]`, *optional*):
             Names of environment variables that the command sees in addition to `KEPT_VARIABLES`.
 

@@ -32,7 +32,8 @@ def read_rates(rate_or_rates: float | Sequence[float]) -> tuple[float, float]:
 
     Args:
         rate_or_rates (`float` or `tuple[float, float]`):
-            A rate for both classes, or `(rho0, rho1)` with rho0 = P(label 1 | truth 0) and rho1 = P(label 0 | truth 1).
+            A rate for both classes, or `(rho0, rho1)` with rho0 = P(label 1 | truth 0) and rho1 = P(label 0 | truth
+            1).
 
     Returns:
         `tuple[float, float]`: `(rho0, rho1)`.
@@ -107,14 +108,15 @@ def flip_labels(
     """
     Flip labels independently (class-conditional noise).
 
-    Each label takes one uniform draw whatever the rates. With the generator in the same state, a higher rate therefore flips
-    everything that a lower one does, and more.
+    Each label takes one uniform draw whatever the rates. With the generator in the same state, a higher rate therefore
+    flips everything that a lower one does, and more.
 
     Args:
         labels (`torch.Tensor`):
             Clean labels of any shape, 0 or 1, of a bool, integer or floating type. They are not modified.
         rate_or_rates (`float` or `tuple[float, float]`):
-            A rate for both classes, or `(rho0, rho1)` with rho0 = P(label 1 | truth 0) and rho1 = P(label 0 | truth 1).
+            A rate for both classes, or `(rho0, rho1)` with rho0 = P(label 1 | truth 0) and rho1 = P(label 0 | truth
+            1).
         generator (`torch.Generator`):
             Source of the draws; no global generator is used.
 
@@ -135,8 +137,8 @@ def flip_labels_by_uniforms(
     """
     Flip labels by given draws, e.g. one per solution from [`~pvg_hf.core.seeding.derive_uniform`].
 
-    Unlike in [`flip_labels`], the noise can then be independent of order and batch. A label flips if its draw is strictly
-    below the rate of its true class.
+    Unlike in [`flip_labels`], the noise can then be independent of order and batch. A label flips if its draw is
+    strictly below the rate of its true class.
 
     Args:
         labels (`torch.Tensor`):

@@ -37,8 +37,8 @@ class Tier:
     """
     One way to call a checker, with its error rates, time budget and cost.
 
-    Of the calls about correct solutions, the share `timeout` times out and the share `spurious_fail` rejects; of those about
-    incorrect solutions, `timeout` times out and `spurious_pass` accepts.
+    Of the calls about correct solutions, the share `timeout` times out and the share `spurious_fail` rejects; of those
+    about incorrect solutions, `timeout` times out and `spurious_pass` accepts.
 
     Args:
         name (`str`):
@@ -115,8 +115,8 @@ class Predicate:
 
     Args:
         text (`str`):
-            A column that is true or false, `COLUMN OPERATOR VALUE` with one of `== != >= <= > <` (`difficulty >= 5`), or
-            `package.module:Name` of a function of the problem.
+            A column that is true or false, `COLUMN OPERATOR VALUE` with one of `== != >= <= > <` (`difficulty >= 5`),
+            or `package.module:Name` of a function of the problem.
 
     Attributes:
         column (`str`, *optional*):
@@ -192,8 +192,8 @@ class Routing:
         tiers (`tuple[Tier, ...]`):
             All tiers, in the order in which a check escalates.
         escalation_policy (`str`):
-            When the next tier is called: `"on_failure"`, unless the check passed; `"on_timeout"`; `"always"`, up to the
-            last tier; `"never"`. The last call decides.
+            When the next tier is called: `"on_failure"`, unless the check passed; `"on_timeout"`; `"always"`, up to
+            the last tier; `"never"`. The last call decides.
         start (`str`, *optional*):
             The first tier to call; by default `balanced` if nothing escalates, else the first tier.
         max_attempts (`int`):
@@ -267,8 +267,8 @@ def make_call(tier: Tier, verdict: Verdict, draws: tuple[float, float], *, is_re
     """
     Add the noise of a tier to a verdict.
 
-    A single draw decides: its low end causes spurious verdicts and its high end timeouts. A higher rate therefore injects
-    noise into every call into which a lower rate does.
+    A single draw decides: its low end causes spurious verdicts and its high end timeouts. A higher rate therefore
+    injects noise into every call into which a lower rate does.
 
     Args:
         tier ([`Tier`]):

@@ -49,7 +49,8 @@ def event_line(
     asked: Asked, call: Call, verdict: Verdict, attempt: int, seed_path: str, *, is_late: bool = False
 ) -> str:
     """
-    Format the event of a call as a line of JSON. This is done without `json`, because a call may only take microseconds.
+    Format the event of a call as a line of JSON. This is done without `json`, because a call may only take
+    microseconds.
 
     Args:
         asked ([`Asked`]), call ([`Call`]), verdict ([`Verdict`]):
@@ -57,7 +58,8 @@ def event_line(
         attempt (`int`), seed_path (`str`):
             See [`~pvg_hf.noise.draws.check_path`].
         is_late (`bool`):
-            Whether the verdict takes longer than the tier's time budget, so that a timeout is the only possible result.
+            Whether the verdict takes longer than the tier's time budget, so that a timeout is the only possible
+            result.
     """
     noise = "null" if call.noise is None else f'"{call.noise}"'
     more = "" if asked.step is None else f', "step": {asked.step}'
@@ -99,7 +101,8 @@ class CheckCounts:
     """
     Counts of calls.
 
-    Noise rates count every text of a problem once: equal texts have equal outcomes, so that they are not separate trials.
+    Noise rates count every text of a problem once: equal texts have equal outcomes, so that they are not separate
+    trials.
 
     Args:
         trials, injected (`Counter[tuple[str, str, str]]`):
@@ -187,8 +190,9 @@ def _count_trial(counts: CheckCounts, event: Mapping[str, Any]) -> None:
     """
     Count the noise that could have been injected into a call, and the noise that was.
 
-    Any call can be made to time out. A call can be made to reject if the verdict is `correct` and comes in time. Calls with
-    an injected timeout are included, as in the closed form of the channel, which ignores timeouts of the base checker.
+    Any call can be made to time out. A call can be made to reject if the verdict is `correct` and comes in time. Calls
+    with an injected timeout are included, as in the closed form of the channel, which ignores timeouts of the base
+    checker.
     """
     verdict = None if event.get("is_late") else event["truth"]
     possible = {"timeout": True, "spurious_fail": verdict is True, "spurious_pass": verdict is False}

@@ -23,8 +23,8 @@ def build_arithmetic_tokenizer(more: Iterable[str] = (), *, max_length: int = 25
     """
     Build the tokenizer of the arithmetic world.
 
-    Words include their leading space, so that decoding restores the text. Each number from 0 to `MAX_NUMBER` is one token.
-    A larger number, or a word outside the grammar, becomes `<unk>`.
+    Words include their leading space, so that decoding restores the text. Each number from 0 to `MAX_NUMBER` is one
+    token. A larger number, or a word outside the grammar, becomes `<unk>`.
 
     Args:
         more (`Iterable[str]`, *optional*):

@@ -53,8 +53,8 @@ def audit_noise_correction(
 
     The probe consists of groups of both roles with normal scores and random labels, all answered.
 
-    If a reward is affine in the label, group centring leaves only a factor 1 / (1 - rho0 - rho1) of the correction, and the
-    division by a standard deviation removes it completely (Cai et al. 2025).
+    If a reward is affine in the label, group centring leaves only a factor 1 / (1 - rho0 - rho1) of the correction,
+    and the division by a standard deviation removes it completely (Cai et al. 2025).
 
     Args:
         reward (`RewardFunction`):
@@ -66,8 +66,8 @@ def audit_noise_correction(
         group_size (`int`, defaults to 8):
             Solutions per problem and role, at least 2.
         scale_rewards (`str`, defaults to `"none"`):
-            Divisor of the group-centred rewards, as in `trl.GRPOConfig`: none, or the standard deviation of their `"group"`
-            or of the `"batch"`.
+            Divisor of the group-centred rewards, as in `trl.GRPOConfig`: none, or the standard deviation of their
+            `"group"` or of the `"batch"`.
         signals (`Sequence[str]`, *optional*):
             Further arguments of the reward, see [`~pvg_hf.rewards.Reward`]; uniform in [0, 1] on the probe.
 
@@ -75,8 +75,8 @@ def audit_noise_correction(
         [`CorrectionAudit`].
 
     Raises:
-        ValueError: for rates that cannot be corrected for, fewer than two solutions per group, an unknown scaling, or a
-            reward that depends on the labels of other solutions, for which the correction is biased.
+        ValueError: for rates that cannot be corrected for, fewer than two solutions per group, an unknown scaling, or
+            a reward that depends on the labels of other solutions, for which the correction is biased.
     """
     check_rates(rho0, rho1)
     if group_size < 2:
@@ -127,7 +127,8 @@ def audit_prover(prover: ProverConfig, rates: tuple[float, float]) -> Correction
 @dataclass(frozen=True)
 class _Probe:
     """
-    Solutions on which a reward is evaluated; tensors of shape `(2 * NUM_PROBLEMS * group_size,)`, float64 scores and flags.
+    Solutions on which a reward is evaluated; tensors of shape `(2 * NUM_PROBLEMS * group_size,)`, float64 scores and
+    flags.
     """
 
     scores: torch.Tensor

@@ -27,7 +27,8 @@ def composite(
     """
     Return a weighted sum of signals in [0, 1], or 0 if a gate fails or there is no final answer.
 
-    The signals are `test_pass_rate`, `certified`, `dissimilarity` = 1 - similarity, and `acceptance_prob` = sigmoid(V).
+    The signals are `test_pass_rate`, `certified`, `dissimilarity` = 1 - similarity, and `acceptance_prob` =
+    sigmoid(V).
 
     Args:
         scores (`torch.Tensor` of shape `(num_solutions,)`):
@@ -53,8 +54,8 @@ def composite(
         `torch.Tensor` of shape `(num_solutions,)`: rewards in [0, sum of the weights].
 
     Raises:
-        ValueError: if a weight is negative or all are 0, a gate is outside [0, 1], a name is unknown, a weighted or gated
-            signal is not given or outside [0, 1], a score is not finite, or the shapes differ.
+        ValueError: if a weight is negative or all are 0, a gate is outside [0, 1], a name is unknown, a weighted or
+            gated signal is not given or outside [0, 1], a score is not finite, or the shapes differ.
     """
     gates = gates or {}
     scores = read_scores(scores)

@@ -69,8 +69,8 @@ def read_solutions(
         [`ScoredSolutions`].
 
     Raises:
-        ValueError: if the shapes differ, `group_size` does not divide the batch, a score is not finite, a flag is neither
-            0 nor 1, or a group mixes the roles.
+        ValueError: if the shapes differ, `group_size` does not divide the batch, a score is not finite, a flag is
+            neither 0 nor 1, or a group mixes the roles.
     """
     scores = read_scores(scores)
     _check_group_size(group_size, len(scores))
@@ -140,8 +140,8 @@ def check_rewards(rewards: object, scores: torch.Tensor, what: str) -> None:
 
     Args:
         rewards (`object`):
-            The result; it should be a floating point tensor with the shape of `scores`. NaN means that a solution has no
-            reward.
+            The result; it should be a floating point tensor with the shape of `scores`. NaN means that a solution has
+            no reward.
         scores (`torch.Tensor` of shape `(num_solutions,)`):
             The scores that the function was called with.
         what (`str`):

@@ -13,8 +13,8 @@ def noise_corrected(reward: RewardFunction, rho0: float, rho1: float) -> RewardF
     Let R(c) be the reward of the solution if its correctness were c, and D = 1 - rho0 - rho1. The corrected reward is
     [(1 - rho0) R(1) - rho1 R(0)] / D under label 1, and [(1 - rho1) R(0) - rho0 R(1)] / D under label 0.
 
-    If the reward is affine in the label (`correctness_only`), centring a group's rewards leaves only a factor 1 / D of the
-    correction, and dividing them by their standard deviation removes it completely (Cai et al. 2025).
+    If the reward is affine in the label (`correctness_only`), centring a group's rewards leaves only a factor 1 / D of
+    the correction, and dividing them by their standard deviation removes it completely (Cai et al. 2025).
 
     Args:
         reward (`RewardFunction`):

@@ -1,4 +1,7 @@
-"""Rewards for writing an evaluation and predicting a score, for verifiers and self-evaluating provers (DeepSeekMath-V2, 2025)."""
+"""
+Rewards for writing an evaluation and predicting a score, for verifiers and self-evaluating provers (DeepSeekMath-V2,
+2025).
+"""
 
 import logging
 from dataclasses import dataclass
@@ -41,7 +44,8 @@ class EvaluationReward:
             `"additive"`: `format_weight * R_format + score_weight * R_score * R_meta`; `"multiplicative"` (DeepSeekMath-V2):
             `R_format * R_score * R_meta`.
         format_weight (`float`, defaults to 0.125), score_weight (`float`, defaults to 0.875):
-            Weights of the additive combination, at least 0. They are normalised, with a warning if they do not sum to 1.
+            Weights of the additive combination, at least 0. They are normalised, with a warning if they do not sum to
+            1.
 
     Raises:
         ValueError: for an unknown combination, or weights that are negative or all 0.

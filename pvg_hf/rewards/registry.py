@@ -27,13 +27,13 @@ class Reward:
         function ([`~pvg_hf.rewards.RewardFunction`]):
             The function that computes the rewards.
         is_relative (`bool`, defaults to `False`):
-            True if a solution is rewarded relative to the policy's own group. A policy that improves everywhere then earns
-            no more, so checkpoints are not selected by this reward but by the score of correct solutions (CGC).
+            True if a solution is rewarded relative to the policy's own group. A policy that improves everywhere then
+            earns no more, so checkpoints are not selected by this reward but by the score of correct solutions (CGC).
         stop_rule (`str`, defaults to `"max_steps"`):
             The rule that ends a prover phase under `stopping.rule: auto`.
         signals (`tuple[str, ...]`, *optional*):
-            Further keyword arguments: `certified`, `test_pass_rate` or numbers in `detail` of the task's grades, as tensors of
-            shape `(num_solutions,)`; NaN where a grade does not state one.
+            Further keyword arguments: `certified`, `test_pass_rate` or numbers in `detail` of the task's grades, as
+            tensors of shape `(num_solutions,)`; NaN where a grade does not state one.
         name (`str`, *optional*):
             Name of the reward in messages and logs.
     """

@@ -1,4 +1,6 @@
-"""Rewards relative to a group: a solution earns more if it is more convincing than others of the same problem and role."""
+"""
+Rewards relative to a group: a solution earns more if it is more convincing than others of the same problem and role.
+"""
 
 import torch
 
@@ -18,8 +20,8 @@ def signed_relative_convincingness(
     """
     Signed relative convincingness (SRC; Kirchner et al. 2024, eq. 2).
 
-    With V' = V - mean of the group, the reward is V' if V' > 0 and the solution plays its role, -V' if V' > 0 and it does
-    not, and -1 if V' <= 0. Without a final answer it is min(-1, -|V'|).
+    With V' = V - mean of the group, the reward is V' if V' > 0 and the solution plays its role, -V' if V' > 0 and it
+    does not, and -1 if V' <= 0. Without a final answer it is min(-1, -|V'|).
 
     Args:
         scores (`torch.Tensor` of shape `(num_solutions,)`):
@@ -57,8 +59,8 @@ def standardized_relative_convincingness(
     """
     Standardised SRC (Kim & Lee 2026).
 
-    With v' = (V - mean) / std over the group (population std; 0 in a group without spread), the reward is v' if v' > 0 and
-    the solution plays its role, else -2, also without a final answer.
+    With v' = (V - mean) / std over the group (population std; 0 in a group without spread), the reward is v' if v' > 0
+    and the solution plays its role, else -2, also without a final answer.
 
     Args:
         scores, correct, sneaky, group_size, answered:
@@ -82,8 +84,8 @@ def _group_statistics(scores: torch.Tensor, group_size: int) -> tuple[torch.Tens
     """
     Return each score's deviation from its group's mean, and its group's population std.
 
-    Both have shape `(num_solutions,)` and the scores' type and device. They are computed in float64, in which the rounding
-    error of a mean is far below [`TOLERANCE`].
+    Both have shape `(num_solutions,)` and the scores' type and device. They are computed in float64, in which the
+    rounding error of a mean is far below [`TOLERANCE`].
     """
     # On the CPU, since MPS has no float64 and a GPU may sum in any order.
     groups = scores.to("cpu", torch.float64).view(len(scores) // group_size, group_size)

@@ -10,7 +10,10 @@ ROOM = 64  # spare tokens of a new buffer
 
 
 class RoomyLayer(DynamicLayer):
-    """Keys and values of a layer, in buffers with spare capacity: a new token is written in place, not copied with the rest."""
+    """
+    Keys and values of a layer, in buffers with spare capacity: a new token is written in place, not copied with the
+    rest.
+    """
 
     def __init__(self):
         super().__init__()
@@ -68,7 +71,8 @@ class RoomyCache(DynamicCache):
             layer.select(rows) if isinstance(layer, RoomyLayer) else layer.batch_select_indices(rows)
 
 
-# Finished rows stay in the batch until they are this share of it, because removing them copies the cache of the others.
+# Finished rows stay in the batch until they are this share of it, because removing them copies the cache of the
+# others.
 ENDED_SHARE = 0.1
 
 NO_TOKEN = -1
@@ -166,8 +170,8 @@ def draw_tokens(logits: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
             Uniform random numbers in [0, 1).
 
     Returns:
-        `torch.Tensor` of shape `(rows,)`: the first token with a cumulative probability above the uniform number. A token of
-        probability 0 is never drawn.
+        `torch.Tensor` of shape `(rows,)`: the first token with a cumulative probability above the uniform number. A
+        token of probability 0 is never drawn.
     """
     cumulative = logits.double().softmax(-1).cumsum(-1)  # float32 sums over a large vocabulary are off by 1e-3
     total = cumulative[:, -1:].contiguous()  # 1 up to rounding

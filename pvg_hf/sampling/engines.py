@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 class ContinuousSampler(Sampler):
     """
-    Generates with transformers' continuous batching: a finished row is replaced by the next one, so that no batch waits for
-    its longest row.
+    Generates with transformers' continuous batching: a finished row is replaced by the next one, so that no batch
+    waits for its longest row.
 
     Draws are seeded by the rows' uniform numbers, but also depend on the other rows of the call.
     """
@@ -61,8 +61,8 @@ class VllmSampler(Sampler):
     """
     Generates with vLLM through TRL's engine, which receives the prover's weights when the sampler is made.
 
-    Draws come from the engine's own generator and are independent of the rows' uniform numbers: the seed of a call would
-    apply to each row, so that rows of the same prompt would be equal.
+    Draws come from the engine's own generator and are independent of the rows' uniform numbers: the seed of a call
+    would apply to each row, so that rows of the same prompt would be equal.
 
     Args:
         model, tokenizer, max_new_tokens, temperature, prompts_per_batch:

@@ -45,9 +45,10 @@ def label_proofs(
     """
     Label the proofs of a dataset that have no score.
 
-    `folder` contains `evidence.jsonl`, every analysis and check of each proof; `review.csv`, the undecided proofs, whose
-    `score` a person fills in; and `labels.jsonl`, the result. Calling again with the same arguments resumes where it was
-    stopped and uses the scores that people have filled in. Scores from the dataset or from a person are never replaced.
+    `folder` contains `evidence.jsonl`, every analysis and check of each proof; `review.csv`, the undecided proofs,
+    whose `score` a person fills in; and `labels.jsonl`, the result. Calling again with the same arguments resumes
+    where it was stopped and uses the scores that people have filled in. Scores from the dataset or from a person are
+    never replaced.
 
     Args:
         dataset ([`~datasets.Dataset`]):
@@ -62,16 +63,17 @@ def label_proofs(
         folder (`str` or `Path`):
             Folder of all files.
         made_by (`Mapping[str, Any]`, *optional*):
-            Further settings that the evidence depends on, such as the verifiers' names and the seed. A folder with evidence
-            from other settings is an error.
+            Further settings that the evidence depends on, such as the verifiers' names and the seed. A folder with
+            evidence from other settings is an error.
         show_progress (`bool`, defaults to `True`):
             Show a progress bar.
         before_batch (`Callable`, *optional*):
-            Called before each batch of proofs. An error that it raises stops the labelling; the evidence so far is kept.
+            Called before each batch of proofs. An error that it raises stops the labelling; the evidence so far is
+            kept.
 
     Returns:
-        [`~datasets.Dataset`]: `problem`, `proof`, `score` (null if undecided) and `label_source`, in the dataset's order.
-        The source is `given` (in the dataset), `human` (from the review file), `auto`, or null.
+        [`~datasets.Dataset`]: `problem`, `proof`, `score` (null if undecided) and `label_source`, in the dataset's
+        order. The source is `given` (in the dataset), `human` (from the review file), `auto`, or null.
 
     Raises:
         ValueError: for a dataset without the columns, an unreadable review file, or a folder with other settings.
@@ -191,8 +193,8 @@ def _check_each(asked: Sequence[tuple[str, str, str]], check: Check, num_checks:
     """
     Return `num_checks` qualities for each (problem, proof, analysis) triple.
 
-    Equal questions get equal answers. An analysis that was written several times is therefore checked as many times more
-    often, and each copy gets its own share of the checks.
+    Equal questions get equal answers. An analysis that was written several times is therefore checked as many times
+    more often, and each copy gets its own share of the checks.
     """
     copies = Counter(asked)
     found: dict[tuple[str, str, str], Iterator[float | None]] = {}

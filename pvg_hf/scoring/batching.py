@@ -45,7 +45,8 @@ class TokenBudget:
                 Function of the indices of a batch.
 
         Yields:
-            `tuple[list[int], Result]`: the indices of each batch of rows of similar length, and the result of `forward`.
+            `tuple[list[int], Result]`: the indices of each batch of rows of similar length, and the result of
+            `forward`.
 
         Raises:
             torch.OutOfMemoryError: if a single row does not fit.
@@ -77,8 +78,8 @@ def choose_tokens(config: PreTrainedConfig, device: torch.device, dtype: torch.d
     """
     Choose the number of tokens per forward pass from the free memory.
 
-    It is half of the free memory over the memory that a token takes: the activations of one layer, and the keys and values
-    of all layers. It is rounded down to a power of two, so that it does not change with a few megabytes.
+    It is half of the free memory over the memory that a token takes: the activations of one layer, and the keys and
+    values of all layers. It is rounded down to a power of two, so that it does not change with a few megabytes.
     """
     if device.type != "cuda":
         return CPU_TOKENS
@@ -92,7 +93,8 @@ def choose_tokens(config: PreTrainedConfig, device: torch.device, dtype: torch.d
 
 def end_of_batch(lengths: Sequence[int], start: int, tokens_per_batch: int) -> int:
     """
-    Return the end of a batch that begins at `start`, such that its padded size (rows x longest) is at most `tokens_per_batch`.
+    Return the end of a batch that begins at `start`, such that its padded size (rows x longest) is at most
+    `tokens_per_batch`.
 
     Args:
         lengths (`Sequence[int]`):

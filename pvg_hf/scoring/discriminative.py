@@ -24,9 +24,9 @@ class VerifierScorer:
     """
     Scores solutions with a frozen verifier. Higher is more convincing; scores are unbounded.
 
-    Inputs are sorted by length and batched by tokens. Identical texts are read once, and so is the problem that several
-    solutions share if the architecture allows it (Llama and Qwen do). A score depends on its own text only (up to rounding,
-    below 1e-5 in float32).
+    Inputs are sorted by length and batched by tokens. Identical texts are read once, and so is the problem that
+    several solutions share if the architecture allows it (Llama and Qwen do). A score depends on its own text only (up
+    to rounding, below 1e-5 in float32).
 
     Args:
         model ([`~transformers.PreTrainedModel`]):
@@ -36,8 +36,8 @@ class VerifierScorer:
         verifier_input ([`~models.verifier_input.VerifierInput`]):
             Input format of the verifier.
         tokens_per_batch (`int`, *optional*):
-            Tokens per forward pass, including padding; by default chosen from the free memory of a GPU, 2048 on a CPU. It
-            is halved when memory runs out.
+            Tokens per forward pass, including padding; by default chosen from the free memory of a GPU, 2048 on a CPU.
+            It is halved when memory runs out.
         shares_beginnings (`bool`, defaults to `True`):
             Whether to compute the common prefix of a problem's inputs once.
         use_cache (`bool`, defaults to `False`):
@@ -113,8 +113,8 @@ class VerifierScorer:
             `list[float]`: a score per solution, in the same order.
 
         Raises:
-            ValueError: for a text instead of a list, for lists of different lengths, and if a problem alone reaches the
-                verifier's maximum length.
+            ValueError: for a text instead of a list, for lists of different lengths, and if a problem alone reaches
+                the verifier's maximum length.
         """
         check_texts(problems, solutions)
         keys = [_key(problem, solution) for problem, solution in zip(problems, solutions, strict=True)]
@@ -131,17 +131,17 @@ class VerifierScorer:
         """
         Return the scorer as a reward function for TRL's trainers (`reward_funcs=scorer.as_reward_func()`).
 
-        Its name in their logs is `verifier`. Passing a verifier's folder as reward model instead would give it other inputs
-        than in training: TRL adds no end token, and replaces the problem by the prover's prompt.
+        Its name in their logs is `verifier`. Passing a verifier's folder as reward model instead would give it other
+        inputs than in training: TRL adds no end token, and replaces the problem by the prover's prompt.
 
         Args:
             problem_column (`str`, defaults to `"problem"`):
-                Dataset column with the problem as in the verifier's input. `"prompt"` uses the prompt itself, or the last
-                message of a conversation.
+                Dataset column with the problem as in the verifier's input. `"prompt"` uses the prompt itself, or the
+                last message of a conversation.
 
         Returns:
-            `Callable`: takes `prompts`, `completions` (texts, or lists of messages) and the dataset's columns as keyword
-            arguments, and returns one score per completion.
+            `Callable`: takes `prompts`, `completions` (texts, or lists of messages) and the dataset's columns as
+            keyword arguments, and returns one score per completion.
 
         Raises:
             ValueError: when called without that column.
@@ -171,7 +171,9 @@ class VerifierScorer:
         return verifier
 
     def _cut(self, ids: list[int], problem: str) -> list[int]:
-        """Truncate and count an input over the maximum length; it loses the end of its text but keeps its end token."""
+        """
+        Truncate and count an input over the maximum length; it loses the end of its text but keeps its end token.
+        """
         limit = self.verifier_input.max_length
         if len(ids) <= limit:
             return ids
@@ -208,8 +210,8 @@ class VerifierScorer:
                 inputs = encoding.pop().result()
                 if number + 1 < len(chunks):
                     encoding.append(pool.submit(self._encode, [texts[index] for index in chunks[number + 1]]))
-                # Different texts can have equal inputs (truncated, or if the template ignores a part). Each input is read
-                # once, because two readings of it can differ in their last bits and break a tie.
+                # Different texts can have equal inputs (truncated, or if the template ignores a part). Each input is
+                # read once, because two readings of it can differ in their last bits and break a tie.
                 unique = {tuple(ids): texts[index][0] for index, ids in zip(chunk, inputs, strict=True)}
                 found = dict(
                     zip(unique, self._reader.read(list(map(list, unique)), list(unique.values())), strict=True)

@@ -66,9 +66,9 @@ class BoxReader:
         Compute the expected score of each box.
 
         Returns:
-            `list[float]`: for each box the sum over 0, 0.5 and 1 of the score times the probability that the model writes it
-            and closes the box. All tokenisations count, and also closing tokens that contain further text. Any other content
-            counts as 0, like an unreadable box.
+            `list[float]`: for each box the sum over 0, 0.5 and 1 of the score times the probability that the model
+            writes it and closes the box. All tokenisations count, and also closing tokens that contain further text.
+            Any other content counts as 0, like an unreadable box.
         """
         rows = [row for index, box in enumerate(boxes) for row in self._rows(index, box)]
         scores = [0.0] * len(boxes)
@@ -94,10 +94,14 @@ class BoxReader:
             yield _Row(index, beginning, path, new)
 
     def _beginning(self, box: Box) -> tuple[list[int], str]:
-        """Return the tokens before the box as the model wrote them, and the rest of the text, which the next tokens must spell."""
+        """
+        Return the tokens before the box as the model wrote them, and the rest of the text, which the next tokens must
+        spell.
+        """
         whole, before = (self._tokenizer(text)["input_ids"] for text in (box.whole, box.before))
         pairs = enumerate(zip(before, whole, strict=False))
-        # The last tokens of `before` can differ from those of `whole`, e.g. if a token merges the brace with the score.
+        # The last tokens of `before` can differ from those of `whole`, e.g. if a token merges the brace with the
+        # score.
         shared = next((place for place, (one, other) in pairs if one != other), min(len(before), len(whole)))
         return before[:shared], self._tokenizer.decode(before[shared:], skip_special_tokens=True)
 
@@ -146,7 +150,9 @@ class BoxReader:
 
 
 def _expectation(row: _Row, logprobs: torch.Tensor) -> float:
-    """Sum score times probability over a row's closings; `logprobs`, (path + 1, vocabulary), starts after the beginning."""
+    """
+    Sum score times probability over a row's closings; `logprobs`, (path + 1, vocabulary), starts after the beginning.
+    """
     reached = torch.stack([logprobs[place, token] for place, token in enumerate(row.path)]) if row.path else None
     total = 0.0
     for place, closings in row.closings.items():
@@ -157,7 +163,9 @@ def _expectation(row: _Row, logprobs: torch.Tensor) -> float:
 
 
 def _texts_of_tokens(tokenizer: PreTrainedTokenizerBase) -> Iterator[tuple[str, int]]:
-    """Yield the text of every token, except special tokens, single bytes and SentencePiece tokens with a leading space."""
+    """
+    Yield the text of every token, except special tokens, single bytes and SentencePiece tokens with a leading space.
+    """
     special = {*tokenizer.all_special_ids}
     for token, name in enumerate(tokenizer.convert_ids_to_tokens(range(len(tokenizer)))):
         if name is not None and token not in special and not name.startswith(("▁", "<0x")):

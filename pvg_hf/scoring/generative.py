@@ -41,8 +41,8 @@ class GenerativeVerifier:
         num_analyses (`int`, defaults to 4):
             k, the number of evaluations that a score is the mean of.
         estimate (`str`, defaults to `"sampled"`):
-            Value of an evaluation: `"sampled"`, the score in its box; `"expected"`, the expected score under the model's
-            distribution over the box's content, which has the same mean and a lower variance.
+            Value of an evaluation: `"sampled"`, the score in its box; `"expected"`, the expected score under the
+            model's distribution over the box's content, which has the same mean and a lower variance.
         seed (`int`, defaults to 0):
             Seed of the samples.
         prompts_per_batch (`int`, defaults to 32):

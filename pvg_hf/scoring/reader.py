@@ -1,4 +1,7 @@
-"""Scores token ids with a classifier; the common prefix of a problem's inputs is computed once if the architecture allows."""
+"""
+Scores token ids with a classifier; the common prefix of a problem's inputs is computed once if the architecture
+allows.
+"""
 
 from collections.abc import Sequence
 

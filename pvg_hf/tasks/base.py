@@ -18,7 +18,9 @@ PROBLEM_COLUMNS = ("problem_id", "problem", "reference")
 """Text columns that the problems of every task have."""
 
 PROOF_SCORE = "proof_score"
-"""The detail column in which a task says a proof's score; of other tasks, a correct solution scores 1 and another 0."""
+"""
+The detail column in which a task says a proof's score; of other tasks, a correct solution scores 1 and another 0.
+"""
 
 Split = Literal["train", "test"]
 
@@ -53,11 +55,11 @@ class Task(ABC):
         default_few_shot (`int`, *optional*):
             Number of examples shown by default; all if `None`.
         stop_strings (`tuple[str, ...]`):
-            Texts that end a solution in the role `base`, such as the separator between two examples: a base prover with
-            examples in its prompt may continue with another problem. A solution is cut before the first of them.
+            Texts that end a solution in the role `base`, such as the separator between two examples: a base prover
+            with examples in its prompt may continue with another problem. A solution is cut before the first of them.
         references_are_correct (`bool`):
-            Whether `grade` accepts every reference; this is checked on a few problems before a game begins. Set it to False
-            if references are bare answers that `grade` does not read, or if some are known to be wrong.
+            Whether `grade` accepts every reference; this is checked on a few problems before a game begins. Set it to
+            False if references are bare answers that `grade` does not read, or if some are known to be wrong.
     """
 
     name: ClassVar[str]
@@ -135,8 +137,8 @@ def read_problems(task: Task, split: Split) -> Dataset | None:
         [`~datasets.Dataset`], or `None` for a task without a test split.
 
     Raises:
-        ValueError: if the task does not return a dataset, a column is missing, or values do not fit a column's type. Errors
-            that the task raises with this type pass unchanged.
+        ValueError: if the task does not return a dataset, a column is missing, or values do not fit a column's type.
+            Errors that the task raises with this type pass unchanged.
     """
     what = f"`problems({split!r})` of the task `{task.name}`"
     with running(what, passes=(ValueError,)):
@@ -199,5 +201,7 @@ class RatesAnalyses(Protocol):
         ...
 
     def analysis_of(self, problem: Problem, proof: str, index: int) -> tuple[str, float]:
-        """Write an analysis of a proof, possibly with errors, and return its quality; `index` selects one of several."""
+        """
+        Write an analysis of a proof, possibly with errors, and return its quality; `index` selects one of several.
+        """
         ...

@@ -38,7 +38,9 @@ class Grade:
     detail: Mapping[str, Any] = field(default_factory=dict)
 
     def signal(self, name: str) -> float:
-        """Return `certified`, `test_pass_rate` or a number in `detail`, as rewards read it; NaN if it is not stated."""
+        """
+        Return `certified`, `test_pass_rate` or a number in `detail`, as rewards read it; NaN if it is not stated.
+        """
         stated = {"certified": self.certified, "test_pass_rate": self.test_pass_rate, **self.detail}
         value = stated.get(name)
         return math.nan if value is None else float(value)

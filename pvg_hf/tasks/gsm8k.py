@@ -63,8 +63,8 @@ class Gsm8kTask(Task):
 
     Args:
         path (`str`, *optional*):
-            A folder with `train.jsonl` and `test.jsonl`; each line is an object with `question` and `answer`. By default
-            the dataset comes from the Hub.
+            A folder with `train.jsonl` and `test.jsonl`; each line is an object with `question` and `answer`. By
+            default the dataset comes from the Hub.
         hub_id (`str`, defaults to `"openai/gsm8k"`):
             The dataset repository; its config `main` is used.
         answer_format (`"strict"` or `"lenient"`, defaults to `"strict"`):

@@ -38,12 +38,13 @@ class PromptBuilder:
         few_shot (`int`, *optional*):
             Number of examples, counted from the first; the task's `default_few_shot` by default.
         chat_template_kwargs (`Mapping[str, Any]`, *optional*):
-            Variables that [`~PromptBuilder.render`] passes to the model's chat template, e.g. `{"enable_thinking": False}`.
+            Variables that [`~PromptBuilder.render`] passes to the model's chat template, e.g. `{"enable_thinking":
+            False}`.
 
     Raises:
         ValueError: for an unknown role or `sneaky_sees`; for more examples than the task has; for a template that is
-            malformed, uses an unknown variable, or (for the sneaky role) lacks the variable that `sneaky_sees` requires;
-            and for `chat_template_kwargs` that are set for every prompt.
+            malformed, uses an unknown variable, or (for the sneaky role) lacks the variable that `sneaky_sees`
+            requires; and for `chat_template_kwargs` that are set for every prompt.
     """
 
     task: Task

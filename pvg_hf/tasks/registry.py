@@ -29,8 +29,8 @@ def load_task(name: str, **options: Any) -> Task:
             Arguments of the class.
 
     Raises:
-        ValueError: for an unknown name, a class that is not a task, and an unknown or missing option. Errors that the class
-            raises with this type pass unchanged; any other becomes an `ExtensionError`.
+        ValueError: for an unknown name, a class that is not a task, and an unknown or missing option. Errors that the
+            class raises with this type pass unchanged; any other becomes an `ExtensionError`.
 
     Example:
 
@@ -81,7 +81,11 @@ def _check_options(name: str, task_class: type[Task], options: dict[str, Any]) -
 
 
 def _check_type(task: str, option: str, value: object, parameter: inspect.Parameter | None) -> None:
-    """Check a value against the parameter's annotation. YAML reads unquoted numbers and `on` as numbers and booleans."""
+    """
+    Check a value against the parameter's annotation.
+
+    YAML reads unquoted numbers and `on` as numbers and booleans.
+    """
     # Only plain annotations are checked; a custom task may use any other type.
     stated = None if parameter is None else parameter.annotation
     allowed = get_args(stated) or (stated,)

@@ -1,8 +1,8 @@
 """
 Converts a player's section of the recipe to the arguments of its trainer.
 
-The arguments combine settings from keys of the recipe, settings that the game relies on, and the section's `trainer`, which
-can add to the settings but not replace them.
+The arguments combine settings from keys of the recipe, settings that the game relies on, and the section's `trainer`,
+which can add to the settings but not replace them.
 """
 
 from collections.abc import Collection
@@ -257,7 +257,9 @@ def recipe_keys(player: str, config: PlayerConfig) -> dict[str, str]:
 
 
 def _sections_of(player: str, config: PlayerConfig) -> list[tuple[type, str]]:
-    """The sections of a recipe that a player's trainer depends on, with their names; a later one overrides those before."""
+    """
+    The sections of a recipe that a player's trainer depends on, with their names; a later one overrides those before.
+    """
     sections = [(Recipe, ""), (NoiseConfig, "noise"), (RatesConfig, "rates"), (WatchdogConfig, "watchdogs")]
     sections += [(LoggingConfig, "logging"), (type(config), player)]
     if isinstance(config, VerifierConfig):

@@ -122,8 +122,8 @@ def build_pairs(
     """
     Build the pairs that the verifier of a round is trained on.
 
-    The pool is streamed twice, first without the texts and then for the texts of the pairs, so that memory grows only with
-    the pairs. The result depends neither on the order of the files nor on that of their rows.
+    The pool is streamed twice, first without the texts and then for the texts of the pairs, so that memory grows only
+    with the pairs. The result depends neither on the order of the files nor on that of their rows.
 
     Args:
         pool_paths (`str`, `PathLike` or a sequence of them):
@@ -138,23 +138,23 @@ def build_pairs(
             Slots per problem, half of them for solutions labelled correct; at least 2. A problem gives half as many
             pairs, or as many as its chosen solutions can form. All solutions are used equally often (up to one).
         correct_source (`str`, defaults to `"prover"`):
-            Source of the correct sides: `"prover"` (the pool), `"dataset"` (always the problem's reference) or `"both"` (the
-            reference takes one of the correct slots).
+            Source of the correct sides: `"prover"` (the pool), `"dataset"` (always the problem's reference) or
+            `"both"` (the reference takes one of the correct slots).
         pairs (`str`, defaults to `"labelled"`):
             `"labelled"`: pairs of a solution labelled correct and one labelled incorrect. `"all"`: all n (n - 1) / 2
-            unordered pairs of `solutions_per_problem` solutions that are chosen regardless of their labels, including ties.
-            A correction for label noise is only unbiased on these. Requires `correct_source="prover"`.
+            unordered pairs of `solutions_per_problem` solutions that are chosen regardless of their labels, including
+            ties. A correction for label noise is only unbiased on these. Requires `correct_source="prover"`.
         pair_share (`float`, defaults to 1.0):
             For `"all"`: the probability that a pair is kept, in (0, 1].
         parts (`Sequence[str]`, defaults to `("verifier",)`):
             Parts of the split with the problems to use.
 
     Returns:
-        `tuple[Dataset, PairReport]`: shuffled pairs with the columns `PAIR_FEATURES` (`LABELLED_PAIR_FEATURES` for `"all"`),
-        and the counts. Roles and rounds are those of the writer. `environment` and `source` are those of the incorrect
-        solution. `chosen_correct` and `rejected_correct` are the truth, for evaluation only. A reference has the role
-        `reference` and no round. In a pair with equal labels, the later solution (by round, role and sample) is the rejected
-        one.
+        `tuple[Dataset, PairReport]`: shuffled pairs with the columns `PAIR_FEATURES` (`LABELLED_PAIR_FEATURES` for
+        `"all"`), and the counts. Roles and rounds are those of the writer. `environment` and `source` are those of the
+        incorrect solution. `chosen_correct` and `rejected_correct` are the truth, for evaluation only. A reference has
+        the role `reference` and no round. In a pair with equal labels, the later solution (by round, role and sample)
+        is the rejected one.
 
     Raises:
         NoPairsError: if no pair can be built; the message says why and what to change.

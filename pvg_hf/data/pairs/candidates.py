@@ -29,7 +29,9 @@ CANDIDATE = np.dtype(
 )
 
 IDENTITY = ("text_hash", "sample_index", "role", "round_index", "problem")
-"""Fields that order candidates independently of files and rows; the least significant comes first, as for `np.lexsort`."""
+"""
+Fields that order candidates independently of files and rows; the least significant comes first, as for `np.lexsort`.
+"""
 
 _COLUMNS = ("problem_id", "part", "role", "round_index", "sample_index", "label", "correct", "outcome", "solution")
 
@@ -41,7 +43,8 @@ class Candidates:
 
     Args:
         rows (`np.ndarray` of shape `(num_candidates,)` and type `CANDIDATE`):
-            Sorted by problem, round, role and sample. The texts of a problem are distinct up to surrounding white space.
+            Sorted by problem, round, role and sample. The texts of a problem are distinct up to surrounding white
+            space.
         problem_ids (`list[str]`):
             Sorted ids of all problems that were read, including those without a candidate.
         num_solutions (`int`):

@@ -19,7 +19,8 @@ class Matches:
         problem (`np.ndarray` of shape `(num_pairs,)`):
             Index of the problem.
         correct (`np.ndarray` of shape `(num_pairs,)`):
-            Index of the candidate labelled correct, or -1 for the problem's reference; in a tie, the earlier candidate.
+            Index of the candidate labelled correct, or -1 for the problem's reference; in a tie, the earlier
+            candidate.
         incorrect (`np.ndarray` of shape `(num_pairs,)`):
             Index of the candidate labelled incorrect; in a tie, the later candidate.
         without_pair (`dict[str, int]`):
@@ -39,8 +40,8 @@ def match_solutions(candidates: Candidates, chosen: np.ndarray, max_pairs: int, 
     """
     Match the chosen solutions of each problem in turns.
 
-    With m correct and n incorrect solutions, turn t takes correct t mod m and incorrect (t + t // lcm(m, n)) mod n. No pair
-    is repeated before all m n pairs have occurred, and all solutions are used equally often (up to one).
+    With m correct and n incorrect solutions, turn t takes correct t mod m and incorrect (t + t // lcm(m, n)) mod n. No
+    pair is repeated before all m n pairs have occurred, and all solutions are used equally often (up to one).
 
     Args:
         candidates ([`~pvg_hf.data.pairs.candidates.Candidates`]):
@@ -83,8 +84,8 @@ def match_all(candidates: Candidates, chosen: np.ndarray, *, share: float, seed:
     """
     Form all unordered pairs of each problem's chosen solutions, or a random share of them.
 
-    The share is drawn regardless of the labels: every pair is kept with the same probability, so that a mean over the kept
-    pairs is an unbiased estimate of the mean over all pairs.
+    The share is drawn regardless of the labels: every pair is kept with the same probability, so that a mean over the
+    kept pairs is an unbiased estimate of the mean over all pairs.
 
     Args:
         candidates ([`~pvg_hf.data.pairs.candidates.Candidates`]):

@@ -15,7 +15,8 @@ from pvg_hf.data.schema import BASE_ROUND, round_name
 
 def training_files(pool: Path, round_index: int) -> list[Path]:
     """
-    List the Parquet files that the verifier of a round learns from: the base prover's and those of every earlier round.
+    List the Parquet files that the verifier of a round learns from: the base prover's and those of every earlier
+    round.
 
     Args:
         pool (`Path`):

@@ -16,17 +16,18 @@ class PairReport:
         num_solutions (`int`):
             Solutions of the pool in the requested parts.
         dropped (`dict[str, int]`):
-            Solutions that are no candidates, by the first reason that applies: `outside_mixture` (from a round of weight
-            0), `failed`, `abstained` (no label), `same_as_reference`, `duplicate_text`.
+            Solutions that are no candidates, by the first reason that applies: `outside_mixture` (from a round of
+            weight 0), `failed`, `abstained` (no label), `same_as_reference`, `duplicate_text`.
         failed (`dict[str, int]`):
             Solutions dropped as `failed`, by outcome code.
         correct (`dict[str, int]`), incorrect (`dict[str, int]`):
             Distinct solutions in pairs, by source (`base`, `round-000`, ..., `reference`) and label.
         unused (`dict[str, int]`):
-            Candidates that are in no pair, as `<reason>/<source>/correct` and `<reason>/<source>/incorrect`, by the first
-            reason that applies: `no_partner` (the problem has no pair), `replaced_by_reference` (the reference is the
-            correct side of all pairs of the problem), `not_chosen` (the problem has more candidates than slots). Together
-            with `dropped`, `correct` and `incorrect` (without references), they sum to `num_solutions`.
+            Candidates that are in no pair, as `<reason>/<source>/correct` and `<reason>/<source>/incorrect`, by the
+            first reason that applies: `no_partner` (the problem has no pair), `replaced_by_reference` (the reference
+            is the correct side of all pairs of the problem), `not_chosen` (the problem has more candidates than
+            slots). Together with `dropped`, `correct` and `incorrect` (without references), they sum to
+            `num_solutions`.
         short (`dict[str, int]`):
             Slots that a source could not fill, as `<source>/too_few_correct` and `<source>/too_few_incorrect`, or
             `<source>/too_few_solutions` if solutions are chosen regardless of their labels.
@@ -35,8 +36,8 @@ class PairReport:
         unfilled (`int`):
             Slots that stayed empty.
         without_pair (`dict[str, int]`):
-            Problems of the pool without a pair: `no_correct`, `no_incorrect`, or neither (`no_solution`); for pairs of any
-            labels, `one_solution` or `no_solution`.
+            Problems of the pool without a pair: `no_correct`, `no_incorrect`, or neither (`no_solution`); for pairs of
+            any labels, `one_solution` or `no_solution`.
     """
 
     num_pairs: int

@@ -52,8 +52,8 @@ def choose_solutions(
 
     Each source's own selection is also half and half. If `by_label` is False, labels do not count.
 
-    A source's number of slots is its share, rounded up or down by a random draw for each problem, so that the expected share
-    is the weight. If a source has too few candidates, others of the same problem and label fill the slot.
+    A source's number of slots is its share, rounded up or down by a random draw for each problem, so that the expected
+    share is the weight. If a source has too few candidates, others of the same problem and label fill the slot.
 
     Args:
         candidates ([`~pvg_hf.data.pairs.candidates.Candidates`]):
@@ -145,9 +145,9 @@ def _allot(shares: np.ndarray, num_slots: np.ndarray, offset: np.ndarray, order:
     """
     Distribute slots over the sources by systematic rounding.
 
-    The cumulated shares divide a line into one interval per source, and the line is shifted by the offset. A source gets the
-    number of integers in its interval. This is its share rounded up or down, and equals its share in expectation over the
-    offset. The order only determines which sources are rounded up together.
+    The cumulated shares divide a line into one interval per source, and the line is shifted by the offset. A source
+    gets the number of integers in its interval. This is its share rounded up or down, and equals its share in
+    expectation over the offset. The order only determines which sources are rounded up together.
 
     Args:
         shares (`np.ndarray` of shape `(num_sources,)`):

@@ -33,9 +33,9 @@ def spool_dataset(
         schema (`pa.Schema`):
             The schema, with the features in its metadata (as in `Features.arrow_schema`).
         max_bytes (`int`, defaults to 64 MiB):
-            A larger dataset is memory-mapped from an Arrow file in the system's temporary folder (`TMPDIR`). The file is
-            removed when the process ends or, if the process is killed, by the next process that needs such a file. No other
-            cache file is written.
+            A larger dataset is memory-mapped from an Arrow file in the system's temporary folder (`TMPDIR`). The file
+            is removed when the process ends or, if the process is killed, by the next process that needs such a file.
+            No other cache file is written.
     """
     batches = iter(batches)
     held: list[pa.RecordBatch] = []
@@ -68,8 +68,8 @@ def _make_folder() -> Path:
     if sys.platform == "win32":
         folder = new
     else:
-        # The system releases the lock when the process ends in any way. The folder has another name until the lock is held,
-        # so that no process finds it unlocked.
+        # The system releases the lock when the process ends in any way. The folder has another name until the lock is
+        # held, so that no process finds it unlocked.
         fcntl.flock(os.open(new / _LOCK, os.O_CREAT | os.O_RDWR), fcntl.LOCK_EX)
         folder = new.rename(root / new.name.removeprefix("."))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -77,7 +77,9 @@ def _make_folder() -> Path:
 
 
 def _is_held(lock: Path) -> bool:
-    """Whether a process holds the lock, or this cannot be known because the folder is another user's or was removed."""
+    """
+    Whether a process holds the lock, or this cannot be known because the folder is another user's or was removed.
+    """
     if sys.platform == "win32":
         return True
     try:

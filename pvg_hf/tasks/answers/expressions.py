@@ -50,8 +50,8 @@ def parse_expression(text: str) -> "Basic | None":
     """
     Parse a short LaTeX or plain expression.
 
-    Nothing is evaluated here, and no text reaches Python's `eval`: only math-verify's LaTeX grammar is used. The form is
-    checked first, so that no text can make parsing or a later comparison explode (`9^9^9`, `(a+b+c)^99`).
+    Nothing is evaluated here, and no text reaches Python's `eval`: only math-verify's LaTeX grammar is used. The form
+    is checked first, so that no text can make parsing or a later comparison explode (`9^9^9`, `(a+b+c)^99`).
 
     Returns:
         The expression, or `None` if the text has another form, is too large or cannot be parsed.
@@ -79,7 +79,9 @@ def to_expression(value: Fraction) -> "Basic":
 
 
 def is_number_expression(text: str) -> bool:
-    r"""Whether a text is an expression of one real number: `2\sqrt{3}` or `5 + 3`, but no letter (not even `e`) or list."""
+    r"""
+    Whether a text is an expression of one real number: `2\sqrt{3}` or `5 + 3`, but no letter (not even `e`) or list.
+    """
     expression = parse_expression(text)
     if expression is None:
         return False
@@ -148,5 +150,9 @@ def _is_bounded(text: str) -> bool:
 
 
 def _timeout_seconds() -> int | None:
-    """Time limit for math-verify. It uses `signal.alarm`, which only works in the main thread; others rely on `_is_bounded`."""
+    """
+    Time limit for math-verify.
+
+    It uses `signal.alarm`, which only works in the main thread; others rely on `_is_bounded`.
+    """
     return _TIMEOUT_SECONDS if threading.current_thread() is threading.main_thread() else None

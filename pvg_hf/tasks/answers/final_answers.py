@@ -30,8 +30,8 @@ def extract_answer(text: str) -> str | None:
     r"""
     Extract the final answer by its mark: `#### x`, a line `A: x`, `Answer: x` or `Final Answer: x`, or `\boxed{x}`.
 
-    Only the last mark counts. If it is followed by neither a number nor a short expression (`#### unknown`, `A: 18 or 20`,
-    a box that is never closed), there is no answer.
+    Only the last mark counts. If it is followed by neither a number nor a short expression (`#### unknown`, `A: 18 or
+    20`, a box that is never closed), there is no answer.
 
     Args:
         text (`str`):
@@ -178,7 +178,9 @@ def _last_number_text(text: str) -> str | None:
 
 
 def _box_content(text: str, start: int) -> str | None:
-    """Return the text from `start` to the brace that closes the box; `None` if it is too long or the brace is missing."""
+    """
+    Return the text from `start` to the brace that closes the box; `None` if it is too long or the brace is missing.
+    """
     depth = 1
     for brace in _BRACE.finditer(text, start, start + MAX_NUMBER_CHARS):
         depth += {"{": 1, "}": -1}.get(brace[0], 0)

@@ -9,7 +9,8 @@ from pvg_hf.tasks.answers.words import MAX_UNIT_CHARS, changes_number, is_unit, 
 
 MAX_NUMBER_CHARS = 4300  # the longest integer that Python reads
 
-# 1,234,567 and 12,34,567 (Indian grouping) and 1 234 567, not 1,23. No number starts at a group, so scanning is linear.
+# 1,234,567 and 12,34,567 (Indian grouping) and 1 234 567, not 1,23. No number starts at a group, so scanning is
+# linear.
 _INTEGER = r"(?:(?<!\d,)\d{1,3}(?:,\d{2,3})*,\d{3}(?!\d)|(?<!\d )\d{1,3}(?: \d{3})+(?!\d)|\d+)"
 
 _DECIMAL = rf"(?:{_INTEGER}(?:\.\d*)?|(?<![\w.])\.\d+)"
@@ -70,9 +71,9 @@ def read_number(text: str) -> Number | None:
     """
     Read a text that consists of one number with at most a currency sign before it and a unit after it.
 
-    A percent sign counts as a unit (`50%` is 50), and so does a currency (`50 cents` is 50). The words hundred to trillion
-    multiply. Not a unit is a letter that may be a variable (`2x`) or a scale (`5k`, `£5m`), or anything with another number
-    in it, in digits or words (`18 or 20`, `2 thirds`), except powers of a unit.
+    A percent sign counts as a unit (`50%` is 50), and so does a currency (`50 cents` is 50). The words hundred to
+    trillion multiply. Not a unit is a letter that may be a variable (`2x`) or a scale (`5k`, `£5m`), or anything with
+    another number in it, in digits or words (`18 or 20`, `2 thirds`), except powers of a unit.
 
     Args:
         text (`str`):
@@ -123,7 +124,9 @@ def _plain_words(text: str) -> str:
 
 
 def _exponent(match: re.Match[str], rest: str) -> tuple[int, str]:
-    """Return the power of ten that `e3`, `* 10^3` and `thousand` add up to, and the rest of the text after the number."""
+    """
+    Return the power of ten that `e3`, `* 10^3` and `thousand` add up to, and the rest of the text after the number.
+    """
     exponent = int(match["exponent"] or match["power"] or 0)
     for _ in range(2):  # `2 hundred thousand`
         scale = _SCALE.match(rest)

@@ -1,4 +1,6 @@
-"""Distinguishes units (`apples`, `km/h`) from words that change the number before them (`thirds`, `minus two`, `bn`)."""
+"""
+Distinguishes units (`apples`, `km/h`) from words that change the number before them (`thirds`, `minus two`, `bn`).
+"""
 
 import re
 

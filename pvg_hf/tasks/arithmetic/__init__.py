@@ -1,4 +1,6 @@
-"""The arithmetic world: word problems from a grammar, solutions as chains of steps, and a checker that finds their flaws."""
+"""
+The arithmetic world: word problems from a grammar, solutions as chains of steps, and a checker that finds their flaws.
+"""
 
 from pvg_hf.tasks.arithmetic.checker import Flaw, FlawKind, check_solution
 from pvg_hf.tasks.arithmetic.grammar import Event, Story, parse_story, sample_story

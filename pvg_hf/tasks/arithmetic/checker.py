@@ -37,8 +37,8 @@ class Flaw:
 
     Args:
         step (`int`):
-            Line of the flaw, counted from 0 (`has 12`) over the steps to the final answer. A dropped step is reported at
-            the line that skips it.
+            Line of the flaw, counted from 0 (`has 12`) over the steps to the final answer. A dropped step is reported
+            at the line that skips it.
         kind (`FlawKind`):
             The kind of flaw; the first that applies, in the order of the checks below.
     """
@@ -51,8 +51,8 @@ def check_solution(story: Story, solution: str) -> list[Flaw]:
     """
     Find the flaws of `solution`, at most one per line, in order.
 
-    Each line is judged given the lines before it, so a value carried on correctly from an earlier mistake is not another
-    flaw.
+    Each line is judged given the lines before it, so a value carried on correctly from an earlier mistake is not
+    another flaw.
     """
     lines = solution.strip().split("\n")
     flaws: list[Flaw] = []

@@ -26,8 +26,8 @@ class CorpusConfig:
             Share of stories with a sentence about somebody else's objects.
         flaw_rate (`tuple[tuple[Role, float], ...]`):
             Share of flawed solutions for each role, in [0, 1]; a text's role is drawn uniformly. The shares differ a
-            little between roles, as an instruction-tuned model's answers do when it is asked to be helpful or to mislead;
-            the rest is for the game to teach.
+            little between roles, as an instruction-tuned model's answers do when it is asked to be helpful or to
+            mislead; the rest is for the game to teach.
     """
 
     min_difficulty: int = 2
@@ -76,7 +76,8 @@ FLAW_RATES = (
 
 LINE_RATE = 0.5  # share of the flawless lines with a loss; among more of them, the marks would carry too little weight
 
-MARK_RATE = 0.7  # share of the lines with a mark: to judge a solution at its end, the model must detect flaws in unmarked lines too
+# Share of the lines with a mark: to judge a solution at its end, the model must detect flaws in unmarked lines too.
+MARK_RATE = 0.7
 
 Segment = tuple[str, bool]
 

@@ -14,7 +14,8 @@ Steps = list[Step]
 
 def sample_flawed_solution(rng: np.random.Generator, story: Story) -> str:
     """
-    Write a solution of `story` with one flaw of a random kind at a random step; later steps continue from the wrong value.
+    Write a solution of `story` with one flaw of a random kind at a random step; later steps continue from the wrong
+    value.
 
     Its final answer can be right by chance (two mistakes that cancel).
     """

@@ -51,8 +51,8 @@ def check_proof(story: Story, proof: str) -> list[Issue]:
     """
     Find the issues of `proof`, at most one per line, in order.
 
-    What the proof omits is filled in from its claims, and the result is checked like any solution. A bare claim that is
-    wrong is therefore a flaw.
+    What the proof omits is filled in from its claims, and the result is checked like any solution. A bare claim that
+    is wrong is therefore a flaw.
     """
     lines = proof.strip().split("\n")
     completed, omissions = _fill_in_omissions(lines)

@@ -43,7 +43,11 @@ def true_marks(proof: str, issues: Iterable[Issue]) -> Iterator[tuple[str, Issue
 
 
 def read_issues(analysis: str) -> list[NamedIssue]:
-    """Parse the issues that an analysis names, in order and without duplicates. A line without the separator names none."""
+    """
+    Parse the issues that an analysis names, in order and without duplicates.
+
+    A line without the separator names none.
+    """
     named = []
     for line in analysis.split("\n"):
         quote, separator, mark = " ".join(line.split()).rpartition(SEPARATOR)
@@ -62,8 +66,8 @@ def rate_analysis(analysis: str, issues: Iterable[Issue]) -> float:
     """
     Rate an analysis of a proof with the true `issues`.
 
-    The quality is 1 if all issues that it names exist, or if it rightly names none; 0.5 if only some exist; 0 if none exists,
-    or if it names none although the proof has one.
+    The quality is 1 if all issues that it names exist, or if it rightly names none; 0.5 if only some exist; 0 if none
+    exists, or if it names none although the proof has one.
     """
     issues = list(issues)
     verdicts = [is_real for _, is_real in judge_issues(analysis, issues)]

@@ -24,11 +24,12 @@ _FEATURES = {
 
 class ProofsTask(ArithmeticTask):
     """
-    Proofs about the arithmetic world's stories: each step claims a count with its calculation, the last line the answer.
+    Proofs about the arithmetic world's stories: each step claims a count with its calculation, the last line the
+    answer.
 
-    A proof scores 1 if every step is valid and nothing is missing, 0.5 with a minor omission (a step's calculation, the
-    last line), and 0 with a fatal flaw. Only a proof of score 1 is correct. The problems and arguments are those of
-    [`ArithmeticTask`].
+    A proof scores 1 if every step is valid and nothing is missing, 0.5 with a minor omission (a step's calculation,
+    the last line), and 0 with a fatal flaw. Only a proof of score 1 is correct. The problems and arguments are those
+    of [`ArithmeticTask`].
 
     Example:
 
@@ -82,8 +83,8 @@ class ProofsTask(ArithmeticTask):
         """
         Rate analyses, as an exact meta-verifier.
 
-        The quality of an analysis is 1 if all issues that it names exist, or if it rightly names none; 0.5 if only some
-        exist; 0 if none exists, or if it misses them all.
+        The quality of an analysis is 1 if all issues that it names exist, or if it rightly names none; 0.5 if only
+        some exist; 0 if none exists, or if it misses them all.
         """
         return [
             rate_analysis(analysis, self.find_issues(problem, proof))
@@ -111,7 +112,8 @@ class ProofsTask(ArithmeticTask):
         Write training data for a meta-verifier: proofs with analyses, possibly with hallucinated or missed issues.
 
         Returns:
-            [`~datasets.Dataset`]: `problem_id`, `problem`, `proof`, `analysis`, and `score`, which is the analysis's quality.
+            [`~datasets.Dataset`]: `problem_id`, `problem`, `proof`, `analysis`, and `score`, which is the analysis's
+            quality.
         """
         rows = []
         for index, row in enumerate(self._rated(split, analyses_per_problem)):

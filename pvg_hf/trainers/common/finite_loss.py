@@ -11,8 +11,8 @@ class FiniteLossCallback(TrainerCallback):
     """
     Ends a training with a loss or gradient that is not finite, before anything is saved.
 
-    The trainer must log every step with `logging_nan_inf_filter=False`: that filter, which is on by default, replaces NaN by
-    a finite loss.
+    The trainer must log every step with `logging_nan_inf_filter=False`: that filter, which is on by default, replaces
+    NaN by a finite loss.
 
     Raises:
         FloatingPointError: when such a step is logged.

@@ -42,8 +42,8 @@ class SampledGRPOTrainer(ModelCardMixin, GRPOTrainer):
             Further arguments of [`~trl.GRPOTrainer`].
 
     Raises:
-        ValueError: for fewer prompts than one generation batch (TRL would return after 0 steps), or for a model made in
-            memory, since its KL reference cannot be loaded.
+        ValueError: for fewer prompts than one generation batch (TRL would return after 0 steps), or for a model made
+            in memory, since its KL reference cannot be loaded.
     """
 
     player: ClassVar[str] = "player"
@@ -92,7 +92,8 @@ class SampledGRPOTrainer(ModelCardMixin, GRPOTrainer):
             return super()._generate_single_turn(
                 prompt_ids, images, multimodal_fields, num_generations, *args, **kwargs
             )
-        # Drawn from torch's global generator, like TRL's own sampling: the trainer seeds it and saves it in checkpoints.
+        # Drawn from torch's global generator, like TRL's own sampling: the trainer seeds it and saves it in
+        # checkpoints.
         uniforms = torch.rand(len(prompt_ids), self.max_completion_length, dtype=torch.float64)
         with whole_weights(self):
             return self._sampler.sample_ids(prompt_ids, uniforms), None  # no log-probabilities, as with `generate`

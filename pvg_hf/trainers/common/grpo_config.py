@@ -65,10 +65,10 @@ class SampledGRPOConfig(GRPOConfig):
 
     Args:
         generation (`str`, defaults to `"transformers"`):
-            Engine that generates completions: `"transformers"`, the loop of [`~pvg_hf.sampling.Sampler`], or TRL's call of
-            `generate` if the settings require more than a temperature (`top_p`, `generation_kwargs`, ...) or the weights
-            are sharded; `"continuous"`, transformers' continuous batching; `"vllm_colocate"` or `"vllm_server"`. It sets
-            TRL's switches, or follows them if they are set.
+            Engine that generates completions: `"transformers"`, the loop of [`~pvg_hf.sampling.Sampler`], or TRL's
+            call of `generate` if the settings require more than a temperature (`top_p`, `generation_kwargs`, ...) or
+            the weights are sharded; `"continuous"`, transformers' continuous batching; `"vllm_colocate"` or
+            `"vllm_server"`. It sets TRL's switches, or follows them if they are set.
 
     Raises:
         ValueError: for an unknown engine, or TRL switches that contradict it.
@@ -94,8 +94,8 @@ class SampledGRPOConfig(GRPOConfig):
         """
         Explain what is wrong with `save_steps`, if anything.
 
-        A checkpoint in the middle of a batch of completions does not contain the batch, so that training that resumes from
-        it draws another batch.
+        A checkpoint in the middle of a batch of completions does not contain the batch, so that training that resumes
+        from it draws another batch.
         """
         save_steps = self.save_steps
         if save_steps < 1:  # a share of all steps, if their number is known

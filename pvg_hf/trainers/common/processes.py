@@ -17,8 +17,9 @@ def forget_evaluation_mode(trainer: Trainer) -> None:
     """
     Let `trainer.train()` distribute its model even if `trainer.evaluate()` ran before it.
 
-    An evaluation marks the model as prepared without wrapping it for training, and accelerate never prepares a model twice:
-    every process would silently train a separate model. Call this before training; a wrapped model is left unchanged.
+    An evaluation marks the model as prepared without wrapping it for training, and accelerate never prepares a model
+    twice: every process would silently train a separate model. Call this before training; a wrapped model is left
+    unchanged.
 
     Args:
         trainer ([`~transformers.Trainer`]):
@@ -37,8 +38,8 @@ def whole_weights(trainer: Trainer) -> Iterator[None]:
     """
     Make all weights of a trainer's model available on every process, so that each can generate independently.
 
-    The processes may then take different numbers of forward passes. Sharded weights (FSDP2, ZeRO-3) are gathered once and
-    released at the end; without sharding nothing happens. Every process must enter.
+    The processes may then take different numbers of forward passes. Sharded weights (FSDP2, ZeRO-3) are gathered once
+    and released at the end; without sharding nothing happens. Every process must enter.
 
     Args:
         trainer ([`~transformers.Trainer`]):
@@ -64,13 +65,14 @@ def turn_off_gpu_defaults(args: TrainingArguments) -> None:
     """
     Set `bf16` and activation checkpointing, if unset, to whether a GPU is used.
 
-    Call this before the arguments' own `__post_init__`, in a class with `None` as the default of `gradient_checkpointing`.
+    Call this before the arguments' own `__post_init__`, in a class with `None` as the default of
+    `gradient_checkpointing`.
     """
     has_gpu = torch.cuda.is_available() and not args.use_cpu
     if args.bf16 is None:
         args.bf16 = has_gpu and has_bfloat16() and not args.fp16
-    # TRL still uses `gradient_checkpointing`. transformers 5 copies it from `activation_checkpointing`, and warns if only
-    # the old name is set.
+    # TRL still uses `gradient_checkpointing`. transformers 5 copies it from `activation_checkpointing`, and warns if
+    # only the old name is set.
     if args.activation_checkpointing is None:
         is_set = args.gradient_checkpointing is not None
         args.activation_checkpointing = args.gradient_checkpointing if is_set else has_gpu

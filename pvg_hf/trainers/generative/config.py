@@ -16,18 +16,19 @@ class ScoreVerifierConfig(SampledGRPOConfig):
     """
     Arguments of [`ScoreVerifierTrainer`]: those of [`SampledGRPOConfig`], and the following.
 
-    Defaults that differ from TRL's: `num_generations` is 4 (the evaluations of one proof form a group), `temperature` is
-    0.8, `max_completion_length` is 1024, every step is logged, three checkpoints are kept, and the best one has the highest
-    validation reward (load it with `load_best_model_at_end`).
+    Defaults that differ from TRL's: `num_generations` is 4 (the evaluations of one proof form a group), `temperature`
+    is 0.8, `max_completion_length` is 1024, every step is logged, three checkpoints are kept, and the best one has the
+    highest validation reward (load it with `load_best_model_at_end`).
 
     Args:
         combination (`str`, defaults to `"additive"`):
-            How form and score are combined to one reward, see [`~pvg_hf.rewards.EvaluationReward`]; or `"multiplicative"`.
+            How form and score are combined to one reward, see [`~pvg_hf.rewards.EvaluationReward`]; or
+            `"multiplicative"`.
         format_weight (`float`, defaults to 0.125), score_weight (`float`, defaults to 0.875):
             Weights of the additive combination; normalised, with a warning if they do not sum to 1.
         evaluate_prompt (`str`, *optional*), judge_prompt (`str`, *optional*):
-            Jinja templates of the two prompts, see [`ScoreVerifierSettings`]; by default those stored with the model, else
-            built-in ones. They are saved with the model, and so is TRL's argument `chat_template_kwargs`.
+            Jinja templates of the two prompts, see [`ScoreVerifierSettings`]; by default those stored with the model,
+            else built-in ones. They are saved with the model, and so is TRL's argument `chat_template_kwargs`.
 
     Raises:
         ValueError: for a setting outside its range.

@@ -39,8 +39,8 @@ def ask_meta_verifier(
     """
     Return the quality of each analysis.
 
-    It is 1 without a meta-verifier and for exempt evaluations, and 0 for an evaluation without the form; about these, the
-    meta-verifier is not asked.
+    It is 1 without a meta-verifier and for exempt evaluations, and 0 for an evaluation without the form; about these,
+    the meta-verifier is not asked.
 
     Raises:
         ValueError: unless the meta-verifier returns a quality in [0, 1], or `None`, for each analysis.

@@ -45,11 +45,11 @@ def score_metrics(signals: ScoreSignals) -> dict[str, float]:
 
     Returns:
         `dict[str, float]`: over all evaluations `format_rate`, `cut` (reached the maximum length), `unscorable` (no
-        reference score); over those with a reference `score_accuracy` (the predicted score is right; an unreadable one is
-        wrong), `confusion/TRUE_as_PREDICTED` (shares of all of them, which sum to 1; `none` for unreadable scores) and
-        `false_positive_rate` (share of the proofs of score 0 that got a 1); over those with both scores `score_error`
-        (mean absolute difference); over those that a meta-verifier was asked about `meta/quality` and `meta/unreadable`
-        (its answer had no score, which counts as 0).
+        reference score); over those with a reference `score_accuracy` (the predicted score is right; an unreadable one
+        is wrong), `confusion/TRUE_as_PREDICTED` (shares of all of them, which sum to 1; `none` for unreadable scores)
+        and `false_positive_rate` (share of the proofs of score 0 that got a 1); over those with both scores
+        `score_error` (mean absolute difference); over those that a meta-verifier was asked about `meta/quality` and
+        `meta/unreadable` (its answer had no score, which counts as 0).
     """
     is_judgment = signals.is_judgment.bool()
     return {

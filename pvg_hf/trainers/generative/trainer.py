@@ -22,10 +22,11 @@ NAN = float("nan")
 
 class ScoreVerifierTrainer(SampledGRPOTrainer):
     """
-    Trains a language model to write an evaluation of a proof and to predict its score, 0, 0.5 or 1 (DeepSeekMath-V2, 2025).
+    Trains a language model to write an evaluation of a proof and to predict its score, 0, 0.5 or 1 (DeepSeekMath-V2,
+    2025).
 
-    The evaluations of one proof form a group. A row with an `analysis` asks for an evaluation of that analysis instead, so
-    that this trainer also trains meta-verifiers, and one model can learn both.
+    The evaluations of one proof form a group. A row with an `analysis` asks for an evaluation of that analysis
+    instead, so that this trainer also trains meta-verifiers, and one model can learn both.
 
     Args:
         model (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
@@ -33,15 +34,15 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
         args ([`ScoreVerifierConfig`]):
             The trainer's arguments.
         train_dataset ([`~datasets.Dataset`]):
-            Dataset with `problem` and `proof` (texts) and `score` (0, 0.5 or 1; null if unknown: such a row has no effect).
-            Optional columns: `analysis` (a text, or null for a row about the proof), whose quality is then the `score`, and
-            `prompt`, which replaces the templates.
+            Dataset with `problem` and `proof` (texts) and `score` (0, 0.5 or 1; null if unknown: such a row has no
+            effect). Optional columns: `analysis` (a text, or null for a row about the proof), whose quality is then
+            the `score`, and `prompt`, which replaces the templates.
         eval_dataset ([`~datasets.Dataset`] or `dict[str, Dataset]`, *optional*):
             Dataset with the same columns.
         meta_verifier (`Callable`, *optional*):
-            Function `(problems, proofs, analyses) -> qualities` for R_meta, in [0, 1], or `None` for an unreadable answer,
-            which counts as 0; e.g. [`GenerativeVerifier.rate_analyses`]. It is asked about analyses of proofs with the
-            required form.
+            Function `(problems, proofs, analyses) -> qualities` for R_meta, in [0, 1], or `None` for an unreadable
+            answer, which counts as 0; e.g. [`GenerativeVerifier.rate_analyses`]. It is asked about analyses of proofs
+            with the required form.
         reward_funcs (`list[Callable]`, *optional*):
             Further TRL reward functions, with `args.reward_weights` (the evaluation's weight comes first).
         processing_class ([`~transformers.PreTrainedTokenizerBase`], *optional*):

@@ -43,8 +43,8 @@ def generalized_advantages(
     """
     Generalised advantage estimation: `sum_l (gamma * gae_lambda)^l delta_{t+l}`.
 
-    Here `delta_t = r_t + gamma * V_{t+1} - V_t`, and the value after the last token is 0. Masked tokens are skipped: the
-    token after a solution's token is the next one under the mask.
+    Here `delta_t = r_t + gamma * V_{t+1} - V_t`, and the value after the last token is 0. Masked tokens are skipped:
+    the token after a solution's token is the next one under the mask.
 
     Args:
         rewards, values (`torch.Tensor` of shape `(B, T)`):
@@ -55,7 +55,8 @@ def generalized_advantages(
             Discount and lambda, in [0, 1].
 
     Returns:
-        `torch.Tensor` of shape `(B, T)`; 0 where `mask` is False. The critic's targets are these advantages plus `values`.
+        `torch.Tensor` of shape `(B, T)`; 0 where `mask` is False. The critic's targets are these advantages plus
+        `values`.
     """
     advantages = torch.zeros_like(values)
     # (B,): value and advantage of the next token under the mask
@@ -137,7 +138,8 @@ def clipped_value_loss(
     values: torch.Tensor, old_values: torch.Tensor, returns: torch.Tensor, *, clip_range: float | None
 ) -> torch.Tensor:
     """
-    Return half the squared error of each value, or of the value clipped to within `clip_range` of the old one, if larger.
+    Return half the squared error of each value, or of the value clipped to within `clip_range` of the old one, if
+    larger.
 
     One batch therefore moves a critic towards the returns by at most `clip_range`.
 

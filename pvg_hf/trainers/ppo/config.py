@@ -14,9 +14,9 @@ class ProverPPOConfig(ProverGRPOConfig):
     """
     Arguments of [`ProverPPOTrainer`]: those of [`ProverGRPOConfig`], and the following.
 
-    `beta` weighs the KL divergence within the token-level rewards, `epsilon` clips the policy's ratio, and `num_iterations`
-    is the number of epochs over a batch, 4 by default. `disable_dropout` is on by default, so that only training moves the
-    ratio away from 1.
+    `beta` weighs the KL divergence within the token-level rewards, `epsilon` clips the policy's ratio, and
+    `num_iterations` is the number of epochs over a batch, 4 by default. `disable_dropout` is on by default, so that
+    only training moves the ratio away from 1.
 
     Args:
         gamma (`float`, defaults to 1.0):
@@ -34,11 +34,12 @@ class ProverPPOConfig(ProverGRPOConfig):
         critic_learning_rate (`float`, *optional*):
             Learning rate of the critic; `learning_rate` by default. Both follow the same schedule.
         target_kl (`float`, *optional*):
-            Skip the remaining epochs over a batch once the policy's KL divergence from the one that wrote it, per token and
-            as of the last step, is above this.
+            Skip the remaining epochs over a batch once the policy's KL divergence from the one that wrote it, per
+            token and as of the last step, is above this.
 
     Raises:
-        ValueError: for a setting outside its range, or a GRPO setting that is incompatible with token-level advantages.
+        ValueError: for a setting outside its range, or a GRPO setting that is incompatible with token-level
+            advantages.
     """
 
     num_iterations: int = option(PPOConfig, "num_iterations")

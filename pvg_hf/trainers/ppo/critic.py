@@ -31,13 +31,13 @@ def make_value_model(
     """
     Make the critic's model. Its first values are 0 unless it is a saved critic.
 
-    Dropout is off, because its values must not differ between the epochs over a batch. The state of torch's generator is
-    restored.
+    Dropout is off, because its values must not differ between the epochs over a batch. The state of torch's generator
+    is restored.
 
     Args:
         critic (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`], *optional*):
-            `"adapter"`, `"verifier"`, a Hub id or folder, or a token classifier with one logit. By default `"adapter"` for
-            a prover with adapters, and a copy of the prover's body for a fully trained one.
+            `"adapter"`, `"verifier"`, a Hub id or folder, or a token classifier with one logit. By default `"adapter"`
+            for a prover with adapters, and a copy of the prover's body for a fully trained one.
         prover ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
             The prover to be trained.
         tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
@@ -170,8 +170,8 @@ class Critic:
                 `completion_mask` of shape `(B, T)`, padded on the right.
 
         Returns:
-            `torch.Tensor` of shape `(B, T)`, in float32: values of the state before each token, including the end token.
-            Where the completion's mask is 0, they are meaningless.
+            `torch.Tensor` of shape `(B, T)`, in float32: values of the state before each token, including the end
+            token. Where the completion's mask is 0, they are meaningless.
         """
         return _read(self.forward, batch)
 
@@ -218,16 +218,16 @@ def compact(batch: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tens
     """
     Join prompts and completions, with all padding on the right.
 
-    No decoder attends to padding there, and positions count from 0. A value then depends on its own solution only, whatever
-    the lengths of the others are.
+    No decoder attends to padding there, and positions count from 0. A value then depends on its own solution only,
+    whatever the lengths of the others are.
 
     Args:
         batch (`Mapping[str, torch.Tensor]`):
             Batch as for [`Critic.values`].
 
     Returns:
-        `tuple[torch.Tensor, torch.Tensor, torch.Tensor]`: token ids and mask of shape `(B, L)`, where `L` is the length of
-        the longest row, and of shape `(B, T)` the position of the token before each token of the completion.
+        `tuple[torch.Tensor, torch.Tensor, torch.Tensor]`: token ids and mask of shape `(B, L)`, where `L` is the
+        length of the longest row, and of shape `(B, T)` the position of the token before each token of the completion.
     """
     ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1)
     mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)

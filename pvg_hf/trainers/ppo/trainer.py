@@ -56,8 +56,8 @@ class BatchEpochs:
 
 class CriticUpdates(TrainerCallback):
     """
-    Clips the critic's gradients separately, so that neither player's norm affects the other's step, and clears them after
-    the step.
+    Clips the critic's gradients separately, so that neither player's norm affects the other's step, and clears them
+    after the step.
 
     Args:
         critic ([`Critic`]):
@@ -88,18 +88,18 @@ class ProverPPOTrainer(ProverGRPOTrainer):
     Trains a prover like [`ProverGRPOTrainer`], but with a critic instead of the group's mean.
 
     The last token of a solution gets the role reward, and each token gets `-beta` times the KL divergence from the
-    reference. The advantage of a token is its generalised advantage estimate. Groups are still what relative rewards such
-    as `src` refer to.
+    reference. The advantage of a token is its generalised advantage estimate. Groups are still what relative rewards
+    such as `src` refer to.
 
     Args:
         model (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
             The prover.
         critic (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`], *optional*):
-            Model that estimates the value of each state. `"adapter"`: an adapter like the prover's, with a head, on the
-            prover's frozen base, whose weights are in memory only once. `"verifier"`: a copy of the body of the scorer's
-            model, fully trained; requires a [`VerifierScorer`]. A Hub id or folder: that model, fully trained; one that this
-            trainer has saved keeps its head. A token classifier with one logit: used directly. By default `"adapter"` for a
-            prover with adapters, and a copy of the prover's body for a fully trained one.
+            Model that estimates the value of each state. `"adapter"`: an adapter like the prover's, with a head, on
+            the prover's frozen base, whose weights are in memory only once. `"verifier"`: a copy of the body of the
+            scorer's model, fully trained; requires a [`VerifierScorer`]. A Hub id or folder: that model, fully
+            trained; one that this trainer has saved keeps its head. A token classifier with one logit: used directly.
+            By default `"adapter"` for a prover with adapters, and a copy of the prover's body for a fully trained one.
         args ([`ProverPPOConfig`]):
             The trainer's arguments.
         kwargs:
@@ -202,7 +202,9 @@ class ProverPPOTrainer(ProverGRPOTrainer):
 
     @torch.no_grad()
     def _judge_policy(self, batch: Batch) -> torch.Tensor:
-        """Compute the log-probabilities under the policy that wrote the batch, which TRL omits if a batch is used once."""
+        """
+        Compute the log-probabilities under the policy that wrote the batch, which TRL omits if a batch is used once.
+        """
         ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1)
         mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)
         num_tokens = batch["completion_ids"].shape[1]
@@ -254,7 +256,10 @@ class ProverPPOTrainer(ProverGRPOTrainer):
             self.beta = beta
 
     def _value_loss(self, inputs: Batch) -> torch.Tensor:
-        """Compute this micro-batch's part of the value loss, a mean over the tokens of an optimiser step on all processes."""
+        """
+        Compute this micro-batch's part of the value loss, a mean over the tokens of an optimiser step on all
+        processes.
+        """
         accelerator, mask = self.accelerator, inputs["value_mask"]
         with nullcontext() if accelerator.sync_gradients else accelerator.no_sync(self.critic.forward):
             values = self.critic.values(inputs)
@@ -265,7 +270,10 @@ class ProverPPOTrainer(ProverGRPOTrainer):
         return losses[mask].sum() / self._tokens_per_step(inputs)
 
     def _tokens_per_step(self, inputs: Batch) -> torch.Tensor:
-        """Completion tokens per optimiser step and process (the normaliser of TRL's `dapo`); an evaluation batch is a step."""
+        """
+        Completion tokens per optimiser step and process (the normaliser of TRL's `dapo`); an evaluation batch is a
+        step.
+        """
         of_batch = inputs["num_items_in_batch"].clamp(min=1.0) / self.accelerator.num_processes
         return of_batch / self._parts_of_batch
 
@@ -276,7 +284,10 @@ class ProverPPOTrainer(ProverGRPOTrainer):
         return self.args.steps_per_generation / self.current_gradient_accumulation_steps
 
     def _record_kl(self, inputs: Batch) -> None:
-        """Record the KL divergence per token of the current policy from the one that wrote the batch and from the reference."""
+        """
+        Record the KL divergence per token of the current policy from the one that wrote the batch and from the
+        reference.
+        """
         mask = _solution_mask(inputs)
         moved = self._logprobs - inputs["old_per_token_logps"]
         from_old = self._record_value("approx_kl", masked_mean(kl_estimate(moved), mask, self._total))

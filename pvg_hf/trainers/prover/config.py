@@ -15,10 +15,10 @@ class ProverGRPOConfig(SampledGRPOConfig):
     """
     Arguments of [`ProverGRPOTrainer`]: those of [`SampledGRPOConfig`], and the following.
 
-    Defaults that differ from TRL's: `beta` is 0.05 (a small KL keeps the helpful role stable while the sneaky one changes; 0
-    saves the reference's forward pass), and `scale_rewards` is `"none"` (dividing by the group's standard deviation would
-    rescale the -1 of `src` and the -2 of `cgc`, which changes the game). Every step is logged. On a machine without a GPU,
-    `bf16` and `gradient_checkpointing` are off.
+    Defaults that differ from TRL's: `beta` is 0.05 (a small KL keeps the helpful role stable while the sneaky one
+    changes; 0 saves the reference's forward pass), and `scale_rewards` is `"none"` (dividing by the group's standard
+    deviation would rescale the -1 of `src` and the -2 of `cgc`, which changes the game). Every step is logged. On a
+    machine without a GPU, `bf16` and `gradient_checkpointing` are off.
 
     Args:
         reward (`str`, defaults to `"src"`):
@@ -28,8 +28,8 @@ class ProverGRPOConfig(SampledGRPOConfig):
         reward_correction (`str`, defaults to `"none"`):
             `"backward"`: the reward's unbiased form under a noisy grader, see [`~pvg_hf.rewards.noise_corrected`].
         rho0, rho1 (`float`, defaults to 0.0):
-            Rates that the correction assumes: P(graded correct | incorrect) and P(graded incorrect | correct), with a sum
-            below 1.
+            Rates that the correction assumes: P(graded correct | incorrect) and P(graded incorrect | correct), with a
+            sum below 1.
         max_truncated_share (`float`, defaults to 1.0):
             The training ends with an error if a larger share of a generation batch reached `max_completion_length`, in
             [0, 1]. 1 never ends it.

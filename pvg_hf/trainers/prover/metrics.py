@@ -28,9 +28,9 @@ class RoleSignals:
         scores (`torch.Tensor` of shape `(N,)`):
             Verifier scores, unbounded.
         correct, answered, failed, sneaky, truncated (`torch.Tensor` of shape `(N,)`):
-            Booleans: clean correctness; whether there is a final answer; whether the solution failed (truncated, without
-            an answer, or uncertified: [`~pvg_hf.data.schema.FAILED_OUTCOMES`]); whether the role is sneaky; whether the
-            solution reached its maximum length.
+            Booleans: clean correctness; whether there is a final answer; whether the solution failed (truncated,
+            without an answer, or uncertified: [`~pvg_hf.data.schema.FAILED_OUTCOMES`]); whether the role is sneaky;
+            whether the solution reached its maximum length.
         further (`dict[str, torch.Tensor]`, *optional*):
             What else the reward reads of the grades, by name; NaN where a grade does not state it.
     """

@@ -20,8 +20,9 @@ class SelfEvaluatingProverTrainer(ProverGRPOTrainer):
     """
     Trains a prover to write a proof followed by its own evaluation of that proof (DeepSeekMath-V2, 2025).
 
-    The reward is `R_format * (proof_weight * V + evaluation_weight * (1 - |s' - V|) * R_meta)`, where V is the scorer's
-    score of the proof, in [0, 1], and s' is the score that the prover gives itself. Scorer and grader only see the proof.
+    The reward is `R_format * (proof_weight * V + evaluation_weight * (1 - |s' - V|) * R_meta)`, where V is the
+    scorer's score of the proof, in [0, 1], and s' is the score that the prover gives itself. Scorer and grader only
+    see the proof.
 
     Args:
         proof_weight (`float`, defaults to 0.76), evaluation_weight (`float`, defaults to 0.24):

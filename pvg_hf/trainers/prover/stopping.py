@@ -37,7 +37,10 @@ def parity(means: Means, config: StoppingConfig) -> bool:
 
 
 def parity_and_incorrect(means: Means, config: StoppingConfig) -> bool:
-    """Whether there is parity, most sneaky solutions did not fail, and nearly all of those are incorrect (Kim & Lee 2026)."""
+    """
+    Whether there is parity, most sneaky solutions did not fail, and nearly all of those are incorrect (Kim & Lee
+    2026).
+    """
     incorrect = 1 - means.get("judged_accuracy/sneaky", 1.0)
     is_judged = means.get("failed/sneaky", 1.0) < MAX_FAILED_SHARE
     return parity(means, config) and is_judged and incorrect >= config.sneaky_incorrect_threshold

@@ -42,8 +42,8 @@ _REQUIRED_COLUMNS = ("prompt", "problem", "role")
 
 class ProverGRPOTrainer(SampledGRPOTrainer):
     """
-    Trains a prover to convince a frozen verifier: honestly in the helpful role, deceptively in the sneaky one (Kirchner et
-    al. 2024).
+    Trains a prover to convince a frozen verifier: honestly in the helpful role, deceptively in the sneaky one
+    (Kirchner et al. 2024).
 
     A group consists of the solutions sampled for one (problem, role). Groups never mix roles, even across processes.
 
@@ -53,22 +53,23 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         scorer (`Callable`):
             Function `(problems, solutions) -> scores`, such as a [`VerifierScorer`].
         grader (`Callable`):
-            Function `(row, solution) -> Grade`, such as a task's `grade`; it gets the columns of the dataset's row. For a
-            grader that errs at known rates, `args.reward_correction` makes the rewards unbiased.
+            Function `(row, solution) -> Grade`, such as a task's `grade`; it gets the columns of the dataset's row.
+            For a grader that errs at known rates, `args.reward_correction` makes the rewards unbiased.
         args ([`ProverGRPOConfig`]):
             The trainer's arguments.
         train_dataset ([`~datasets.Dataset`]):
-            Dataset with `prompt` (text or messages), `problem` (text), `role` (`"helpful"` or `"sneaky"`) and the columns
-            that the grader needs.
+            Dataset with `prompt` (text or messages), `problem` (text), `role` (`"helpful"` or `"sneaky"`) and the
+            columns that the grader needs.
         eval_dataset ([`~datasets.Dataset`] or `dict[str, Dataset]`, *optional*):
             Dataset with the same columns.
         reward (`Callable`, *optional*):
             Replaces `args.reward`: a function `(scores, correct, sneaky, *, group_size, answered) -> rewards`, or a
             [`~pvg_hf.rewards.Reward`]. It also gets `args.reward_options`.
         feedback (`Callable`, *optional*):
-            Function `(rows, step) -> labels`: the labels that the reward uses instead of the grade, 1 or 0, or `None` for
-            a solution that gets no reward and has no effect. A row is that of the dataset with `solution`, `correct` and
-            `outcome`; every process gets those of all processes, in the same order. Metrics and evaluation use the grade.
+            Function `(rows, step) -> labels`: the labels that the reward uses instead of the grade, 1 or 0, or `None`
+            for a solution that gets no reward and has no effect. A row is that of the dataset with `solution`,
+            `correct` and `outcome`; every process gets those of all processes, in the same order. Metrics and
+            evaluation use the grade.
         reward_funcs (`list[Callable]`, *optional*):
             Further TRL reward functions, added to the role reward with `args.reward_weights` (the role reward's weight
             comes first).
@@ -77,9 +78,9 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             Those of [`~trl.GRPOTrainer`].
 
     Raises:
-        ValueError: for a stream, missing columns, a scorer that is not a function, an unknown role or reward, fewer prompts
-            than one generation batch (TRL would return after 0 steps), or a model made in memory, since its KL reference
-            cannot be loaded.
+        ValueError: for a stream, missing columns, a scorer that is not a function, an unknown role or reward, fewer
+            prompts than one generation batch (TRL would return after 0 steps), or a model made in memory, since its KL
+            reference cannot be loaded.
 
     Example:
 

@@ -36,10 +36,11 @@ class PairCollator:
     """
     Collates pairs, and adds further columns to the batch of tokens.
 
-    The columns are `row_index` (`torch.Tensor` of shape `(num_pairs,)`), `clean_order` (same shape; 1 if only the chosen
-    solution is truly correct, -1 if only the rejected one is, 0 for a tie; always 1 for a dataset without truths), `keys`
-    (shape `(num_pairs, 2)`: identify the two solutions for drawing noise; hashes of their tokens unless the dataset has
-    keys) and, if the dataset has them, `told_labels` (shape `(num_pairs, 2)`) and `source` (list of texts).
+    The columns are `row_index` (`torch.Tensor` of shape `(num_pairs,)`), `clean_order` (same shape; 1 if only the
+    chosen solution is truly correct, -1 if only the rejected one is, 0 for a tie; always 1 for a dataset without
+    truths), `keys` (shape `(num_pairs, 2)`: identify the two solutions for drawing noise; hashes of their tokens
+    unless the dataset has keys) and, if the dataset has them, `told_labels` (shape `(num_pairs, 2)`) and `source`
+    (list of texts).
 
     Args:
         tokens (`Callable`):
@@ -82,8 +83,8 @@ def check_columns(columns: Sequence[str], *, takes_margin: bool, needs_labels: b
     Check that the columns of a pair are complete and fit the loss.
 
     Raises:
-        ValueError: if texts or tokens of a side are missing, only one of the two truths, keys or labels is given, there is
-            a margin that the loss does not support, or the labels that the loss needs are missing.
+        ValueError: if texts or tokens of a side are missing, only one of the two truths, keys or labels is given,
+            there is a margin that the loss does not support, or the labels that the loss needs are missing.
     """
     missing = [side for side in ("chosen", "rejected") if side not in columns and f"{side}_ids" not in columns]
     if missing:
@@ -164,8 +165,8 @@ def add_token_ids(dataset: Dataset | IterableDataset, tokenizer: PreTrainedToken
     """
     Tokenise plain texts with the special tokens that the tokenizer adds itself.
 
-    These are an encoder's frame, e.g. `[CLS] ... [SEP]`, or the end token of a saved verifier's tokenizer. TRL would append
-    the end token as text, so that it would be missing or doubled.
+    These are an encoder's frame, e.g. `[CLS] ... [SEP]`, or the end token of a saved verifier's tokenizer. TRL would
+    append the end token as text, so that it would be missing or doubled.
     """
     end = tokenizer.eos_token or ""
 
@@ -196,8 +197,9 @@ def infer_verifier_input(
             Maximum tokens of a text; the tokenizer's maximum by default.
 
     Returns:
-        [`VerifierInput`], whose `problem` is the content of the column `prompt` (in a chat: the user's message). `None` if
-        the dataset has token ids only, or if no single template fits a sample of rows, as for chats with several turns.
+        [`VerifierInput`], whose `problem` is the content of the column `prompt` (in a chat: the user's message).
+        `None` if the dataset has token ids only, or if no single template fits a sample of rows, as for chats with
+        several turns.
     """
     if "chosen_ids" in column_names(dataset):
         return None
@@ -236,7 +238,8 @@ def _chat_parts(row: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) -> t
     """
     Return the template of a chat's text, its problem and its solution.
 
-    `None` unless the chat consists of a text by the user and then one by the assistant, possibly after a system message.
+    `None` unless the chat consists of a text by the user and then one by the assistant, possibly after a system
+    message.
     """
     messages = [*row.get("prompt", []), *row["chosen"]]
     if [message["role"] for message in messages if message["role"] != "system"] != ["user", "assistant"]:

@@ -23,39 +23,41 @@ class NoisyRewardConfig(InvarianceArguments, RewardConfig):
     Arguments of [`NoisyRewardTrainer`]: those of [`~trl.RewardConfig`], those of
     [`~pvg_hf.trainers.reward.invariance.InvarianceArguments`], and the following.
 
-    On a machine without a GPU, `bf16` and `gradient_checkpointing` are off. `center_rewards_coefficient` is refused; see
-    `center`.
+    On a machine without a GPU, `bf16` and `gradient_checkpointing` are off. `center_rewards_coefficient` is refused;
+    see `center`.
 
     Args:
         loss (`str`, defaults to `"bradley_terry"`):
-            `"bradley_terry"` on pairs, or `"cross_entropy"` on single solutions with labels 1 (chosen) and 0 (rejected).
+            `"bradley_terry"` on pairs, or `"cross_entropy"` on single solutions with labels 1 (chosen) and 0
+            (rejected).
         correction (`str`, defaults to `"none"`):
             Correction for label noise: `"none"`, `"smoothing"` (Bradley-Terry only), `"forward"`, `"backward"` or
             `"exact"` (Bradley-Terry only; both need `center` above 0), see [`~pvg_hf.losses.bradley_terry`],
             [`~pvg_hf.losses.pointwise_cross_entropy`] and [`~pvg_hf.losses.exact_pairwise`].
         center (`float`, defaults to 0.005):
-            lambda >= 0, the weight of the mean squared score of SINGLE solutions (Kirchner et al. 2024; the default is that
-            of Kim & Lee 2026).
+            lambda >= 0, the weight of the mean squared score of SINGLE solutions (Kirchner et al. 2024; the default is
+            that of Kim & Lee 2026).
         noise_level (`str`, defaults to `"label"`):
-            What the injected noise flips: `"label"`, the label of each solution independently, so that a pair can become
-            reversed or tied; or `"pair"`, the order of a pair.
+            What the injected noise flips: `"label"`, the label of each solution independently, so that a pair can
+            become reversed or tied; or `"pair"`, the order of a pair.
         noise_rho0 (`float`, defaults to 0.0):
             Injected P(label 1 | truth 0), in [0, 1); at pair level P(a pair's order is reversed), in [0, .5).
         noise_rho1 (`float`, defaults to 0.0):
             Injected P(label 0 | truth 1); `noise_rho0 + noise_rho1 < 1`. At pair level it must equal `noise_rho0`.
         noise_resample (`str`, defaults to `"fixed"`):
-            `"fixed"` draws once per solution (at pair level per pair), `"epoch"` again in each epoch, `"step"` again in each
-            optimiser step. `"mean"` draws nothing: the labels are soft, 1 - `noise_rho1` and `noise_rho0`, which requires
-            `loss="cross_entropy"` (for Bradley-Terry use `correction="smoothing"` without injected noise).
+            `"fixed"` draws once per solution (at pair level per pair), `"epoch"` again in each epoch, `"step"` again
+            in each optimiser step. `"mean"` draws nothing: the labels are soft, 1 - `noise_rho1` and `noise_rho0`,
+            which requires `loss="cross_entropy"` (for Bradley-Terry use `correction="smoothing"` without injected
+            noise).
         noise_seed (`int`, *optional*):
             Seed of the noise; `seed` by default.
         rho0, rho1 (`float`, *optional*):
             Rates that the correction assumes; the injected ones by default. Set them if the labels of the dataset are
             already noisy.
         flip_rate (`float`, *optional*):
-            P(a pair that is not tied is reversed) that a correction of Bradley-Terry assumes, in [0, .5). By default it is
-            derived from the assumed rates: `pair_flip_rate(rho0, rho1)` at label level, the rate itself at pair level. Not
-            used by `"cross_entropy"`.
+            P(a pair that is not tied is reversed) that a correction of Bradley-Terry assumes, in [0, .5). By default
+            it is derived from the assumed rates: `pair_flip_rate(rho0, rho1)` at label level, the rate itself at pair
+            level. Not used by `"cross_entropy"`.
 
     Raises:
         ValueError: for a setting outside its range, or settings that contradict each other.

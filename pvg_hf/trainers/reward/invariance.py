@@ -61,8 +61,8 @@ class BalancedSampler(Sampler[int]):
     Orders rows such that each block of `batch_size` holds equally many rows of each environment.
 
     If a block cannot hold all environments, it holds as many as divide it, in turns. The number of batches per epoch
-    follows from the number of rows. Rows of a small environment are repeated within an epoch, but only after all of them
-    were used.
+    follows from the number of rows. Rows of a small environment are repeated within an epoch, but only after all of
+    them were used.
 
     Args:
         environments (`Sequence[str]`):
@@ -182,8 +182,8 @@ def load_regulariser(penalty: str, irm_form: str = "plain") -> Regulariser:
             `"plain"` or `"two_halves"`, see [`irm_v1`] and [`irm_v1_two_halves`].
 
     Raises:
-        ValueError: if `package.module:Name` is not a function. Errors of a custom penalty are raised as `ExtensionError`
-            when it is called.
+        ValueError: if `package.module:Name` is not a function. Errors of a custom penalty are raised as
+            `ExtensionError` when it is called.
     """
     if penalty == "vrex":
         return v_rex
@@ -201,7 +201,8 @@ def invariant_risk(
     margins: torch.Tensor, environments: torch.Tensor, regulariser: Regulariser, weight: float
 ) -> InvariantRisk:
     """
-    Return the mean of the environments' risks R_e, i.e. the mean plain Bradley-Terry loss on their pairs, plus a penalty.
+    Return the mean of the environments' risks R_e, i.e. the mean plain Bradley-Terry loss on their pairs, plus a
+    penalty.
 
     Args:
         margins (`torch.Tensor` of shape `(num_pairs,)`):
@@ -237,8 +238,8 @@ def irm_v1(margins: torch.Tensor, environments: torch.Tensor) -> torch.Tensor:
     """
     Mean over environments of the squared derivative of R_e(w V) with respect to the scale w, at w = 1 (IRMv1).
 
-    For Bradley-Terry the derivative is mean(-d sigmoid(-d)), so that no second backward pass is needed. The estimate is
-    biased upwards by the variance of the estimated derivative, i.e. for environments with few pairs.
+    For Bradley-Terry the derivative is mean(-d sigmoid(-d)), so that no second backward pass is needed. The estimate
+    is biased upwards by the variance of the estimated derivative, i.e. for environments with few pairs.
     """
     derivatives = [_scale_derivatives(part).mean() for part in _split_by_environment(margins, environments)]
     return torch.stack(derivatives).square().mean()
@@ -248,8 +249,8 @@ def irm_v1_two_halves(margins: torch.Tensor, environments: torch.Tensor) -> torc
     """
     Unbiased form of [`irm_v1`].
 
-    It multiplies the derivatives on two halves of an environment's pairs (the first, third, ... and the second, fourth,
-    ...) instead of squaring one, so that it may be negative. An environment with a single pair is ignored.
+    It multiplies the derivatives on two halves of an environment's pairs (the first, third, ... and the second,
+    fourth, ...) instead of squaring one, so that it may be negative. An environment with a single pair is ignored.
     """
     derivatives = [_scale_derivatives(part) for part in _split_by_environment(margins, environments) if len(part) > 1]
     if not derivatives:
@@ -280,15 +281,16 @@ class InvarianceArguments:
         environment_column (`str`, defaults to `"environment"`):
             Column of the training set with the name of each pair's environment.
         invariance_weight (`float`, *optional*):
-            Weight of the penalty, at least 0; by default 10 for V-REx, 100 for IRMv1 (as in DomainBed) and 1 for a custom
-            penalty. If it is above 1, the whole loss is divided by it.
+            Weight of the penalty, at least 0; by default 10 for V-REx, 100 for IRMv1 (as in DomainBed) and 1 for a
+            custom penalty. If it is above 1, the whole loss is divided by it.
         invariance_warmup_steps (`int`, *optional*):
-            Steps before the penalty is switched on and the optimiser's moments are reset; a tenth of all steps by default.
+            Steps before the penalty is switched on and the optimiser's moments are reset; a tenth of all steps by
+            default.
         irm_form (`str`, defaults to `"plain"`):
             Form of IRMv1: `"plain"`, or the unbiased `"two_halves"`.
         crowded_environments (`str`, defaults to `"cycle"`):
-            What to do if a batch, over all processes, cannot hold equally many pairs of all environments: `"cycle"` through
-            them, each batch holding as many of them as divide it, or `"refuse"`.
+            What to do if a batch, over all processes, cannot hold equally many pairs of all environments: `"cycle"`
+            through them, each batch holding as many of them as divide it, or `"refuse"`.
     """
 
     invariance: str = field(
@@ -436,7 +438,8 @@ class Invariance:
         self, batch: EnvironmentBatch, centring: torch.Tensor, *, is_on: bool, num_processes: int
     ) -> Objective:
         """
-        Return the mean of the environments' risks plus penalty and centring, divided by the penalty's weight if above 1.
+        Return the mean of the environments' risks plus penalty and centring, divided by the penalty's weight if above
+        1.
 
         Args:
             batch ([`EnvironmentBatch`]):
@@ -469,7 +472,8 @@ def _sum_gradients(loss: torch.Tensor, num_processes: int) -> torch.Tensor:
     """
     Scale the gradient of a loss over the pairs of all processes by the number of processes, keeping its value.
 
-    Each process differentiates its own pairs only. Data parallelism takes the mean of the gradients, but their sum is needed.
+    Each process differentiates its own pairs only. Data parallelism takes the mean of the gradients, but their sum is
+    needed.
     """
     return loss.detach() + num_processes * (loss - loss.detach())
 

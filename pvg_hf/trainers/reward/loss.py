@@ -33,7 +33,8 @@ def noisy_labels(
     """
     Flip the labels of pairs. A label flips if its draw is below its rate.
 
-    A higher rate therefore flips everything that a lower one does, and a solution has the same label in all of its pairs.
+    A higher rate therefore flips everything that a lower one does, and a solution has the same label in all of its
+    pairs.
 
     Args:
         keys (`torch.Tensor` of shape `(num_pairs, 2)`):
@@ -50,8 +51,8 @@ def noisy_labels(
             Labels of (chosen, rejected) to flip; (1, 0) by default.
 
     Returns:
-        `torch.Tensor` of shape `(num_pairs, 2)`: labels of (chosen, rejected), 0. or 1. (0, 1) is a reversed pair, equal
-        labels are a tie.
+        `torch.Tensor` of shape `(num_pairs, 2)`: labels of (chosen, rejected), 0. or 1. (0, 1) is a reversed pair,
+        equal labels are a tie.
     """
     pairs = [tuple(pair) for pair in keys.tolist()]
     if level == "pair":
@@ -78,7 +79,8 @@ def injected_labels(
             Current epoch and step of the training.
 
     Returns:
-        `torch.Tensor` of shape `(num_pairs, 2)`: as from [`noisy_labels`], on the device of `given`; soft ones for `mean`.
+        `torch.Tensor` of shape `(num_pairs, 2)`: as from [`noisy_labels`], on the device of `given`; soft ones for
+        `mean`.
     """
     rates = (args.noise_rho0, args.noise_rho1)
     if args.noise_resample == "mean":
@@ -105,8 +107,8 @@ def pair_loss(
         args ([`NoisyRewardConfig`]):
             Kind of loss, assumed rates and centring.
         labels (`torch.Tensor` of shape `(num_pairs, 2)`, *optional*):
-            Noisy labels of (chosen, rejected), 0 or 1; (1, 0) by default. Bradley-Terry reverses a pair with (0, 1) and
-            ignores a tie, except with the correction `"exact"`, which uses all pairs.
+            Noisy labels of (chosen, rejected), 0 or 1; (1, 0) by default. Bradley-Terry reverses a pair with (0, 1)
+            and ignores a tie, except with the correction `"exact"`, which uses all pairs.
         margin (`torch.Tensor` of shape `(num_pairs,)`, *optional*):
             Margin by which the preferred score must be higher; for the plain Bradley-Terry loss.
         correction (`str`, defaults to `"none"`):
@@ -152,7 +154,11 @@ def centring(chosen: torch.Tensor, rejected: torch.Tensor, args: NoisyRewardConf
 def order_by_label(
     chosen: torch.Tensor, rejected: torch.Tensor, labels: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """Return `(preferred, other, weights)` by the noisy labels; a tie has weight 0. No weights (`None`) without labels."""
+    """
+    Return `(preferred, other, weights)` by the noisy labels; a tie has weight 0.
+
+    No weights (`None`) without labels.
+    """
     if labels is None:
         return chosen, rejected, None
     is_reversed = labels[:, 0] < labels[:, 1]

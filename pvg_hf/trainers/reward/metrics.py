@@ -69,9 +69,9 @@ def pair_metrics(pairs: Sequence[ScoredPair]) -> dict[str, float]:
 
     Returns:
         `dict[str, float]`: `min_reward`, `mean_reward`, `max_reward`, `margin` (mean difference of scores); `accuracy`
-        (share of pairs in which the chosen solution scores strictly higher), `clean_accuracy` (share of pairs in which the
-        truly correct solution does, over the `num_clean_pairs` that are not truly tied; omitted if there are none) and
-        `num_pairs`; and the last four again per source, e.g. as `accuracy/SOURCE`.
+        (share of pairs in which the chosen solution scores strictly higher), `clean_accuracy` (share of pairs in which
+        the truly correct solution does, over the `num_clean_pairs` that are not truly tied; omitted if there are none)
+        and `num_pairs`; and the last four again per source, e.g. as `accuracy/SOURCE`.
     """
     scores = [score for pair in pairs for score in (pair.chosen, pair.rejected)]
     metrics = {

@@ -50,22 +50,22 @@ logger = get_logger(__name__)
 
 class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
     """
-    Trains a verifier, a sequence classifier with one logit, on pairs of solutions (Kirchner et al. 2024). It can inject
-    label noise and correct the loss for it.
+    Trains a verifier, a sequence classifier with one logit, on pairs of solutions (Kirchner et al. 2024). It can
+    inject label noise and correct the loss for it.
 
-    At label level, the labels of both solutions flip independently. A pair with two flipped labels is reversed, and one with
-    a single flip is a tie, which Bradley-Terry ignores. This does not produce the ties of a real noisy pool, i.e. two correct
-    or two incorrect solutions that are labelled as a pair; for those, flip the labels of the pool before pairs are made. The
-    order of the pairs in the dataset is assumed to be the truth.
+    At label level, the labels of both solutions flip independently. A pair with two flipped labels is reversed, and
+    one with a single flip is a tie, which Bradley-Terry ignores. This does not produce the ties of a real noisy pool,
+    i.e. two correct or two incorrect solutions that are labelled as a pair; for those, flip the labels of the pool
+    before pairs are made. The order of the pairs in the dataset is assumed to be the truth.
 
-    Evaluation neither injects nor corrects noise. It counts every pair once, whatever the number of processes, and adds
-    `eval_clean_accuracy` (accuracy with respect to the truth, over pairs that are not truly tied) and, for each value of the
-    column `source`, `eval_accuracy/SOURCE`, `eval_clean_accuracy/SOURCE`, `eval_num_pairs/SOURCE`. Training adds `flipped`,
-    the share of flipped labels, and `tied`, the share of pairs that become ties; and with `invariance` the metrics of
-    [`~pvg_hf.trainers.reward.invariance.Objective`].
+    Evaluation neither injects nor corrects noise. It counts every pair once, whatever the number of processes, and
+    adds `eval_clean_accuracy` (accuracy with respect to the truth, over pairs that are not truly tied) and, for each
+    value of the column `source`, `eval_accuracy/SOURCE`, `eval_clean_accuracy/SOURCE`, `eval_num_pairs/SOURCE`.
+    Training adds `flipped`, the share of flipped labels, and `tied`, the share of pairs that become ties; and with
+    `invariance` the metrics of [`~pvg_hf.trainers.reward.invariance.Objective`].
 
-    A loss is the mean over the pairs of a micro-batch and process (without ties), and these means are averaged, as in TRL.
-    This equals the mean over one large batch if all have the same number of pairs and none is tied.
+    A loss is the mean over the pairs of a micro-batch and process (without ties), and these means are averaged, as in
+    TRL. This equals the mean over one large batch if all have the same number of pairs and none is tied.
 
     Args:
         model (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
@@ -73,12 +73,13 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
         args ([`NoisyRewardConfig`], *optional*):
             The trainer's arguments.
         train_dataset ([`~datasets.Dataset`] or [`~datasets.IterableDataset`]):
-            Any dataset for [`~trl.RewardTrainer`]: with `chosen` and `rejected`, or with `chosen_ids` and `rejected_ids`
-            including the end token. Further columns that are used: `source` (text), `chosen_correct` and
-            `rejected_correct` (truth), `margin` (with the plain Bradley-Terry loss only), `chosen_key` and `rejected_key`
-            (int of 63 bits: identifies a solution for drawing its noise; a hash of its tokens by default), `chosen_label`
-            and `rejected_label` (0 or 1, if a pair's labels are not (1, 0); for training), the column of environments, and
-            `row_index` (int, unique: identifies a pair in evaluation; its position by default).
+            Any dataset for [`~trl.RewardTrainer`]: with `chosen` and `rejected`, or with `chosen_ids` and
+            `rejected_ids` including the end token. Further columns that are used: `source` (text), `chosen_correct`
+            and `rejected_correct` (truth), `margin` (with the plain Bradley-Terry loss only), `chosen_key` and
+            `rejected_key` (int of 63 bits: identifies a solution for drawing its noise; a hash of its tokens by
+            default), `chosen_label` and `rejected_label` (0 or 1, if a pair's labels are not (1, 0); for training),
+            the column of environments, and `row_index` (int, unique: identifies a pair in evaluation; its position by
+            default).
         eval_dataset ([`~datasets.Dataset`], [`~datasets.IterableDataset`] or `dict`, *optional*):
             Dataset with the same columns. One dataset with the column `source` is cheaper than a dict.
         peft_config ([`~peft.PeftConfig`], *optional*):
@@ -91,15 +92,15 @@ class NoisyRewardTrainer(ModelCardMixin, RewardTrainer):
     Attributes:
         verifier_input (`VerifierInput` or `None`):
             Input format that `save_model` and every checkpoint store as `verifier_input.json`, for
-            [`VerifierScorer.from_pretrained`]. The tokenizer in the same folder appends the end token itself. `None` for
-            token ids without a `verifier_input`, and for chats with several turns.
+            [`VerifierScorer.from_pretrained`]. The tokenizer in the same folder appends the end token itself. `None`
+            for token ids without a `verifier_input`, and for chats with several turns.
         num_filtered_pairs (`dict[str, int]`):
             Number of pairs of each dataset (`"train"`, `"eval"`, or the key of a dict) that were skipped because they
             exceed `max_length`. In streams they are skipped but not counted.
 
     Raises:
-        ValueError: for a number of logits other than one, a dataset in which all pairs exceed `max_length`, or columns that
-            contradict the settings; in training, for scores of another shape.
+        ValueError: for a number of logits other than one, a dataset in which all pairs exceed `max_length`, or columns
+            that contradict the settings; in training, for scores of another shape.
         FloatingPointError: if a loss is not finite.
 
     Example:
