@@ -55,7 +55,7 @@ Analysis:
 
 
 class EvaluationOptions(Protocol):
-    """Options of evaluations, of which a prompt or the template's variables may be left out (`None`)."""
+    """Options of evaluations; prompts and variables of the chat template are optional (`None`)."""
 
     evaluate_prompt: str | None
     judge_prompt: str | None

@@ -75,13 +75,13 @@ PLAYERS = ("verifier", "prover")
 
 class Sets:
     """
-    Marks a key whose value is that of trainer arguments.
+    Marks a key of the recipe that sets trainer arguments to its value.
 
     Args:
         *arguments (`str`):
-            Their names; by default the one with the name of the key.
+            Names of the arguments; by default the name of the key.
         player (`str`, *optional*):
-            Whose trainer: `"verifier"` or `"prover"`, both by default.
+            Player whose trainer has the arguments: `"verifier"` or `"prover"`; both by default.
     """
 
     def __init__(self, *arguments: str, player: str | None = None):
@@ -90,9 +90,7 @@ class Sets:
 
 
 class Decides(Sets):
-    """
-    Marks a key from which trainer arguments are computed (in `pvg_hf.trainers.arguments`); arguments as of [`Sets`].
-    """
+    """Marks a key from which `pvg_hf.trainers.arguments` computes trainer arguments; it takes those of [`Sets`]."""
 
 
 def marked_arguments(section: type, key: str, player: str, marker: type[Sets] = Sets) -> tuple[str, ...]:

@@ -133,7 +133,7 @@ def _table(part: Part) -> Iterator[str]:
     yield from (f"### {part.title}", "", schema["description"], "")
     rows = []
     for name, node in schema["properties"].items():
-        # A default may be made by a factory, so it is asked of pydantic instead of the schema.
+        # Some defaults come from a factory, so they are read from pydantic's fields instead of the schema.
         if name not in part.inherited and not _is_plain_section(node):
             default = part.config.__pydantic_fields__[name].get_default(call_default_factory=True)
             meaning = f"{node['description']}{_describe_arguments(part.config, name)}"

@@ -113,7 +113,7 @@ def gated_multiplicative(
 def _read_named(
     name: str, given: Mapping[str, torch.Tensor | None], scores: torch.Tensor, answered: torch.Tensor | None
 ) -> torch.Tensor:
-    """One of `SIGNALS`."""
+    """Return the signal of this name, one of `SIGNALS`."""
     if name == "acceptance_prob":
         return scores.sigmoid()
     source = _SOURCES.get(name, name)

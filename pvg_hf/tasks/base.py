@@ -19,7 +19,8 @@ PROBLEM_COLUMNS = ("problem_id", "problem", "reference")
 
 PROOF_SCORE = "proof_score"
 """
-The detail column in which a task says a proof's score; of other tasks, a correct solution scores 1 and another 0.
+Name of the detail column with a proof's score. In tasks without it, a correct solution scores 1 and an incorrect one
+0.
 """
 
 Split = Literal["train", "test"]

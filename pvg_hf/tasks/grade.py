@@ -39,7 +39,7 @@ class Grade:
 
     def signal(self, name: str) -> float:
         """
-        Return `certified`, `test_pass_rate` or a number in `detail`, as rewards read it; NaN if it is not stated.
+        Return `certified`, `test_pass_rate` or a number in `detail` as a float for rewards; NaN if it is missing.
         """
         stated = {"certified": self.certified, "test_pass_rate": self.test_pass_rate, **self.detail}
         value = stated.get(name)

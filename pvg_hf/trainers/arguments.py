@@ -33,7 +33,7 @@ from pvg_hf.trainers.prover.config import ProverGRPOConfig
 from pvg_hf.trainers.reward.config import NoisyRewardConfig
 
 MAX_SEED = 2**31  # transformers seeds NumPy's old generator, which takes 32 bits
-# Keys of `verifier` that its trainer takes whatever `verifier.kind` is.
+# Keys of `verifier` that its trainer uses for every `verifier.kind`.
 _KEYS_OF_ALL_KINDS = frozenset(field.name for field in fields(PlayerConfig)) | {"max_steps"}
 PROVER_CONFIGS: dict[str, type[ProverGRPOConfig]] = {"grpo": ProverGRPOConfig, "ppo": ProverPPOConfig}
 
@@ -211,7 +211,7 @@ def _shared_settings(config: PlayerConfig, run: TrainerRun) -> dict[str, Any]:
     return {
         "output_dir": str(run.output),
         "seed": run.seed % MAX_SEED,
-        "num_train_epochs": 1,  # of no effect beside `max_steps`
+        "num_train_epochs": 1,  # without effect, since `max_steps` is set
         "logging_strategy": "steps",
         "logging_steps": 1,
         "logging_nan_inf_filter": False,
@@ -229,7 +229,7 @@ def _shared_settings(config: PlayerConfig, run: TrainerRun) -> dict[str, Any]:
 
 
 def _taken_values(config: Any, player: str, keys: Collection[str] | None = None) -> dict[str, Any]:
-    """Return the trainer arguments that have the values of a section's keys, or of some of them, as they are."""
+    """Return the trainer arguments that get the unchanged values of a section's keys, or of some of its keys."""
     return {
         argument: vars(config)[field.name]
         for field in fields(config)
@@ -258,7 +258,7 @@ def recipe_keys(player: str, config: PlayerConfig) -> dict[str, str]:
 
 def _sections_of(player: str, config: PlayerConfig) -> list[tuple[type, str]]:
     """
-    The sections of a recipe that a player's trainer depends on, with their names; a later one overrides those before.
+    List the sections of a recipe that a player's trainer depends on, with their names; later ones take precedence.
     """
     sections = [(Recipe, ""), (NoiseConfig, "noise"), (RatesConfig, "rates"), (WatchdogConfig, "watchdogs")]
     sections += [(LoggingConfig, "logging"), (type(config), player)]
