@@ -37,8 +37,8 @@ class PPOConfig:
     critic: str | None = Field(
         None,
         description="`adapter`: an adapter like the prover's, with a head, on the prover's frozen base; needs `prover.lora`. "
-        "`verifier`: a copy of the body of the round's verifier, fully trained. A Hub id or folder (`arithmetic`: the packaged "
-        "verifier): that model, fully trained. By default `adapter` if the prover has `lora`, else a copy of the "
+        "`verifier`: a copy of the body of the round's verifier, fully fine-tuned. A Hub id or folder (`arithmetic`: the packaged "
+        "verifier): that model, fully fine-tuned. By default `adapter` if the prover has `lora`, else a copy of the "
         "prover's body. A model must have the prover's vocabulary.",
     )
     critic_learning_rate: Annotated[Positive | None, Sets()] = Field(
@@ -300,7 +300,7 @@ class PlayerConfig:
     )
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         "auto",
-        description="Type of the weights on a GPU. `auto` is float32 for weights that are fully trained and for the verifier "
+        description="Type of the weights on a GPU. `auto` is float32 for weights that are fully fine-tuned and for the verifier "
         "when it scores, and bfloat16 (if the GPU computes in it) for others: a base under adapters, a prover that "
         "generates. In bfloat16, a score also depends on its batch. A CPU always uses float32.",
     )

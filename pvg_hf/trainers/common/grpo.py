@@ -113,7 +113,7 @@ def completion_text(completion: str | list[Mapping[str, Any]]) -> str:
 
 
 def _check_reference(model: str | PreTrainedModel | PeftModel) -> None:
-    """Check that TRL can load the KL reference of a fully trained model, which it loads from the model's source."""
+    """Check that TRL can load the KL reference of a fully fine-tuned model, which it loads from the model's source."""
     if isinstance(model, PreTrainedModel) and not model.config._name_or_path:
         raise ValueError(
             "The model was made in memory, but the reference of its KL divergence is loaded from a path. Save the model "

@@ -37,7 +37,7 @@ def make_value_model(
     Args:
         critic (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`], *optional*):
             `"adapter"`, `"verifier"`, a Hub id or folder, or a token classifier with one logit. By default `"adapter"`
-            for a prover with adapters, and a copy of the prover's body for a fully trained one.
+            for a prover with adapters, and a copy of the prover's body for a fully fine-tuned one.
         prover ([`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
             The prover to be trained.
         tokenizer ([`~transformers.PreTrainedTokenizerBase`]):

@@ -97,9 +97,10 @@ class ProverPPOTrainer(ProverGRPOTrainer):
         critic (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`], *optional*):
             Model that estimates the value of each state. `"adapter"`: an adapter like the prover's, with a head, on
             the prover's frozen base, whose weights are in memory only once. `"verifier"`: a copy of the body of the
-            scorer's model, fully trained; requires a [`VerifierScorer`]. A Hub id or folder: that model, fully
-            trained; one that this trainer has saved keeps its head. A token classifier with one logit: used directly.
-            By default `"adapter"` for a prover with adapters, and a copy of the prover's body for a fully trained one.
+            scorer's model, fully fine-tuned; requires a [`VerifierScorer`]. A Hub id or folder: that model, fully
+            fine-tuned; one that this trainer has saved keeps its head. A token classifier with one logit: used
+            directly. By default `"adapter"` for a prover with adapters, and a copy of the prover's body for a fully
+            fine-tuned one.
         args ([`ProverPPOConfig`]):
             The trainer's arguments.
         kwargs:
