@@ -129,9 +129,8 @@ class Gate:
         if is_upload and not self._owner.sent(connection):
             return PlainTextResponse(self._owner.advice, status_code=403)
         headers = connection.headers
-        if (
-            "content-length" not in headers and "transfer-encoding" in headers
-        ):  # a chunked request does not state its size
+        # A chunked request does not state its size.
+        if "content-length" not in headers and "transfer-encoding" in headers:
             return PlainTextResponse("The request must state its length.", status_code=411)
         size = headers.get("content-length", "0")
         limit = 2 * MAX_UPLOAD_BYTES if is_upload else MAX_REQUEST_BYTES  # Gradio checks each file of an upload

@@ -155,9 +155,8 @@ def _wire(demo: gr.Blocks, run: OpenRun, page: Page, around: list[gr.blocks.Bloc
     def change(*values):
         *controls, link = values
         query = _query(*controls)
-        if (
-            query == read_link(parse_link(link), run.index()).query
-        ):  # no input by the visitor: the server set the value itself
+        # No input by the visitor: the server set the value itself.
+        if query == read_link(parse_link(link), run.index()).query:
             return [gr.skip()] * len(page.outputs)
         return show(run, View(query))
 

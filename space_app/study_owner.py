@@ -138,7 +138,6 @@ def take_down(study: Study, path: str) -> str:
 def _write(study: Study, count: int | None, folder: Path) -> str:
     ids = [f"sheet-{secrets.token_hex(4)}" for _ in range(max(1, min(MAX_SHEETS, int(count or 1))))]
     path = Path(tempfile.mkdtemp(dir=folder)) / "sheets.csv"
-    path.write_text(
-        write_sheets(study, ids), encoding="utf-8-sig"
-    )  # spreadsheets recognise UTF-8 by the byte order mark
+    # Spreadsheets recognise UTF-8 by the byte order mark.
+    path.write_text(write_sheets(study, ids), encoding="utf-8-sig")
     return str(path)

@@ -33,10 +33,8 @@ FEW: Settings = {
     "watchdogs.max_truncated": 1.0,
     "watchdogs.min_pair_accuracy": 0.0,
 }
-SHORT: Settings = {
-    "prover.max_completion_length": 64,
-    "prover.prompts_per_step": 4,
-}  # for parts that only try a launcher
+# For parts that only try a launcher.
+SHORT: Settings = {"prover.max_completion_length": 64, "prover.prompts_per_step": 4}
 TOY: Settings = {
     "verifier.max_steps": 2,
     "prover.max_steps": 2,

@@ -70,9 +70,8 @@ class PhaseMeasures(GameCallback):
             seconds = meter.seconds.get(kind, 0.0)
             if tokens[name] and seconds:
                 found[f"{name}_tokens_per_second"] = round(tokens[name] / seconds, 1)
-                if (
-                    context.phase.name != "warmup"
-                ):  # the warmup trains both players, so that its FLOPs are not known per player
+                # The warmup trains both players, so that its FLOPs are not known per player.
+                if context.phase.name != "warmup":
                     found[f"{kind}_mfu"] = round(flops[kind] / seconds / self.matrix_rate, 4)
         if meter.usual_step is not None:
             found |= {"num_steps": len(meter.step_seconds), "step_seconds": round(meter.usual_step, 3)}

@@ -80,9 +80,8 @@ def build_space(run: str | Path, output: Path, options: tuple[str, ...] = ()) ->
     if folder is not None:
         place = f"runs/{folder.root.resolve().name}"
         _copy_run(folder, output / place)
-        write_origin(
-            output / place, folder.root.resolve().name
-        )  # the Space's visitors did not play the run themselves
+        # The Space's visitors did not play the run themselves.
+        write_origin(output / place, folder.root.resolve().name)
     for part in ("space_app", "pvg_hf"):
         shutil.copytree(clone / part, output / part, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
     shutil.move(output / "space_app" / "README.md", output / "README.md")

@@ -182,9 +182,8 @@ def _prover_batch(amounts: Amounts, prover: Player, verifier: Player, critic: Pl
         solution=solution,
         max_new_tokens=config.max_completion_length,
     )
-    learners = [(prover, solution.high)] + (
-        [(critic, 0)] if critic else []
-    )  # with the number of positions that need logits
+    # Each learner, with the number of positions at which its loss needs logits.
+    learners = [(prover, solution.high)] + ([(critic, 0)] if critic else [])
     learnings = [
         training(
             player.size,

@@ -71,6 +71,7 @@ def _test_proofs(context: PhaseContext) -> pd.DataFrame:
     rows = load_pool([pool / f"test-{role}.parquet" for role in GAME_ROLES]).to_pandas()
     rows = rows[~rows["is_truncated"]].drop_duplicates(["problem", "solution"])
     number = min(context.recipe.verifier.score_settings.report_proofs, len(rows))
+    # Sorted again, so that the drawn proofs keep the order of the pool.
     chosen = derive_rng(context.seed("evaluations")).permutation(len(rows))[:number]
     return rows.iloc[sorted(chosen)].assign(reference=reference_scores).reset_index(drop=True)
 

@@ -67,6 +67,7 @@ class BestHelpfulCallback(StepFigures):
 
     def step_figures(self, state: TrainerState) -> Mapping[str, float]:
         is_last = state.global_step == state.max_steps or self.is_over()
+        # `is_over` is known here because the stop rule's callback comes before this one.
         is_due = is_last or state.global_step % self.context.recipe.prover.eval_steps == 0
         return self._judge() if is_due else {}
 
@@ -111,14 +112,13 @@ class BestHelpfulCallback(StepFigures):
         prompts = [self.context.problems.prompt(problem, Role.HELPFUL, sampler.tokenizer) for problem in problems]
 
         def rngs(index: int) -> list[np.random.Generator]:
-            path = (
-                self.context.seed("heldout"),
-                problems[index]["problem_id"],
-            )  # the same draws at every step, so that checkpoints are comparable
+            # The same draws at every step, so that checkpoints are comparable.
+            path = (self.context.seed("heldout"), problems[index]["problem_id"])
             return [derive_rng(*path, number) for number in range(config.eval_samples)]
 
         with whole_weights(self.trainer):
             written = sample_everywhere(processes, sampler, prompts, rngs)
+        # (problem, sample) of `len(problems) * eval_samples` solutions, those of a problem in a row.
         rows = [
             (problem, strip_evaluation(self.context, sample, sampler.tokenizer))
             for problem, samples in zip(problems, written, strict=True)

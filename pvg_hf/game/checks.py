@@ -77,6 +77,7 @@ def open_ledger(context: PhaseContext, budget: BudgetConfig, known: Iterable[Eve
     """
     if budget.per_round is None and budget.total is None:
         return Ledger()
+    # Spending is computed from the events on disk, so that a resumed phase has the same budget left.
     own_cost = sum(event["cost"] for event in known)
     earlier = _earlier_costs(context)
     in_round = sum(cost for (round_index, _), cost in earlier.items() if round_index == context.phase.place[0])
@@ -107,6 +108,7 @@ def _earlier_costs(context: PhaseContext) -> dict[tuple[int, int], float]:
 
 def summarize_checks(context: PhaseContext, output: Path) -> None:
     """Write `checks.json` and record metrics from a phase's checker events, if there are any."""
+    # A phase with separate sub-phases has one log per sub-phase.
     logs = sorted([output / EVENTS, *output.glob(f"[!.]*/{EVENTS}")])
     logs = [log for log in logs if log.exists()]
     if not logs or not context.processes.is_main_process:

@@ -24,9 +24,8 @@ HARMLESS = (
     r"It seems that you are about to commit a data file .* to a space repository",  # a Space has the run that it shows
 )
 
-_PYTHON_WARNING = re.compile(
-    r".*?:\d+: (?P<text>\w+: .*?)(\n  [^\n]*)?\s*", re.DOTALL
-)  # PATH:LINE: CATEGORY: TEXT, source
+# PATH:LINE: CATEGORY: TEXT, source.
+_PYTHON_WARNING = re.compile(r".*?:\d+: (?P<text>\w+: .*?)(\n  [^\n]*)?\s*", re.DOTALL)
 
 
 def is_main_process() -> bool:
@@ -58,9 +57,8 @@ def print_result(text: str) -> None:
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # the interpreter flushes standard output again at exit
+        # The interpreter flushes standard output again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def quiet_libraries() -> None:

@@ -84,7 +84,7 @@ def _chunks(
         for job in jobs:
             problems = context.problems.parts[job.part]
             for start in range(0, len(problems), PROBLEMS_PER_CHUNK):
-                context.stop.check()
+                context.stop.check()  # a stop loses at most the solutions of this phase, which is minted again
                 chunk = problems.select(range(start, min(start + PROBLEMS_PER_CHUNK, len(problems))))
                 rows = _write_chunk(context, job, chunk, sampler, scorer)
                 if labels is not None:
@@ -103,6 +103,7 @@ def _write_chunk(
 
     def rngs(index: int) -> list[np.random.Generator]:
         problem_id = problems[index]["problem_id"]
+        # A generator per solution: its draws depend neither on batches nor on the number of processes.
         path = (context.recipe.seed, round_name(job.round_index), "mint", job.role, problem_id)
         return [derive_rng(*path, number) for number in range(job.num_samples)]
 

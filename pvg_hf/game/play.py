@@ -84,7 +84,7 @@ def play(
     for line in admit_code(recipe):
         logger.info("The recipe runs %s", line)
     world = GameProblems.load(recipe)
-    refuse_mistakes(recipe, world)
+    refuse_mistakes(recipe, world)  # before anything is written
     with naming_full_disk(folder.root), locked(folder.root, is_main=processes.is_main_process):
         on_main_process(processes, partial(begin_from_hub, recipe, folder))
         pending_phases(recipe, phases)  # may refuse; done before the recipe is written to the folder
@@ -159,6 +159,7 @@ def _play_phase(
     callbacks: Sequence[GameCallback],
 ) -> None:
     round_recipe = recipe if key.round_index is None else recipe.for_round(key.round_index)
+    # The step axis needs the whole game's recipe: rounds may have different numbers of steps.
     context = PhaseContext(round_recipe, folder, key, world, stop, game_steps(recipe, key), tracker)
     is_main = context.processes.is_main_process
     for callback in callbacks:
@@ -169,7 +170,7 @@ def _play_phase(
         staged(key.target(folder), is_main=is_main) as output,
         recording(output, context.processes.num_processes, is_main=is_main) as record,
     ):
-        context.processes.wait_for_everyone()
+        context.processes.wait_for_everyone()  # the staging folder exists for all processes from here on
         with naming_knobs(round_recipe, key.name):
             record.summary = PHASES[key.name](context, output)
             summarize_checks(context, output)

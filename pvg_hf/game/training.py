@@ -236,9 +236,8 @@ class StopCallback(TrainerCallback):
         self.has_stopped = False
 
     def on_step_end(self, args, state, control, **kwargs):
-        is_last = (
-            state.global_step >= state.max_steps
-        )  # after the last step, the rest of the phase is short, so that it is finished
+        # After the last step, the rest of the phase is short, so that it is finished.
+        is_last = state.global_step >= state.max_steps
         if state.global_step % self.every == 0 and not is_last and self.stop.is_asked():
             self.has_stopped = True
             control.should_training_stop = True

@@ -178,6 +178,7 @@ def _draw_rows(
     share, task = context.recipe.verifier.score_settings.judge_share, context.problems.task
     rng = derive_rng(context.seed("proofs"))
     endless = {source: {s: _shuffle_forever(rng, rows) for s, rows in of.items()} for source, of in groups.items()}
+    # (num_sources,): sources without a scored proof are left out, and the others' weights are normalized.
     chances = np.array(list(weights.values())) / sum(weights.values())
     for number in range(num_rows):
         source = list(weights)[rng.choice(len(weights), p=chances)]

@@ -70,6 +70,7 @@ class Watchdogs:
 
     def _gap_closes(self) -> str | None:
         gap, exploits = self._window("score_gap"), self._window("exploit_rate")
+        # Goodharting: the gap shrinks and the verifier accepts more mistakes, both significantly.
         if gap is None or exploits is None or _trend(gap) > -SIGNIFICANT or _trend(exploits) < SIGNIFICANT:
             return None
         return (

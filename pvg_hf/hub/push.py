@@ -86,6 +86,7 @@ def _publish(publication: Publication, repositories: dict[str, Repository]) -> N
     todo = {kind: repository for kind, repository in repositories.items() if tag not in repository.tags()}
     with tempfile.TemporaryDirectory() as workspace:
         commits = {}
+        # Upload everything before the first tag, so that a failed upload leaves no tag.
         for kind, repository in todo.items():
             files = {**publication.results(kind), **publication.copies(kind)}
             files |= derived_files(publication, kind, Path(workspace))

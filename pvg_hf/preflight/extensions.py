@@ -130,9 +130,8 @@ def check_extensions(context: PhaseContext) -> Iterator[str]:
     recipe = context.recipe
     unpaid = refusals("`prover.reward`", partial(_rehearse_reward, recipe, context.problems))
     yield from unpaid
-    if not (
-        unpaid and recipe.stopping.rule == "auto"
-    ):  # `auto` takes the rule of the reward, which is already refused
+    # `auto` takes the rule of the reward, which is already refused.
+    if not (unpaid and recipe.stopping.rule == "auto"):
         yield from refusals("`stopping.rule`", partial(_rehearse_stop_rule, recipe))
     yield from refusals("`verifier.invariance.method`", partial(_rehearse_penalty, recipe))
 

@@ -28,10 +28,8 @@ from pvg_hf.run.schedule import PhaseKey
 
 Event = dict[str, Any]
 
-_NEEDED = {
-    "phase_finished": {"phase", "round", "seconds"},
-    "alert": {"phase", "round", "kind", "message"},
-}  # required keys by event
+# Required keys by event.
+_NEEDED = {"phase_finished": {"phase", "round", "seconds"}, "alert": {"phase", "round", "kind", "message"}}
 
 _MENDED_AT_START = "Start the run again with its command: this rewrites the file."
 

@@ -80,12 +80,15 @@ def draw_sheet(
     Returns:
         `pd.DataFrame`: rows of `items`.
     """
+    # Items given least often come first, in random order among equals.
     ranked = items.assign(given=[num_given.get(item, 0) for item in items["item"]], tie=rng.random(len(items)))
     ranked = ranked.sort_values(["given", "tie"])
+    # One queue per (round, role, correctness). It is an iterator, so that a skipped solution is not considered again.
     queues = {cell: iter(zip(rows.index, rows["problem_id"])) for cell, rows in ranked.groupby(CELL)}
     taken: dict[str, int] = {}  # row by problem
     num_taken: Counter[tuple] = Counter()
     while len(taken) < num_solutions:
+        # Alternate between correct and flawed solutions; if one kind has run out, fill up with the other.
         is_correct = len(taken) % 2 == 0
         if not any(_take(queues, taken, num_taken, wanted, rng) for wanted in (is_correct, not is_correct)):
             break

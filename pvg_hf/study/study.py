@@ -213,7 +213,7 @@ class Study:
             solution that was never shown, and for a premature timeout.
         """
         with self._guard:
-            start = self._started.get((participant, item_id))
+            start = self._started.get((participant, item_id))  # `None` if it was not shown since the app started
             if start is None or (participant, item_id) in self._answered:
                 return None
             seconds = self._clock() - start

@@ -180,9 +180,8 @@ def plot_twins(steps: pd.DataFrame) -> Plot:
     axes = canvas.subplots()
     for checker, rows in steps.groupby("checker", sort=False):
         of_seeds = rows.pivot(index=["round", "step"], columns="seed", values="smoothed")
-        for number, (_, part) in enumerate(
-            of_seeds.groupby("round")
-        ):  # one line per round: training starts again in each
+        # One line per round: training starts again in each.
+        for number, (_, part) in enumerate(of_seeds.groupby("round")):
             x = part.index.get_level_values("step")
             axes.plot(x, part, linewidth=0.8, alpha=0.45, **STYLES[checker])
             label = None if number else f"{checker} false positives"

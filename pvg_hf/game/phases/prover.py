@@ -125,7 +125,7 @@ def _train_roles(context: PhaseContext, output: Path, rates: tuple[float, float]
     for index, role in enumerate(config.trained_roles):
         sub_phase = SubPhase((role,), output / role, rates, first_step=index * config.max_steps)
         lines.append(f"{role}: {_train_separately(context, sub_phase, fixed)}")
-        fixed = _final_heldout(context)
+        fixed = _final_heldout(context)  # the sneaky role, trained next, is compared with the trained helpful one
     return "; ".join(lines)
 
 
@@ -134,7 +134,7 @@ def _train_separately(context: PhaseContext, sub_phase: SubPhase, fixed: dict[st
     if _is_done(context, sub_phase.output):
         context.metrics += read_json_lines(sub_phase.output / "steps.jsonl")
         return "done before"
-    known = len(context.metrics)
+    known = len(context.metrics)  # metrics before this sub-phase belong to others
     with staged(sub_phase.output, is_main=context.processes.is_main_process) as partial:
         line = _train(context, replace(sub_phase, output=partial), fixed)
         if context.processes.is_main_process:
@@ -169,6 +169,7 @@ def _final_heldout(context: PhaseContext) -> dict[str, float]:
 
 def _train(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) -> str:
     """Train, and train again with the recipe's recovery if the sneaky role collapsed."""
+    # A file records the recovery, so that an interrupted second attempt resumes as one.
     marker = sub_phase.output / "recovery.json"
     if marker.exists():
         sub_phase = replace(sub_phase, recovery=read_json(marker)["recovery"])
@@ -177,6 +178,7 @@ def _train(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) 
     recovery = context.recipe.watchdogs.collapse_recovery
     if not watchdogs.has_collapsed or recovery == "none" or sub_phase.recovery != "none":
         return line
+    # Start again without any trace of the collapsed attempt: its metrics and checkpoints are dropped.
     del context.metrics[known:]
     if context.processes.is_main_process:
         remove(sub_phase.output / "checkpoints")
@@ -202,6 +204,7 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
             ends.append(f"{rule.name} at step {step}" if is_done else f"watchdog at step {step}")
         return is_done or is_alarmed
 
+    # The order matters: the stop rule first, then the last held-out evaluation, which asks whether the phase ends.
     trainer.add_callback(LogCallback(listen))
     lost_step = None
     if Role.HELPFUL in sub_phase.roles:
@@ -210,7 +213,7 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
         )
         best.attach(trainer)
         lost_step = best.lost_step()
-    trainer.add_callback(CountsCallback(trainer.scorer))
+    trainer.add_callback(CountsCallback(trainer.scorer))  # after the evaluation, to include its counts in this step
     if labels.noise is not None:
         trainer.add_callback(LabelCallback(labels))
     run_trainer(

@@ -86,9 +86,8 @@ def _draw_line(axes: Axes, steps: pd.DataFrame, name: str, weight: float, style:
     axes.plot(values["step"], values[name], color=style["color"], linewidth=0.7, alpha=0.35)
     smoothed = values[name].ewm(alpha=weight, adjust=False).mean()
     axes.plot(values["step"], smoothed, linewidth=2, **style)
-    axes.plot(
-        values["step"][-1:], smoothed[-1:], "o", color=style["color"], markersize=4
-    )  # seen even if it is the only one
+    # A dot at the last step, so that a single step is visible, too.
+    axes.plot(values["step"][-1:], smoothed[-1:], "o", color=style["color"], markersize=4)
 
 
 def _mark_stop(column: Sequence[Axes], run: RunData, data: RoundData) -> None:

@@ -55,7 +55,7 @@ def _draw_role(axes: Axes, rows: pd.DataFrame, role: str, edges: np.ndarray) -> 
 
 def _bin_edges(scores: np.ndarray) -> np.ndarray:
     low, high = scores.min(), scores.max()
-    margin = 0.5 if low == high else 0.0
+    margin = 0.5 if low == high else 0.0  # equal scores would give bins of width 0
     return np.linspace(low - margin, high + margin, NUM_BINS + 1)
 
 
