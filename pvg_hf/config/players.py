@@ -114,7 +114,7 @@ class ScoreConfig:
     eval_steps: Annotated[Count, Decides("eval_steps", "save_steps")] = Field(
         10, description="Steps between validations; the best checkpoint is chosen by their reward."
     )
-    eval_proofs: Count = Field(64, description="Maximum number of held-out proofs of D_V in a validation.")
+    eval_proofs: Count = Field(64, description="Maximum number of the verifier's held-out proofs in a validation.")
     num_analyses: Count = Field(
         2, description="Number of evaluations that a proof's score is the mean of, for scoring."
     )
@@ -125,7 +125,7 @@ class ScoreConfig:
     )
     labels: Literal["task", "auto"] = Field(
         "task",
-        description="Who scores the round's new proofs on D_V for the next verifier: the task, or the round's own verifier by "
+        description="Who scores the round's new proofs for the next verifier: the task, or the round's own verifier by "
         "scaled verification. The base prover's proofs are always scored by the task.",
     )
     label_analyses: Count = Field(
@@ -231,7 +231,7 @@ class RatesConfig:
         0.0, description="For `given`: P(label 0 | truth 1); `rho0 + rho1` must stay below 1."
     )
     trusted_share: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.05, description="For `trusted`: share of D_V's problems whose truth the estimate may use."
+        0.05, description="For `trusted`: share of the verifier's problems (D_V) whose truth the estimate may use."
     )
 
     @model_validator(mode="after")
@@ -527,7 +527,7 @@ class ProverConfig(PlayerConfig):
     )
     eval_steps: Count = Field(
         10,
-        description="Steps between evaluations on the held-out part of D_pi, by which the best helpful checkpoint is chosen.",
+        description="Steps between evaluations on the prover's held-out problems, by which the best helpful checkpoint is chosen.",
     )
     eval_problems: Count = Field(100, description="Maximum number of held-out problems in such an evaluation.")
     eval_samples: Count = Field(2, description="Helpful solutions per problem in such an evaluation.")

@@ -112,7 +112,7 @@ class SplitConfig:
 
 @section
 class BootstrapConfig:
-    """Solutions to D_V from the base prover, or existing ones."""
+    """Solutions to the verifier's problems (D_V) from the base prover, or existing ones."""
 
     solutions_per_problem: Count = Field(4, description="Solutions of the base prover per problem of D_V.")
     import_from: FilePath | None = Field(
@@ -173,7 +173,7 @@ class DataConfig:
 
 @section
 class MintConfig:
-    """New solutions of the round's prover to D_V and to the test problems."""
+    """New solutions of the round's prover to the verifier's problems (D_V) and to the test problems."""
 
     solutions_per_problem: Count = Field(
         2, description="Solutions of each role per problem of D_V; later verifiers learn from them."

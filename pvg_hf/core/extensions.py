@@ -67,7 +67,7 @@ class UntrustedCodeError(ValueError):
 
 
 class _Gate:
-    """Code, by value, that must not run in this process yet. Whatever the user's own recipes name may always run."""
+    """Tracks which code must not run in this process yet. Code that the user's own recipes name may always run."""
 
     def __init__(self) -> None:
         self._allowed: set[str] = set()

@@ -1,4 +1,6 @@
-"""Hub access: is a model or dataset available, and retries after network errors or refusals by a busy server."""
+"""
+Access to the Hub: checks that models and datasets are available, and retries after errors of the network or server.
+"""
 
 import json
 import logging

@@ -1,5 +1,5 @@
 """
-Integrity checks: are the files of a run the bytes that were written?
+Checks that the files of a run still hold the bytes that were written.
 
 A finished folder holds `digests.json` with the size and SHA-256 of each of its files. A small file that is rewritten,
 such as `phase.json`, contains its own digest. Runs of older versions have neither, so their files are only checked for

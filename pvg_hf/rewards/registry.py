@@ -28,7 +28,7 @@ class Reward:
             The function that computes the rewards.
         is_relative (`bool`, defaults to `False`):
             True if a solution is rewarded relative to the policy's own group. A policy that improves everywhere then
-            earns no more, so checkpoints are not selected by this reward but by the score of correct solutions (CGC).
+            earns no more, so checkpoints are not selected by this reward but by the score of correct solutions (`cgc`).
         stop_rule (`str`, defaults to `"max_steps"`):
             The rule that ends a prover phase under `stopping.rule: auto`.
         signals (`tuple[str, ...]`, *optional*):
