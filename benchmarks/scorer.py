@@ -147,7 +147,7 @@ def time_all(setting: Setting, orders: dict[str, Sequence[int]], repeats: int) -
     }
     runs |= {"sorted": partial(setting.score, shares_beginnings=False), "shared": setting.score}
     setting.score(64)  # warm up: the first forwards of a process are slower
-    best: dict[str, float] = {}
+    best: dict[str, float] = {}  # minimum over repeats: disturbances only add time
     expected: list[float] | None = None
     for _ in range(repeats):
         for name, run in runs.items():

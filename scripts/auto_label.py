@@ -37,6 +37,7 @@ def main() -> int:
 
     set_up_logging()
     quiet_libraries()
+    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
     import torch
 
     from pvg_hf.analyses.scaled import ScaledVerification

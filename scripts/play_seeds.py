@@ -21,6 +21,7 @@ def main() -> int:
 
     set_up_logging()
     quiet_libraries()
+    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
     from pvg_hf import play
     from pvg_hf.evaluation.seeds import seeds_table
     from pvg_hf.game.cli import run_command

@@ -29,6 +29,7 @@ def main() -> int:
 
     set_up_logging()
     quiet_libraries()
+    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
     from pvg_hf import pull_round
     from pvg_hf.core.hub_access import HubError
 

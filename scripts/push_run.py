@@ -25,6 +25,7 @@ def main() -> int:
 
     set_up_logging()
     quiet_libraries()
+    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
     from pvg_hf.core.hub_access import HubError
     from pvg_hf.hub.publication import publishable_rounds
     from pvg_hf.hub.push import push_round

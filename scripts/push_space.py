@@ -32,6 +32,7 @@ def main() -> int:
 
     set_up_logging()
     quiet_libraries()
+    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
     from pvg_hf.browse.space import build_space, push_space
     from pvg_hf.core.hub_access import HubError
 

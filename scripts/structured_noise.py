@@ -23,6 +23,7 @@ def main() -> int:
 
     set_up_logging()
     quiet_libraries()
+    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
     from pvg_hf.game.cli import run_command
     from pvg_hf.sweep.twins import play_twins, write_twins
 

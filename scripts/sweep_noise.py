@@ -29,6 +29,7 @@ def main() -> int:
 
     set_up_logging()
     quiet_libraries()
+    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
     from pvg_hf.game.cli import run_command
     from pvg_hf.sweep import describe_sweep, run_sweep
     from pvg_hf.sweep.sweep import CellsFailedError

@@ -153,7 +153,6 @@ def _metrics(counts: CheckCounts, rates: list[NoiseRate], escalations: dict[str,
 
 
 def _configured_tiers(routes: Routes, counts: CheckCounts) -> dict[tuple[str, str], Tier]:
-    """Configured tiers of the counted calls."""
     configured = {}
     for _, tier, of_slice in counts.trials:
         routing = routes.slices.get(of_slice, routes.routing)

@@ -94,6 +94,7 @@ def score_heldout(
     """
     pairs = heldout.pairs
     rows = heldout.rows.assign(score=scorer(heldout.rows["problem"].tolist(), heldout.rows["solution"].tolist()))
+    # (num_pairs,) each.
     chosen, rejected = (np.array(scorer(pairs["problem"][:], pairs[side][:])) for side in ("chosen", "rejected"))
     accuracy = rate_by_problem(pair_wins(chosen, rejected), pairs["problem_id"][:])
     answered = judged(rows)

@@ -194,7 +194,6 @@ def strip_evaluation(context: PhaseContext, sample: Sample, tokenizer) -> Sample
 
 
 def _score(rows: list[list[Row]], scorer: Scorer | None) -> None:
-    """Add scores to the rows of a batch."""
     if scorer is None:
         return
     flat = [row for group in rows for row in group]

@@ -101,7 +101,6 @@ def play(
 
 
 def _chosen_phases(recipe: Recipe, name: str | None, round_index: int | None) -> list[PhaseKey]:
-    """Phases to play, whether finished or not."""
     phases = schedule(recipe)
     if name is None:
         if round_index is not None:

@@ -35,7 +35,7 @@ def open_sampler(
     dtype = context.dtype("prover", is_precise=False)
     model, tokenizer = load_prover(source, revision=revision, dtype=dtype, quantization=quantization)
     if beside is None or not context.recipe.verifier.shares_base:
-        model = merge_adapter(model)
+        model = merge_adapter(model)  # merged weights sample faster, but cannot share the base
     else:
         share_base(model, beside.model)
     return make_sampler(context, model.to(context.processes.device), tokenizer)

@@ -58,6 +58,7 @@ def describe_status(recipe: Recipe, script_line: str) -> str:
         `str`: lines of at most 80 columns, except for paths.
     """
     folder = RunFolder.of(recipe)
+    # With the launcher of the last start, as another number of processes could not resume a training phase.
     command = f"{folder.read_environment().get('launcher', launcher())} {script_line}"
     if not folder.root.exists():
         return f"{folder.root} does not exist: nothing was played yet. To begin:\n  {command}"

@@ -72,7 +72,7 @@ def download(
             lambda: _get_whole(repository, revision, tree[path], workspace),
         )
         file.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(came, file)
+        os.replace(came, file)  # only checked files reach the folder, each in one step
 
     with ThreadPoolExecutor(NUM_THREADS) as threads:
         for _ in tqdm(

@@ -55,7 +55,7 @@ def push_round(
         for kind in publication.kinds
     }
     for repository in repositories.values():
-        repository.ensure(is_private=hub.private)
+        repository.ensure(is_private=hub.private)  # refuses a public repository before anything is uploaded
     _remove_stale_tags(publication, repositories, overwrite=hub.overwrite)
     _publish(publication, repositories)
     return repos

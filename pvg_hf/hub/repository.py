@@ -137,8 +137,9 @@ class Repository:
 
 def is_same(source: Source, remote: RepoFile | None) -> bool:
     """Whether a file on the Hub has the same bytes as `source`."""
-    if remote is None or remote.size != _size(source):
+    if remote is None or remote.size != _size(source):  # cheap, and decides most cases without hashing
         return False
+    # The Hub identifies large files by SHA-256, and all others by Git's blob hash.
     if remote.lfs is not None:
         return remote.lfs.sha256 == _sha256(source)
     return remote.blob_id == git_hash(source if isinstance(source, bytes) else source.read_bytes())

@@ -144,7 +144,7 @@ def _rehearse_reward(recipe: Recipe, problems: GameProblems | None) -> None:
         ValueError: if a reward is not finite.
     """
     size = recipe.prover.num_generations
-    index = torch.arange(2 * size)
+    index = torch.arange(2 * size)  # a helpful group of solutions, and then a sneaky one
     reward = load_reward(recipe.prover.reward)
     rewards = reward(
         index / size - 1,

@@ -67,6 +67,7 @@ def _check_max_length(
     if refusals("`verifier.template`", make_input):
         return  # reported with the player's other mistakes
     lengths = [len(ids) for ids in make_input().encode(tokenizer, problems, references)]
+    # Pairs over the limit are filtered out, which does no harm unless most of them are.
     num_over = sum(length > config.max_length for length in lengths)
     if num_over > len(lengths) / 2:
         yield (
@@ -100,7 +101,6 @@ def _plain(text: str) -> str:
 
 
 def _worst_word(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> str:
-    """Word that loses the most characters."""
     words = [word for text in texts for word in text.split()]
     return max(words, key=lambda word: _num_lost(tokenizer, word))[:SHOWN]
 

@@ -95,7 +95,7 @@ def check_recipe(recipe: Recipe, world: GameProblems | None, *, planned_bfloat16
     mistakes += [*_check_trackers(recipe, is_elsewhere=is_elsewhere), *check_hub(recipe)]
     mistakes += _check_overrides(recipe)
     mistakes += [*check_task(recipe, world), *_check_import(recipe, world)] if world is not None else []
-    known: set[str] = set()
+    known: set[str] = set()  # a mistake that several rounds share is reported once
     refused: set[str] = set()
     for round_index in _rounds_to_check(recipe):
         place = f"In round {round_index}: " if round_index in recipe.rounds else ""

@@ -127,7 +127,6 @@ def _settled(recipe: Recipe, num_begun: int) -> dict[str, Any]:
 
 
 def _drop_changeable(values: dict[str, Any]) -> dict[str, Any]:
-    """Remove the players' settings that may change."""
     players = {
         player: {key: value for key, value in values[player].items() if key not in CHANGEABLE_OF_PLAYERS}
         for player in ("prover", "verifier")

@@ -38,6 +38,7 @@ def study_results(answers: Sequence[dict[str, Any]]) -> pd.DataFrame:
     if table.empty:
         return pd.DataFrame(columns=["round_index", "role", "num_participants", *FIGURES])
     is_late = table["judgment"] == Judgment.TIME_RAN_OUT
+    # A timeout is always wrong, also on a flawed solution: no judgment was given.
     is_right = ((table["judgment"] == Judgment.CORRECT) == table["correct"].astype(bool)) & ~is_late
     table = table.assign(is_late=is_late, is_right=is_right)
     rows = [

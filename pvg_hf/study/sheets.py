@@ -129,7 +129,7 @@ def _confidence(text: str) -> int | None:
 
 def _seconds(text: str, limit: float) -> float | None:
     try:
-        seconds = float(text.replace(",", ".")) if text else None
+        seconds = float(text.replace(",", ".")) if text else None  # decimal commas of spreadsheets
     except ValueError:
         seconds = -1.0
     if seconds is not None and not 0 <= seconds <= limit:

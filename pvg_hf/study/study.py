@@ -105,7 +105,7 @@ class Study:
         )
         self.folder, self.seconds, self.max_participants = folder, seconds, max_participants
         self._draw, self._clock = draw, clock
-        self._guard = threading.RLock()
+        self._guard = threading.RLock()  # visitors' requests arrive in several threads
         self._hold = hold
         self._started: dict[tuple[str, str], float] = {}  # clocks that this process has started
         self._num_shown: Counter[tuple[str, str]] = Counter()

@@ -120,6 +120,7 @@ def clean_loss(rows: pd.DataFrame) -> Figure:
     total, num_pairs = 0.0, 0
     for _, group in rows.groupby("problem_id", sort=False):
         scores, correct = torch.tensor(group["score"].to_numpy(float)), torch.tensor(group["correct"].to_numpy(bool))
+        # (num_correct, num_incorrect): all pairs of one problem.
         chosen, rejected = torch.meshgrid(scores[correct], scores[~correct], indexing="ij")
         if chosen.numel():
             total += float(bradley_terry(chosen.flatten(), rejected.flatten())) * chosen.numel()

@@ -65,7 +65,6 @@ def _works(played: Recipe, form: str) -> Iterator[float | None]:
 
 
 def _cell_seconds(recipe: Recipe) -> list[float]:
-    """Measured seconds of each finished cell."""
     folder = sweep_folder(recipe)
     files = [folder.result(cell) for cell in list_cells(recipe)]
     return [read_json(file)["seconds"] for file in files if file.exists()]

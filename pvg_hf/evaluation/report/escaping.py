@@ -45,6 +45,7 @@ def show_text(text: str) -> Markup:
         text (`str`):
             Any text; `\\r\\n` counts as a line break.
     """
+    # Windows line breaks are ordinary text; a lone carriage return is shown as a code point.
     lines = text.replace("\r\n", "\n").split("\n")
     return Markup("\n").join(_show_line(line) for line in lines)
 
@@ -157,7 +158,7 @@ def fold(text: str | Sequence[Line]) -> FoldedText:
         if len(line.text) > num_left:
             head, rest = Line(line.text[:num_left]), Line(line.text[num_left:], line.note, line.is_soft)
             return FoldedText([*lines[:place], head], [rest, *lines[place + 1 :]])
-        num_left -= len(line.text) + 1
+        num_left -= len(line.text) + 1  # the line break also counts
     return FoldedText(lines, [])
 
 

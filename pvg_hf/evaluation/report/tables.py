@@ -183,6 +183,7 @@ def sources_table(run: RunData) -> Table:
     """Held-out figures of the last evaluated verifier, one row per source (prover and role) of the solutions."""
     prefix = "verifier_pair_accuracy"
     data = run.evaluated[-1] if run.evaluated else None
+    # A source's figures have its name as a suffix, e.g. `verifier_auc/round-000-sneaky`; without one they are over all sources.
     suffixes = [] if data is None else [key.removeprefix(prefix) for key in data.figures if key.startswith(prefix)]
     rows = [
         (

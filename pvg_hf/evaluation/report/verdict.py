@@ -191,7 +191,7 @@ def _read_change(change: Figure, *, better: str, worse: str, other: str) -> tupl
     """Mark and words for a change. Its `n` counts problems."""
     if change.n < MIN_PROBLEMS:
         return "open", f"too few problems (n={change.n}) to tell"
-    if change.low is None or change.low <= 0 <= change.high:
+    if change.low is None or change.low <= 0 <= change.high:  # the 95 % interval contains "no change"
         return "open", f"not clearly different from {other}"
     return ("good", f"clearly {better} than {other}") if change.low > 0 else ("bad", f"clearly {worse} than {other}")
 

@@ -46,7 +46,7 @@ def plot_over_rounds(run: RunData) -> Plot | None:
     """Main figures by round, every point with its 95 % interval."""
     if not run.evaluated:
         return None
-    canvas = new_canvas(10.6, 4.4)
+    canvas = new_canvas(10.6, 4.4)  # inches
     accuracy, *others = canvas.subplots(1, 1 + len(PANELS), sharey=True)
     _draw_accuracy(accuracy, run)
     indices = [data.round_index for data in run.evaluated]
