@@ -73,9 +73,9 @@ FlipRate = Annotated[float, Field(ge=0, lt=1)]
 PLAYERS = ("verifier", "prover")
 
 
-class Sets:
+class ArgumentMark:
     """
-    Marks a key of the recipe that sets trainer arguments to its value.
+    Marks a key of the recipe with the trainer arguments that it sets.
 
     Args:
         *arguments (`str`):
@@ -89,15 +89,18 @@ class Sets:
         self.player = player
 
 
-class Decides(Sets):
-    """Marks a key from which `pvg_hf.trainers.arguments` computes trainer arguments; it takes those of [`Sets`]."""
+class Sets(ArgumentMark):
+    """Marks a key whose value the arguments take."""
 
 
-def marked_arguments(section: type, key: str, player: str, marker: type[Sets] = Sets) -> tuple[str, ...]:
-    """Return the trainer arguments of a player that a key is marked with; `Sets` includes `Decides`."""
-    marks = [mark for mark in section.__pydantic_fields__[key].metadata if isinstance(mark, marker)]
-    names = [mark.arguments or (key,) for mark in marks if mark.player in (None, player)]
-    return tuple(name for of_mark in names for name in of_mark)
+class Decides(ArgumentMark):
+    """Marks a key from which `pvg_hf.trainers.arguments` computes the arguments."""
+
+
+def marked_arguments(section: type, key: str, player: str, kind: type[ArgumentMark] = ArgumentMark) -> list[str]:
+    """Return the arguments of a player's trainer that a key is marked with, by all marks or those of one kind."""
+    marks = [mark for mark in section.__pydantic_fields__[key].metadata if isinstance(mark, kind)]
+    return [name for mark in marks if mark.player in (None, player) for name in mark.arguments or (key,)]
 
 
 def check_option(section: type, key: str, value: object, *, name: str | None = None) -> None:

@@ -6,24 +6,21 @@ which can add to the settings but not replace them.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.config import Recipe
-from pvg_hf.config.fields import Decides, marked_arguments
-from pvg_hf.config.noise import NoiseConfig
+from pvg_hf.config.fields import Sets, marked_arguments
 from pvg_hf.config.players import (
     InvarianceConfig,
     PlayerConfig,
     PPOConfig,
     ProverConfig,
-    RatesConfig,
     ScoreConfig,
     VerifierConfig,
 )
-from pvg_hf.config.sections import LoggingConfig, WatchdogConfig
 from pvg_hf.data.label_rates import Rates
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.models.sources import has_bfloat16
@@ -234,13 +231,8 @@ def _taken_values(config: Any, player: str, keys: Collection[str] | None = None)
         argument: vars(config)[field.name]
         for field in fields(config)
         if keys is None or field.name in keys
-        for argument in _taken_arguments(type(config), field.name, player)
+        for argument in marked_arguments(type(config), field.name, player, Sets)
     }
-
-
-def _taken_arguments(section: type, key: str, player: str) -> list[str]:
-    computed = marked_arguments(section, key, player, Decides)
-    return [name for name in marked_arguments(section, key, player) if name not in computed]
 
 
 def recipe_keys(player: str, config: PlayerConfig) -> dict[str, str]:
@@ -260,8 +252,13 @@ def _sections_of(player: str, config: PlayerConfig) -> list[tuple[type, str]]:
     """
     List the sections of a recipe that a player's trainer depends on, with their names; later ones take precedence.
     """
-    sections = [(Recipe, ""), (NoiseConfig, "noise"), (RatesConfig, "rates"), (WatchdogConfig, "watchdogs")]
-    sections += [(LoggingConfig, "logging"), (type(config), player)]
+    sections = [(Recipe, "")]
+    sections += [
+        (field.type, field.name)
+        for field in fields(Recipe)
+        if is_dataclass(field.type) and not issubclass(field.type, PlayerConfig)
+    ]
+    sections.append((type(config), player))
     if isinstance(config, VerifierConfig):
         sections.append((InvarianceConfig, "verifier.invariance"))
         sections += [(ScoreConfig, "verifier.score")] if config.is_generative else []
