@@ -29,14 +29,13 @@ LAYERS = (
     ("pvg_hf.trainers",),
     ("pvg_hf.pretraining", "pvg_hf.run"),
     ("pvg_hf.evaluation", "pvg_hf.hub"),
+    ("pvg_hf.estimate",),
+    ("pvg_hf.preflight",),
     ("pvg_hf.game",),
     ("pvg_hf.study", "pvg_hf.sweep"),
     ("pvg_hf.browse",),
 )
-# These still import from the game: they are given its phase context.
-SAME_PART = {"pvg_hf.estimate": "pvg_hf.game", "pvg_hf.preflight": "pvg_hf.game"}
 LEVELS = {part: level for level, parts in enumerate(LAYERS) for part in parts}
-LEVELS |= {part: LEVELS[same] for part, same in SAME_PART.items()}
 WITHOUT_TORCH = ("analyses", "config", "core", "data", "tasks")
 NEEDS_TORCH = {"accelerate", "peft", "torch", "transformers", "trl"}
 ENTRY_POINTS = {"benchmarks", "examples", "scripts", "space_app", "tests"}
@@ -98,12 +97,8 @@ def test_there_is_something_to_check():
 def test_imports_point_down():
     upwards = {}
     for path in MODULES:
-        own = SAME_PART.get(part := part_of(module_name(path)), part)
-        imported = {
-            SAME_PART.get(part := part_of(module), part)
-            for module in imported_modules(path)
-            if module.startswith("pvg_hf.")
-        } - {own}
+        own = part_of(module_name(path))
+        imported = {part_of(module) for module in imported_modules(path) if module.startswith("pvg_hf.")} - {own}
         upwards[module_name(path)] = sorted(part for part in imported if LEVELS[part] >= LEVELS[own])
     assert {module: parts for module, parts in upwards.items() if parts} == {}
 

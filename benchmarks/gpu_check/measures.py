@@ -10,7 +10,7 @@ import pandas as pd
 
 from benchmarks.gpu_check.machine import compute_dtype, matrix_rate, read_peak, reset_peak
 from benchmarks.gpu_check.meter import Meter
-from pvg_hf.estimate.amounts import Amounts, Length, TextLengths, find_tokenizer
+from pvg_hf.estimate.amounts import Amounts, Length, TextLengths, find_tokenizer, tokenizer_source
 from pvg_hf.estimate.phases import RoundPlan, estimate_work
 from pvg_hf.estimate.players import PlayerSize
 from pvg_hf.game.callbacks import GameCallback
@@ -132,7 +132,7 @@ def lengths_as_written(amounts: Amounts, context: PhaseContext) -> TextLengths:
         return amounts.lengths
     rows = pd.concat([pd.read_parquet(file, columns=["problem", "solution", "num_tokens"]) for file in files])
     config = context.recipe.verifier
-    tokenizer = find_tokenizer(context, config, "verifier")
+    tokenizer = find_tokenizer(*tokenizer_source(context.recipe, "verifier"))
     verifier_input = VerifierInput(config.template, tokenizer.eos_token, config.max_length)
     read = verifier_input.encode(tokenizer, rows["problem"].tolist(), rows["solution"].tolist())
     return replace(

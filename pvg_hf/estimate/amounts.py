@@ -8,12 +8,14 @@ import numpy as np
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from pvg_hf.config import Recipe
-from pvg_hf.config.players import PlayerConfig
+from pvg_hf.config.players import VerifierConfig
 from pvg_hf.core.hub_access import is_on_hub
 from pvg_hf.core.roles import GAME_ROLES, Role
-from pvg_hf.game.context import PhaseContext
+from pvg_hf.data.problems import GameProblems
+from pvg_hf.models.hardware import Hardware
 from pvg_hf.models.sources import load_tokenizer, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.run.folder import RunFolder
 
 SAMPLE_SIZE = 200  # number of problems that are tokenized
 
@@ -82,58 +84,57 @@ class TextLengths:
     is_estimated: bool
 
 
-def measure_lengths(context: PhaseContext) -> TextLengths:
+def measure_lengths(recipe: Recipe, problems: GameProblems) -> TextLengths:
     """Measure lengths on `SAMPLE_SIZE` of the prover's problems (D_pi), evenly spread."""
-    problems = context.problems.parts["prover"]
-    places = np.linspace(0, len(problems) - 1, min(SAMPLE_SIZE, len(problems))).astype(int)
-    problems = problems.select(places).to_list()
-    prover, verifier = (
-        find_tokenizer(context, config, player)
-        for player, config in (("prover", context.recipe.prover), ("verifier", context.recipe.verifier))
-    )
-    references = [problem["reference"] for problem in problems]
+    part = problems.parts["prover"]
+    places = np.linspace(0, len(part) - 1, min(SAMPLE_SIZE, len(part))).astype(int)
+    rows = part.select(places).to_list()
+    prover, verifier = (find_tokenizer(*tokenizer_source(recipe, player)) for player in recipe.players)
+    references = [row["reference"] for row in rows]
     written = [tokens + 1 for tokens in _count(references, prover)]
     return TextLengths(
-        prompt={role: Length.of(_count(_prompts(context, problems, role, prover), prover)) for role in Role},
-        solution=Length.of(written).capped(context.recipe.prover.max_completion_length),
-        verifier_input=Length.of(_verifier_inputs(context, problems, verifier)).capped(
-            context.recipe.verifier.max_length
-        ),
+        prompt={role: Length.of(_count(_prompts(problems, rows, role, prover), prover)) for role in Role},
+        solution=Length.of(written).capped(recipe.prover.max_completion_length),
+        verifier_input=Length.of(_verifier_inputs(recipe.verifier, rows, verifier)).capped(recipe.verifier.max_length),
         is_estimated=prover is None or verifier is None,
     )
 
 
-def find_tokenizer(context: PhaseContext, config: PlayerConfig, player: str) -> PreTrainedTokenizerBase | None:
+def tokenizer_source(recipe: Recipe, player: str) -> tuple[str, str | None]:
+    """Folder or Hub id, and revision, of a player's tokenizer; that of a new model is made with its weights."""
+    config = recipe.player(player)
+    if config.scratch:
+        return str(RunFolder.of(recipe).models / player), config.revision
+    return resolve_model(config.model, player), config.revision
+
+
+def find_tokenizer(source: str, revision: str | None) -> PreTrainedTokenizerBase | None:
     """
-    Find the tokenizer of a player on this machine, else on the Hub; `None` if neither has it, e.g. if it is not trained yet.
+    Find a tokenizer on this machine, else on the Hub; `None` if neither has it, e.g. if it is not trained yet.
     """
-    source = str(context.folder.models / player) if config.scratch else resolve_model(config.model, player)
     try:
-        return AutoTokenizer.from_pretrained(
-            source, revision=config.revision, local_files_only=True, trust_remote_code=False
-        )
+        return AutoTokenizer.from_pretrained(source, revision=revision, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError):  # ValueError: there is a configuration of the model, but no tokenizer
-        if not is_on_hub(source, config.revision):
+        if not is_on_hub(source, revision):
             return None
-    return load_tokenizer(source, config.revision)
+    return load_tokenizer(source, revision)
 
 
 def _prompts(
-    context: PhaseContext, problems: list[dict[str, Any]], role: Role, tokenizer: PreTrainedTokenizerBase | None
+    problems: GameProblems, rows: list[dict[str, Any]], role: Role, tokenizer: PreTrainedTokenizerBase | None
 ) -> list[str]:
     if tokenizer is not None:
-        return [context.problems.prompt(problem, role, tokenizer) for problem in problems]
-    write = context.problems.prompts.text  # without the chat template, which is part of the tokenizer
-    return [write(problem, role, honest_solution=problem["reference"]) for problem in problems]
+        return [problems.prompt(row, role, tokenizer) for row in rows]
+    write = problems.prompts.text  # without the chat template, which is part of the tokenizer
+    return [write(row, role, honest_solution=row["reference"]) for row in rows]
 
 
 def _verifier_inputs(
-    context: PhaseContext, problems: list[dict[str, Any]], tokenizer: PreTrainedTokenizerBase | None
+    config: VerifierConfig, rows: list[dict[str, Any]], tokenizer: PreTrainedTokenizerBase | None
 ) -> list[int]:
-    config = context.recipe.verifier
     end_token = tokenizer.eos_token if tokenizer else None
     verifier_input = VerifierInput(config.template, end_token, config.max_length)
-    texts, references = ([problem[column] for problem in problems] for column in ("problem", "reference"))
+    texts, references = ([row[column] for row in rows] for column in ("problem", "reference"))
     if tokenizer is None:
         return _count([verifier_input.render(*pair) for pair in zip(texts, references, strict=True)], None)
     return [len(ids) for ids in verifier_input.encode(tokenizer, texts, references)]
@@ -151,26 +152,28 @@ class Amounts:
     Counts of a round, and of the phases before it.
 
     Args:
-        context ([`PhaseContext`]):
-            Context of any phase of the round.
+        recipe ([`Recipe`]):
+            With the round's overrides.
+        problems ([`GameProblems`]):
+            The game's.
+        hardware ([`Hardware`]):
+            Where the game is played.
         lengths ([`TextLengths`]):
             Lengths of the game's texts.
     """
 
-    context: PhaseContext
+    recipe: Recipe
+    problems: GameProblems
+    hardware: Hardware
     lengths: TextLengths
 
     @property
-    def recipe(self) -> Recipe:
-        return self.context.recipe
-
-    @property
     def num_processes(self) -> int:
-        return self.context.processes.num_processes
+        return self.hardware.num_processes
 
     def num_problems(self, *parts: str) -> int:
         """Number of problems in these parts of the split together."""
-        return sum(len(self.context.problems.parts[part]) for part in parts)
+        return sum(len(self.problems.parts[part]) for part in parts)
 
     @property
     def num_verifier_problems(self) -> int:

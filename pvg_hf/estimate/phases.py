@@ -14,8 +14,7 @@ from pvg_hf.estimate.amounts import Amounts, Length, Writing, measure_lengths, w
 from pvg_hf.estimate.costs import Work, reading, sampling, training
 from pvg_hf.estimate.machine import Card, Machine, measure_machine, total_memory
 from pvg_hf.estimate.players import PlayerSize, critic_bytes, read_critic_size, read_player_size
-from pvg_hf.game.context import PhaseContext
-from pvg_hf.preflight.recipe import phase_context
+from pvg_hf.models.hardware import Hardware
 from pvg_hf.run.schedule import ROUND_PHASES, PhaseKey, early_phases
 from pvg_hf.scoring.batching import CPU_TOKENS
 
@@ -262,7 +261,7 @@ def _writing(amounts: Amounts, prover: Player, writing: Writing) -> Work:
 
 def scoring_player(amounts: Amounts, verifier: Player) -> Player:
     """A frozen verifier. Its base may be in a higher precision than in training with an adapter."""
-    scoring = amounts.context.dtype("verifier", is_precise=True)
+    scoring = amounts.hardware.dtype(amounts.recipe.verifier.dtype, is_precise=True)
     return replace(verifier, size=replace(verifier.size, weight_bytes=scoring.itemsize))
 
 
@@ -290,9 +289,6 @@ def _sum_one_by_one(weights: float, *works: Work) -> Work:
     """Sum of costs one after the other, with the weights in memory all the time."""
     total = sum(works, Work())
     return Work(total.seconds, total.memory + weights)
-
-
-PLAYERS = ("prover", "verifier")
 
 
 @dataclass(frozen=True)
@@ -325,7 +321,7 @@ class RoundPlan:
     @property
     def memory(self) -> int:
         """Memory in bytes of the card, or of this machine's device."""
-        return self.card.num_bytes if self.card else total_memory(self.amounts.context.processes.device)
+        return self.card.num_bytes if self.card else total_memory(self.amounts.hardware.device)
 
     @property
     def counts(self) -> Counter[str]:
@@ -343,14 +339,14 @@ class RoundPlan:
         return estimate_work(self.amounts, self.players, phase)
 
 
-def plan_rounds(recipe: Recipe, world: GameProblems, card: Card | None = None) -> list[RoundPlan]:
+def plan_rounds(recipe: Recipe, problems: GameProblems, card: Card | None = None) -> list[RoundPlan]:
     """
     Plan all rounds of a game, with one plan per group of consecutive equal rounds.
 
     Without a card, the speed of this machine is measured once per width and data type.
     """
     machines: dict[tuple[int, str], Machine] = {}
-    return [_plan(recipe, world, indices, machines, card) for indices in _equal_rounds(recipe)]
+    return [_plan(recipe, problems, indices, machines, card) for indices in _equal_rounds(recipe)]
 
 
 def _equal_rounds(recipe: Recipe) -> list[range]:
@@ -360,29 +356,36 @@ def _equal_rounds(recipe: Recipe) -> list[range]:
 
 
 def _plan(
-    recipe: Recipe, world: GameProblems, indices: range, machines: dict[tuple[int, str], Machine], card: Card | None
+    recipe: Recipe, problems: GameProblems, indices: range, machines: dict[tuple[int, str], Machine], card: Card | None
 ) -> RoundPlan:
-    context = phase_context(recipe.for_round(indices[0]), PhaseKey("prover", indices[0]), world)
-    context = replace(context, planned_bfloat16=card.has_bfloat16 if card else None)
-    sizes = {name: read_player_size(context, name) for name in PLAYERS}
-    if context.recipe.prover.has_critic:
-        sizes["critic"] = read_critic_size(context)
+    of_round, hardware = recipe.for_round(indices[0]), planned_hardware(recipe, card)
+    sizes = {name: read_player_size(config, name, hardware) for name, config in of_round.players.items()}
+    if of_round.prover.has_critic:
+        sizes["critic"] = read_critic_size(of_round, hardware)
+    dtypes = {name: hardware.dtype(config.dtype, is_precise=False) for name, config in of_round.players.items()}
+    dtypes["critic"] = torch.float32
     players = {
-        name: Player(size, _speed(context, name, size.hidden_size, machines, card))
+        name: Player(size, card.machine(dtypes[name]) if card else _measured(machines, hardware, dtypes[name], size))
         for name, size in sizes.items()
         if size is not None
     }
     early = [key.name for key in early_phases(recipe)] if indices[0] == 0 else []
-    return RoundPlan(indices, early, Amounts(context, measure_lengths(context)), sizes, players, card)
+    amounts = Amounts(of_round, problems, hardware, measure_lengths(of_round, problems))
+    return RoundPlan(indices, early, amounts, sizes, players, card)
 
 
-def _speed(
-    context: PhaseContext, name: str, width: int, machines: dict[tuple[int, str], Machine], card: Card | None
+def planned_hardware(recipe: Recipe, card: Card | None) -> Hardware:
+    """What a plan is for: this machine, or the one with `card`."""
+    if card is None:
+        return Hardware.here(recipe.device)
+    return Hardware.elsewhere(recipe.device, has_bfloat16=card.has_bfloat16)
+
+
+def _measured(
+    machines: dict[tuple[int, str], Machine], hardware: Hardware, dtype: torch.dtype, size: PlayerSize
 ) -> Machine:
-    dtype = torch.float32 if name == "critic" else context.dtype(name, is_precise=False)
-    if card is not None:
-        return card.machine(dtype)
-    key = (width, str(dtype))
+    """This machine's speed at a player's width, measured once."""
+    key = (size.hidden_size, str(dtype))
     if key not in machines:
-        machines[key] = measure_machine(context.processes.device, dtype, width)
+        machines[key] = measure_machine(hardware.device, dtype, size.hidden_size)
     return machines[key]

@@ -1,6 +1,6 @@
 """Sizes of players, computed from their configurations without loading weights."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from peft import get_peft_model
@@ -12,9 +12,10 @@ from transformers import (
     PreTrainedModel,
 )
 
-from pvg_hf.config.players import PlayerConfig, ProverConfig, VerifierConfig
+from pvg_hf.config import Recipe
+from pvg_hf.config.players import LoraConfig, PlayerConfig, ProverConfig, ScratchConfig, VerifierConfig
 from pvg_hf.core.hub_access import is_on_hub
-from pvg_hf.game.context import PhaseContext
+from pvg_hf.models.hardware import Hardware
 from pvg_hf.models.prover import lora_for_prover
 from pvg_hf.models.sources import resolve_model
 from pvg_hf.models.verifier import lora_for_verifier
@@ -77,15 +78,17 @@ class PlayerSize:
         return self.frozen_bytes + self.num_trained * (4 * self.trained_bytes - self.weight_bytes)
 
 
-def read_player_size(context: PhaseContext, player: str) -> PlayerSize | None:
+def read_player_size(config: PlayerConfig, player: str, hardware: Hardware) -> PlayerSize | None:
     """
     Build the player without its weights, on the `meta` device, adapter included.
 
     Args:
-        context ([`PhaseContext`]):
-            Of any phase of the round.
+        config ([`PlayerConfig`]):
+            The player's section of the recipe.
         player (`str`):
-            `prover` or `verifier`.
+            `prover` or `verifier`. It decides which packaged model the name of a built-in world means.
+        hardware ([`Hardware`]):
+            Hardware that the player runs on.
 
     Returns:
         [`PlayerSize`], or `None` if its configuration is neither on this machine nor on the Hub.
@@ -93,70 +96,100 @@ def read_player_size(context: PhaseContext, player: str) -> PlayerSize | None:
     Raises:
         ValueError, StrictDataclassError: if the configuration contradicts itself, or LoRA finds none of its modules.
     """
-    recipe = context.recipe
-    config: PlayerConfig = {"prover": recipe.prover, "verifier": recipe.verifier}[player]
-    model_config = _scratch_config(config) if config.scratch else find_config(config, player)
-    if model_config is None:
+    return measure_size(
+        read_model_config(config, player),
+        has_lm_head=_has_lm_head(config),
+        dtype=hardware.dtype(config.dtype, is_precise=config.lora is None),
+        lora=config.lora,
+        is_quantized=config.quantization == "4bit",
+    )
+
+
+def _has_lm_head(config: PlayerConfig) -> bool:
+    return not isinstance(config, VerifierConfig) or config.is_generative
+
+
+def read_model_config(config: PlayerConfig, player: str) -> PretrainedConfig | None:
+    """Find the configuration of a player's initial weights; `None` if neither this machine nor the Hub has it."""
+    if config.scratch:
+        return _scratch_config(config.scratch)
+    return find_config(resolve_model(config.model, player), config.revision)
+
+
+def measure_size(
+    config: PretrainedConfig | None,
+    *,
+    has_lm_head: bool,
+    dtype: torch.dtype,
+    lora: LoraConfig | None = None,
+    is_quantized: bool = False,
+) -> PlayerSize | None:
+    """
+    Build a model without its weights and count them; `None` if its configuration is unknown.
+
+    Args:
+        config ([`~transformers.PretrainedConfig`], *optional*):
+            Configuration of the model.
+        has_lm_head (`bool`):
+            Whether it is a language model; otherwise it has a head of one logit.
+        dtype (`torch.dtype`):
+            Type of the weights that are not quantised.
+        lora ([`LoraConfig`], *optional*):
+            Adapter to train; without one, all weights are trained.
+        is_quantized (`bool`, defaults to `False`):
+            Whether the matrices below the adapter are stored in 4 bits.
+    """
+    if config is None:
         return None
-    is_prover = player == "prover" or recipe.verifier.is_generative  # a language model
-    model = _empty_model(model_config, is_prover)
-    if config.lora:
-        adapter = lora_for_prover(config.lora) if is_prover else lora_for_verifier(config.lora, model)
+    model = _empty_model(config, has_lm_head)
+    if lora:
+        adapter = lora_for_prover(lora) if has_lm_head else lora_for_verifier(lora, model)
         model = get_peft_model(model, adapter, low_cpu_mem_usage=True)
-    dtype = context.dtype(player, is_precise=config.lora is None)
-    return _measure(model, model_config.get_text_config(), is_prover, dtype.itemsize, config)
-
-
-def _scratch_config(config: PlayerConfig) -> PretrainedConfig:
-    """Configuration of a player with random weights. Its trained tokenizer may have fewer tokens than `vocab_size`."""
-    settings = {"tie_word_embeddings": True, **config.scratch.config, "vocab_size": config.scratch.vocab_size}
-    return AutoConfig.for_model(config.scratch.model_type, **settings)
-
-
-def find_config(config: PlayerConfig, player: str) -> PretrainedConfig | None:
-    """
-    Find the configuration of a player's `model` on this machine, else on the Hub; `None` if neither has it.
-
-    It is a few kilobytes; no weights are downloaded.
-    """
-    source = resolve_model(config.model, player)
-    try:
-        return AutoConfig.from_pretrained(
-            source, revision=config.revision, local_files_only=True, trust_remote_code=False
-        )
-    except OSError:
-        if not is_on_hub(source, config.revision):
-            return None
-    return AutoConfig.from_pretrained(source, revision=config.revision, trust_remote_code=False)
-
-
-def _empty_model(config: PretrainedConfig, is_prover: bool) -> PreTrainedModel:
-    with torch.device("meta"):
-        if is_prover:
-            return AutoModelForCausalLM.from_config(config)
-        config.num_labels = 1
-        return AutoModelForSequenceClassification.from_config(config)
-
-
-def _measure(
-    model: torch.nn.Module, config: PretrainedConfig, is_prover: bool, weight_bytes: int, player: PlayerConfig
-) -> PlayerSize:
+    text = config.get_text_config()
     sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
     total = sum(number for number, _ in sizes)
-    is_output_too = is_prover and config.tie_word_embeddings
+    is_output_too = has_lm_head and text.tie_word_embeddings
     return PlayerSize(
         num_parameters=total,
         num_trained=sum(number for number, is_trained in sizes if is_trained),
         num_multiplied=total if is_output_too else total - model.get_input_embeddings().weight.numel(),
-        num_layers=config.num_hidden_layers,
-        hidden_size=config.hidden_size,
-        vocab_size=config.vocab_size,
-        cache_width=_cache_width(config),
-        max_positions=config.to_dict().get("max_position_embeddings"),
-        weight_bytes=weight_bytes,
-        num_quantized=_num_linear(model) if player.quantization == "4bit" else 0,
-        trained_bytes=LORA_BYTES if player.lora else weight_bytes,
+        num_layers=text.num_hidden_layers,
+        hidden_size=text.hidden_size,
+        vocab_size=text.vocab_size,
+        cache_width=_cache_width(text),
+        max_positions=text.to_dict().get("max_position_embeddings"),
+        weight_bytes=dtype.itemsize,
+        num_quantized=_num_linear(model) if is_quantized else 0,
+        trained_bytes=LORA_BYTES if lora else dtype.itemsize,
     )
+
+
+def _scratch_config(scratch: ScratchConfig) -> PretrainedConfig:
+    """Configuration of a player with random weights. Its trained tokenizer may have fewer tokens than `vocab_size`."""
+    settings = {"tie_word_embeddings": True, **scratch.config, "vocab_size": scratch.vocab_size}
+    return AutoConfig.for_model(scratch.model_type, **settings)
+
+
+def find_config(source: str, revision: str | None) -> PretrainedConfig | None:
+    """
+    Find the configuration of a model on this machine, else on the Hub; `None` if neither has it.
+
+    It is a few kilobytes; no weights are downloaded.
+    """
+    try:
+        return AutoConfig.from_pretrained(source, revision=revision, local_files_only=True, trust_remote_code=False)
+    except OSError:
+        if not is_on_hub(source, revision):
+            return None
+    return AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False)
+
+
+def _empty_model(config: PretrainedConfig, has_lm_head: bool) -> PreTrainedModel:
+    with torch.device("meta"):
+        if has_lm_head:
+            return AutoModelForCausalLM.from_config(config)
+        config.num_labels = 1
+        return AutoModelForSequenceClassification.from_config(config)
 
 
 def _num_linear(model: torch.nn.Module) -> int:
@@ -182,28 +215,25 @@ def stands_on_prover(config: ProverConfig) -> bool:
     return critic == ADAPTER or (critic is None and config.lora is not None)
 
 
-def read_critic_size(context: PhaseContext) -> PlayerSize | None:
+def read_critic_size(recipe: Recipe, hardware: Hardware) -> PlayerSize | None:
     """
     Size of PPO's critic, by the same method as [`read_player_size`].
 
     A critic that is not an adapter is fully fine-tuned in float32.
 
     Returns:
-        [`PlayerSize`], or `None` if its configuration is not on this machine.
+        [`PlayerSize`], or `None` if its configuration is to be had neither on this machine nor from the Hub.
     """
-    recipe = context.recipe
-    if stands_on_prover(recipe.prover):
-        return read_player_size(context, "prover")
-    whole = {"lora": None, "quantization": "none", "dtype": "float32"}
-    critic = recipe.prover.ppo_settings.critic
+    prover, verifier, critic = recipe.prover, recipe.verifier, recipe.prover.ppo_settings.critic
+    if stands_on_prover(prover):
+        return read_player_size(prover, "prover", hardware)
     if critic is None:
-        own = replace(recipe, prover=replace(recipe.prover, **whole))
-        return read_player_size(replace(context, recipe=own), "prover")
-    if critic == VERIFIER:
-        own = replace(recipe, verifier=replace(recipe.verifier, **whole, shares_base=False))
+        config, has_lm_head = read_model_config(prover, "prover"), True
+    elif critic == VERIFIER:
+        config, has_lm_head = read_model_config(verifier, "verifier"), _has_lm_head(verifier)
     else:
-        own = replace(recipe, verifier=VerifierConfig(model=critic, **whole))
-    return read_player_size(replace(context, recipe=own), "verifier")
+        config, has_lm_head = find_config(resolve_model(critic, "verifier"), None), False
+    return measure_size(config, has_lm_head=has_lm_head, dtype=torch.float32)
 
 
 def critic_bytes(config: ProverConfig, size: PlayerSize) -> float:

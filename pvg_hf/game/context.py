@@ -1,7 +1,7 @@
 """The context of a phase: recipe, run, problems, seeds, metrics and events."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -42,8 +42,6 @@ class PhaseContext:
             Receives every figure immediately.
         metrics (`list[dict]`):
             Lines for `metrics.jsonl`; the phase appends to them.
-        planned_bfloat16 (`bool`, *optional*):
-            For a plan of another machine: whether its GPU computes in bfloat16.
     """
 
     recipe: Recipe
@@ -54,7 +52,6 @@ class PhaseContext:
     steps: range = range(0)
     tracker: GameTracker = field(default_factory=GameTracker)
     metrics: list[dict[str, Any]] = field(default_factory=list)
-    planned_bfloat16: bool | None = None
 
     @cached_property
     def processes(self) -> PartialState:
@@ -62,15 +59,7 @@ class PhaseContext:
 
     @cached_property
     def hardware(self) -> Hardware:
-        here = Hardware.here(self.recipe.device)
-        if self.planned_bfloat16 is None:
-            return here
-        return replace(here, has_bfloat16=self.planned_bfloat16, is_here=False)
-
-    @property
-    def is_elsewhere(self) -> bool:
-        """Whether this is a plan for another machine, which may have packages that are missing here."""
-        return self.planned_bfloat16 is not None
+        return Hardware.here(self.recipe.device)
 
     @property
     def round_index(self) -> int:

@@ -17,9 +17,8 @@ from pvg_hf.estimate.amounts import TextLengths, count_tokens, describe_amount
 from pvg_hf.estimate.costs import REACHED_SHARE
 from pvg_hf.estimate.machine import BANDWIDTH_SHARE, MATRIX_SHARE, Card
 from pvg_hf.estimate.memory import list_knobs
-from pvg_hf.estimate.phases import RoundPlan, plan_rounds
+from pvg_hf.estimate.phases import RoundPlan, plan_rounds, planned_hardware
 from pvg_hf.estimate.players import PlayerSize, stands_on_prover
-from pvg_hf.game.context import PhaseContext
 from pvg_hf.preflight.recipe import check_recipe, list_mistakes
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.resume import check_recipe_of
@@ -61,29 +60,27 @@ def _missing_figure_notes(recipe: Recipe) -> Iterator[str]:
 
 
 def _mean_rate_notes(plans: Sequence[RoundPlan]) -> Iterator[str]:
-    for key in dict.fromkeys(key for plan in plans for key in _corrected_by_means(plan.amounts.context)):
+    for key in dict.fromkeys(
+        key for plan in plans for key in _corrected_by_means(plan.amounts.recipe, plan.amounts.problems)
+    ):
         yield (
             f"`{key}` assumes the mean of the rates of wrong labels over the problems, and these differ between slices or "
             "critical problems of the checker: it is unbiased at best on average over them, and `exact` not even then."
         )
 
 
-def _corrected_by_means(context: PhaseContext) -> Iterator[str]:
+def _corrected_by_means(recipe: Recipe, problems: GameProblems) -> Iterator[str]:
     """Corrections that assume one pair of rates although the checker has several."""
-    recipe, noise = context.recipe, context.recipe.noise
+    noise = recipe.noise
     if noise.checker is None:
         return
     if noise.is_for_verifier and recipe.verifier.correction != "none":
         yield from (
-            ["verifier.correction"]
-            if len(set(routed_rates(noise.checker, context.problems.parts["verifier"]))) > 1
-            else []
+            ["verifier.correction"] if len(set(routed_rates(noise.checker, problems.parts["verifier"]))) > 1 else []
         )
     if noise.is_for_prover and recipe.prover.reward_correction != "none":
         yield from (
-            ["prover.reward_correction"]
-            if len(set(routed_rates(noise.checker, context.problems.parts["prover"]))) > 1
-            else []
+            ["prover.reward_correction"] if len(set(routed_rates(noise.checker, problems.parts["prover"]))) > 1 else []
         )
 
 
@@ -175,18 +172,18 @@ def describe_plan(recipe: Recipe, card: Card | None = None) -> str:
         UntrustedCodeError: if the recipe came with a pulled run and names code that the user has not trusted yet.
     """
     code = admit_code(recipe)
-    world, mistakes = _load_world(recipe)
+    problems, mistakes = _load_problems(recipe)
     others = _check_folder(recipe)
     if card is not None:
         others += _check_card(recipe)
         recipe = replace(recipe, device="auto")  # a GPU that this machine lacks is no mistake
-    mistakes += [*check_recipe(recipe, world, planned_bfloat16=card.has_bfloat16 if card else None), *others]
-    if mistakes or world is None:
+    mistakes += [*check_recipe(recipe, problems, planned_hardware(recipe, card)), *others]
+    if mistakes or problems is None:
         for line in code:
             logger.info("The recipe runs %s", line)
         raise RecipeError(list_mistakes(mistakes))
-    plans = plan_rounds(recipe, world, card)
-    header = [*_header(recipe, world, plans[0]), *(line for named in code for line in _entry("Runs", named))]
+    plans = plan_rounds(recipe, problems, card)
+    header = [*_header(recipe, problems, plans[0]), *(line for named in code for line in _entry("Runs", named))]
     lines = [*header, "", _row("Phase", "What is done", "Tokens", "Memory", "Time")]
     for plan in plans:
         lines += _rows(plan)
@@ -200,7 +197,7 @@ def describe_plan(recipe: Recipe, card: Card | None = None) -> str:
     return "\n".join(lines)
 
 
-def _load_world(recipe: Recipe) -> tuple[GameProblems | None, list[str]]:
+def _load_problems(recipe: Recipe) -> tuple[GameProblems | None, list[str]]:
     try:
         return GameProblems.load(recipe), []
     except ValueError as err:
@@ -227,15 +224,15 @@ def _check_card(recipe: Recipe) -> list[str]:
     return ["`device` is `cpu`, and the plan is for a graphics card; leave `device` out, or set it to `cuda`."]
 
 
-def _header(recipe: Recipe, world: GameProblems, first: RoundPlan) -> list[str]:
+def _header(recipe: Recipe, problems: GameProblems, first: RoundPlan) -> list[str]:
     folder = _run_folder(recipe)
     num_finished = len(finished_phases(recipe, folder))
     finished = f", {num_finished} of them finished" if num_finished else ""
-    size = {name: f"{len(part):,}" for name, part in world.parts.items()}
+    size = {name: f"{len(part):,}" for name, part in problems.parts.items()}
     entries = {
         "Run folder": f"{folder.root}: {num_phases(recipe)} phases{finished}",
         "Machine": _describe_machine(first),
-        "Task": world.task.name,
+        "Task": problems.task.name,
         "D_V": f"{size['verifier']} problems for the verifier, and {size['verifier_heldout']} held out",
         "D_pi": f"{size['prover']} problems for the prover, and {size['prover_heldout']} held out",
         "Test": f"{size['test']} problems",
@@ -248,15 +245,15 @@ def _header(recipe: Recipe, world: GameProblems, first: RoundPlan) -> list[str]:
 
 
 def _describe_machine(first: RoundPlan) -> str:
-    processes = first.amounts.context.processes
-    number = f"{processes.num_processes} process{'es' if processes.num_processes > 1 else ''}"
+    hardware = first.amounts.hardware
+    number = f"{hardware.num_processes} process{'es' if hardware.num_processes > 1 else ''}"
     if first.card is not None:
         card = first.card
         return (
             f"{card.name} (not measured), {number}; {show_bytes(card.num_bytes)}, {card.half:,.0f} TFLOP/s in "
             f"{'bfloat16' if card.has_bfloat16 else 'float16'}, {card.bandwidth:,.0f} GB/s at best"
         )
-    count = f"{processes.device.type}, {number}"
+    count = f"{hardware.device.type}, {number}"
     speeds = [f"{name} {player.machine.flops / 1e9:,.0f} GFLOP/s" for name, player in first.players.items()]
     return f"{count}; measured in matrices of the {', '.join(speeds)}" if speeds else count
 

@@ -1,6 +1,6 @@
 """The devices that a game runs on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from accelerate import PartialState
@@ -35,6 +35,11 @@ class Hardware:
         """Detect the hardware that a recipe's `device` (`auto`, `cpu` or `cuda`) selects on this machine."""
         processes = PartialState(cpu=device == "cpu" or not torch.cuda.is_available())
         return cls(processes.device, processes.num_processes, has_bfloat16())
+
+    @classmethod
+    def elsewhere(cls, device: str, *, has_bfloat16: bool) -> "Hardware":
+        """As [`Hardware.here`], with the GPU of the machine that a plan is for."""
+        return replace(cls.here(device), has_bfloat16=has_bfloat16, is_here=False)
 
     def dtype(self, dtype: str, *, is_precise: bool) -> torch.dtype:
         """Return the type of a player's weights, see [`resolve_dtype`]; a CPU always uses float32."""

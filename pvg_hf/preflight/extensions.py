@@ -1,6 +1,6 @@
 """Checks the task and custom code by calling them on a few problems or synthetic inputs."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,6 @@ from pvg_hf.config import Recipe
 from pvg_hf.core.extensions import running
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.problems import GameProblems, load_recipe_task
-from pvg_hf.game.context import PhaseContext
 from pvg_hf.preflight.refusals import refusals
 from pvg_hf.rewards import load_reward
 from pvg_hf.tasks.base import PROBLEM_COLUMNS, Task, check_values, grade_solution, is_custom, read_problems
@@ -36,13 +35,13 @@ NO_SOLUTIONS = (
 )
 
 
-def check_task(recipe: Recipe, world: GameProblems) -> Iterator[str]:
+def check_task(recipe: Recipe, problems: GameProblems) -> Iterator[str]:
     """List mistakes in the task: its problems, prompts and grades."""
-    task, where = world.task, f"`task.name` is `{recipe.task.name}`"
+    task, where = problems.task, f"`task.name` is `{recipe.task.name}`"
     if is_custom(task):
         yield from refusals(where, partial(_compare_problems, recipe, task))
-    yield from _check_prompts(recipe, world)
-    yield from refusals(where, partial(_rehearse_grades, world))
+    yield from _check_prompts(recipe, problems)
+    yield from refusals(where, partial(_rehearse_grades, problems))
 
 
 def _compare_problems(recipe: Recipe, task: Task) -> None:
@@ -69,15 +68,15 @@ def _compare_problems(recipe: Recipe, task: Task) -> None:
         )
 
 
-def _check_prompts(recipe: Recipe, world: GameProblems) -> Iterator[str]:
-    problem = world.parts["verifier"][0]
+def _check_prompts(recipe: Recipe, problems: GameProblems) -> Iterator[str]:
+    problem = problems.parts["verifier"][0]
     is_base_needed = recipe.bootstrap.import_from is None or recipe.prover.warmup or recipe.verifier.warmup
     for role in Role if is_base_needed else GAME_ROLES:
-        text = partial(world.prompts.text, problem, role, honest_solution=problem["reference"])
+        text = partial(problems.prompts.text, problem, role, honest_solution=problem["reference"])
         yield from refusals(f"the prompt of the problem `{problem['problem_id']}`", text)
 
 
-def _rehearse_grades(world: GameProblems) -> None:
+def _rehearse_grades(game: GameProblems) -> None:
     """
     Grade references and texts that are not solutions.
 
@@ -85,8 +84,8 @@ def _rehearse_grades(world: GameProblems) -> None:
         ValueError: if a return value is not a valid grade, a reference is graded wrong (unless the task allows it), or an empty
             solution is graded correct.
     """
-    task = world.task
-    problems = [problem for part in ("verifier", "test") for problem in _sample_problems(world.parts[part])]
+    task = game.task
+    problems = [problem for part in ("verifier", "test") for problem in _sample_problems(game.parts[part])]
     grades = [grade_solution(task, problem, problem["reference"]) for problem in problems]
     texts = {text: grade_solution(task, problems[0], text) for text in NO_SOLUTIONS}
     for grade in (*grades, *texts.values()):
@@ -125,10 +124,17 @@ def _check_storage(task: Task, grade: Grade) -> None:
         check_values([grade.detail[name]], feature, f"`detail[{name!r}]` of a grade of the task `{task.name}`")
 
 
-def check_extensions(context: PhaseContext) -> Iterator[str]:
-    """List mistakes in a round's reward, stop rule and invariance penalty."""
-    recipe = context.recipe
-    unpaid = refusals("`prover.reward`", partial(_rehearse_reward, recipe, context.problems))
+def check_extensions(recipe: Recipe, signal: Callable[[str], float]) -> Iterator[str]:
+    """
+    List mistakes in a round's reward, stop rule and invariance penalty.
+
+    Args:
+        recipe ([`Recipe`]):
+            Recipe with the round's overrides.
+        signal (`Callable`):
+            `(name) -> value` of what a reward reads of a solution's grade, as [`read_signal`] does.
+    """
+    unpaid = refusals("`prover.reward`", partial(_rehearse_reward, recipe, signal))
     yield from unpaid
     # `auto` takes the rule of the reward, which is already refused.
     if not (unpaid and recipe.stopping.rule == "auto"):
@@ -136,7 +142,7 @@ def check_extensions(context: PhaseContext) -> Iterator[str]:
     yield from refusals("`verifier.invariance.method`", partial(_rehearse_penalty, recipe))
 
 
-def _rehearse_reward(recipe: Recipe, problems: GameProblems | None) -> None:
+def _rehearse_reward(recipe: Recipe, signal: Callable[[str], float]) -> None:
     """
     Call the reward on a helpful and a sneaky group of synthetic scores.
 
@@ -152,7 +158,7 @@ def _rehearse_reward(recipe: Recipe, problems: GameProblems | None) -> None:
         index >= size,
         group_size=size,
         answered=torch.ones(2 * size, dtype=torch.bool),
-        **{name: torch.full((2 * size,), _signal_of_reference(problems, name)) for name in reward.signals},
+        **{name: torch.full((2 * size,), signal(name)) for name in reward.signals},
         **recipe.prover.reward_options,
     )
     num_bad = int((~rewards.isfinite()).sum())
@@ -163,10 +169,8 @@ def _rehearse_reward(recipe: Recipe, problems: GameProblems | None) -> None:
         )
 
 
-def _signal_of_reference(problems: GameProblems | None, name: str) -> float:
+def read_signal(problems: GameProblems, name: str) -> float:
     """Signal `name` in the grade of the first problem's reference; NaN if the grade has none."""
-    if problems is None:
-        return 1.0
     problem = problems.parts["verifier"][0]
     return grade_solution(problems.task, problem, problem["reference"]).signal(name)
 

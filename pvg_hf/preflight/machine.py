@@ -9,30 +9,31 @@ from accelerate.utils import parse_flag_from_env
 from huggingface_hub import constants, get_token
 
 from pvg_hf.config import Recipe
-from pvg_hf.game.context import PhaseContext
 from pvg_hf.hub.layout import RunRepos
+from pvg_hf.models.hardware import Hardware
 from pvg_hf.preflight.refusals import refusals
+from pvg_hf.run.folder import RunFolder
 
 
-def check_generation(context: PhaseContext) -> Iterator[str]:
+def check_generation(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
     """List mistakes in `prover.generation`."""
-    config = context.recipe.prover
+    config = recipe.prover
     where = f"`prover.generation` is `{config.generation}`"
     if not config.generation.startswith("vllm_"):
         return
-    if find_spec("vllm") is None and not context.is_elsewhere:
+    if find_spec("vllm") is None and hardware.is_here:
         yield f"{where}, and vLLM is not installed: `pip install 'pvg_hf[vllm]'`, or `generation: transformers`."
     if config.quantization != "none":
         yield (
             f"{where}, and `prover.quantization` is `{config.quantization}`: vLLM receives merged weights at every step, and "
             "rounding to 4 bits would erase the adapter's changes. Use `quantization: none`, or `generation: transformers`."
         )
-    if config.generation == "vllm_server" and context.processes.num_processes > 1:
+    if config.generation == "vllm_server" and hardware.num_processes > 1:
         yield (
-            f"{where} with {context.processes.num_processes} processes: the server expects equally many prompts from each, but "
+            f"{where} with {hardware.num_processes} processes: the server expects equally many prompts from each, but "
             "minting distributes them in batches. Use one process, or `vllm_colocate`."
         )
-    if context.recipe.verifier.shares_base:
+    if recipe.verifier.shares_base:
         yield f"{where}, and `verifier.shares_base` is true: vLLM keeps a separate copy of the weights, so that no memory is saved."
 
 
@@ -50,18 +51,18 @@ _FSDP = {
 }
 
 
-def check_sharding(context: PhaseContext) -> Iterator[str]:
+def check_sharding(recipe: Recipe) -> Iterator[str]:
     """List mistakes in a sharding launcher's settings, and settings that cannot be sharded."""
     is_fsdp = parse_flag_from_env("ACCELERATE_USE_FSDP")
     if not is_fsdp and not parse_flag_from_env("ACCELERATE_USE_DEEPSPEED"):
         return
-    recipe, launcher = context.recipe, "FSDP" if is_fsdp else "DeepSpeed"
+    launcher = "FSDP" if is_fsdp else "DeepSpeed"
     if is_fsdp:
         yield from _check_fsdp()
     for player, config in recipe.players.items():
         if config.quantization != "none":
             yield f"`{player}.quantization` is `{config.quantization}`, and weights in 4 bits are not sharded by {launcher}."
-        if (config.warmup or config.scratch) and not context.folder.models.exists():
+        if config.is_made and not RunFolder.of(recipe).models.exists():
             yield (
                 f"`{player}` is made by the phase `warmup`, which does not shard: play that first, by `--phase warmup` with "
                 "`recipes/accelerate/multi_gpu.yaml`."

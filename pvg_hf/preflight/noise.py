@@ -1,60 +1,74 @@
 """Checks that the noise of a recipe is consistent, and that its checker works."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 
 from datasets import Dataset
 
-from pvg_hf.config.noise import CheckerConfig
+from pvg_hf.config import Recipe
+from pvg_hf.config.noise import CheckerConfig, NoiseConfig
 from pvg_hf.core.extensions import suggest
 from pvg_hf.data.label_rates import label_rates
-from pvg_hf.game.context import PhaseContext
 from pvg_hf.noise.checker import make_base
 from pvg_hf.noise.routing import Routes, make_routes
-from pvg_hf.noise.verdicts import BaseChecker
+from pvg_hf.noise.verdicts import BaseChecker, Problem
 from pvg_hf.preflight.refusals import refusals
 
 
-def check_noise(context: PhaseContext) -> Iterator[str]:
-    """List mistakes in `noise`, including verdicts of a custom checker on a few solutions."""
-    noise = context.recipe.noise
-    if noise.soft_labels and context.recipe.verifier.correction != "none":
+def check_noise(recipe: Recipe) -> Iterator[str]:
+    """List mistakes in `noise` that show without the task's problems."""
+    noise, correction = recipe.noise, recipe.verifier.correction
+    if noise.soft_labels and correction != "none":
         yield (
-            f"`verifier.correction` is `{context.recipe.verifier.correction}` together with `noise.soft_labels`, which already "
-            "average over the noise and leave nothing to correct: set only one of the two."
+            f"`verifier.correction` is `{correction}` together with `noise.soft_labels`, which already average over the noise "
+            "and leave nothing to correct: set only one of the two."
         )
-    if noise.checker is None:
-        yield from refusals("`noise`", partial(_label_rates, context))
-        return
-    mistakes = refusals("`noise.checker`", partial(make_routes, noise.checker))
-    if not mistakes:
-        mistakes = [*_check_columns(context, make_routes(noise.checker))]
-        mistakes = mistakes or refusals("`noise.checker`", partial(_refuse_small_budgets, context))
-    yield from mistakes or refusals("`noise.checker`", partial(_label_rates, context))
-    yield from [] if mistakes else _check_base(context, noise.checker)
+    if noise.checker is not None:
+        yield from refusals("`noise.checker`", partial(make_routes, noise.checker))
+        yield from refusals("`noise.checker.command`", partial(make_base, noise.checker))
 
 
-def _label_rates(context: PhaseContext) -> None:
-    for player in ("verifier", "prover"):
-        problems = [] if context.problems is None else context.problems.parts[player]
-        label_rates(context.recipe, context.round_index, player, problems)
+def check_label_rates(recipe: Recipe, round_index: int, problems: Mapping[str, Iterable[Problem]]) -> list[str]:
+    """List a mistake if the labels of the `verifier` or the `prover` do not point to the truth on their `problems`."""
+    where = "`noise`" if recipe.noise.checker is None else "`noise.checker`"
+    return refusals(
+        where, lambda: [label_rates(recipe, round_index, player, problems[player]) for player in recipe.players]
+    )
 
 
-def _refuse_small_budgets(context: PhaseContext) -> None:
+def check_checker(recipe: Recipe, round_index: int, parts: Mapping[str, Dataset]) -> Iterator[str]:
+    """
+    List mistakes in `noise.checker` on the task's problems, including verdicts of a custom checker on a few solutions.
+
+    Args:
+        recipe ([`Recipe`]):
+            Recipe with the round's overrides, and a checker of which [`check_noise`] found no mistake.
+        round_index (`int`):
+            The round.
+        parts (`Mapping[str, Dataset]`):
+            The problems by part of the split.
+    """
+    checker = recipe.noise.checker
+    routes = make_routes(checker)
+    mistakes = list(_check_columns(routes, parts))
+    mistakes = mistakes or refusals("`noise.checker`", partial(_refuse_small_budgets, recipe.noise, routes, parts))
+    yield from mistakes or check_label_rates(recipe, round_index, parts)
+    yield from [] if mistakes else _check_base(checker, parts["verifier"], routes.routing.longest_seconds)
+
+
+def _refuse_small_budgets(noise: NoiseConfig, routes: Routes, parts: Mapping[str, Dataset]) -> None:
     """
     Refuse a checker budget that is too small for a single call.
 
     Raises:
         ValueError: if a budget does not cover the cheapest first call.
     """
-    noise = context.recipe.noise
     budgets = {name: budget for name, budget in asdict(noise.checker.budget).items() if budget is not None}
-    if not budgets or context.problems is None:
+    if not budgets:
         return
-    routes = make_routes(noise.checker)
     players = [*["verifier"] * noise.is_for_verifier, *["prover"] * noise.is_for_prover]
-    problems = (problem for player in players for problem in context.problems.parts[player])
+    problems = (problem for player in players for problem in parts[player])
     least = min(routes.of(problem)[0].path[0].cost for problem in problems)
     small = [f"`budget.{name}` ({budget:g})" for name, budget in budgets.items() if budget < least]
     if small:
@@ -64,11 +78,8 @@ def _refuse_small_budgets(context: PhaseContext) -> None:
         )
 
 
-def _check_columns(context: PhaseContext, routes: Routes) -> Iterator[str]:
+def _check_columns(routes: Routes, parts: Mapping[str, Dataset]) -> Iterator[str]:
     """List named columns that the problems lack, and slices without a problem."""
-    if context.problems is None:
-        return
-    parts = context.problems.parts
     columns = parts["verifier"].column_names
     named = {"slice_by": routes.slice_by, "critical": routes.critical and routes.critical.column}
     unknown = {key: column for key, column in named.items() if column is not None and column not in columns}
@@ -99,15 +110,13 @@ def _check_critical(problems: Dataset, column: str) -> Iterator[str]:
         )
 
 
-def _check_base(context: PhaseContext, config: CheckerConfig) -> Iterator[str]:
+def _check_base(config: CheckerConfig, problems: Dataset, budget_seconds: float) -> Iterator[str]:
     """Ask a custom checker about a few solutions, as the game would."""
-    mistakes = refusals("`noise.checker.command`", partial(make_base, config))
-    yield from mistakes
-    base = None if mistakes else make_base(config)
-    if base is None or context.problems is None:
+    base = make_base(config)
+    if base is None:
         return
     try:
-        yield from _ask_base(base, context.problems.parts["verifier"], make_routes(config).routing.longest_seconds)
+        yield from _ask_base(base, problems, budget_seconds)
     finally:
         base.close()
 

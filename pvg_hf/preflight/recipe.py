@@ -1,8 +1,7 @@
 """Finds all mistakes of a recipe that can be found before anything is played."""
 
 import os
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,26 +12,27 @@ from pvg_hf.config import Recipe, RecipeError
 from pvg_hf.config.sections import TRACKERS
 from pvg_hf.core.hub_access import find_dataset_refusal
 from pvg_hf.data.imports import imported_rows
+from pvg_hf.data.label_rates import label_rates, stated_rates
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.interrupt import StopRequest
-from pvg_hf.preflight.extensions import check_extensions, check_task
+from pvg_hf.models.hardware import Hardware
+from pvg_hf.noise.verdicts import Problem
+from pvg_hf.preflight.extensions import check_extensions, check_task, read_signal
 from pvg_hf.preflight.machine import check_generation, check_hub, check_sharding
-from pvg_hf.preflight.noise import check_noise
-from pvg_hf.preflight.players import check_player, check_shared_base
+from pvg_hf.preflight.noise import check_checker, check_label_rates, check_noise
+from pvg_hf.preflight.players import check_player, check_shared_base, sample_texts
 from pvg_hf.preflight.refusals import refusals
 from pvg_hf.preflight.trainers import (
     check_corrections,
     check_critic,
     check_environments,
+    check_num_prompts,
     check_prover_trainer,
+    check_score_task,
     check_score_verifier,
     check_self_evaluation,
     check_verifier_trainer,
 )
-from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey
 
 # Sections that hold for the whole game, so that a single round cannot override them.
 GAME_WIDE_SECTIONS = (
@@ -55,14 +55,14 @@ _MANY_ROUNDS = 100  # check no more rounds than that in full: each has a mixture
 GAME_WIDE_PLAYER_KEYS = ("scratch", "warmup")
 
 
-def refuse_mistakes(recipe: Recipe, world: GameProblems) -> None:
+def refuse_mistakes(recipe: Recipe, problems: GameProblems) -> None:
     """
     Refuse a recipe with mistakes.
 
     Raises:
         RecipeError: if [`check_recipe`] finds any; the message lists all of them.
     """
-    mistakes = check_recipe(recipe, world)
+    mistakes = check_recipe(recipe, problems)
     if mistakes:
         raise RecipeError(list_mistakes(mistakes))
 
@@ -72,7 +72,7 @@ def list_mistakes(mistakes: list[str]) -> str:
     return "\n".join([f"The recipe has {len(mistakes)} mistake(s):", *(f"- {mistake}" for mistake in mistakes)])
 
 
-def check_recipe(recipe: Recipe, world: GameProblems | None, *, planned_bfloat16: bool | None = None) -> list[str]:
+def check_recipe(recipe: Recipe, problems: GameProblems | None, hardware: Hardware | None = None) -> list[str]:
     """
     Find all settings that would end the game later, or that would not do what they say.
 
@@ -81,27 +81,27 @@ def check_recipe(recipe: Recipe, world: GameProblems | None, *, planned_bfloat16
     Args:
         recipe ([`Recipe`]):
             A recipe from `load_recipe`, which has checked the range of each field.
-        world ([`GameProblems`], *optional*):
+        problems ([`GameProblems`], *optional*):
             Its task and problems; without them, checks that need them are skipped.
-        planned_bfloat16 (`bool`, *optional*):
-            For a plan of another machine: whether its GPU computes in bfloat16. Packages missing on this machine are then no
-            mistakes.
+        hardware ([`Hardware`], *optional*):
+            Hardware that the game is played on; this machine by default. For a plan of another machine, packages missing here
+            are no mistakes.
 
     Returns:
         `list[str]`: all mistakes; empty if there are none.
     """
-    is_elsewhere = planned_bfloat16 is not None
-    mistakes = [] if is_elsewhere else list(_check_machine(recipe))
-    mistakes += [*_check_trackers(recipe, is_elsewhere=is_elsewhere), *check_hub(recipe)]
+    hardware = hardware or Hardware.here(recipe.device)
+    mistakes = list(_check_machine(recipe)) if hardware.is_here else []
+    mistakes += [*_check_trackers(recipe, hardware), *check_hub(recipe)]
     mistakes += _check_overrides(recipe)
-    mistakes += [*check_task(recipe, world), *_check_import(recipe, world)] if world is not None else []
+    mistakes += [*check_task(recipe, problems), *_check_import(recipe, problems)] if problems is not None else []
     known: set[str] = set()  # a mistake that several rounds share is reported once
     refused: set[str] = set()
     for round_index in _rounds_to_check(recipe):
         place = f"In round {round_index}: " if round_index in recipe.rounds else ""
         found = [
-            *_check_settings(recipe, round_index, world, planned_bfloat16),
-            *_check_sequence(recipe, round_index, refused),
+            *_check_settings(recipe, round_index, problems, hardware),
+            *_check_sequence(recipe, round_index, hardware, refused),
         ]
         mistakes += [place + mistake for mistake in found if mistake not in known]
         known.update(found)
@@ -118,35 +118,60 @@ def _rounds_to_check(recipe: Recipe) -> list[int]:
 
 
 def _check_settings(
-    recipe: Recipe, round_index: int, world: GameProblems | None, planned_bfloat16: bool | None
+    recipe: Recipe, round_index: int, problems: GameProblems | None, hardware: Hardware
 ) -> Iterator[str]:
     """List mistakes in a round's sections."""
     # Rounds without overrides have equal sections, so that one of them is enough.
     if round_index not in recipe.rounds and any(earlier not in recipe.rounds for earlier in range(round_index)):
         return
     of_round = recipe.for_round(round_index)
-    context = phase_context(of_round, PhaseKey("prover", round_index), world)
-    context = replace(context, planned_bfloat16=planned_bfloat16)
-    yield from check_player(context, "prover")
-    yield from check_player(context, "verifier")
-    yield from check_shared_base(context)
-    yield from check_generation(context)
-    yield from check_sharding(context)
-    yield from check_critic(context)
-    yield from check_extensions(context)
-    of_verifier = replace(context, phase=PhaseKey("verifier", round_index))
-    noise = list(check_noise(of_verifier))
-    if not (noise and of_round.noise.checker):  # the trainer's settings need the checker's rates
-        yield from check_prover_trainer(context)
-    yield from check_self_evaluation(context)
-    check_trainer = check_score_verifier if of_round.verifier.is_generative else check_verifier_trainer
-    yield from noise or [*check_corrections(context), *check_trainer(of_verifier)]
+    texts = [] if problems is None else sample_texts(problems.parts["verifier"])
+    yield from check_player(of_round, "prover", hardware, texts)
+    yield from check_player(of_round, "verifier", hardware, texts)
+    yield from check_shared_base(of_round, hardware)
+    yield from check_generation(of_round, hardware)
+    yield from check_sharding(of_round)
+    yield from check_critic(of_round, hardware)
+    yield from check_extensions(of_round, (lambda name: 1.0) if problems is None else partial(read_signal, problems))
+    yield from check_self_evaluation(of_round)
+    if problems is not None:
+        yield from _check_with_problems(of_round, problems)
+    yield from _check_noise_and_trainers(of_round, round_index, problems, hardware)
 
 
-def phase_context(recipe: Recipe, phase: PhaseKey, world: GameProblems | None) -> PhaseContext:
-    """Make the context of a phase without touching any file."""
-    folder = RunFolder.of(recipe)
-    return PhaseContext(recipe, folder, phase, world, StopRequest())
+def _check_with_problems(recipe: Recipe, problems: GameProblems) -> Iterator[str]:
+    yield from check_num_prompts(recipe.prover, len(problems.parts["prover"]))
+    if recipe.verifier.is_generative:
+        yield from check_score_task(recipe, problems.task)
+
+
+def _check_noise_and_trainers(
+    recipe: Recipe, round_index: int, problems: GameProblems | None, hardware: Hardware
+) -> Iterator[str]:
+    """List mistakes in a round's noise, and in the trainers' settings, which take its rates."""
+    parts = dict.fromkeys(recipe.players, ()) if problems is None else problems.parts
+    mistakes = list(check_noise(recipe))
+    if problems is None or recipe.noise.checker is None:
+        mistakes = mistakes or check_label_rates(recipe, round_index, parts)
+    elif not mistakes:
+        mistakes = list(check_checker(recipe, round_index, problems.parts))
+    if not (mistakes and recipe.noise.checker):  # the trainer's settings need the checker's rates
+        provers_rates = stated_rates(recipe, round_index, "prover", parts["prover"])
+        yield from check_prover_trainer(recipe, hardware, provers_rates)
+    yield from mistakes or _check_learning(recipe, round_index, parts, hardware)
+
+
+def _check_learning(
+    recipe: Recipe, round_index: int, problems: Mapping[str, Iterable[Problem]], hardware: Hardware
+) -> Iterator[str]:
+    """List mistakes in the corrections and the verifier's trainer, given noise without mistakes."""
+    assumed = {player: stated_rates(recipe, round_index, player, problems[player]) for player in recipe.players}
+    yield from check_corrections(recipe, assumed)
+    if recipe.verifier.is_generative:
+        yield from check_score_verifier(recipe, hardware)
+        return
+    caused = label_rates(recipe, round_index, "verifier", problems["verifier"])
+    yield from check_verifier_trainer(recipe, hardware, label_rates=caused, assumed_rates=assumed["verifier"])
 
 
 def _check_machine(recipe: Recipe) -> Iterator[str]:
@@ -166,11 +191,11 @@ def _check_machine(recipe: Recipe) -> Iterator[str]:
         )
 
 
-def _check_trackers(recipe: Recipe, *, is_elsewhere: bool) -> Iterator[str]:
+def _check_trackers(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
     for name in recipe.logging.report_to:
         if name not in TRACKERS:
             yield f"`logging.report_to` has `{name}`; known are {', '.join(TRACKERS)}."
-        elif find_spec(name) is None and not is_elsewhere:
+        elif find_spec(name) is None and hardware.is_here:
             yield f"`logging.report_to` has `{name}`, which is not installed: `pip install {name}`."
 
 
@@ -187,7 +212,7 @@ def _check_overrides(recipe: Recipe) -> Iterator[str]:
             yield f"`rounds.{round_index}` overrides `{name}`, which holds for the whole game; set it at the top level."
 
 
-def _check_import(recipe: Recipe, world: GameProblems) -> list[str]:
+def _check_import(recipe: Recipe, problems: GameProblems) -> list[str]:
     """List mistakes in `bootstrap.import_from`: a file's columns and first matching row; of a dataset, only that it exists."""
     bootstrap = recipe.bootstrap
     source = bootstrap.import_from
@@ -196,10 +221,12 @@ def _check_import(recipe: Recipe, world: GameProblems) -> list[str]:
     if not (source.endswith((".jsonl", ".parquet")) or Path(source).exists()):
         refusal = find_dataset_refusal(source, bootstrap.import_revision)
         return [] if refusal is None else [f"`bootstrap.import_from` is `{source}`, which cannot be read: {refusal}."]
-    return refusals("`bootstrap.import_from`", partial(next, imported_rows(bootstrap, world.task, world.parts), None))
+    return refusals(
+        "`bootstrap.import_from`", partial(next, imported_rows(bootstrap, problems.task, problems.parts), None)
+    )
 
 
-def _check_sequence(recipe: Recipe, round_index: int, refused: set[str]) -> Iterator[str]:
+def _check_sequence(recipe: Recipe, round_index: int, hardware: Hardware, refused: set[str]) -> Iterator[str]:
     """
     List mistakes that depend on the round's place in the game: its mixture of earlier rounds, and its initial weights.
 
@@ -211,9 +238,7 @@ def _check_sequence(recipe: Recipe, round_index: int, refused: set[str]) -> Iter
     if unweighable and ":" in data.mixture:
         unweighable = [] if data.mixture in refused else unweighable
         refused.add(data.mixture)
-    yield from unweighable or check_environments(
-        phase_context(recipe.for_round(round_index), PhaseKey("verifier", round_index), None)
-    )
+    yield from unweighable or check_environments(recipe.for_round(round_index), round_index, hardware.num_processes)
     if round_index > 0:
         yield from _check_going_on(recipe.for_round(round_index - 1), recipe.for_round(round_index), round_index)
 

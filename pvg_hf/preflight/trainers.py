@@ -1,6 +1,6 @@
 """Checks that the trainers accept the recipe's settings."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields
 from functools import partial
 from math import isqrt
@@ -13,18 +13,18 @@ from pvg_hf.config.players import PlayerConfig, ProverConfig, VerifierConfig
 from pvg_hf.config.sections import DataConfig
 from pvg_hf.core.extensions import cut_to_line, show_value, suggest
 from pvg_hf.core.roles import GAME_ROLES
-from pvg_hf.data.label_rates import Rates, is_estimated_for_prover, label_rates, stated_rates
+from pvg_hf.data.label_rates import Rates, is_estimated_for_prover
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.pairs.build import check_pair_choice
 from pvg_hf.data.schema import BASE_ROUND
-from pvg_hf.estimate.amounts import find_tokenizer
+from pvg_hf.estimate.amounts import find_tokenizer, tokenizer_source
 from pvg_hf.estimate.players import read_critic_size
-from pvg_hf.game.context import PhaseContext
+from pvg_hf.models.hardware import Hardware
 from pvg_hf.models.sources import resolve_model
 from pvg_hf.preflight.players import check_source
 from pvg_hf.preflight.refusals import refusals
 from pvg_hf.rewards.audit import audit_prover
-from pvg_hf.tasks.base import PROOF_SCORE, RatesAnalyses
+from pvg_hf.tasks.base import PROOF_SCORE, RatesAnalyses, Task
 from pvg_hf.trainers.arguments import (
     PROVER_CONFIGS,
     TrainerRun,
@@ -42,9 +42,16 @@ from pvg_hf.trainers.reward.config import NoisyRewardConfig
 from pvg_hf.trainers.reward.invariance import check_batch, read_method
 
 
-def check_corrections(context: PhaseContext) -> Iterator[str]:
-    """List mistakes in `data.pairs`, `rates` and the players' corrections."""
-    recipe = context.recipe
+def check_corrections(recipe: Recipe, assumed_rates: Mapping[str, Rates]) -> Iterator[str]:
+    """
+    List mistakes in `data.pairs`, `rates` and the players' corrections.
+
+    Args:
+        recipe ([`Recipe`]):
+            Recipe with the round's overrides.
+        assumed_rates (`Mapping[str, tuple[float, float]]`):
+            `(rho0, rho1)` that the recipe states for the corrections of `verifier` and `prover`.
+    """
     data, noise = recipe.data, recipe.noise
     yield from refusals("`data`", partial(check_pair_choice, data.pairs, data.pair_share, data.correct_source))
     is_pool_clean = noise.flips_in_training
@@ -53,29 +60,15 @@ def check_corrections(context: PhaseContext) -> Iterator[str]:
             f"`rates.source` is `trusted`, but with `noise.level: {noise.level}` and `noise.resample: {noise.resample}` the "
             "pool's labels are clean and flipped in training only, where no estimate sees them: take `source: noise`."
         )
-    is_noisy = any(_stated_rates(context, "verifier")) or recipe.rates.source == "trusted"
+    is_noisy = any(assumed_rates["verifier"]) or recipe.rates.source == "trusted"
     if is_noisy and not is_pool_clean:
         yield from _check_choice(recipe)
     yield from _check_rates(recipe)
     if recipe.prover.reward_correction != "none":
         yield from [] if is_pool_clean else _check_estimate_for_prover(recipe)
-        yield from refusals("`prover.reward_correction`", partial(_audit, context))
-
-
-def _audit(context: PhaseContext) -> None:
-    audit_prover(context.recipe.prover, _stated_rates(context, "prover"))
-
-
-def _stated_rates(context: PhaseContext, player: str) -> Rates:
-    return stated_rates(context.recipe, context.round_index, player, _problems(context, player))
-
-
-def _problems(context: PhaseContext, player: str):
-    return [] if context.problems is None else context.problems.parts[player]
-
-
-def _trainer_run(context: PhaseContext) -> TrainerRun:
-    return TrainerRun(_ANYWHERE, context.hardware)
+        yield from refusals(
+            "`prover.reward_correction`", partial(audit_prover, recipe.prover, assumed_rates["prover"])
+        )
 
 
 def _check_rates(recipe: Recipe) -> Iterator[str]:
@@ -134,27 +127,26 @@ def _check_choice(recipe: Recipe) -> Iterator[str]:
         )
 
 
-def check_environments(context: PhaseContext) -> list[str]:
+def check_environments(recipe: Recipe, round_index: int, num_processes: int) -> list[str]:
     """List mistakes in `verifier.invariance`, given the environments in a round's mixture."""
-    method = context.recipe.verifier.invariance.method
+    method = recipe.verifier.invariance.method
     if method == "none" or refusals(method, partial(read_method, method)):
         return []  # an unknown method is refused with the trainer's arguments
-    return refusals("`verifier.invariance`", partial(_try_batch, context))
+    return refusals("`verifier.invariance`", partial(_try_batch, recipe, round_index, num_processes))
 
 
-def _try_batch(context: PhaseContext) -> None:
-    config, data = context.recipe.verifier.invariance, context.recipe.data
-    weights = weights_for(data, context.round_index)
+def _try_batch(recipe: Recipe, round_index: int, num_processes: int) -> None:
+    config, weights = recipe.verifier.invariance, weights_for(recipe.data, round_index)
     roles = len(GAME_ROLES) if config.environments == "round_role" else 1
     number = sum(1 if source == BASE_ROUND else roles for source, weight in weights.items() if weight > 0)
-    batch_size = context.recipe.verifier.pairs_per_step * context.processes.num_processes
+    batch_size = recipe.verifier.pairs_per_step * num_processes
     is_balanced = read_method(config.method).is_balanced
     check_batch(number, batch_size, is_balanced=is_balanced, crowded=config.crowded)
 
 
-def check_critic(context: PhaseContext) -> Iterator[str]:
+def check_critic(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
     """List mistakes in `prover.ppo.critic` that can be found without loading models."""
-    config, verifier = context.recipe.prover, context.recipe.verifier
+    config, verifier = recipe.prover, recipe.verifier
     if not config.has_critic:
         return
     critic = config.ppo_settings.critic
@@ -172,21 +164,19 @@ def check_critic(context: PhaseContext) -> Iterator[str]:
             f"{where}, and `verifier.quantization` is `{verifier.quantization}`: weights in 4 bits cannot be trained as a "
             "critic. Take `adapter`, or name a model."
         )
-    own = verifier if critic == VERIFIER else VerifierConfig(model=critic)
-    mistakes = [] if critic == VERIFIER else list(check_source(own, "verifier", where))
+    mistakes = [] if critic == VERIFIER else list(check_source(critic, None, "verifier", where))
     if not mistakes:
-        mistakes = refusals(where, partial(read_critic_size, context))
-    yield from mistakes or _check_tokens(context, own, where)
+        mistakes = refusals(where, partial(read_critic_size, recipe, hardware))
+    yield from mistakes or _check_tokens(recipe, critic, where)
 
 
-def _check_tokens(context: PhaseContext, own: VerifierConfig, where: str) -> Iterator[str]:
+def _check_tokens(recipe: Recipe, critic: str, where: str) -> Iterator[str]:
     # If either tokenizer is not available yet, the phase itself makes this check.
-    mine, provers = (
-        find_tokenizer(context, own, "verifier"),
-        find_tokenizer(context, context.recipe.prover, "prover"),
-    )
-    if mine is not None and provers is not None:
-        yield from refusals(where, partial(check_same_tokens, mine, provers, "critic"))
+    is_verifier = critic == VERIFIER
+    source = tokenizer_source(recipe, "verifier") if is_verifier else (resolve_model(critic, "verifier"), None)
+    critics, provers = find_tokenizer(*source), find_tokenizer(*tokenizer_source(recipe, "prover"))
+    if critics is not None and provers is not None:
+        yield from refusals(where, partial(check_same_tokens, critics, provers, "critic"))
 
 
 # Keys of `verifier` that only a Bradley-Terry verifier uses.
@@ -203,34 +193,35 @@ _PAIR_KEYS = (
 )
 
 
-def check_score_verifier(context: PhaseContext) -> Iterator[str]:
+def check_score_verifier(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
     """List mistakes in `verifier` of kind `score`."""
-    config, defaults = context.recipe.verifier, VerifierConfig()
+    config, defaults = recipe.verifier, VerifierConfig()
     for name in _PAIR_KEYS:
         if vars(config)[name] != vars(defaults)[name]:
             yield f"`verifier.{name}` is for `verifier.kind: bradley_terry`, and `kind` is `score`; leave it out."
-    yield from _check_data(context)
+    yield from _check_data(recipe.data)
     if config.init == "head_only":
         yield "`verifier.init` is `head_only`, and a verifier of kind `score` has no head; take `full` or `warm`."
     if config.save_steps not in ("auto", None):
         yield "`verifier.save_steps`: a verifier of kind `score` is saved where it is validated; set `verifier.score.eval_steps`."
-    yield from _check_noise(context)
-    yield from _check_task(context)
-    settings = score_settings(config, _trainer_run(context))
+    if _has_verifier_noise(recipe) and recipe.noise.flips_in_training:
+        yield "`noise` is to flip labels of pairs in training, and a verifier of kind `score` has no pairs: let it flip the pool's."
+    run = TrainerRun(_ANYWHERE, hardware)
+    settings = score_settings(config, run)
     refused = list(refused_fields("verifier", config, ScoreVerifierConfig, settings))
-    yield from refused or refusals("`verifier`", partial(_make_arguments, context))
+    yield from refused or refusals("`verifier`", partial(_make_score_arguments, config, run))
 
 
-def check_self_evaluation(context: PhaseContext) -> Iterator[str]:
+def check_self_evaluation(recipe: Recipe) -> Iterator[str]:
     """List mistakes in `prover.self_evaluation`."""
-    prover, where = context.recipe.prover, "`prover.self_evaluation` is set"
+    prover, where = recipe.prover, "`prover.self_evaluation` is set"
     if prover.self_evaluation is None:
         return
-    if not context.recipe.verifier.is_generative:
+    if not recipe.verifier.is_generative:
         yield f"{where}, which compares its own score with the verifier's; that is in [0, 1] only with `verifier.kind: score`."
     if prover.roles != "helpful_only":
         yield f"{where}, which rewards honesty: it needs `prover.roles: helpful_only`; got `{prover.roles}`."
-    if "helpful" not in context.recipe.task.prompts:
+    if "helpful" not in recipe.task.prompts:
         yield f"{where}, and its prompt must ask for the evaluation: write one in `task.prompts.helpful`."
     if prover.has_critic:
         yield f"{where}, which needs `prover.algorithm: grpo`; got `{prover.algorithm}`."
@@ -238,39 +229,35 @@ def check_self_evaluation(context: PhaseContext) -> Iterator[str]:
         yield f"{where} and replaces `prover.reward`; leave out `prover.reward_correction`."
 
 
-def _check_data(context: PhaseContext) -> Iterator[str]:
-    data, defaults = context.recipe.data, DataConfig()
+def _check_data(data: DataConfig) -> Iterator[str]:
+    defaults = DataConfig()
     for name in ("pairs", "pair_share", "solutions_per_problem"):
         if vars(data)[name] != vars(defaults)[name]:
             yield f"`data.{name}` chooses pairs, and a verifier of kind `score` learns from single proofs; leave it out."
 
 
-def _check_noise(context: PhaseContext) -> Iterator[str]:
-    noise = context.recipe.noise
-    if not (noise.is_any and noise.is_for_verifier):
-        return
-    if noise.flips_in_training:
-        yield "`noise` is to flip labels of pairs in training, and a verifier of kind `score` has no pairs: let it flip the pool's."
-    if context.problems is not None and PROOF_SCORE in context.problems.task.detail_columns:
+def _has_verifier_noise(recipe: Recipe) -> bool:
+    return recipe.noise.is_any and recipe.noise.is_for_verifier
+
+
+def check_score_task(recipe: Recipe, task: Task) -> Iterator[str]:
+    """List mistakes in `verifier` of kind `score` that show in the task."""
+    if _has_verifier_noise(recipe) and PROOF_SCORE in task.detail_columns:
         yield "`noise` flips labels, and a verifier of kind `score` learns from the scores of this task's proofs; leave it out."
-
-
-def _check_task(context: PhaseContext) -> Iterator[str]:
-    score = context.recipe.verifier.score_settings
-    if context.problems is None or isinstance(context.problems.task, RatesAnalyses):
+    score = recipe.verifier.score_settings
+    if isinstance(task, RatesAnalyses):
         return
-    task = f"the task `{context.recipe.task.name}` knows no issues of proofs"
+    lacks = f"the task `{recipe.task.name}` knows no issues of proofs"
     if score.meta_verifier == "task":
-        yield f"`verifier.score.meta_verifier` is `task`, and {task}; take `initial` or `none`."
+        yield f"`verifier.score.meta_verifier` is `task`, and {lacks}; take `initial` or `none`."
     if score.judge_share > 0:
-        yield f"`verifier.score.judge_share` is {score.judge_share}, and {task}, so that it writes no analyses; leave it out."
+        yield f"`verifier.score.judge_share` is {score.judge_share}, and {lacks}, so that it writes no analyses; leave it out."
 
 
-def _make_arguments(context: PhaseContext) -> None:
-    source = resolve_model(context.recipe.verifier.model, "verifier")
+def _make_score_arguments(config: VerifierConfig, run: TrainerRun) -> None:
+    source = resolve_model(config.model, "verifier")
     is_here = Path(source).is_dir()  # prompts stored with a model on the Hub are downloaded by the training
-    config = context.recipe.verifier
-    score_arguments(config, _trainer_run(context), config.score_settings.prompts_for(source if is_here else ""))
+    score_arguments(config, run, config.score_settings.prompts_for(source if is_here else ""))
 
 
 _ANYWHERE = Path("checkpoints")  # TRL's configs require a folder, but do not create it
@@ -326,23 +313,20 @@ _RANGES = {
 }
 
 
-def check_verifier_trainer(context: PhaseContext) -> Iterator[str]:
+def check_verifier_trainer(
+    recipe: Recipe, hardware: Hardware, *, label_rates: Rates, assumed_rates: Rates
+) -> Iterator[str]:
     """List mistakes in `verifier` and `noise` that the verifier's trainer would refuse."""
-    make_arguments = partial(
-        verifier_arguments,
-        context.recipe,
-        _trainer_run(context),
-        label_rates=label_rates(context.recipe, context.round_index, "verifier", _problems(context, "verifier")),
-        assumed_rates=_stated_rates(context, "verifier"),
-    )
-    settings = verifier_settings(*make_arguments.args, **make_arguments.keywords)
-    refused = list(refused_fields("verifier", context.recipe.verifier, NoisyRewardConfig, settings))
-    yield from refused or refusals("`verifier`", make_arguments)
+    given = {"label_rates": label_rates, "assumed_rates": assumed_rates}
+    run = TrainerRun(_ANYWHERE, hardware)
+    settings = verifier_settings(recipe, run, **given)
+    refused = list(refused_fields("verifier", recipe.verifier, NoisyRewardConfig, settings))
+    yield from refused or refusals("`verifier`", partial(verifier_arguments, recipe, run, **given))
 
 
-def check_prover_trainer(context: PhaseContext) -> Iterator[str]:
+def check_prover_trainer(recipe: Recipe, hardware: Hardware, assumed_rates: Rates) -> Iterator[str]:
     """List mistakes in `prover` that its trainer would refuse or ignore."""
-    config = context.recipe.prover
+    config = recipe.prover
     if config.roles == "separate" and config.lora is None:
         yield "`prover.roles` is `separate`, which trains an adapter per role: add a section `prover.lora` (`lora: {}`)."
     if config.gradient_accumulation_steps != 1:
@@ -350,10 +334,8 @@ def check_prover_trainer(context: PhaseContext) -> Iterator[str]:
             f"`prover.gradient_accumulation_steps` is {config.gradient_accumulation_steps}, but the prover's follows from "
             "its batch: leave it out, and set `prover.micro_batch_size` to the solutions that fit in memory."
         )
-    batch = list(check_batch_arithmetic(config, context.processes.num_processes))
-    yield from batch or _check_prover_arguments(context)
-    if context.problems is not None:
-        yield from _check_prompts(config, len(context.problems.parts["prover"]))
+    batch = list(check_batch_arithmetic(config, hardware.num_processes))
+    yield from batch or _check_prover_arguments(recipe, TrainerRun(_ANYWHERE, hardware), assumed_rates)
 
 
 def check_batch_arithmetic(config: ProverConfig, num_processes: int) -> Iterator[str]:
@@ -382,22 +364,21 @@ def _divisors(number: int) -> str:
     return cut_to_line(", ".join(map(str, sorted({*small, *(number // divisor for divisor in small)}))), 200)
 
 
-def _check_prover_arguments(context: PhaseContext) -> Iterator[str]:
-    settings = prover_settings(context.recipe, _trainer_run(context))
-    config = context.recipe.prover
+def _check_prover_arguments(recipe: Recipe, run: TrainerRun, assumed_rates: Rates) -> Iterator[str]:
+    config, settings = recipe.prover, prover_settings(recipe, run, assumed_rates)
     refused = list(refused_fields("prover", config, PROVER_CONFIGS[config.algorithm], settings))
-    yield from refused or refusals("`prover`", partial(_make_prover_arguments, context))
+    yield from refused or refusals("`prover`", partial(_make_prover_arguments, recipe, run, assumed_rates))
 
 
-def _make_prover_arguments(context: PhaseContext) -> None:
+def _make_prover_arguments(recipe: Recipe, run: TrainerRun, assumed_rates: Rates) -> None:
     """Build the prover's arguments, as the prover phase does, so that TRL checks them against each other."""
-    rates = _stated_rates(context, "prover")
-    mistake = prover_arguments(context.recipe, _trainer_run(context), assumed_rates=rates).find_uneven_saving()
+    mistake = prover_arguments(recipe, run, assumed_rates=assumed_rates).find_uneven_saving()
     if mistake is not None:
         raise ValueError(mistake)
 
 
-def _check_prompts(config: ProverConfig, num_problems: int) -> Iterator[str]:
+def check_num_prompts(config: ProverConfig, num_problems: int) -> Iterator[str]:
+    """Whether D_pi has enough problems for one step."""
     num_roles = 2 if config.roles == "shared" else 1
     if num_problems * num_roles < config.prompts_per_step:
         yield (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_layers import LAYERS, SAME_PART
+from tests.test_layers import LAYERS
 
 REPOSITORY = Path(__file__).parents[2]
 DOCS = REPOSITORY / "docs"
@@ -76,8 +76,7 @@ def test_layers_are_those_that_the_imports_are_held_to():
     table = _read("architecture.md").split("\n## Layers\n")[1].split("\n## ")[0]
     cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     shown = [sorted(re.findall(r"`([\w.]+)`", cell)) for cell in cells[1:]]  # without the entry points
-    also = {layer: [part for part, same in SAME_PART.items() if same in layer] for layer in LAYERS}
-    expected = [sorted(part.removeprefix("pvg_hf.") for part in (*layer, *also[layer])) for layer in reversed(LAYERS)]
+    expected = [sorted(part.removeprefix("pvg_hf.") for part in layer) for layer in reversed(LAYERS)]
     assert shown == expected
 
 

@@ -1,5 +1,5 @@
 """Recipes to be planned."""
 
-from tests.support.plan_fixtures import amounts_of, context_of, values
+from tests.support.plan_fixtures import amounts_of, hardware, recipe_of, values
 
-__all__ = ["amounts_of", "context_of", "values"]
+__all__ = ["amounts_of", "hardware", "recipe_of", "values"]

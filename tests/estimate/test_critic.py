@@ -8,7 +8,7 @@ from pvg_hf import load_recipe
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.estimate.amounts import count_tokens, describe_amount
 from pvg_hf.estimate.phases import Player, estimate_work, needed_players
-from pvg_hf.estimate.players import critic_bytes, read_critic_size, read_player_size
+from pvg_hf.estimate.players import PlayerSize, critic_bytes, read_critic_size, read_player_size
 from pvg_hf.game.plan import describe_plan
 from pvg_hf.preflight.recipe import check_recipe
 from tests.support.sized_players import PLAYERS, SIZE, TRAINING
@@ -66,19 +66,20 @@ def test_critics_that_can_be(critic, values):
     assert check_recipe(recipe, GameProblems.load(recipe)) == []
 
 
-def test_a_critics_memory(context_of):
+def test_a_critics_memory(recipe_of, hardware):
     """All in float32: a weight, its gradient and two averages; of an adapter on the prover's base, the adapter's."""
-    copy, prover = context_of(PPO), read_player_size(context_of(PPO), "prover")
-    size = read_critic_size(copy)
-    assert critic_bytes(copy.recipe.prover, size) == 16 * prover.num_parameters
-    adapter = context_of(PPO, "prover.lora={r: 2}")
-    assert (
-        critic_bytes(adapter.recipe.prover, read_critic_size(adapter))
-        == 16 * read_player_size(adapter, "prover").num_trained
-    )
-    verifier = context_of(PPO, "prover.ppo={critic: verifier}", "verifier.lora={r: 2}")
-    whole = read_player_size(context_of(PPO), "verifier")
-    assert critic_bytes(verifier.recipe.prover, read_critic_size(verifier)) == 16 * whole.num_parameters
+
+    def memory(*overrides: str) -> float:
+        recipe = recipe_of(PPO, *overrides)
+        return critic_bytes(recipe.prover, read_critic_size(recipe, hardware))
+
+    def size(player: str, *overrides: str) -> PlayerSize:
+        return read_player_size(recipe_of(PPO, *overrides).player(player), player, hardware)
+
+    assert memory() == 16 * size("prover").num_parameters
+    adapter = "prover.lora={r: 2}"
+    assert memory(adapter) == 16 * size("prover", adapter).num_trained
+    assert memory("prover.ppo={critic: verifier}", "verifier.lora={r: 2}") == 16 * size("verifier").num_parameters
 
 
 def test_a_batch_is_read_by_critic_and_prover_and_trained_on_by_both_as_often_as_said(amounts_of):

@@ -3,14 +3,16 @@
 import pytest
 
 from pvg_hf.core.roles import Role
+from pvg_hf.data.problems import GameProblems
 from pvg_hf.estimate.amounts import Length, measure_lengths
 
 
-def test_lengths_are_those_of_the_real_texts(context_of, tokenizer):
-    context = context_of()
-    lengths = measure_lengths(context)
-    problems = context.problems.parts["prover"].to_list()
-    prompts = [len(tokenizer(context.problems.prompt(p, Role.SNEAKY, tokenizer))["input_ids"]) for p in problems]
+def test_lengths_are_those_of_the_real_texts(recipe_of, tokenizer):
+    recipe = recipe_of()
+    game = GameProblems.load(recipe)
+    lengths = measure_lengths(recipe, game)
+    problems = game.parts["prover"].to_list()
+    prompts = [len(tokenizer(game.prompt(p, Role.SNEAKY, tokenizer))["input_ids"]) for p in problems]
     solutions = [len(tokenizer(problem["reference"])["input_ids"]) + 1 for problem in problems]
     assert not lengths.is_estimated
     assert lengths.prompt[Role.SNEAKY].mean == pytest.approx(sum(prompts) / len(prompts))
@@ -18,6 +20,7 @@ def test_lengths_are_those_of_the_real_texts(context_of, tokenizer):
     assert lengths.solution.mean == pytest.approx(sum(solutions) / len(solutions))
 
 
-def test_solutions_are_no_longer_than_they_may_be(context_of):
-    lengths = measure_lengths(context_of("prover.max_completion_length=7"))
+def test_solutions_are_no_longer_than_they_may_be(recipe_of):
+    recipe = recipe_of("prover.max_completion_length=7")
+    lengths = measure_lengths(recipe, GameProblems.load(recipe))
     assert lengths.solution == Length(7, 7, 7)

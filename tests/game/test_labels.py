@@ -10,10 +10,12 @@ from pvg_hf import load_recipe, play
 from pvg_hf.core.extensions import ExtensionError
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.data.label_rates import label_rates
+from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import BASE_ROUND
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.noise.telemetry import count_checks, read_events
-from pvg_hf.preflight.recipe import phase_context
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey, partial_of, staged
 from pvg_hf.tasks.grade import Grade
@@ -192,7 +194,9 @@ def test_what_one_role_paid_for_is_not_paid_for_by_the_other(tmp_path, game):
     """`roles: separate`: three texts cost 6, and of two more that come with the other role one can be paid for."""
     noise = {"applies_to": "prover", "checker": {"noise_enabled": False, "budget": {"per_round": 8}}}
     recipe = load_recipe(game(noise=noise, prover__roles="separate"))
-    context = phase_context(recipe, PhaseKey("prover", 0), None)
+    context = PhaseContext(
+        recipe, RunFolder.of(recipe), PhaseKey("prover", 0), GameProblems.load(recipe), StopRequest()
+    )
     rows = [
         {"problem_id": "p", "solution": f"has {number}", "correct": True, "outcome": "VERIFIED"} for number in range(5)
     ]

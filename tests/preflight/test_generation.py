@@ -2,7 +2,6 @@ import pytest
 
 from pvg_hf import load_recipe
 from pvg_hf.game.play import pending_phases
-from pvg_hf.models.hardware import Hardware
 from pvg_hf.preflight.machine import check_generation
 from pvg_hf.preflight.players import check_shared_base
 from pvg_hf.run.schedule import schedule
@@ -10,14 +9,14 @@ from pvg_hf.trainers.arguments import TrainerRun, prover_arguments
 
 
 @pytest.mark.parametrize("generation", ["transformers", "continuous"])
-def test_engines_without_extra_packages_are_accepted(generation, context_of):
-    assert list(check_generation(context_of(f"prover.generation={generation}"))) == []
+def test_engines_without_extra_packages_are_accepted(generation, recipe_of, hardware):
+    assert list(check_generation(recipe_of(f"prover.generation={generation}"), hardware)) == []
 
 
 @pytest.mark.parametrize("generation", ["vllm_colocate", "vllm_server"])
-def test_vllm_that_is_missing_or_misconfigured_is_a_mistake(generation, context_of):
+def test_vllm_that_is_missing_or_misconfigured_is_a_mistake(generation, recipe_of, hardware):
     overrides = [f"prover.generation={generation}", "prover.quantization=4bit", "prover.lora={}"]
-    missing, rounded = check_generation(context_of(*overrides))
+    missing, rounded = check_generation(recipe_of(*overrides), hardware)
     assert "vLLM is not installed: `pip install 'pvg_hf[vllm]'`" in missing
     assert "`prover.quantization` is `4bit`" in rounded
 
@@ -39,9 +38,8 @@ def test_deepspeed_needs_a_process_for_each_phase(values, monkeypatch):
     assert pending_phases(recipe, phases[:1]) == phases[:1]
 
 
-def test_continuous_batching_keeps_the_type_of_the_weights(values, tmp_path):
-    recipe = load_recipe(values, ["prover.generation=continuous"])
-    assert prover_arguments(recipe, TrainerRun(tmp_path, Hardware.here("cpu"))).bf16 is False
+def test_continuous_batching_keeps_the_type_of_the_weights(recipe_of, hardware, tmp_path):
+    assert prover_arguments(recipe_of("prover.generation=continuous"), TrainerRun(tmp_path, hardware)).bf16 is False
 
 
 BOTH = ["prover.lora={}", "verifier.lora={}", "verifier.shares_base=true"]
@@ -60,8 +58,8 @@ BOTH = ["prover.lora={}", "verifier.lora={}", "verifier.shares_base=true"]
         ([*BOTH, "prover.warmup={}"], ["`prover` makes its own weights"]),
     ],
 )
-def test_only_players_on_the_same_model_share_a_base(overrides, parts, context_of):
-    mistakes = list(check_shared_base(context_of(*overrides)))
+def test_only_players_on_the_same_model_share_a_base(overrides, parts, recipe_of, hardware):
+    mistakes = list(check_shared_base(recipe_of(*overrides), hardware))
     assert len(mistakes) == len(parts)
     for mistake, part in zip(mistakes, parts, strict=True):
         assert part in mistake

@@ -9,7 +9,6 @@ from pvg_hf import load_recipe, play
 from pvg_hf.config import RecipeError
 from pvg_hf.config.load import known_keys
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.models.hardware import Hardware
 from pvg_hf.preflight.recipe import check_recipe
 from pvg_hf.preflight.trainers import check_batch_arithmetic
 from pvg_hf.trainers.arguments import TrainerRun, prover_arguments, recipe_keys, verifier_arguments
@@ -270,11 +269,11 @@ def test_folder_of_imported_solutions_is_checked(mistakes_of, tmp_path):
     assert "None of the 1 solutions" in mistake
 
 
-def test_trainer_arguments_that_the_game_does_not_set_are_accepted(mistakes_of, values):
+def test_trainer_arguments_that_the_game_does_not_set_are_accepted(mistakes_of, recipe_of, hardware):
     trainer = "{adam_beta2: 0.9, bf16: true}"  # on a CPU it would be false
     overrides = [f"prover.trainer={trainer}", f"verifier.trainer={trainer}"]
     assert mistakes_of(*overrides) == []
-    recipe, run = load_recipe(values, overrides), TrainerRun(Path("checkpoints"), Hardware.here("cpu"))
+    recipe, run = recipe_of(*overrides), TrainerRun(Path("checkpoints"), hardware)
     rates = {"label_rates": (0.0, 0.0), "assumed_rates": (0.0, 0.0)}
     for args in (prover_arguments(recipe, run), verifier_arguments(recipe, run, **rates)):
         assert (args.adam_beta2, args.bf16) == (0.9, True)

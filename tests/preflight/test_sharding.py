@@ -12,12 +12,12 @@ def fsdp(monkeypatch, repository) -> None:
         monkeypatch.setenv(name.upper(), str(value).lower() if isinstance(value, bool) else str(value))
 
 
-def test_without_sharding_there_is_nothing_to_check(context_of):
-    assert list(check_sharding(context_of("prover.quantization=4bit", "prover.lora={}"))) == []
+def test_without_sharding_there_is_nothing_to_check(recipe_of):
+    assert list(check_sharding(recipe_of("prover.quantization=4bit", "prover.lora={}"))) == []
 
 
-def test_the_shipped_configuration_has_no_mistake(fsdp, context_of):
-    assert list(check_sharding(context_of())) == []
+def test_the_shipped_configuration_has_no_mistake(fsdp, recipe_of):
+    assert list(check_sharding(recipe_of())) == []
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,9 @@ def test_the_shipped_configuration_has_no_mistake(fsdp, context_of):
         ("FSDP_CPU_RAM_EFFICIENT_LOADING", "true", "`fsdp_cpu_ram_efficient_loading: true`"),
     ],
 )
-def test_settings_of_fsdp_that_a_game_cannot_use_are_mistakes(variable, value, part, fsdp, context_of, monkeypatch):
+def test_settings_of_fsdp_that_a_game_cannot_use_are_mistakes(variable, value, part, fsdp, recipe_of, monkeypatch):
     monkeypatch.setenv(variable, value)
-    (mistake,) = check_sharding(context_of())
+    (mistake,) = check_sharding(recipe_of())
     assert part in mistake
 
 
@@ -45,10 +45,10 @@ def test_settings_of_fsdp_that_a_game_cannot_use_are_mistakes(variable, value, p
     ],
 )
 @pytest.mark.parametrize("launcher", ["ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED"])
-def test_settings_that_cannot_be_sharded_are_mistakes(overrides, part, launcher, fsdp, context_of, monkeypatch):
+def test_settings_that_cannot_be_sharded_are_mistakes(overrides, part, launcher, fsdp, recipe_of, monkeypatch):
     if launcher != "ACCELERATE_USE_FSDP":
         monkeypatch.delenv("ACCELERATE_USE_FSDP")
         monkeypatch.setenv(launcher, "true")
-    (mistake,) = check_sharding(context_of(*overrides))
+    (mistake,) = check_sharding(recipe_of(*overrides))
     assert part in mistake
     assert ("FSDP" if "FSDP" in launcher else "DeepSpeed") in mistake or "warmup" in mistake

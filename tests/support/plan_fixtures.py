@@ -8,9 +8,7 @@ from pvg_hf import load_recipe
 from pvg_hf.core.roles import Role
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.estimate.amounts import Amounts, Length, TextLengths
-from pvg_hf.game.context import PhaseContext
-from pvg_hf.preflight.recipe import phase_context
-from pvg_hf.run.schedule import PhaseKey
+from pvg_hf.models.hardware import Hardware
 
 LENGTHS = TextLengths(
     prompt={Role.HELPFUL: Length(10, 12, 15), Role.SNEAKY: Length(20, 22, 25), Role.BASE: Length(5, 6, 7)},
@@ -28,23 +26,25 @@ def values(small_recipe):
 
 
 @pytest.fixture
-def context_of(values):
-    """The context of round 0's prover phase, for the recipe with overrides."""
-
-    def make(*overrides: str) -> PhaseContext:
-        recipe = load_recipe(values, overrides)
-        return phase_context(recipe, PhaseKey("prover", 0), GameProblems.load(recipe))
-
-    return make
+def recipe_of(values):
+    """The recipe with overrides."""
+    return lambda *overrides: load_recipe(values, overrides)
 
 
 @pytest.fixture
-def amounts_of(context_of):
+def hardware() -> Hardware:
+    """This machine's processor."""
+    return Hardware.here("cpu")
+
+
+@pytest.fixture
+def amounts_of(recipe_of, hardware):
     """Amounts with `LENGTHS`, of a world whose parts are of `SIZES`."""
 
     def make(*overrides: str) -> Amounts:
-        context = context_of(*overrides)
-        parts = {name: context.problems.parts[name].select([0] * number) for name, number in SIZES.items()}
-        return Amounts(replace(context, problems=replace(context.problems, parts=parts)), LENGTHS)
+        recipe = recipe_of(*overrides)
+        problems = GameProblems.load(recipe)
+        parts = {name: problems.parts[name].select([0] * number) for name, number in SIZES.items()}
+        return Amounts(recipe, replace(problems, parts=parts), hardware, LENGTHS)
 
     return make

@@ -8,8 +8,10 @@ from pvg_hf import load_recipe, play
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.core.seeding import derive_uniform
 from pvg_hf.data.pairs.candidates import read_candidates
+from pvg_hf.data.problems import GameProblems
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.rates import verifier_rates
-from pvg_hf.preflight.recipe import phase_context
 from pvg_hf.run.schedule import PhaseKey
 from tests.support.game_runs import branch_off, bytes_of
 
@@ -97,7 +99,8 @@ def test_rounds_that_are_not_learned_from_are_not_estimated_from(mixture, is_noi
     folder = branch_off(reference, tmp_path, "round-001/verifier")
     shutil.rmtree(folder.pool(-1))
     play(recipe, phase="bootstrap")
-    rates = verifier_rates(phase_context(recipe, PhaseKey("verifier", 1), None)).rates
+    context = PhaseContext(recipe, folder, PhaseKey("verifier", 1), GameProblems.load(recipe), StopRequest())
+    rates = verifier_rates(context).rates
     assert (sum(rates) > 0.1) == is_noisy
     assert is_noisy or rates == (0.0, 0.0)
 
