@@ -14,51 +14,9 @@ from pvg_hf.estimate.amounts import Amounts, Length, Writing, measure_lengths, w
 from pvg_hf.estimate.costs import Work, reading, sampling, training
 from pvg_hf.estimate.machine import Card, Machine, measure_machine, total_memory
 from pvg_hf.estimate.players import PlayerSize, critic_bytes, read_critic_size, read_player_size
+from pvg_hf.estimate.verifiers import verifier_costs
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.run.schedule import ROUND_PHASES, PhaseKey, early_phases
-from pvg_hf.scoring.batching import CPU_TOKENS
-
-
-def evaluation_length(amounts: Amounts) -> Length:
-    """Assumed length of an analysis: half of the maximum on average."""
-    longest = amounts.recipe.verifier.score_settings.max_completion_length
-    return Length(longest / 2, longest, longest)
-
-
-def score_training(amounts: Amounts, size: PlayerSize, machine: Machine) -> Work:
-    """Cost of training a generative verifier: it writes, reads (KL reference) and trains on analyses, and is validated."""
-    config, score = amounts.recipe.verifier, amounts.recipe.verifier.score_settings
-    rows, evaluation = score.proofs_per_step * score.num_generations, evaluation_length(amounts)
-    text = amounts.lengths.verifier_input + evaluation
-    learning = training(
-        size,
-        machine,
-        num_batches=1,
-        rows=rows,
-        text=text,
-        num_logits=evaluation.high,
-        recomputes=config.gradient_checkpointing,
-    )
-    reference = reading(size, machine, num_texts=rows, text=text, tokens_per_batch=rows * text.high)
-    step = evaluating(amounts, size, machine, score.proofs_per_step, score.num_generations) + learning
-    step += reference if score.beta else Work()
-    validations = config.max_steps // score.eval_steps
-    validating = evaluating(amounts, size, machine, score.eval_proofs, score.num_generations)
-    return step * (config.max_steps * config.gradient_accumulation_steps) + validating * validations
-
-
-def evaluating(amounts: Amounts, size: PlayerSize, machine: Machine, num_proofs: float, num_samples: int) -> Work:
-    """Cost of writing analyses of proofs."""
-    return sampling(
-        size,
-        machine,
-        num_prompts=num_proofs,
-        num_samples=num_samples,
-        prompts_per_batch=min(32, max(1, round(num_proofs))),
-        prompt=amounts.lengths.verifier_input,
-        solution=evaluation_length(amounts),
-        max_new_tokens=amounts.recipe.verifier.score_settings.max_completion_length,
-    )
 
 
 @dataclass(frozen=True)
@@ -135,20 +93,9 @@ def _bootstrap(amounts: Amounts, players: dict[str, Player]) -> Work:
 
 def _verifier(amounts: Amounts, players: dict[str, Player]) -> Work:
     """Cost of training, and of scoring the solutions of the held-out problems."""
-    config, verifier = amounts.recipe.verifier, players["verifier"]
+    verifier = players["verifier"]
     heldout = amounts.num_problems("verifier_heldout") * amounts.recipe.data.solutions_per_problem
-    if config.is_generative:
-        learning = score_training(amounts, verifier.size, verifier.machine)
-        return _sum_one_by_one(verifier.size.training_bytes, learning, _scoring(amounts, verifier, heldout))
-    learning = training(
-        verifier.size,
-        verifier.machine,
-        num_batches=config.max_steps * config.gradient_accumulation_steps,
-        rows=2 * config.pairs_per_step,
-        text=amounts.lengths.verifier_input,
-        num_logits=0,
-        recomputes=config.gradient_checkpointing,
-    )
+    learning = verifier_costs(amounts).training(amounts, verifier.size, verifier.machine)
     return _sum_one_by_one(verifier.size.training_bytes, learning, _scoring(amounts, verifier, heldout))
 
 
@@ -230,11 +177,7 @@ def _mint(amounts: Amounts, players: dict[str, Player]) -> Work:
     number = sum(item.num_problems * item.num_samples for item in written)
     works = [_writing(amounts, prover, item) for item in written]
     works.append(_scoring(amounts, verifier, number / amounts.num_processes))
-    score = amounts.recipe.verifier.score_settings
-    if amounts.recipe.verifier.is_generative and score.labels == "auto":
-        new = 2 * amounts.num_problems("verifier") * amounts.recipe.mint.solutions_per_problem
-        checks = score.label_analyses * (1 + score.label_checks)
-        works.append(evaluating(amounts, verifier.size, verifier.machine, new, checks))
+    works.append(verifier_costs(amounts).labelling(amounts, verifier.size, verifier.machine))
     return _sum_one_by_one(prover.size.frozen_bytes + _verifier_bytes(amounts, verifier), *works)
 
 
@@ -267,16 +210,7 @@ def scoring_player(amounts: Amounts, verifier: Player) -> Player:
 
 def _scoring(amounts: Amounts, verifier: Player, num_solutions: float) -> Work:
     verifier = scoring_player(amounts, verifier)
-    if amounts.recipe.verifier.is_generative:
-        number = amounts.recipe.verifier.score_settings.num_analyses
-        return evaluating(amounts, verifier.size, verifier.machine, num_solutions, number)
-    return reading(
-        verifier.size,
-        verifier.machine,
-        num_texts=num_solutions,
-        text=amounts.lengths.verifier_input,
-        tokens_per_batch=amounts.recipe.verifier.tokens_per_batch or CPU_TOKENS,
-    )
+    return verifier_costs(amounts).scoring(amounts, verifier.size, verifier.machine, num_solutions)
 
 
 def _verifier_bytes(amounts: Amounts, verifier: Player) -> float:
