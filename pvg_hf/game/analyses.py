@@ -23,7 +23,7 @@ from pvg_hf.run.folder import LABELS
 from pvg_hf.sampling import Sample
 from pvg_hf.scoring.auto_label import AUTO, HUMAN, label_proofs, read_labels
 from pvg_hf.scoring.generative import GenerativeVerifier
-from pvg_hf.tasks.base import RatesAnalyses
+from pvg_hf.tasks.base import RatesAnalyses, Task
 from pvg_hf.trainers.generative.meta_verification import MetaVerifier
 
 EVALUATIONS = "evaluations.parquet"
@@ -55,7 +55,7 @@ def evaluate_score_verifier(context: PhaseContext, output: Path) -> dict[str, Fi
     rows = _test_proofs(context)
     verifier = open_score_verifier(context, context.folder.verifier(context.round_index))
     written = [verifier.evaluate(rows["problem"].tolist(), rows["solution"].tolist(), 1)]
-    table = _table(context, rows, broadcast_object_list(written)[0])
+    table = _table(context.problems.task, rows, broadcast_object_list(written)[0])
     if context.processes.is_main_process:
         table.to_parquet(output / EVALUATIONS, write_page_checksum=True)
     figures = evaluation_figures(table)
@@ -76,7 +76,7 @@ def _test_proofs(context: PhaseContext) -> pd.DataFrame:
     return rows.iloc[sorted(chosen)].assign(reference=reference_scores).reset_index(drop=True)
 
 
-def _table(context: PhaseContext, rows: pd.DataFrame, written: list[list[Sample]]) -> pd.DataFrame:
+def _table(task: Task, rows: pd.DataFrame, written: list[list[Sample]]) -> pd.DataFrame:
     read = [read_evaluation(sample.text, is_cut=sample.is_truncated) for (sample,) in written]
     kept = rows[["problem_id", "problem", "role", "solution", "reference"]]
     asked = zip(rows["problem"], rows["solution"], read, strict=True)
@@ -86,12 +86,11 @@ def _table(context: PhaseContext, rows: pd.DataFrame, written: list[list[Sample]
         predicted=[evaluation.score for evaluation in read],
         has_form=[evaluation.has_form for evaluation in read],
         is_cut=[evaluation.is_cut for evaluation in read],
-        issues=[_issues(context, problem, proof, evaluation.analysis) for problem, proof, evaluation in asked],
+        issues=[_issues(task, problem, proof, evaluation.analysis) for problem, proof, evaluation in asked],
     ).astype({"predicted": "float64"})
 
 
-def _issues(context: PhaseContext, problem: str, proof: str, analysis: str | None) -> str:
-    task = context.problems.task
+def _issues(task: Task, problem: str, proof: str, analysis: str | None) -> str:
     if analysis is None or not isinstance(task, RatesAnalyses):
         return "[]"
     return json.dumps(task.named_issues(problem, proof, analysis))

@@ -207,8 +207,10 @@ class Answerer:
         return Reply(candidates, rule, choice.votes, probability, None, abstains=probability < abstain_below)
 
     def _write(self, problem: str, num_samples: int, seed: int) -> tuple[list[Sample], list[float]]:
-        world = self.context.problems
-        prompt = world.prompts.render(world.prompts.text({"problem": problem}, Role.HELPFUL), self.sampler.tokenizer)
+        problems = self.context.problems
+        prompt = problems.prompts.render(
+            problems.prompts.text({"problem": problem}, Role.HELPFUL), self.sampler.tokenizer
+        )
         rngs = [derive_rng(seed, problem, index) for index in range(num_samples)]
         (samples,) = self.sampler.sample([prompt], [rngs])
         return samples, self.scorer([problem] * num_samples, [sample.text for sample in samples])
@@ -264,8 +266,8 @@ def _context(folder: RunFolder, round_index: int, device: str) -> PhaseContext:
     # A separate generation engine only pays off for many problems at a time.
     recipe = replace(recipe, device=device, prover=replace(recipe.prover, generation="transformers"))
     task = load_recipe_task(recipe)
-    world = GameProblems(task, {}, recipe_prompts(recipe, task))
-    return PhaseContext(recipe, folder, PhaseKey("mint", round_index), world, StopRequest())
+    problems = GameProblems(task, {}, recipe_prompts(recipe, task))
+    return PhaseContext(recipe, folder, PhaseKey("mint", round_index), problems, StopRequest())
 
 
 def _check(problem: str, num_samples: int, abstain_below: float) -> None:

@@ -120,7 +120,7 @@ class BestHelpfulCallback(StepFigures):
             written = sample_everywhere(processes, sampler, prompts, rngs)
         # (problem, sample) of `len(problems) * eval_samples` solutions, those of a problem in a row.
         rows = [
-            (problem, strip_evaluation(self.context, sample, sampler.tokenizer))
+            (problem, strip_evaluation(self.context.recipe.prover, sample, sampler.tokenizer))
             for problem, samples in zip(problems, written, strict=True)
             for sample in samples
         ]

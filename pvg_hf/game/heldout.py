@@ -10,6 +10,7 @@ from datasets import Dataset
 from pvg_hf.core.files import write_json
 from pvg_hf.data.pairs.build import REFERENCE
 from pvg_hf.data.pool import load_pool
+from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import Outcome, environment_name
 from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.evaluation.roles import has_failed, judged
@@ -62,7 +63,7 @@ def read_heldout(context: PhaseContext, pairs: Dataset) -> Heldout:
     rows["environment"] = [environment_name(*writer) for writer in zip(rows["round_index"], rows["role"])]
     rows = rows.drop(columns=["round_index", "role"])
     if context.recipe.data.correct_source != "prover":
-        rows = pd.concat([rows, _references(context)], ignore_index=True)
+        rows = pd.concat([rows, _references(context.problems)], ignore_index=True)
     correct = rows.loc[~has_failed(rows), "correct"]
     if correct.all() or not correct.any() or not len(clean):
         raise ValueError(
@@ -74,11 +75,11 @@ def read_heldout(context: PhaseContext, pairs: Dataset) -> Heldout:
     return Heldout(rows, clean)
 
 
-def _references(context: PhaseContext) -> pd.DataFrame:
+def _references(problems: GameProblems) -> pd.DataFrame:
     """Reference solutions of the held-out problems, as correct rows of a separate environment."""
     columns = {"problem_id": "problem_id", "problem": "problem", "reference": "solution"}
-    problems = context.problems.parts["verifier_heldout"].select_columns(list(columns)).to_pandas()
-    return problems.rename(columns=columns).assign(correct=True, outcome=Outcome.VERIFIED.value, environment=REFERENCE)
+    rows = problems.parts["verifier_heldout"].select_columns(list(columns)).to_pandas()
+    return rows.rename(columns=columns).assign(correct=True, outcome=Outcome.VERIFIED.value, environment=REFERENCE)
 
 
 def score_heldout(

@@ -12,6 +12,7 @@ from datasets import Dataset
 from tqdm.auto import tqdm
 
 from pvg_hf.analyses.form import text_before_evaluation
+from pvg_hf.config.players import ProverConfig
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.pool import write_pool
@@ -109,7 +110,9 @@ def _write_chunk(
 
     def finish(indices: list[int], samples: list[list[Sample]]) -> list[list[Row]]:
         samples = [[cut_at_stop(sample, stop_strings, sampler.tokenizer) for sample in row] for row in samples]
-        samples = [[strip_evaluation(context, sample, sampler.tokenizer) for sample in row] for row in samples]
+        samples = [
+            [strip_evaluation(context.recipe.prover, sample, sampler.tokenizer) for sample in row] for row in samples
+        ]
         rows = [_rows(context, job, problems[i], found) for i, found in zip(indices, samples, strict=True)]
         _score(rows, scorer)
         return rows
@@ -183,9 +186,9 @@ def cut_at_stop(sample: Sample, stop_strings: Sequence[str], tokenizer) -> Sampl
     return Sample(text, len(tokenizer(text, add_special_tokens=False)["input_ids"]), is_truncated=False)
 
 
-def strip_evaluation(context: PhaseContext, sample: Sample, tokenizer) -> Sample:
+def strip_evaluation(config: ProverConfig, sample: Sample, tokenizer) -> Sample:
     """Remove a self-evaluating prover's evaluation from a sample, so that the proof is left."""
-    if context.recipe.prover.self_evaluation is None:
+    if config.self_evaluation is None:
         return sample
     proof = text_before_evaluation(sample.text)
     if proof == sample.text:

@@ -83,8 +83,8 @@ def play(
     folder = RunFolder.of(recipe)
     for line in admit_code(recipe):
         logger.info("The recipe runs %s", line)
-    world = GameProblems.load(recipe)
-    refuse_mistakes(recipe, world)  # before anything is written
+    problems = GameProblems.load(recipe)
+    refuse_mistakes(recipe, problems)  # before anything is written
     with naming_full_disk(folder.root), locked(folder.root, is_main=processes.is_main_process):
         on_main_process(processes, partial(begin_from_hub, recipe, folder))
         pending_phases(recipe, phases)  # may refuse; done before the recipe is written to the folder
@@ -96,7 +96,7 @@ def play(
             _publish(recipe, folder, processes)  # rounds that an earlier start did not publish
             for key in pending_phases(recipe, phases):
                 stop.check()
-                _play_phase(recipe, folder, key, world, stop, tracker, callbacks)
+                _play_phase(recipe, folder, key, problems, stop, tracker, callbacks)
     return folder
 
 
@@ -152,14 +152,14 @@ def _play_phase(
     recipe: Recipe,
     folder: RunFolder,
     key: PhaseKey,
-    world: GameProblems,
+    problems: GameProblems,
     stop: StopRequest,
     tracker: GameTracker,
     callbacks: Sequence[GameCallback],
 ) -> None:
     round_recipe = recipe if key.round_index is None else recipe.for_round(key.round_index)
     # The step axis needs the whole game's recipe: rounds may have different numbers of steps.
-    context = PhaseContext(round_recipe, folder, key, world, stop, game_steps(recipe, key), tracker)
+    context = PhaseContext(round_recipe, folder, key, problems, stop, game_steps(recipe, key), tracker)
     is_main = context.processes.is_main_process
     for callback in callbacks:
         callback.on_phase_begin(context)

@@ -53,14 +53,16 @@ def prover_prompts(context: PhaseContext, tokenizer, roles: Sequence[Role], *, e
             f"D_pi has {len(problems)} problems, which give {len(rows)} prompts; one step takes "
             f"`prover.prompts_per_step` = {config.prompts_per_step}. Use more problems, or fewer prompts a step."
         )
-    ordered = cycle(sorted(rows, key=_difficulty)) if easiest_first else _shuffled_forever(context, rows)
+    ordered = (
+        cycle(sorted(rows, key=_difficulty)) if easiest_first else _shuffled_forever(rows, context.seed("prompts"))
+    )
     return Dataset.from_list(list(islice(ordered, config.prompts_per_step * config.num_batches)))
 
 
-def _shuffled_forever(context: PhaseContext, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _shuffled_forever(rows: list[dict[str, Any]], seed: int) -> Iterator[dict[str, Any]]:
     epoch = 0
     while True:
-        for index in derive_rng(context.seed("prompts"), epoch).permutation(len(rows)):
+        for index in derive_rng(seed, epoch).permutation(len(rows)):
             yield rows[index]
         epoch += 1
 

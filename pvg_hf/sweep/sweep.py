@@ -225,9 +225,9 @@ def _mistakes(recipe: Recipe, cells: list[Cell]) -> Iterator[str]:
     if recipe.verifier.is_generative:
         yield "A sweep varies the noise of labels of pairs, which `verifier.kind: score` does not learn from; it needs `bradley_terry`."
         return
-    world = GameProblems.load(cell_recipe(recipe, cells[0], takes_pool=False))
+    problems = GameProblems.load(cell_recipe(recipe, cells[0], takes_pool=False))
     for cell in {cell.correction: cell for cell in sorted(cells)}.values():
         try:
-            yield from check_recipe(cell_recipe(recipe, cell, takes_pool=False), world)
+            yield from check_recipe(cell_recipe(recipe, cell, takes_pool=False), problems)
         except RecipeError as err:
             yield f"At level {cell.level:g} with `{cell.correction}`: {err}"

@@ -22,8 +22,8 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
     """Write `metrics.json` (figures with n and interval), `problems.parquet` and `answering.json` (its calibration)."""
     folder, round_index = context.folder, context.round_index
     calibration = read_json(folder.verifier(round_index) / "calibration.json")
-    test = pd.concat([_test_rows(context, round_index), _rescored_base_rows(context)], ignore_index=True)
-    best_helpful = _best_helpful_rows(context)
+    test = pd.concat([_test_rows(context.folder, round_index), _rescored_base_rows(context)], ignore_index=True)
+    best_helpful = _best_helpful_rows(context.folder, round_index)
     figures = evaluate_round(
         test,
         load_pool(folder.verifier(round_index) / "heldout.parquet").to_pandas(),
@@ -48,13 +48,13 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
     )
 
 
-def _test_rows(context: PhaseContext, round_index: int) -> pd.DataFrame:
-    files = [context.folder.pool(round_index) / f"test-{role}.parquet" for role in GAME_ROLES]
+def _test_rows(folder: RunFolder, round_index: int) -> pd.DataFrame:
+    files = [folder.pool(round_index) / f"test-{role}.parquet" for role in GAME_ROLES]
     return load_pool(files).to_pandas()
 
 
-def _best_helpful_rows(context: PhaseContext) -> pd.DataFrame | None:
-    file = context.folder.pool(context.round_index) / f"test-{BEST_HELPFUL}.parquet"
+def _best_helpful_rows(folder: RunFolder, round_index: int) -> pd.DataFrame | None:
+    file = folder.pool(round_index) / f"test-{BEST_HELPFUL}.parquet"
     return load_pool([file]).to_pandas() if file.exists() else None
 
 
@@ -92,7 +92,7 @@ def fit_answers(folder: RunFolder, round_index: int, task: Task, num_samples: in
 
 def _rescored_base_rows(context: PhaseContext) -> pd.DataFrame:
     """Score the base prover's test solutions with this round's verifier."""
-    rows = _test_rows(context, -1)
+    rows = _test_rows(context.folder, -1)
     scorer = open_scorer(context, context.folder.verifier(context.round_index))
     rows["score"] = scorer(rows["problem"].tolist(), rows["solution"].tolist())
     counts = {f"evaluate/{name}": number for name, number in scorer.counts.items()}  # every process scores everything

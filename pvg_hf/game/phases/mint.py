@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from pvg_hf.config import Recipe
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.game.analyses import label_new_proofs
@@ -29,7 +30,7 @@ def run_mint(context: PhaseContext, output: Path) -> str:
     with LabelSource.for_pool(context, output) as labels:
         for role in GAME_ROLES:
             sampler = open_role_sampler(context, role, beside=scorer)
-            parts = VERIFIER_PARTS if _is_learned_from(context, role) else ()
+            parts = VERIFIER_PARTS if _is_learned_from(context.recipe, role) else ()
             jobs = [WriteJob(part, role, round_index, mint.solutions_per_problem) for part in parts]
             num_rows += write_solutions(context, output / f"{role}.parquet", jobs, sampler, scorer, labels)
             test = WriteJob("test", role, round_index, mint.test_solutions_per_problem)
@@ -54,8 +55,8 @@ def run_mint(context: PhaseContext, output: Path) -> str:
     return f"{num_rows} solutions of the round's prover"
 
 
-def _is_learned_from(context: PhaseContext, role: Role) -> bool:
+def _is_learned_from(recipe: Recipe, role: Role) -> bool:
     """Whether later verifiers learn from the round's solutions in `role`."""
     # With `correct_source: dataset`, references replace the helpful solutions of a prover that is not trained in this role.
-    fixed = role == Role.HELPFUL and context.recipe.prover.roles == "sneaky_only"
-    return not (fixed and context.recipe.data.correct_source == "dataset")
+    fixed = role == Role.HELPFUL and recipe.prover.roles == "sneaky_only"
+    return not (fixed and recipe.data.correct_source == "dataset")

@@ -1,14 +1,16 @@
 """The prover phase: trains the round's prover against the round's frozen verifier."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from accelerate.utils import broadcast_object_list, set_seed
 
+from pvg_hf.config import Recipe
 from pvg_hf.core.files import remove, write_json, write_json_lines
 from pvg_hf.core.integrity import find_damaged, read_json, read_json_lines
 from pvg_hf.core.roles import Role
@@ -125,7 +127,9 @@ def _train_roles(context: PhaseContext, output: Path, rates: tuple[float, float]
     for index, role in enumerate(config.trained_roles):
         sub_phase = SubPhase((role,), output / role, rates, first_step=index * config.max_steps)
         lines.append(f"{role}: {_train_separately(context, sub_phase, fixed)}")
-        fixed = _final_heldout(context)  # the sneaky role, trained next, is compared with the trained helpful one
+        fixed = _final_heldout(
+            context.metrics
+        )  # the sneaky role, trained next, is compared with the trained helpful one
     return "; ".join(lines)
 
 
@@ -160,9 +164,9 @@ def _fixed_side(context: PhaseContext, trained: tuple[Role, ...]) -> dict[str, f
     return honest_side(context) if trained == (Role.SNEAKY,) else {}
 
 
-def _final_heldout(context: PhaseContext) -> dict[str, float]:
+def _final_heldout(metrics: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Last held-out figures of the helpful sub-phase, which the stop rules of the sneaky one need."""
-    judged = [line for line in context.metrics if "prover/heldout/score_correct" in line]
+    judged = [line for line in metrics if "prover/heldout/score_correct" in line]
     score = judged[-1]["prover/heldout/score_correct"] if judged else None
     return {} if score is None else {"score/helpful_correct": score}
 
@@ -287,7 +291,7 @@ def _make_trainer(context: PhaseContext, sub_phase: SubPhase, labels: LabelSourc
         ),
         processing_class=tokenizer,
         peft_config=lora_for_prover(config.lora, revision) if config.lora else None,
-        callbacks=[FiniteLossCallback(), *_rate_callbacks(context)],
+        callbacks=[FiniteLossCallback(), *_rate_callbacks(context.recipe)],
     )
     _continue_adapter(context, sub_phase, trainer)
     if sub_phase.recovery == "supervised":
@@ -296,10 +300,10 @@ def _make_trainer(context: PhaseContext, sub_phase: SubPhase, labels: LabelSourc
     return trainer
 
 
-def _rate_callbacks(context: PhaseContext) -> list[NoiseScheduleCallback]:
+def _rate_callbacks(recipe: Recipe) -> list[NoiseScheduleCallback]:
     """Callback that updates the rates which the reward's correction assumes, if the label noise has a schedule over steps."""
-    noise = context.recipe.noise
-    if not (noise.is_for_prover and noise.is_by_step and context.recipe.rates.source == "noise"):
+    noise = recipe.noise
+    if not (noise.is_for_prover and noise.is_by_step and recipe.rates.source == "noise"):
         return []
     return [NoiseScheduleCallback(noise, sets_injected=False, sets_assumed=True)]
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from datasets import Dataset
 from peft import LoraConfig, PeftModel
 
+from pvg_hf.config import Recipe
 from pvg_hf.core.files import write_json
 from pvg_hf.data.label_rates import Rates, label_rates
 from pvg_hf.data.pairs.of_round import round_pairs
@@ -45,7 +46,7 @@ def train_pair_verifier(context: PhaseContext, output: Path) -> str:
         processing_class=tokenizer,
         verifier_input=verifier_input,
         peft_config=_new_adapter(context, model),
-        callbacks=[FiniteLossCallback(), *_noise_callbacks(context)],
+        callbacks=[FiniteLossCallback(), *_noise_callbacks(context.recipe)],
     )
     _draw_missing_head(context, trainer.model)
     run_trainer(context, trainer, prefix="verifier")
@@ -75,8 +76,7 @@ def _arguments(context: PhaseContext, output: Path, assumed: Rates) -> NoisyRewa
     )
 
 
-def _noise_callbacks(context: PhaseContext) -> list[NoiseScheduleCallback]:
-    recipe = context.recipe
+def _noise_callbacks(recipe: Recipe) -> list[NoiseScheduleCallback]:
     if not (recipe.noise.is_for_verifier and recipe.noise.is_by_step):
         return []
     # Soft labels of pairs are label smoothing: it uses the assumed rates, and flips no labels.

@@ -7,6 +7,7 @@ from datasets import Dataset
 
 from pvg_hf.config.players import PlayerConfig
 from pvg_hf.core.roles import Role
+from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.training import StopCallback, fine_tune_player
@@ -28,7 +29,7 @@ def run_warmup(context: PhaseContext, output: Path) -> str:
 
 def _make_player(context: PhaseContext, player: str, config: PlayerConfig, output: Path, first_step: int) -> str:
     if config.scratch:
-        model, tokenizer = make_model(config.scratch, _texts(context), context.seed(player, "weights"))
+        model, tokenizer = make_model(config.scratch, _texts(context.problems), context.seed(player, "weights"))
     else:
         source = resolve_model(config.model, player)
         model, tokenizer = load_prover(source, revision=config.revision, dtype=context.dtype(player, is_precise=True))
@@ -47,7 +48,7 @@ def _make_player(context: PhaseContext, player: str, config: PlayerConfig, outpu
 def _fine_tune(context: PhaseContext, player: str, config: PlayerConfig, model, tokenizer, first_step: int) -> str:
     stop = StopCallback(context.stop, is_resumable=False)
     seed_path = (player, "fine-tuning")
-    rows = _references(context, tokenizer)
+    rows = _references(context.problems, tokenizer)
     log = fine_tune_player(
         context, model, tokenizer, rows, seed_path=seed_path, callbacks=[stop], **asdict(config.warmup)
     )
@@ -59,17 +60,17 @@ def _fine_tune(context: PhaseContext, player: str, config: PlayerConfig, model, 
     return f"loss {losses[0][1]:.2f} to {losses[-1][1]:.2f} in {len(losses)} steps"
 
 
-def _references(context: PhaseContext, tokenizer) -> Dataset:
+def _references(problems: GameProblems, tokenizer) -> Dataset:
     """Reference solutions of the training problems, with the prompts of all roles, so that no role is favoured."""
     rows = []
     for part in ("verifier", "prover"):
-        for problem in context.problems.parts[part].to_list():
+        for problem in problems.parts[part].to_list():
             for role in Role:
-                prompt = context.problems.prompt(problem, role, tokenizer)
+                prompt = problems.prompt(problem, role, tokenizer)
                 rows.append({"prompt": prompt, "completion": problem["reference"]})
     return Dataset.from_list(rows)
 
 
-def _texts(context: PhaseContext) -> list[str]:
-    problems = [p for part in ("verifier", "prover") for p in context.problems.parts[part].to_list()]
-    return [problem["problem"] + "\n" + problem["reference"] for problem in problems]
+def _texts(problems: GameProblems) -> list[str]:
+    rows = [row for part in ("verifier", "prover") for row in problems.parts[part].to_list()]
+    return [row["problem"] + "\n" + row["reference"] for row in rows]
