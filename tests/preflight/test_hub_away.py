@@ -9,12 +9,12 @@ ASK = """
 import json, sys
 from pvg_hf import load_recipe
 from pvg_hf.preflight.recipe import check_recipe
-from pvg_hf.data.problems import World
+from pvg_hf.data.problems import GameProblems
 
 values = json.loads(sys.argv[1])
-found = [check_recipe(recipe, World.load(recipe)) for recipe in map(load_recipe, values)]
+found = [check_recipe(recipe, GameProblems.load(recipe)) for recipe in map(load_recipe, values)]
 try:
-    World.load(load_recipe({"task": {"name": "gsm8k"}}))
+    GameProblems.load(load_recipe({"task": {"name": "gsm8k"}}))
 except ValueError as err:
     found.append(str(err))
 print(json.dumps(found))

@@ -86,7 +86,7 @@ def test_a_task_that_the_built_in_players_cannot_read_is_a_mistake(letters, valu
     mistakes = check_recipe(recipe, GameProblems.load(recipe))
     assert len(mistakes) == 2
     for player, mistake in zip(("prover", "verifier"), mistakes, strict=True):
-        parts = [f"`{player}.model` is `arithmetic`", "`letters`", "'Sortiere'", f"Set `{player}.model`"]
+        parts = [f"`{player}.model` is `arithmetic`", f"`{letters}`", "'Sortiere'", f"Set `{player}.model`"]
         assert [part for part in parts if part not in mistake] == []
 
 
