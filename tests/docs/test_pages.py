@@ -233,7 +233,8 @@ def test_verifier_trainer_page(folder, tiny_models, pair_files):
 
 
 def test_recipe_of_the_prover_trainer_page():
-    recipe, with_critic = _recipes("prover-trainer.md")
+    combined, recipe, with_critic = _recipes("prover-trainer.md")
+    assert (combined.prover.reward, combined.prover.roles) == ("composite", "helpful_only")
     assert (with_critic.prover.algorithm, with_critic.prover.num_batches) == ("ppo", 60)
     assert (recipe.prover.reward_correction, recipe.rates.rho1) == ("backward", 0.1)
     assert audit_prover(recipe.prover, (recipe.rates.rho0, recipe.rates.rho1)).verdict == "real"
