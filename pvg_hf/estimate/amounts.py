@@ -153,11 +153,11 @@ class Amounts:
 
     Args:
         recipe ([`Recipe`]):
-            With the round's overrides.
+            Recipe with the round's overrides.
         problems ([`GameProblems`]):
-            The game's.
+            Problems of the game.
         hardware ([`Hardware`]):
-            Where the game is played.
+            Hardware that the game is played on.
         lengths ([`TextLengths`]):
             Lengths of the game's texts.
     """

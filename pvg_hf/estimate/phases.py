@@ -309,7 +309,7 @@ def _plan(
 
 
 def planned_hardware(recipe: Recipe, card: Card | None) -> Hardware:
-    """What a plan is for: this machine, or the one with `card`."""
+    """Hardware that a plan is for: this machine, or one with `card`."""
     if card is None:
         return Hardware.here(recipe.device)
     return Hardware.elsewhere(recipe.device, has_bfloat16=card.has_bfloat16)
@@ -318,7 +318,7 @@ def planned_hardware(recipe: Recipe, card: Card | None) -> Hardware:
 def _measured(
     machines: dict[tuple[int, str], Machine], hardware: Hardware, dtype: torch.dtype, size: PlayerSize
 ) -> Machine:
-    """This machine's speed at a player's width, measured once."""
+    """Speed of this machine at a player's width; measured once per width and data type."""
     key = (size.hidden_size, str(dtype))
     if key not in machines:
         machines[key] = measure_machine(hardware.device, dtype, size.hidden_size)

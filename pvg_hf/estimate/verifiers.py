@@ -10,7 +10,7 @@ from pvg_hf.scoring.batching import CPU_TOKENS
 
 
 class VerifierCosts(Protocol):
-    """The costs of a verifier; one implementation for each value of `verifier.kind`."""
+    """Protocol of a verifier's costs, with one implementation for each value of `verifier.kind`."""
 
     def training(self, amounts: Amounts, size: PlayerSize, machine: Machine) -> Work:
         """Return the cost of a round's training."""
@@ -19,11 +19,11 @@ class VerifierCosts(Protocol):
         """Return the cost of scoring solutions."""
 
     def labelling(self, amounts: Amounts, size: PlayerSize, machine: Machine) -> Work:
-        """Return the cost of labelling the round's new proofs on D_V."""
+        """Return the cost of labelling the round's new proofs of the verifier's problems (D_V)."""
 
 
 class BradleyTerryCosts:
-    """Of a verifier with a score head, which reads every solution once."""
+    """Costs of a verifier with a score head, which reads every solution once."""
 
     def training(self, amounts: Amounts, size: PlayerSize, machine: Machine) -> Work:
         config = amounts.recipe.verifier
@@ -47,11 +47,11 @@ class BradleyTerryCosts:
         )
 
     def labelling(self, amounts: Amounts, size: PlayerSize, machine: Machine) -> Work:
-        return Work()  # the task labels
+        return Work()  # the task itself labels solutions
 
 
 class ScoreCosts:
-    """Of a generative verifier, which writes analyses of every solution."""
+    """Costs of a generative verifier, which writes analyses of every solution."""
 
     def training(self, amounts: Amounts, size: PlayerSize, machine: Machine) -> Work:
         """Cost of training: it writes, reads (KL reference) and trains on analyses, and is validated."""

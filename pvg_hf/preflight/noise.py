@@ -17,7 +17,7 @@ from pvg_hf.preflight.refusals import refusals
 
 
 def check_noise(recipe: Recipe) -> Iterator[str]:
-    """List mistakes in `noise` that show without the task's problems."""
+    """List mistakes in `noise` that can be found without the task's problems."""
     noise, correction = recipe.noise, recipe.verifier.correction
     if noise.soft_labels and correction != "none":
         yield (
@@ -30,7 +30,7 @@ def check_noise(recipe: Recipe) -> Iterator[str]:
 
 
 def check_label_rates(recipe: Recipe, round_index: int, problems: Mapping[str, Iterable[Problem]]) -> list[str]:
-    """List a mistake if the labels of the `verifier` or the `prover` do not point to the truth on their `problems`."""
+    """List a mistake if the labels that the `verifier` or `prover` sees are wrong so often that they mislead on its `problems`."""
     where = "`noise`" if recipe.noise.checker is None else "`noise.checker`"
     return refusals(
         where, lambda: [label_rates(recipe, round_index, player, problems[player]) for player in recipe.players]
@@ -43,7 +43,7 @@ def check_checker(recipe: Recipe, round_index: int, parts: Mapping[str, Dataset]
 
     Args:
         recipe ([`Recipe`]):
-            Recipe with the round's overrides, and a checker of which [`check_noise`] found no mistake.
+            Recipe with the round's overrides, and with a checker in which [`check_noise`] found no mistake.
         round_index (`int`):
             The round.
         parts (`Mapping[str, Dataset]`):

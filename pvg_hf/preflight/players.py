@@ -108,7 +108,7 @@ def _worst_word(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> str
 
 
 def sample_texts(problems: Dataset) -> list[Texts]:
-    """Return `NUM_PROBLEMS` problems, spread evenly, with their references."""
+    """Select `NUM_PROBLEMS` evenly spread problems, with their references."""
     places = np.linspace(0, len(problems) - 1, min(NUM_PROBLEMS, len(problems))).astype(int)
     return [(row["problem"], row["reference"]) for row in problems.select(places).to_list()]
 

@@ -241,7 +241,7 @@ def _has_verifier_noise(recipe: Recipe) -> bool:
 
 
 def check_score_task(recipe: Recipe, task: Task) -> Iterator[str]:
-    """List mistakes in `verifier` of kind `score` that show in the task."""
+    """List mistakes in `verifier` of kind `score` that depend on the task."""
     if _has_verifier_noise(recipe) and PROOF_SCORE in task.detail_columns:
         yield "`noise` flips labels, and a verifier of kind `score` learns from the scores of this task's proofs; leave it out."
     score = recipe.verifier.score_settings

@@ -127,9 +127,8 @@ def _train_roles(context: PhaseContext, output: Path, rates: tuple[float, float]
     for index, role in enumerate(config.trained_roles):
         sub_phase = SubPhase((role,), output / role, rates, first_step=index * config.max_steps)
         lines.append(f"{role}: {_train_separately(context, sub_phase, fixed)}")
-        fixed = _final_heldout(
-            context.metrics
-        )  # the sneaky role, trained next, is compared with the trained helpful one
+        # The sneaky role, trained next, is compared with the trained helpful one.
+        fixed = _final_heldout(context.metrics)
     return "; ".join(lines)
 
 
