@@ -38,7 +38,7 @@ def test_engines_and_the_switches_of_trl(settings, engine, is_plain, tmp_path):
     [
         ({"generation": "continous"}, "Did you mean `continuous`"),
         ({"generation": "continuous", "use_vllm": True}, "`generation` is `continuous`, but .* `vllm_"),
-        ({"generation": "vllm_server", "use_transformers_continuous_batching": True}, "say `continuous`"),
+        ({"generation": "vllm_server", "use_transformers_continuous_batching": True}, "`vllm_server`.*`continuous`"),
     ],
 )
 def test_wrong_engines_are_refused(settings, message, tmp_path):
