@@ -38,7 +38,7 @@ class Hardware:
 
     @classmethod
     def elsewhere(cls, device: str, *, has_bfloat16: bool) -> "Hardware":
-        """As [`Hardware.here`], with the GPU of the machine that a plan is for."""
+        """Return the same as [`Hardware.here`], with the GPU of the machine that a plan is for."""
         return replace(cls.here(device), has_bfloat16=has_bfloat16, is_here=False)
 
     def dtype(self, dtype: str, *, is_precise: bool) -> torch.dtype:
