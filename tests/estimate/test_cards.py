@@ -132,9 +132,8 @@ def test_packages_that_are_missing_here_are_a_note_for_a_card(overrides, key, va
     here = importlib.util.find_spec
     absent = ("vllm", "bitsandbytes", "wandb")
     monkeypatch.setattr("importlib.util.find_spec", lambda name, *rest: None if name in absent else here(name, *rest))
-    for module in ("checks", "generation_checks", "notes"):
-        monkeypatch.setattr(f"pvg_hf.game.plan.{module}.find_spec", importlib.util.find_spec)
-    monkeypatch.setattr("pvg_hf.models.quantization.find_spec", importlib.util.find_spec)
+    for module in ("game.plan", "preflight.recipe", "preflight.machine", "models.quantization"):
+        monkeypatch.setattr(f"pvg_hf.{module}.find_spec", importlib.util.find_spec)
     recipe = load_recipe(values, ["device=auto", *overrides])
     plan = " ".join(describe_plan(recipe, CARDS["l4"]).split())
     assert key in plan

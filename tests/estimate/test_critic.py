@@ -31,7 +31,7 @@ PPO = "prover.algorithm=ppo"
         ([PPO, "prover.trainer={kl_coef: 0.9}"], ["its key `prover.beta`"]),
         ([PPO, "prover.trainer={num_iterations: 2}"], ["its key `prover.ppo.num_iterations`"]),
         ([PPO, "prover.save_steps=2"], ["`save_steps` is 2", "for 4 steps"]),
-        (["prover.trainer={gamma: 0.9}"], ["`gamma`", "no field of `ProverGRPOConfig`"]),
+        (["prover.trainer={gamma: 0.9}"], ["`gamma`", "`ProverGRPOConfig`"]),
     ],
 )
 def test_each_mistake_is_reported_once_with_its_key(overrides, parts, values):
