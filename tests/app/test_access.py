@@ -89,7 +89,7 @@ def test_participants_are_limited_by_address_and_in_all(serve, arithmetic_run, t
     event = visitor.event("draw-sheets")
     for number, is_drawn in ((3, False), (2, True)):
         values = dict(zip(visitor.outputs(event), visitor.call(event, number)["output"]["data"]))
-        assert ("room for 2" in values[visitor.component("sheets-drawn")]) != is_drawn
+        assert ("has 2 free places" in values[visitor.component("sheets-drawn")]) != is_drawn
     assert len((tmp_path / "study" / "sheets.jsonl").read_text().splitlines()) == 5
 
 

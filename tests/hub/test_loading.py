@@ -83,9 +83,9 @@ def test_pairs_that_the_verifier_was_judged_by_load_too(cards, client, reference
 
 def test_cards_warn_and_describe(cards):
     for name, words in {
-        "game-prover": ["trained to mislead", "Not meant for", "recipe.yaml"],
-        "game-verifier": ["A score is no proof", "Not meant for", "calibration.json"],
-        "game-solutions": ["written to mislead", "Not meant for"],
+        "game-prover": ["trained to mislead", "Out of scope", "recipe.yaml"],
+        "game-verifier": ["A score is not a proof", "Out of scope", "calibration.json"],
+        "game-solutions": ["written to mislead", "Out of scope"],
     }.items():
         assert [word for word in words if word not in cards[name]] == []
     for column in (*SOLUTIONS, *PAIRS):

@@ -42,7 +42,7 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["prover.trainer={auto_find_batch_size: true}"], ["`prover`: auto_find_batch_size is not supported by GRPO"]),
         (["prover.trainer={num_iterations: 2}", "prover.save_steps=3"], ["`save_steps` is 3", "2 steps"]),
         (["prover.trainer={steps_per_generation: 3}", "prover.save_steps=4"], ["`save_steps` is 4", "3 steps"]),
-        (["prover.trainer={zebra: 2}"], ["`zebra`", "no field of `ProverGRPOConfig`. Known are `output_dir`"]),
+        (["prover.trainer={zebra: 2}"], ["`zebra`", "`ProverGRPOConfig`", "`output_dir`"]),
         (["prover.trainer={num_iterations: 2, save_steps: 3}"], ["`save_steps`", "its key `prover.save_steps`"]),
         (["prover.trainer={output_dir: elsewhere}"], ["`output_dir`", "the game sets itself"]),
         (["verifier.trainer={adam_beta1: 5}"], ["`verifier.trainer.adam_beta1`", "from 0 to 1", "got 5"]),
@@ -94,7 +94,7 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["verifier.correction=forward", "rates.source=given"], ["`verifier.correction` is `forward`"]),
         (["verifier.correction=forward", "noise={rho0: 0.1, applies_to: prover}"], ["`verifier.correction`"]),
         (["prover.reward_correction=backward", "noise.rho0=0.1"], ["`prover.reward_correction` is `backward`"]),
-        (["noise.level=pair", "noise.rho0=0.1"], ["`verifier`", "one rate"]),
+        (["noise.level=pair", "noise.rho0=0.1"], ["`verifier`", "`noise_level=pair`"]),
         (["verifier.correction=exact", "noise.epsilon=0.1"], ["`exact`", "set `data.pairs` to `all`"]),
         (["verifier.correction=exact", "rates={source: given, rho0: 0.1}"], ["`exact`", "`data.pairs`"]),
         (
@@ -144,11 +144,14 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
             ],
             ["with `noise.schedule` their rates are those of earlier rounds", "take `source: noise`"],
         ),
-        (["rates={source: given, rho0: 0.1}", "noise={level: pair, epsilon: 0.1}"], ["`verifier`", "one rate"]),
+        (
+            ["rates={source: given, rho0: 0.1}", "noise={level: pair, epsilon: 0.1}"],
+            ["`verifier`", "`noise_level=pair`"],
+        ),
         (["verifier.invariance.method=irm"], ["`verifier`", "Unknown invariance `irm`"]),
         (
             ["verifier={invariance: {method: vrex}, correction: forward}", "noise.epsilon=0.1"],
-            ["`correction` `forward`"],
+            ["`correction` is `forward`"],
         ),
         (["verifier.invariance.method=vrex", "verifier.gradient_accumulation_steps=2"], ["micro-batches"]),
         (
@@ -165,7 +168,7 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
             ],
             ["`prover.reward_correction`", "labels of others"],
         ),
-        (["noise.soft_labels=true", "verifier.correction=smoothing"], ["`noise.soft_labels`", "set one of the two"]),
+        (["noise.soft_labels=true", "verifier.correction=smoothing"], ["`noise.soft_labels`", "`smoothing`"]),
         (["noise.checker={slice_by: dificulty}"], ["`dificulty`", "Did you mean `difficulty`?"]),
         (["noise.checker={slice_by: difficulty, slices: {9: {}}}"], ["has `9`, but no problem has that `difficulty`"]),
         (["noise.checker={critical: lemma}"], ["`noise.checker.critical` names the column `lemma`"]),

@@ -71,7 +71,7 @@ def letters(tmp_path, monkeypatch) -> str:
     """A custom task whose texts are not the arithmetic world's."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "letters_task.py").write_text(
-        "from recall_task import RecallTask\n\n"
+        "from tests.support.recall_task import RecallTask\n\n"
         "class Letters(RecallTask):\n"
         "    name = 'letters'\n"
         "    def problems(self, split):\n"

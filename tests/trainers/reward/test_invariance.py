@@ -143,12 +143,12 @@ def no_scalar(margins, environments):
 
 
 def test_a_penalty_of_ones_own():
-    own = load_regulariser("test_invariance:own_penalty")
+    own = load_regulariser("tests.trainers.reward.test_invariance:own_penalty")
     assert own(MARGINS, ENVIRONMENTS).equal(MARGINS.square().mean())
     with pytest.raises(ValueError, match="must be a scalar tensor"):
         invariant_risk(MARGINS, ENVIRONMENTS, no_scalar, 1.0)
     with pytest.raises(ValueError, match="is a float; it must be a function"):
-        load_regulariser("test_invariance:LN3")
+        load_regulariser("tests.trainers.reward.test_invariance:LN3")
 
 
 def test_methods():
@@ -413,7 +413,7 @@ def test_balanced_training_goes_on_from_a_checkpoint_as_if_uninterrupted(tmp_pat
         ({"environment_column": "writer"}, "from the column `writer`, which the training set lacks"),
         ({"crowded_environments": "refuse", "per_device_train_batch_size": 1}, "cannot hold 2 environments"),
         ({"invariance": "balanced", "per_device_train_batch_size": 3}, "even batch size"),
-        ({"correction": "forward", "rho0": 0.1}, "`correction` `forward`. Leave both at their defaults"),
+        ({"correction": "forward", "rho0": 0.1}, "`correction` is `forward`"),
         ({"loss": "cross_entropy"}, "`loss` is `cross_entropy`"),
         ({"gradient_accumulation_steps": 2}, "`gradient_accumulation_steps` is 2. Set it to 1"),
         (
