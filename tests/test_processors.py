@@ -15,10 +15,10 @@ SAMPLING_OR_TRAINING = [
     "tests/game/test_distributed.py",
     "tests/game/phases",
     "tests/sampling",
-    "tests/scoring/test_scorer.py",
-    "tests/trainers/test_noisy_reward.py",
-    "tests/trainers/test_prover_grpo.py",
-    "tests/trainers/test_prover_ppo.py",
+    "tests/scoring/test_discriminative.py",
+    "tests/trainers/reward/test_trainer.py",
+    "tests/trainers/prover/test_trainer.py",
+    "tests/trainers/ppo/test_trainer.py",
 ]
 
 
