@@ -204,8 +204,8 @@ def _estimate_hours(whole: Recipe, phases: Mapping[str, Mapping[str, Any]]) -> f
     """
     hours = 0.0
     for plan in plan_rounds(whole, GameProblems.load(whole)):
-        for key in plan.phases:
-            if key.name not in phases:
+        for name, number in plan.counts.items():
+            if name not in phases:
                 return None
-            hours += plan.work(key.name).seconds * phases[key.name]["worked_over_planned"] / 3600
+            hours += number * plan.work(name).seconds * phases[name]["worked_over_planned"] / 3600
     return round(hours, 2)
