@@ -1,18 +1,18 @@
 """Callbacks of the round loop and of the trainers inside a phase."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pvg_hf.game.context import PhaseContext
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from accelerate.utils import gather_object
 from transformers import TrainerCallback, TrainerState
 
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
+
+if TYPE_CHECKING:
+    from pvg_hf.game.context import PhaseContext
 
 
 class GameCallback:
@@ -25,12 +25,12 @@ class GameCallback:
         """Called after a phase's results appeared in the run's folder."""
 
 
-class StepFigures(TrainerCallback):
+class StepFigures(TrainerCallback, ABC):
     """Adds figures to the log of each training step, and to the trainer's history."""
 
+    @abstractmethod
     def step_figures(self, state: TrainerState) -> Mapping[str, float]:
-        """Figures of the step that was just logged."""
-        raise NotImplementedError
+        """Return the figures of the step that was just logged."""
 
     def on_log(self, args, state, control, logs: dict[str, Any], **kwargs):
         if "loss" in logs:
