@@ -13,27 +13,18 @@ from pvg_hf.data.pairs.build import LABELLED_PAIR_FEATURES, build_pairs
 from pvg_hf.data.pool import write_pool
 from pvg_hf.data.schema import SOLUTION_COLUMNS
 from pvg_hf.losses import exact_pairwise, pointwise_cross_entropy
+from tests.support import pool_rows
 
 RATES = (0.1, 0.3)
 CENTER = 1e-12  # lets unbounded losses through and changes nothing
 
 
 def solution(problem, sample, *, label, correct, round_index=-1, **columns):
-    return {
-        **dict.fromkeys(SOLUTION_COLUMNS),
-        "problem_id": problem,
-        "problem": f"Problem {problem}?",
-        "reference": "reference",
-        "part": "verifier",
-        "role": "base" if round_index == -1 else "sneaky",
-        "round_index": round_index,
-        "solution": f"{problem} {round_index} {sample}",
-        "correct": correct,
-        "label": label,
-        "outcome": "VERIFIED" if correct else "PROOF_INVALID",
-        "sample_index": sample,
-        **columns,
-    }
+    role = "base" if round_index == -1 else "sneaky"
+    places = {"round_index": round_index, "role": role, "sample": sample}
+    return pool_rows.solution(
+        problem, f"{problem} {round_index} {sample}", label, correct=correct, **{**places, **columns}
+    )
 
 
 @pytest.fixture

@@ -11,27 +11,9 @@ from pvg_hf.data.mixture import mixture_weights
 from pvg_hf.data.pairs.build import PAIR_FEATURES, build_pairs
 from pvg_hf.data.pool import iterate_pool, write_pool
 from pvg_hf.data.schema import SOLUTION_COLUMNS, environment_name, round_name
+from tests.support.pool_rows import solution
 
 FEATURES = Features(SOLUTION_COLUMNS)
-
-
-def solution(problem, text, label, *, round_index=-1, role="base", correct=None, sample=0, **columns):
-    correct = label == 1 if correct is None else correct
-    return {
-        **dict.fromkeys(SOLUTION_COLUMNS),
-        "problem_id": problem,
-        "problem": f"Problem {problem}?",
-        "reference": f"Reference of {problem}.",
-        "part": "verifier",
-        "role": role,
-        "round_index": round_index,
-        "solution": text,
-        "correct": correct,
-        "label": label,
-        "outcome": "VERIFIED" if correct else "PROOF_INVALID",
-        "sample_index": sample,
-        **columns,
-    }
 
 
 @pytest.fixture
