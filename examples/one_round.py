@@ -21,14 +21,14 @@ from pvg_hf import (
     VerifierScorer,
     load_task,
 )
-from pvg_hf.config.players import LoraConfig
+from pvg_hf.config.player_sections import LoraConfig
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.pairs.build import build_pairs
 from pvg_hf.data.pool import write_pool
 from pvg_hf.data.schema import BASE_ROUND, make_solution, solution_features
 from pvg_hf.data.split import split_problems
-from pvg_hf.models.prover import load_prover, lora_for_prover
+from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.models.sources import resolve_model
 from pvg_hf.sampling import Sampler, iterate_samples
 from pvg_hf.tasks import PromptBuilder

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import torch
 
-from pvg_hf.pretraining.measures import measure
-from pvg_hf.pretraining.models import BASE_MODELS, BaseModelConfig, train_base_model, write_card
+from pvg_hf.pretraining.base_models import BASE_MODELS, BaseModelConfig, train_base_model, write_card
+from pvg_hf.pretraining.quality import measure
 
 
 def build(config: BaseModelConfig, folder: Path) -> None:

@@ -57,7 +57,7 @@ def main() -> int:
             return tell(describe_status(recipe, script_line(without=["--status"])))
         quiet_libraries()
         if arguments.plan:
-            from pvg_hf.estimate.machine import find_card
+            from pvg_hf.estimate.speed import find_card
             from pvg_hf.game.plan import describe_plan
 
             return tell(describe_plan(recipe, find_card(arguments.card) if arguments.card else None))

@@ -32,7 +32,7 @@ def main() -> int:
     # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
     from pvg_hf.game.cli import run_command
     from pvg_hf.sweep import describe_sweep, run_sweep
-    from pvg_hf.sweep.sweep import CellsFailedError
+    from pvg_hf.sweep.runner import CellsFailedError
     from pvg_hf.sweep.workers import WorkerDiedError
 
     def run() -> str:

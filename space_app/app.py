@@ -23,7 +23,7 @@ from pvg_hf.browse.runs import OpenRun, open_run
 from pvg_hf.core.hub_access import HubError
 from pvg_hf.run.lock import locked
 from pvg_hf.study import MAX_PARTICIPANTS, NUM_SOLUTIONS, SECONDS
-from pvg_hf.study.study import Study
+from pvg_hf.study.participants import Study
 from pvg_hf.study.upload import uploaded
 from space_app.access import MAX_UPLOAD_BYTES, OWNER_PAGE, Gate, Owner
 from space_app.evaluations_page import build_evaluations_page

@@ -3,7 +3,7 @@
 import gradio as gr
 
 from pvg_hf.browse.runs import OpenRun
-from pvg_hf.evaluation.report.analyses import has_hallucination, show_evaluation
+from pvg_hf.evaluation.report.analysis_tables import has_hallucination, show_evaluation
 from space_app.events import FAST, INVISIBLE, TAKE_STEPS, choices_of, shown_if, wire
 from space_app.render import heading, notice, problems, render
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from pvg_hf.evaluation.report.report import make_environment
+from pvg_hf.evaluation.report.page import make_environment
 
 FOLDER = Path(__file__).parent
 _ENVIRONMENT = make_environment(FOLDER / "templates")

@@ -9,8 +9,8 @@ from pvg_hf.browse.rounds import comparison_table, figures_frame, solutions_of
 from pvg_hf.browse.runs import OpenRun, sibling_runs
 from pvg_hf.core.files import write_text
 from pvg_hf.evaluation.comparison import compare_rounds
+from pvg_hf.evaluation.report.page import embed
 from pvg_hf.evaluation.report.plots import PLOTS
-from pvg_hf.evaluation.report.report import embed
 from pvg_hf.evaluation.report.tables import rounds_table
 from pvg_hf.run.read import RunData
 from space_app.events import SLOW

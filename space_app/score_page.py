@@ -4,7 +4,7 @@ import gradio as gr
 
 from pvg_hf.browse.index import Query
 from pvg_hf.browse.runs import OpenRun
-from pvg_hf.browse.scoring import MAX_PROBLEM_CHARACTERS, MAX_SOLUTION_CHARACTERS, ScoreDesk
+from pvg_hf.browse.text_scores import MAX_PROBLEM_CHARACTERS, MAX_SOLUTION_CHARACTERS, ScoreDesk
 from pvg_hf.core.roles import Role
 from space_app.events import FAST, SLOW, choices_of, shown_if
 from space_app.render import heading, notice, problems, render

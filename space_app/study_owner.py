@@ -9,11 +9,11 @@ import pandas as pd
 
 from pvg_hf.browse.runs import OpenRun
 from pvg_hf.data.schema import BASE_ROUND
-from pvg_hf.evaluation.report.report import embed
+from pvg_hf.evaluation.report.page import embed
 from pvg_hf.evaluation.report.tables import Cell, Table, figure_cell
+from pvg_hf.study.participants import Study
 from pvg_hf.study.results import FIGURES, plot_study, study_results
 from pvg_hf.study.sheets import read_sheets, write_sheets
-from pvg_hf.study.study import Study
 from space_app.access import Owner
 from space_app.events import SLOW, shown_if
 from space_app.render import heading, notice, render

@@ -9,7 +9,7 @@ import gradio as gr
 
 from pvg_hf.browse.index import SolutionIndex
 from pvg_hf.browse.runs import OpenRun
-from pvg_hf.study.study import Judgment, Progress, Study, check_participant
+from pvg_hf.study.participants import Judgment, Progress, Study, check_participant
 from space_app.access import Newcomers, address_of
 from space_app.events import FAST, INVISIBLE, SHOW_ADDRESS, shown_if
 from space_app.render import heading, notice, render

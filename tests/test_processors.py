@@ -15,7 +15,7 @@ SAMPLING_OR_TRAINING = [
     "tests/game/test_distributed.py",
     "tests/game/phases",
     "tests/sampling",
-    "tests/scoring/test_discriminative.py",
+    "tests/scoring/test_discriminative_verifier.py",
     "tests/trainers/reward/test_trainer.py",
     "tests/trainers/prover/test_trainer.py",
     "tests/trainers/ppo/test_trainer.py",

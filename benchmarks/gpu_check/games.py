@@ -13,7 +13,7 @@ from benchmarks.gpu_check.stand_ins import make_player, make_problems, make_wron
 from pvg_hf import load_recipe, play
 from pvg_hf.config import Recipe
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.estimate.phases import RoundPlan, plan_rounds
+from pvg_hf.estimate.round_plans import RoundPlan, plan_rounds
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 PLAYERS = ("prover", "verifier")

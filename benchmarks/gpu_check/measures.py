@@ -11,8 +11,8 @@ import pandas as pd
 from benchmarks.gpu_check.machine import compute_dtype, matrix_rate, read_peak, reset_peak
 from benchmarks.gpu_check.meter import Meter
 from pvg_hf.estimate.amounts import Amounts, Length, TextLengths, find_tokenizer, tokenizer_source
-from pvg_hf.estimate.phases import RoundPlan, estimate_work
-from pvg_hf.estimate.players import PlayerSize
+from pvg_hf.estimate.player_sizes import PlayerSize
+from pvg_hf.estimate.round_plans import RoundPlan, estimate_work
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.models.verifier_input import VerifierInput

@@ -14,7 +14,7 @@ from pvg_hf.core.seeding import derive_rng
 from pvg_hf.hub.locate import kept_folder
 from pvg_hf.study import NUM_SOLUTIONS, SECONDS
 from pvg_hf.study.items import StudyItem, choose_items, draw_sheet
-from pvg_hf.study.study import Study
+from pvg_hf.study.participants import Study
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ def open_study(
         seconds (`float`, *optional*, defaults to `45.0`), num_solutions (`int`, *optional*, defaults to 24):
             Time limit for a solution, and number of solutions per participant.
         options (`Any`, *optional*):
-            Further arguments of [`~pvg_hf.study.study.Study`].
+            Further arguments of [`~pvg_hf.study.participants.Study`].
     """
     seed = run.recipe.seed
     chosen: dict[SolutionIndex, pd.DataFrame] = {}  # cache for the current index, which is replaced when the run grows

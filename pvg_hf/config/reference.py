@@ -10,7 +10,7 @@ import yaml
 from pydantic import TypeAdapter
 
 from pvg_hf.config.fields import PLAYERS, marked_arguments
-from pvg_hf.config.players import PlayerConfig
+from pvg_hf.config.player_sections import PlayerConfig
 from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe
 
 BEGIN = "<!-- begin of the key reference; `make reference` writes it from pvg_hf/config -->"

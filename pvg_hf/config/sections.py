@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from pvg_hf.config.fields import Count, Decides, FilePath, NonNegative, ProperShare, Seed, Sets, Share, section
-from pvg_hf.config.noise import NoiseConfig, restate_rates
-from pvg_hf.config.players import (
+from pvg_hf.config.noise_section import NoiseConfig, restate_rates
+from pvg_hf.config.player_sections import (
     InvarianceConfig,
     LoraConfig,
     PlayerConfig,

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from pvg_hf.config import Recipe
-from pvg_hf.config.noise import CheckerConfig, NoiseConfig, RateSchedule
+from pvg_hf.config.noise_section import CheckerConfig, NoiseConfig, RateSchedule
 from pvg_hf.config.sections import DataConfig
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.noise.channel import routed_channel

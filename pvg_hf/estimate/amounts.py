@@ -8,7 +8,7 @@ import numpy as np
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from pvg_hf.config import Recipe
-from pvg_hf.config.players import VerifierConfig
+from pvg_hf.config.player_sections import VerifierConfig
 from pvg_hf.core.hub_access import is_on_hub
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.problems import GameProblems

@@ -8,8 +8,8 @@ work outside models; expect them to be right within a factor of about 3.
 from dataclasses import dataclass
 
 from pvg_hf.estimate.amounts import Length
-from pvg_hf.estimate.machine import Machine
-from pvg_hf.estimate.players import PlayerSize
+from pvg_hf.estimate.player_sizes import PlayerSize
+from pvg_hf.estimate.speed import Machine
 
 REACHED_SHARE = 0.4  # share of the matrix rate that a whole forward or backward pass reaches
 

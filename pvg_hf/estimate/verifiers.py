@@ -4,8 +4,8 @@ from typing import Protocol
 
 from pvg_hf.estimate.amounts import Amounts, Length
 from pvg_hf.estimate.costs import Work, reading, sampling, training
-from pvg_hf.estimate.machine import Machine
-from pvg_hf.estimate.players import PlayerSize
+from pvg_hf.estimate.player_sizes import PlayerSize
+from pvg_hf.estimate.speed import Machine
 from pvg_hf.scoring.batching import CPU_TOKENS
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.intervals import rate_difference
-from pvg_hf.evaluation.roles import has_failed, is_valid_mistake, judged
+from pvg_hf.evaluation.role_figures import has_failed, is_valid_mistake, judged
 from pvg_hf.run.read import RoundData
 
 Trials = tuple[np.ndarray, np.ndarray]  # successes, and the problem of each

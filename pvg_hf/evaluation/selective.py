@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from pvg_hf.core.figure import Figure
 from pvg_hf.evaluation.intervals import rate_by_problem, rate_difference
-from pvg_hf.evaluation.roles import has_failed
+from pvg_hf.evaluation.role_figures import has_failed
 from pvg_hf.evaluation.verifier_quality import first_half
 from pvg_hf.tasks.answers import answers_equal
 

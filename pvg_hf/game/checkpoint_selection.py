@@ -21,7 +21,7 @@ from pvg_hf.game.players import make_sampler
 from pvg_hf.rewards import RewardFunction, correctness_gated_convincingness
 from pvg_hf.sampling import Sample
 from pvg_hf.scoring import VerifierScorer
-from pvg_hf.trainers.common.processes import whole_weights
+from pvg_hf.trainers.common.distributed import whole_weights
 from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
 
 logger = logging.getLogger(__name__)

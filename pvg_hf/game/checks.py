@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pvg_hf.config.noise import BudgetConfig
+from pvg_hf.config.noise_section import BudgetConfig
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import Journal, write_json
 from pvg_hf.core.integrity import read_json
@@ -70,7 +70,7 @@ def open_ledger(context: PhaseContext, budget: BudgetConfig, known: Iterable[Eve
     Args:
         context ([`PhaseContext`]):
             Context of the phase.
-        budget ([`~pvg_hf.config.noise.BudgetConfig`]):
+        budget ([`~pvg_hf.config.noise_section.BudgetConfig`]):
             Budgets of the recipe.
         known (`Iterable[Mapping]`):
             Events of this phase so far.

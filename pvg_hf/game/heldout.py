@@ -13,7 +13,7 @@ from pvg_hf.data.pool import load_pool
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import Outcome, environment_name
 from pvg_hf.evaluation.intervals import rate_by_problem
-from pvg_hf.evaluation.roles import has_failed, judged
+from pvg_hf.evaluation.role_figures import has_failed, judged
 from pvg_hf.evaluation.selective import fit_calibration
 from pvg_hf.evaluation.verifier_quality import choose_threshold, pair_wins
 from pvg_hf.game.context import PhaseContext

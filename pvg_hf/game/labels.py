@@ -13,8 +13,8 @@ from pvg_hf.data.label_rates import rates_at
 from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.game.checks import CheckLog, events_of_parts, open_ledger
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.noise.checker import ImperfectChecker, make_checker, recall_outcomes
 from pvg_hf.noise.draws import label_draw, solution_key
+from pvg_hf.noise.imperfect_checker import ImperfectChecker, make_checker, recall_outcomes
 from pvg_hf.noise.verdicts import Verdict
 
 Row = dict[str, Any]

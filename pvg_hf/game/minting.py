@@ -12,7 +12,7 @@ from datasets import Dataset
 from tqdm.auto import tqdm
 
 from pvg_hf.analyses.form import text_before_evaluation
-from pvg_hf.config.players import ProverConfig
+from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.pool import write_pool

@@ -15,11 +15,11 @@ from pvg_hf.data.label_rates import routed_rates
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.estimate.amounts import TextLengths, count_tokens, describe_amount
 from pvg_hf.estimate.costs import REACHED_SHARE
-from pvg_hf.estimate.machine import BANDWIDTH_SHARE, MATRIX_SHARE, Card
 from pvg_hf.estimate.memory import list_knobs
-from pvg_hf.estimate.phases import RoundPlan, plan_rounds, planned_hardware
-from pvg_hf.estimate.players import PlayerSize, stands_on_prover
-from pvg_hf.preflight.recipe import check_recipe, list_mistakes
+from pvg_hf.estimate.player_sizes import PlayerSize, stands_on_prover
+from pvg_hf.estimate.round_plans import RoundPlan, plan_rounds, planned_hardware
+from pvg_hf.estimate.speed import BANDWIDTH_SHARE, MATRIX_SHARE, Card
+from pvg_hf.preflight.mistakes import check_recipe, list_mistakes
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.resume import check_recipe_of
 from pvg_hf.run.schedule import ROUND_PHASES, finished_phases, num_phases
@@ -160,7 +160,7 @@ def describe_plan(recipe: Recipe, card: Card | None = None) -> str:
     Args:
         recipe ([`Recipe`]):
             The recipe.
-        card ([`~pvg_hf.estimate.machine.Card`], *optional*):
+        card ([`~pvg_hf.estimate.speed.Card`], *optional*):
             Graphics card that the plan is for; this machine by default.
 
     Returns:

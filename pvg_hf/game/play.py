@@ -30,7 +30,7 @@ from pvg_hf.game.phases.warmup import run_warmup
 from pvg_hf.game.publish import begin_from_hub, on_main_process, publish_rounds
 from pvg_hf.game.tracking import GameTracker, open_tracker
 from pvg_hf.game.verifier_kinds import run_verifier
-from pvg_hf.preflight.recipe import refuse_mistakes
+from pvg_hf.preflight.mistakes import refuse_mistakes
 from pvg_hf.run.damage import refuse_damage
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.lock import locked

@@ -10,10 +10,10 @@ from pvg_hf.core.roles import Role
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.models.adapters import share_base
-from pvg_hf.models.prover import load_prover, merge_adapter
+from pvg_hf.models.prover_model import load_prover, merge_adapter
 from pvg_hf.models.sources import is_adapter
-from pvg_hf.models.verifier import load_verifier
 from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.models.verifier_model import load_verifier
 from pvg_hf.sampling import Sampler
 from pvg_hf.sampling.engines import ContinuousSampler, VllmSampler
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer

@@ -6,7 +6,7 @@ from datasets import Dataset
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.pool import load_pool
-from pvg_hf.evaluation.roles import has_failed
+from pvg_hf.evaluation.role_figures import has_failed
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.training import fine_tune_player
 

@@ -5,13 +5,13 @@ from typing import Protocol
 
 from transformers import PreTrainedModel
 
-from pvg_hf.config.players import VerifierConfig
+from pvg_hf.config.player_sections import VerifierConfig
 from pvg_hf.core.figure import Figure
-from pvg_hf.game.analyses import evaluate_score_verifier
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.phases.score_verifier import train_score_verifier
 from pvg_hf.game.phases.verifier import train_pair_verifier
 from pvg_hf.game.players import open_pair_verifier, open_score_verifier
+from pvg_hf.game.proof_analyses import evaluate_score_verifier
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pvg_hf.config import Recipe
-from pvg_hf.config.players import PlayerConfig
+from pvg_hf.config.player_sections import PlayerConfig
 from pvg_hf.core.integrity import find_damaged
 from pvg_hf.core.roles import Role
 from pvg_hf.data.schema import round_name

@@ -8,8 +8,8 @@ from pvg_hf.data.pairs.build import add_labels
 from pvg_hf.data.pairs.of_round import round_pairs
 from pvg_hf.data.schema import round_name
 from pvg_hf.data.split import VERIFIER_PARTS
+from pvg_hf.hub.cards.dataset import solutions_card
 from pvg_hf.hub.cards.player import base_card, player_card, role_prompts
-from pvg_hf.hub.cards.solutions import solutions_card
 from pvg_hf.hub.layout import BASES, CARD, PLAYERS, PROMPTS, RECIPE
 from pvg_hf.hub.local_paths import published_recipe
 from pvg_hf.hub.publication import Files, Publication

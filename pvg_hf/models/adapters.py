@@ -15,7 +15,7 @@ from safetensors import safe_open
 from torch import nn
 from transformers import PreTrainedModel
 
-from pvg_hf.config.players import LoraConfig
+from pvg_hf.config.player_sections import LoraConfig
 from pvg_hf.models.score_head import classifier_of
 from pvg_hf.models.sources import check_weights
 

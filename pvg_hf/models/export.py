@@ -8,11 +8,11 @@ import torch
 from transformers import PreTrainedModel
 
 from pvg_hf.models.adapters import attach_adapter
-from pvg_hf.models.prover import load_causal_lm
+from pvg_hf.models.prover_model import load_causal_lm
 from pvg_hf.models.quantization import is_quantized, saved_quantization
 from pvg_hf.models.sources import is_adapter, load_tokenizer, read_adapter
-from pvg_hf.models.verifier import load_classifier
 from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.models.verifier_model import load_classifier
 
 LOADERS: dict[str, Callable[..., PreTrainedModel]] = {"prover": load_causal_lm, "verifier": load_classifier}
 

@@ -7,7 +7,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
-from pvg_hf.config.players import ScratchConfig
+from pvg_hf.config.player_sections import ScratchConfig
 from pvg_hf.core.extensions import suggest
 
 PAD, END = "<pad>", "</s>"

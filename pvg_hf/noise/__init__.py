@@ -7,9 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pvg_hf.config.noise import Duration, RateSchedule
+    from pvg_hf.config.noise_section import Duration, RateSchedule
     from pvg_hf.noise.channel import RoutedChannel, routed_channel
-    from pvg_hf.noise.checker import CheckOutcome, ImperfectChecker, RealClock, VirtualClock
+    from pvg_hf.noise.imperfect_checker import CheckOutcome, ImperfectChecker, RealClock, VirtualClock
     from pvg_hf.noise.ledger import Ledger
     from pvg_hf.noise.processes import CommandChecker, WorkerChecker
     from pvg_hf.noise.rates import (
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 # Names are imported on first use, so that a checker's worker process does not import torch.
 _MODULES = {
     "DEFAULT_TIERS": "pvg_hf.noise.routing",
-    "CheckOutcome": "pvg_hf.noise.checker",
+    "CheckOutcome": "pvg_hf.noise.imperfect_checker",
     "CommandChecker": "pvg_hf.noise.processes",
-    "Duration": "pvg_hf.config.noise",
-    "ImperfectChecker": "pvg_hf.noise.checker",
+    "Duration": "pvg_hf.config.noise_section",
+    "ImperfectChecker": "pvg_hf.noise.imperfect_checker",
     "Ledger": "pvg_hf.noise.ledger",
     "PairOutcomeRates": "pvg_hf.noise.rates",
-    "RateSchedule": "pvg_hf.config.noise",
-    "RealClock": "pvg_hf.noise.checker",
+    "RateSchedule": "pvg_hf.config.noise_section",
+    "RealClock": "pvg_hf.noise.imperfect_checker",
     "RoutedChannel": "pvg_hf.noise.channel",
     "Routes": "pvg_hf.noise.routing",
     "Routing": "pvg_hf.noise.routing",
     "Tier": "pvg_hf.noise.routing",
-    "VirtualClock": "pvg_hf.noise.checker",
+    "VirtualClock": "pvg_hf.noise.imperfect_checker",
     "WorkerChecker": "pvg_hf.noise.processes",
     "effective_label": "pvg_hf.noise.rates",
     "flip_labels": "pvg_hf.noise.rates",

@@ -3,7 +3,7 @@
 import math
 
 from pvg_hf.config.fields import check_option
-from pvg_hf.config.noise import BudgetConfig
+from pvg_hf.config.noise_section import BudgetConfig
 
 
 class Ledger:

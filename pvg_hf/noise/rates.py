@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-from pvg_hf.config.noise import check_rates
+from pvg_hf.config.noise_section import check_rates
 
 
 class PairOutcomeRates(NamedTuple):

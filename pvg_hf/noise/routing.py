@@ -11,7 +11,7 @@ from typing import NamedTuple, get_args
 import yaml
 
 from pvg_hf.config.fields import check_option, stated_values
-from pvg_hf.config.noise import (
+from pvg_hf.config.noise_section import (
     TIER_DEFAULTS,
     BudgetConfig,
     CheckerConfig,

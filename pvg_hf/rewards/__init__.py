@@ -7,7 +7,7 @@ from pvg_hf.rewards.gated import correctness_gated_convincingness, count_floor_v
 from pvg_hf.rewards.inputs import RewardFunction, role_aligned
 from pvg_hf.rewards.noise_corrected import noise_corrected
 from pvg_hf.rewards.predicted_score import EvaluationReward, score_agreement, self_evaluating_reward
-from pvg_hf.rewards.registry import REWARDS, Reward, as_reward, load_reward, reward
+from pvg_hf.rewards.record import REWARDS, Reward, as_reward, load_reward, reward
 from pvg_hf.rewards.relative import signed_relative_convincingness, standardized_relative_convincingness
 
 __all__ = [

@@ -7,11 +7,11 @@ from typing import Literal, get_args
 
 import torch
 
-from pvg_hf.config.players import ProverConfig
+from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.noise.rates import check_rates
 from pvg_hf.rewards.inputs import RewardFunction
 from pvg_hf.rewards.noise_corrected import noise_corrected
-from pvg_hf.rewards.registry import load_reward
+from pvg_hf.rewards.record import load_reward
 
 RewardScaling = Literal["none", "group", "batch"]
 NUM_PROBLEMS = 64  # problems of the probe, each with a group in either role

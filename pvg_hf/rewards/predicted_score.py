@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from pvg_hf.config.fields import check_option
-from pvg_hf.config.players import Combination, ScoreConfig
+from pvg_hf.config.player_sections import Combination, ScoreConfig
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.evaluation.report.plots.style import GREY, ROLE_STYLES, Plot, draw_figures, legend_under, new_canvas, tidy
 from pvg_hf.evaluation.report.tables import counted
 from pvg_hf.evaluation.resampling import mean_by_problem
-from pvg_hf.study.study import Judgment
+from pvg_hf.study.participants import Judgment
 
 NUM_RESAMPLES = 1000
 
@@ -26,7 +26,7 @@ def study_results(answers: Sequence[dict[str, Any]]) -> pd.DataFrame:
 
     Args:
         answers (`Sequence[dict[str, Any]]`):
-            The return value of [`~pvg_hf.study.study.Study.answers`].
+            The return value of [`~pvg_hf.study.participants.Study.answers`].
 
     Returns:
         `pd.DataFrame`: one row per round and role, with `num_participants` and a [`Figure`] in each of `FIGURES`:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pvg_hf.core.spreadsheets import escape_cell, open_table
 from pvg_hf.evaluation.report.escaping import reveal
-from pvg_hf.study.study import CONFIDENCES, Judgment, Study
+from pvg_hf.study.participants import CONFIDENCES, Judgment, Study
 
 COLUMNS = ("participant", "position", "item", "problem", "solution", "judgment", "confidence", "seconds")
 
@@ -35,7 +35,7 @@ def write_sheets(study: Study, participants: Sequence[str]) -> str:
     that a spreadsheet would run as a formula gets a leading apostrophe.
 
     Args:
-        study ([`~pvg_hf.study.study.Study`]):
+        study ([`~pvg_hf.study.participants.Study`]):
             The study; it draws the sheets of new participants.
         participants (`Sequence[str]`):
             Ids of the participants.
@@ -59,7 +59,7 @@ def read_sheets(study: Study, text: str) -> tuple[int, int]:
     Record the answers on filled-in sheets, either all of them or none.
 
     Args:
-        study ([`~pvg_hf.study.study.Study`]):
+        study ([`~pvg_hf.study.participants.Study`]):
             The study that wrote the sheets.
         text (`str`):
             A CSV file, separated by commas or semicolons, with at least the columns `participant`, `item` and `judgment`

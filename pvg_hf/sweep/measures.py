@@ -16,7 +16,7 @@ from pvg_hf.core.roles import Role
 from pvg_hf.data.pairs.build import REFERENCE
 from pvg_hf.data.pool import load_pool
 from pvg_hf.data.schema import BASE_ROUND, environment_name
-from pvg_hf.evaluation.roles import judged
+from pvg_hf.evaluation.role_figures import judged
 from pvg_hf.evaluation.verifier_quality import pair_accuracy, roc_auc
 from pvg_hf.losses import bradley_terry
 from pvg_hf.run.folder import RunFolder

@@ -18,12 +18,12 @@ from pvg_hf.data.pool import load_pool
 from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.evaluation.report.plots.style import BLUE, GREY, VERMILLION, Plot, legend_beside, new_canvas, tidy
-from pvg_hf.evaluation.roles import is_valid_mistake
+from pvg_hf.evaluation.role_figures import is_valid_mistake
 from pvg_hf.evaluation.seeds import show_figure
 from pvg_hf.game.play import play
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.read import RunData, load_run
-from pvg_hf.sweep.plots import save_plot
+from pvg_hf.sweep.level_plots import save_plot
 
 STRUCTURED, RANDOM = "structured", "random"
 

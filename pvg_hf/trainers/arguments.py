@@ -13,7 +13,7 @@ from typing import Any
 from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.config import Recipe
 from pvg_hf.config.fields import Sets, marked_arguments
-from pvg_hf.config.players import (
+from pvg_hf.config.player_sections import (
     InvarianceConfig,
     PlayerConfig,
     PPOConfig,

@@ -20,7 +20,7 @@ from benchmarks.gpu_check.runner import Check
 from benchmarks.gpu_check.stand_ins import CONFIGS, make_problems, published_settings
 from benchmarks.gpu_check.table import describe
 from pvg_hf import load_recipe
-from pvg_hf.estimate.players import PlayerSize
+from pvg_hf.estimate.player_sizes import PlayerSize
 from tests.support.scripted_parts import Scripted, make_part
 
 REPOSITORY = Path(__file__).parents[2]

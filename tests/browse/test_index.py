@@ -8,9 +8,9 @@ import pytest
 
 from pvg_hf.browse.index import Filter, Query, SolutionIndex
 from pvg_hf.browse.runs import OpenRun
-from pvg_hf.browse.scoring import ScoreDesk
+from pvg_hf.browse.text_scores import ScoreDesk
 from pvg_hf.core.integrity import replay_advice
-from pvg_hf.evaluation.roles import has_failed, judged
+from pvg_hf.evaluation.role_figures import has_failed, judged
 from pvg_hf.run.folder import RunFolder
 from tests.support.game_runs import forget_digests
 

@@ -19,7 +19,7 @@ from pvg_hf.game.answerer import Answerer
 from pvg_hf.game.plan import describe_plan
 from pvg_hf.game.play import play
 from pvg_hf.game.status import describe_status
-from pvg_hf.noise.checker import make_base
+from pvg_hf.noise.imperfect_checker import make_base
 from pvg_hf.noise.routing import make_routes
 from pvg_hf.rewards import load_reward
 from pvg_hf.sweep import describe_sweep, run_sweep

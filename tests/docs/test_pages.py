@@ -17,15 +17,15 @@ from transformers import LlamaConfig, LlamaForCausalLM, LlamaForSequenceClassifi
 
 from pvg_hf import VerifierScorer, load_recipe, load_task
 from pvg_hf.config import Recipe
-from pvg_hf.config.players import LoraConfig
+from pvg_hf.config.player_sections import LoraConfig
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import solution_features
 from pvg_hf.models.from_config import train_tokenizer
-from pvg_hf.models.prover import lora_for_prover
-from pvg_hf.models.verifier import lora_for_verifier
+from pvg_hf.models.prover_model import lora_for_prover
 from pvg_hf.models.verifier_input import VerifierInput
-from pvg_hf.preflight.recipe import check_recipe
+from pvg_hf.models.verifier_model import lora_for_verifier
+from pvg_hf.preflight.mistakes import check_recipe
 from pvg_hf.rewards import load_reward
 from pvg_hf.rewards.audit import audit_prover
 from pvg_hf.trainers.prover.stopping import FIGURES_OF_EVERY_STEP, FIGURES_OF_SOME_STEPS, StopRule

@@ -10,8 +10,8 @@ import torch
 from pvg_hf import load_recipe
 from pvg_hf.config import RecipeError
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.estimate.machine import CARDS, find_card
-from pvg_hf.estimate.phases import plan_rounds
+from pvg_hf.estimate.round_plans import plan_rounds
+from pvg_hf.estimate.speed import CARDS, find_card
 from pvg_hf.game.plan import describe_plan
 
 

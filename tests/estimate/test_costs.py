@@ -6,7 +6,7 @@ import pytest
 
 from pvg_hf.estimate.amounts import Length
 from pvg_hf.estimate.costs import Work, forward_seconds, reading, sampling, training
-from pvg_hf.estimate.machine import Machine
+from pvg_hf.estimate.speed import Machine
 from tests.support.sized_players import SIZE as PLAYER
 
 COMPUTING = Machine(flops=1e6, bandwidth=1e12, latency=0.0)

@@ -7,10 +7,10 @@ import pytest
 from pvg_hf import load_recipe
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.estimate.amounts import count_tokens, describe_amount
-from pvg_hf.estimate.phases import Player, estimate_work, needed_players
-from pvg_hf.estimate.players import PlayerSize, critic_bytes, read_critic_size, read_player_size
+from pvg_hf.estimate.player_sizes import PlayerSize, critic_bytes, read_critic_size, read_player_size
+from pvg_hf.estimate.round_plans import Player, estimate_work, needed_players
 from pvg_hf.game.plan import describe_plan
-from pvg_hf.preflight.recipe import check_recipe
+from pvg_hf.preflight.mistakes import check_recipe
 from tests.support.sized_players import PLAYERS, SIZE, TRAINING
 
 PPO = "prover.algorithm=ppo"

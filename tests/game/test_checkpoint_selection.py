@@ -8,7 +8,7 @@ from pvg_hf.core.integrity import read_json_lines
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng, derive_seed
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.models.prover import load_prover
+from pvg_hf.models.prover_model import load_prover
 from pvg_hf.rewards import correctness_gated_convincingness, goodhart
 from pvg_hf.sampling import Sampler
 from tests.support.own_rules import scaled_score

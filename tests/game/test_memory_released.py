@@ -11,7 +11,7 @@ import torch
 from torch.nn.functional import pad
 
 from pvg_hf import load_recipe, play
-from pvg_hf.models.prover import load_prover
+from pvg_hf.models.prover_model import load_prover
 from tests.support import noise_levels as levels_script
 from tests.support.noise_levels import Levels
 

@@ -6,7 +6,7 @@ import pytest
 
 from pvg_hf import load_recipe
 from pvg_hf.config import RecipeError
-from pvg_hf.estimate.machine import CARDS
+from pvg_hf.estimate.speed import CARDS
 from pvg_hf.game.plan import describe_plan
 from pvg_hf.run.folder import RunFolder
 

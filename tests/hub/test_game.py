@@ -160,7 +160,7 @@ def test_settings_of_the_hub_may_change_in_a_run(change, reference, make_recipe,
 
 
 def test_a_single_round_has_no_hub_of_its_own(reference, make_recipe, tmp_path):
-    from pvg_hf.preflight.recipe import check_recipe
+    from pvg_hf.preflight.mistakes import check_recipe
 
     found = check_recipe(load_recipe(make_recipe(tmp_path, rounds={1: {"hub": {"push": True}}})), None)
     assert found == ["`rounds.1` overrides `hub`, which holds for the whole game; set it at the top level."]

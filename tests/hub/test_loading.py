@@ -16,15 +16,15 @@ from peft import get_peft_model
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
 from pvg_hf import load_recipe
-from pvg_hf.config.players import LoraConfig
+from pvg_hf.config.player_sections import LoraConfig
 from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.core.integrity import DIGESTS, read_json
 from pvg_hf.core.roles import Role
-from pvg_hf.hub.cards.solutions import PAIRS, SOLUTIONS
-from pvg_hf.models.prover import load_prover, lora_for_prover
+from pvg_hf.hub.cards.dataset import PAIRS, SOLUTIONS
+from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.models.sources import load_tokenizer, name_base, resolve_model
-from pvg_hf.models.verifier import load_verifier, lora_for_verifier
 from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.models.verifier_model import load_verifier, lora_for_verifier
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.tasks import PromptBuilder, load_task

@@ -4,7 +4,7 @@ from transformers import AutoModelForCausalLM, AutoModelForSequenceClassificatio
 
 from pvg_hf import VerifierScorer
 from pvg_hf.models.export import export_merged
-from pvg_hf.models.prover import load_causal_lm
+from pvg_hf.models.prover_model import load_causal_lm
 from pvg_hf.models.verifier_input import VerifierInput
 from tests.support.adapted_players import logits_of, make_verifier, save_player
 

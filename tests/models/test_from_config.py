@@ -2,7 +2,7 @@ import pytest
 import torch
 from transformers import GPT2LMHeadModel, LlamaForCausalLM
 
-from pvg_hf.config.players import ScratchConfig
+from pvg_hf.config.player_sections import ScratchConfig
 from pvg_hf.models.from_config import make_model, train_tokenizer
 
 TEXTS = ["Ana has 12 pens.\nHow many pens does Ana have?", "has 12\nMonday finds 3: 12 + 3 = 15\n#### 15"] * 3

@@ -8,9 +8,9 @@ import torch
 from safetensors.torch import load_file
 
 from pvg_hf.models.adapters import take_over_adapter
-from pvg_hf.models.prover import load_causal_lm, load_prover
+from pvg_hf.models.prover_model import load_causal_lm, load_prover
 from pvg_hf.models.value_model import load_value_model
-from pvg_hf.models.verifier import load_classifier, load_verifier
+from pvg_hf.models.verifier_model import load_classifier, load_verifier
 from tests.support.adapted_players import make_prover, make_verifier
 
 

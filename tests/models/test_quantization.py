@@ -2,10 +2,10 @@ import pytest
 import torch
 from bitsandbytes.nn import Linear4bit
 
-from pvg_hf.models.prover import load_prover, merge_adapter
+from pvg_hf.models.prover_model import load_prover, merge_adapter
 from pvg_hf.models.quantization import check_quantization, is_quantized, saved_quantization
 from pvg_hf.models.score_head import PreciseLinear
-from pvg_hf.models.verifier import load_classifier, load_verifier
+from pvg_hf.models.verifier_model import load_classifier, load_verifier
 from tests.support.adapted_players import IDS, logits_of, make_prover, make_verifier, save_player
 
 

@@ -12,10 +12,10 @@ from transformers import (
     RobertaForSequenceClassification,
 )
 
-from pvg_hf.config.players import LoraConfig
-from pvg_hf.models.prover import load_causal_lm
+from pvg_hf.config.player_sections import LoraConfig
+from pvg_hf.models.prover_model import load_causal_lm
 from pvg_hf.models.score_head import PreciseLinear, draw_head, keep_head_precise
-from pvg_hf.models.verifier import lora_for_verifier
+from pvg_hf.models.verifier_model import lora_for_verifier
 
 SIZES = {"vocab_size": 20, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "num_labels": 1}
 

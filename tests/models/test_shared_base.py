@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from pvg_hf.models.adapters import share_base
-from pvg_hf.models.prover import load_causal_lm
+from pvg_hf.models.prover_model import load_causal_lm
 from tests.support.adapted_players import IDS, logits_of, make_prover, make_verifier
 
 

@@ -7,7 +7,7 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 
 from pvg_hf.models import sources
-from pvg_hf.models.prover import load_causal_lm
+from pvg_hf.models.prover_model import load_causal_lm
 from pvg_hf.models.sources import is_adapter, load_tokenizer, name_base, read_adapter, resolve_dtype, resolve_model
 
 

@@ -3,7 +3,7 @@ import torch
 from transformers import AutoModelForTokenClassification, BertConfig, BertModel, GPT2Config, GPT2Model
 
 from pvg_hf.models.adapters import copy_of_body
-from pvg_hf.models.prover import load_causal_lm
+from pvg_hf.models.prover_model import load_causal_lm
 from pvg_hf.models.score_head import PreciseLinear
 from pvg_hf.models.value_model import load_value_model, value_model_of_verifier, value_model_on
 from tests.support.adapted_players import IDS, make_prover, make_verifier

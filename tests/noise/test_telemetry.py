@@ -3,7 +3,7 @@ import json
 import pytest
 
 from pvg_hf.noise import ImperfectChecker, Ledger, Routes, Routing, Tier
-from pvg_hf.noise.checker import recall_outcomes
+from pvg_hf.noise.imperfect_checker import recall_outcomes
 from pvg_hf.noise.telemetry import count_checks, digest_events, read_events
 from pvg_hf.noise.verdicts import Verdict
 

@@ -2,8 +2,8 @@ import pytest
 
 from pvg_hf import load_recipe
 from pvg_hf.game.play import pending_phases
+from pvg_hf.preflight.loading import check_shared_base
 from pvg_hf.preflight.machine import check_generation
-from pvg_hf.preflight.players import check_shared_base
 from pvg_hf.run.schedule import schedule
 from pvg_hf.trainers.arguments import TrainerRun, prover_arguments
 

@@ -8,7 +8,7 @@ import sys
 ASK = """
 import json, sys
 from pvg_hf import load_recipe
-from pvg_hf.preflight.recipe import check_recipe
+from pvg_hf.preflight.mistakes import check_recipe
 from pvg_hf.data.problems import GameProblems
 
 values = json.loads(sys.argv[1])

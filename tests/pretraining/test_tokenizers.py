@@ -2,7 +2,7 @@ import pytest
 
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.pretraining.models import BASE_MODELS
+from pvg_hf.pretraining.base_models import BASE_MODELS
 from pvg_hf.pretraining.tokenizers import build_arithmetic_tokenizer, build_proofs_tokenizer
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.arithmetic import ArithmeticTask

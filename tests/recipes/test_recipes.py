@@ -9,14 +9,14 @@ from accelerate.commands.config.config_args import load_config_from_file
 from datasets import Dataset
 
 from pvg_hf import load_recipe, load_task, play
-from pvg_hf.config.players import ScratchConfig
+from pvg_hf.config.player_sections import ScratchConfig
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import Role
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.plan import describe_plan
 from pvg_hf.models.from_config import make_model
 from pvg_hf.models.quantization import saved_quantization
-from pvg_hf.preflight.recipe import check_recipe
+from pvg_hf.preflight.mistakes import check_recipe
 from pvg_hf.sweep import describe_sweep, list_cells
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pvg_hf.rewards import audit_noise_correction, composite, correctness_only
-from pvg_hf.rewards.registry import REWARDS
+from pvg_hf.rewards.record import REWARDS
 
 
 def _pays_the_label_twice(scores, correct, sneaky, *, group_size, answered):

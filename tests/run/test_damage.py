@@ -14,11 +14,11 @@ import pytest
 from pvg_hf import load_recipe
 from pvg_hf.browse.index import Query
 from pvg_hf.browse.runs import OpenRun
-from pvg_hf.browse.scoring import ScoreDesk
+from pvg_hf.browse.text_scores import ScoreDesk
 from pvg_hf.core.integrity import DamagedFileError
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.schema import BASE_ROUND
-from pvg_hf.evaluation.report.report import render_page
+from pvg_hf.evaluation.report.page import render_page
 from pvg_hf.game.answerer import Answerer
 from pvg_hf.game.status import describe_status
 from pvg_hf.run.damage import refuse_damage

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.models.prover import load_prover
+from pvg_hf.models.prover_model import load_prover
 from pvg_hf.models.sources import resolve_model
 from pvg_hf.sampling import Sampler
 from pvg_hf.sampling.engines import ContinuousSampler

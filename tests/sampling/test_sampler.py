@@ -11,7 +11,7 @@ from scipy import stats
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.models.prover import load_prover
+from pvg_hf.models.prover_model import load_prover
 from pvg_hf.sampling import Sampler, iterate_samples
 from pvg_hf.sampling.drawing import draw_tokens
 

@@ -8,7 +8,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from pvg_hf.analyses.form import CLOSING, OPENING, write_evaluation
 from pvg_hf.analyses.settings import ScoreVerifierSettings
-from pvg_hf.models.prover import load_prover
+from pvg_hf.models.prover_model import load_prover
 from pvg_hf.scoring import GenerativeVerifier
 from pvg_hf.scoring.expected_score import SPELLINGS, Box, BoxReader
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune

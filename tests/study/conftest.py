@@ -8,7 +8,7 @@ import pytest
 
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.study.items import StudyItem, choose_items, draw_sheet
-from pvg_hf.study.study import Study
+from pvg_hf.study.participants import Study
 
 NUM_PROBLEMS = 20
 

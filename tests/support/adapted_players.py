@@ -5,11 +5,11 @@ from pathlib import Path
 import torch
 from peft import PeftModel, get_peft_model
 
-from pvg_hf.config.players import LoraConfig
-from pvg_hf.models.prover import load_causal_lm, lora_for_prover
+from pvg_hf.config.player_sections import LoraConfig
+from pvg_hf.models.prover_model import load_causal_lm, lora_for_prover
 from pvg_hf.models.score_head import draw_head
 from pvg_hf.models.sources import name_base
-from pvg_hf.models.verifier import load_classifier, lora_for_verifier
+from pvg_hf.models.verifier_model import load_classifier, lora_for_verifier
 
 IDS = torch.tensor([[3, 4, 5, 6, 7, 8], [9, 10, 11, 12, 13, 14]])
 

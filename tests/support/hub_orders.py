@@ -30,7 +30,7 @@ from pvg_hf.game.publish import publish_rounds
 from pvg_hf.hub.locate import locate_run
 from pvg_hf.hub.pull import pull_into
 from pvg_hf.preflight.machine import check_hub
-from pvg_hf.preflight.recipe import check_recipe
+from pvg_hf.preflight.mistakes import check_recipe
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.study.upload import uploaded
 

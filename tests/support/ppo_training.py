@@ -2,10 +2,10 @@
 
 import torch
 
-from pvg_hf.models.prover import load_prover
+from pvg_hf.models.prover_model import load_prover
 from pvg_hf.models.score_head import draw_head
-from pvg_hf.models.verifier import load_classifier
 from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.models.verifier_model import load_classifier
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.trainers.ppo.config import ProverPPOConfig
 from pvg_hf.trainers.ppo.trainer import ProverPPOTrainer

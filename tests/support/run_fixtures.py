@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from pvg_hf.config import Recipe
-from pvg_hf.config.players import ProverConfig
+from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.config.sections import EvaluationConfig
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.schema import BASE_ROUND, environment_name, make_solution, round_name

@@ -1,8 +1,8 @@
 """Players of round sizes, on a machine of round speeds."""
 
-from pvg_hf.estimate.machine import Machine
-from pvg_hf.estimate.phases import Player
-from pvg_hf.estimate.players import PlayerSize
+from pvg_hf.estimate.player_sizes import PlayerSize
+from pvg_hf.estimate.round_plans import Player
+from pvg_hf.estimate.speed import Machine
 
 WEIGHTS, TRAINING = 1000 * 4, 500 * 4 + 500 * 16  # bytes; a trained weight has a gradient and two averages
 SIZE = PlayerSize(

@@ -4,9 +4,9 @@ import pytest
 
 from pvg_hf import load_recipe
 from pvg_hf.sweep.cells import Cell
+from pvg_hf.sweep.level_plots import plot_sweep
 from pvg_hf.sweep.measures import MEASURES
-from pvg_hf.sweep.plots import plot_sweep
-from pvg_hf.sweep.report import breakdown_table, cell_table, fit_table, summarize
+from pvg_hf.sweep.result_tables import breakdown_table, cell_table, fit_table, summarize
 
 LOSSES = {0: [0.2, 0.3, 0.5], 1: [0.3, 0.4, 1.5]}  # by seed, at the levels 0, .2 and .4
 

@@ -3,7 +3,7 @@
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from pvg_hf.models.prover import load_prover
+from pvg_hf.models.prover_model import load_prover
 from tests.support.verifier_training import make_tokenizer
 
 

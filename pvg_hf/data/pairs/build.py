@@ -14,7 +14,7 @@ from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.mixture import check_weights
 from pvg_hf.data.pairs.candidates import ROLES, Candidates, read_candidates
 from pvg_hf.data.pairs.match import Matches, match_all, match_solutions
-from pvg_hf.data.pairs.report import NoPairsError, PairReport
+from pvg_hf.data.pairs.pair_report import NoPairsError, PairReport
 from pvg_hf.data.pairs.select import SIDES, Choice, choose_solutions, count_by_source
 from pvg_hf.data.pairs.spill import spool_dataset
 from pvg_hf.data.pool import PathLike, iterate_pool

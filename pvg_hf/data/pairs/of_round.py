@@ -9,7 +9,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.pairs.build import build_pairs
-from pvg_hf.data.pairs.report import PairReport
+from pvg_hf.data.pairs.pair_report import PairReport
 from pvg_hf.data.schema import BASE_ROUND, round_name
 
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.report.escaping import Line
-from pvg_hf.evaluation.roles import judged
+from pvg_hf.evaluation.role_figures import judged
 from pvg_hf.run.read import RoundData
 
 NUM_EARLIER_EXAMPLES = 2

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from pvg_hf.core.figure import Figure
-from pvg_hf.evaluation.report.plots.best_of_n import PREFIX, sizes
+from pvg_hf.evaluation.report.plots.best_of_n_curves import PREFIX, sizes
 from pvg_hf.evaluation.report.tables import counted
 from pvg_hf.run.read import RoundData, RunData
 

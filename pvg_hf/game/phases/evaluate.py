@@ -9,7 +9,7 @@ from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.pool import load_pool
-from pvg_hf.evaluation.roles import has_failed
+from pvg_hf.evaluation.role_figures import has_failed
 from pvg_hf.evaluation.selective import AnswerRules, fit_rules
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
 from pvg_hf.game.context import PhaseContext

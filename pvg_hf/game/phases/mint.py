@@ -5,12 +5,12 @@ from pathlib import Path
 from pvg_hf.config import Recipe
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.split import VERIFIER_PARTS
-from pvg_hf.game.analyses import label_new_proofs
 from pvg_hf.game.callbacks import count_over_processes
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import WriteJob, write_solutions
 from pvg_hf.game.players import open_role_sampler, open_sampler
+from pvg_hf.game.proof_analyses import label_new_proofs
 from pvg_hf.game.verifier_kinds import open_scorer
 from pvg_hf.run.folder import BEST_HELPFUL, HELDOUT_HELPFUL
 from pvg_hf.scoring import GenerativeVerifier

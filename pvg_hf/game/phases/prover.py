@@ -16,21 +16,21 @@ from pvg_hf.core.integrity import find_damaged, read_json, read_json_lines
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.schema import Outcome, outcome_of
-from pvg_hf.game.analyses import open_meta_verifier
+from pvg_hf.game.assumed_rates import NoiseScheduleCallback, prover_rates, report_prover_correction
 from pvg_hf.game.callbacks import CountsCallback, LabelCallback
 from pvg_hf.game.checkpoint_selection import BestHelpfulCallback
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import sample_everywhere
 from pvg_hf.game.players import open_base_sampler
-from pvg_hf.game.rates import NoiseScheduleCallback, prover_rates, report_prover_correction
+from pvg_hf.game.proof_analyses import open_meta_verifier
 from pvg_hf.game.recovery import fine_tune_on_incorrect
 from pvg_hf.game.training import LogCallback, finish_player, run_trainer, trainer_run
 from pvg_hf.game.training_data import prover_prompts
 from pvg_hf.game.verifier_kinds import open_scorer
 from pvg_hf.game.watchdogs import Watchdogs
 from pvg_hf.models.adapters import take_over_adapter
-from pvg_hf.models.prover import load_prover, lora_for_prover
+from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.models.sources import is_adapter
 from pvg_hf.run.folder import BEST_HELPFUL
 from pvg_hf.run.schedule import staged

@@ -3,15 +3,15 @@
 from pathlib import Path
 
 from pvg_hf.core.files import write_json
-from pvg_hf.game.analyses import last_verifier, open_meta_verifier, verifier_source
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.heldout import read_heldout, score_heldout
 from pvg_hf.game.phases.verifier import heldout_pairs_of
 from pvg_hf.game.players import open_score_verifier
+from pvg_hf.game.proof_analyses import last_verifier, open_meta_verifier, verifier_source
 from pvg_hf.game.training import finish_player, run_trainer, trainer_run
 from pvg_hf.game.training_data import heldout_proofs, training_proofs
 from pvg_hf.models.adapters import take_over_adapter
-from pvg_hf.models.prover import load_prover, lora_for_prover
+from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.trainers.arguments import score_arguments
 from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
 from pvg_hf.trainers.generative.trainer import ScoreVerifierTrainer

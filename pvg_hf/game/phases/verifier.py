@@ -9,17 +9,17 @@ from pvg_hf.config import Recipe
 from pvg_hf.core.files import write_json
 from pvg_hf.data.label_rates import Rates, label_rates
 from pvg_hf.data.pairs.of_round import round_pairs
-from pvg_hf.data.pairs.report import NoPairsError, PairReport
+from pvg_hf.data.pairs.pair_report import NoPairsError, PairReport
+from pvg_hf.game.assumed_rates import NoiseScheduleCallback, verifier_rates
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.heldout import read_heldout, score_heldout
 from pvg_hf.game.players import open_pair_verifier
-from pvg_hf.game.rates import NoiseScheduleCallback, verifier_rates
 from pvg_hf.game.training import finish_player, run_trainer, trainer_run
 from pvg_hf.game.training_data import tokenize_pairs
 from pvg_hf.models.score_head import draw_head
 from pvg_hf.models.sources import load_tokenizer
-from pvg_hf.models.verifier import load_classifier, load_verifier, lora_for_verifier
 from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.models.verifier_model import load_classifier, load_verifier, lora_for_verifier
 from pvg_hf.trainers.arguments import verifier_arguments
 from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
 from pvg_hf.trainers.reward.config import NoisyRewardConfig

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from datasets import Dataset
 
-from pvg_hf.config.players import PlayerConfig
+from pvg_hf.config.player_sections import PlayerConfig
 from pvg_hf.core.roles import Role
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import PhaseContext
@@ -13,7 +13,7 @@ from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.training import StopCallback, fine_tune_player
 from pvg_hf.game.verifier_kinds import verifier_kind
 from pvg_hf.models.from_config import make_model
-from pvg_hf.models.prover import load_prover
+from pvg_hf.models.prover_model import load_prover
 from pvg_hf.models.sources import resolve_model
 
 

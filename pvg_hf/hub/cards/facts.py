@@ -6,7 +6,7 @@ from typing import Any
 from huggingface_hub import EvalResult
 
 from pvg_hf.config import Recipe
-from pvg_hf.config.players import PlayerConfig
+from pvg_hf.config.player_sections import PlayerConfig
 from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.data.schema import round_name
 from pvg_hf.hub.local_paths import is_local_path

@@ -16,7 +16,14 @@ from pvg_hf.tasks.arithmetic.grammar import Story, sample_story
 from pvg_hf.tasks.arithmetic.solutions import reference_solution
 from pvg_hf.tasks.arithmetic.task import ArithmeticTask
 from pvg_hf.tasks.prompts import PromptBuilder
-from pvg_hf.tasks.proofs.checker import CONCLUSION_MARK, Issue, IssueKind, OmissionKind, check_proof, grade_proof
+from pvg_hf.tasks.proofs.flaw_detection import (
+    CONCLUSION_MARK,
+    Issue,
+    IssueKind,
+    OmissionKind,
+    check_proof,
+    grade_proof,
+)
 from pvg_hf.tasks.proofs.language import MARKS, SEPARATOR, judge_issues, rate_analysis, true_marks, write_marks
 
 PROOF_SETTINGS = ScoreVerifierSettings(

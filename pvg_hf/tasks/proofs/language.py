@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pvg_hf.tasks.arithmetic.checker import FlawKind
-from pvg_hf.tasks.proofs.checker import CONCLUSION_MARK, Issue, IssueKind, OmissionKind
+from pvg_hf.tasks.proofs.flaw_detection import CONCLUSION_MARK, Issue, IssueKind, OmissionKind
 
 SEPARATOR = " | "
 FINE = "ok"

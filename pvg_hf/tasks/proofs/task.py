@@ -10,8 +10,8 @@ from pvg_hf.core.seeding import derive_rng
 from pvg_hf.tasks.arithmetic.task import ArithmeticTask, story_of
 from pvg_hf.tasks.base import PROOF_SCORE, Problem, Split
 from pvg_hf.tasks.grade import Grade
-from pvg_hf.tasks.proofs.checker import Issue, check_proof, grade_proof
 from pvg_hf.tasks.proofs.corpus import sample_marks, sample_rates, write_proof
+from pvg_hf.tasks.proofs.flaw_detection import Issue, check_proof, grade_proof
 from pvg_hf.tasks.proofs.language import SEPARATOR, NamedIssue, judge_issues, rate_analysis, write_marks
 
 _FEATURES = {

@@ -11,14 +11,14 @@ from transformers import PreTrainedModel
 from trl import GRPOTrainer
 
 from pvg_hf.sampling import Sampler
-from pvg_hf.trainers.common.grpo_config import SampledGRPOConfig, samples_plainly
-from pvg_hf.trainers.common.model_card import ModelCardMixin
-from pvg_hf.trainers.common.processes import (
+from pvg_hf.trainers.common.distributed import (
     forget_evaluation_mode,
     lift_adapter,
     silence_old_checkpointing_names,
     whole_weights,
 )
+from pvg_hf.trainers.common.grpo_config import SampledGRPOConfig, samples_plainly
+from pvg_hf.trainers.common.model_card import ModelCardMixin
 
 logger = get_logger(__name__)
 

@@ -7,9 +7,9 @@ from transformers.trainer_utils import SaveStrategy
 from trl import GRPOConfig
 
 from pvg_hf.config.fields import check_option
-from pvg_hf.config.players import ProverConfig
+from pvg_hf.config.player_sections import ProverConfig
+from pvg_hf.trainers.common.distributed import turn_off_gpu_defaults
 from pvg_hf.trainers.common.options import option
-from pvg_hf.trainers.common.processes import turn_off_gpu_defaults
 
 
 def choose_engine(args: GRPOConfig, generation: str) -> str:

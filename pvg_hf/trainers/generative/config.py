@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from pvg_hf.analyses.settings import ScoreVerifierSettings
-from pvg_hf.config.players import ScoreConfig
+from pvg_hf.config.player_sections import ScoreConfig
 from pvg_hf.rewards.predicted_score import EvaluationReward
 from pvg_hf.trainers.common.grpo_config import SampledGRPOConfig
 from pvg_hf.trainers.common.options import check_options, option

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from pvg_hf.config.players import PPOConfig
+from pvg_hf.config.player_sections import PPOConfig
 from pvg_hf.trainers.common.options import check_options, option
 from pvg_hf.trainers.prover.config import ProverGRPOConfig
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from pvg_hf.config.players import ProverConfig
+from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.config.sections import WatchdogConfig
 from pvg_hf.noise.rates import check_rates
 from pvg_hf.trainers.common.grpo_config import SampledGRPOConfig

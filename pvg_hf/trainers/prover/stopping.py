@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from pvg_hf.config.players import ProverConfig
+from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.config.sections import StoppingConfig
 from pvg_hf.core.extensions import ExtensionError, check_arguments, cut_to_line, load_function, running, suggest
 from pvg_hf.rewards import load_reward

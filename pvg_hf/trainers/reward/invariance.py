@@ -12,7 +12,7 @@ from accelerate import Accelerator
 from torch.utils.data import Sampler
 from transformers import TrainerCallback
 
-from pvg_hf.config.players import InvarianceConfig
+from pvg_hf.config.player_sections import InvarianceConfig
 from pvg_hf.core.extensions import load_function, running, suggest
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.trainers.common.options import check_options, option

@@ -21,8 +21,8 @@ from pvg_hf.models.score_head import (
     keep_head_precise,
 )
 from pvg_hf.models.verifier_input import VerifierInput, ends_texts_with
+from pvg_hf.trainers.common.distributed import forget_evaluation_mode, lift_adapter
 from pvg_hf.trainers.common.model_card import ModelCardMixin
-from pvg_hf.trainers.common.processes import forget_evaluation_mode, lift_adapter
 from pvg_hf.trainers.reward.columns import (
     BATCH_KEYS,
     PAIR_COLUMNS,

@@ -9,9 +9,9 @@ from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.core.seeding import derive_uniform
 from pvg_hf.data.pairs.candidates import read_candidates
 from pvg_hf.data.problems import GameProblems
+from pvg_hf.game.assumed_rates import verifier_rates
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
-from pvg_hf.game.rates import verifier_rates
 from pvg_hf.run.schedule import PhaseKey
 from tests.support.game_runs import branch_off, bytes_of
 

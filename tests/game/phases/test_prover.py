@@ -13,7 +13,7 @@ from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.watchdogs import Watchdogs
-from pvg_hf.models.prover import load_prover
+from pvg_hf.models.prover_model import load_prover
 from pvg_hf.sampling import Sampler
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.trainers.prover.stopping import StopRule

@@ -19,7 +19,7 @@ from pvg_hf.data.review import read_review
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.training_data import training_proofs
-from pvg_hf.preflight.recipe import check_recipe
+from pvg_hf.preflight.mistakes import check_recipe
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey
 from pvg_hf.scoring import GenerativeVerifier

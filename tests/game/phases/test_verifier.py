@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 
 from pvg_hf import VerifierScorer, load_recipe, play
 from pvg_hf.core.integrity import read_json, read_json_lines
-from pvg_hf.evaluation.roles import judged
+from pvg_hf.evaluation.role_figures import judged
 from tests.support.game_runs import branch_off
 
 LORA = {"r": 4}

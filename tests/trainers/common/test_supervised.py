@@ -3,7 +3,7 @@ import torch
 from datasets import Dataset
 
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.models.prover import load_prover
+from pvg_hf.models.prover_model import load_prover
 from pvg_hf.tasks.arithmetic.corpus import CorpusConfig, write_corpus
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from peft import PeftModel, get_peft_model
 
-from pvg_hf.models.prover import load_causal_lm, load_prover
+from pvg_hf.models.prover_model import load_causal_lm, load_prover
 from pvg_hf.models.value_model import CRITIC_FOLDER, load_value_model
 from pvg_hf.trainers.ppo.critic import Critic, compact, make_value_model
 from tests.support.ppo_training import make_scorer

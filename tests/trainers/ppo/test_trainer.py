@@ -15,7 +15,7 @@ from datasets import Dataset
 from transformers import TrainerCallback
 
 from pvg_hf import load_task
-from pvg_hf.models.prover import load_causal_lm
+from pvg_hf.models.prover_model import load_causal_lm
 from pvg_hf.models.value_model import CRITIC_FOLDER, load_value_model
 from pvg_hf.tasks import PromptBuilder
 from tests.support.ppo_training import make_scorer, ppo_trainer

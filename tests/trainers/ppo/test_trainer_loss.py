@@ -5,7 +5,7 @@ import statistics
 import pytest
 import torch
 
-from pvg_hf.models.prover import load_causal_lm
+from pvg_hf.models.prover_model import load_causal_lm
 from pvg_hf.models.value_model import load_value_model
 from tests.support.ppo_training import ppo_trainer
 from tests.support.prover_batches import generate, is_truncated, token_logprobs, token_values

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pvg_hf.data.schema import FAILED_OUTCOMES, Outcome
-from pvg_hf.evaluation.roles import judged
+from pvg_hf.evaluation.role_figures import judged
 from pvg_hf.tasks.grade import Grade
 from pvg_hf.trainers.prover.metrics import RoleSignals, role_metrics
 from tests.support.prover_training import (

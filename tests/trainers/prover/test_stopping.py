@@ -1,6 +1,6 @@
 import pytest
 
-from pvg_hf.config.players import ProverConfig
+from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.config.sections import StoppingConfig
 from pvg_hf.core.extensions import ExtensionError
 from pvg_hf.trainers.prover.stopping import StopRule

@@ -8,10 +8,10 @@ import pytest
 import torch
 from peft import get_peft_model
 
-from pvg_hf.models.prover import load_causal_lm, load_prover
+from pvg_hf.models.prover_model import load_causal_lm, load_prover
 from pvg_hf.models.score_head import draw_head
-from pvg_hf.models.verifier import load_classifier
 from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.models.verifier_model import load_classifier
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.tasks.grade import Grade
 from tests.support.prover_training import (

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from pvg_hf.models.prover import load_causal_lm
+from pvg_hf.models.prover_model import load_causal_lm
 from pvg_hf.rewards import correctness_gated_convincingness, goodhart, noise_corrected
 from pvg_hf.tasks.grade import Grade
 from tests.support.prover_batches import generate, is_truncated, token_logprobs

@@ -27,8 +27,8 @@ from transformers import (
 from trl import GRPOConfig, GRPOTrainer, SFTConfig
 from trl.trainer.reward_trainer import suppress_seqcls_warning
 
-from pvg_hf.models.prover import load_prover
-from pvg_hf.trainers.common.processes import silence_old_checkpointing_names
+from pvg_hf.models.prover_model import load_prover
+from pvg_hf.trainers.common.distributed import silence_old_checkpointing_names
 
 
 def _reward(completions, **columns):

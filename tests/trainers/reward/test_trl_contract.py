@@ -73,7 +73,7 @@ def test_fields_of_the_arguments():
 
 
 def test_an_evaluated_model_is_marked_as_prepared():
-    """See `pvg_hf.trainers.common.processes`."""
+    """See `pvg_hf.trainers.common.distributed`."""
     source = inspect.getsource(Accelerator.prepare_model)
     assert 'if getattr(model, "_is_accelerate_prepared", False):' in source
     assert "model._is_accelerate_prepared = True" in source

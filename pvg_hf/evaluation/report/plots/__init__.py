@@ -1,8 +1,8 @@
 """The report's plots: each function takes a run and returns a plot with its caption, or `None` if there is no data yet."""
 
-from pvg_hf.evaluation.report.plots.best_of_n import plot_best_of_n
+from pvg_hf.evaluation.report.plots.best_of_n_curves import plot_best_of_n
 from pvg_hf.evaluation.report.plots.dynamics import plot_dynamics
-from pvg_hf.evaluation.report.plots.flaws import plot_flaws
+from pvg_hf.evaluation.report.plots.flaw_kinds import plot_flaws
 from pvg_hf.evaluation.report.plots.over_rounds import plot_over_rounds
 from pvg_hf.evaluation.report.plots.scores import plot_scores
 from pvg_hf.evaluation.report.plots.style import Plot

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.evaluation.report.plots.style import CELL_STYLES, GREY, Plot, new_canvas, tidy
-from pvg_hf.evaluation.roles import judged
+from pvg_hf.evaluation.role_figures import judged
 from pvg_hf.run.read import RunData
 
 NUM_BINS = 24

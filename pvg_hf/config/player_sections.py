@@ -1,0 +1,574 @@
+"""Recipe sections of the players: their models, their training, and corrections for label noise."""
+
+from math import ceil
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from pvg_hf.analyses.scaled import ScaledVerification, check_scaled_verification
+from pvg_hf.analyses.settings import ScoreVerifierSettings
+from pvg_hf.config.fields import (
+    BatchSize,
+    Count,
+    CountOrZero,
+    Decides,
+    FilePath,
+    FlipRate,
+    GroupSize,
+    NonNegative,
+    Positive,
+    Rank,
+    Sets,
+    Share,
+    section,
+)
+from pvg_hf.config.noise_section import check_rates
+from pvg_hf.core.roles import GAME_ROLES, Role
+
+
+@section
+class PPOConfig:
+    """
+    Settings for `algorithm: ppo`: the critic and the PPO updates. `prover.beta` weighs the KL divergence in its
+    rewards.
+    """
+
+    critic: str | None = Field(
+        None,
+        description="`adapter`: an adapter like the prover's, with a head, on the prover's frozen base; needs `prover.lora`. "
+        "`verifier`: a copy of the body of the round's verifier, fully fine-tuned. A Hub id or folder (`arithmetic`: the packaged "
+        "verifier): that model, fully fine-tuned. By default `adapter` if the prover has `lora`, else a copy of the "
+        "prover's body. A model must have the prover's vocabulary.",
+    )
+    critic_learning_rate: Annotated[Positive | None, Sets()] = Field(
+        None, description="Peak learning rate of the critic; the prover's by default."
+    )
+    num_iterations: Annotated[Count, Sets()] = Field(
+        4, description="Epochs over a batch of solutions. `max_steps` counts each epoch's steps."
+    )
+    gamma: Annotated[Share, Sets()] = Field(1.0, description="Discount of later rewards, per token.")
+    gae_lambda: Annotated[Share, Sets()] = Field(
+        0.95,
+        description="Lambda of generalised advantage estimation: 1 uses the observed return, 0 relies on the critic.",
+    )
+    whiten_advantages: Annotated[bool, Sets()] = Field(
+        True, description="Shift and scale the advantages of a batch to mean 0 and variance 1."
+    )
+    vf_coef: Annotated[Positive, Sets()] = Field(
+        0.1, description="Weight of the value loss relative to the policy loss."
+    )
+    cliprange_value: Annotated[Positive | None, Sets()] = Field(
+        0.2, description="Maximum change of a value on one batch, in units of the reward; `null` for no limit."
+    )
+    target_kl: Annotated[Positive | None, Sets()] = Field(
+        None,
+        description="Skip the remaining epochs over a batch once the KL divergence from the prover that wrote it, per "
+        "token, is above this.",
+    )
+
+
+Combination = Literal["additive", "multiplicative"]
+
+Generation = Literal["transformers", "continuous", "vllm_colocate", "vllm_server"]
+
+
+@section
+class ScoreConfig:
+    """A verifier that writes an evaluation and predicts a score (`verifier.kind: score`)."""
+
+    proofs_per_step: Annotated[BatchSize, Decides("per_device_train_batch_size", "per_device_eval_batch_size")] = (
+        Field(8, description="Proofs per step and process; each has a group of evaluations.")
+    )
+    num_generations: Annotated[GroupSize, Sets()] = Field(4, description="Evaluations per proof: one group (K).")
+    temperature: Annotated[Positive, Sets()] = Field(
+        ScoreVerifierSettings.temperature, description="Temperature of evaluations, in training and in use."
+    )
+    max_completion_length: Annotated[Count, Sets()] = Field(
+        ScoreVerifierSettings.max_new_tokens,
+        description="Maximum length of an evaluation, in tokens; a truncated one is not read.",
+    )
+    beta: Annotated[NonNegative, Sets()] = Field(
+        0.0, description="Weight of the KL divergence from the initial verifier."
+    )
+    combination: Annotated[Combination, Sets()] = Field(
+        "additive",
+        description="How form, score and the meta-verifier's rating are combined to a reward; see docs/score-verifier.md.",
+    )
+    format_weight: Annotated[NonNegative, Sets()] = Field(
+        0.125, description="Weight of the form in the additive combination."
+    )
+    score_weight: Annotated[NonNegative, Sets()] = Field(
+        0.875, description="Weight of the score in the additive combination."
+    )
+    meta_verifier: Literal["none", "task", "initial"] = Field(
+        "none",
+        description="Who judges whether the issues that an analysis names exist: nobody; the task, if it can tell; or the "
+        "initial weights of the round's verifier with a different prompt.",
+    )
+    judge_share: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.0,
+        description="Share of the training rows that ask about an analysis, so that the verifier can check analyses too; the "
+        "task must provide such rows.",
+    )
+    eval_steps: Annotated[Count, Decides("eval_steps", "save_steps")] = Field(
+        10, description="Steps between validations; the best checkpoint is chosen by their reward."
+    )
+    eval_proofs: Count = Field(64, description="Maximum number of the verifier's held-out proofs in a validation.")
+    num_analyses: Count = Field(
+        2, description="Number of evaluations that a proof's score is the mean of, for scoring."
+    )
+    estimate: Literal["sampled", "expected"] = Field(
+        "sampled",
+        description="Value of an evaluation: the score in its box, or the expected score under the model's distribution over "
+        "the box's content, which has a lower variance.",
+    )
+    labels: Literal["task", "auto"] = Field(
+        "task",
+        description="Who scores the round's new proofs for the next verifier: the task, or the round's own verifier by "
+        "scaled verification. The base prover's proofs are always scored by the task.",
+    )
+    label_analyses: Count = Field(
+        ScaledVerification.num_analyses, description="n of scaled verification: analyses of a proof."
+    )
+    label_checks: Count = Field(
+        ScaledVerification.num_checks, description="m: checks of each analysis that claims an issue; odd."
+    )
+    label_agreements: Count = Field(
+        ScaledVerification.num_agreements, description="k: analyses that must agree on a label."
+    )
+    report_proofs: Count = Field(
+        200, description="Maximum number of the round's test proofs whose evaluations are kept and judged."
+    )
+    evaluate_prompt: Annotated[str | None, Decides()] = Field(
+        None,
+        description="Jinja template over `problem` and `proof`; by default the one stored with the model, else a built-in one.",
+    )
+    judge_prompt: Annotated[str | None, Decides()] = Field(
+        None, description="Jinja template over `problem`, `proof` and `analysis` for checking an analysis."
+    )
+    chat_template_kwargs: Annotated[dict[str, Any] | None, Decides()] = Field(
+        None,
+        description="Variables for the model's chat template, e.g. `{enable_thinking: false}`; by default those stored with the "
+        "model, if any.",
+    )
+
+    @model_validator(mode="after")
+    def _check_rule(self) -> "ScoreConfig":
+        check_scaled_verification(self.label_analyses, self.label_checks, self.label_agreements, prefix="label_")
+        return self
+
+    def prompts_for(self, source: str | Path, revision: str | None = None) -> ScoreVerifierSettings:
+        """
+        Resolve the prompts of a score verifier: the recipe's, else those stored with it at `source`, else defaults.
+        """
+        return ScoreVerifierSettings.for_model(source, self, revision)
+
+    def rule(self) -> ScaledVerification:
+        """Return n, m and k of scaled verification."""
+        return ScaledVerification(self.label_analyses, self.label_checks, self.label_agreements)
+
+
+@section
+class SelfEvaluationConfig:
+    """A prover that appends an evaluation of its own proof and is also paid for its accuracy (DeepSeekMath-V2)."""
+
+    proof_weight: Share = Field(0.76, description="Weight of the verifier's score of the proof.")
+    evaluation_weight: Share = Field(
+        0.24, description="Weight of the agreement of the prover's own score with the verifier's."
+    )
+
+
+@section
+class InvarianceConfig:
+    """
+    Invariance of the verifier across environments: what it learns should hold in every round and for every writer.
+    """
+
+    method: Annotated[str, Sets("invariance")] = Field(
+        "none",
+        description="`none`; `balanced`, every batch has the same number of pairs from each environment; a penalty on the "
+        "differences of the loss between environments, `vrex` or `irmv1`; `balanced+vrex`, `balanced+irmv1`; or a custom penalty "
+        "as `package.module:Name`. Penalties need `bradley_terry` and `correction: none`.",
+    )
+    environments: Annotated[Literal["round", "round_role"], Decides("environment_column")] = Field(
+        "round",
+        description="What forms an environment: the pairs of a round, or those of a round and role. A pair belongs to the "
+        "environment of its incorrect solution.",
+    )
+    weight: Annotated[NonNegative | None, Sets("invariance_weight")] = Field(
+        None,
+        description="Weight of the penalty; by default 10 for V-REx, 100 for IRMv1 and 1 for a custom one. Above 1, the whole loss "
+        "is divided by it.",
+    )
+    warmup_steps: Annotated[CountOrZero | None, Sets("invariance_warmup_steps")] = Field(
+        None,
+        description="Steps before the penalty is switched on and the optimiser's moments are reset; by default a tenth of "
+        "`verifier.max_steps`.",
+    )
+    irm_form: Annotated[Literal["plain", "two_halves"], Sets()] = Field(
+        "plain",
+        description="IRMv1 as published, or an unbiased form that uses two halves of each environment's pairs.",
+    )
+    crowded: Annotated[Literal["cycle", "refuse"], Sets("crowded_environments")] = Field(
+        "cycle",
+        description="If a batch cannot hold equally many pairs of each environment: cycle through the environments, or stop "
+        "with an error.",
+    )
+
+
+@section
+class RatesConfig:
+    """Rates of wrong labels that corrections assume."""
+
+    source: Literal["noise", "given", "trusted"] = Field(
+        "noise",
+        description="`noise`: the rates that the section `noise` injects. `given`: `rho0` and `rho1` of this section, for labels "
+        "that came with errors. `trusted`: estimated in each phase that corrects, from solutions to a few problems with known truth.",
+    )
+    rho0: Annotated[FlipRate, Decides()] = Field(0.0, description="For `given`: P(label 1 | truth 0).")
+    rho1: Annotated[FlipRate, Decides()] = Field(
+        0.0, description="For `given`: P(label 0 | truth 1); `rho0 + rho1` must stay below 1."
+    )
+    trusted_share: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.05, description="For `trusted`: share of the verifier's problems (D_V) whose truth the estimate may use."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> "RatesConfig":
+        if self.source != "given" and (self.rho0 or self.rho1):
+            raise ValueError(f"`rho0` and `rho1` need `source: given`, and `source` is `{self.source}`")
+        check_rates(self.rho0, self.rho1)
+        return self
+
+
+# `save_steps: auto` gives this many checkpoints per phase, but at least this many steps between them.
+AUTO_SAVES = 10
+
+MIN_AUTO_SAVE_STEPS = 10
+
+
+@section
+class LoraConfig:
+    """Low-rank adapters instead of full fine-tuning."""
+
+    r: Rank = Field(16, description="Rank of the adapters.")
+    alpha: Positive = Field(32, description="The adapters are scaled by `alpha / r` (PEFT's `lora_alpha`).")
+    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(0.0, description="Dropout on the adapters' input.")
+    target_modules: str | list[str] = Field(
+        "all-linear", description="Modules that get an adapter, as in PEFT; `all-linear` excludes heads."
+    )
+
+
+@section
+class ScratchConfig:
+    """A randomly initialised model, with a tokenizer trained on the training problems and reference solutions."""
+
+    model_type: str = Field("llama", description="A `model_type` of transformers' `AutoConfig`.")
+    config: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Arguments of that configuration, e.g. `{hidden_size: 128, num_hidden_layers: 3}`.",
+    )
+    vocab_size: Annotated[int, Field(ge=300)] = Field(
+        4096, description="Maximum size of the byte-level BPE vocabulary; few texts give fewer tokens."
+    )
+
+
+@section
+class WarmupConfig:
+    """Supervised fine-tuning on the task's reference solutions, before the bootstrap."""
+
+    max_steps: Count = Field(200, description="Optimiser steps.")
+    batch_size: Count = Field(16, description="Solutions per step and process.")
+    learning_rate: Positive = Field(1e-3, description="Peak learning rate of the cosine schedule.")
+    max_length: Count = Field(
+        512, description="Maximum length of prompt and solution, in tokens; longer ones are truncated at the end."
+    )
+
+
+@section
+class PlayerConfig:
+    """Settings of both players."""
+
+    model: FilePath = Field(
+        "arithmetic",
+        description="A Hub id, a folder, or `arithmetic` or `proofs` for the packaged models. A verifier of kind "
+        "`bradley_terry` takes a language model and gives it a new head.",
+    )
+    revision: Annotated[str | None, Decides("model_init_kwargs", player="prover")] = Field(
+        None, description="Branch, tag or commit on the Hub."
+    )
+    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto",
+        description="Type of the weights on a GPU. `auto` is float32 for weights that are fully fine-tuned and for the verifier "
+        "when it scores, and bfloat16 (if the GPU computes in it) for others: a base under adapters, a prover that "
+        "generates. In bfloat16, a score also depends on its batch. A CPU always uses float32.",
+    )
+    quantization: Literal["none", "4bit"] = Field(
+        "none",
+        description="`4bit`: the base under the adapters in NF4 (QLoRA), a quarter of the memory of bfloat16; needs `lora` "
+        "and bitsandbytes. The score head stays in float32.",
+    )
+    lora: LoraConfig | None = Field(
+        None,
+        description="Train adapters (`lora: {}` uses the defaults); without this section, all weights are trained.",
+    )
+    scratch: ScratchConfig | None = Field(
+        None, description="Create the model from a configuration; `model` is then ignored."
+    )
+    warmup: WarmupConfig | None = Field(
+        None, description="Fine-tune the initial weights on reference solutions first."
+    )
+    learning_rate: Annotated[Positive, Sets()] = Field(2e-4, description="Peak learning rate of AdamW.")
+    lr_scheduler_type: Annotated[str, Sets()] = Field(
+        "linear", description="Schedule of the learning rate, by its name in transformers."
+    )
+    warmup_steps: Annotated[CountOrZero, Sets()] = Field(
+        0, description="Steps in which the learning rate rises from 0; not the section `warmup`."
+    )
+    weight_decay: Annotated[NonNegative, Sets()] = Field(0.0, description="Weight decay of AdamW.")
+    max_grad_norm: Annotated[Positive, Sets()] = Field(
+        1.0, description="Maximum norm of gradients; larger ones are scaled down."
+    )
+    gradient_accumulation_steps: Annotated[Count, Sets(player="verifier")] = Field(
+        1,
+        description="Batches per optimiser step. For the verifier only; the prover's number follows from `micro_batch_size`.",
+    )
+    gradient_checkpointing: Annotated[bool, Sets("gradient_checkpointing", "activation_checkpointing")] = Field(
+        False,
+        description="Recompute activations instead of storing them: less memory, about 1.3 times the time.",
+    )
+    save_steps: Annotated[Count | Literal["auto"] | None, Decides("save_steps", "save_strategy")] = Field(
+        "auto",
+        description="Steps between the checkpoints from which a stopped phase resumes; two are kept. `auto` is a tenth of the "
+        "phase, but at least 10 steps. Without checkpoints (`null`), a stopped phase starts again. May be changed in a started run.",
+    )
+    trainer: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Further arguments of the trainer's config under TRL's names (`RewardConfig`, `GRPOConfig`). Arguments that a "
+        "key of the recipe sets, or that the game relies on, are refused here.",
+    )
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the game creates the initial weights, by `scratch` or `warmup`."""
+        return self.scratch is not None or self.warmup is not None
+
+    @property
+    def steps_per_batch(self) -> int:
+        """Optimiser steps on one batch. A checkpoint has everything needed to resume only between batches."""
+        return 1
+
+    @property
+    def checkpoint_steps(self) -> int | None:
+        """Steps between checkpoints, or `None` for none: `save_steps`, with `auto` resolved."""
+        if self.save_steps != "auto":
+            return self.save_steps
+        iterations = self.trainer.get(
+            "num_iterations", 1
+        )  # an argument of GRPO; it is validated with the trainer's other arguments
+        step = self.steps_per_batch * (iterations if isinstance(iterations, int) and iterations > 0 else 1)
+        return ceil(max(MIN_AUTO_SAVE_STEPS, self.max_steps / AUTO_SAVES) / step) * step
+
+
+@section
+class VerifierConfig(PlayerConfig):
+    """The verifier and its phase."""
+
+    kind: Literal["bradley_terry", "score"] = Field(
+        "bradley_terry",
+        description="`bradley_terry`: a head on a language model returns a number. `score`: the language model writes an "
+        "evaluation and predicts a score in {0, 0.5, 1}; of this section it uses the keys of both players, `init` and `max_steps`.",
+    )
+    score: ScoreConfig | None = Field(
+        None, description="Settings of `kind: score`; defaults apply without this section."
+    )
+    init: Literal["full", "head_only", "warm"] = Field(
+        "full",
+        description="Initial weights of each round: `full`, the initial weights and a new head (Kirchner et al. 2024); `head_only`, "
+        "the last round's body and a new head; `warm`, the last round's verifier.",
+    )
+    shares_base: bool = Field(
+        False,
+        description="The verifier is an adapter and a head on the prover's base, which is in memory only once. "
+        "Needs `lora` for both, and the same `model`, `dtype` and `quantization`. For saving memory and for ablations: a verifier "
+        "as large as its prover gained no robustness (Kirchner et al. 2024).",
+    )
+    loss: Annotated[Literal["bradley_terry", "cross_entropy"], Sets()] = Field(
+        "bradley_terry", description="Loss on pairs, or on single solutions."
+    )
+    correction: Annotated[Literal["none", "smoothing", "forward", "backward", "exact"], Sets()] = Field(
+        "none",
+        description="Correction of the loss for label noise at the rates of `rates`; `smoothing` and `exact` are for "
+        "`bradley_terry` only. If the pool's labels are noisy, `exact` and every correction of `cross_entropy` need "
+        "`data.pairs: all`.",
+    )
+    invariance: InvarianceConfig = Field(
+        default_factory=InvarianceConfig, description="Invariance across rounds and roles; has its own table."
+    )
+    center: Annotated[NonNegative, Sets()] = Field(
+        0.005,
+        description="Weight lambda of the mean squared score of single solutions, which centres the scores (Kirchner et al. 2024). "
+        "Not TRL's `center_rewards_coefficient`.",
+    )
+    max_steps: Annotated[Count, Sets(), Decides("num_train_epochs")] = Field(
+        300, description="Optimiser steps per round."
+    )
+    pairs_per_step: Annotated[BatchSize, Sets("per_device_train_batch_size")] = Field(
+        32, description="Pairs per batch and process."
+    )
+    template: str = Field(
+        "{{ problem }}\n{{ solution }}", description="Jinja template of the verifier's input; stored with its weights."
+    )
+    max_length: Annotated[Count, Sets()] = Field(
+        1024,
+        description="Maximum length of an input, in tokens; longer pairs are skipped in training and counted, longer solutions are truncated for scoring.",
+    )
+    tokens_per_batch: Count | None = Field(
+        None,
+        description="Tokens per batch when scoring, including padding; by default half of what fits into the free memory of a "
+        "GPU, and 2,048 on a CPU.",
+    )
+
+    @model_validator(mode="after")
+    def _check_kind(self) -> "VerifierConfig":
+        if self.score is not None and not self.is_generative:
+            raise ValueError(f"`score` has settings of `kind: score`, and `kind` is `{self.kind}`")
+        return self
+
+    @property
+    def is_generative(self) -> bool:
+        """Whether the verifier is a language model that writes its scores, and not one with a score head."""
+        return self.kind == "score"
+
+    @property
+    def score_settings(self) -> ScoreConfig:
+        """The settings of the section `score`, or their defaults."""
+        return self.score or ScoreConfig()
+
+
+@section
+class ProverConfig(PlayerConfig):
+    """The prover and its phase."""
+
+    roles: Literal["shared", "separate", "sneaky_only", "helpful_only"] = Field(
+        "shared",
+        description="`shared`: one prover whose prompt states the role (Kirchner et al. 2024). `separate`: an adapter for each "
+        "role, helpful first; needs `lora`. `sneaky_only`, `helpful_only`: only this role is trained.",
+    )
+    init: Literal["base", "previous"] = Field(
+        "base",
+        description="Initial weights of each round: the base prover (Kirchner et al. 2024), or the last round's prover.",
+    )
+    algorithm: Literal["grpo", "ppo"] = Field(
+        "grpo",
+        description="`grpo`: a solution is compared with its group's mean. `ppo`: a critic, trained together with the prover, "
+        "estimates the advantage of each token.",
+    )
+    ppo: PPOConfig | None = Field(
+        None, description="Critic and settings of `algorithm: ppo`; defaults apply without this section."
+    )
+    reward: Annotated[str, Sets()] = Field(
+        "src",
+        description="A name in the table of rewards of docs/formulas.md, or `package.module:Name` (docs/extensions.md).",
+    )
+    reward_options: Annotated[dict[str, Any], Sets()] = Field(
+        default_factory=dict, description="Further arguments of the reward, e.g. `{floor: -2.0}` for `cgc`."
+    )
+    self_evaluation: SelfEvaluationConfig | None = Field(
+        None,
+        description="The prover appends an evaluation to its proof (its prompt must ask for one) and is paid for both, instead of "
+        "`reward`; needs `roles: helpful_only` and `verifier.kind: score`. `self_evaluation: {}` uses the defaults.",
+    )
+    reward_correction: Annotated[Literal["none", "backward"], Sets()] = Field(
+        "none",
+        description="`backward`: an unbiased reward for solutions that are graded with errors, at the rates of `rates`. The phase "
+        "reports whether this changes what is learned.",
+    )
+    max_steps: Annotated[Count, Sets(), Decides("num_train_epochs")] = Field(
+        60,
+        description="Planned optimiser steps, for each role if roles are `separate`; a stop rule may end the phase earlier.",
+    )
+    prompts_per_step: BatchSize = Field(
+        16,
+        description="(problem, role) prompts per step, over all processes; with `ppo` per batch, on which `ppo.num_iterations` "
+        "steps are taken.",
+    )
+    num_generations: Annotated[GroupSize, Sets()] = Field(8, description="Solutions per prompt: one group.")
+    micro_batch_size: Annotated[
+        BatchSize | None, Decides("per_device_train_batch_size", "gradient_accumulation_steps")
+    ] = Field(
+        None,
+        description="Solutions per forward and backward pass and process; must divide its `prompts_per_step * "
+        "num_generations / processes`, which is the default.",
+    )
+    beta: Annotated[NonNegative, Sets(), Decides("kl_coef")] = Field(
+        0.05,
+        description="Weight of the KL divergence from the base prover; 0 saves the forward pass and the memory of the reference.",
+    )
+    temperature: Annotated[Positive, Sets()] = Field(1.0, description="Sampling temperature, in training and minting.")
+    chat_template_kwargs: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Variables for the model's chat template, e.g. `{enable_thinking: false}` to switch off thinking aloud.",
+    )
+    generation: Annotated[
+        Generation, Sets(), Decides("use_vllm", "vllm_mode", "use_transformers_continuous_batching")
+    ] = Field(
+        "transformers",
+        description="Engine that generates solutions, in training and minting: this package's loop over transformers, continuous "
+        "batching (on a GPU), or vLLM in the same process or as a server; see docs/prover-trainer.md.",
+    )
+    max_completion_length: Annotated[Count, Sets()] = Field(
+        128, description="Maximum length of a solution, in tokens; one that does not end counts as failed."
+    )
+    scale_rewards: Annotated[Literal["none", "group", "batch"], Sets()] = Field(
+        "none",
+        description="Division of advantages by the standard deviation of a group or batch; `none` keeps the -1 of `src` and the -2 of `cgc`.",
+    )
+    eval_steps: Count = Field(
+        10,
+        description="Steps between evaluations on the prover's held-out problems, by which the best helpful checkpoint is chosen.",
+    )
+    eval_problems: Count = Field(100, description="Maximum number of held-out problems in such an evaluation.")
+    eval_samples: Count = Field(2, description="Helpful solutions per problem in such an evaluation.")
+
+    @model_validator(mode="after")
+    def _check_algorithm(self) -> "ProverConfig":
+        if self.ppo is not None and not self.has_critic:
+            raise ValueError(f"`ppo` has settings of `algorithm: ppo`, and `algorithm` is `{self.algorithm}`")
+        return self
+
+    @property
+    def has_critic(self) -> bool:
+        """Whether a critic is trained together with the prover."""
+        return self.algorithm == "ppo"
+
+    @property
+    def ppo_settings(self) -> PPOConfig:
+        """The settings of the section `ppo`, or their defaults."""
+        return self.ppo or PPOConfig()
+
+    @property
+    def steps_per_batch(self) -> int:
+        """Optimiser steps on one batch of solutions."""
+        return self.ppo_settings.num_iterations if self.has_critic else 1
+
+    @property
+    def num_batches(self) -> int:
+        """Number of batches of solutions per training, if nothing ends it early."""
+        return -(-self.max_steps // self.steps_per_batch)
+
+    @property
+    def trained_roles(self) -> tuple[Role, ...]:
+        """The roles that the phase trains."""
+        return (Role(self.roles.removesuffix("_only")),) if self.roles.endswith("_only") else GAME_ROLES
+
+    @property
+    def num_trainings(self) -> int:
+        """Number of trainings in the phase: `separate` trains one role after the other."""
+        return 2 if self.roles == "separate" else 1
+
+    @property
+    def planned_steps(self) -> int:
+        """Number of optimiser steps in the phase, if nothing ends it early."""
+        return self.max_steps * self.num_trainings

@@ -1,0 +1,241 @@
+"""Sizes of players, computed from their configurations without loading weights."""
+
+from dataclasses import dataclass
+
+import torch
+from peft import get_peft_model
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    PretrainedConfig,
+    PreTrainedModel,
+)
+
+from pvg_hf.config import Recipe
+from pvg_hf.config.player_sections import LoraConfig, PlayerConfig, ProverConfig, ScratchConfig, VerifierConfig
+from pvg_hf.core.hub_access import is_on_hub
+from pvg_hf.models.hardware import Hardware
+from pvg_hf.models.prover_model import lora_for_prover
+from pvg_hf.models.sources import resolve_model
+from pvg_hf.models.verifier_model import lora_for_verifier
+from pvg_hf.trainers.ppo.critic import ADAPTER, VERIFIER
+
+LORA_BYTES = 4  # bytes of an adapter's weight: adapters are in float32 for any base
+
+QUANTIZED_BYTES = (
+    4 + 8 / 64 + 32 / (64 * 256)
+) / 8  # NF4: one 8-bit constant per 64 weights, and one 32-bit constant per 256 of these
+
+
+@dataclass(frozen=True)
+class PlayerSize:
+    """
+    Size of a player.
+
+    Args:
+        num_parameters (`int`):
+            Number of weights, including an adapter's.
+        num_trained (`int`):
+            Number of trained weights.
+        num_multiplied (`int`):
+            Number of weights in matrix products with every token: all except an input embedding that is only looked up.
+        num_layers (`int`), hidden_size (`int`), vocab_size (`int`):
+            Dimensions of the architecture.
+        cache_width (`int`):
+            Numbers in the KV cache per token and layer: keys and values of all key-value heads.
+        max_positions (`int`, *optional*):
+            Maximum input length of the model in tokens, if its configuration states it.
+        weight_bytes (`int`):
+            Bytes of a frozen weight that is not quantised, 2 or 4; layers compute in this precision.
+        num_quantized (`int`):
+            Number of weights in 4 bits.
+        trained_bytes (`int`):
+            Bytes of a trained weight.
+    """
+
+    num_parameters: int
+    num_trained: int
+    num_multiplied: int
+    num_layers: int
+    hidden_size: int
+    vocab_size: int
+    cache_width: int
+    max_positions: int | None
+    weight_bytes: int
+    num_quantized: int
+    trained_bytes: int
+
+    @property
+    def frozen_bytes(self) -> float:
+        """Memory of the weights in bytes."""
+        whole = self.num_parameters - self.num_quantized
+        return whole * self.weight_bytes + self.num_quantized * QUANTIZED_BYTES
+
+    @property
+    def training_bytes(self) -> float:
+        """Memory of the weights, and of the gradients and Adam's two averages of the trained ones, in bytes."""
+        return self.frozen_bytes + self.num_trained * (4 * self.trained_bytes - self.weight_bytes)
+
+
+def read_player_size(config: PlayerConfig, player: str, hardware: Hardware) -> PlayerSize | None:
+    """
+    Build the player without its weights, on the `meta` device, adapter included.
+
+    Args:
+        config ([`PlayerConfig`]):
+            The player's section of the recipe.
+        player (`str`):
+            `prover` or `verifier`. It decides which packaged model the name of a built-in world means.
+        hardware ([`Hardware`]):
+            Hardware that the player runs on.
+
+    Returns:
+        [`PlayerSize`], or `None` if its configuration is neither on this machine nor on the Hub.
+
+    Raises:
+        ValueError, StrictDataclassError: if the configuration contradicts itself, or LoRA finds none of its modules.
+    """
+    return measure_size(
+        read_model_config(config, player),
+        has_lm_head=_has_lm_head(config),
+        dtype=hardware.dtype(config.dtype, is_precise=config.lora is None),
+        lora=config.lora,
+        is_quantized=config.quantization == "4bit",
+    )
+
+
+def _has_lm_head(config: PlayerConfig) -> bool:
+    return not isinstance(config, VerifierConfig) or config.is_generative
+
+
+def read_model_config(config: PlayerConfig, player: str) -> PretrainedConfig | None:
+    """Find the configuration of a player's initial weights; `None` if neither this machine nor the Hub has it."""
+    if config.scratch:
+        return _scratch_config(config.scratch)
+    return find_config(resolve_model(config.model, player), config.revision)
+
+
+def measure_size(
+    config: PretrainedConfig | None,
+    *,
+    has_lm_head: bool,
+    dtype: torch.dtype,
+    lora: LoraConfig | None = None,
+    is_quantized: bool = False,
+) -> PlayerSize | None:
+    """
+    Build a model without its weights and count them; `None` if its configuration is unknown.
+
+    Args:
+        config ([`~transformers.PretrainedConfig`], *optional*):
+            Configuration of the model.
+        has_lm_head (`bool`):
+            Whether it is a language model; otherwise it has a head of one logit.
+        dtype (`torch.dtype`):
+            Type of the weights that are not quantised.
+        lora ([`LoraConfig`], *optional*):
+            Adapter to train; without one, all weights are trained.
+        is_quantized (`bool`, defaults to `False`):
+            Whether the matrices below the adapter are stored in 4 bits.
+    """
+    if config is None:
+        return None
+    model = _empty_model(config, has_lm_head)
+    if lora:
+        adapter = lora_for_prover(lora) if has_lm_head else lora_for_verifier(lora, model)
+        model = get_peft_model(model, adapter, low_cpu_mem_usage=True)
+    text = config.get_text_config()
+    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
+    total = sum(number for number, _ in sizes)
+    is_output_too = has_lm_head and text.tie_word_embeddings
+    return PlayerSize(
+        num_parameters=total,
+        num_trained=sum(number for number, is_trained in sizes if is_trained),
+        num_multiplied=total if is_output_too else total - model.get_input_embeddings().weight.numel(),
+        num_layers=text.num_hidden_layers,
+        hidden_size=text.hidden_size,
+        vocab_size=text.vocab_size,
+        cache_width=_cache_width(text),
+        max_positions=text.to_dict().get("max_position_embeddings"),
+        weight_bytes=dtype.itemsize,
+        num_quantized=_num_linear(model) if is_quantized else 0,
+        trained_bytes=LORA_BYTES if lora else dtype.itemsize,
+    )
+
+
+def _scratch_config(scratch: ScratchConfig) -> PretrainedConfig:
+    """Configuration of a player with random weights. Its trained tokenizer may have fewer tokens than `vocab_size`."""
+    settings = {"tie_word_embeddings": True, **scratch.config, "vocab_size": scratch.vocab_size}
+    return AutoConfig.for_model(scratch.model_type, **settings)
+
+
+def find_config(source: str, revision: str | None) -> PretrainedConfig | None:
+    """
+    Find the configuration of a model on this machine, else on the Hub; `None` if neither has it.
+
+    It is a few kilobytes; no weights are downloaded.
+    """
+    try:
+        return AutoConfig.from_pretrained(source, revision=revision, local_files_only=True, trust_remote_code=False)
+    except OSError:
+        if not is_on_hub(source, revision):
+            return None
+    return AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False)
+
+
+def _empty_model(config: PretrainedConfig, has_lm_head: bool) -> PreTrainedModel:
+    with torch.device("meta"):
+        if has_lm_head:
+            return AutoModelForCausalLM.from_config(config)
+        config.num_labels = 1
+        return AutoModelForSequenceClassification.from_config(config)
+
+
+def _num_linear(model: torch.nn.Module) -> int:
+    """Number of weights that bitsandbytes quantises: the frozen matrices between embedding and head."""
+    head = model.get_output_embeddings()
+    return sum(
+        module.weight.numel()
+        for module in model.modules()
+        if isinstance(module, torch.nn.Linear) and module is not head and not module.weight.requires_grad
+    )
+
+
+def _cache_width(config: PretrainedConfig) -> int:
+    values = config.to_dict()  # not every architecture shares keys and values between heads
+    num_heads = config.num_attention_heads
+    head_size = values.get("head_dim") or config.hidden_size // num_heads
+    return 2 * (values.get("num_key_value_heads") or num_heads) * head_size
+
+
+def stands_on_prover(config: ProverConfig) -> bool:
+    """Whether the critic is an adapter with a head on the prover's base, explicitly or by default."""
+    critic = config.ppo_settings.critic
+    return critic == ADAPTER or (critic is None and config.lora is not None)
+
+
+def read_critic_size(recipe: Recipe, hardware: Hardware) -> PlayerSize | None:
+    """
+    Size of PPO's critic, by the same method as [`read_player_size`].
+
+    A critic that is not an adapter is fully fine-tuned in float32.
+
+    Returns:
+        [`PlayerSize`], or `None` if its configuration is to be had neither on this machine nor from the Hub.
+    """
+    prover, verifier, critic = recipe.prover, recipe.verifier, recipe.prover.ppo_settings.critic
+    if stands_on_prover(prover):
+        return read_player_size(prover, "prover", hardware)
+    if critic is None:
+        config, has_lm_head = read_model_config(prover, "prover"), True
+    elif critic == VERIFIER:
+        config, has_lm_head = read_model_config(verifier, "verifier"), _has_lm_head(verifier)
+    else:
+        config, has_lm_head = find_config(resolve_model(critic, "verifier"), None), False
+    return measure_size(config, has_lm_head=has_lm_head, dtype=torch.float32)
+
+
+def critic_bytes(config: ProverConfig, size: PlayerSize) -> float:
+    """Memory of the critic's weights, gradients and Adam's averages in bytes, without a base shared with the prover."""
+    return size.num_trained * 4 * LORA_BYTES if stands_on_prover(config) else size.training_bytes

@@ -1,0 +1,132 @@
+"""Rates of wrong labels that a phase's corrections assume: stated in the recipe, or estimated."""
+
+import logging
+from typing import NamedTuple
+
+from transformers import TrainerCallback
+
+from pvg_hf.config.noise_section import NoiseConfig
+from pvg_hf.core.seeding import derive_uniform
+from pvg_hf.data.label_rates import Rates, is_estimated_for_prover, rates_at, stated_rates
+from pvg_hf.data.mixture import weights_for
+from pvg_hf.data.pairs.candidates import read_candidates
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.noise.estimation import NoiseEstimate, rates_from_trusted
+from pvg_hf.rewards.audit import CorrectionAudit, audit_prover
+
+logger = logging.getLogger(__name__)
+
+
+class NoiseScheduleCallback(TrainerCallback):
+    """
+    Sets a trainer's noise rates in each step by a schedule.
+
+    Args:
+        noise ([`~pvg_hf.config.noise_section.NoiseConfig`]):
+            Noise with a schedule over steps.
+        sets_injected (`bool`):
+            Whether to set the rates at which the trainer flips labels, as a verifier's trainer does without soft labels.
+        sets_assumed (`bool`):
+            Whether to set the rates that the correction assumes.
+    """
+
+    def __init__(self, noise: NoiseConfig, *, sets_injected: bool, sets_assumed: bool):
+        self.noise = noise
+        self.sets_injected = sets_injected
+        self.sets_assumed = sets_assumed
+
+    def on_step_begin(self, args, state, control, **kwargs):
+        rates = rates_at(self.noise, round_index=0, step=state.global_step)
+        if self.sets_injected:
+            args.noise_rho0, args.noise_rho1 = rates
+        if self.sets_assumed:
+            args.rho0, args.rho1 = rates
+
+
+class AssumedRates(NamedTuple):
+    """
+    Rates that a correction assumes.
+
+    Args:
+        rates (`tuple[float, float]`):
+            `(rho0, rho1)`: rates at which incorrect solutions are labelled correct, and correct ones incorrect.
+        figures (`dict[str, float]`):
+            Estimates with intervals for the metrics; empty if the recipe states the rates.
+        line (`str`):
+            Short text for the phase's log line; empty if the recipe states the rates.
+    """
+
+    rates: Rates
+    figures: dict[str, float]
+    line: str
+
+
+def verifier_rates(context: PhaseContext) -> AssumedRates:
+    """Rates that the verifier's correction assumes; an estimate is recorded as an event."""
+    if context.recipe.rates.source != "trusted" or context.recipe.verifier.correction == "none":
+        return _stated(context, "verifier")
+    return _report_estimate(context, "verifier")
+
+
+def prover_rates(context: PhaseContext) -> AssumedRates:
+    """
+    Rates that the prover's correction assumes; an estimate is recorded as an event.
+
+    The estimate is from the pool's labels, whose rates are those of the labels in the prover's reward if the noise applies to both
+    players.
+    """
+    if context.recipe.prover.reward_correction == "none" or not is_estimated_for_prover(context.recipe):
+        return _stated(context, "prover")
+    return _report_estimate(context, "prover")
+
+
+def _stated(context: PhaseContext, player: str) -> AssumedRates:
+    problems = context.problems.parts[player]
+    return AssumedRates(stated_rates(context.recipe, context.round_index, player, problems), {}, "")
+
+
+def _report_estimate(context: PhaseContext, player: str) -> AssumedRates:
+    estimate = _estimate(context)
+    named = {"rho0": estimate.rho0, "rho1": estimate.rho1}
+    figures = {f"{name}/{key}": value for name, rate in named.items() for key, value in rate.to_dict().items()}
+    context.event("rates_estimated", source="trusted", **figures)
+    line = ", ".join(f"{name} {rate:.3f}" for name, rate in named.items())
+    logger.info("%s: estimated rates of wrong labels: %s", context.phase, line)
+    figures = {f"{player}/rates/{key}": value for key, value in figures.items()}
+    return AssumedRates(estimate.rates, figures, f"estimated {line}; ")
+
+
+def _estimate(context: PhaseContext) -> NoiseEstimate:
+    """Estimate rates from the trusted problems' distinct solutions in the round's mixture, without failed or unlabelled ones."""
+    weights = weights_for(context.recipe.data, context.round_index)
+    candidates = read_candidates(
+        context.folder.training_pools(context.round_index),
+        parts=("verifier",),
+        rounds=[source for source, weight in weights.items() if weight > 0],
+    )
+    share = context.recipe.rates.trusted_share
+    trusted = [derive_uniform(context.recipe.seed, "trusted", name) < share for name in candidates.problem_ids]
+    rows = [row for row in candidates.rows if trusted[row["problem"]]]
+    try:
+        return rates_from_trusted([row["label"] for row in rows], [row["correct"] for row in rows])
+    except ValueError as err:
+        raise ValueError(
+            f"The rates of wrong labels cannot be estimated from {sum(trusted)} trusted problems: {err} Raise "
+            "`rates.trusted_share`, or state them (`rates.source: given`)."
+        ) from err
+
+
+def report_prover_correction(context: PhaseContext, assumed: AssumedRates) -> str:
+    """Record the audit of the phase's reward correction as an event, and return a short text for the phase's log line."""
+    recipe = context.recipe
+    if recipe.prover.reward_correction == "none":
+        return ""
+    audit, (rho0, rho1) = audit_prover(recipe.prover, assumed.rates), assumed.rates
+    figures = {"verdict": audit.verdict, "reason": audit.reason, "factor": audit.factor, "rho0": rho0, "rho1": rho1}
+    context.event("reward_correction", reward=recipe.prover.reward, **figures)
+    logger.info("%s: the reward's correction is %s. %s", context.phase, _describe_verdict(audit), audit.reason)
+    return f"{assumed.line}reward correction: {_describe_verdict(audit)}; "
+
+
+def _describe_verdict(audit: CorrectionAudit) -> str:
+    return {"real": "real", "rescaling": "a mere rescaling", "nothing": "nothing"}[audit.verdict]

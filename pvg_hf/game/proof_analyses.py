@@ -1,0 +1,136 @@
+"""Analyses by a round's generative verifier: of test proofs, as labels of new proofs, and their meta-verifier."""
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import pandas as pd
+from accelerate.utils import broadcast_object_list
+from datasets import Dataset
+
+from pvg_hf.analyses.form import read_evaluation
+from pvg_hf.core.figure import Figure
+from pvg_hf.core.roles import GAME_ROLES
+from pvg_hf.core.seeding import derive_rng
+from pvg_hf.data.pool import load_pool
+from pvg_hf.evaluation.analysis_quality import evaluation_figures, label_figures
+from pvg_hf.game.console import shows_progress
+from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.interrupt import GameInterrupted
+from pvg_hf.game.players import open_score_verifier
+from pvg_hf.game.training_data import reference_scores
+from pvg_hf.run.folder import LABELS
+from pvg_hf.sampling import Sample
+from pvg_hf.scoring.auto_label import AUTO, HUMAN, label_proofs, read_labels
+from pvg_hf.scoring.generative_verifier import GenerativeVerifier
+from pvg_hf.tasks.base import RatesAnalyses, Task
+from pvg_hf.trainers.generative.meta_verification import MetaVerifier
+
+EVALUATIONS = "evaluations.parquet"
+
+
+def label_new_proofs(context: PhaseContext, verifier: GenerativeVerifier, output: Path) -> dict[str, float]:
+    """Label the verifier's proofs (D_V) in `output` by scaled verification, and write the labels to its folder `labels`."""
+    if context.processes.is_main_process:
+        rows = _training_proofs(output)
+        unknown = Dataset.from_dict(
+            {"problem": rows["problem"], "proof": rows["solution"], "score": [None] * len(rows)}
+        )
+        with suppress(GameInterrupted):  # raised below, by all processes together
+            label_proofs(
+                unknown,
+                evaluate=verifier.evaluate,
+                check=verifier.check_analyses,
+                rule=context.recipe.verifier.score_settings.rule(),
+                folder=output / LABELS,
+                show_progress=shows_progress(context.recipe),
+                before_batch=context.stop.check_alone,
+            )
+    context.stop.check()  # the other processes wait here for the main process
+    return {f"mint/{key}": figure.value for key, figure in _label_figures(output).items()}
+
+
+def evaluate_score_verifier(context: PhaseContext, output: Path) -> dict[str, Figure]:
+    """Write `evaluations.parquet` (one analysis per test proof), and return the round's figures on analyses and labels."""
+    rows = _test_proofs(context)
+    verifier = open_score_verifier(context, context.folder.verifier(context.round_index))
+    written = [verifier.evaluate(rows["problem"].tolist(), rows["solution"].tolist(), 1)]
+    table = _table(context.problems.task, rows, broadcast_object_list(written)[0])
+    if context.processes.is_main_process:
+        table.to_parquet(output / EVALUATIONS, write_page_checksum=True)
+    figures = evaluation_figures(table)
+    pool = context.folder.pool(context.round_index)
+    if (pool / LABELS).exists():
+        figures |= _label_figures(pool)
+    return {f"round/{key}": figure for key, figure in figures.items()}
+
+
+def _test_proofs(context: PhaseContext) -> pd.DataFrame:
+    """Draw test proofs at random, up to the number in the recipe; truncated proofs are left out."""
+    pool = context.folder.pool(context.round_index)
+    rows = load_pool([pool / f"test-{role}.parquet" for role in GAME_ROLES]).to_pandas()
+    rows = rows[~rows["is_truncated"]].drop_duplicates(["problem", "solution"])
+    number = min(context.recipe.verifier.score_settings.report_proofs, len(rows))
+    # Sorted again, so that the drawn proofs keep the order of the pool.
+    chosen = derive_rng(context.seed("evaluations")).permutation(len(rows))[:number]
+    return rows.iloc[sorted(chosen)].assign(reference=reference_scores).reset_index(drop=True)
+
+
+def _table(task: Task, rows: pd.DataFrame, written: list[list[Sample]]) -> pd.DataFrame:
+    read = [read_evaluation(sample.text, is_cut=sample.is_truncated) for (sample,) in written]
+    kept = rows[["problem_id", "problem", "role", "solution", "reference"]]
+    asked = zip(rows["problem"], rows["solution"], read, strict=True)
+    return kept.assign(
+        evaluation=[sample.text for (sample,) in written],
+        analysis=[evaluation.analysis for evaluation in read],
+        predicted=[evaluation.score for evaluation in read],
+        has_form=[evaluation.has_form for evaluation in read],
+        is_cut=[evaluation.is_cut for evaluation in read],
+        issues=[_issues(task, problem, proof, evaluation.analysis) for problem, proof, evaluation in asked],
+    ).astype({"predicted": "float64"})
+
+
+def _issues(task: Task, problem: str, proof: str, analysis: str | None) -> str:
+    if analysis is None or not isinstance(task, RatesAnalyses):
+        return "[]"
+    return json.dumps(task.named_issues(problem, proof, analysis))
+
+
+def _training_proofs(pool: Path) -> pd.DataFrame:
+    files = [pool / f"{role}.parquet" for role in GAME_ROLES]
+    rows = load_pool([file for file in files if file.exists()], parts=("verifier",)).to_pandas()
+    return rows[~rows["is_truncated"]].drop_duplicates(["problem", "solution"])
+
+
+def _label_figures(pool: Path) -> dict[str, Figure]:
+    """Figures on the labels assigned by the verifier; proofs labelled by people are left out."""
+    labels = read_labels(pool / LABELS, sources=(AUTO,))
+    people = read_labels(pool / LABELS, sources=(HUMAN,))
+    rows = _training_proofs(pool)
+    pairs = list(zip(rows["problem"], rows["solution"], strict=True))
+    rows = rows.assign(reference=reference_scores, label=[labels.get(pair) for pair in pairs])
+    return label_figures(rows[[pair not in people for pair in pairs]].astype({"label": "float64"}))
+
+
+def open_meta_verifier(context: PhaseContext) -> MetaVerifier | None:
+    """Meta-verifier, which rates analyses by the verifier or a self-evaluating prover (R_meta); `None` if the recipe has none."""
+    kind = context.recipe.verifier.score_settings.meta_verifier
+    if kind == "task":
+        return context.problems.task.rate_analyses
+    if kind == "initial":
+        source, revision = verifier_source(context)
+        return open_score_verifier(context, source, revision=revision).rate_analyses
+    return None
+
+
+def verifier_source(context: PhaseContext) -> tuple[str, str | None]:
+    """Weights that the round's generative verifier starts from: the initial ones, or the last round's."""
+    last = last_verifier(context)
+    return context.initial_model("verifier") if last is None else (str(last), None)
+
+
+def last_verifier(context: PhaseContext) -> Path | None:
+    """Folder of the last round's verifier, if this round's starts from it."""
+    if context.recipe.verifier.init == "full" or context.round_index == 0:
+        return None
+    return context.folder.verifier(context.round_index - 1)

@@ -1,0 +1,79 @@
+"""Loads provers, which are causal language models with or without an adapter."""
+
+from pathlib import Path
+
+import torch
+from peft import LoraConfig as PeftLoraConfig
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
+
+from pvg_hf.config.player_sections import LoraConfig
+from pvg_hf.models.adapters import attach_adapter, lora_settings
+from pvg_hf.models.quantization import is_quantized, mend_layers, quantization_arguments, saved_quantization
+from pvg_hf.models.sources import SAFELY, check_weights, is_adapter, load_tokenizer, read_adapter
+
+
+def load_prover(
+    source: str | Path,
+    *,
+    revision: str | None = None,
+    dtype: torch.dtype = torch.float32,
+    quantization: str = "none",
+) -> tuple[PreTrainedModel | PeftModel, PreTrainedTokenizerBase]:
+    """
+    Load a prover from the Hub or a folder: full weights, or an adapter on the base that it names.
+
+    The base of an adapter is quantised as it was during training.
+    """
+    tokenizer = load_tokenizer(source, revision)
+    tokenizer.padding_side = "left"  # generation continues at the right end
+    if not is_adapter(source):
+        model = load_causal_lm(str(source), revision=revision, dtype=dtype, quantization=quantization)
+        return model, tokenizer
+    adapter = read_adapter(source, "prover")
+    base = load_causal_lm(
+        adapter.base_model_name_or_path,
+        revision=adapter.revision,
+        dtype=dtype,
+        quantization=saved_quantization(source),
+    )
+    return attach_adapter(base, source, adapter), tokenizer
+
+
+def merge_adapter(model: PreTrainedModel | PeftModel) -> PreTrainedModel | PeftModel:
+    """
+    Merge the adapter of a prover that will only generate, which saves two small matrix products per layer.
+
+    In half precision or 4 bits the merged weights would be rounded, which gives a different prover; it keeps its
+    adapter.
+    """
+    if isinstance(model, PeftModel) and model.dtype == torch.float32 and not is_quantized(model):
+        return model.merge_and_unload()
+    return model
+
+
+def load_causal_lm(
+    source: str, *, revision: str | None = None, dtype: torch.dtype = torch.float32, quantization: str = "none"
+) -> PreTrainedModel:
+    """
+    Load a causal language model without an adapter.
+
+    Raises:
+        ValueError: if its weights are not safetensors.
+    """
+    check_weights(source)
+    model = AutoModelForCausalLM.from_pretrained(
+        source,
+        revision=revision,
+        dtype=dtype,
+        **SAFELY,
+        **quantization_arguments(quantization, dtype),
+    )
+    # Without this, gradients through 4-bit layers are wrong on some processors.
+    mend_layers(model)
+    return model
+
+
+def lora_for_prover(config: LoraConfig, revision: str | None = None) -> PeftLoraConfig:
+    """Return the adapter settings of a prover; they are saved with the Hub revision of the base."""
+    return lora_settings(config, "CAUSAL_LM", revision=revision)

@@ -1,0 +1,71 @@
+"""Loads verifiers, which are sequence classifiers with one logit."""
+
+from pathlib import Path
+
+import torch
+from peft import LoraConfig as PeftLoraConfig
+from peft import PeftModel
+from transformers import AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
+from trl.trainer.reward_trainer import suppress_seqcls_warning
+
+from pvg_hf.config.player_sections import LoraConfig
+from pvg_hf.models.adapters import attach_adapter, lora_settings
+from pvg_hf.models.quantization import mend_layers, quantization_arguments, saved_quantization
+from pvg_hf.models.score_head import keep_head_precise, score_head_modules
+from pvg_hf.models.sources import SAFELY, check_weights, is_adapter, load_tokenizer, read_adapter
+
+HEADS = ("score", "classifier")  # modules that are never quantised
+
+
+def load_verifier(
+    folder: str | Path, *, dtype: torch.dtype = torch.float32, is_trainable: bool = False
+) -> tuple[PreTrainedModel | PeftModel, PreTrainedTokenizerBase]:
+    """Load a trained verifier from its folder: full weights, or an adapter with its head on the base that it names."""
+    if not is_adapter(folder):
+        return load_classifier(str(folder), dtype=dtype), load_tokenizer(folder)
+    adapter = read_adapter(folder, "verifier")
+    base = load_classifier(
+        adapter.base_model_name_or_path,
+        revision=adapter.revision,
+        dtype=dtype,
+        quantization=saved_quantization(folder),
+    )
+    return attach_adapter(base, folder, adapter, is_trainable=is_trainable), load_tokenizer(folder)
+
+
+def load_classifier(
+    source: str, *, revision: str | None = None, dtype: torch.dtype = torch.float32, quantization: str = "none"
+) -> PreTrainedModel:
+    """
+    Load a classifier with one logit and a head that computes in float32.
+
+    The head on a language model's checkpoint is drawn from torch's global generator.
+
+    Raises:
+        ValueError: if its weights are not safetensors.
+    """
+    check_weights(source)
+    with suppress_seqcls_warning():
+        model = AutoModelForSequenceClassification.from_pretrained(
+            source,
+            revision=revision,
+            num_labels=1,
+            dtype=dtype,
+            **SAFELY,
+            **quantization_arguments(quantization, dtype, kept=HEADS),
+        )
+    mend_layers(model)
+    # transformers finds the last token of a row by the padding token, also in a multimodal model's text config.
+    if model.config.get_text_config().pad_token_id is None:
+        model.config.get_text_config().pad_token_id = load_tokenizer(source, revision).pad_token_id
+    keep_head_precise(model)
+    return model
+
+
+def lora_for_verifier(config: LoraConfig, model: PreTrainedModel, revision: str | None = None) -> PeftLoraConfig:
+    """
+    Return the adapter settings of a verifier.
+
+    The head, and the Hub revision of the base, are saved with the adapters.
+    """
+    return lora_settings(config, "SEQ_CLS", revision=revision, head=score_head_modules(model))

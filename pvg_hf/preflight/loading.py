@@ -1,0 +1,212 @@
+"""Checks that the players can be loaded or made as the recipe says, and that their tokenizers cover the task's texts."""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from datasets import Dataset
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils import validate_repo_id
+from transformers import PreTrainedTokenizerBase
+
+from pvg_hf.config import Recipe
+from pvg_hf.config.player_sections import PlayerConfig, VerifierConfig
+from pvg_hf.core.hub_access import find_refusal
+from pvg_hf.estimate.amounts import find_tokenizer, tokenizer_source
+from pvg_hf.estimate.player_sizes import find_config, read_player_size
+from pvg_hf.models.from_config import scratch_mistakes
+from pvg_hf.models.hardware import Hardware
+from pvg_hf.models.quantization import check_quantization
+from pvg_hf.models.score_head import has_other_head
+from pvg_hf.models.sources import PACKAGED, is_adapter, resolve_model
+from pvg_hf.models.verifier_input import VerifierInput
+from pvg_hf.preflight.refusals import refusals
+
+Texts = tuple[str, str]  # a problem and its reference
+
+NUM_PROBLEMS = 20
+
+MAX_LOST = 0.02  # maximum share of lost characters; a pretrained model's tokenizer may lack a rare one
+
+SHOWN = 40  # characters of a text shown in a message
+
+
+def check_tokenizer(recipe: Recipe, player: str, texts: Sequence[Texts]) -> Iterator[str]:
+    """List mistakes of a player's tokenizer, unless the game trains it on the task's texts."""
+    config = recipe.player(player)
+    if config.scratch:
+        return
+    find = partial(find_tokenizer, *tokenizer_source(recipe, player))
+    where = f"`{player}.model` is `{config.model}`"
+    if unreadable := refusals(where, find):
+        yield from unreadable
+        return
+    tokenizer = find()
+    if tokenizer is None and Path(resolve_model(config.model, player)).is_dir():
+        yield f"{where}, a folder without a tokenizer that can be loaded; save one there, next to the weights."
+    if tokenizer is None or not texts:
+        return
+    if player == "verifier" and not recipe.verifier.is_generative:
+        yield from _check_max_length(recipe.verifier, tokenizer, texts)
+    parts = [part for text in texts for part in text]
+    lost = share_lost(tokenizer, parts)
+    if lost > MAX_LOST:
+        yield (
+            f"{where}, whose tokenizer cannot write the problems and references of the task `{recipe.task.name}`: "
+            f"{lost:.0%} of their characters are lost, e.g. in {_worst_word(tokenizer, parts)!r}. Set `{player}.model` to a "
+            f"model that knows such texts, or make one with `{player}.scratch`."
+        )
+
+
+def _check_max_length(
+    config: VerifierConfig, tokenizer: PreTrainedTokenizerBase, texts: Sequence[Texts]
+) -> Iterator[str]:
+    """List a mistake if most problems with their reference solutions exceed the verifier's maximum length."""
+    make_input = partial(VerifierInput, config.template, tokenizer.eos_token, config.max_length)
+    if refusals("`verifier.template`", make_input):
+        return  # reported with the player's other mistakes
+    lengths = [len(ids) for ids in make_input().encode(tokenizer, *zip(*texts, strict=True))]
+    # Pairs over the limit are filtered out, which does no harm unless most of them are.
+    num_over = sum(length > config.max_length for length in lengths)
+    if num_over > len(lengths) / 2:
+        yield (
+            f"`verifier.max_length` is {config.max_length}, and {num_over} of {len(lengths)} problems are longer with their "
+            f"reference solution (up to {max(lengths)} tokens), so that the verifier would learn from few pairs or none: "
+            f"set it to {max(lengths)} or more."
+        )
+
+
+def share_lost(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> float:
+    """
+    Share of the texts' characters that are lost by encoding and decoding, in [0, 1].
+
+    White space, case and accents are ignored, because many pretrained models' tokenizers normalise them.
+    """
+    lost = sum(_num_lost(tokenizer, text) for text in texts)
+    return lost / max(sum(len(_plain(text)) for text in texts), 1)
+
+
+def _num_lost(tokenizer: PreTrainedTokenizerBase, text: str) -> int:
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    written = tokenizer.decode(ids, skip_special_tokens=True)
+    if tokenizer.unk_token and tokenizer.unk_token not in text:
+        written = written.replace(tokenizer.unk_token, "")
+    return (Counter(_plain(text)) - Counter(_plain(written))).total()
+
+
+def _plain(text: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", text).casefold()
+    return "".join(sign for sign in decomposed if not (sign.isspace() or unicodedata.combining(sign)))
+
+
+def _worst_word(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> str:
+    words = [word for text in texts for word in text.split()]
+    return max(words, key=lambda word: _num_lost(tokenizer, word))[:SHOWN]
+
+
+def sample_texts(problems: Dataset) -> list[Texts]:
+    """Select `NUM_PROBLEMS` evenly spread problems, with their references."""
+    places = np.linspace(0, len(problems) - 1, min(NUM_PROBLEMS, len(problems))).astype(int)
+    return [(row["problem"], row["reference"]) for row in problems.select(places).to_list()]
+
+
+def check_player(recipe: Recipe, player: str, hardware: Hardware, texts: Sequence[Texts]) -> Iterator[str]:
+    """
+    List mistakes of a player's model, tokenizer, adapter and, for the verifier, input template.
+
+    Args:
+        recipe ([`Recipe`]):
+            Recipe with the round's overrides.
+        player (`str`):
+            `prover` or `verifier`.
+        hardware ([`Hardware`]):
+            Hardware that the player runs on.
+        texts (`Sequence[tuple[str, str]]`):
+            Problems with their references, which the player must be able to read.
+    """
+    config = recipe.player(player)
+    mistakes = list(
+        _check_scratch(config, player) if config.scratch else check_source(config.model, config.revision, player)
+    )
+    if player == "verifier" and not (mistakes or config.scratch):
+        mistakes = refusals(f"`verifier.model` is `{config.model}`", partial(_refuse_other_head, config))
+    yield from mistakes or refusals(f"`{player}`", partial(read_player_size, config, player, hardware))
+    yield from [] if mistakes else check_tokenizer(recipe, player, texts)
+    yield from _check_quantization(config, player, hardware)
+    if player == "verifier":
+        template, max_length = recipe.verifier.template, recipe.verifier.max_length
+        yield from refusals("`verifier.template`", partial(VerifierInput, template, None, max_length))
+
+
+def _check_quantization(config: PlayerConfig, player: str, hardware: Hardware) -> Iterator[str]:
+    where = f"`{player}.quantization` is `{config.quantization}`"
+    if config.quantization != "none" and config.lora is None:
+        yield f"{where}: weights in 4 bits cannot be trained; add adapters (`{player}.lora: {{}}`)."
+    if hardware.is_here:
+        yield from refusals(where, partial(check_quantization, config.quantization, hardware.device))
+
+
+def check_shared_base(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
+    """List mistakes in `verifier.shares_base`."""
+    prover, verifier = recipe.prover, recipe.verifier
+    if not verifier.shares_base:
+        return
+    where = "`verifier.shares_base` is true"
+    if prover.lora is None or verifier.lora is None:
+        yield f"{where}: both players need adapters (`prover.lora`, `verifier.lora`)."
+    for player, config in recipe.players.items():
+        if config.is_made:
+            yield f"{where}, and `{player}` makes its own weights (`scratch` or `warmup`); leave those out."
+    for key in ("model", "revision", "quantization"):
+        mine, others = vars(verifier)[key], vars(prover)[key]
+        if mine != others:
+            yield f"{where}: `verifier.{key}` is `{mine}`, and `prover.{key}` is `{others}`; they must be the same."
+    dtypes = [hardware.dtype(prover.dtype, is_precise=False), hardware.dtype(verifier.dtype, is_precise=True)]
+    if dtypes[0] != dtypes[1]:
+        yield f"{where}: the prover is held in {dtypes[0]} and the verifier scores in {dtypes[1]}; set `dtype` of both."
+
+
+def _check_scratch(config: PlayerConfig, player: str) -> Iterator[str]:
+    return (f"`{player}.scratch`: {mistake}" for mistake in scratch_mistakes(config.scratch))
+
+
+def check_source(model: str, revision: str | None, player: str, where: str | None = None) -> Iterator[str]:
+    """List mistakes in a section's `model`. Messages start with `where`, by default the key and its value."""
+    source, where = resolve_model(model, player), where or f"`{player}.model` is `{model}`"
+    folder = Path(source)
+    if folder.is_dir():
+        if is_adapter(folder):
+            yield f"{where}, an adapter; name the model that it belongs to, or merge it (`merge_and_unload`) and save that."
+        elif not (folder / "config.json").exists():
+            yield f"{where}, a folder without a `config.json`; name one that `save_pretrained` has written."
+    elif model in PACKAGED:
+        yield f"{where}, but this installation lacks the packaged model ({folder}); install the package again."
+    elif not _is_hub_id(source):
+        yield f"{where}, which is neither a folder on this machine nor the id of a model on the Hub (`org/name`)."
+    elif refusal := find_refusal(source, revision):
+        yield (
+            f"{where}, which is not in the local cache, and cannot be downloaded: {refusal}. Fetch it while there is a "
+            f"connection (`hf download {source}`), or name a folder."
+        )
+
+
+def _refuse_other_head(config: PlayerConfig) -> None:
+    """Refuse a checkpoint with a trained head that a verifier cannot use."""
+    stored = find_config(resolve_model(config.model, "verifier"), config.revision)
+    if stored is not None and has_other_head(stored):
+        raise ValueError(
+            f"A trained classifier with {stored.num_labels} labels, and a verifier has one logit. Name the language model "
+            "that it was made from, or give it a new head (`AutoModelForSequenceClassification.from_pretrained(..., "
+            "num_labels=1, ignore_mismatched_sizes=True)`), save that and name its folder."
+        )
+
+
+def _is_hub_id(source: str) -> bool:
+    try:
+        validate_repo_id(source)
+    except HFValidationError:
+        return False
+    return True
