@@ -2,13 +2,16 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from pvg_hf.browse.analyses import Evaluations, read_evaluations
+import pandas as pd
+
 from pvg_hf.browse.index import SolutionIndex
 from pvg_hf.config import Recipe
 from pvg_hf.core.hub_access import HubError
+from pvg_hf.core.integrity import DamagedFileError, check_file, naming_parquet
 from pvg_hf.hub.locate import locate_run
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.read import RunData, load_run
@@ -25,8 +28,26 @@ FIGURE_COLUMNS = (
 )
 """Columns of the solutions that plots and comparisons need."""
 
+_EVALUATION_COLUMNS = ["problem", "role", "solution", "reference", "predicted", "evaluation", "issues"]
+
 Value = TypeVar("Value")
 Stamp = tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True)
+class Evaluations:
+    """
+    Evaluations of test proofs that the verifiers of a run wrote.
+
+    Args:
+        tables (`dict[int, pd.DataFrame]`):
+            Table of each round, with one row per evaluation.
+        damage (`list[str]`):
+            Files that could not be read, and what to do about each.
+    """
+
+    tables: dict[int, pd.DataFrame] = field(default_factory=dict)
+    damage: list[str] = field(default_factory=list)
 
 
 class OpenRun:
@@ -45,7 +66,7 @@ class OpenRun:
         self.folder = RunFolder(root)
         self.recipe: Recipe = self.folder.read_recipe()
         self._index = _Kept(lambda: SolutionIndex(self.folder))
-        self._evaluations = _Kept(lambda: read_evaluations(self.folder))
+        self._evaluations = _Kept(lambda: _read_evaluations(self.folder))
         self._data = _Kept(lambda: load_run(root, solution_columns=FIGURE_COLUMNS))
 
     @property
@@ -58,7 +79,7 @@ class OpenRun:
         return self._index.get(_stamp(self.folder.root, "pool/*/*.parquet", "verifier/*/calibration.json"))
 
     def evaluations(self) -> Evaluations:
-        """Analyses by the run's generative verifiers."""
+        """Evaluations that the run's generative verifiers wrote."""
         return self._evaluations.get(_stamp(self.folder.root, "evaluation/*/evaluations.parquet"))
 
     def data(self) -> RunData:
@@ -98,6 +119,23 @@ def sibling_runs(root: Path) -> dict[str, Path]:
     """Other runs in the parent folder of a run, by name."""
     others = (path for path in sorted(root.resolve().parent.iterdir()) if RunFolder(path).recipe.is_file())
     return {path.name: path for path in others if path != root.resolve()}
+
+
+def _read_evaluations(folder: RunFolder) -> Evaluations:
+    found = Evaluations()
+    for round_index, place in folder.rounds("evaluation").items():
+        path = place / "evaluations.parquet"
+        if not path.exists():
+            continue
+        try:
+            check_file(path)
+            with naming_parquet(path):
+                found.tables[round_index] = pd.read_parquet(
+                    path, columns=_EVALUATION_COLUMNS, page_checksum_verification=True
+                )
+        except DamagedFileError as err:
+            found.damage.append(str(err))
+    return found
 
 
 def _advice(folder: Path) -> str:

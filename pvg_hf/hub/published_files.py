@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pvg_hf.data.pairs.build import add_labels
-from pvg_hf.data.pairs.of_round import round_pairs
+from pvg_hf.data.pairs.round_pairs import round_pairs
 from pvg_hf.data.schema import round_name
 from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.hub.cards.dataset import solutions_card

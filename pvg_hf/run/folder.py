@@ -20,7 +20,7 @@ from pvg_hf.core.integrity import (
     unseal,
 )
 from pvg_hf.core.roles import Role
-from pvg_hf.data.pairs.of_round import training_files
+from pvg_hf.data.pairs.round_pairs import training_files
 from pvg_hf.data.schema import BASE_ROUND, round_folders, round_name
 from pvg_hf.models.sources import is_adapter
 from pvg_hf.models.value_model import CRITIC_FOLDER

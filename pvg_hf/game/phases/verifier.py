@@ -8,8 +8,8 @@ from peft import LoraConfig, PeftModel
 from pvg_hf.config import Recipe
 from pvg_hf.core.files import write_json
 from pvg_hf.data.label_rates import Rates, label_rates
-from pvg_hf.data.pairs.of_round import round_pairs
 from pvg_hf.data.pairs.pair_report import NoPairsError, PairReport
+from pvg_hf.data.pairs.round_pairs import round_pairs
 from pvg_hf.game.assumed_rates import NoiseScheduleCallback, verifier_rates
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.heldout import read_heldout, score_heldout

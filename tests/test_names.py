@@ -1,0 +1,56 @@
+"""A module's base name is used once, except where several modules implement one protocol."""
+
+from collections import defaultdict
+from fnmatch import fnmatch
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parent.parent
+
+# Base names that several modules may have, with the patterns of those modules.
+SHARED_NAMES = {
+    # One module per trainer.
+    "config": ("pvg_hf.config", "pvg_hf.trainers.*.config"),
+    "metrics": ("pvg_hf.trainers.*.metrics",),
+    "trainer": ("pvg_hf.trainers.*.trainer",),
+    # One module per built-in task.
+    "corpus": ("pvg_hf.tasks.*.corpus",),
+    "task": ("pvg_hf.tasks.*.task",),
+    # Modules of phases are named after their phases.
+    "prover": ("pvg_hf.game.phases.prover", "pvg_hf.trainers.prover"),
+    # The loader of datasets of proofs, which users import, and the task that ships with such a dataset.
+    "proofs": ("pvg_hf.data.proofs", "pvg_hf.tasks.proofs"),
+}
+
+
+def modules_by_base_name() -> dict[str, list[str]]:
+    found = defaultdict(list)
+    for path in sorted((REPOSITORY / "pvg_hf").rglob("*.py")):
+        name = ".".join(path.relative_to(REPOSITORY).with_suffix("").parts).removesuffix(".__init__")
+        found[name.rpartition(".")[2]].append(name)
+    return found
+
+
+def test_modules_share_a_base_name_only_as_a_protocol():
+    collisions = {
+        base_name: others
+        for base_name, modules in modules_by_base_name().items()
+        if len(modules) > 1
+        and (others := [name for name in modules if not _is_allowed(name, SHARED_NAMES.get(base_name, ()))])
+    }
+    assert collisions == {}, "Rename these modules, each by its content, or add a protocol to SHARED_NAMES."
+
+
+def test_every_shared_name_is_still_shared():
+    found = modules_by_base_name()
+    assert [name for name in SHARED_NAMES if len(found[name]) < 2] == []
+    unused = [
+        pattern
+        for base_name, patterns in SHARED_NAMES.items()
+        for pattern in patterns
+        if not any(fnmatch(name, pattern) for name in found[base_name])
+    ]
+    assert unused == []
+
+
+def _is_allowed(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
