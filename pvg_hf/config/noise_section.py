@@ -144,7 +144,7 @@ class SliceConfig:
 
 @section
 class BudgetConfig:
-    """Limits on the cost of checks. A check over budget is not run, and the solution gets no label."""
+    """Limits on the cost of the checker's calls. A call over budget is not made, and the solution gets no label."""
 
     per_solution: Positive | None = Field(None, description="For all calls for one solution.")
     per_round: Positive | None = Field(
@@ -175,13 +175,15 @@ class CheckerConfig:
     )
     noise_enabled: bool = Field(True, description="Whether noise is injected.")
     tiers: TiersConfig = Field(default_factory=TiersConfig, description="Differences from the tiers' defaults.")
-    budget: BudgetConfig = Field(default_factory=BudgetConfig, description="Limits on the cost of checks.")
+    budget: BudgetConfig = Field(
+        default_factory=BudgetConfig, description="Limits on the cost of the checker's calls."
+    )
     tier: TierName | None = Field(
         None, description="The tier that is called first: `balanced` if nothing escalates, else `fast_noisy`."
     )
     escalation_policy: Policy = Field(
         "never",
-        description="When the next tier is called: unless the check passed, after a timeout, always, or never. The last call "
+        description="When the next tier is called: unless a call accepted, after a timeout, always, or never. The last call "
         "decides.",
     )
     max_attempts: Count = Field(3, description="Maximum number of calls per solution.")

@@ -1,4 +1,4 @@
-"""The roles that a solution is written in, and the outcomes of a solution or a check."""
+"""The roles that a solution is written in, and the outcomes of a solution or a checker's call."""
 
 from enum import StrEnum
 
@@ -16,7 +16,7 @@ GAME_ROLES = (Role.HELPFUL, Role.SNEAKY)
 
 class Outcome(StrEnum):
     """
-    Outcome of a solution or of a check.
+    Outcome of a solution, or of a checker's call.
 
     The codes are stable: pools, event logs, reports and the Hub contain them.
     """
@@ -34,15 +34,15 @@ class Outcome(StrEnum):
 
 
 ACCEPTING = frozenset({Outcome.VERIFIED, Outcome.VERIFIER_SPURIOUS_PASS})
-"""Outcomes of a check that declared the solution correct."""
+"""Outcomes of a call that declared the solution correct."""
 
 ABSTENTIONS = frozenset({Outcome.VERIFIER_TIMEOUT, Outcome.VERIFIER_INTERNAL_ERROR, Outcome.BUDGET_EXHAUSTED})
-"""Outcomes of a check without a verdict."""
+"""Outcomes of a call without a verdict."""
 
 SPURIOUS = frozenset({Outcome.VERIFIER_SPURIOUS_FAIL, Outcome.VERIFIER_SPURIOUS_PASS})
-"""Outcomes of a check with a verdict that injected noise made wrong."""
+"""Outcomes of a call with a verdict that injected noise made wrong."""
 
 
 def label_of(code: Outcome) -> int | None:
-    """Return the label that an outcome gives a learner: 1 correct, 0 incorrect, `None` if the check abstained."""
+    """Return the label that an outcome gives a learner: 1 correct, 0 incorrect, `None` if the checker abstained."""
     return None if code in ABSTENTIONS else int(code in ACCEPTING)

@@ -9,7 +9,7 @@ from typing import Any
 from pvg_hf.core.figure import Figure
 from pvg_hf.evaluation.intervals import rate
 from pvg_hf.noise.routing import Tier
-from pvg_hf.noise.telemetry import CheckCounts
+from pvg_hf.noise.telemetry import CallCounts
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class NoiseRate:
         )
 
 
-def noise_rates(counts: CheckCounts, configured: Mapping[tuple[str, str], Tier]) -> list[NoiseRate]:
+def noise_rates(counts: CallCounts, configured: Mapping[tuple[str, str], Tier]) -> list[NoiseRate]:
     """
     Compute the observed rates of injected noise.
 
     Args:
-        counts ([`~pvg_hf.noise.telemetry.CheckCounts`]):
+        counts ([`~pvg_hf.noise.telemetry.CallCounts`]):
             Counts of the calls.
         configured (`Mapping[tuple[str, str], Tier]`):
             Configuration by tier and slice.
@@ -62,6 +62,6 @@ def noise_rates(counts: CheckCounts, configured: Mapping[tuple[str, str], Tier])
     return rates
 
 
-def escalation_rates(counts: CheckCounts) -> dict[str, Figure]:
+def escalation_rates(counts: CallCounts) -> dict[str, Figure]:
     """Return the share of escalated calls that accepted, by transition."""
     return {name: rate(counts.successes[name], number) for name, number in sorted(counts.escalations.items())}

@@ -10,7 +10,7 @@ from pvg_hf.evaluation.report import write_report
 from pvg_hf.game.limits import is_disk_full
 from pvg_hf.run.damage import refuse_damage, unchecked_phases
 from pvg_hf.run.environment import describe_environment
-from pvg_hf.run.folder import CHECKS, RunFolder
+from pvg_hf.run.folder import CALL_SUMMARY, RunFolder
 from pvg_hf.run.resume import check_processes, check_recipe_of, differences
 from pvg_hf.run.schedule import PhaseKey, finished_phases, read_record
 
@@ -54,12 +54,12 @@ def write_derived(recipe: Recipe, folder: RunFolder) -> None:
         fields = {"phase": key.name, "round": key.round_index, "seconds": record.seconds, "summary": record.summary}
         if not folder.has_event("phase_finished", **fields):
             folder.log_event("phase_finished", **fields)
-        _log_checks(folder, key)
+        _log_calls(folder, key)
 
 
-def _log_checks(folder: RunFolder, key: PhaseKey) -> None:
+def _log_calls(folder: RunFolder, key: PhaseKey) -> None:
     """Log a summary of a phase's checker calls; the single calls are in the phase's own `events.jsonl`."""
-    file = key.target(folder) / CHECKS
+    file = key.target(folder) / CALL_SUMMARY
     if not file.exists():
         return
     summary = read_json(file)

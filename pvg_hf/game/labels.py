@@ -11,7 +11,7 @@ from accelerate.utils import gather_object
 from pvg_hf.core.roles import ABSTENTIONS, SPURIOUS, Outcome, label_of
 from pvg_hf.data.label_rates import rates_at
 from pvg_hf.data.schema import BASE_ROUND
-from pvg_hf.game.checks import CheckLog, events_of_parts, open_ledger
+from pvg_hf.game.calls import CallLog, events_of_parts, open_ledger
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.noise.draws import label_draw, solution_key
 from pvg_hf.noise.imperfect_checker import ImperfectChecker, make_checker, recall_outcomes
@@ -50,7 +50,7 @@ class LabelSource:
         self.noise = noise if is_noisy and noise.is_any else None
         self.round_index = BASE_ROUND if context.phase.round_index is None else context.phase.round_index
         self.counts: Counter[str] = Counter()
-        self._log = CheckLog(output, is_main=context.processes.is_main_process)
+        self._log = CallLog(output, is_main=context.processes.is_main_process)
         self._checker: ImperfectChecker | None = None
 
     @classmethod
@@ -91,7 +91,7 @@ class LabelSource:
                 Step of a training.
 
         Returns:
-            `list[Outcome]`: outcome of each solution's check; see [`~pvg_hf.core.roles.label_of`].
+            `list[Outcome]`: outcome of the checker's calls about each solution; see [`~pvg_hf.core.roles.label_of`].
         """
         verdicts = [None] * len(rows) if self._checker is None else self._verdicts(self._checker, rows)
         codes = [self._code(row, verdict, step) for row, verdict in zip(rows, verdicts, strict=True)]

@@ -17,7 +17,7 @@ from pvg_hf.core.files import write_json_lines
 from pvg_hf.core.units import show_seconds
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.callbacks import GameCallback
-from pvg_hf.game.checks import summarize_checks
+from pvg_hf.game.calls import summarize_calls
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.derived import open_run, refresh_report, write_derived
 from pvg_hf.game.interrupt import StopRequest
@@ -172,7 +172,7 @@ def _play_phase(
         context.processes.wait_for_everyone()  # the staging folder exists for all processes from here on
         with naming_knobs(round_recipe, key.name):
             record.summary = PHASES[key.name](context, output)
-            summarize_checks(context, output)
+            summarize_calls(context, output)
         if is_main:
             write_json_lines(output / "metrics.jsonl", context.metrics)
     context.processes.wait_for_everyone()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pvg_hf.config.noise_section import Duration, RateSchedule
     from pvg_hf.noise.channel import RoutedChannel, routed_channel
-    from pvg_hf.noise.imperfect_checker import CheckOutcome, ImperfectChecker, RealClock, VirtualClock
+    from pvg_hf.noise.imperfect_checker import CheckerOutcome, ImperfectChecker, RealClock, VirtualClock
     from pvg_hf.noise.ledger import Ledger
     from pvg_hf.noise.processes import CommandChecker, WorkerChecker
     from pvg_hf.noise.rates import (
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Names are imported on first use, so that a checker's worker process does not import torch.
 _MODULES = {
     "DEFAULT_TIERS": "pvg_hf.noise.routing",
-    "CheckOutcome": "pvg_hf.noise.imperfect_checker",
+    "CheckerOutcome": "pvg_hf.noise.imperfect_checker",
     "CommandChecker": "pvg_hf.noise.processes",
     "Duration": "pvg_hf.config.noise_section",
     "ImperfectChecker": "pvg_hf.noise.imperfect_checker",
@@ -49,7 +49,7 @@ _MODULES = {
 
 __all__ = [
     "DEFAULT_TIERS",
-    "CheckOutcome",
+    "CheckerOutcome",
     "CommandChecker",
     "Duration",
     "ImperfectChecker",

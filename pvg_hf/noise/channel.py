@@ -10,7 +10,7 @@ from pvg_hf.noise.routing import Routing, Tier, can_pay
 @dataclass(frozen=True)
 class Ending:
     """
-    Distribution of the results of checks, for solutions with the same truth.
+    Distribution of a checker's results, for solutions with the same truth.
 
     Args:
         accept, reject, abstain (`float`):
@@ -30,11 +30,11 @@ class Ending:
 @dataclass(frozen=True)
 class RoutedChannel:
     """
-    Distribution of the results of checks, given the truth.
+    Distribution of a checker's results, given the truth.
 
     Args:
         correct, incorrect ([`Ending`]):
-            Results of the checks of correct and of incorrect solutions.
+            Results for correct and for incorrect solutions.
     """
 
     correct: Ending
@@ -53,7 +53,7 @@ class RoutedChannel:
     @property
     def label_rates(self) -> tuple[float, float]:
         """
-        Rates `(rho0, rho1)` of the labels that checks give, without abstentions, as corrections need them.
+        Rates `(rho0, rho1)` of the labels that the checker gives, without abstentions, as corrections need them.
 
         Raises:
             ValueError: if there are no labels, or they do not indicate the truth.
@@ -68,9 +68,9 @@ class RoutedChannel:
 
 def routed_channel(routing: Routing) -> RoutedChannel:
     """
-    Compute the channel from a solution's truth to the label from its check, over all tiers and attempts.
+    Compute the channel from a solution's truth to its label, over all tiers and attempts.
 
-    It follows the probability that a check reaches each tier. Errors, hanging and failures of the base checker are not
+    It follows the probability that a solution reaches each tier. Errors, hanging and failures of the base checker are not
     included, and neither are budgets per round and in total, which depend on the number of solutions.
 
     Args:
@@ -85,9 +85,9 @@ def routed_channel(routing: Routing) -> RoutedChannel:
 
 def _ending(routing: Routing, *, is_correct: bool) -> Ending:
     accept = reject = abstain = num_calls = cost = duration_ms = spent = 0.0
-    reach = 1.0  # P(the check reaches this tier)
+    reach = 1.0  # P(a solution reaches this tier)
     for place, tier in enumerate(routing.path):
-        # The budget ends the check: an abstention.
+        # The budget ends the path: an abstention.
         if not can_pay(tier, spent, routing.budget):
             abstain += reach
             break
@@ -96,7 +96,7 @@ def _ending(routing: Routing, *, is_correct: bool) -> Ending:
         duration_ms += reach * tier.timeout * tier.mean_timeout_ms
         further = 0.0
         for code, share in word_rates(tier, is_correct=is_correct).items():
-            # Escalated checks reach the next tier; at the last tier every result is final.
+            # Escalated solutions reach the next tier; at the last tier every result is final.
             if place + 1 < len(routing.path) and routing.escalates(code):
                 further += reach * share
             elif code in ABSTENTIONS:

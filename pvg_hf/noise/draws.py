@@ -1,4 +1,4 @@
-"""The uniform draws that determine the noise of a solution: of its label, and of a check."""
+"""The uniform draws that determine the noise of a solution: of its label, and of a checker's call."""
 
 from hashlib import blake2b
 
@@ -45,16 +45,16 @@ def pair_draw(seed: int, keys: tuple[int, int], *moment: object) -> float:
     return derive_uniform(seed, "pair", *moment, *keys)
 
 
-def check_path(seed: int, round_index: int, key: int, attempt: int) -> str:
-    """Return the path that seeds a check's draws; `key` identifies the problem and the text of the solution."""
+def call_path(seed: int, round_index: int, key: int, attempt: int) -> str:
+    """Return the path that seeds a call's draws; `key` identifies the problem and the text of the solution."""
     return f"{seed}/{round_index}/check/{key:016x}/{attempt}"
 
 
-def check_draws(path: str) -> tuple[float, float]:
+def call_draws(path: str) -> tuple[float, float]:
     """
-    Return the draws of one attempt at a check, given its [`check_path`].
+    Return the draws of a checker's call, given its [`call_path`].
 
-    Both come from a single hash, because a check may only take microseconds.
+    Both come from a single hash, because a call may only take microseconds.
 
     Returns:
         `tuple[float, float]`: independent and uniform in [0, 1): which noise is injected, and how long a timeout

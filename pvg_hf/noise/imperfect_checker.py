@@ -8,7 +8,7 @@ from typing import Any
 from pvg_hf.config.noise_section import CheckerConfig
 from pvg_hf.core.extensions import NamedCode, refuse_withheld
 from pvg_hf.core.roles import ACCEPTING, SPURIOUS, Outcome, label_of
-from pvg_hf.noise.draws import check_draws, check_path, solution_key
+from pvg_hf.noise.draws import call_draws, call_path, solution_key
 from pvg_hf.noise.ledger import Ledger
 from pvg_hf.noise.processes import CommandChecker, WorkerChecker
 from pvg_hf.noise.routing import Call, Routes, Routing, Tier, can_pay, make_call, make_routes
@@ -48,7 +48,7 @@ _NO_VERDICT = Verdict(None)
 
 
 @dataclass(frozen=True, slots=True)
-class CheckOutcome:
+class CheckerOutcome:
     """
     The result of checking a solution.
 
@@ -82,7 +82,7 @@ class CheckOutcome:
     calls: tuple[Call, ...]
 
     @classmethod
-    def of(cls, calls: tuple[Call, ...], *, truth: bool | None, error: str | None = None) -> "CheckOutcome":
+    def of(cls, calls: tuple[Call, ...], *, truth: bool | None, error: str | None = None) -> "CheckerOutcome":
         """Summarise the calls for one solution; the last call decides."""
         last = calls[-1]
         return cls(
@@ -100,12 +100,12 @@ class CheckOutcome:
 
     @property
     def success(self) -> bool:
-        """Whether the check accepts the solution."""
+        """Whether the checker accepts the solution."""
         return self.code in ACCEPTING
 
     @property
     def label(self) -> int | None:
-        """The label that a learner gets; `None` if the check abstained."""
+        """The label that a learner gets; `None` if the checker abstained."""
         return label_of(self.code)
 
     @property
@@ -167,10 +167,10 @@ class ImperfectChecker:
         self.clock = clock or VirtualClock()
         self.ledger = ledger or Ledger()
         self.write = write
-        self._known: dict[tuple[int, int], CheckOutcome] = {}
+        self._known: dict[tuple[int, int], CheckerOutcome] = {}
 
     def verdict(self, problem: Problem, solution: str) -> Verdict:
-        """Ask the base checker, with the largest time budget that a check of the solution can use."""
+        """Ask the base checker, with the largest time budget that a call about the solution can use."""
         assert self.base is not None
         routing, _ = self.routes.of(problem)
         return self.base.ask(problem, solution, routing.longest_seconds)
@@ -183,7 +183,7 @@ class ImperfectChecker:
         round_index: int = 0,
         verdict: Verdict | None = None,
         step: int | None = None,
-    ) -> CheckOutcome:
+    ) -> CheckerOutcome:
         """
         Check a solution.
 
@@ -210,7 +210,7 @@ class ImperfectChecker:
             verdict = self.verdict(problem, solution)
         asked = Asked(problem["problem_id"], key, slice_name, round_index, step)
         # Without a verdict the budget is exhausted before the first call, so it is never used.
-        outcome = self._check(asked, routing, verdict or _NO_VERDICT)
+        outcome = self._call_tiers(asked, routing, verdict or _NO_VERDICT)
         if self.ledger.is_limited:  # otherwise a repeated text could be refused although it was paid for
             self._known[round_index, key] = outcome
         return outcome
@@ -221,8 +221,8 @@ class ImperfectChecker:
         first = routing.path[0]
         return can_pay(first, 0.0, routing.budget) and self.ledger.can_pay(first.cost)
 
-    def remember(self, known: Mapping[tuple[int, int], CheckOutcome]) -> None:
-        """Add known outcomes by round and solution; their checks are not paid for again."""
+    def remember(self, known: Mapping[tuple[int, int], CheckerOutcome]) -> None:
+        """Add known outcomes by round and solution; their calls are not paid for again."""
         self._known.update(known)
 
     def close(self) -> None:
@@ -230,11 +230,11 @@ class ImperfectChecker:
         if self.base is not None:
             self.base.close()
 
-    def _check(self, asked: Asked, routing: Routing, verdict: Verdict) -> CheckOutcome:
+    def _call_tiers(self, asked: Asked, routing: Routing, verdict: Verdict) -> CheckerOutcome:
         calls: list[Call] = []
         cost = 0.0
         for attempt, tier in enumerate(routing.path):
-            path = check_path(self.seed, asked.round_index, asked.solution, attempt)
+            path = call_path(self.seed, asked.round_index, asked.solution, attempt)
             call = self._call(tier, verdict, path, cost, routing.budget)
             calls.append(call)
             cost += call.cost
@@ -242,13 +242,13 @@ class ImperfectChecker:
                 self.write(event_line(asked, call, verdict, attempt, path, is_late=tier.is_late(verdict)))
             if call.code == Outcome.BUDGET_EXHAUSTED or not routing.escalates(call.code):
                 break
-        return CheckOutcome.of(tuple(calls), truth=verdict.passed, error=verdict.error)
+        return CheckerOutcome.of(tuple(calls), truth=verdict.passed, error=verdict.error)
 
     def _call(self, tier: Tier, verdict: Verdict, path: str, spent: float, budget: float | None) -> Call:
         if not (can_pay(tier, spent, budget) and self.ledger.can_pay(tier.cost)):
             return Call(tier.name, Outcome.BUDGET_EXHAUSTED, None, 0.0, 0.0)
         self.ledger.pay(tier.cost)  # before the call: a timeout costs as much
-        call = make_call(tier, verdict, check_draws(path), is_real=self.clock.is_real)
+        call = make_call(tier, verdict, call_draws(path), is_real=self.clock.is_real)
         if call.noise == "timeout" or not self.clock.is_real:  # the time of a real base checker has already passed
             self.clock.wait(call.duration_ms)
         return call
@@ -285,16 +285,16 @@ def make_base(config: CheckerConfig) -> BaseChecker | None:
     return WorkerChecker(config.base, config.env)
 
 
-def recall_outcomes(events: Iterable[Mapping[str, Any]]) -> dict[tuple[int, int], CheckOutcome]:
+def recall_outcomes(events: Iterable[Mapping[str, Any]]) -> dict[tuple[int, int], CheckerOutcome]:
     """
-    Recover the outcomes of checks from their events.
+    Recover outcomes from the events of their calls.
 
     Args:
         events (`Iterable[Mapping]`):
             Events in the order in which they were written.
 
     Returns:
-        `dict[tuple[int, int], CheckOutcome]`: outcomes by round and [`~pvg_hf.noise.draws.solution_key`].
+        `dict[tuple[int, int], CheckerOutcome]`: outcomes by round and [`~pvg_hf.noise.draws.solution_key`].
     """
     of_solution: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
     for event in events:
@@ -302,9 +302,9 @@ def recall_outcomes(events: Iterable[Mapping[str, Any]]) -> dict[tuple[int, int]
     return {key: _outcome(of_one) for key, of_one in of_solution.items()}
 
 
-def _outcome(events: list[Mapping[str, Any]]) -> CheckOutcome:
+def _outcome(events: list[Mapping[str, Any]]) -> CheckerOutcome:
     calls = tuple(
         Call(event["tier"], Outcome(event["code"]), event["noise"], event["duration_ms"], event["cost"])
         for event in events
     )
-    return CheckOutcome.of(calls, truth=events[-1]["truth"], error=events[-1].get("detail"))
+    return CheckerOutcome.of(calls, truth=events[-1]["truth"], error=events[-1].get("detail"))

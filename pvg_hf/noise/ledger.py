@@ -1,4 +1,4 @@
-"""Budgets for the cost of checks, per round and in total."""
+"""Budgets for the cost of a checker's calls, per round and in total."""
 
 import math
 
@@ -10,14 +10,14 @@ class Ledger:
     """
     Budgets that all solutions share, on a first-come, first-served basis.
 
-    Only here does the order of the solutions matter. The game checks them in the order of the pool, whatever the
+    Only here does the order of the solutions matter. The game grades them in the order of the pool, whatever the
     batches and processes.
 
     Args:
         per_round (`float`, *optional*), total (`float`, *optional*):
             Budgets, above 0; unlimited by default.
         spent_in_round (`float`), spent (`float`):
-            Cost of earlier checks, in the current round and in total.
+            Cost of earlier calls, in the current round and in total.
 
     Raises:
         ValueError: for a budget that is not above 0.

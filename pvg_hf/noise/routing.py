@@ -1,4 +1,4 @@
-"""Tiers of a checker, and the routing of checks through them."""
+"""Tiers of a checker, and the routing of solutions through them."""
 
 import math
 import operator
@@ -95,7 +95,7 @@ class Tier:
 
 
 DEFAULT_TIERS = {name: Tier(name, **tier_defaults(name)) for name in get_args(TierName)}
-"""The default tiers by name, in the order in which a check escalates."""
+"""The default tiers by name, in the order in which a solution escalates."""
 
 _COMPARISON = re.compile(r"\s*(\w+)\s*(==|!=|>=|<=|>|<)\s*(.+?)\s*")
 
@@ -186,13 +186,13 @@ class Call(NamedTuple):
 @dataclass(frozen=True)
 class Routing:
     """
-    Tiers that a check can call, and the rule by which it escalates.
+    Tiers that can be called about a solution, and the rule for calling the next one.
 
     Args:
         tiers (`tuple[Tier, ...]`):
-            All tiers, in the order in which a check escalates.
+            All tiers, in the order in which a solution escalates.
         escalation_policy (`str`):
-            When the next tier is called: `"on_failure"`, unless the check passed; `"on_timeout"`; `"always"`, up to
+            When the next tier is called: `"on_failure"`, unless a call accepted; `"on_timeout"`; `"always"`, up to
             the last tier; `"never"`. The last call decides.
         start (`str`, *optional*):
             The first tier to call; by default `balanced` if nothing escalates, else the first tier.
@@ -237,7 +237,7 @@ class Routing:
 
     @cached_property
     def path(self) -> tuple[Tier, ...]:
-        """The tiers that a check calls if nothing ends it early."""
+        """The tiers that are called if no call ends the path early."""
         first = self.place_of(self.first_tier)
         # The slice ends at the last tier if `max_attempts` is larger.
         num_calls = 1 if self.escalation_policy == "never" else self.max_attempts
@@ -276,7 +276,7 @@ def make_call(tier: Tier, verdict: Verdict, draws: tuple[float, float], *, is_re
         verdict ([`Verdict`]):
             Verdict of the base checker.
         draws (`tuple[float, float]`):
-            See [`~pvg_hf.noise.draws.check_draws`].
+            See [`~pvg_hf.noise.draws.call_draws`].
         is_real (`bool`):
             Whether the call lasts as long as the base checker took; else it lasts no time.
     """

@@ -1,4 +1,4 @@
-"""Events of checks as lines of a log, and counts of them by tier and slice."""
+"""Events of a checker's calls as lines of a log, and counts of them by tier and slice."""
 
 import json
 from collections import Counter
@@ -25,7 +25,7 @@ _JSON = {True: "true", False: "false", None: "null"}
 
 class Asked(NamedTuple):
     """
-    Subject of a check.
+    Subject of a checker's calls.
 
     Args:
         problem_id (`str`), solution (`int`):
@@ -56,7 +56,7 @@ def event_line(
         asked ([`Asked`]), call ([`Call`]), verdict ([`Verdict`]):
             The subject, the noisy result, and the verdict of the base checker.
         attempt (`int`), seed_path (`str`):
-            See [`~pvg_hf.noise.draws.check_path`].
+            See [`~pvg_hf.noise.draws.call_path`].
         is_late (`bool`):
             Whether the verdict takes longer than the tier's time budget, so that a timeout is the only possible
             result.
@@ -97,7 +97,7 @@ NOISE_TYPES = ("timeout", "spurious_fail", "spurious_pass")
 
 
 @dataclass
-class CheckCounts:
+class CallCounts:
     """
     Counts of calls.
 
@@ -110,7 +110,7 @@ class CheckCounts:
         escalations, successes (`Counter[str]`):
             By transition, e.g. `fast_noisy->balanced`: number of calls, and of those that accepted.
         codes (`Counter[str]`):
-            Outcomes of the checks, i.e. of their last calls.
+            Outcomes of the solutions, i.e. of the last call about each.
         num_calls (`int`), cost (`float`), duration_ms (`float`):
             Totals over all calls.
         digest (`str`):
@@ -137,7 +137,7 @@ class CheckCounts:
 
 
 def read_events(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the checks of an event log in order."""
+    """Yield the calls of an event log in order."""
     with path.open(encoding="utf-8") as file:
         for line in file:
             event = json.loads(line)
@@ -145,7 +145,7 @@ def read_events(path: Path) -> Iterator[dict[str, Any]]:
                 yield event
 
 
-def count_checks(events: Iterable[Mapping[str, Any]]) -> CheckCounts:
+def count_calls(events: Iterable[Mapping[str, Any]]) -> CallCounts:
     """
     Count the calls of an event log.
 
@@ -153,7 +153,7 @@ def count_checks(events: Iterable[Mapping[str, Any]]) -> CheckCounts:
         events (`Iterable[Mapping]`):
             Events of calls, in the order in which they were written: those about the same solution are consecutive.
     """
-    counts = CheckCounts()
+    counts = CallCounts()
     known: set[tuple[Any, ...]] = set()
 
     def counted() -> Iterator[Mapping[str, Any]]:
@@ -176,7 +176,7 @@ def count_checks(events: Iterable[Mapping[str, Any]]) -> CheckCounts:
     return counts
 
 
-def _count_call(counts: CheckCounts, event: Mapping[str, Any], previous: Mapping[str, Any] | None) -> None:
+def _count_call(counts: CallCounts, event: Mapping[str, Any], previous: Mapping[str, Any] | None) -> None:
     counts.num_calls += event["code"] != Outcome.BUDGET_EXHAUSTED
     counts.cost += event["cost"]
     counts.duration_ms += event["duration_ms"]
@@ -186,7 +186,7 @@ def _count_call(counts: CheckCounts, event: Mapping[str, Any], previous: Mapping
         counts.successes[transition] += event["code"] in ACCEPTING
 
 
-def _count_trial(counts: CheckCounts, event: Mapping[str, Any]) -> None:
+def _count_trial(counts: CallCounts, event: Mapping[str, Any]) -> None:
     """
     Count the noise that could have been injected into a call, and the noise that was.
 

@@ -20,7 +20,7 @@ from pvg_hf.noise.verdicts import Problem
 from pvg_hf.preflight.custom_code import check_extensions, check_task, read_signal
 from pvg_hf.preflight.loading import check_player, check_shared_base, sample_texts
 from pvg_hf.preflight.machine import check_generation, check_hub, check_sharding
-from pvg_hf.preflight.noise_settings import check_checker, check_label_rates, check_noise
+from pvg_hf.preflight.noise_settings import check_checker_settings, check_label_rates, check_noise
 from pvg_hf.preflight.refusals import refusals
 from pvg_hf.preflight.trainer_settings import (
     check_corrections,
@@ -154,7 +154,7 @@ def _check_noise_and_trainers(
     if problems is None or recipe.noise.checker is None:
         mistakes = mistakes or check_label_rates(recipe, round_index, parts)
     elif not mistakes:
-        mistakes = list(check_checker(recipe, round_index, problems.parts))
+        mistakes = list(check_checker_settings(recipe, round_index, problems.parts))
     if not (mistakes and recipe.noise.checker):  # the trainer's settings need the checker's rates
         provers_rates = stated_rates(recipe, round_index, "prover", parts["prover"])
         yield from check_prover_trainer(recipe, hardware, provers_rates)

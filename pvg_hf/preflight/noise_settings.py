@@ -37,7 +37,7 @@ def check_label_rates(recipe: Recipe, round_index: int, problems: Mapping[str, I
     )
 
 
-def check_checker(recipe: Recipe, round_index: int, parts: Mapping[str, Dataset]) -> Iterator[str]:
+def check_checker_settings(recipe: Recipe, round_index: int, parts: Mapping[str, Dataset]) -> Iterator[str]:
     """
     List mistakes in `noise.checker` on the task's problems, including verdicts of a custom checker on a few solutions.
 

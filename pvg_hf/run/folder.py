@@ -32,7 +32,7 @@ BEST_HELPFUL = "best-helpful"  # folder next to a prover's last checkpoint
 HELDOUT_HELPFUL = "heldout-helpful.parquet"  # helpful solutions of the verifier's held-out problems
 
 
-CHECKS = "checks.json"  # summary of a phase's calls of a checker
+CALL_SUMMARY = "checks.json"  # summary of a phase's calls of a checker
 
 ROUND_FOLDERS = ("verifier", "prover", "pool", "evaluation")  # each has a folder for each round
 
@@ -155,9 +155,9 @@ class RunFolder:
     def evaluation(self, round_index: int) -> Path:
         return self.root / "evaluation" / round_name(round_index)
 
-    def checks(self) -> list[Path]:
+    def call_summaries(self) -> list[Path]:
         """`checks.json` of all finished phases that called a checker."""
-        return sorted(self.root.glob(f"[!.]*/[!.]*/{CHECKS}"))
+        return sorted(self.root.glob(f"[!.]*/[!.]*/{CALL_SUMMARY}"))
 
     def training_pools(self, round_index: int) -> list[Path]:
         """

@@ -86,7 +86,7 @@ class RunData:
             `events.jsonl`.
         rounds (`list[RoundData]`):
             All rounds that have started.
-        checks (`list[dict]`):
+        call_summaries (`list[dict]`):
             `checks.json` of all finished phases with a checker, in order.
         num_lost_events (`int`):
             Number of unreadable lines of `events.jsonl` (the last one may be half-written right now), plus the number of
@@ -98,7 +98,7 @@ class RunData:
     environment: dict[str, Any]
     events: list[Event]
     rounds: list[RoundData]
-    checks: list[dict[str, Any]] = field(default_factory=list)
+    call_summaries: list[dict[str, Any]] = field(default_factory=list)
     num_lost_events: int = 0
 
     @property
@@ -150,13 +150,13 @@ def load_run(run_folder: Path, *, solution_columns: Sequence[str] | None = None)
         rounds=[
             _load_round(folder, index, steps, metrics, solution_columns) for index in _round_indices(folder, steps)
         ],
-        checks=_load_checks(folder),
+        call_summaries=_load_call_summaries(folder),
     )
 
 
-def _load_checks(folder: RunFolder) -> list[dict[str, Any]]:
-    found = [_read_json(path) for path in folder.checks()]
-    return sorted(found, key=lambda checks: PhaseKey(checks["phase"], checks["round"]).place)
+def _load_call_summaries(folder: RunFolder) -> list[dict[str, Any]]:
+    found = [_read_json(path) for path in folder.call_summaries()]
+    return sorted(found, key=lambda calls: PhaseKey(calls["phase"], calls["round"]).place)
 
 
 def _round_indices(folder: RunFolder, steps: pd.DataFrame) -> list[int]:

@@ -4,7 +4,7 @@ import pytest
 
 from pvg_hf.evaluation.noise_rates import escalation_rates, noise_rates
 from pvg_hf.noise import ImperfectChecker, Routing, Tier
-from pvg_hf.noise.telemetry import count_checks
+from pvg_hf.noise.telemetry import count_calls
 from pvg_hf.noise.verdicts import Verdict
 
 QUICK, SLOW = Tier("quick", 0.3, 0.2, 0.1), Tier("slow", 0.1, 0.05, 0.02)
@@ -16,7 +16,7 @@ def counts():
     checker = ImperfectChecker(None, Routing((QUICK, SLOW), "on_timeout", "quick"), write=lines.append)
     for index in range(1500):
         checker.check({"problem_id": str(index)}, "text", verdict=Verdict(index % 3 > 0))
-    return count_checks(map(json.loads, lines))
+    return count_calls(map(json.loads, lines))
 
 
 def test_rates_stand_beside_what_was_configured(counts):

@@ -15,7 +15,7 @@ from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.labels import LabelSource
-from pvg_hf.noise.telemetry import count_checks, read_events
+from pvg_hf.noise.telemetry import count_calls, read_events
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey, partial_of, staged
 from pvg_hf.tasks.grade import Grade
@@ -88,7 +88,7 @@ def test_judging_sees_clean_labels_only(checked):
 
 def test_every_call_of_a_phase_is_an_event_and_its_figures_are_theirs(checked):
     for folder, phase in ((checked.pool(-1), "bootstrap"), (checked.prover(0), "prover"), (checked.pool(0), "mint")):
-        counts, told = count_checks(read_events(folder / "events.jsonl")), read_json(folder / "checks.json")
+        counts, told = count_calls(read_events(folder / "events.jsonl")), read_json(folder / "checks.json")
         assert (told["phase"], told["calls"], told["digest"]) == (phase, counts.num_calls, counts.digest)
         assert counts.num_calls > 20
         metrics = {key: value for line in read_json_lines(folder / "metrics.jsonl") for key, value in line.items()}

@@ -4,7 +4,7 @@ import pytest
 
 from pvg_hf.noise import ImperfectChecker, Ledger, Routes, Routing, Tier
 from pvg_hf.noise.imperfect_checker import recall_outcomes
-from pvg_hf.noise.telemetry import count_checks, digest_events, read_events
+from pvg_hf.noise.telemetry import count_calls, digest_events, read_events
 from pvg_hf.noise.verdicts import Verdict
 
 ROUTING = Routing((Tier("quick", 0.3, 0.2, 0.1), Tier("slow", 0.1, 0.1, 0.1)), "on_failure", "quick")
@@ -27,7 +27,7 @@ def checks(number: int = 300, *, order=1, seed: int = 0, **options):
 
 def test_counts_are_those_of_the_outcomes():
     outcomes, events = checks()
-    counts = count_checks(events)
+    counts = count_calls(events)
     calls = [(call, truth) for (_, truth), outcome in outcomes.items() for call in outcome.calls]
     assert counts.num_calls == len(calls) == len(events)
     assert counts.cost == sum(outcome.cost for outcome in outcomes.values())
@@ -66,7 +66,7 @@ def test_rates_are_of_the_calls_that_had_a_verdict_in_time():
     for index in range(1000):
         for text, verdict in VERDICTS.items():
             checker.check({"problem_id": str(index)}, text, verdict=verdict)
-    counts = count_checks(json.loads(line) for line in lines)
+    counts = count_calls(json.loads(line) for line in lines)
     for noise, rate, trials in (("timeout", 0.2, 6000), ("spurious_fail", 0.3, 1000), ("spurious_pass", 0.1, 1000)):
         place = (noise, "quick", "all")
         assert counts.trials[place] == trials
@@ -76,14 +76,14 @@ def test_rates_are_of_the_calls_that_had_a_verdict_in_time():
 
 def test_equal_texts_count_as_one_trial():
     _, events = checks(50)
-    once, twice = count_checks(events), count_checks([*events, *events])
+    once, twice = count_calls(events), count_calls([*events, *events])
     assert (once.trials, once.injected) == (twice.trials, twice.injected)
     assert 2 * once.num_calls == twice.num_calls
 
 
 def test_the_digest_is_that_of_equal_runs_in_any_order():
     digest = digest_events(checks()[1])
-    assert digest == digest_events(checks(order=-1)[1]) == count_checks(checks()[1]).digest
+    assert digest == digest_events(checks(order=-1)[1]) == count_calls(checks()[1]).digest
     assert len(digest) == 64
     others = [checks(seed=1)[1], checks(299)[1], [{**event, "code": "VERIFIED"} for event in checks()[1]]]
     assert len({digest, *map(digest_events, others)}) == 4
@@ -93,7 +93,7 @@ def test_the_digest_is_that_of_equal_runs_in_any_order():
 
 def test_calls_over_budget_are_not_counted_as_trials():
     _, events = checks(10, ledger=Ledger(total=5))
-    counts = count_checks(events)
+    counts = count_calls(events)
     assert counts.num_calls == 5
     assert counts.codes["BUDGET_EXHAUSTED"] == counts.num_abstentions - counts.codes["VERIFIER_TIMEOUT"] > 10
     assert sum(number for place, number in counts.trials.items() if place[0] == "timeout") == 5
@@ -114,5 +114,5 @@ def test_other_lines_of_a_log_are_skipped(tmp_path):
 
 
 def test_no_events_give_no_figures():
-    counts = count_checks([])
+    counts = count_calls([])
     assert (counts.num_calls, counts.digest) == (0, "0" * 64)

@@ -8,7 +8,7 @@ from pvg_hf import load_task
 from pvg_hf.analyses.form import read_evaluation, text_before_evaluation
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.tasks.arithmetic import FlawKind, parse_story
-from pvg_hf.tasks.proofs import OmissionKind, check_proof, grade_proof, rate_analysis, read_issues
+from pvg_hf.tasks.proofs import OmissionKind, find_issues, grade_proof, rate_analysis, read_issues
 from pvg_hf.tasks.proofs.corpus import PERFECT, ProofsCorpusConfig, write_proof, write_proofs_corpus
 from pvg_hf.tasks.proofs.language import true_marks, write_marks
 
@@ -44,7 +44,7 @@ NO_END = OmissionKind.MISSING_CONCLUSION
     ],
 )
 def test_issues_and_scores(lines, issues, score):
-    found = check_proof(STORY, "\n".join(lines))
+    found = find_issues(STORY, "\n".join(lines))
     assert [(issue.line, issue.kind) for issue in found] == issues
     assert grade_proof(found) == score
 
@@ -53,7 +53,7 @@ def test_written_proofs_have_their_scores():
     rng = derive_rng("proofs")
     kinds = Counter()
     for score in [0.0, 0.5, 1.0] * 200:
-        issues = check_proof(STORY, write_proof(rng, STORY, score))
+        issues = find_issues(STORY, write_proof(rng, STORY, score))
         assert grade_proof(issues) == score
         kinds.update(issue.kind for issue in issues)
     assert kinds.keys() >= {*list(FlawKind)[:5], *OmissionKind}
@@ -81,17 +81,17 @@ TRUE = ["Monday finds 5: 12 + 5 = 18 | wrong sum", "Tuesday loses 3: = 15 | bare
     ],
 )
 def test_qualities_of_analyses(analysis, quality):
-    assert rate_analysis("\n".join(analysis), check_proof(STORY, FLAWED)) == quality
+    assert rate_analysis("\n".join(analysis), find_issues(STORY, FLAWED)) == quality
 
 
 def test_an_analysis_that_names_none_and_is_right_to():
-    sound = check_proof(STORY, "\n".join([START, MONDAY, TUESDAY, END]))
+    sound = find_issues(STORY, "\n".join([START, MONDAY, TUESDAY, END]))
     assert rate_analysis("has 12 | ok", sound) == rate_analysis("", sound) == 1.0
     assert rate_analysis("has 12 | wrong operand", sound) == 0.0
 
 
 def test_true_marks_name_every_issue():
-    issues = check_proof(STORY, FLAWED)
+    issues = find_issues(STORY, FLAWED)
     analysis = write_marks(true_marks(FLAWED, issues))
     assert analysis == "\n".join(["has 12 | ok", *TRUE])
     assert [f"{named.quote} | {named.mark}" for named in read_issues(analysis)] == TRUE
@@ -122,7 +122,7 @@ def test_the_corpus_without_errors_is_the_truth():
     for row in write_proofs_corpus(derive_rng("corpus"), 200, config):
         problem, _, rest = row["prompt"].partition("\nproof:\n")
         proof = rest.removesuffix("\nevaluation:\n")
-        evaluation, issues = read_evaluation(row["completion"]), check_proof(parse_story(problem), proof)
+        evaluation, issues = read_evaluation(row["completion"]), find_issues(parse_story(problem), proof)
         assert evaluation.has_form
         assert evaluation.score == grade_proof(issues)
         assert evaluation.analysis == write_marks(true_marks(proof, issues))
@@ -143,7 +143,7 @@ def test_the_corpus_proves_in_every_role_and_evaluates_its_own_proofs():
         problem, _, ending = row["prompt"].removesuffix("\n").rpartition("\n")
         endings[ending] += 1
         proof = text_before_evaluation(row["completion"])
-        score = grade_proof(check_proof(parse_story(problem), proof))
+        score = grade_proof(find_issues(parse_story(problem), proof))
         scores[score] += 1
         evaluation = read_evaluation(row["completion"])
         assert (evaluation.score == score) if ending.endswith("evaluation:") else (proof == row["completion"])

@@ -19,8 +19,8 @@ from pvg_hf.evaluation.report.examples import NUM_EARLIER_EXAMPLES, Example, cho
 from pvg_hf.evaluation.report.plots import PLOTS, Plot
 from pvg_hf.evaluation.report.tables import (
     answers_table,
+    calls_table,
     channel_table,
-    checks_table,
     counted,
     difficulty_table,
     diversity_table,
@@ -100,7 +100,7 @@ def render_page(run: RunData, images: dict[str, Image]) -> str:
             diversity=diversity_table(run),
             difficulty=difficulty_table(run),
             times=times_table(run),
-            checks=checks_table(run),
+            calls=calls_table(run),
             noise=noise_table(run),
             escalations=escalation_table(run),
             channel=channel_table(run),

@@ -340,18 +340,18 @@ def answers_table(run: RunData) -> Table:
 DIGITS_OF_DIGEST = 12
 
 
-def checks_table(run: RunData) -> Table:
+def calls_table(run: RunData) -> Table:
     """Calls, verdicts and costs of the checker, one row per phase."""
     headers = ["", "calls", "accepted", "rejected", "no label", "flagged", "cost", "waited, s", "digest"]
-    return Table(headers, [(_place(checks), _counts(checks)) for checks in run.checks])
+    return Table(headers, [(_place(calls), _counts(calls)) for calls in run.call_summaries])
 
 
 def noise_table(run: RunData) -> Table:
     """Realized and configured rates of injected noise, one row per phase, tier and slice."""
     found = {
-        (_place(checks), one["tier"], one["slice"], one["noise"]): one
-        for checks in run.checks
-        for one in checks["rates"]
+        (_place(calls), one["tier"], one["slice"], one["noise"]): one
+        for calls in run.call_summaries
+        for one in calls["rates"]
     }
     places = dict.fromkeys(key[:3] for key in found)
     rows = [(", ".join(place), [_rate(found.get((*place, noise))) for noise in NOISE_TYPES]) for place in places]
@@ -361,16 +361,16 @@ def noise_table(run: RunData) -> Table:
 def escalation_table(run: RunData) -> Table:
     """Escalations, one row per phase and transition: further calls, and the share of them that accepted."""
     rows = [
-        (f"{_place(checks)}, {transition}", [Cell(f"{figure['n']:,}"), _share(figure)])
-        for checks in run.checks
-        for transition, figure in checks["escalations"].items()
+        (f"{_place(calls)}, {transition}", [Cell(f"{figure['n']:,}"), _share(figure)])
+        for calls in run.call_summaries
+        for transition, figure in calls["escalations"].items()
     ]
     return Table(["", "further calls", "of them, accepting"], rows)
 
 
 def channel_table(run: RunData) -> Table:
     """End-to-end channel of the last phase that checked, one row per slice; computed from the settings, not counted."""
-    channels = run.checks[-1]["channels"] if run.checks else {}
+    channels = run.call_summaries[-1]["channels"] if run.call_summaries else {}
     headers = [
         "",
         "false accept",
@@ -389,18 +389,18 @@ def channel_table(run: RunData) -> Table:
     return Table(headers, rows)
 
 
-def _place(checks: dict[str, Any]) -> str:
-    return checks["phase"] if checks["round"] < 0 else f"round {checks['round']} {checks['phase']}"
+def _place(calls: dict[str, Any]) -> str:
+    return calls["phase"] if calls["round"] < 0 else f"round {calls['round']} {calls['phase']}"
 
 
-def _counts(checks: dict[str, Any]) -> list[Cell]:
-    codes = checks["codes"]
+def _counts(calls: dict[str, Any]) -> list[Cell]:
+    codes = calls["codes"]
     accepted = sum(number for code, number in codes.items() if code in ACCEPTING)
     rejected = sum(number for code, number in codes.items() if code not in ACCEPTING | ABSTENTIONS)
-    numbers = (checks["calls"], accepted, rejected, checks["abstained"], checks["flagged"])
+    numbers = (calls["calls"], accepted, rejected, calls["abstained"], calls["flagged"])
     cells = [Cell(f"{number:,}") for number in numbers]
-    cells += [Cell(f"{checks['cost']:,g}"), Cell(f"{checks['duration_ms'] / 1000:,.0f}")]
-    return [*cells, Cell(checks["digest"][:DIGITS_OF_DIGEST])]
+    cells += [Cell(f"{calls['cost']:,g}"), Cell(f"{calls['duration_ms'] / 1000:,.0f}")]
+    return [*cells, Cell(calls["digest"][:DIGITS_OF_DIGEST])]
 
 
 def _rate(one: dict[str, Any] | None) -> Cell:

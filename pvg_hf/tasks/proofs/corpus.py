@@ -21,7 +21,7 @@ from pvg_hf.tasks.proofs.flaw_detection import (
     Issue,
     IssueKind,
     OmissionKind,
-    check_proof,
+    find_issues,
     grade_proof,
 )
 from pvg_hf.tasks.proofs.language import MARKS, SEPARATOR, judge_issues, rate_analysis, true_marks, write_marks
@@ -114,9 +114,9 @@ def _evaluating_row(
     proof = write_proof(rng, story, float(rng.choice(ALLOWED_SCORES)))
     row = {"problem": problem, "proof": proof}
     if rng.random() >= config.judge_share / (1 - config.prove_share):
-        completion = _evaluate(rng, proof, check_proof(story, proof), config.rates)
+        completion = _evaluate(rng, proof, find_issues(story, proof), config.rates)
         return {"prompt": PROOF_SETTINGS.prompt(row), "completion": completion}
-    issues = check_proof(story, proof)
+    issues = find_issues(story, proof)
     analysis = write_marks(sample_marks(rng, proof, issues, sample_rates(rng)))
     completion = finish(rng, write_judgment(analysis, issues), rate_analysis(analysis, issues), config.rates)
     return {"prompt": PROOF_SETTINGS.prompt({**row, "analysis": analysis}), "completion": completion}
@@ -126,12 +126,12 @@ def _proving_row(rng: np.random.Generator, story: Story, problem: str, config: P
     """Write a proof in one of the roles, or one followed by the prover's own evaluation."""
     role, flaw_rate = config.flaw_rate[rng.integers(len(config.flaw_rate))]
     proof = sample_flawed_solution(rng, story) if rng.random() < flaw_rate else reference_solution(story)
-    if not check_proof(story, proof) and rng.random() < config.omission_rate:
+    if not find_issues(story, proof) and rng.random() < config.omission_rate:
         proof = leave_out(rng, proof)
     if rng.random() < 0.5:
         prompt = PromptBuilder(ArithmeticTask()).text({"problem": problem, "reference": ""}, role)
         return {"prompt": prompt, "completion": proof}
-    evaluation = _evaluate(rng, proof, check_proof(story, proof), config.rates)
+    evaluation = _evaluate(rng, proof, find_issues(story, proof), config.rates)
     return {"prompt": SELF_EVALUATION_PROMPT.replace("{{ problem }}", problem), "completion": f"{proof}\n{evaluation}"}
 
 
@@ -214,7 +214,7 @@ def write_proof(rng: np.random.Generator, story: Story, score: float) -> str:
         proof = sample_flawed_solution(rng, story)
         if rng.random() < OMISSION_RATE:
             proof = leave_out(rng, proof, OmissionKind.BARE_CLAIM)
-        if grade_proof(check_proof(story, proof)) == 0:  # the omission may have removed the flaw, a miscopied number
+        if grade_proof(find_issues(story, proof)) == 0:  # the omission may have removed the flaw, a miscopied number
             return proof
 
 

@@ -47,7 +47,7 @@ class Issue:
         return isinstance(self.kind, FlawKind)
 
 
-def check_proof(story: Story, proof: str) -> list[Issue]:
+def find_issues(story: Story, proof: str) -> list[Issue]:
     """
     Find the issues of `proof`, at most one per line, in order.
 

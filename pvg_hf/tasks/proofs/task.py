@@ -11,7 +11,7 @@ from pvg_hf.tasks.arithmetic.task import ArithmeticTask, story_of
 from pvg_hf.tasks.base import PROOF_SCORE, Problem, Split
 from pvg_hf.tasks.grade import Grade
 from pvg_hf.tasks.proofs.corpus import sample_marks, sample_rates, write_proof
-from pvg_hf.tasks.proofs.flaw_detection import Issue, check_proof, grade_proof
+from pvg_hf.tasks.proofs.flaw_detection import Issue, find_issues, grade_proof
 from pvg_hf.tasks.proofs.language import SEPARATOR, NamedIssue, judge_issues, rate_analysis, write_marks
 
 _FEATURES = {
@@ -60,7 +60,7 @@ class ProofsTask(ArithmeticTask):
 
     def find_issues(self, problem: str, proof: str) -> list[Issue]:
         """Find the true issues of a proof, in order; `problem` is the problem's text."""
-        return check_proof(story_of(problem), proof)
+        return find_issues(story_of(problem), proof)
 
     def judge_issues(self, problem: str, proof: str, analysis: str) -> list[tuple[NamedIssue, bool]]:
         """List the issues that an analysis names, each with whether the proof has it (`False`: hallucinated)."""

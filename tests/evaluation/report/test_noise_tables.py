@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from pvg_hf.evaluation.report.tables import channel_table, checks_table, escalation_table, noise_table
+from pvg_hf.evaluation.report.tables import calls_table, channel_table, escalation_table, noise_table
 from pvg_hf.run.read import load_run
 
 FIGURE = {"value": 0.125, "low": 0.0625, "high": 0.25, "n": 1600}
@@ -37,7 +37,7 @@ def run(run_template):
 
 
 def test_a_line_for_each_phase_that_checked(run):
-    table = checks_table(run)
+    table = calls_table(run)
     assert [place for place, _ in table.rows] == ["round 0 mint", "bootstrap"]
     values = [cell.value for cell in table.rows[0][1]]
     assert values == ["12,000", "3,050", "2,000", "7", "50", "24,000", "90", "0123456789ab"]
@@ -60,5 +60,5 @@ def test_escalations_and_the_channel(run):
 
 def test_a_run_without_a_checker_has_no_such_tables(run_template):
     run = load_run(run_template(2))
-    for table in (checks_table(run), noise_table(run), escalation_table(run), channel_table(run)):
+    for table in (calls_table(run), noise_table(run), escalation_table(run), channel_table(run)):
         assert table.rows == []

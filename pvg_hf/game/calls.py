@@ -14,8 +14,8 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.noise.channel import routed_channel
 from pvg_hf.noise.ledger import Ledger
 from pvg_hf.noise.routing import Routes, Tier, make_routes
-from pvg_hf.noise.telemetry import CheckCounts, count_checks, read_events
-from pvg_hf.run.folder import CHECKS
+from pvg_hf.noise.telemetry import CallCounts, count_calls, read_events
+from pvg_hf.run.folder import CALL_SUMMARY
 from pvg_hf.run.schedule import PhaseKey, partial_of
 
 EVENTS = "events.jsonl"
@@ -23,7 +23,7 @@ EVENTS = "events.jsonl"
 Event = Mapping[str, Any]
 
 
-class CheckLog:
+class CallLog:
     """
     Log of a checker's calls, `events.jsonl` in a phase's folder. Only the main process writes it.
 
@@ -98,7 +98,7 @@ def events_of_parts(context: PhaseContext) -> list[Event]:
 def _earlier_costs(context: PhaseContext) -> dict[tuple[int, int], float]:
     """Costs of earlier phases, by round and phase."""
     costs: dict[tuple[int, int], float] = {}
-    for path in context.folder.checks():
+    for path in context.folder.call_summaries():
         summary = read_json(path)
         place = PhaseKey(summary["phase"], summary["round"]).place
         if place < context.phase.place:
@@ -106,21 +106,21 @@ def _earlier_costs(context: PhaseContext) -> dict[tuple[int, int], float]:
     return costs
 
 
-def summarize_checks(context: PhaseContext, output: Path) -> None:
+def summarize_calls(context: PhaseContext, output: Path) -> None:
     """Write `checks.json` and record metrics from a phase's checker events, if there are any."""
     # A phase with separate sub-phases has one log per sub-phase.
     logs = sorted([output / EVENTS, *output.glob(f"[!.]*/{EVENTS}")])
     logs = [log for log in logs if log.exists()]
     if not logs or not context.processes.is_main_process:
         return
-    counts = count_checks(event for log in logs for event in read_events(log))
+    counts = count_calls(event for log in logs for event in read_events(log))
     routes = make_routes(context.recipe.noise.checker)
     rates = noise_rates(counts, _configured_tiers(routes, counts))
     escalations = escalation_rates(counts)
     place = {"phase": context.phase.name, "round": context.phase.place[0]}
     channels = {name: asdict(routed_channel(routing)) for name, routing in _routings(routes).items()}
     write_json(
-        output / CHECKS,
+        output / CALL_SUMMARY,
         {
             **place,
             "calls": counts.num_calls,
@@ -138,7 +138,7 @@ def summarize_checks(context: PhaseContext, output: Path) -> None:
     context.record(dict(_metrics(counts, rates, escalations)))
 
 
-def _metrics(counts: CheckCounts, rates: list[NoiseRate], escalations: dict[str, Figure]) -> Iterator[tuple[str, Any]]:
+def _metrics(counts: CallCounts, rates: list[NoiseRate], escalations: dict[str, Figure]) -> Iterator[tuple[str, Any]]:
     yield "verifier.check.count", counts.num_calls
     yield "verifier.check.cost", counts.cost
     for one in rates:
@@ -152,7 +152,7 @@ def _metrics(counts: CheckCounts, rates: list[NoiseRate], escalations: dict[str,
         yield f"verifier.escalation.success_rate/{name}", figure.value
 
 
-def _configured_tiers(routes: Routes, counts: CheckCounts) -> dict[tuple[str, str], Tier]:
+def _configured_tiers(routes: Routes, counts: CallCounts) -> dict[tuple[str, str], Tier]:
     configured = {}
     for _, tier, of_slice in counts.trials:
         routing = routes.slices.get(of_slice, routes.routing)
