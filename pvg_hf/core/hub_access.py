@@ -52,7 +52,7 @@ def find_outage(repository: str, repo_type: str = "dataset") -> str | None:
     return None
 
 
-def refuse_outage(dataset: str) -> None:
+def check_dataset_access(dataset: str) -> None:
     """
     Check that a dataset can be read: from the Hub or from the local cache.
 

@@ -49,9 +49,9 @@ def read_rows(
                 f"data_files={source!r}, split='train').to_json({str(path.with_suffix('.jsonl'))!r})`."
             )
         if path.is_dir():
-            _refuse(f"The folder `{source}` has no revisions", revision=revision)
+            _check_unused(f"The folder `{source}` has no revisions", revision=revision)
         return _read_dataset(source, config, split or "train", revision)
-    _refuse(f"`{source}` is a file, which is read completely", config=config, split=split, revision=revision)
+    _check_unused(f"`{source}` is a file, which is read completely", config=config, split=split, revision=revision)
     if not path.is_file():
         raise ValueError(
             f"There is no file `{source}`. A source that ends in `.jsonl` or `.parquet` must be "
@@ -60,7 +60,7 @@ def read_rows(
     return _read_jsonl(path) if path.suffix == ".jsonl" else _numbered(source, _read_parquet(path))
 
 
-def _refuse(reason: str, **choice: str | None) -> None:
+def _check_unused(reason: str, **choice: str | None) -> None:
     given = {name: value for name, value in choice.items() if value is not None}
     if given:
         raise ValueError(f"{reason}; remove {given}.")

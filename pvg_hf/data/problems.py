@@ -51,7 +51,7 @@ class GameProblems:
             stratify_by=split.stratify_by,
         )
         prompts = recipe_prompts(recipe, task)
-        _refuse_shown_problems(prompts, parts)
+        _check_shown_examples(prompts, parts)
         return cls(task, parts, prompts)
 
     def prompt(self, problem: dict[str, Any], role: Role, tokenizer) -> str:
@@ -81,7 +81,7 @@ def recipe_prompts(recipe: Recipe, task: Task) -> PromptBuilder:
     )
 
 
-def _refuse_shown_problems(prompts: PromptBuilder, parts: dict[str, Dataset]) -> None:
+def _check_shown_examples(prompts: PromptBuilder, parts: dict[str, Dataset]) -> None:
     examples = [normalized_text(example["problem"]) for example in prompts.examples]
     for name, problems in parts.items():
         for problem_id, text in zip(problems["problem_id"], problems["problem"]):

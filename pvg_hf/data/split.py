@@ -63,9 +63,9 @@ def split_problems(
     if test is not None:
         _check_columns("test", test, PROBLEM_COLUMNS)
         ids, texts, parts = ids + list(test["problem_id"]), texts + list(test["problem"]), parts + ["test"] * len(test)
-    _refuse_repeated_ids(ids, texts, parts)
-    _refuse_shared_texts(ids, texts, parts)
-    _refuse_empty_parts(parts)
+    _check_unique_ids(ids, texts, parts)
+    _check_disjoint_texts(ids, texts, parts)
+    _check_part_sizes(parts)
     split = {name: train.select(np.flatnonzero(part_indices == index)) for index, name in enumerate(PARTS)}
     return split if test is None else {**split, "test": test}
 
@@ -116,7 +116,7 @@ def _check_columns(name: str, problems: Dataset, columns: Iterable[str]) -> None
         raise ValueError(f"The {name} problems lack the columns {missing}; they have {problems.column_names}.")
 
 
-def _refuse_repeated_ids(ids: Sequence[str], texts: Sequence[str], parts: Sequence[str]) -> None:
+def _check_unique_ids(ids: Sequence[str], texts: Sequence[str], parts: Sequence[str]) -> None:
     repeated = {problem_id: count for problem_id, count in Counter(ids).items() if count > 1}
     if not repeated:
         return
@@ -130,7 +130,7 @@ def _refuse_repeated_ids(ids: Sequence[str], texts: Sequence[str], parts: Sequen
     )
 
 
-def _refuse_shared_texts(ids: Sequence[str], texts: Sequence[str], parts: Sequence[str]) -> None:
+def _check_disjoint_texts(ids: Sequence[str], texts: Sequence[str], parts: Sequence[str]) -> None:
     first_seen: dict[str, int] = {}
     leaks: list[tuple[int, int]] = []
     for index, text in enumerate(texts):
@@ -146,7 +146,7 @@ def _refuse_shared_texts(ids: Sequence[str], texts: Sequence[str], parts: Sequen
         )
 
 
-def _refuse_empty_parts(parts: Iterable[str]) -> None:
+def _check_part_sizes(parts: Iterable[str]) -> None:
     counts = Counter(parts)
     empty = [name for name in PARTS if not counts[name]]
     if empty:

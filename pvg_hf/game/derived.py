@@ -8,7 +8,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.evaluation.report import write_report
 from pvg_hf.game.limits import is_disk_full
-from pvg_hf.run.damage import refuse_damage, unchecked_phases
+from pvg_hf.run.damage import check_finished_phases, unchecked_phases
 from pvg_hf.run.environment import describe_environment
 from pvg_hf.run.folder import CALL_SUMMARY, RunFolder
 from pvg_hf.run.resume import check_processes, check_recipe_of, differences
@@ -25,7 +25,7 @@ def open_run(recipe: Recipe, folder: RunFolder, processes: PartialState) -> None
         ValueError: if it cannot be resumed; the folder is then unchanged.
     """
     check_recipe_of(folder, recipe)
-    refuse_damage(recipe, folder)
+    check_finished_phases(recipe, folder)
     unchecked = unchecked_phases(recipe, folder)
     if unchecked:
         logger.info(

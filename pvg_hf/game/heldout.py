@@ -99,7 +99,7 @@ def score_heldout(
     chosen, rejected = (np.array(scorer(pairs["problem"][:], pairs[side][:])) for side in ("chosen", "rejected"))
     accuracy = rate_by_problem(pair_wins(chosen, rejected), pairs["problem_id"][:])
     answered = judged(rows)
-    _refuse_degenerate(context, answered, accuracy.value)
+    _check_pair_accuracy(context, answered, accuracy.value)
 
     threshold = choose_threshold(answered["score"].to_numpy(), answered["correct"].to_numpy())
     if context.processes.is_main_process:
@@ -114,7 +114,7 @@ def score_heldout(
     return f"pair accuracy {accuracy} on the held-out part of its mixture"
 
 
-def _refuse_degenerate(context: PhaseContext, answered: pd.DataFrame, pair_accuracy: float) -> None:
+def _check_pair_accuracy(context: PhaseContext, answered: pd.DataFrame, pair_accuracy: float) -> None:
     least = context.recipe.watchdogs.min_pair_accuracy
     if answered["score"].nunique() == 1:
         raise DegenerateVerifierError(

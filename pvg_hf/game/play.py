@@ -31,7 +31,7 @@ from pvg_hf.game.publish import begin_from_hub, on_main_process, publish_rounds
 from pvg_hf.game.tracking import GameTracker, open_tracker
 from pvg_hf.game.verifier_kinds import run_verifier
 from pvg_hf.preflight.mistakes import refuse_mistakes
-from pvg_hf.run.damage import refuse_damage
+from pvg_hf.run.damage import check_finished_phases
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.lock import locked
 from pvg_hf.run.schedule import PhaseKey, game_steps, recording, schedule, staged, unfinished
@@ -164,7 +164,7 @@ def _play_phase(
     for callback in callbacks:
         callback.on_phase_begin(context)
     if is_main:
-        refuse_damage(recipe, folder)  # files may have changed since the start
+        check_finished_phases(recipe, folder)  # files may have changed since the start
     with (
         staged(key.target(folder), is_main=is_main) as output,
         recording(output, context.processes.num_processes, is_main=is_main) as record,

@@ -132,7 +132,7 @@ def check_player(recipe: Recipe, player: str, hardware: Hardware, texts: Sequenc
         _check_scratch(config, player) if config.scratch else check_source(config.model, config.revision, player)
     )
     if player == "verifier" and not (mistakes or config.scratch):
-        mistakes = refusals(f"`verifier.model` is `{config.model}`", partial(_refuse_other_head, config))
+        mistakes = refusals(f"`verifier.model` is `{config.model}`", partial(_check_head, config))
     yield from mistakes or refusals(f"`{player}`", partial(read_player_size, config, player, hardware))
     yield from [] if mistakes else check_tokenizer(recipe, player, texts)
     yield from _check_quantization(config, player, hardware)
@@ -193,8 +193,8 @@ def check_source(model: str, revision: str | None, player: str, where: str | Non
         )
 
 
-def _refuse_other_head(config: PlayerConfig) -> None:
-    """Refuse a checkpoint with a trained head that a verifier cannot use."""
+def _check_head(config: PlayerConfig) -> None:
+    """Check that a verifier can use the head of its checkpoint, if it has one."""
     stored = find_config(resolve_model(config.model, "verifier"), config.revision)
     if stored is not None and has_other_head(stored):
         raise ValueError(

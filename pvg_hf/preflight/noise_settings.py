@@ -52,14 +52,14 @@ def check_checker_settings(recipe: Recipe, round_index: int, parts: Mapping[str,
     checker = recipe.noise.checker
     routes = make_routes(checker)
     mistakes = list(_check_columns(routes, parts))
-    mistakes = mistakes or refusals("`noise.checker`", partial(_refuse_small_budgets, recipe.noise, routes, parts))
+    mistakes = mistakes or refusals("`noise.checker`", partial(_check_budgets, recipe.noise, routes, parts))
     yield from mistakes or check_label_rates(recipe, round_index, parts)
     yield from [] if mistakes else _check_base(checker, parts["verifier"], routes.routing.longest_seconds)
 
 
-def _refuse_small_budgets(noise: NoiseConfig, routes: Routes, parts: Mapping[str, Dataset]) -> None:
+def _check_budgets(noise: NoiseConfig, routes: Routes, parts: Mapping[str, Dataset]) -> None:
     """
-    Refuse a checker budget that is too small for a single call.
+    Check that the checker's budgets cover a call.
 
     Raises:
         ValueError: if a budget does not cover the cheapest first call.

@@ -28,7 +28,7 @@ _WEIGHTS = {
 }
 
 
-def refuse_damage(recipe: Recipe, folder: RunFolder) -> None:
+def check_finished_phases(recipe: Recipe, folder: RunFolder) -> None:
     """
     Check the folders of all finished phases.
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from datasets import Dataset, Features, Value, load_dataset
 from datasets.exceptions import DatasetsError
 
-from pvg_hf.core.hub_access import refuse_outage
+from pvg_hf.core.hub_access import check_dataset_access
 from pvg_hf.core.roles import Role
 from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answer, read_answer, reference_answer
 from pvg_hf.tasks.base import Problem, Split, Task, check_split
@@ -168,7 +168,7 @@ def _read_json_lines(file: Path) -> Iterator[dict[str, Any]]:
 
 def _read_hub(hub_id: str, split: Split) -> list[dict[str, Any]]:
     try:
-        refuse_outage(hub_id)
+        check_dataset_access(hub_id)
         rows = load_dataset(hub_id, "main", split=split).to_list()
     except (OSError, ValueError, DatasetsError) as err:  # offline, no such repository, config or split
         raise ValueError(

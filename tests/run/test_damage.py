@@ -21,7 +21,7 @@ from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.report.page import render_page
 from pvg_hf.game.answerer import Answerer
 from pvg_hf.game.status import describe_status
-from pvg_hf.run.damage import refuse_damage
+from pvg_hf.run.damage import check_finished_phases
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.read import load_run
 from pvg_hf.run.resume import check_recipe_of
@@ -59,7 +59,7 @@ def show_status(root: Path) -> str:
 def start(root: Path) -> None:
     recipe, folder = load_recipe(root.parent / "given.yaml", [f"output_dir={root.parent}"]), RunFolder(root)
     check_recipe_of(folder, recipe)
-    refuse_damage(recipe, folder)
+    check_finished_phases(recipe, folder)
 
 
 def show_report(root: Path) -> str:

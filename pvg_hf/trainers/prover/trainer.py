@@ -162,13 +162,13 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         scores = rewards[:, 0].clone()  # a copy, because this column is overwritten below
         signals, observed = self._gather_signals(inputs, completions, completion_ids_list, scores)
         rewards[:, 0] = self._role_rewards(signals, observed)
-        self._refuse_unpaid(rewards[~observed.isnan(), 0])
+        self._check_any_reward(rewards[~observed.isnan(), 0])
         rewards[observed.isnan()] = torch.nan  # in all columns, or TRL would take the row's reward for 0
         self._record(signals, observed, rewards[:, 0])
         return rewards
 
-    def _refuse_unpaid(self, rewards: torch.Tensor) -> None:
-        """Refuse a batch without any reward: training on it would change nothing and report no error."""
+    def _check_any_reward(self, rewards: torch.Tensor) -> None:
+        """Check that a batch has a reward: training without any would change nothing and report no error."""
         if len(rewards) and rewards.isnan().all():
             raise ValueError(
                 f"The reward `{self.reward_func_names[0]}` is NaN for all of the batch's {len(rewards)} solutions, "
