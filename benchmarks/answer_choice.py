@@ -15,7 +15,7 @@ import torch
 
 from pvg_hf.data.problems import load_recipe_task
 from pvg_hf.evaluation.intervals import rate_by_problem
-from pvg_hf.evaluation.selective import RULES, choose_answer
+from pvg_hf.evaluation.selective import ANSWER_RULES, choose_answer
 from pvg_hf.game.answerer import Answerer
 from pvg_hf.game.console import quiet_libraries
 from pvg_hf.run.folder import RunFolder
@@ -43,9 +43,9 @@ def main() -> None:
     )
     print(
         "| problems | n | "
-        + " | ".join(RULES)
+        + " | ".join(ANSWER_RULES)
         + " | stated by the default rule |\n|---|---|"
-        + "---|" * (len(RULES) + 1)
+        + "---|" * (len(ANSWER_RULES) + 1)
     )
     for kind, task in kinds.items():
         _compare(answerer, task, kind, arguments)
@@ -59,7 +59,7 @@ def _compare(answerer: Answerer, task: ArithmeticTask, kind: str, arguments: arg
         rules = answerer._rules_for(number)
         weigh = (rules or answerer.rules).weigh
         cells = []
-        for rule in RULES:
+        for rule in ANSWER_RULES:
             choices = [
                 choose_answer(answers[:number], scores[:number], rule, weigh=weigh, same=task.answers_equal)
                 for answers, scores, _ in written

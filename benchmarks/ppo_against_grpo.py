@@ -98,7 +98,7 @@ def prover_phase() -> None:
 
 
 def table(folders: dict[tuple[int, str], Path]) -> str:
-    from pvg_hf.evaluation.seeds import COLUMNS, show_figure
+    from pvg_hf.evaluation.seeds import SEED_COLUMNS, show_figure
     from pvg_hf.run.read import load_run
 
     headings = [
@@ -109,13 +109,13 @@ def table(folders: dict[tuple[int, str], Path]) -> str:
         "prover phase, s",
         "on processors, s",
         "peak, MB",
-        *(name for name, _ in COLUMNS),
+        *(name for name, _ in SEED_COLUMNS),
     ]
     rows, values = [headings, ["---"] * len(headings)], {}
     for (seed, algorithm), folder in folders.items():
         run, cost = load_run(folder), json.loads((folder / COST).read_text())
         (data,), prover = run.evaluated, run.recipe.prover
-        figures = [data.figure(key) for _, key in COLUMNS]
+        figures = [data.figure(key) for _, key in SEED_COLUMNS]
         written = prover.num_batches * prover.num_trainings * prover.prompts_per_step * prover.num_generations
         costs = [cost["seconds"], cost["processor_seconds"], cost["bytes"] / 1e6]
         values[seed, algorithm] = [*costs, *(nan if figure.value is None else figure.value for figure in figures)]

@@ -10,7 +10,7 @@ import pandas as pd
 from pvg_hf.browse.runs import OpenRun
 from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.report.page import embed
-from pvg_hf.evaluation.report.tables import Cell, Table, figure_cell
+from pvg_hf.evaluation.report.tables import Table, TableCell, figure_cell
 from pvg_hf.study.participants import Study
 from pvg_hf.study.results import FIGURES, plot_study, study_results
 from pvg_hf.study.sheets import read_sheets, write_sheets
@@ -108,7 +108,7 @@ def results_table(results: pd.DataFrame) -> Table:
             f"{_source(row['round_index'])}, {row['role']}",
             [
                 *(figure_cell(row[name], 1 if name == "seconds" else 2) for name in FIGURES),
-                Cell(str(row["num_participants"])),
+                TableCell(str(row["num_participants"])),
             ],
         )
         for row in results.to_dict("records")

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from pvg_hf.evaluation.comparison import ComparedFigure
-from pvg_hf.evaluation.report.tables import MISSING, Cell, Table, figure_cell
+from pvg_hf.evaluation.report.tables import MISSING, Table, TableCell, figure_cell
 from pvg_hf.run.read import RoundData, RunData
 
 # Heading of each compared figure.
@@ -42,7 +42,7 @@ def comparison_table(compared: list[ComparedFigure], ours: str, theirs: str) -> 
                 figure_cell(figure.ours, 3),
                 figure_cell(figure.theirs, 3),
                 _difference_cell(figure),
-                Cell(f"{figure.num_shared:,}"),
+                TableCell(f"{figure.num_shared:,}"),
             ],
         )
         for figure in compared
@@ -50,6 +50,10 @@ def comparison_table(compared: list[ComparedFigure], ours: str, theirs: str) -> 
     return Table(["", ours, theirs, "difference", "shared problems"], rows)
 
 
-def _difference_cell(figure: ComparedFigure) -> Cell:
+def _difference_cell(figure: ComparedFigure) -> TableCell:
     cell = figure_cell(figure.difference, 3)
-    return Cell(MISSING) if figure.difference.value is None else Cell(f"{figure.difference.value:+.3f}", cell.interval)
+    return (
+        TableCell(MISSING)
+        if figure.difference.value is None
+        else TableCell(f"{figure.difference.value:+.3f}", cell.interval)
+    )

@@ -15,7 +15,7 @@ from pvg_hf.evaluation.report.examples import mark_flaw
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GroundTruth:
     """
     Ground truth about a solution, hidden until the reader asks for it.
 
@@ -48,7 +48,7 @@ class ShownSolution:
         score (`float`, *optional*), percentile (`float`, *optional*), is_accepted (`bool`, *optional*):
             Score by the verifier of its round, percentage in [0, 100] of the round's solutions with a lower score, and
             whether the score is above the threshold; `None` if there is no score or no threshold.
-        verdict ([`Verdict`], *optional*):
+        verdict ([`GroundTruth`], *optional*):
             The ground truth; `None` while it is hidden.
     """
 
@@ -57,7 +57,7 @@ class ShownSolution:
     score: float | None
     percentile: float | None
     is_accepted: bool | None
-    verdict: Verdict | None
+    verdict: GroundTruth | None
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _show(
     row: dict[str, Any], scores: Iterable[np.ndarray], threshold: float | None, *, is_revealed: bool
 ) -> ShownSolution:
     score, kind = row["score"], row.get("first_flaw_kind")
-    verdict = Verdict(
+    verdict = GroundTruth(
         row["correct"],
         row["answer"],
         row["outcome"],

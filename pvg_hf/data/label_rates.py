@@ -10,7 +10,7 @@ from pvg_hf.config.sections import DataConfig
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.noise.channel import routed_channel
 from pvg_hf.noise.routing import make_routes
-from pvg_hf.noise.verdicts import Problem
+from pvg_hf.tasks.base import Problem
 
 Rates = tuple[float, float]
 

@@ -101,12 +101,12 @@ def _normalised(weights: Mapping[int, float], sources: Sequence[int]) -> dict[in
         raise ValueError(
             f"The mixture weighs the sources {unknown}, but this round's are {sources[0]} (base) to {sources[-1]}."
         )
-    check_weights(weights)
+    check_mixture_weights(weights)
     total = sum(weights.values())
     return {source: weights.get(source, 0.0) / total for source in sources}
 
 
-def check_weights(weights: Mapping[int, float]) -> None:
+def check_mixture_weights(weights: Mapping[int, float]) -> None:
     """
     Check the weights of a mixture.
 

@@ -7,7 +7,7 @@ from datasets import Dataset, Features, Value
 from pvg_hf.analyses.form import is_reference_score
 from pvg_hf.data.imports import read_rows, text_of
 
-COLUMNS = ("problem", "proof", "score")
+PROOF_COLUMNS = ("problem", "proof", "score")
 FEATURES = Features({"problem": Value("string"), "proof": Value("string"), "score": Value("float64")})
 MAX_NAMED = 5  # rows listed in a message
 
@@ -65,7 +65,7 @@ def load_proofs(
     _check_scores(wrong)
     if not rows:
         raise ValueError(f"`{source}` holds no proof.")
-    return Dataset.from_dict({name: [row[name] for row in rows] for name in COLUMNS}, features=FEATURES)
+    return Dataset.from_dict({name: [row[name] for row in rows] for name in PROOF_COLUMNS}, features=FEATURES)
 
 
 def read_column_names(pairs: Sequence[str]) -> dict[str, str] | None:
@@ -99,7 +99,7 @@ def check_proofs(dataset: Dataset, *, needs_scores: bool = False) -> None:
         raise ValueError(
             f"Proofs must be a `datasets.Dataset`; got {type(dataset).__name__} (try `Dataset.from_list`)."
         )
-    missing = [column for column in COLUMNS if column not in dataset.column_names]
+    missing = [column for column in PROOF_COLUMNS if column not in dataset.column_names]
     if missing:
         raise ValueError(
             f"The dataset of proofs lacks the column(s) {missing}; it has {dataset.column_names}. Rename yours with "
@@ -127,7 +127,7 @@ def _check_scores(scores: Sequence[object]) -> None:
 
 
 def _checked_names(columns: Mapping[str, str]) -> dict[str, str]:
-    unknown = [name for name in columns if name not in COLUMNS]
+    unknown = [name for name in columns if name not in PROOF_COLUMNS]
     if unknown:
-        raise ValueError(f"`columns` maps {unknown}, which proofs do not have; it maps {list(COLUMNS)}.")
-    return {name: columns.get(name, name) for name in COLUMNS}
+        raise ValueError(f"`columns` maps {unknown}, which proofs do not have; it maps {list(PROOF_COLUMNS)}.")
+    return {name: columns.get(name, name) for name in PROOF_COLUMNS}

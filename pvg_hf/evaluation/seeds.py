@@ -11,7 +11,7 @@ from pvg_hf.core.figure import ALPHA, EMPTY, Figure
 from pvg_hf.run.read import load_run
 
 # Column headings and keys of the figures.
-COLUMNS = (
+SEED_COLUMNS = (
     ("verifier's pair accuracy, held-out part of its mixture", "verifier_mixture_pair_accuracy"),
     ("kept helpful checkpoint: accuracy", "accuracy/best_helpful"),
     ("against the base, helpful role", "accuracy_change/best_helpful"),
@@ -32,10 +32,10 @@ def seeds_table(run_folders: Sequence[Path]) -> str:
     Raises:
         ValueError: if a folder does not contain a run.
     """
-    rows = [["seed", "round", *(heading for heading, _ in COLUMNS)], ["---"] * (2 + len(COLUMNS))]
+    rows = [["seed", "round", *(heading for heading, _ in SEED_COLUMNS)], ["---"] * (2 + len(SEED_COLUMNS))]
     for run in map(load_run, run_folders):
         for data in run.evaluated:
-            cells = [show_figure(data.figure(key)) for _, key in COLUMNS]
+            cells = [show_figure(data.figure(key)) for _, key in SEED_COLUMNS]
             rows.append([str(run.recipe.seed), str(data.round_index), *cells])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 

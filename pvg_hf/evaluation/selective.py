@@ -17,7 +17,7 @@ from pvg_hf.tasks.answers import answers_equal
 
 THRESHOLDS = (0.5, 0.8, 0.9)
 
-RULES = ("weighted-vote", "best", "vote")
+ANSWER_RULES = ("weighted-vote", "best", "vote")
 """Rules for choosing one of several answers; if two rules are equally often correct, the first is used."""
 
 SameAnswer = Callable[[str | None, str | None], bool]
@@ -125,7 +125,9 @@ def choose_answer(
         group = max(groups, key=len)
         return Choice(top(group), len(group) / len(answers), len(group))
     if rule != "weighted-vote" or weigh is None:
-        raise ValueError(f"Unknown rule `{rule}`, or `weighted-vote` without weights; known are {', '.join(RULES)}.")
+        raise ValueError(
+            f"Unknown rule `{rule}`, or `weighted-vote` without weights; known are {', '.join(ANSWER_RULES)}."
+        )
     weights = [sum(weigh.probability(scores[index]) for index in group) for group in groups]
     group, weight = max(zip(groups, weights, strict=True), key=lambda pair: (pair[1], scores[top(pair[0])]))
     return Choice(top(group), weight / len(answers), len(group))
@@ -156,7 +158,7 @@ def choose(rows: pd.DataFrame, *, weigh: Calibration | None = None, same: SameAn
         answers = [None if pd.isna(answer) else answer for answer in group["answer"]]
         scores, correct = group["score"].tolist(), group["correct"].astype(bool).tolist()
         found: dict[str, Any] = {"problem_id": problem_id, "first": correct[0]}
-        for rule in RULES:
+        for rule in ANSWER_RULES:
             if rule == "weighted-vote" and weigh is None:
                 continue
             choice = choose_answer(answers, scores, rule, weigh=weigh, same=same)
@@ -251,8 +253,8 @@ class AnswerRules:
 
     @property
     def default(self) -> str:
-        """The rule that was correct most often; among equals, the first of `RULES`."""
-        return max(self.calibrations, key=lambda rule: (self.accuracies.get(rule, 0.0), -RULES.index(rule)))
+        """The rule that was correct most often; among equals, the first of `ANSWER_RULES`."""
+        return max(self.calibrations, key=lambda rule: (self.accuracies.get(rule, 0.0), -ANSWER_RULES.index(rule)))
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -307,8 +309,8 @@ def fit_rules(rows: pd.DataFrame, num_samples: int, *, same: SameAnswer = answer
         num_problems,
         str(rows["part"].iloc[0]),
         weigh,
-        {rule: fit_calibration(choices[f"confidence/{rule}"], choices[rule], num_samples) for rule in RULES},
-        {rule: float(choices[rule].mean()) for rule in RULES},
+        {rule: fit_calibration(choices[f"confidence/{rule}"], choices[rule], num_samples) for rule in ANSWER_RULES},
+        {rule: float(choices[rule].mean()) for rule in ANSWER_RULES},
     )
 
 
@@ -378,7 +380,7 @@ def _crossfitted(rows: pd.DataFrame, seed: int, same: SameAnswer) -> pd.DataFram
             ]
         found.append(choices.assign(probability=probabilities))
     if not found:
-        empty = pd.DataFrame(columns=["problem_id", "first", *RULES, "probability"])
-        return empty.astype({"first": bool, **dict.fromkeys(RULES, bool), "probability": float})
+        empty = pd.DataFrame(columns=["problem_id", "first", *ANSWER_RULES, "probability"])
+        return empty.astype({"first": bool, **dict.fromkeys(ANSWER_RULES, bool), "probability": float})
     order = rows["problem_id"].drop_duplicates()
     return pd.concat(found).set_index("problem_id").loc[order].reset_index()

@@ -8,7 +8,7 @@ from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.problems import GameProblems, load_recipe_task, recipe_prompts
-from pvg_hf.evaluation.selective import RULES, AnswerRules, choose_answer
+from pvg_hf.evaluation.selective import ANSWER_RULES, AnswerRules, choose_answer
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.phases.evaluate import fit_answers
@@ -52,7 +52,7 @@ class Reply:
         candidates (`list[Candidate]`):
             All candidates: the chosen one first, then by score, those without an answer last.
         rule (`str`):
-            Rule that chose the answer, one of [`~evaluation.selective.RULES`].
+            Rule that chose the answer, one of [`~evaluation.selective.ANSWER_RULES`].
         votes (`int`):
             Number of candidates with the chosen answer.
         probability (`float`, *optional*):
@@ -280,8 +280,8 @@ def _check(problem: str, num_samples: int, abstain_below: float) -> None:
 
 
 def _check_rule(rule: str, rules: AnswerRules) -> None:
-    if rule not in RULES:
-        raise ValueError(f"Unknown rule `{rule}`. {suggest(rule, RULES)}")
+    if rule not in ANSWER_RULES:
+        raise ValueError(f"Unknown rule `{rule}`. {suggest(rule, ANSWER_RULES)}")
     if rule not in rules.calibrations:
         raise ValueError(
             f"The rule `{rule}` needs solutions to held-out problems, which this copy of the run lacks; it only has "

@@ -20,7 +20,7 @@ from pvg_hf.run.schedule import PhaseKey, partial_of
 
 EVENTS = "events.jsonl"
 
-Event = Mapping[str, Any]
+CallEvent = Mapping[str, Any]
 
 
 class CallLog:
@@ -39,10 +39,10 @@ class CallLog:
         self.is_main = is_main
         self._lines: list[str] = []
 
-    def cut(self, step: int) -> list[Event]:
+    def cut(self, step: int) -> list[CallEvent]:
         """Drop events of `step` and later steps, and events without a step; return the others."""
 
-        def is_earlier(event: Event) -> bool:
+        def is_earlier(event: CallEvent) -> bool:
             return event.get("step", step) < step
 
         journal = Journal(self.path)
@@ -63,7 +63,7 @@ class CallLog:
             self._lines.clear()
 
 
-def open_ledger(context: PhaseContext, budget: BudgetConfig, known: Iterable[Event]) -> Ledger:
+def open_ledger(context: PhaseContext, budget: BudgetConfig, known: Iterable[CallEvent]) -> Ledger:
     """
     Open the ledger of the checker's shared budgets, minus the spending of earlier phases.
 
@@ -89,7 +89,7 @@ def open_ledger(context: PhaseContext, budget: BudgetConfig, known: Iterable[Eve
     )
 
 
-def events_of_parts(context: PhaseContext) -> list[Event]:
+def events_of_parts(context: PhaseContext) -> list[CallEvent]:
     """Events of the finished parts of this phase, such as a role that is trained before the other."""
     parts = partial_of(context.phase.target(context.folder)).glob(f"[!.]*/{EVENTS}")
     return [event for part in sorted(parts) for event in read_events(part)]

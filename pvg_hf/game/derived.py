@@ -17,7 +17,7 @@ from pvg_hf.run.schedule import PhaseKey, finished_phases, read_record
 logger = logging.getLogger(__name__)
 
 
-def open_run(recipe: Recipe, folder: RunFolder, processes: PartialState) -> None:
+def prepare_resume(recipe: Recipe, folder: RunFolder, processes: PartialState) -> None:
     """
     Check that an existing run in the folder can be resumed, and update its derived files.
 

@@ -23,9 +23,9 @@ from pvg_hf.game.labels import LabelSource
 from pvg_hf.sampling import Sample, Sampler, iterate_samples
 from pvg_hf.tasks.base import Task, grade_solution
 from pvg_hf.tasks.grade import Grade
+from pvg_hf.trainers.prover.trainer import Scorer
 
 Row = dict[str, Any]
-Scorer = Callable[[list[str], list[str]], list[float]]
 PROBLEMS_PER_CHUNK = 512  # problems whose solutions are held in memory at a time
 
 

@@ -19,7 +19,7 @@ from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.calls import summarize_calls
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.derived import open_run, refresh_report, write_derived
+from pvg_hf.game.derived import prepare_resume, refresh_report, write_derived
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.limits import naming_full_disk, naming_knobs
 from pvg_hf.game.phases.bootstrap import run_bootstrap
@@ -90,7 +90,7 @@ def play(
         pending_phases(recipe, phases)  # may refuse; done before the recipe is written to the folder
         processes.wait_for_everyone()
         if processes.is_main_process:
-            open_run(recipe, folder, processes)
+            prepare_resume(recipe, folder, processes)
         processes.wait_for_everyone()
         with stop.listening(), open_tracker(recipe, folder) as tracker:
             _publish(recipe, folder, processes)  # rounds that an earlier start did not publish

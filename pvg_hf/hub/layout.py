@@ -16,9 +16,11 @@ from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.data.schema import round_name
 from pvg_hf.models.value_model import CRITIC_FOLDER
 
-PLAYERS = ("prover", "verifier")
+PUBLISHED_PLAYERS = ("prover", "verifier")
 
-BASES = {player: f"{player}-base" for player in PLAYERS}  # base weights of adapters that are nowhere else on the Hub
+BASES = {
+    player: f"{player}-base" for player in PUBLISHED_PLAYERS
+}  # base weights of adapters that are nowhere else on the Hub
 
 SOLUTIONS = "solutions"
 
@@ -44,7 +46,7 @@ class RunRepos:
     run: str
 
     def __post_init__(self):
-        for repo_id in map(self.repo_id, (*PLAYERS, *BASES.values(), SOLUTIONS)):
+        for repo_id in map(self.repo_id, (*PUBLISHED_PLAYERS, *BASES.values(), SOLUTIONS)):
             try:
                 validate_repo_id(repo_id)
             except HFValidationError as err:
@@ -154,7 +156,7 @@ def is_ours(kind: str, path: str) -> bool:
     """Whether publishing manages a path of a repository; all other files in it are left alone."""
     if path in (CARD, RECIPE) or (kind == "prover" and path == PROMPTS):
         return True
-    if kind in PLAYERS:
+    if kind in PUBLISHED_PLAYERS:
         return _MODELS[kind].fullmatch(path) is not None
     if kind in BASES.values():
         return re.fullmatch(_MODEL_FILE, path) is not None

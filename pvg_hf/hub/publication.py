@@ -13,7 +13,7 @@ from pvg_hf.data.schema import round_name
 from pvg_hf.hub.layout import (
     BASE_FOLDER,
     BASES,
-    PLAYERS,
+    PUBLISHED_PLAYERS,
     SOLUTIONS,
     RunRepos,
     base_files,
@@ -59,14 +59,18 @@ class Publication:
     @property
     def kinds(self) -> list[str]:
         """Repositories in upload order: base weights first, and the solutions last, as their tag marks completion."""
-        return [*(BASES[player] for player in PLAYERS if self.has_base_repo(player)), *PLAYERS, SOLUTIONS]
+        return [
+            *(BASES[player] for player in PUBLISHED_PLAYERS if self.has_base_repo(player)),
+            *PUBLISHED_PLAYERS,
+            SOLUTIONS,
+        ]
 
     def results(self, kind: str) -> Files:
         """Files with results of the game, by path in the repository of this kind."""
         if kind == SOLUTIONS:
             return dict(record_files(self.folder.root, self.round_index))
-        if kind not in PLAYERS:
-            return self.base_of(next(player for player in PLAYERS if BASES[player] == kind))
+        if kind not in PUBLISHED_PLAYERS:
+            return self.base_of(next(player for player in PUBLISHED_PLAYERS if BASES[player] == kind))
         files = {path: self._published_source(kind, file) for path, file in self._player_files(kind).items()}
         base = {} if self.has_base_repo(kind) else self.base_of(kind)
         return {**files, **{f"{BASE_FOLDER}/{path}": file for path, file in base.items()}}
@@ -166,7 +170,7 @@ def _missing(folder: RunFolder, round_index: int) -> list[str]:
     return [
         str(place)
         for kind, place in places.items()
-        if not place.is_dir() or (kind in PLAYERS and not _has_weights(place))
+        if not place.is_dir() or (kind in PUBLISHED_PLAYERS and not _has_weights(place))
     ]
 
 

@@ -10,7 +10,7 @@ from pvg_hf.data.schema import round_name
 from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.hub.cards.dataset import solutions_card
 from pvg_hf.hub.cards.player import base_card, player_card, role_prompts
-from pvg_hf.hub.layout import BASES, CARD, PLAYERS, PROMPTS, RECIPE
+from pvg_hf.hub.layout import BASES, CARD, PROMPTS, PUBLISHED_PLAYERS, RECIPE
 from pvg_hf.hub.local_paths import published_recipe
 from pvg_hf.hub.publication import Files, Publication
 
@@ -35,7 +35,7 @@ def derived_files(publication: Publication, kind: str, workspace: Path) -> Files
     files: Files = {RECIPE: published_recipe(publication.recipe)}
     if kind == "prover":
         files[PROMPTS] = json.dumps(role_prompts(publication.recipe), indent=2).encode()
-    if kind in PLAYERS:
+    if kind in PUBLISHED_PLAYERS:
         return {**files, CARD: player_card(publication, kind).encode()}
     pairs = dict(_write_pairs(publication, workspace))
     return {**files, **pairs, CARD: solutions_card(publication, next(iter(pairs.values()))).encode()}

@@ -21,7 +21,7 @@ from pvg_hf.core.extensions import NamedCode
 from pvg_hf.core.hub_access import DamagedDownload, RetryPolicy
 from pvg_hf.core.integrity import write_digests
 from pvg_hf.data.schema import round_name
-from pvg_hf.hub.layout import PLAYERS, RECIPE, TAG, RunRepos, place_of_base, place_of_player, place_of_record
+from pvg_hf.hub.layout import PUBLISHED_PLAYERS, RECIPE, TAG, RunRepos, place_of_base, place_of_player, place_of_record
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, restore_base
 from pvg_hf.hub.repository import Repository, is_same
 from pvg_hf.run.folder import RunFolder
@@ -290,7 +290,7 @@ class _Source:
     ) -> None:
         """Download the players of the round, or of all rounds so far, and their initial weights."""
         rounds = range(0 if with_earlier else self.round_index, self.round_index + 1)
-        for player, k in product(PLAYERS if with_provers else ("verifier",), rounds):
+        for player, k in product(PUBLISHED_PLAYERS if with_provers else ("verifier",), rounds):
             of_round = recipe.for_round(k)
             config = of_round.player(player)
             has_own_base = config.is_made

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 
 from pvg_hf.config.player_sections import LoraConfig
 from pvg_hf.models.score_head import classifier_of
-from pvg_hf.models.sources import check_weights
+from pvg_hf.models.sources import check_weight_files
 
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 
@@ -71,7 +71,7 @@ def attach_adapter(
             missing, superfluous or of another shape. (PEFT itself would only warn, and use no adapter in such a
             layer.)
     """
-    check_weights(folder, ADAPTER_WEIGHTS)
+    check_weight_files(folder, ADAPTER_WEIGHTS)
     misfit = f"The adapter in `{folder}` does not fit its base `{adapter.base_model_name_or_path}`"
     remedy = "Name the model that it was trained on in `base_model_name_or_path` of its `adapter_config.json`."
     try:
@@ -93,7 +93,7 @@ def take_over_adapter(model: PeftModel, folder: str | Path) -> None:
     Raises:
         ValueError: if they are not safetensors.
     """
-    check_weights(folder, ADAPTER_WEIGHTS)
+    check_weight_files(folder, ADAPTER_WEIGHTS)
     set_peft_model_state_dict(model, load_peft_weights(str(folder), device="cpu"))
 
 

@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 from pvg_hf.config.player_sections import LoraConfig
 from pvg_hf.models.adapters import attach_adapter, lora_settings
 from pvg_hf.models.quantization import is_quantized, mend_layers, quantization_arguments, saved_quantization
-from pvg_hf.models.sources import SAFELY, check_weights, is_adapter, load_tokenizer, read_adapter
+from pvg_hf.models.sources import SAFELY, check_weight_files, is_adapter, load_tokenizer, read_adapter
 
 
 def load_prover(
@@ -61,7 +61,7 @@ def load_causal_lm(
     Raises:
         ValueError: if its weights are not safetensors.
     """
-    check_weights(source)
+    check_weight_files(source)
     model = AutoModelForCausalLM.from_pretrained(
         source,
         revision=revision,

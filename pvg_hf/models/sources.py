@@ -53,7 +53,7 @@ def local_folder(source: str | Path, revision: str | None = None) -> str:
         raise ValueError(f"`{source}` is not a folder, and cannot be downloaded from the Hub: {err}") from err
 
 
-def check_weights(source: str | Path, weights: str = "*.safetensors") -> None:
+def check_weight_files(source: str | Path, weights: str = "*.safetensors") -> None:
     """
     Check that the weights in a folder are intact safetensors.
 

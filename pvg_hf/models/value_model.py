@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification,
 
 from pvg_hf.models.quantization import is_quantized
 from pvg_hf.models.score_head import PreciseLinear, keep_head_precise, score_head_modules
-from pvg_hf.models.sources import SAFELY, check_weights
+from pvg_hf.models.sources import SAFELY, check_weight_files
 
 # Two levels below a prover's folder or checkpoint: the Trainer would take an adapter one level below for the policy's.
 CRITIC_FOLDER = Path("critic", "value_model")
@@ -25,7 +25,7 @@ def load_value_model(source: str | Path, *, dtype: torch.dtype = torch.float32) 
     Raises:
         ValueError: if the architecture has no token classifier or is not causal, or the weights are not safetensors.
     """
-    check_weights(source)
+    check_weight_files(source)
     settings = {"dtype": dtype, **SAFELY}
     if not has_value_head(AutoConfig.from_pretrained(source, trust_remote_code=False)):
         return value_model_on(AutoModel.from_pretrained(source, **settings))

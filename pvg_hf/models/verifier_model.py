@@ -12,7 +12,7 @@ from pvg_hf.config.player_sections import LoraConfig
 from pvg_hf.models.adapters import attach_adapter, lora_settings
 from pvg_hf.models.quantization import mend_layers, quantization_arguments, saved_quantization
 from pvg_hf.models.score_head import keep_head_precise, score_head_modules
-from pvg_hf.models.sources import SAFELY, check_weights, is_adapter, load_tokenizer, read_adapter
+from pvg_hf.models.sources import SAFELY, check_weight_files, is_adapter, load_tokenizer, read_adapter
 
 HEADS = ("score", "classifier")  # modules that are never quantised
 
@@ -44,7 +44,7 @@ def load_classifier(
     Raises:
         ValueError: if its weights are not safetensors.
     """
-    check_weights(source)
+    check_weight_files(source)
     with suppress_seqcls_warning():
         model = AutoModelForSequenceClassification.from_pretrained(
             source,

@@ -13,7 +13,7 @@ from pvg_hf.noise.ledger import Ledger
 from pvg_hf.noise.processes import CommandChecker, WorkerChecker
 from pvg_hf.noise.routing import Call, Routes, Routing, Tier, can_pay, make_call, make_routes
 from pvg_hf.noise.telemetry import Asked, event_line
-from pvg_hf.noise.verdicts import BaseChecker, FunctionChecker, Problem, Verdict
+from pvg_hf.noise.verdicts import BaseChecker, FunctionChecker, ProblemRow, Verdict
 
 
 class VirtualClock:
@@ -152,7 +152,7 @@ class ImperfectChecker:
 
     def __init__(
         self,
-        base: BaseChecker | Callable[[Problem, str], bool] | None = None,
+        base: BaseChecker | Callable[[ProblemRow, str], bool] | None = None,
         routes: Routes | Routing | Tier | None = None,
         *,
         seed: int = 0,
@@ -169,7 +169,7 @@ class ImperfectChecker:
         self.write = write
         self._known: dict[tuple[int, int], CheckerOutcome] = {}
 
-    def verdict(self, problem: Problem, solution: str) -> Verdict:
+    def verdict(self, problem: ProblemRow, solution: str) -> Verdict:
         """Ask the base checker, with the largest time budget that a call about the solution can use."""
         assert self.base is not None
         routing, _ = self.routes.of(problem)
@@ -177,7 +177,7 @@ class ImperfectChecker:
 
     def check(
         self,
-        problem: Problem,
+        problem: ProblemRow,
         solution: str,
         *,
         round_index: int = 0,
@@ -215,7 +215,7 @@ class ImperfectChecker:
             self._known[round_index, key] = outcome
         return outcome
 
-    def can_begin(self, problem: Problem) -> bool:
+    def can_begin(self, problem: ProblemRow) -> bool:
         """Whether the first call is within budget; if not, the base checker need not be asked."""
         routing, _ = self.routes.of(problem)
         first = routing.path[0]

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from pvg_hf.core.extensions import NamedCode, check_command, load_extension, refuse_withheld
-from pvg_hf.noise.verdicts import Problem, Verdict, judge
+from pvg_hf.noise.verdicts import ProblemRow, Verdict, judge
 
 KEPT_VARIABLES = frozenset(
     [
@@ -90,7 +90,7 @@ class CommandChecker:
         self.command = list(command)
         self.env = tuple(env)
 
-    def ask(self, problem: Problem, solution: str, budget_seconds: float) -> Verdict:
+    def ask(self, problem: ProblemRow, solution: str, budget_seconds: float) -> Verdict:
         with tempfile.TemporaryDirectory(prefix="pvg-check-") as folder:
             places = {"{solution}": Path(folder) / "solution.txt", "{problem}": Path(folder) / "problem.json"}
             try:
@@ -186,7 +186,7 @@ class WorkerChecker:
         UntrustedCodeError: if a pulled recipe names the function and the user has not trusted it yet.
     """
 
-    def __init__(self, function: str | Callable[[Problem, str], bool], env: Sequence[str] = ()):
+    def __init__(self, function: str | Callable[[ProblemRow, str], bool], env: Sequence[str] = ()):
         if isinstance(function, str):  # another process will import it, so check it here
             refuse_withheld([NamedCode.of("function", function)])
         self.function = function
@@ -194,7 +194,7 @@ class WorkerChecker:
         self._process: multiprocessing.process.BaseProcess | None = None
         self._connection: Connection | None = None
 
-    def ask(self, problem: Problem, solution: str, budget_seconds: float) -> Verdict:
+    def ask(self, problem: ProblemRow, solution: str, budget_seconds: float) -> Verdict:
         if self._process is None:
             error = self._start()
             if error is not None:
@@ -240,7 +240,7 @@ class WorkerChecker:
         self._process = self._connection = None
 
 
-def _serve(function: str | Callable[[Problem, str], bool], connection: Connection, env: Sequence[str]) -> None:
+def _serve(function: str | Callable[[ProblemRow, str], bool], connection: Connection, env: Sequence[str]) -> None:
     """Main loop of the worker: answers questions until the connection is closed."""
     cleaned = checker_environment(env)
     os.environ.clear()

@@ -25,7 +25,7 @@ from pvg_hf.config.noise_section import (
 )
 from pvg_hf.core.extensions import load_function, running, suggest
 from pvg_hf.core.roles import ACCEPTING, Outcome
-from pvg_hf.noise.verdicts import Problem, Verdict
+from pvg_hf.noise.verdicts import ProblemRow, Verdict
 
 DEFAULT_TIER = "balanced"
 
@@ -147,14 +147,14 @@ class Predicate:
         """Whether the condition is just a column."""
         return self.text == self.column
 
-    def __call__(self, problem: Problem) -> bool:
+    def __call__(self, problem: ProblemRow) -> bool:
         return bool(self._holds(problem))
 
 
-def _load_function(spec: str) -> Callable[[Problem], bool]:
+def _load_function(spec: str) -> Callable[[ProblemRow], bool]:
     function = load_function(spec, "condition", "(problem) -> bool")
 
-    def holds(problem: Problem) -> bool:
+    def holds(problem: ProblemRow) -> bool:
         with running(f"The condition `{spec}`, asked about the problem `{problem.get('problem_id')}`,"):
             return function(problem)
 
@@ -344,7 +344,7 @@ class Routes:
         # Made once, since a routing caches its path.
         self._critical = {id(way): way.critical() for way in ways} if critical is not None else {}
 
-    def of(self, problem: Problem) -> tuple[Routing, str]:
+    def of(self, problem: ProblemRow) -> tuple[Routing, str]:
         """Return the routing of a problem's solutions, and the name of its slice."""
         name = EVERYTHING if self.slice_by is None else str(problem[self.slice_by])
         routing = self.slices.get(name, self.routing)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-Problem = Mapping[str, Any]
+ProblemRow = Mapping[str, Any]
 
 
 class Verdict(NamedTuple):
@@ -30,7 +30,7 @@ class Verdict(NamedTuple):
 class BaseChecker(Protocol):
     """Protocol of a checker without noise."""
 
-    def ask(self, problem: Problem, solution: str, budget_seconds: float) -> Verdict:
+    def ask(self, problem: ProblemRow, solution: str, budget_seconds: float) -> Verdict:
         """Judge a solution; the checker is stopped if it takes longer than the budget."""
 
     def close(self) -> None:
@@ -48,17 +48,17 @@ class FunctionChecker:
             Function `(problem, solution) -> bool`.
     """
 
-    def __init__(self, function: Callable[[Problem, str], bool]):
+    def __init__(self, function: Callable[[ProblemRow, str], bool]):
         self.function = function
 
-    def ask(self, problem: Problem, solution: str, budget_seconds: float) -> Verdict:
+    def ask(self, problem: ProblemRow, solution: str, budget_seconds: float) -> Verdict:
         return judge(self.function, problem, solution)
 
     def close(self) -> None:
         """Do nothing: there is no process to end."""
 
 
-def judge(function: Callable[[Problem, str], bool], problem: Problem, solution: str) -> Verdict:
+def judge(function: Callable[[ProblemRow, str], bool], problem: ProblemRow, solution: str) -> Verdict:
     """
     Call a checker. Any error that it raises becomes its verdict, which does not pass the solution.
 

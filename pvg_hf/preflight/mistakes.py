@@ -16,7 +16,6 @@ from pvg_hf.data.label_rates import label_rates, stated_rates
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.models.hardware import Hardware
-from pvg_hf.noise.verdicts import Problem
 from pvg_hf.preflight.custom_code import check_extensions, check_task, read_signal
 from pvg_hf.preflight.loading import check_player, check_shared_base, sample_texts
 from pvg_hf.preflight.machine import check_generation, check_hub, check_sharding
@@ -25,7 +24,7 @@ from pvg_hf.preflight.refusals import refusals
 from pvg_hf.preflight.trainer_settings import (
     check_corrections,
     check_critic,
-    check_environments,
+    check_invariance_settings,
     check_num_prompts,
     check_prover_trainer,
     check_score_task,
@@ -33,6 +32,7 @@ from pvg_hf.preflight.trainer_settings import (
     check_self_evaluation,
     check_verifier_trainer,
 )
+from pvg_hf.tasks.base import Problem
 
 # Sections that hold for the whole game, so that a single round cannot override them.
 GAME_WIDE_SECTIONS = (
@@ -238,7 +238,9 @@ def _check_sequence(recipe: Recipe, round_index: int, hardware: Hardware, refuse
     if unweighable and ":" in data.mixture:
         unweighable = [] if data.mixture in refused else unweighable
         refused.add(data.mixture)
-    yield from unweighable or check_environments(recipe.for_round(round_index), round_index, hardware.num_processes)
+    yield from unweighable or check_invariance_settings(
+        recipe.for_round(round_index), round_index, hardware.num_processes
+    )
     if round_index > 0:
         yield from _check_going_on(recipe.for_round(round_index - 1), recipe.for_round(round_index), round_index)
 

@@ -12,8 +12,9 @@ from pvg_hf.core.extensions import suggest
 from pvg_hf.data.label_rates import label_rates
 from pvg_hf.noise.imperfect_checker import make_base
 from pvg_hf.noise.routing import Routes, make_routes
-from pvg_hf.noise.verdicts import BaseChecker, Problem
+from pvg_hf.noise.verdicts import BaseChecker
 from pvg_hf.preflight.refusals import refusals
+from pvg_hf.tasks.base import Problem
 
 
 def check_noise(recipe: Recipe) -> Iterator[str]:

@@ -127,7 +127,7 @@ def _check_choice(recipe: Recipe) -> Iterator[str]:
         )
 
 
-def check_environments(recipe: Recipe, round_index: int, num_processes: int) -> list[str]:
+def check_invariance_settings(recipe: Recipe, round_index: int, num_processes: int) -> list[str]:
     """List mistakes in `verifier.invariance`, given the environments in a round's mixture."""
     method = recipe.verifier.invariance.method
     if method == "none" or refusals(method, partial(read_method, method)):

@@ -26,7 +26,7 @@ from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey
 
-Event = dict[str, Any]
+RunEvent = dict[str, Any]
 
 # Required keys by event.
 _NEEDED = {"phase_finished": {"phase", "round", "seconds"}, "alert": {"phase", "round", "kind", "message"}}
@@ -96,7 +96,7 @@ class RunData:
     recipe: Recipe
     recipe_text: str
     environment: dict[str, Any]
-    events: list[Event]
+    events: list[RunEvent]
     rounds: list[RoundData]
     call_summaries: list[dict[str, Any]] = field(default_factory=list)
     num_lost_events: int = 0
@@ -106,11 +106,11 @@ class RunData:
         return [data for data in self.rounds if data.figures]
 
     @property
-    def alerts(self) -> list[Event]:
+    def alerts(self) -> list[RunEvent]:
         return [event for event in self.events if event["event"] == "alert"]
 
     @property
-    def finished_phases(self) -> list[Event]:
+    def finished_phases(self) -> list[RunEvent]:
         return [event for event in self.events if event["event"] == "phase_finished"]
 
     def phase_seconds(self) -> dict[tuple[int, str], float]:
@@ -222,7 +222,7 @@ def _load_steps(lines: list[dict[str, Any]]) -> pd.DataFrame:
     return numbers.groupby(["round", "step"], as_index=False).last()
 
 
-def _round_of(event: Event) -> int:
+def _round_of(event: RunEvent) -> int:
     return BASE_ROUND if event["round"] is None else event["round"]
 
 
@@ -235,7 +235,7 @@ def _load_environment(path: Path) -> dict[str, Any]:
     return unseal(path, read_json(path, remedy=_MENDED_AT_START), _MENDED_AT_START) if path.is_file() else {}
 
 
-def _num_missing(events: list[Event], finished: list[str]) -> int:
+def _num_missing(events: list[RunEvent], finished: list[str]) -> int:
     """Number of finished phases without an event in the log."""
     return max(0, len(finished) - sum(event["event"] == "phase_finished" for event in events))
 

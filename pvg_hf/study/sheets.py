@@ -9,7 +9,7 @@ from pvg_hf.core.spreadsheets import escape_cell, open_table
 from pvg_hf.evaluation.report.escaping import reveal
 from pvg_hf.study.participants import CONFIDENCES, Judgment, Study
 
-COLUMNS = ("participant", "position", "item", "problem", "solution", "judgment", "confidence", "seconds")
+STUDY_COLUMNS = ("participant", "position", "item", "problem", "solution", "judgment", "confidence", "seconds")
 
 MAX_CHARACTERS = 10_000_000
 
@@ -46,7 +46,7 @@ def write_sheets(study: Study, participants: Sequence[str]) -> str:
     study.check_places(sum(not study.knows(participant) for participant in participants))
     file = io.StringIO()
     writer = csv.writer(file)
-    writer.writerow(COLUMNS)
+    writer.writerow(STUDY_COLUMNS)
     for participant in participants:
         for position, item in enumerate(study.sheet(participant), start=1):
             texts = (escape_cell(reveal(item.problem)), escape_cell(reveal(item.solution)))
@@ -94,7 +94,7 @@ def _read_rows(text: str) -> list[tuple[int, dict[str, str | None]]]:
         try:
             missing = [name for name in ("participant", "item", "judgment") if name not in (reader.fieldnames or ())]
             if missing:
-                raise SheetError(f"The file lacks the columns {missing}; a sheet has {list(COLUMNS)}.")
+                raise SheetError(f"The file lacks the columns {missing}; a sheet has {list(STUDY_COLUMNS)}.")
             return [(reader.line_num, row) for row in reader]
         except csv.Error as err:  # e.g. a field that is longer than any in a sheet
             raise SheetError(
@@ -104,7 +104,7 @@ def _read_rows(text: str) -> list[tuple[int, dict[str, str | None]]]:
 
 
 def _read_row(study: Study, row: dict[str, str | None]) -> _Answer | None:
-    said = {name: (row.get(name) or "").strip() for name in COLUMNS}
+    said = {name: (row.get(name) or "").strip() for name in STUDY_COLUMNS}
     if not said["judgment"]:
         return None
     judgment = said["judgment"].lower().replace(" ", "_")

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from pvg_hf.evaluation.selective import (
-    RULES,
+    ANSWER_RULES,
     AnswerRules,
     Calibration,
     answer_figures,
@@ -44,7 +44,7 @@ def test_the_first_the_best_and_the_votes():
     assert table["confidence/weighted-vote"].tolist()[:2] == pytest.approx(
         [(0.6225 + 0.7311) / 3, 1.2311 / 3], abs=1e-3
     )
-    assert table.loc["p2", [f"confidence/{rule}" for rule in RULES]].isna().all()
+    assert table.loc["p2", [f"confidence/{rule}" for rule in ANSWER_RULES]].isna().all()
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_an_unknown_rule_is_refused():
 def test_a_problem_with_more_solutions_counts_several_times():
     # Of single solutions, 3 of 4 are correct; of pairs, the best of (1, 2) is wrong and that of (3, 4) right.
     rows = solutions([("5", True, 0.0), ("6", False, 1.0), ("5", True, 3.0), ("5", True, 2.0)]).assign(part="test")
-    assert fit_rules(rows, 1).accuracies == dict.fromkeys(RULES, 0.75)
+    assert fit_rules(rows, 1).accuracies == dict.fromkeys(ANSWER_RULES, 0.75)
     pairs = fit_rules(rows, 2)
     assert (pairs.num_samples, pairs.num_problems, pairs.part) == (2, 1, "test")
     assert pairs.accuracies["best"] == 0.5

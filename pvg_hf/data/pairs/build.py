@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 from datasets import Dataset, Features, Value
 
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.data.mixture import check_weights
+from pvg_hf.data.mixture import check_mixture_weights
 from pvg_hf.data.pairs.candidates import ROLES, Candidates, read_candidates
 from pvg_hf.data.pairs.match import Matches, match_all, match_solutions
 from pvg_hf.data.pairs.pair_report import NoPairsError, PairReport
-from pvg_hf.data.pairs.select import SIDES, Choice, choose_solutions, count_by_source
+from pvg_hf.data.pairs.select import SIDES, SelectedSolutions, choose_solutions, count_by_source
 from pvg_hf.data.pairs.spill import spool_dataset
 from pvg_hf.data.pool import PathLike, iterate_pool
 from pvg_hf.data.schema import environment_name, round_name
@@ -246,7 +246,7 @@ def _pair_batches(
         yield pa.RecordBatch.from_pydict({name: columns[name] for name in schema.names}, schema=schema)
 
 
-def _report(candidates: Candidates, choice: Choice, matches: Matches) -> PairReport:
+def _report(candidates: Candidates, choice: SelectedSolutions, matches: Matches) -> PairReport:
     references = np.unique(matches.problem[matches.correct < 0])
     used = candidates.rows[np.unique(np.concatenate([matches.correct[matches.correct >= 0], matches.incorrect]))]
     incorrect, correct = (count_by_source(used["round_index"][used["label"] == label]) for label in (0, 1))
@@ -294,7 +294,7 @@ def _count_unused(rows: np.ndarray, matches: Matches) -> dict[str, int]:
 def _check_settings(
     weights: Mapping[int, float], solutions_per_problem: int, correct_source: str, parts: Sequence[str]
 ) -> None:
-    check_weights(weights)
+    check_mixture_weights(weights)
     if solutions_per_problem < 2:
         raise ValueError(
             f"`solutions_per_problem` must be at least 2, one of each label; got {solutions_per_problem}."

@@ -15,7 +15,7 @@ SIDES = ("incorrect", "correct")
 
 
 @dataclass
-class Choice:
+class SelectedSolutions:
     """
     The solutions selected for a verifier.
 
@@ -46,7 +46,7 @@ def choose_solutions(
     round_index: int,
     num_references: int = 0,
     by_label: bool = True,
-) -> Choice:
+) -> SelectedSolutions:
     """
     Select `solutions_per_problem` of every problem's candidates, half labelled correct and half incorrect.
 
@@ -92,7 +92,7 @@ def choose_solutions(
     refill = left[_rank_within(side[left], draws.priority[left]) < missing.sum(axis=2).ravel()[side[left]]]
     is_chosen[refill] = True
     chosen = np.flatnonzero(is_chosen)
-    return Choice(
+    return SelectedSolutions(
         chosen=chosen[np.lexsort((draws.priority[chosen], side[chosen]))],
         short=_count_missing(missing, sources, sides),
         refilled=count_by_source(rows["round_index"][refill]),

@@ -8,7 +8,7 @@ import pandas as pd
 from pvg_hf.analyses.form import ALLOWED_SCORES
 from pvg_hf.evaluation.analysis_quality import confusion_columns
 from pvg_hf.evaluation.report.escaping import Line
-from pvg_hf.evaluation.report.tables import Cell, Table, figure_cell
+from pvg_hf.evaluation.report.tables import Table, TableCell, figure_cell
 from pvg_hf.run.read import RoundData, RunData
 
 NUM_SHOWN = 6
@@ -58,7 +58,7 @@ def evaluations_table(run: RunData) -> Table:
 def confusion_table(run: RunData) -> Table:
     """Confusion matrix of the last such round: rows are true scores, columns predicted ones; each row sums to 1."""
     rounds = _rounds_with_analyses(run)
-    rows: list[tuple[str, list[Cell]]] = []
+    rows: list[tuple[str, list[TableCell]]] = []
     if rounds:
         for true in ALLOWED_SCORES:
             keys = [f"evaluations/confusion/{true:g}_as_{name}" for name in confusion_columns()]

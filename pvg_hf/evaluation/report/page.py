@@ -17,6 +17,7 @@ from pvg_hf.evaluation.report.analysis_tables import confusion_table, evaluation
 from pvg_hf.evaluation.report.escaping import show_preformatted, show_text
 from pvg_hf.evaluation.report.examples import NUM_EARLIER_EXAMPLES, Example, choose_examples
 from pvg_hf.evaluation.report.plots import PLOTS, Plot
+from pvg_hf.evaluation.report.statements import describe_progress, write_verdict
 from pvg_hf.evaluation.report.tables import (
     answers_table,
     calls_table,
@@ -32,7 +33,6 @@ from pvg_hf.evaluation.report.tables import (
     sources_table,
     times_table,
 )
-from pvg_hf.evaluation.report.verdict import describe_progress, write_verdict
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.read import RunData, load_run
 

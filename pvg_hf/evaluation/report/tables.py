@@ -24,7 +24,7 @@ MIN_COLUMN = 8
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """
     A figure in a table.
 
@@ -46,12 +46,12 @@ class Table:
     Args:
         headers (`list[str]`):
             Column headings, including the first column's.
-        rows (`list[tuple[str, list[Cell]]]`):
+        rows (`list[tuple[str, list[TableCell]]]`):
             Heading and cells of each row.
     """
 
     headers: list[str]
-    rows: list[tuple[str, list[Cell]]]
+    rows: list[tuple[str, list[TableCell]]]
 
     def parts(self) -> list["Table"]:
         """
@@ -143,7 +143,7 @@ DIVERSITY_COLUMNS = (
 
 
 # Heading, and the prefix of its counts after `pairs/` or `heldout_pairs/`.
-PAIR_COLUMNS = (
+PAIR_COUNT_COLUMNS = (
     ("pairs", "num_pairs"),
     ("solutions read", "num_solutions"),
     ("outside the mixture", "dropped/outside_mixture"),
@@ -174,7 +174,7 @@ def rounds_table(run: RunData) -> Table:
         for data in rounds
     ]
     if rounds:
-        base = [figure_cell(rounds[0].figure(key), d) if key else Cell(MISSING) for _, _, key, d in ROUND_COLUMNS]
+        base = [figure_cell(rounds[0].figure(key), d) if key else TableCell(MISSING) for _, _, key, d in ROUND_COLUMNS]
         rows.insert(0, ("base prover", base))
     return Table(["", *(column[0] for column in ROUND_COLUMNS)], rows)
 
@@ -203,12 +203,12 @@ def _source(name: str) -> str:
 def pairs_table(run: RunData) -> Table:
     """Counts of used and left-out solutions in each round's pairs; one row for training pairs, one for held-out pairs."""
     rows = [
-        (f"round {data.round_index}, {name}", [_count_cell(data, f"{prefix}/{key}") for _, key in PAIR_COLUMNS])
+        (f"round {data.round_index}, {name}", [_count_cell(data, f"{prefix}/{key}") for _, key in PAIR_COUNT_COLUMNS])
         for data in run.rounds
         for name, prefix in (("training", "pairs"), ("held-out", "heldout_pairs"))
         if f"{prefix}/num_pairs" in data.counts
     ]
-    return Table(["", *(heading for heading, _ in PAIR_COLUMNS)], rows)
+    return Table(["", *(heading for heading, _ in PAIR_COUNT_COLUMNS)], rows)
 
 
 def scoring_counts_table(run: RunData, name: str) -> Table:
@@ -272,7 +272,7 @@ def times_table(run: RunData) -> Table:
     for index in rounds:
         times = [seconds.get((index, phase)) for phase in phases]
         total = sum(time for time in times if time is not None)
-        cells = [Cell(MISSING if time is None else duration(time)) for time in [*times, total]]
+        cells = [TableCell(MISSING if time is None else duration(time)) for time in [*times, total]]
         rows.append(("before round 0" if index == BASE_ROUND else f"round {index}", cells))
     return Table(["", *phases, "all"], rows)
 
@@ -291,27 +291,27 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
-def _count_cell(data: RoundData, prefix: str) -> Cell:
+def _count_cell(data: RoundData, prefix: str) -> TableCell:
     found = [count for key, count in data.counts.items() if key.startswith(prefix)]
-    return Cell(f"{sum(found):,}" if found else MISSING)
+    return TableCell(f"{sum(found):,}" if found else MISSING)
 
 
-def _role_cells(data: RoundData, prefix: str, role: Role, columns: list[tuple[str, str, int]]) -> list[Cell]:
+def _role_cells(data: RoundData, prefix: str, role: Role, columns: list[tuple[str, str, int]]) -> list[TableCell]:
     return [figure_cell(data.figure(f"{prefix}{name}/{role}"), digits) for _, name, digits in columns]
 
 
-def _problem_cell(problems: pd.DataFrame, column: str) -> Cell:
+def _problem_cell(problems: pd.DataFrame, column: str) -> TableCell:
     """Mean of a column of the problem table, which holds one share per problem."""
     known = problems[problems[column].notna()]
     return figure_cell(share_by_problem(known[column].astype(float), known["problem_id"]), 3)
 
 
-def figure_cell(figure: Figure, digits: int) -> Cell:
+def figure_cell(figure: Figure, digits: int) -> TableCell:
     """Format a figure as value, interval and n; a dash if it has no value."""
     if figure.value is None:
-        return Cell(MISSING, n=f"n={figure.n}")
+        return TableCell(MISSING, n=f"n={figure.n}")
     interval = "" if figure.low is None else f"[{figure.low:.{digits}f}, {figure.high:.{digits}f}]"
-    return Cell(f"{figure.value:.{digits}f}", interval, f"n={figure.n:,}")
+    return TableCell(f"{figure.value:.{digits}f}", interval, f"n={figure.n:,}")
 
 
 _COLUMNS = (
@@ -361,7 +361,7 @@ def noise_table(run: RunData) -> Table:
 def escalation_table(run: RunData) -> Table:
     """Escalations, one row per phase and transition: further calls, and the share of them that accepted."""
     rows = [
-        (f"{_place(calls)}, {transition}", [Cell(f"{figure['n']:,}"), _share(figure)])
+        (f"{_place(calls)}, {transition}", [TableCell(f"{figure['n']:,}"), _share(figure)])
         for calls in run.call_summaries
         for transition, figure in calls["escalations"].items()
     ]
@@ -385,7 +385,9 @@ def channel_table(run: RunData) -> Table:
         correct, incorrect = channel["correct"], channel["incorrect"]
         rates = (incorrect["accept"], correct["reject"], correct["abstain"], incorrect["abstain"])
         calls = (correct["num_calls"], incorrect["num_calls"])
-        rows.append((name, [Cell(f"{value:.4f}") for value in rates] + [Cell(f"{value:.2f}") for value in calls]))
+        rows.append(
+            (name, [TableCell(f"{value:.4f}") for value in rates] + [TableCell(f"{value:.2f}") for value in calls])
+        )
     return Table(headers, rows)
 
 
@@ -393,23 +395,23 @@ def _place(calls: dict[str, Any]) -> str:
     return calls["phase"] if calls["round"] < 0 else f"round {calls['round']} {calls['phase']}"
 
 
-def _counts(calls: dict[str, Any]) -> list[Cell]:
+def _counts(calls: dict[str, Any]) -> list[TableCell]:
     codes = calls["codes"]
     accepted = sum(number for code, number in codes.items() if code in ACCEPTING)
     rejected = sum(number for code, number in codes.items() if code not in ACCEPTING | ABSTENTIONS)
     numbers = (calls["calls"], accepted, rejected, calls["abstained"], calls["flagged"])
-    cells = [Cell(f"{number:,}") for number in numbers]
-    cells += [Cell(f"{calls['cost']:,g}"), Cell(f"{calls['duration_ms'] / 1000:,.0f}")]
-    return [*cells, Cell(calls["digest"][:DIGITS_OF_DIGEST])]
+    cells = [TableCell(f"{number:,}") for number in numbers]
+    cells += [TableCell(f"{calls['cost']:,g}"), TableCell(f"{calls['duration_ms'] / 1000:,.0f}")]
+    return [*cells, TableCell(calls["digest"][:DIGITS_OF_DIGEST])]
 
 
-def _rate(one: dict[str, Any] | None) -> Cell:
+def _rate(one: dict[str, Any] | None) -> TableCell:
     if one is None:
-        return Cell(MISSING)
+        return TableCell(MISSING)
     cell = _share(one)
-    return Cell(f"{cell.value} (set to {one['configured']:g})", cell.interval, cell.n)
+    return TableCell(f"{cell.value} (set to {one['configured']:g})", cell.interval, cell.n)
 
 
-def _share(figure: dict[str, Any]) -> Cell:
+def _share(figure: dict[str, Any]) -> TableCell:
     interval = f"[{figure['low']:.4f}, {figure['high']:.4f}]"
-    return Cell(f"{figure['value']:.4f}", interval, f"n={figure['n']:,}")
+    return TableCell(f"{figure['value']:.4f}", interval, f"n={figure['n']:,}")

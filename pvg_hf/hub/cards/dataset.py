@@ -13,7 +13,7 @@ from pvg_hf.hub.publication import Publication
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.trainers.common.model_card import CITATION, PAPER, TAGS
 
-SOLUTIONS = {
+SOLUTION_COLUMNS = {
     "problem_id": "The problem, unique within the task.",
     "problem": "Text of the problem.",
     "reference": "A correct solution, or at least the final answer.",
@@ -75,7 +75,7 @@ def columns_table(file: Path, known: dict[str, str]) -> str:
         file (`Path`):
             The file.
         known (`dict[str, str]`):
-            `SOLUTIONS` or `PAIRS`; any other column belongs to the task.
+            `SOLUTION_COLUMNS` or `PAIRS`; any other column belongs to the task.
     """
     rows = [["Column", "Type", "Meaning"]]
     for field in pq.read_schema(file):
@@ -111,7 +111,7 @@ def solutions_card(publication: Publication, pairs: Path) -> str:
         license=license,
         paper=PAPER,
         citation=CITATION,
-        solution_columns=columns_table(base, SOLUTIONS),
+        solution_columns=columns_table(base, SOLUTION_COLUMNS),
         pair_columns=columns_table(pairs, PAIRS),
     )
     return str(card)

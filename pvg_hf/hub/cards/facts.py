@@ -29,7 +29,7 @@ VERIFIER_COLUMNS = (
     ("completeness", "completeness", None, "recall"),
     ("soundness", "soundness", None, "recall"),
 )
-COLUMNS = {"prover": PROVER_COLUMNS, "verifier": VERIFIER_COLUMNS}
+CARD_COLUMNS = {"prover": PROVER_COLUMNS, "verifier": VERIFIER_COLUMNS}
 TASK_TYPES = {"prover": "text-generation", "verifier": "text-classification"}
 
 
@@ -39,9 +39,9 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([head, "|" + "---|" * len(rows[0]), *body])
 
 
-def rounds_table(figures: Sequence[Figures], player: str) -> str:
+def rounds_markdown(figures: Sequence[Figures], player: str) -> str:
     """Markdown table of figures: one row per round, and one for the base prover if it has figures."""
-    columns = COLUMNS[player]
+    columns = CARD_COLUMNS[player]
     rows = [["", *(heading for heading, *_ in columns)]]
     if any(base for _, _, base, _ in columns):
         rows.append(["base", *(_show(figures[0], base) for _, _, base, _ in columns)])
@@ -67,7 +67,7 @@ def eval_results(figures: Sequence[Figures], player: str, *, task: str, dataset:
             source_name=f"evaluation of {tag}",
             source_url=f"https://huggingface.co/datasets/{dataset}/blob/{tag}/evaluation/{tag}/metrics.json",
         )
-        for heading, key, _, metric in COLUMNS[player]
+        for heading, key, _, metric in CARD_COLUMNS[player]
         if metric and (figure := figures[-1].get(f"round/{key}", {})).get("value") is not None
     ]
 

@@ -16,7 +16,7 @@ from pvg_hf.hub.cards.facts import (
     eval_results,
     hub_base,
     license_of,
-    rounds_table,
+    rounds_markdown,
     training_table,
 )
 from pvg_hf.hub.layout import BASES
@@ -75,7 +75,7 @@ def player_card(publication: Publication, player: str) -> str:
         critic=_critic_in(results),
         critic_folder=CRITIC_FOLDER.as_posix(),
         probability=_probability_in(results),
-        table=rounds_table(figures, player),
+        table=rounds_markdown(figures, player),
         training=training_table(recipe, player),
         versions=describe_versions(publication.folder),
         paper=PAPER,

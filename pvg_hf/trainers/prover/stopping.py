@@ -51,7 +51,7 @@ def max_steps(means: Means, config: StoppingConfig) -> bool:
     return False
 
 
-RULES: dict[str, Rule] = {"parity": parity, "parity_and_incorrect": parity_and_incorrect, "max_steps": max_steps}
+STOP_RULES: dict[str, Rule] = {"parity": parity, "parity_and_incorrect": parity_and_incorrect, "max_steps": max_steps}
 
 
 class StopRule:
@@ -138,12 +138,12 @@ def load_rule(name: str) -> Rule:
     """
     if ":" in name:
         return load_function(name, "stop rule", INTERFACE)
-    if name not in RULES:
-        known = suggest(name, ["auto", "goodhart", *RULES])
+    if name not in STOP_RULES:
+        known = suggest(name, ["auto", "goodhart", *STOP_RULES])
         raise ValueError(
             f"Unknown stop rule `{cut_to_line(name)}`. {known} Name a custom rule as `package.module:Name`."
         )
-    return RULES[name]
+    return STOP_RULES[name]
 
 
 def rehearse(rule: StopRule, roles: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pvg_hf.evaluation.report.verdict import describe_progress
+from pvg_hf.evaluation.report.statements import describe_progress
 from pvg_hf.run.read import load_run
 
 

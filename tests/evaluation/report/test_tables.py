@@ -9,8 +9,8 @@ from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.evaluation.intervals import rate
 from pvg_hf.evaluation.report.tables import (
     MAX_WIDTH,
-    Cell,
     Table,
+    TableCell,
     counted,
     difficulty_table,
     diversity_table,
@@ -35,7 +35,7 @@ def test_rounds_table_begins_with_the_base_prover(run):
     table = rounds_table(replace(run, rounds=rounds))
     assert [heading for heading, _ in table.rows] == ["base prover", "round 0", "round 1"]
     assert {len(cells) + 1 for _, cells in table.rows} == {len(table.headers)}
-    assert table.rows[1][1][0] == Cell("0.750", "[0.500, 1.000]", "n=1,234")
+    assert table.rows[1][1][0] == TableCell("0.750", "[0.500, 1.000]", "n=1,234")
     assert table.rows[0][1][0].n == "n=0"
 
 
@@ -80,7 +80,7 @@ def test_sources_table_has_a_row_per_prover(run):
     assert [heading for heading, _ in table.rows] == ["all", "base", "round 0, helpful", "round 0, sneaky"]
     assert {len(cells) + 1 for _, cells in table.rows} == {len(table.headers)}
     tpr = run.evaluated[-1].figure("verifier_tpr/base")
-    assert table.rows[1][1][3] == Cell(f"{tpr.value:.3f}", f"[{tpr.low:.3f}, {tpr.high:.3f}]", f"n={tpr.n:,}")
+    assert table.rows[1][1][3] == TableCell(f"{tpr.value:.3f}", f"[{tpr.low:.3f}, {tpr.high:.3f}]", f"n={tpr.n:,}")
     assert sources_table(replace(run, rounds=[])).rows == []
 
 
@@ -149,7 +149,7 @@ def test_durations(seconds, text):
 
 
 def test_a_wide_table_is_turned_round_or_split_and_keeps_every_cell():
-    cells = [[Cell(f"{row}.{column}", "[0.123, 0.456]", "n=1,234") for column in range(14)] for row in range(3)]
+    cells = [[TableCell(f"{row}.{column}", "[0.123, 0.456]", "n=1,234") for column in range(14)] for row in range(3)]
     names = [f"figure {column}" for column in range(14)]
     (turned,) = Table(["", *names], [(f"round {row}", cells[row]) for row in range(3)]).parts()
     assert turned.headers == ["", "round 0", "round 1", "round 2"]
@@ -163,7 +163,7 @@ def test_a_wide_table_is_turned_round_or_split_and_keeps_every_cell():
 
 
 def test_a_narrow_table_is_left_alone():
-    table = Table(["", "a", "b", "c"], [("round 0", [Cell("1"), Cell("2"), Cell("3")])])
+    table = Table(["", "a", "b", "c"], [("round 0", [TableCell("1"), TableCell("2"), TableCell("3")])])
     assert table.parts() == [table]
     assert Table(["", "a"], []).parts() == []
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pvg_hf.core.figure import EMPTY, Figure
-from pvg_hf.evaluation.report.verdict import percent, write_verdict
+from pvg_hf.evaluation.report.statements import percent, write_verdict
 from pvg_hf.run.read import load_run
 
 
