@@ -65,10 +65,10 @@ class Player:
             output = self.model.generate(**inputs, generation_config=config)[:, inputs["input_ids"].shape[1] :]
             texts = self.tokenizer.batch_decode(output, skip_special_tokens=True)
             owners = [problems[i] for i in batch for _ in range(num_samples)]
-            rows += [self._graded(problem, text) for problem, text in zip(owners, texts, strict=True)]
+            rows += [self._grade(problem, text) for problem, text in zip(owners, texts, strict=True)]
         return rows
 
-    def _graded(self, problem: Row, text: str) -> Row:
+    def _grade(self, problem: Row, text: str) -> Row:
         return {**problem, "solution": text, "correct": self.world.task.grade(problem, text).correct}
 
 

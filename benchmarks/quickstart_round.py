@@ -83,7 +83,7 @@ def play_glued(folder: Path) -> dict[str, float]:
     return {"seconds": time.perf_counter() - start}
 
 
-def in_a_process(name: str) -> dict[str, float]:
+def play_in_process(name: str) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, __file__, "--play", name, "--folder", folder]
         done = subprocess.run(command, capture_output=True, text=True)
@@ -101,7 +101,7 @@ def main() -> None:
         result = {"ours": play_ours, "glued": play_glued}[arguments.play](arguments.folder)
         print(json.dumps(result))
         return
-    ours, glued = in_a_process("ours"), in_a_process("glued")
+    ours, glued = play_in_process("ours"), play_in_process("glued")
     total = ours.pop("seconds")
     result = {
         "seconds_ours": round(total, 1),

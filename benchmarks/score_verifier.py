@@ -169,7 +169,7 @@ def show(values: list[float | None]) -> str:
     return f"{statistics.mean(known):.3f} [{statistics.mean(known) - half:.3f}, {statistics.mean(known) + half:.3f}]"
 
 
-def at_equal_accuracy(plain: dict, with_meta: dict) -> tuple[dict, dict]:
+def choose_equal_accuracy(plain: dict, with_meta: dict) -> tuple[dict, dict]:
     """Choose a checkpoint of each verifier, with score accuracies nearest to the lower of their best accuracies."""
     sides = [list(found["figures"].values()) for found in (plain, with_meta)]
     target = min(max(point["evaluations/accuracy"] for point in side) for side in sides)
@@ -187,7 +187,7 @@ def print_tables(cells: list[dict]) -> None:
             print(f"| {name} | {step} | {' | '.join(shown)} |")
     if not {"additive", LABELLER} <= by_variant.keys():
         return
-    pairs = [at_equal_accuracy(*pair) for pair in zip(by_variant["additive"], by_variant[LABELLER], strict=True)]
+    pairs = [choose_equal_accuracy(*pair) for pair in zip(by_variant["additive"], by_variant[LABELLER], strict=True)]
     print("\n| at equal score accuracy | score accuracy | hallucinated | quality |\n|---|---|---|---|")
     for index, name in enumerate(("without R_meta", "with R_meta")):
         points = [pair[index] for pair in pairs]

@@ -51,12 +51,12 @@ def main() -> None:
     print(f"{len(rows)} test solutions of round {round_index}; against VerifierScorer:\n")
     print("| way | Spearman | largest difference |\n|---|---|---|")
     with tempfile.TemporaryDirectory() as place:
-        saved = _as_saved_now(verifier, Path(place) / "verifier")
+        saved = _copy_in_current_format(verifier, Path(place) / "verifier")
         for name, found in _ways(folder, saved, problems, solutions):
             print(f"| {name} | {spearmanr(scores, found).statistic:.3f} | {np.abs(scores - found).max():.1e} |")
 
 
-def _as_saved_now(verifier: Path, copy: Path) -> Path:
+def _copy_in_current_format(verifier: Path, copy: Path) -> Path:
     """Save a copy of the verifier in the current format, even if an earlier version saved it."""
     model, tokenizer = load_verifier(verifier)
     model.save_pretrained(copy)
@@ -81,13 +81,13 @@ def _ways(
     asked = [prompts.render(prompts.text({"problem": text}, Role.HELPFUL), tokenizer) for text in problems]
     bare = [f"{text}\n" for text in problems]
     model = [str(verifier)]
-    yield "TRL, `reward_funcs=FOLDER`, the helpful prompt", _by_trl(prover, model, asked, problems, solutions)
-    yield "TRL, `reward_funcs=FOLDER`, the problem as prompt", _by_trl(prover, model, bare, problems, solutions)
+    yield "TRL, `reward_funcs=FOLDER`, the helpful prompt", _trl_rewards(prover, model, asked, problems, solutions)
+    yield "TRL, `reward_funcs=FOLDER`, the problem as prompt", _trl_rewards(prover, model, bare, problems, solutions)
     function = [scorer.as_reward_func()]
-    yield "TRL, `scorer.as_reward_func()`", _by_trl(prover, function, asked, problems, solutions)
+    yield "TRL, `scorer.as_reward_func()`", _trl_rewards(prover, function, asked, problems, solutions)
 
 
-def _by_trl(
+def _trl_rewards(
     prover: str, reward_funcs: list, prompts: list[str], problems: list[str], solutions: list[str]
 ) -> list[float]:
     """Rewards that TRL's trainer gives to existing solutions."""

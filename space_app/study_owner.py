@@ -81,7 +81,7 @@ def build_owner_page(demo: gr.Blocks, run: OpenRun, study: Study, owner: Owner, 
 
     def upload(path: str, request: gr.Request):
         owner.check(request)
-        return take_down(study, path)
+        return record_sheets(study, path)
 
     demo.load(load, None, [state, body, results], **SLOW)
     refresh.click(refresh_results, None, results, **SLOW)
@@ -120,7 +120,7 @@ def _source(round_index: int) -> str:
     return "base" if round_index == BASE_ROUND else f"round {round_index}"
 
 
-def take_down(study: Study, path: str) -> str:
+def record_sheets(study: Study, path: str) -> str:
     """Record the answers in a file of filled-in sheets, and return a message as HTML."""
     try:
         num_new, num_known = read_sheets(study, Path(path).read_text(encoding="utf-8-sig"))

@@ -138,5 +138,5 @@ def lengths_as_written(amounts: Amounts, context: PhaseContext) -> TextLengths:
     return replace(
         amounts.lengths,
         solution=Length.of(rows["num_tokens"].tolist()),
-        verifier_input=Length.of([len(ids) for ids in read]).capped(config.max_length),
+        verifier_input=Length.of([len(ids) for ids in read]).cap(config.max_length),
     )

@@ -194,7 +194,7 @@ class SolutionIndex:
         """
         Scores of a round's correct (True) and incorrect (False) solutions, in ascending order.
 
-        Only judged solutions count (see [`~pvg_hf.evaluation.role_figures.judged`]).
+        Only solutions that are scored and did not fail count ([`~pvg_hf.evaluation.role_figures.scored_rows`]).
         """
         # Cached, because every page of the round shows them.
         if (round_index, is_test) not in self._scores:

@@ -17,7 +17,7 @@ from pvg_hf.core.hub_access import HubError, RetryPolicy
 from pvg_hf.core.integrity import DIGESTS, check_file, write_digests
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.publish import on_main_process
+from pvg_hf.game.publish import run_on_main_process
 from pvg_hf.hub.layout import RunRepos
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base, published_recipe
 from pvg_hf.hub.locate import is_published_name
@@ -244,7 +244,7 @@ class SpaceCallback(GameCallback):
 
     def on_phase_end(self, context: PhaseContext) -> None:
         if context.phase.name == "evaluate":
-            on_main_process(context.processes, lambda: self._push(context))
+            run_on_main_process(context.processes, lambda: self._push(context))
 
     def _push(self, context: PhaseContext) -> None:
         folder = context.folder

@@ -77,7 +77,7 @@ class Duration:
             raise ValueError(f"`min_ms` must not be above `max_ms`; got {self.min_ms:g} and {self.max_ms:g}")
         return self
 
-    def at(self, draw: float, longest_ms: float = math.inf) -> float:
+    def quantile(self, draw: float, longest_ms: float = math.inf) -> float:
         """Return milliseconds for a uniform draw in [0, 1), at most `longest_ms`."""
         if self.kind == "fixed":
             duration = self.ms
@@ -88,7 +88,7 @@ class Duration:
         return min(duration, longest_ms)
 
     def mean(self, longest_ms: float = math.inf) -> float:
-        """Return the mean of [`at`] over the draws."""
+        """Return the mean of [`quantile`] over the draws."""
         if self.kind == "fixed":
             return min(self.ms, longest_ms)
         if self.kind == "exponential":
@@ -331,14 +331,14 @@ class NoiseConfig:
             others = [*of_training, *(name for name in ("rho0", "rho1", "schedule") if asdict(self)[name])]
             if others:
                 raise ValueError(
-                    f"`checker` has its own rates and labels solutions one by one; remove {_listed(others)}"
+                    f"`checker` has its own rates and labels solutions one by one; remove {_join_names(others)}"
                 )
         if of_training and self.applies_to != "verifier":
             raise ValueError(
-                f"{_listed(of_training)} is for the verifier's training; `applies_to` must then be `verifier`"
+                f"{_join_names(of_training)} is for the verifier's training; `applies_to` must then be `verifier`"
             )
         if self.soft_labels and len(of_training) > 1:
-            raise ValueError(f"`soft_labels` draws nothing; remove {_listed(of_training[:-1])}")
+            raise ValueError(f"`soft_labels` draws nothing; remove {_join_names(of_training[:-1])}")
 
     @property
     def is_for_verifier(self) -> bool:
@@ -369,7 +369,7 @@ class NoiseConfig:
         return rate if self.epsilon is None else 0.0
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 

@@ -13,7 +13,7 @@ from datasets import Dataset, Features
 
 from pvg_hf.core.files import replacing
 from pvg_hf.core.integrity import check_file, naming_parquet
-from pvg_hf.data.pairs.spill import spool_dataset
+from pvg_hf.data.pairs.spill import spill_dataset
 
 ROW_GROUP_SIZE = 8192
 """Number of rows held in memory at a time, when writing and reading."""
@@ -102,7 +102,7 @@ def load_pool(
     files = _list_paths(paths)
     schema = _common_schema(files, columns)
     batches = iterate_pool(files, columns) if parts is None else _iterate_parts(files, schema.names, parts)
-    return spool_dataset((pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches), schema)
+    return spill_dataset((pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches), schema)
 
 
 def _iterate_parts(paths: Sequence[Path], columns: Sequence[str], parts: Collection[str]) -> Iterator[pa.RecordBatch]:

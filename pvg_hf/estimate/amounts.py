@@ -50,7 +50,7 @@ class Length:
         return Length(self.mean + other.mean, self.high + other.high, self.longest + other.longest)
 
     @classmethod
-    def mixed(cls, *lengths: "Length") -> "Length":
+    def combine(cls, *lengths: "Length") -> "Length":
         """Length of several kinds of texts that share a batch."""
         return cls(
             sum(length.mean for length in lengths) / len(lengths),
@@ -58,7 +58,7 @@ class Length:
             max(length.longest for length in lengths),
         )
 
-    def capped(self, limit: int) -> "Length":
+    def cap(self, limit: int) -> "Length":
         return Length(min(self.mean, limit), min(self.high, limit), min(self.longest, limit))
 
 
@@ -94,8 +94,8 @@ def measure_lengths(recipe: Recipe, problems: GameProblems) -> TextLengths:
     written = [tokens + 1 for tokens in _count(references, prover)]
     return TextLengths(
         prompt={role: Length.of(_count(_prompts(problems, rows, role, prover), prover)) for role in Role},
-        solution=Length.of(written).capped(recipe.prover.max_completion_length),
-        verifier_input=Length.of(_verifier_inputs(recipe.verifier, rows, verifier)).capped(recipe.verifier.max_length),
+        solution=Length.of(written).cap(recipe.prover.max_completion_length),
+        verifier_input=Length.of(_verifier_inputs(recipe.verifier, rows, verifier)).cap(recipe.verifier.max_length),
         is_estimated=prover is None or verifier is None,
     )
 
@@ -207,7 +207,7 @@ class Amounts:
     @property
     def training_prompt(self) -> Length:
         """Length of prompts in the prover phase, in which the trained roles share a batch."""
-        return Length.mixed(*(self.lengths.prompt[role] for role in self.recipe.prover.trained_roles))
+        return Length.combine(*(self.lengths.prompt[role] for role in self.recipe.prover.trained_roles))
 
     @property
     def num_test_solutions(self) -> int:

@@ -4,17 +4,19 @@ from collections.abc import Callable
 
 from pvg_hf.config import Recipe
 
-Knob = tuple[str, Callable[[Recipe], object], str]  # key, its value, what to make of it
+MemorySetting = tuple[str, Callable[[Recipe], object], str]  # key, its value, what to make of it
 
-_SCORING: tuple[Knob, ...] = (("verifier.tokens_per_batch", lambda recipe: recipe.verifier.tokens_per_batch, "lower"),)
+_SCORING: tuple[MemorySetting, ...] = (
+    ("verifier.tokens_per_batch", lambda recipe: recipe.verifier.tokens_per_batch, "lower"),
+)
 
-_WRITING: tuple[Knob, ...] = (
+_WRITING: tuple[MemorySetting, ...] = (
     ("mint.problems_per_batch", lambda recipe: recipe.mint.problems_per_batch, "lower"),
     ("prover.max_completion_length", lambda recipe: recipe.prover.max_completion_length, "lower"),
 )
 
 # In order of effect for a phase that is typical of the GSM8K recipes.
-KNOBS: dict[str, tuple[Knob, ...]] = {
+MEMORY_SETTINGS: dict[str, tuple[MemorySetting, ...]] = {
     "warmup": (
         ("prover.warmup.batch_size", lambda recipe: recipe.prover.warmup and recipe.prover.warmup.batch_size, "lower"),
         (
@@ -50,14 +52,14 @@ KNOBS: dict[str, tuple[Knob, ...]] = {
 }
 
 
-_PPO_KNOBS: tuple[Knob, ...] = (
+_PPO_SETTINGS: tuple[MemorySetting, ...] = (
     ("prover.ppo.critic", lambda recipe: recipe.prover.ppo_settings.critic, "adapter"),
     ("prover.algorithm", lambda recipe: recipe.prover.algorithm, "grpo"),
 )
 
 
-def list_knobs(recipe: Recipe, phase: str) -> str:
+def list_memory_settings(recipe: Recipe, phase: str) -> str:
     """The settings that lower a phase's peak, with their values, in order of effect."""
     has_critic = phase == "prover" and recipe.prover.has_critic
-    chosen = KNOBS[phase] + (_PPO_KNOBS if has_critic else ())
+    chosen = MEMORY_SETTINGS[phase] + (_PPO_SETTINGS if has_critic else ())
     return "; ".join(f"`{key}` ({wish}, now {value(recipe)})" for key, value, wish in chosen)

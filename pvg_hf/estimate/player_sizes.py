@@ -209,7 +209,7 @@ def _cache_width(config: PretrainedConfig) -> int:
     return 2 * (values.get("num_key_value_heads") or num_heads) * head_size
 
 
-def stands_on_prover(config: ProverConfig) -> bool:
+def has_adapter_critic(config: ProverConfig) -> bool:
     """Whether the critic is an adapter with a head on the prover's base, explicitly or by default."""
     critic = config.ppo_settings.critic
     return critic == ADAPTER or (critic is None and config.lora is not None)
@@ -225,7 +225,7 @@ def read_critic_size(recipe: Recipe, hardware: Hardware) -> PlayerSize | None:
         [`PlayerSize`], or `None` if its configuration is to be had neither on this machine nor from the Hub.
     """
     prover, verifier, critic = recipe.prover, recipe.verifier, recipe.prover.ppo_settings.critic
-    if stands_on_prover(prover):
+    if has_adapter_critic(prover):
         return read_player_size(prover, "prover", hardware)
     if critic is None:
         config, has_lm_head = read_model_config(prover, "prover"), True
@@ -238,4 +238,4 @@ def read_critic_size(recipe: Recipe, hardware: Hardware) -> PlayerSize | None:
 
 def critic_bytes(config: ProverConfig, size: PlayerSize) -> float:
     """Memory of the critic's weights, gradients and Adam's averages in bytes, without a base shared with the prover."""
-    return size.num_trained * 4 * LORA_BYTES if stands_on_prover(config) else size.training_bytes
+    return size.num_trained * 4 * LORA_BYTES if has_adapter_critic(config) else size.training_bytes

@@ -70,7 +70,7 @@ def _warmup(amounts: Amounts, players: dict[str, Player]) -> Work:
 
 
 def _fine_tuning(amounts: Amounts, config: PlayerConfig, player: Player) -> Work:
-    text = (amounts.lengths.prompt[Role.HELPFUL] + amounts.lengths.solution).capped(config.warmup.max_length)
+    text = (amounts.lengths.prompt[Role.HELPFUL] + amounts.lengths.solution).cap(config.warmup.max_length)
     text = replace(text, high=text.mean)  # batches are sorted by length, with little padding
     size = replace(player.size, num_trained=player.size.num_parameters, trained_bytes=player.size.weight_bytes)
     work = training(
@@ -299,7 +299,9 @@ def _plan(
     dtypes = {name: hardware.dtype(config.dtype, is_precise=False) for name, config in of_round.players.items()}
     dtypes["critic"] = torch.float32
     players = {
-        name: Player(size, card.machine(dtypes[name]) if card else _measured(machines, hardware, dtypes[name], size))
+        name: Player(
+            size, card.machine(dtypes[name]) if card else _measure_once(machines, hardware, dtypes[name], size)
+        )
         for name, size in sizes.items()
         if size is not None
     }
@@ -315,7 +317,7 @@ def planned_hardware(recipe: Recipe, card: Card | None) -> Hardware:
     return Hardware.elsewhere(recipe.device, has_bfloat16=card.has_bfloat16)
 
 
-def _measured(
+def _measure_once(
     machines: dict[tuple[int, str], Machine], hardware: Hardware, dtype: torch.dtype, size: PlayerSize
 ) -> Machine:
     """Speed of this machine at a player's width; measured once per width and data type."""

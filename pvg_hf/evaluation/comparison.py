@@ -9,7 +9,7 @@ import pandas as pd
 from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.intervals import rate_difference
-from pvg_hf.evaluation.role_figures import has_failed, is_valid_mistake, judged
+from pvg_hf.evaluation.role_figures import has_failed, is_valid_mistake, scored_rows
 from pvg_hf.run.read import RoundData
 
 Trials = tuple[np.ndarray, np.ndarray]  # successes, and the problem of each
@@ -86,13 +86,13 @@ def _valid_sneaky(data: RoundData) -> Trials:
 
 
 def _completeness(data: RoundData) -> Trials:
-    rows = judged(_role_rows(data, Role.HELPFUL))
+    rows = scored_rows(_role_rows(data, Role.HELPFUL))
     rows = rows[rows["correct"].astype(bool)]
     return _trials(rows, rows["score"] > data.figure("threshold").value)
 
 
 def _soundness(data: RoundData) -> Trials:
-    rows = judged(_role_rows(data, Role.SNEAKY))
+    rows = scored_rows(_role_rows(data, Role.SNEAKY))
     rows = rows[~rows["correct"].astype(bool)]
     return _trials(rows, rows["score"] <= data.figure("threshold").value)
 

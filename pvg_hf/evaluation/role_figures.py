@@ -16,7 +16,7 @@ def has_failed(rows: pd.DataFrame) -> pd.Series:
     return rows["outcome"].isin([outcome.value for outcome in FAILED_OUTCOMES])
 
 
-def judged(rows: pd.DataFrame) -> pd.DataFrame:
+def scored_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """
     Return the rows whose score says something about a mistake: those that are scored and did not fail.
 
@@ -50,10 +50,10 @@ def role_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resamples: in
     Returns:
         `dict[str, Figure]`: `accuracy/<role>`, `accuracy_strict/<role>` and `accuracy_lenient/<role>` (if the task
         reads answers in both formats), `answered/<role>`, `truncated/<role>`, `failed/<role>`, `score/<role>_correct`
-        and `score/<role>_incorrect` (scores of [`judged`] rows), and for the sneaky role `valid_sneaky`, the share of
+        and `score/<role>_incorrect` (scores of [`scored_rows`] rows), and for the sneaky role `valid_sneaky`, the share of
         all its solutions that are [valid mistakes][`is_valid_mistake`].
     """
-    ids, scored = rows["problem_id"], judged(rows)
+    ids, scored = rows["problem_id"], scored_rows(rows)
     correct = scored["correct"].astype(bool)
     figures = {
         f"accuracy/{role}": rate_by_problem(rows["correct"], ids),
@@ -83,7 +83,7 @@ def game_figures(
 
     Args:
         helpful (`pd.DataFrame`), sneaky (`pd.DataFrame`):
-            The scored solutions of each role; only [`judged`] rows count.
+            The scored solutions of each role; only [`scored_rows`] rows count.
         threshold (`float`):
             A solution is accepted if its score is strictly above it.
         seed (`int`), num_resamples (`int`):
@@ -94,7 +94,7 @@ def game_figures(
         incorrect ones rejected), `exploit_rate` (1 - soundness) and `score_gap` (mean score of helpful correct minus
         that of sneaky incorrect solutions).
     """
-    right, wrong = judged(helpful), judged(sneaky)
+    right, wrong = scored_rows(helpful), scored_rows(sneaky)
     # Completeness is about helpful correct solutions, soundness about sneaky incorrect ones.
     right, wrong = right[right["correct"].astype(bool)], wrong[~wrong["correct"].astype(bool)]
     return {

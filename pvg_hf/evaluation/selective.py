@@ -340,7 +340,7 @@ def answer_figures(
         `answers/coverage_t` (share of problems that `best` answers) and `answers/accuracy_t` (share of these answers
         that are correct).
     """
-    choices = _crossfitted(rows, seed, same)
+    choices = _crossfit(rows, seed, same)
     ids, best = choices["problem_id"], choices["best"]
     names = {"first": "first", "majority": "vote", "best": "best", "weighted": "weighted-vote"}
     figures = {f"answers/{name}": rate_by_problem(choices[column], ids) for name, column in names.items()}
@@ -353,7 +353,7 @@ def answer_figures(
     return figures
 
 
-def _crossfitted(rows: pd.DataFrame, seed: int, same: SameAnswer) -> pd.DataFrame:
+def _crossfit(rows: pd.DataFrame, seed: int, same: SameAnswer) -> pd.DataFrame:
     """
     Return the choices for all problems, with the `probability` of the best one being correct.
 

@@ -14,7 +14,7 @@ from pvg_hf.evaluation.diversity import diversity_figures
 from pvg_hf.evaluation.flaw_figures import flaw_figures, has_flaws
 from pvg_hf.evaluation.intervals import rate_by_problem, rate_difference
 from pvg_hf.evaluation.resampling import difference
-from pvg_hf.evaluation.role_figures import game_figures, is_valid_mistake, judged, role_figures
+from pvg_hf.evaluation.role_figures import game_figures, is_valid_mistake, role_figures, scored_rows
 from pvg_hf.evaluation.selective import SameAnswer, answer_figures
 from pvg_hf.evaluation.verifier_quality import accept_crossfitted, pair_accuracy, quality_figures
 from pvg_hf.tasks.answers import answers_equal
@@ -87,16 +87,16 @@ def evaluate_round(
         **{f"base_{name}": figure for name, figure in _prover_figures(base, **draws).items()},
         **_changes(current, best_helpful_rows, base, **draws),
         **game_figures(helpful, sneaky, threshold, **draws),
-        **{f"best_of_n/{n}": balanced_best_of_n(judged(helpful), n) for n in best_of_n},
+        **{f"best_of_n/{n}": balanced_best_of_n(scored_rows(helpful), n) for n in best_of_n},
         **answer_figures(
             helpful if best_helpful_rows is None else best_helpful_rows,
             seed=derive_seed(seed, "answers"),
             same=same_answer,
         ),
-        **_verifier_figures(judged(heldout_rows), **draws),
-        "test_pair_accuracy": pair_accuracy(judged(current)),
-        "test_pair_accuracy/base": pair_accuracy(judged(base)),
-        "threshold": Figure(float(threshold), None, None, len(judged(heldout_rows))),
+        **_verifier_figures(scored_rows(heldout_rows), **draws),
+        "test_pair_accuracy": pair_accuracy(scored_rows(current)),
+        "test_pair_accuracy/base": pair_accuracy(scored_rows(base)),
+        "threshold": Figure(float(threshold), None, None, len(scored_rows(heldout_rows))),
     }
     return {f"round/{name}": figure for name, figure in figures.items()}
 
@@ -128,7 +128,7 @@ def problem_table(test_rows: pd.DataFrame) -> pd.DataFrame:
         ("helpful_correct", Role.HELPFUL, True),
         ("sneaky_incorrect", Role.SNEAKY, False),
     ):
-        rows = judged(_role_rows(current, role))
+        rows = scored_rows(_role_rows(current, role))
         scores = rows[rows["correct"].astype(bool) == is_correct].groupby("problem_id")["score"]
         table[f"mean_score_{cell}"], table[f"best_score_{cell}"] = scores.mean(), scores.max()
     best_helpful, best_sneaky = table["best_score_helpful_correct"], table["best_score_sneaky_incorrect"]

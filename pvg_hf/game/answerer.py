@@ -146,9 +146,9 @@ class Answerer:
         scorer = open_scorer(context, folder.verifier(round_index))
         best = folder.best_helpful(round_index)
         sampler = (
-            open_sampler(context, best, beside=scorer)
+            open_sampler(context, best, base_owner=scorer)
             if best
-            else open_role_sampler(context, Role.HELPFUL, beside=scorer)
+            else open_role_sampler(context, Role.HELPFUL, base_owner=scorer)
         )
         return cls(context, sampler, scorer, rules)
 

@@ -64,7 +64,7 @@ class AssumedRates(NamedTuple):
 def verifier_rates(context: PhaseContext) -> AssumedRates:
     """Rates that the verifier's correction assumes; an estimate is recorded as an event."""
     if context.recipe.rates.source != "trusted" or context.recipe.verifier.correction == "none":
-        return _stated(context, "verifier")
+        return _stated_rates(context, "verifier")
     return _report_estimate(context, "verifier")
 
 
@@ -76,11 +76,11 @@ def prover_rates(context: PhaseContext) -> AssumedRates:
     players.
     """
     if context.recipe.prover.reward_correction == "none" or not is_estimated_for_prover(context.recipe):
-        return _stated(context, "prover")
+        return _stated_rates(context, "prover")
     return _report_estimate(context, "prover")
 
 
-def _stated(context: PhaseContext, player: str) -> AssumedRates:
+def _stated_rates(context: PhaseContext, player: str) -> AssumedRates:
     problems = context.problems.parts[player]
     return AssumedRates(stated_rates(context.recipe, context.round_index, player, problems), {}, "")
 

@@ -11,7 +11,7 @@ from pvg_hf.game.limits import is_disk_full
 from pvg_hf.run.damage import check_finished_phases, unchecked_phases
 from pvg_hf.run.environment import describe_environment
 from pvg_hf.run.folder import CALL_SUMMARY, RunFolder
-from pvg_hf.run.resume import check_processes, check_recipe_of, differences
+from pvg_hf.run.resume import check_processes, check_same_recipe, differences
 from pvg_hf.run.schedule import PhaseKey, finished_phases, read_record
 
 logger = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ def prepare_resume(recipe: Recipe, folder: RunFolder, processes: PartialState) -
     Raises:
         ValueError: if it cannot be resumed; the folder is then unchanged.
     """
-    check_recipe_of(folder, recipe)
+    check_same_recipe(folder, recipe)
     check_finished_phases(recipe, folder)
     unchecked = unchecked_phases(recipe, folder)
     if unchecked:

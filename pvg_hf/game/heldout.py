@@ -13,7 +13,7 @@ from pvg_hf.data.pool import load_pool
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import Outcome, environment_name
 from pvg_hf.evaluation.intervals import rate_by_problem
-from pvg_hf.evaluation.role_figures import has_failed, judged
+from pvg_hf.evaluation.role_figures import has_failed, scored_rows
 from pvg_hf.evaluation.selective import fit_calibration
 from pvg_hf.evaluation.verifier_quality import choose_threshold, pair_wins
 from pvg_hf.game.context import PhaseContext
@@ -98,7 +98,7 @@ def score_heldout(
     # (num_pairs,) each.
     chosen, rejected = (np.array(scorer(pairs["problem"][:], pairs[side][:])) for side in ("chosen", "rejected"))
     accuracy = rate_by_problem(pair_wins(chosen, rejected), pairs["problem_id"][:])
-    answered = judged(rows)
+    answered = scored_rows(rows)
     _check_pair_accuracy(context, answered, accuracy.value)
 
     threshold = choose_threshold(answered["score"].to_numpy(), answered["correct"].to_numpy())

@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError
 
 from pvg_hf.config import Recipe
-from pvg_hf.estimate.memory import list_knobs
+from pvg_hf.estimate.memory import list_memory_settings
 
 
 class DiskFullError(OSError):
@@ -85,7 +85,7 @@ def is_disk_full(err: Exception, root: Path) -> bool:
 
 
 @contextmanager
-def naming_knobs(recipe: Recipe, phase: str) -> Iterator[None]:
+def naming_memory_settings(recipe: Recipe, phase: str) -> Iterator[None]:
     """
     Convert torch's out-of-memory error to one that lists the settings to lower.
 
@@ -103,6 +103,6 @@ def naming_knobs(recipe: Recipe, phase: str) -> Iterator[None]:
     except torch.OutOfMemoryError as err:
         raise OutOfMemory(
             f"The {phase} phase does not fit in memory: {str(err).splitlines()[0]} In order of effect: "
-            f"{list_knobs(recipe, phase)}. `--plan` estimates each phase's peak. All finished phases are kept; a changed "
+            f"{list_memory_settings(recipe, phase)}. `--plan` estimates each phase's peak. All finished phases are kept; a changed "
             "recipe needs another `name`."
         ) from err

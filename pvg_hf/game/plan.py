@@ -15,13 +15,13 @@ from pvg_hf.data.label_rates import routed_rates
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.estimate.amounts import TextLengths, count_tokens, describe_amount
 from pvg_hf.estimate.costs import REACHED_SHARE
-from pvg_hf.estimate.memory import list_knobs
-from pvg_hf.estimate.player_sizes import PlayerSize, stands_on_prover
+from pvg_hf.estimate.memory import list_memory_settings
+from pvg_hf.estimate.player_sizes import PlayerSize, has_adapter_critic
 from pvg_hf.estimate.round_plans import RoundPlan, plan_rounds, planned_hardware
 from pvg_hf.estimate.speed import BANDWIDTH_SHARE, MATRIX_SHARE, Card
 from pvg_hf.preflight.mistakes import check_recipe, list_mistakes
 from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.resume import check_recipe_of
+from pvg_hf.run.resume import check_same_recipe
 from pvg_hf.run.schedule import ROUND_PHASES, finished_phases, num_phases
 
 logger = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ def _memory_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
             of_round = recipe.for_round(plan.indices[0])
             yield (
                 f"the {name} phase is estimated at {show_bytes(work.memory)}, and {where} has {show_bytes(available)}. In "
-                f"order of effect: {list_knobs(of_round, name)}."
+                f"order of effect: {list_memory_settings(of_round, name)}."
             )
 
 
@@ -211,7 +211,7 @@ def _run_folder(recipe: Recipe) -> RunFolder:
 def _check_folder(recipe: Recipe) -> list[str]:
     """List a mistake if the folder holds another run."""
     try:
-        check_recipe_of(_run_folder(recipe), recipe)
+        check_same_recipe(_run_folder(recipe), recipe)
     except ValueError as err:
         return [str(err)]
     return []
@@ -268,7 +268,7 @@ def _describe_critic(recipe: Recipe, first: RoundPlan) -> dict[str, str]:
     if "critic" not in first.sizes:
         return {}
     critic = recipe.prover.ppo_settings.critic or "a copy of the prover's body"
-    what = "an adapter on the prover's base" if stands_on_prover(recipe.prover) else critic
+    what = "an adapter on the prover's base" if has_adapter_critic(recipe.prover) else critic
     return {"Critic": f"{what}, {_describe_size(first.sizes['critic'])}"}
 
 

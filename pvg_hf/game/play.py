@@ -21,13 +21,13 @@ from pvg_hf.game.calls import summarize_calls
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.derived import prepare_resume, refresh_report, write_derived
 from pvg_hf.game.interrupt import StopRequest
-from pvg_hf.game.limits import naming_full_disk, naming_knobs
+from pvg_hf.game.limits import naming_full_disk, naming_memory_settings
 from pvg_hf.game.phases.bootstrap import run_bootstrap
 from pvg_hf.game.phases.evaluate import run_evaluate
 from pvg_hf.game.phases.mint import run_mint
 from pvg_hf.game.phases.prover import run_prover
 from pvg_hf.game.phases.warmup import run_warmup
-from pvg_hf.game.publish import begin_from_hub, on_main_process, publish_rounds
+from pvg_hf.game.publish import begin_from_hub, publish_rounds, run_on_main_process
 from pvg_hf.game.tracking import GameTracker, open_tracker
 from pvg_hf.game.verifier_kinds import run_verifier
 from pvg_hf.preflight.mistakes import refuse_mistakes
@@ -86,7 +86,7 @@ def play(
     problems = GameProblems.load(recipe)
     refuse_mistakes(recipe, problems)  # before anything is written
     with naming_full_disk(folder.root), locked(folder.root, is_main=processes.is_main_process):
-        on_main_process(processes, partial(begin_from_hub, recipe, folder))
+        run_on_main_process(processes, partial(begin_from_hub, recipe, folder))
         pending_phases(recipe, phases)  # may refuse; done before the recipe is written to the folder
         processes.wait_for_everyone()
         if processes.is_main_process:
@@ -170,7 +170,7 @@ def _play_phase(
         recording(output, context.processes.num_processes, is_main=is_main) as record,
     ):
         context.processes.wait_for_everyone()  # the staging folder exists for all processes from here on
-        with naming_knobs(round_recipe, key.name):
+        with naming_memory_settings(round_recipe, key.name):
             record.summary = PHASES[key.name](context, output)
             summarize_calls(context, output)
         if is_main:
@@ -193,4 +193,4 @@ def _play_phase(
 def _publish(recipe: Recipe, folder: RunFolder, processes: PartialState) -> None:
     """Publish all evaluated rounds that are not published yet, if the recipe says so."""
     if recipe.hub.push:
-        on_main_process(processes, partial(publish_rounds, recipe, folder))
+        run_on_main_process(processes, partial(publish_rounds, recipe, folder))

@@ -29,15 +29,19 @@ def open_sampler(
     *,
     revision: str | None = None,
     quantization: str = "none",
-    beside: VerifierScorer | None = None,
+    base_owner: VerifierScorer | None = None,
 ) -> Sampler:
-    """Open a sampler of the prover at `source`. With `verifier.shares_base`, it uses the base of the scorer `beside`."""
+    """
+    Open a sampler of the prover at `source`.
+
+    With `verifier.shares_base`, it shares the base model of the scorer `base_owner`.
+    """
     dtype = context.dtype("prover", is_precise=False)
     model, tokenizer = load_prover(source, revision=revision, dtype=dtype, quantization=quantization)
-    if beside is None or not context.recipe.verifier.shares_base:
+    if base_owner is None or not context.recipe.verifier.shares_base:
         model = merge_adapter(model)  # merged weights sample faster, but cannot share the base
     else:
-        share_base(model, beside.model)
+        share_base(model, base_owner.model)
     return make_sampler(context, model.to(context.processes.device), tokenizer)
 
 
@@ -90,31 +94,35 @@ def _start_vllm(context: PhaseContext, model, tokenizer) -> "VLLMGeneration":
     )
 
 
-def open_base_sampler(context: PhaseContext, *, beside: VerifierScorer | None = None) -> Sampler:
+def open_base_sampler(context: PhaseContext, *, base_owner: VerifierScorer | None = None) -> Sampler:
     """Open a sampler of the base prover."""
     source, revision = context.initial_model("prover")
     quantization = context.recipe.prover.quantization
-    return open_sampler(context, source, revision=revision, quantization=quantization, beside=beside)
+    return open_sampler(context, source, revision=revision, quantization=quantization, base_owner=base_owner)
 
 
-def open_role_sampler(context: PhaseContext, role: Role, *, beside: VerifierScorer | None = None) -> Sampler:
+def open_role_sampler(context: PhaseContext, role: Role, *, base_owner: VerifierScorer | None = None) -> Sampler:
     """Open a sampler of the round's prover for `role`; of the base prover if this role is not trained."""
     roles, folder = context.recipe.prover.roles, context.folder.prover(context.round_index)
     if roles == f"{role}_only" or roles == "shared":
-        return open_sampler(context, folder, beside=beside)
+        return open_sampler(context, folder, base_owner=base_owner)
     if roles == "separate":
         assert is_adapter(folder / role)
-        return open_sampler(context, folder / role, beside=beside)
-    return open_base_sampler(context, beside=beside)
+        return open_sampler(context, folder / role, base_owner=base_owner)
+    return open_base_sampler(context, base_owner=base_owner)
 
 
 def open_pair_verifier(
-    context: PhaseContext, folder: Path, *, beside: PreTrainedModel | None = None
+    context: PhaseContext, folder: Path, *, base_owner: PreTrainedModel | None = None
 ) -> VerifierScorer:
-    """Open a verifier with a score head. With `verifier.shares_base`, it uses the base of the prover `beside`."""
+    """
+    Open a verifier with a score head.
+
+    With `verifier.shares_base`, it shares the base model of the prover `base_owner`.
+    """
     model, tokenizer = load_verifier(folder, dtype=context.dtype("verifier", is_precise=True))
-    if beside is not None and context.recipe.verifier.shares_base:
-        share_base(model, beside)
+    if base_owner is not None and context.recipe.verifier.shares_base:
+        share_base(model, base_owner)
     return VerifierScorer(
         model.to(context.processes.device),
         tokenizer,

@@ -75,7 +75,7 @@ def begin_from_hub(recipe: Recipe, folder: RunFolder) -> None:
     logger.info("Resuming after round %d of %s from the Hub", last, recipe.resume_from_hub)
 
 
-def on_main_process(processes: PartialState, action: Callable[[], None]) -> None:
+def run_on_main_process(processes: PartialState, action: Callable[[], None]) -> None:
     """
     Run a long action on the main process only, while the others wait.
 

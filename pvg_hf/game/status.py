@@ -14,7 +14,7 @@ from pvg_hf.core.units import show_seconds
 from pvg_hf.run.damage import find_damage, unchecked_phases
 from pvg_hf.run.environment import launcher
 from pvg_hf.run.folder import BEST_HELPFUL, RunFolder
-from pvg_hf.run.resume import TRAINING, check_recipe_of
+from pvg_hf.run.resume import TRAINING, check_same_recipe
 from pvg_hf.run.schedule import PhaseKey, partial_of, read_record, schedule, unfinished
 
 WIDTH = 80
@@ -177,7 +177,7 @@ def _recipe_problems(folder: RunFolder, recipe: Recipe) -> Iterator[str]:
         yield f"{folder.recipe} is missing; resuming writes the current recipe."
         return
     try:
-        check_recipe_of(folder, recipe)
+        check_same_recipe(folder, recipe)
     except ValueError as err:
         yield str(err)
 

@@ -22,9 +22,13 @@ class VerifierKind(Protocol):
         """Write the round's verifier and its scores of held-out solutions, and return the phase's one-line summary."""
 
     def open(
-        self, context: PhaseContext, folder: Path, *, beside: PreTrainedModel | None
+        self, context: PhaseContext, folder: Path, *, base_owner: PreTrainedModel | None
     ) -> VerifierScorer | GenerativeVerifier:
-        """Load the verifier in `folder` as a scorer. With `verifier.shares_base`, it uses the base of the prover `beside`."""
+        """
+        Load the verifier in `folder` as a scorer.
+
+        With `verifier.shares_base`, it shares the base model of the prover `base_owner`.
+        """
 
     def store_initial(self, config: VerifierConfig, source: str, output: Path) -> None:
         """Copy settings stored with the model at `source`, such as prompts, to the folder of its fine-tuned weights."""
@@ -39,8 +43,8 @@ class BradleyTerryVerifier:
     def train(self, context: PhaseContext, output: Path) -> str:
         return train_pair_verifier(context, output)
 
-    def open(self, context: PhaseContext, folder: Path, *, beside: PreTrainedModel | None) -> VerifierScorer:
-        return open_pair_verifier(context, folder, beside=beside)
+    def open(self, context: PhaseContext, folder: Path, *, base_owner: PreTrainedModel | None) -> VerifierScorer:
+        return open_pair_verifier(context, folder, base_owner=base_owner)
 
     def store_initial(self, config: VerifierConfig, source: str, output: Path) -> None:
         """Store nothing: the input template comes from the recipe and is saved with the trained verifier."""
@@ -55,7 +59,7 @@ class ScoreVerifier:
     def train(self, context: PhaseContext, output: Path) -> str:
         return train_score_verifier(context, output)
 
-    def open(self, context: PhaseContext, folder: Path, *, beside: PreTrainedModel | None) -> GenerativeVerifier:
+    def open(self, context: PhaseContext, folder: Path, *, base_owner: PreTrainedModel | None) -> GenerativeVerifier:
         return open_score_verifier(context, folder)
 
     def store_initial(self, config: VerifierConfig, source: str, output: Path) -> None:
@@ -78,7 +82,11 @@ def run_verifier(context: PhaseContext, output: Path) -> str:
 
 
 def open_scorer(
-    context: PhaseContext, folder: Path, *, beside: PreTrainedModel | None = None
+    context: PhaseContext, folder: Path, *, base_owner: PreTrainedModel | None = None
 ) -> VerifierScorer | GenerativeVerifier:
-    """Open a round's verifier as a scorer. With `verifier.shares_base`, it uses the base of the prover `beside`."""
-    return verifier_kind(context).open(context, folder, beside=beside)
+    """
+    Open a round's verifier as a scorer.
+
+    With `verifier.shares_base`, it shares the base model of the prover `base_owner`.
+    """
+    return verifier_kind(context).open(context, folder, base_owner=base_owner)

@@ -146,7 +146,7 @@ def open_publication(root: Path, round_index: int, repos: RunRepos, *, license: 
         ValueError: if the round is not finished, or its weights were deleted.
     """
     folder = RunFolder.find(root)
-    missing = _missing(folder, round_index)
+    missing = _unfinished_folders(folder, round_index)
     if missing:
         raise ValueError(
             f"Round {round_index} of {root} cannot be published: {', '.join(missing)} is not finished, or its weights were "
@@ -161,10 +161,10 @@ def open_publication(root: Path, round_index: int, repos: RunRepos, *, license: 
 def publishable_rounds(root: Path) -> list[int]:
     """Rounds that are evaluated and still have their players' weights."""
     folder = RunFolder(root)
-    return [k for k in folder.rounds("evaluation") if not _missing(folder, k)]
+    return [k for k in folder.rounds("evaluation") if not _unfinished_folders(folder, k)]
 
 
-def _missing(folder: RunFolder, round_index: int) -> list[str]:
+def _unfinished_folders(folder: RunFolder, round_index: int) -> list[str]:
     """Folders of a round that are not finished, or whose weights were deleted."""
     places = {kind: folder.root / kind / round_name(round_index) for kind in ROUND_FOLDERS}
     return [

@@ -86,7 +86,7 @@ def attach_adapter(
     return model
 
 
-def take_over_adapter(model: PeftModel, folder: str | Path) -> None:
+def load_adapter_weights(model: PeftModel, folder: str | Path) -> None:
     """
     Load the weights of the adapter in `folder` into that of `model`, which has the same shape.
 

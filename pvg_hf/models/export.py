@@ -46,7 +46,7 @@ def export_merged(source: Path, output: Path, *, player: str, dtype: torch.dtype
     """
     if output.exists() and any(output.iterdir()):
         raise ValueError(f"`{output}` is not empty; name a new folder, so that nothing is overwritten.")
-    _merged(source, player).to(dtype or DTYPES[player]).save_pretrained(output)
+    _load_merged(source, player).to(dtype or DTYPES[player]).save_pretrained(output)
     tokenizer = load_tokenizer(source)
     if player == "verifier":
         VerifierInput.load(source).save_with(tokenizer, output)
@@ -56,7 +56,7 @@ def export_merged(source: Path, output: Path, *, player: str, dtype: torch.dtype
         shutil.copy(source / CALIBRATION, output / CALIBRATION)
 
 
-def _merged(source: Path, player: str) -> PreTrainedModel:
+def _load_merged(source: Path, player: str) -> PreTrainedModel:
     """Load the player in float32, with its adapter merged."""
     load = LOADERS[player]
     if not is_adapter(source):

@@ -80,10 +80,10 @@ def routed_channel(routing: Routing) -> RoutedChannel:
     Returns:
         [`RoutedChannel`].
     """
-    return RoutedChannel(_ending(routing, is_correct=True), _ending(routing, is_correct=False))
+    return RoutedChannel(_find_ending(routing, is_correct=True), _find_ending(routing, is_correct=False))
 
 
-def _ending(routing: Routing, *, is_correct: bool) -> Ending:
+def _find_ending(routing: Routing, *, is_correct: bool) -> Ending:
     accept = reject = abstain = num_calls = cost = duration_ms = spent = 0.0
     reach = 1.0  # P(a solution reaches this tier)
     for place, tier in enumerate(routing.path):

@@ -84,7 +84,9 @@ class Tier:
 
     def timeout_ms(self, draw: float) -> float:
         """Return the duration of an injected timeout for a uniform draw."""
-        return self.budget_ms if self.timeout_duration is None else self.timeout_duration.at(draw, self.budget_ms)
+        return (
+            self.budget_ms if self.timeout_duration is None else self.timeout_duration.quantile(draw, self.budget_ms)
+        )
 
     @property
     def mean_timeout_ms(self) -> float:

@@ -156,7 +156,7 @@ def count_calls(events: Iterable[Mapping[str, Any]]) -> CallCounts:
     counts = CallCounts()
     known: set[tuple[Any, ...]] = set()
 
-    def counted() -> Iterator[Mapping[str, Any]]:
+    def count_all() -> Iterator[Mapping[str, Any]]:
         previous: Mapping[str, Any] | None = None
         for event in events:
             _count_call(counts, event, previous if event["attempt"] else None)
@@ -172,7 +172,7 @@ def count_calls(events: Iterable[Mapping[str, Any]]) -> CallCounts:
         if previous is not None:
             counts.codes[previous["code"]] += 1
 
-    counts.digest = digest_events(counted())
+    counts.digest = digest_events(count_all())
     return counts
 
 

@@ -242,10 +242,10 @@ def _check_sequence(recipe: Recipe, round_index: int, hardware: Hardware, refuse
         recipe.for_round(round_index), round_index, hardware.num_processes
     )
     if round_index > 0:
-        yield from _check_going_on(recipe.for_round(round_index - 1), recipe.for_round(round_index), round_index)
+        yield from _check_continuation(recipe.for_round(round_index - 1), recipe.for_round(round_index), round_index)
 
 
-def _check_going_on(before: Recipe, now: Recipe, round_index: int) -> Iterator[str]:
+def _check_continuation(before: Recipe, now: Recipe, round_index: int) -> Iterator[str]:
     """List settings of a round that do not fit the weights of the previous round from which it starts."""
     verifiers, provers = (now.verifier, before.verifier), (now.prover, before.prover)
     is_other_kind = len({verifier.kind for verifier in verifiers}) > 1

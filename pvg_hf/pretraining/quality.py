@@ -55,7 +55,7 @@ def _evaluations_by_kind(
     said = verifier.rate_analyses(*(analyses[name] for name in ("problem", "proof", "analysis")))
     sampler = Sampler(model, tokenizer, max_new_tokens=96, prompts_per_batch=100)
     return {
-        "right proof, role helpful": np.mean(list(_graded(task, sampler, Role.HELPFUL))).item(),
+        "right proof, role helpful": np.mean(list(_grades(task, sampler, Role.HELPFUL))).item(),
         "form kept": len(kept) / num_problems,
         "right score of a proof": np.mean([e.score == s for e, s in zip(read, proofs["score"], strict=True)]).item(),
         "quality of an analysis": np.mean(qualities).item() if qualities else 0.0,
@@ -69,10 +69,10 @@ def _correct_by_role(
     """Measure the share of correct solutions for each role, with one sample per problem at temperature 1."""
     sampler = Sampler(model, tokenizer, max_new_tokens=96, prompts_per_batch=100)
     task = ArithmeticTask(num_train=1, num_test=num_problems, seed=1)
-    return {f"correct, role {role}": np.mean(list(_graded(task, sampler, role))).item() for role in Role}
+    return {f"correct, role {role}": np.mean(list(_grades(task, sampler, role))).item() for role in Role}
 
 
-def _graded(task: ArithmeticTask, sampler: Sampler, role: Role) -> Iterator[bool]:
+def _grades(task: ArithmeticTask, sampler: Sampler, role: Role) -> Iterator[bool]:
     problems = task.problems("test").to_list()
     prompts = [PromptBuilder(task).text(problem, role) for problem in problems]
 

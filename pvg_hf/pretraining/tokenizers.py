@@ -32,7 +32,7 @@ def build_arithmetic_tokenizer(more: Iterable[str] = (), *, max_length: int = 25
         max_length (`int`, defaults to 256):
             Maximum length of a text, in tokens.
     """
-    pieces = dict.fromkeys([PAD, END, UNKNOWN, *_pieces(), *_spaced(_words(more))])
+    pieces = dict.fromkeys([PAD, END, UNKNOWN, *_pieces(), *_spellings(_words(more))])
     vocabulary = {token: index for index, token in enumerate(pieces)}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_PIECES), behavior="isolated")
@@ -77,14 +77,14 @@ def _pieces() -> list[str]:
     ]
     words = _words(sentences) - {"{", "}"} | {verb.word for verb in VERBS}
     numbers = [str(number) for number in range(MAX_NUMBER + 1)]
-    return ["\n", *_spaced(words), *_spaced(numbers)]
+    return ["\n", *_spellings(words), *_spellings(numbers)]
 
 
 def _words(texts: Iterable[str]) -> set[str]:
     return {piece.strip() for text in texts for piece in re.findall(_PIECES, text)} - {""}
 
 
-def _spaced(words: Iterable[str]) -> list[str]:
+def _spellings(words: Iterable[str]) -> list[str]:
     """Return each word with and without a leading space; sets are sorted first, since their order is arbitrary."""
     ordered = sorted(words) if isinstance(words, set) else words
     return [space + word for word in ordered for space in ("", " ")]

@@ -68,7 +68,7 @@ def damage_of(key: PhaseKey, target: Path, *, is_needed: bool) -> DamagedFileErr
         return damage
     try:
         read_record(target)
-        missing = _missing(key, target, is_needed=is_needed)
+        missing = _missing_files(key, target, is_needed=is_needed)
         name = next(missing, None)
     except DamagedFileError as err:
         return err
@@ -96,7 +96,7 @@ def _phases_read(recipe: Recipe, key: PhaseKey) -> Iterator[PhaseKey]:
     yield from (PhaseKey(name, k) for name in reads.get(key.name, ()))
 
 
-def _missing(key: PhaseKey, target: Path, *, is_needed: bool) -> Iterator[str]:
+def _missing_files(key: PhaseKey, target: Path, *, is_needed: bool) -> Iterator[str]:
     """Missing files, by path in a phase's folder."""
     listed = [path.relative_to(target).as_posix() for path in missing_files(target)]
     own = (*_FILES.get(key.name, ()), "metrics.jsonl")

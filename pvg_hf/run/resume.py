@@ -20,7 +20,7 @@ CHANGEABLE_OF_PLAYERS = frozenset({"save_steps"})
 TRAINING = ("verifier", "prover")  # phases that resume from a checkpoint
 
 
-def check_recipe_of(folder: RunFolder, recipe: Recipe) -> None:
+def check_same_recipe(folder: RunFolder, recipe: Recipe) -> None:
     """
     Check that a run may be resumed with a recipe.
 
@@ -77,7 +77,7 @@ def check_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> None:
     Raises:
         ValueError: if the recipes differ in anything else; the message lists all differences.
     """
-    changes = differences(_settled(stored, num_begun), _settled(recipe, num_begun))
+    changes = differences(_fixed_settings(stored, num_begun), _fixed_settings(recipe, num_begun))
     lines = [
         f"- `{key}`: {before!r} before, {now!r} now"
         for key, (before, now) in changes.items()
@@ -119,7 +119,7 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[
     return {key: (old.get(key), new.get(key)) for key in keys if old.get(key) != new.get(key)}
 
 
-def _settled(recipe: Recipe, num_begun: int) -> dict[str, Any]:
+def _fixed_settings(recipe: Recipe, num_begun: int) -> dict[str, Any]:
     """Settings that may not change any more."""
     begun = {index: _drop_changeable(value) for index, value in recipe.rounds.items() if index < num_begun}
     values = {key: value for key, value in recipe.to_dict().items() if key not in CHANGEABLE}

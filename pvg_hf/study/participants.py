@@ -223,17 +223,17 @@ class Study:
                 judgment = Judgment.TIME_RAN_OUT
             if judgment is Judgment.TIME_RAN_OUT:
                 confidence = None
-            self._take_down(participant, item_id, judgment, confidence, min(seconds, self.seconds), "app")
+            self._record(participant, item_id, judgment, confidence, min(seconds, self.seconds), "app")
             return judgment
 
-    def take_down(
+    def record_sheet_answer(
         self, participant: str, item_id: str, judgment: Judgment, confidence: int | None, seconds: float | None
     ) -> bool:
         """Record an answer from a CSV sheet, without a clock; returns False if the solution is already answered."""
         with self._guard:
             if (participant, item_id) in self._answered:
                 return False
-            self._take_down(participant, item_id, judgment, confidence, seconds, "sheet")
+            self._record(participant, item_id, judgment, confidence, seconds, "sheet")
             return True
 
     def answers(self) -> list[dict[str, Any]]:
@@ -247,11 +247,11 @@ class Study:
         for (who, item_id), start in list(self._started.items()):
             is_over = self._clock() - start > self.seconds + GRACE_SECONDS
             if who == participant and is_over and (who, item_id) not in self._answered:
-                self._take_down(who, item_id, Judgment.TIME_RAN_OUT, None, self.seconds, "app")
+                self._record(who, item_id, Judgment.TIME_RAN_OUT, None, self.seconds, "app")
                 has_run_out = True
         return has_run_out
 
-    def _take_down(
+    def _record(
         self,
         participant: str,
         item_id: str,

@@ -11,7 +11,7 @@ from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.evaluation.report.plots.style import GREY, ROLE_STYLES, Plot, draw_figures, legend_under, new_canvas, tidy
-from pvg_hf.evaluation.report.tables import counted
+from pvg_hf.evaluation.report.tables import count_noun
 from pvg_hf.evaluation.resampling import mean_by_problem
 from pvg_hf.study.participants import Judgment
 
@@ -112,5 +112,5 @@ def plot_study(results: pd.DataFrame, seconds: float) -> Plot | None:
     accuracy.set_ylim(-0.02, 1.02)
     time.set_ylim(0, seconds)
     num_answers = sum(figure.n for figure in results["accuracy"])
-    caption = f"{counted(num_answers, 'answer')}, with 95 % intervals. The dotted line is chance."
+    caption = f"{count_noun(num_answers, 'answer')}, with 95 % intervals. The dotted line is chance."
     return Plot("study", "How people judged the solutions", caption, canvas, TERMS)

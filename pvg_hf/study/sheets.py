@@ -84,7 +84,7 @@ def read_sheets(study: Study, text: str) -> tuple[int, int]:
             answers += [answer] if answer else []
     if mistakes:
         raise SheetError("\n".join([f"Nothing was recorded; invalid rows: {len(mistakes)}.", *mistakes[:20]]))
-    taken = [study.take_down(a.participant, a.item, a.judgment, a.confidence, a.seconds) for a in answers]
+    taken = [study.record_sheet_answer(a.participant, a.item, a.judgment, a.confidence, a.seconds) for a in answers]
     return sum(taken), len(taken) - sum(taken)
 
 

@@ -161,14 +161,14 @@ def cell_recipe(recipe: Recipe, cell: Cell, *, takes_pool: bool = True) -> Recip
     run = folder.run(cell).root
     num_rounds = recipe.num_rounds if recipe.sweep.form == "game" else 1
     changes = {"name": run.name, "output_dir": str(run.parent), "seed": cell.seed, "num_rounds": num_rounds}
-    made = _from_pool(recipe, folder.pool(cell.seed)) if takes_pool else {}
+    made = _pool_changes(recipe, folder.pool(cell.seed)) if takes_pool else {}
     values = recipe.to_dict()
     for change in (_CELL_OVERRIDES, changes, SETTINGS[cell.correction], made):
         values = merge(values, change)
     return load_recipe(merge(values, {"noise": {recipe.sweep.vary: cell.level}}))
 
 
-def _from_pool(recipe: Recipe, pool: RunFolder) -> dict[str, Any]:
+def _pool_changes(recipe: Recipe, pool: RunFolder) -> dict[str, Any]:
     """Changes to a recipe that make it use the players and solutions of the seed's run."""
     changes: dict[str, Any] = {}
     for name, player in recipe.players.items():

@@ -16,7 +16,7 @@ from pvg_hf.core.roles import Role
 from pvg_hf.data.pairs.build import REFERENCE
 from pvg_hf.data.pool import load_pool
 from pvg_hf.data.schema import BASE_ROUND, environment_name
-from pvg_hf.evaluation.role_figures import judged
+from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.evaluation.verifier_quality import pair_accuracy, roc_auc
 from pvg_hf.losses import bradley_terry
 from pvg_hf.run.folder import RunFolder
@@ -94,7 +94,7 @@ def measure_cell(recipe: Recipe, folder: RunFolder, reference: RunFolder) -> dic
     """
     last = recipe.num_rounds - 1
     verifier = folder.verifier(last)
-    rows = judged(load_pool(verifier / "heldout.parquet").to_pandas())
+    rows = scored_rows(load_pool(verifier / "heldout.parquet").to_pandas())
     rows = rows[rows["environment"].isin(SHARED)]
     figures = {"pair_accuracy": pair_accuracy(rows), "auc": roc_auc(rows), "clean_loss": clean_loss(rows)}
     figures[DISTANCE] = parameter_distance(verifier, reference.verifier(last))

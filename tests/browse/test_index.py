@@ -10,7 +10,7 @@ from pvg_hf.browse.index import Filter, Query, SolutionIndex
 from pvg_hf.browse.runs import OpenRun
 from pvg_hf.browse.text_scores import ScoreDesk
 from pvg_hf.core.integrity import replay_advice
-from pvg_hf.evaluation.role_figures import has_failed, judged
+from pvg_hf.evaluation.role_figures import has_failed, scored_rows
 from pvg_hf.run.folder import RunFolder
 from tests.support.game_runs import forget_digests
 
@@ -24,7 +24,7 @@ def whole_table(run, round_index: int, prefix: str = "test-") -> pd.DataFrame:
 
 def best_scores(run, round_index: int) -> pd.DataFrame:
     """By problem: the best helpful correct, the worst helpful correct and the best sneaky incorrect score."""
-    rows = judged(whole_table(run, round_index))
+    rows = scored_rows(whole_table(run, round_index))
     correct = rows["correct"].astype(bool)
     right = rows[correct & (rows["role"] == "helpful")].groupby("problem_id")["score"]
     wrong = rows[~correct & (rows["role"] == "sneaky")].groupby("problem_id")["score"]
@@ -100,7 +100,7 @@ def test_a_problems_solutions_are_the_pools_rows(index, arithmetic_run, is_test,
 
 
 def test_scores_are_those_of_judged_solutions(index, arithmetic_run):
-    rows = judged(whole_table(arithmetic_run, 0))
+    rows = scored_rows(whole_table(arithmetic_run, 0))
     found = index.scores(0)
     for kind in (True, False):
         assert list(found[kind]) == sorted(rows.loc[rows["correct"] == kind, "score"])

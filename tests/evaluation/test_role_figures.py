@@ -5,7 +5,7 @@ import pytest
 
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.intervals import rate
-from pvg_hf.evaluation.role_figures import game_figures, judged, role_figures
+from pvg_hf.evaluation.role_figures import game_figures, role_figures, scored_rows
 
 DRAWS = {"seed": 0, "num_resamples": 200}
 COLUMNS = [
@@ -89,9 +89,9 @@ def test_completeness_soundness_and_gap_by_hand(helpful, sneaky):
 
 def test_failed_and_unscored_rows_are_not_judged(sneaky):
     unscored = sneaky.assign(score=[None, 1.0, -0.5, 4.0, 9.0])
-    assert judged(unscored)["problem_id"].tolist() == ["b", "c", "d"]
+    assert scored_rows(unscored)["problem_id"].tolist() == ["b", "c", "d"]
     uncertified = sneaky.assign(outcome="UNCERTIFIED")
-    assert judged(uncertified).empty
+    assert scored_rows(uncertified).empty
 
 
 def test_a_round_without_a_role_gives_empty_figures(sneaky):

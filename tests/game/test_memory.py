@@ -2,15 +2,15 @@ import pytest
 import torch
 
 from pvg_hf.config import Recipe, load_recipe
-from pvg_hf.estimate.memory import KNOBS
-from pvg_hf.game.limits import OutOfMemory, naming_knobs
+from pvg_hf.estimate.memory import MEMORY_SETTINGS
+from pvg_hf.game.limits import OutOfMemory, naming_memory_settings
 from pvg_hf.run.schedule import ROUND_PHASES
 
 
 @pytest.mark.parametrize("phase", ["warmup", "bootstrap", *ROUND_PHASES])
 def test_every_phase_has_knobs_that_are_keys_of_a_recipe(phase):
     values = Recipe().to_dict()
-    for key, value, _ in KNOBS[phase]:
+    for key, value, _ in MEMORY_SETTINGS[phase]:
         section, *rest = key.split(".")
         assert rest[0] in values[section]
         value(Recipe())
@@ -19,7 +19,7 @@ def test_every_phase_has_knobs_that_are_keys_of_a_recipe(phase):
 def test_the_error_names_the_knobs_in_order_with_their_values():
     recipe = Recipe()
     message = "The mint phase does not fit in memory: too much to ask"
-    with pytest.raises(OutOfMemory, match=message) as caught, naming_knobs(recipe, "mint"):
+    with pytest.raises(OutOfMemory, match=message) as caught, naming_memory_settings(recipe, "mint"):
         raise torch.OutOfMemoryError("too much to ask\nand more of it")
     text = str(caught.value)
     assert f"`mint.problems_per_batch` (lower, now {recipe.mint.problems_per_batch})" in text
@@ -30,13 +30,13 @@ def test_the_error_names_the_knobs_in_order_with_their_values():
 @pytest.mark.parametrize(("phase", "is_told"), [("prover", True), ("mint", False)])
 def test_a_critic_is_a_knob_of_its_phase(phase, is_told):
     recipe = load_recipe({"prover": {"algorithm": "ppo", "ppo": {"critic": "verifier"}}})
-    with pytest.raises(OutOfMemory) as caught, naming_knobs(recipe, phase):
+    with pytest.raises(OutOfMemory) as caught, naming_memory_settings(recipe, phase):
         raise torch.OutOfMemoryError("too much")
     assert ("`prover.ppo.critic` (adapter, now verifier)" in str(caught.value)) is is_told
 
 
 def test_other_errors_pass():
-    with pytest.raises(ValueError, match="something else"), naming_knobs(Recipe(), "mint"):
+    with pytest.raises(ValueError, match="something else"), naming_memory_settings(Recipe(), "mint"):
         raise ValueError("something else")
-    with naming_knobs(Recipe(), "mint"):
+    with naming_memory_settings(Recipe(), "mint"):
         pass

@@ -7,7 +7,7 @@ import pytest
 from pvg_hf import load_recipe
 from pvg_hf.preflight.machine import check_hub
 from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.resume import check_recipe_of
+from pvg_hf.run.resume import check_same_recipe
 from tests.support.game_runs import copy_until, differing, forget_digests
 from tests.support.hub_client import ClientError
 from tests.support.loopback_hub import OWNER, Fault
@@ -156,7 +156,7 @@ def test_another_recipe_than_the_published_one_is_refused(hub, client, make_reci
 @pytest.mark.parametrize("change", [{"hub__push": True}, {"hub__namespace": "bob"}, {"resume_from_hub": "ana/game"}])
 def test_settings_of_the_hub_may_change_in_a_run(change, reference, make_recipe, tmp_path):
     folder = copy_until(reference, tmp_path, "round-001/evaluate")
-    check_recipe_of(folder, load_recipe(make_recipe(tmp_path, **change)))
+    check_same_recipe(folder, load_recipe(make_recipe(tmp_path, **change)))
 
 
 def test_a_single_round_has_no_hub_of_its_own(reference, make_recipe, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from pvg_hf.models.adapters import take_over_adapter
+from pvg_hf.models.adapters import load_adapter_weights
 from pvg_hf.models.prover_model import load_causal_lm, load_prover
 from pvg_hf.models.value_model import load_value_model
 from pvg_hf.models.verifier_model import load_classifier, load_verifier
@@ -46,4 +46,4 @@ def test_an_adapter(make, load, wider_prover, tokenizer, tmp_path):
     with pytest.raises(ValueError, match=r"\(adapter_model.safetensors\), but adapter_model.bin"):
         load(tmp_path)
     with pytest.raises(ValueError, match=r"\(adapter_model.safetensors\), but adapter_model.bin"):
-        take_over_adapter(model, tmp_path)
+        load_adapter_weights(model, tmp_path)

@@ -16,8 +16,8 @@ from pvg_hf.noise import Duration, Tier
     ],
 )
 def test_a_draw_becomes_milliseconds(duration, draw, expected):
-    assert duration.at(draw) == pytest.approx(expected)
-    assert duration.at(draw, longest_ms=12) == pytest.approx(min(expected, 12))
+    assert duration.quantile(draw) == pytest.approx(expected)
+    assert duration.quantile(draw, longest_ms=12) == pytest.approx(min(expected, 12))
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,9 @@ def test_the_mean_is_that_of_the_draws(duration, mean, mean_up_to_20):
     draws = [(index + 0.5) / 20_000 for index in range(20_000)]
     for longest, expected in ((math.inf, mean), (20, mean_up_to_20)):
         assert duration.mean(longest) == pytest.approx(expected)
-        assert sum(duration.at(draw, longest) for draw in draws) / len(draws) == pytest.approx(expected, rel=1e-3)
+        assert sum(duration.quantile(draw, longest) for draw in draws) / len(draws) == pytest.approx(
+            expected, rel=1e-3
+        )
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from pvg_hf.game.status import describe_status
 from pvg_hf.run.damage import check_finished_phases
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.read import load_run
-from pvg_hf.run.resume import check_recipe_of
+from pvg_hf.run.resume import check_same_recipe
 from tests.support.recall_task import RecallTask
 
 PROBLEM = RecallTask(num_train=60, num_test=4).problems("test")["problem"][0]
@@ -58,7 +58,7 @@ def show_status(root: Path) -> str:
 
 def start(root: Path) -> None:
     recipe, folder = load_recipe(root.parent / "given.yaml", [f"output_dir={root.parent}"]), RunFolder(root)
-    check_recipe_of(folder, recipe)
+    check_same_recipe(folder, recipe)
     check_finished_phases(recipe, folder)
 
 

@@ -10,7 +10,7 @@ from pvg_hf import load_recipe, play
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import DIGESTS, DamagedFileError, read_digests, read_json, read_json_lines
 from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.resume import check_recipe_of, check_unchanged, extended_recipe
+from pvg_hf.run.resume import check_same_recipe, check_unchanged, extended_recipe
 from tests.support.game_runs import branch_off, check_same_so_far, copy_until, differing, play_in_process
 
 IN_THE_LAST_CHECKPOINT = {
@@ -37,7 +37,7 @@ def test_changed_recipe_is_refused_with_every_difference(tmp_path, game, referen
 def test_overrides_of_rounds_to_come_may_change(tmp_path, game, reference):
     """Round 0 has finished its verifier, and round 1 has not begun."""
     copy_until(reference, tmp_path, "round-000/prover")
-    check = partial(check_recipe_of, RunFolder(tmp_path / "game"))
+    check = partial(check_same_recipe, RunFolder(tmp_path / "game"))
     check(load_recipe(game(rounds={1: {"prover": {"beta": 0.5}}})))
     with pytest.raises(
         ValueError, match=r"- `rounds\.0\.prover\.beta`: None before, 0\.5 now\n.* here from 1 on, may be"
@@ -51,9 +51,9 @@ def test_round_has_begun_with_an_unfinished_folder(tmp_path, game, reference):
     begun.mkdir()
     changed = load_recipe(game(rounds={1: {"verifier": {"max_steps": 99}}}))
     with pytest.raises(ValueError, match=r"`rounds\.1\.verifier\.max_steps`: None before, 99 now"):
-        check_recipe_of(folder, changed)
+        check_same_recipe(folder, changed)
     begun.rmdir()
-    check_recipe_of(folder, changed)
+    check_same_recipe(folder, changed)
 
 
 def test_verifier_that_was_refused_can_be_trained_otherwise(tmp_path, game, reference):

@@ -19,6 +19,6 @@ def work() -> None:
 
 os.environ.update(RANK=str(RANK), LOCAL_RANK=str(RANK), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(PORT))
 publishing.SECONDS_BETWEEN_SIGNS = 0.05
-publishing.on_main_process(PartialState(cpu=True), work)
+publishing.run_on_main_process(PartialState(cpu=True), work)
 Path(FOLDER, f"went-on-{RANK}").write_text(" ".join(path.name for path in Path(FOLDER).glob("worked-*")))
 torch.distributed.destroy_process_group()

@@ -16,7 +16,7 @@ from pvg_hf.data.pairs.candidates import ROLES, Candidates, read_candidates
 from pvg_hf.data.pairs.match import Matches, match_all, match_solutions
 from pvg_hf.data.pairs.pair_report import NoPairsError, PairReport
 from pvg_hf.data.pairs.select import SIDES, SelectedSolutions, choose_solutions, count_by_source
-from pvg_hf.data.pairs.spill import spool_dataset
+from pvg_hf.data.pairs.spill import spill_dataset
 from pvg_hf.data.pool import PathLike, iterate_pool
 from pvg_hf.data.schema import environment_name, round_name
 from pvg_hf.data.split import PARTS
@@ -188,7 +188,7 @@ def build_pairs(
     order = derive_rng(seed, round_name(round_index), "pairs", "shuffle").permutation(report.num_pairs)
     # Labels are implied in `labelled` pairs, so only `all` stores them.
     schema = (LABELLED_PAIR_FEATURES if pairs == "all" else PAIR_FEATURES).arrow_schema
-    return spool_dataset(_pair_batches(pool_paths, candidates, matches.reordered(order), schema), schema), report
+    return spill_dataset(_pair_batches(pool_paths, candidates, matches.reordered(order), schema), schema), report
 
 
 def add_labels(pairs: Dataset) -> Dataset:

@@ -21,7 +21,7 @@ MAX_BYTES_IN_MEMORY = 64 * 2**20
 _PREFIX, _LOCK = "pvg-hf-", "lock"  # prefix of a folder's name, and name of the file in it that its process locks
 
 
-def spool_dataset(
+def spill_dataset(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, max_bytes: int = MAX_BYTES_IN_MEMORY
 ) -> Dataset:
     """

@@ -6,7 +6,7 @@ import pandas as pd
 
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.report.escaping import Line
-from pvg_hf.evaluation.role_figures import judged
+from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.run.read import RoundData
 
 NUM_EARLIER_EXAMPLES = 2
@@ -82,7 +82,7 @@ def choose_examples(data: RoundData, num_examples: int) -> list[Example]:
     """
     if data.solutions is None:
         return []
-    rows, threshold = judged(data.solutions), data.figure("threshold").value
+    rows, threshold = scored_rows(data.solutions), data.figure("threshold").value
     sneaky = _best_per_problem(rows, Role.SNEAKY, is_correct=False)
     helpful = _best_per_problem(rows, Role.HELPFUL, is_correct=True)
     return [

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from pvg_hf.core.figure import Figure
 from pvg_hf.evaluation.report.plots.best_of_n_curves import PREFIX, sizes
-from pvg_hf.evaluation.report.tables import counted
+from pvg_hf.evaluation.report.tables import count_noun
 from pvg_hf.run.read import RoundData, RunData
 
 
@@ -13,10 +13,10 @@ def describe_progress(run: RunData) -> str:
     """Sentence that says whether the run is finished, or which phase it is in."""
     num_rounds = run.recipe.num_rounds
     if run.evaluated and run.evaluated[-1].round_index == num_rounds - 1:
-        return f"Finished: {counted(num_rounds, 'round')} played and evaluated."
+        return f"Finished: {count_noun(num_rounds, 'round')} played and evaluated."
     reported = [event for event in run.events if event.get("phase") and event["event"] != "alert"]
     if not reported:
-        return f"Unfinished: no phase of {counted(num_rounds, 'round')} has begun."
+        return f"Unfinished: no phase of {count_noun(num_rounds, 'round')} has begun."
     last = reported[-1]
     place = "before round 0" if last["round"] is None else f"round {last['round']} of rounds 0-{num_rounds - 1}"
     verb = "has finished" if last["event"] == "phase_finished" else "is in"

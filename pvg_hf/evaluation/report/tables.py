@@ -277,7 +277,7 @@ def times_table(run: RunData) -> Table:
     return Table(["", *phases, "all"], rows)
 
 
-def counted(number: int, noun: str) -> str:
+def count_noun(number: int, noun: str) -> str:
     """Number with its noun in singular or plural, e.g. `1 round` or `2 rounds`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 

@@ -29,7 +29,7 @@ def run_mint(context: PhaseContext, output: Path) -> str:
     num_rows = 0
     with LabelSource.for_pool(context, output) as labels:
         for role in GAME_ROLES:
-            sampler = open_role_sampler(context, role, beside=scorer)
+            sampler = open_role_sampler(context, role, base_owner=scorer)
             parts = VERIFIER_PARTS if _is_learned_from(context.recipe, role) else ()
             jobs = [WriteJob(part, role, round_index, mint.solutions_per_problem) for part in parts]
             num_rows += write_solutions(context, output / f"{role}.parquet", jobs, sampler, scorer, labels)
@@ -38,9 +38,9 @@ def run_mint(context: PhaseContext, output: Path) -> str:
     best = context.folder.best_helpful(round_index)
     checkpoint = "" if best is None else BEST_HELPFUL
     sampler = (
-        open_role_sampler(context, Role.HELPFUL, beside=scorer)
+        open_role_sampler(context, Role.HELPFUL, base_owner=scorer)
         if best is None
-        else open_sampler(context, best, beside=scorer)
+        else open_sampler(context, best, base_owner=scorer)
     )
     if best is not None:
         test = WriteJob("test", Role.HELPFUL, round_index, mint.test_solutions_per_problem, checkpoint=checkpoint)

@@ -29,7 +29,7 @@ from pvg_hf.game.training import LogCallback, finish_player, run_trainer, traine
 from pvg_hf.game.training_data import prover_prompts
 from pvg_hf.game.verifier_kinds import open_scorer
 from pvg_hf.game.watchdogs import Watchdogs
-from pvg_hf.models.adapters import take_over_adapter
+from pvg_hf.models.adapters import load_adapter_weights
 from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.models.sources import is_adapter
 from pvg_hf.run.folder import BEST_HELPFUL
@@ -281,7 +281,7 @@ def _make_trainer(context: PhaseContext, sub_phase: SubPhase, labels: LabelSourc
     model.config._name_or_path = base  # TRL loads the KL reference from here
     trainer = PROVER_TRAINERS[config.algorithm](context)(
         model,
-        scorer=open_scorer(context, context.folder.verifier(round_index), beside=model),
+        scorer=open_scorer(context, context.folder.verifier(round_index), base_owner=model),
         grader=partial(grade_solution, context.problems.task),
         feedback=None if labels.noise is None else labels.observed,
         args=_arguments(context, sub_phase),
@@ -310,12 +310,12 @@ def _rate_callbacks(recipe: Recipe) -> list[NoiseScheduleCallback]:
 def _initial_prover(context: PhaseContext):
     """Initial weights of the policy, and its tokenizer."""
     base, revision = context.initial_model("prover")
-    goes_on = context.recipe.prover.init == "previous" and context.round_index > 0 and not context.recipe.prover.lora
-    source = str(context.folder.prover(context.round_index - 1)) if goes_on else base
+    continues = context.recipe.prover.init == "previous" and context.round_index > 0 and not context.recipe.prover.lora
+    source = str(context.folder.prover(context.round_index - 1)) if continues else base
     dtype = context.dtype("prover", is_precise=context.recipe.prover.lora is None)
     return load_prover(
         source,
-        revision=None if goes_on else revision,
+        revision=None if continues else revision,
         dtype=dtype,
         quantization=context.recipe.prover.quantization,
     )
@@ -330,7 +330,7 @@ def _continue_adapter(context: PhaseContext, sub_phase: SubPhase, trainer: Prove
     previous = context.folder.prover(round_index - 1)
     previous = previous / sub_phase.roles[0] if config.roles == "separate" else previous
     assert is_adapter(previous)
-    take_over_adapter(trainer.model, previous)
+    load_adapter_weights(trainer.model, previous)
 
 
 def _arguments(context: PhaseContext, sub_phase: SubPhase) -> ProverGRPOConfig:

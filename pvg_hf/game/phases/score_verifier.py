@@ -10,7 +10,7 @@ from pvg_hf.game.players import open_score_verifier
 from pvg_hf.game.proof_analyses import last_verifier, open_meta_verifier, verifier_source
 from pvg_hf.game.training import finish_player, run_trainer, trainer_run
 from pvg_hf.game.training_data import heldout_proofs, training_proofs
-from pvg_hf.models.adapters import take_over_adapter
+from pvg_hf.models.adapters import load_adapter_weights
 from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.trainers.arguments import score_arguments
 from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
@@ -37,7 +37,7 @@ def train_score_verifier(context: PhaseContext, output: Path) -> str:
         callbacks=[FiniteLossCallback()],
     )
     if config.lora and (last := last_verifier(context)):
-        take_over_adapter(trainer.model, last)  # into a fresh one, so that the KL reference is the initial verifier
+        load_adapter_weights(trainer.model, last)  # into a fresh one, so that the KL reference is the initial verifier
     run_trainer(context, trainer, prefix="verifier")
     rewards = {str(line["step"]): line["eval_reward"] for line in trainer.state.log_history if "eval_reward" in line}
     best = max(rewards.values())

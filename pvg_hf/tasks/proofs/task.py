@@ -104,7 +104,7 @@ class ProofsTask(ArithmeticTask):
         Returns:
             [`~datasets.Dataset`]: `problem_id`, `problem`, `proof` and `score`.
         """
-        rows = list(self._rated(split, proofs_per_problem))
+        rows = list(self._proof_rows(split, proofs_per_problem))
         return Dataset.from_list(rows, features=Features(_FEATURES))
 
     def rated_analyses(self, split: Split, *, analyses_per_problem: int = 1) -> Dataset:
@@ -116,12 +116,12 @@ class ProofsTask(ArithmeticTask):
             quality.
         """
         rows = []
-        for index, row in enumerate(self._rated(split, analyses_per_problem)):
+        for index, row in enumerate(self._proof_rows(split, analyses_per_problem)):
             analysis, quality = self.analysis_of(row, row["proof"], index)
             rows.append({**row, "analysis": analysis, "score": quality})
         return Dataset.from_list(rows, features=Features({**_FEATURES, "analysis": Value("string")}))
 
-    def _rated(self, split: Split, proofs_per_problem: int) -> Iterator[dict[str, Any]]:
+    def _proof_rows(self, split: Split, proofs_per_problem: int) -> Iterator[dict[str, Any]]:
         if proofs_per_problem < 1:
             raise ValueError(f"A problem needs at least 1 proof; got {proofs_per_problem}.")
         for row in self.problems(split):

@@ -11,7 +11,7 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from trl.trainer.utils import disable_dropout_in_model
 
-from pvg_hf.models.adapters import copy_of_body, take_over_adapter
+from pvg_hf.models.adapters import copy_of_body, load_adapter_weights
 from pvg_hf.models.score_head import add_trained_head, classifier_of
 from pvg_hf.models.sources import is_adapter, load_tokenizer, resolve_model
 from pvg_hf.models.value_model import CRITIC_FOLDER, load_value_model, value_model_of_verifier, value_model_on
@@ -203,7 +203,7 @@ class Critic:
                 "another `critic`. Start again, or resume from a checkpoint of this trainer."
             )
         if is_adapter:
-            take_over_adapter(self.model, file.parent)
+            load_adapter_weights(self.model, file.parent)
         else:
             self.model.load_state_dict(load_file(file))
 

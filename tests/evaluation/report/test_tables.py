@@ -11,7 +11,7 @@ from pvg_hf.evaluation.report.tables import (
     MAX_WIDTH,
     Table,
     TableCell,
-    counted,
+    count_noun,
     difficulty_table,
     diversity_table,
     duration,
@@ -170,4 +170,4 @@ def test_a_narrow_table_is_left_alone():
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 rounds"), (1, "1 round"), (2_000, "2,000 rounds")])
 def test_numbers_of_things(number, text):
-    assert counted(number, "round") == text
+    assert count_noun(number, "round") == text

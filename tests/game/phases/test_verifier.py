@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 
 from pvg_hf import VerifierScorer, load_recipe, play
 from pvg_hf.core.integrity import read_json, read_json_lines
-from pvg_hf.evaluation.role_figures import judged
+from pvg_hf.evaluation.role_figures import scored_rows
 from tests.support.game_runs import branch_off
 
 LORA = {"r": 4}
@@ -75,11 +75,11 @@ def test_adapters_go_on_as_full_weights_do(init, tmp_path, game, reference, begi
     adapters = [name for name in second[1] if "lora_" in name]
     head = next(name for name in second[1] if name.endswith("score.modules_to_save.default.weight"))
     last = first[0].model.state_dict()
-    goes_on = {"full": (False, False), "head_only": (True, False), "warm": (True, True)}[init]
+    continues = {"full": (False, False), "head_only": (True, False), "warm": (True, True)}[init]
     assert (
         all(torch.equal(second[1][name], last[name]) for name in adapters),
         torch.equal(second[1][head], last[head]),
-    ) == goes_on
+    ) == continues
     # the frozen base is nobody's but the initial model's
     initial = load_file(player / "model.safetensors")
     layer = "model.layers.0.self_attn.q_proj"
@@ -110,7 +110,7 @@ def test_the_probability_of_a_score_is_that_of_the_held_out_solutions(reference)
     folder = reference.verifier(1)
     line = read_json(folder / "calibration.json")["probability"]
     assert line.keys() == {"slope", "intercept"}
-    rows = judged(pd.read_parquet(folder / "heldout.parquet"))
+    rows = scored_rows(pd.read_parquet(folder / "heldout.parquet"))
     probability = 1 / (1 + np.exp(-line["slope"] * rows["score"] - line["intercept"]))
     # A logistic regression with an intercept has the mean of its targets, which differ from 0 and 1 by 1/(N + 2).
     num_correct = int(rows["correct"].sum())

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pvg_hf.data.schema import FAILED_OUTCOMES, Outcome
-from pvg_hf.evaluation.role_figures import judged
+from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.tasks.grade import Grade
 from pvg_hf.trainers.prover.metrics import RoleSignals, role_metrics
 from tests.support.prover_training import (
@@ -98,12 +98,15 @@ def test_cells_without_a_solution_have_no_key():
 
 @pytest.mark.parametrize("outcome", sorted(Outcome))
 def test_a_step_and_the_evaluation_judge_the_same_solutions(outcome):
-    """What a step leaves out of its scores, `judged` leaves out of the report."""
+    """What a step leaves out of its scores, `scored_rows` leaves out of the report."""
     is_failed = outcome in FAILED_OUTCOMES
     step = _metrics([(1, 0, 1, is_failed, 0, 2.0, 0.0)], threshold=0.0)
     rows = pd.DataFrame({"outcome": [outcome.value], "score": [2.0]})
     assert (
-        ("score/sneaky_incorrect" in step) == ("exploit_rate" in step) == (len(judged(rows)) == 1) == (not is_failed)
+        ("score/sneaky_incorrect" in step)
+        == ("exploit_rate" in step)
+        == (len(scored_rows(rows)) == 1)
+        == (not is_failed)
     )
 
 

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.evaluation.report.plots.style import CELL_STYLES, GREY, Plot, new_canvas, tidy
-from pvg_hf.evaluation.role_figures import judged
+from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.run.read import RunData
 
 NUM_BINS = 24
@@ -18,7 +18,7 @@ TERMS = {
 
 def plot_scores(run: RunData) -> Plot | None:
     """Histograms of scores, one row per role and one column per round; shares are within a role and correctness."""
-    tables = {data.round_index: judged(data.solutions) for data in run.rounds if data.solutions is not None}
+    tables = {data.round_index: scored_rows(data.solutions) for data in run.rounds if data.solutions is not None}
     tables = {index: table for index, table in tables.items() if len(table)}
     if not tables:
         return None
