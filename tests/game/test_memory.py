@@ -8,7 +8,7 @@ from pvg_hf.run.schedule import ROUND_PHASES
 
 
 @pytest.mark.parametrize("phase", ["warmup", "bootstrap", *ROUND_PHASES])
-def test_every_phase_has_knobs_that_are_keys_of_a_recipe(phase):
+def test_every_phase_has_memory_settings_that_are_keys_of_a_recipe(phase):
     values = Recipe().to_dict()
     for key, value, _ in MEMORY_SETTINGS[phase]:
         section, *rest = key.split(".")
@@ -16,7 +16,7 @@ def test_every_phase_has_knobs_that_are_keys_of_a_recipe(phase):
         value(Recipe())
 
 
-def test_the_error_names_the_knobs_in_order_with_their_values():
+def test_the_error_names_the_memory_settings_in_order_with_their_values():
     recipe = Recipe()
     message = "The mint phase does not fit in memory: too much to ask"
     with pytest.raises(OutOfMemory, match=message) as caught, naming_memory_settings(recipe, "mint"):
@@ -28,7 +28,7 @@ def test_the_error_names_the_knobs_in_order_with_their_values():
 
 
 @pytest.mark.parametrize(("phase", "is_told"), [("prover", True), ("mint", False)])
-def test_a_critic_is_a_knob_of_its_phase(phase, is_told):
+def test_a_critic_has_memory_settings_of_its_phase(phase, is_told):
     recipe = load_recipe({"prover": {"algorithm": "ppo", "ppo": {"critic": "verifier"}}})
     with pytest.raises(OutOfMemory) as caught, naming_memory_settings(recipe, phase):
         raise torch.OutOfMemoryError("too much")
