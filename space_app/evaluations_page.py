@@ -1,9 +1,9 @@
-"""The page "Evaluations": a generative verifier's analysis next to its proof."""
+"""The page "Evaluations": what a generative verifier wrote of a proof, next to the proof."""
 
 import gradio as gr
 
 from pvg_hf.browse.runs import OpenRun
-from pvg_hf.evaluation.report.analysis_tables import has_hallucination, show_evaluation
+from pvg_hf.evaluation.report.written_evaluations import has_hallucination, show_evaluation
 from space_app.events import FAST, INVISIBLE, TAKE_STEPS, choices_of, shown_if, wire
 from space_app.render import heading, notice, problems, render
 

@@ -1,3 +1,3 @@
 """
-Analyses, i.e. written evaluations of a proof: their form, the prompts for them, and the label that many of them give.
+Evaluations of proofs, each an analysis with a score: their form, the prompts for them, and the label that many of them give.
 """

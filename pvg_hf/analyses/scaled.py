@@ -69,9 +69,9 @@ class CheckedAnalysis:
 
     Args:
         text (`str`):
-            The evaluation as written.
+            The whole evaluation as written, with its score.
         score (`float`, *optional*):
-            The score it predicts; `None` if it cannot be parsed.
+            The score that it ends with; `None` if it cannot be read.
         qualities (`tuple[float | None, ...]`):
             The qualities found by the meta-verifications, `None` for an unreadable one; empty if the analysis was not
             checked.

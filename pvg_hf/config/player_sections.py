@@ -116,7 +116,8 @@ class ScoreConfig:
     )
     eval_proofs: Count = Field(64, description="Maximum number of the verifier's held-out proofs in a validation.")
     num_analyses: Count = Field(
-        2, description="Number of evaluations that a proof's score is the mean of, for scoring."
+        2,
+        description="Number of independent analyses of a proof when it is scored; its score is the mean of their scores.",
     )
     estimate: Literal["sampled", "expected"] = Field(
         "sampled",

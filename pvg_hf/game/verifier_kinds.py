@@ -11,7 +11,7 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.phases.score_verifier import train_score_verifier
 from pvg_hf.game.phases.verifier import train_pair_verifier
 from pvg_hf.game.players import open_pair_verifier, open_score_verifier
-from pvg_hf.game.proof_analyses import evaluate_score_verifier
+from pvg_hf.game.proof_evaluations import record_test_evaluations
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 
 
@@ -66,7 +66,7 @@ class ScoreVerifier:
         config.score_settings.prompts_for(source, config.revision).save(output)
 
     def evaluate(self, context: PhaseContext, output: Path) -> dict[str, Figure]:
-        return evaluate_score_verifier(context, output)
+        return record_test_evaluations(context, output)
 
 
 KINDS: dict[str, VerifierKind] = {"bradley_terry": BradleyTerryVerifier(), "score": ScoreVerifier()}

@@ -54,9 +54,9 @@ class RoundData:
             Test solutions of both roles; `None` before they are minted.
         counts (`Counter[str]`, *optional*):
             Counts of the finished phases: used and left-out solutions of the pairs (`pairs/...`, `heldout_pairs/...`), inputs
-            that were cut when they were scored (`PHASE/num_cut`), and analyses without a score (`PHASE/num_unreadable`).
+            that were cut when they were scored (`PHASE/num_cut`), and evaluations without a score (`PHASE/num_unreadable`).
         evaluations (`pd.DataFrame`, *optional*):
-            Analyses of test proofs by a generative verifier (`kind: score`).
+            Evaluations of test proofs by a generative verifier (`kind: score`).
     """
 
     round_index: int

@@ -39,7 +39,7 @@ class GenerativeVerifier:
         settings ([`ScoreVerifierSettings`]):
             Prompts, maximum length and temperature.
         num_analyses (`int`, defaults to 4):
-            k, the number of evaluations that a score is the mean of.
+            k, the number of independent analyses of a proof; its score is the mean of their scores.
         estimate (`str`, defaults to `"sampled"`):
             Value of an evaluation: `"sampled"`, the score in its box; `"expected"`, the expected score under the
             model's distribution over the box's content, which has the same mean and a lower variance.
@@ -133,7 +133,7 @@ class GenerativeVerifier:
 
     def __call__(self, problems: Sequence[str], proofs: Sequence[str]) -> list[float]:
         """
-        Return the mean score of each proof over `num_analyses` evaluations, in [0, 1].
+        Return the mean score of each proof over `num_analyses` independent analyses, in [0, 1].
 
         An evaluation without a readable score counts as 0.
         """

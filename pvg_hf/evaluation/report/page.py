@@ -13,7 +13,6 @@ from markupsafe import Markup
 
 from pvg_hf.config import Recipe
 from pvg_hf.core.files import write_bytes, write_text
-from pvg_hf.evaluation.report.analysis_tables import confusion_table, evaluations_table, sample_evaluations
 from pvg_hf.evaluation.report.escaping import show_preformatted, show_text
 from pvg_hf.evaluation.report.examples import NUM_EARLIER_EXAMPLES, Example, choose_examples
 from pvg_hf.evaluation.report.plots import PLOTS, Plot
@@ -33,6 +32,7 @@ from pvg_hf.evaluation.report.tables import (
     sources_table,
     times_table,
 )
+from pvg_hf.evaluation.report.written_evaluations import confusion_table, evaluations_table, sample_evaluations
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.read import RunData, load_run
 

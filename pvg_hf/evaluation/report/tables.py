@@ -219,7 +219,7 @@ def scoring_counts_table(run: RunData, name: str) -> Table:
         run ([`~pvg_hf.run.read.RunData`]):
             A run.
         name (`str`):
-            `num_cut`: inputs over the verifier's maximum length. `num_unreadable`: analyses without a readable score.
+            `num_cut`: inputs over the verifier's maximum length. `num_unreadable`: evaluations without a readable score.
     """
     rows = [
         (f"round {data.round_index}", [_count_cell(data, f"{phase}/{name}") for phase in SCORING_PHASES])

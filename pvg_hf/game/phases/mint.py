@@ -10,7 +10,7 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import WriteJob, write_solutions
 from pvg_hf.game.players import open_role_sampler, open_sampler
-from pvg_hf.game.proof_analyses import label_new_proofs
+from pvg_hf.game.proof_evaluations import label_new_proofs
 from pvg_hf.game.verifier_kinds import open_scorer
 from pvg_hf.run.folder import BEST_HELPFUL, HELDOUT_HELPFUL
 from pvg_hf.scoring import GenerativeVerifier

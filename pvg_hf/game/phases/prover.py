@@ -23,7 +23,7 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import sample_everywhere
 from pvg_hf.game.players import open_base_sampler
-from pvg_hf.game.proof_analyses import open_meta_verifier
+from pvg_hf.game.proof_evaluations import open_meta_verifier
 from pvg_hf.game.recovery import fine_tune_on_incorrect
 from pvg_hf.game.training import LogCallback, finish_player, run_trainer, trainer_run
 from pvg_hf.game.training_data import prover_prompts

@@ -7,7 +7,7 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.heldout import read_heldout, score_heldout
 from pvg_hf.game.phases.verifier import heldout_pairs_of
 from pvg_hf.game.players import open_score_verifier
-from pvg_hf.game.proof_analyses import last_verifier, open_meta_verifier, verifier_source
+from pvg_hf.game.proof_evaluations import last_verifier, open_meta_verifier, verifier_source
 from pvg_hf.game.training import finish_player, run_trainer, trainer_run
 from pvg_hf.game.training_data import heldout_proofs, training_proofs
 from pvg_hf.models.adapters import load_adapter_weights

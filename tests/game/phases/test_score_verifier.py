@@ -69,7 +69,7 @@ def test_evaluations_without_a_score_are_counted_and_told(score_run):
     counts = {phase: [line[key] for line in lines if (key := f"{phase}/num_unreadable") in line] for phase in PHASES}
     assert all(counts.values())
     assert sum(map(sum, counts.values())) > 0
-    assert "Analyses without a score" in (score_run.root / "report.html").read_text()
+    assert "Evaluations without a score" in (score_run.root / "report.html").read_text()
 
 
 def test_new_proofs_are_labelled_by_the_rounds_verifier(score_run):
@@ -113,7 +113,7 @@ def test_evaluations_are_kept_with_their_issues_and_figures(score_run):
     named = [is_real for issues in rows["issues"] for _, is_real in json.loads(issues)]
     assert figures["round/evaluations/hallucinated"]["value"] == pytest.approx(1 - sum(named) / len(named))
     page = score_run.report.read_text()
-    assert "analyses of test proofs" in page
+    assert "evaluations of test proofs" in page
     assert ("hallucinated</span>" in page) == (not all(named))
 
 

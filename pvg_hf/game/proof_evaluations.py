@@ -1,4 +1,4 @@
-"""Analyses by a round's generative verifier: of test proofs, as labels of new proofs, and their meta-verifier."""
+"""Evaluations that a round's generative verifier writes: of test proofs, and for labels of new proofs; the meta-verifier."""
 
 import json
 from contextlib import suppress
@@ -50,8 +50,8 @@ def label_new_proofs(context: PhaseContext, verifier: GenerativeVerifier, output
     return {f"mint/{key}": figure.value for key, figure in _label_figures(output).items()}
 
 
-def evaluate_score_verifier(context: PhaseContext, output: Path) -> dict[str, Figure]:
-    """Write `evaluations.parquet` (one analysis per test proof), and return the round's figures on analyses and labels."""
+def record_test_evaluations(context: PhaseContext, output: Path) -> dict[str, Figure]:
+    """Write `evaluations.parquet` (one evaluation per test proof), and return the round's figures on evaluations and labels."""
     rows = _test_proofs(context)
     verifier = open_score_verifier(context, context.folder.verifier(context.round_index))
     written = [verifier.evaluate(rows["problem"].tolist(), rows["solution"].tolist(), 1)]

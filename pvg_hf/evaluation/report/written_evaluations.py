@@ -1,4 +1,4 @@
-"""Report tables on the analyses that generative verifiers wrote of test proofs, and sample analyses next to their proofs."""
+"""Report tables on the evaluations that generative verifiers wrote of test proofs, and samples next to their proofs."""
 
 import json
 from dataclasses import dataclass
@@ -26,15 +26,15 @@ _COLUMNS = (
 @dataclass(frozen=True)
 class ShownEvaluation:
     """
-    An analysis of a proof, ready to be shown in the report.
+    A written evaluation of a proof, ready to be shown in the report.
 
     Args:
         problem (`str`), role (`str`), proof (`str`):
             The evaluated proof, its problem, and the role of the prover that wrote it.
         reference (`float`), predicted (`float`, *optional*):
-            The true score, and the one parsed from the analysis; `None` if no score could be parsed.
+            The true score, and the predicted one; `None` if it cannot be read.
         lines (`list[Line]`):
-            Lines of the analysis. A line that names an issue has the note `true` or `hallucinated` if the task can
+            Lines of the evaluation. A line that names an issue has the note `true` or `hallucinated` if the task can
             check it.
     """
 
@@ -47,8 +47,8 @@ class ShownEvaluation:
 
 
 def evaluations_table(run: RunData) -> Table:
-    """Quality of the verifiers' analyses, one row per round in which a generative verifier wrote any."""
-    rounds = _rounds_with_analyses(run)
+    """Quality of the verifiers' evaluations, one row per round in which a generative verifier wrote any."""
+    rounds = _rounds_with_evaluations(run)
     rows = [
         (f"round {data.round_index}", [figure_cell(data.figure(key), 3) for _, key in _COLUMNS]) for data in rounds
     ]
@@ -57,7 +57,7 @@ def evaluations_table(run: RunData) -> Table:
 
 def confusion_table(run: RunData) -> Table:
     """Confusion matrix of the last such round: rows are true scores, columns predicted ones; each row sums to 1."""
-    rounds = _rounds_with_analyses(run)
+    rounds = _rounds_with_evaluations(run)
     rows: list[tuple[str, list[TableCell]]] = []
     if rounds:
         for true in ALLOWED_SCORES:
@@ -67,20 +67,20 @@ def confusion_table(run: RunData) -> Table:
 
 
 def sample_evaluations(run: RunData) -> list[ShownEvaluation]:
-    """Select up to `NUM_SHOWN` analyses of the last round, from every true score in turn, hallucinated issues first."""
-    rounds = _rounds_with_analyses(run)
+    """Select up to `NUM_SHOWN` evaluations of the last round, from every true score in turn, hallucinated issues first."""
+    rounds = _rounds_with_evaluations(run)
     if not rounds:
         return []
     rows = rounds[-1].evaluations
     order = sorted(range(len(rows)), key=lambda place: not has_hallucination(rows["issues"].iloc[place]))
     by_score = [[place for place in order if rows["reference"].iloc[place] == score] for score in ALLOWED_SCORES]
-    # Round-robin over the true scores: the first analysis of each score, then the second of each, and so on.
+    # Round-robin over the true scores: the first evaluation of each score, then the second of each, and so on.
     chosen = [place for turn in range(NUM_SHOWN) for places in by_score for place in places[turn : turn + 1]]
     return [show_evaluation(rows.iloc[place]) for place in chosen[:NUM_SHOWN]]
 
 
 def has_hallucination(issues: str) -> bool:
-    """Whether an evaluation names an issue that its proof does not have, by `issues` of `evaluations.parquet`."""
+    """Whether an evaluation names an issue that the proof does not have, according to its column `issues`."""
     return any(is_real is False for _, is_real in json.loads(issues))
 
 
@@ -106,5 +106,5 @@ def _tidy(text: str) -> str:
     return " ".join(text.split())
 
 
-def _rounds_with_analyses(run: RunData) -> list[RoundData]:
+def _rounds_with_evaluations(run: RunData) -> list[RoundData]:
     return [data for data in run.evaluated if data.evaluations is not None and len(data.evaluations)]

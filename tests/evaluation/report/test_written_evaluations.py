@@ -7,7 +7,7 @@ import pytest
 
 from pvg_hf.config import load_recipe
 from pvg_hf.core.figure import Figure
-from pvg_hf.evaluation.report.analysis_tables import has_hallucination, sample_evaluations
+from pvg_hf.evaluation.report.written_evaluations import has_hallucination, sample_evaluations
 from pvg_hf.run.read import RoundData, RunData
 
 
