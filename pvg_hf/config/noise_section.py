@@ -160,8 +160,8 @@ class CheckerConfig:
 
     base: str = Field(
         "grade",
-        description="Source of the truth: `grade`, the task's own grade; `command`; or a function `(problem, solution) -> bool` "
-        "as `package.module:Name`, which runs in a separate process and is killed after its time budget.",
+        description="Source of the verdicts that errors are added to: `grade`, the task's own; `command`; or a function "
+        "`(problem, solution) -> bool` as `package.module:Name`, which runs in a separate process and is killed after its time budget.",
     )
     command: list[str] = Field(
         default_factory=list,

@@ -145,9 +145,10 @@ def _table(part: Part) -> Iterator[str]:
 
 def _describe_arguments(config: type, key: str) -> str:
     """Name the trainer arguments that a key sets, unless there is one with the key's own name."""
-    arguments = [name for player in PLAYERS for name in marked_arguments(config, key, player)]
-    names = [f"`{name}`" for name in dict.fromkeys(arguments) if name != key]
-    return f" Trainer argument{'s' * (len(names) > 1)}: {', '.join(names)}." if names else ""
+    arguments = dict.fromkeys(name for player in PLAYERS for name in marked_arguments(config, key, player))
+    if key in arguments or not arguments:
+        return ""
+    return f" Trainer argument{'s' * (len(arguments) > 1)}: {', '.join(f'`{name}`' for name in arguments)}."
 
 
 def _is_plain_section(node: Mapping[str, Any]) -> bool:

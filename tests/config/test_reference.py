@@ -49,6 +49,13 @@ def test_lines_have_type_bounds_default_and_meaning():
     assert any(r"P(label 1 \| truth 0)" in line for line in lines), "a bar would end the cell"
 
 
+def test_a_line_names_the_trainer_argument_only_if_its_name_differs():
+    lines = reference_markdown().splitlines()
+    named = {line.split("`")[1] for line in lines if "Trainer argument" in line}
+    assert {"pairs_per_step", "micro_batch_size", "method"} <= named
+    assert named.isdisjoint({"max_steps", "beta", "save_steps", "generation"})  # they also set others of the trainer's
+
+
 def test_keys_of_both_players_are_listed_once():
     assert reference_markdown().count("| `learning_rate` | number > 0 | `0.0002` |") == 1
 
