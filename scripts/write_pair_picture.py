@@ -19,7 +19,7 @@ from playwright.sync_api import sync_playwright
 from pvg_hf.browse.index import Filter, Query
 from pvg_hf.browse.runs import open_run
 from pvg_hf.browse.showing import ShownProblem, show_problem
-from pvg_hf.evaluation.report.report import make_environment
+from pvg_hf.evaluation.report.page import make_environment
 
 APP = Path(__file__).parents[1] / "space_app"
 # `solution.html.jinja` and `style.css` are the app's; the rules here replace Gradio's.
