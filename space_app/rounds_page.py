@@ -49,7 +49,7 @@ def build_rounds_page(demo: gr.Blocks, run: OpenRun, folder: Path) -> None:
                 gr.Dropdown([]),
                 gr.Dropdown([]),
             )
-        rounds = _evaluated(data)
+        rounds = _round_indices(data)
         page, path = draw(data)
         file = gr.DownloadButton(value=path if rounds else None, interactive=bool(rounds))
         ends = (max(rounds, default=None), min(rounds, default=None))
@@ -57,7 +57,7 @@ def build_rounds_page(demo: gr.Blocks, run: OpenRun, folder: Path) -> None:
 
     def choose(name: str):
         try:
-            rounds = _evaluated(OpenRun(others[name]).data())
+            rounds = _round_indices(OpenRun(others[name]).data())
         except (ValueError, OSError) as err:
             return gr.Dropdown([], value=None), notice(str(err), kind="problem")
         return gr.Dropdown(rounds, value=rounds[-1] if rounds else None), ""
@@ -75,7 +75,7 @@ def build_rounds_page(demo: gr.Blocks, run: OpenRun, folder: Path) -> None:
     gr.on([ours.change, theirs.change], compare, [ours, other, theirs], comparison, **SLOW)
 
 
-def _evaluated(data: RunData) -> list[int]:
+def _round_indices(data: RunData) -> list[int]:
     return [found.round_index for found in data.evaluated]
 
 

@@ -40,7 +40,7 @@ def rate_by_problem(successes: ArrayLike, problem_ids: ArrayLike) -> Figure:
         problem_ids (`ArrayLike` of shape `(n,)`):
             The problem of each.
     """
-    values = checked(successes, problem_ids)
+    values = read_values(successes, problem_ids)
     if not np.isin(values, (0, 0.5, 1)).all():
         raise ValueError(f"A rate takes 0, 1 and ties of 0.5; got values from {values.min()} to {values.max()}.")
     return rate_of_counts(*sums_by_problem(values, problem_ids))
@@ -71,7 +71,7 @@ def share_by_problem(shares: ArrayLike, problem_ids: ArrayLike) -> Figure:
         problem_ids (`ArrayLike` of shape `(n,)`):
             The problem of each.
     """
-    values = checked(shares, problem_ids)
+    values = read_values(shares, problem_ids)
     if ((values < 0) | (values > 1)).any():
         raise ValueError(f"Shares lie in [0, 1]; got values from {values.min()} to {values.max()}.")
     return _share(*sums_by_problem(values, problem_ids), most=math.inf)
@@ -101,8 +101,8 @@ def rate_difference(
     correlation = excess @ other_excess / scale if scale > _TINY else 0.0
     correlation *= num_problems / (num_problems + NUM_UNRELATED)
     value = ours.value - others.value
-    below = _combined(ours.value - ours.low, others.high - others.value, correlation)
-    above = _combined(ours.high - ours.value, others.value - others.low, correlation)
+    below = _combine_distances(ours.value - ours.low, others.high - others.value, correlation)
+    above = _combine_distances(ours.high - ours.value, others.value - others.low, correlation)
     return Figure(value, value - below, value + above, num_problems)
 
 
@@ -141,7 +141,7 @@ def independent_problems(sizes: np.ndarray) -> float:
     return float(sizes.sum() ** 2 / np.square(sizes).sum())
 
 
-def checked(values: ArrayLike, problem_ids: ArrayLike) -> np.ndarray:
+def read_values(values: ArrayLike, problem_ids: ArrayLike) -> np.ndarray:
     """
     Convert the values to floats and check them.
 
@@ -174,8 +174,8 @@ def paired_sums(
 ) -> list[tuple[np.ndarray, np.ndarray]] | None:
     """Return sum and number of values per problem for both sides, over all problems; `None` if a side has no value."""
     sides = [
-        (checked(values, problem_ids), problem_ids),
-        (checked(other_values, other_problem_ids), other_problem_ids),
+        (read_values(values, problem_ids), problem_ids),
+        (read_values(other_values, other_problem_ids), other_problem_ids),
     ]
     if not all(len(numbers) for numbers, _ in sides):
         return None
@@ -194,5 +194,5 @@ def _share(sums: np.ndarray, sizes: np.ndarray, most: float) -> Figure:
     return wilson(share, size, int(n))
 
 
-def _combined(distance: float, other_distance: float, correlation: float) -> float:
+def _combine_distances(distance: float, other_distance: float, correlation: float) -> float:
     return math.sqrt(max(0.0, distance**2 - 2 * correlation * distance * other_distance + other_distance**2))

@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from pvg_hf.core.figure import ALPHA, EMPTY, Figure
-from pvg_hf.evaluation.intervals import checked, paired_sums, sums_by_problem
+from pvg_hf.evaluation.intervals import paired_sums, read_values, sums_by_problem
 
 _BLOCK_SIZE = 2**20  # number of weights held in memory at a time
 
@@ -28,7 +28,7 @@ def mean_by_problem(values: ArrayLike, problem_ids: ArrayLike, *, seed: int, num
         `Figure`: `n` is the number of values. There is no interval if there is only one problem or if all problems
         agree: not having observed a difference does not mean that there is none.
     """
-    numbers = checked(values, problem_ids)
+    numbers = read_values(values, problem_ids)
     if not len(numbers):
         return EMPTY
     sums, sizes = sums_by_problem(numbers, problem_ids)

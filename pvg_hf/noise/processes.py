@@ -98,14 +98,14 @@ class CommandChecker:
             except UnicodeEncodeError as err:  # half of a surrogate pair, which no program could read
                 return Verdict(None, 0.0, f"UnicodeEncodeError: {err}")
             places["{problem}"].write_text(json.dumps(dict(problem), default=str), encoding="utf-8")
-            command = [_filled(part, places) for part in self.command]
+            command = [_fill_paths(part, places) for part in self.command]
             return _run(command, Path(folder) / "errors", budget_seconds, checker_environment(self.env))
 
     def close(self) -> None:
         """Do nothing: the command of a solution has ended when `ask` returns."""
 
 
-def _filled(part: str, places: dict[str, Path]) -> str:
+def _fill_paths(part: str, places: dict[str, Path]) -> str:
     for name, path in places.items():
         part = part.replace(name, str(path))
     return part

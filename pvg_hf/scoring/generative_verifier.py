@@ -145,11 +145,13 @@ class GenerativeVerifier:
         )
         read = [[self._score(sample) or 0.0 for sample in samples] for samples in written]
         if self.estimate == "expected":
-            read = self._expected(distinct, written)
+            read = self._expected_scores(distinct, written)
         means = {pair: sum(scores) / len(scores) for pair, scores in zip(distinct, read, strict=True)}
         return [means[pair] for pair in asked]
 
-    def _expected(self, asked: Sequence[tuple[str, str]], written: Sequence[Sequence[Sample]]) -> list[list[float]]:
+    def _expected_scores(
+        self, asked: Sequence[tuple[str, str]], written: Sequence[Sequence[Sample]]
+    ) -> list[list[float]]:
         """
         Return the expected score of each evaluation, given its text before the first box that counts.
 

@@ -369,7 +369,7 @@ def escalation_table(run: RunData) -> Table:
 
 
 def channel_table(run: RunData) -> Table:
-    """End-to-end channel of the last phase that checked, one row per slice; computed from the settings, not counted."""
+    """End-to-end channel of the last phase that called the checker, one row per slice; computed from the settings, not counted."""
     channels = run.call_summaries[-1]["channels"] if run.call_summaries else {}
     headers = [
         "",
