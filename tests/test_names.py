@@ -1,5 +1,9 @@
-"""A module's base name is used once, except where several modules implement one protocol."""
+"""
+A module's base name is used once, except where several modules implement one protocol; so is the name of a public class or
+function.
+"""
 
+import ast
 from collections import defaultdict
 from fnmatch import fnmatch
 from pathlib import Path
@@ -50,6 +54,16 @@ def test_every_shared_name_is_still_shared():
         if not any(fnmatch(name, pattern) for name in found[base_name])
     ]
     assert unused == []
+
+
+def test_public_classes_and_functions_have_different_names():
+    places = defaultdict(list)
+    for path in sorted((REPOSITORY / "pvg_hf").rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+                places[node.name].append(path.relative_to(REPOSITORY).as_posix())
+    assert len(places) > 500
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
 
 
 def _is_allowed(name: str, patterns: tuple[str, ...]) -> bool:

@@ -20,7 +20,7 @@ from pvg_hf.config.player_sections import LoraConfig
 from pvg_hf.config.recipe import NOT_PUBLISHED
 from pvg_hf.core.integrity import DIGESTS, read_json
 from pvg_hf.core.roles import Role
-from pvg_hf.hub.cards.dataset import PAIRS, SOLUTION_COLUMNS
+from pvg_hf.hub.cards.dataset import PAIR_MEANINGS, SOLUTION_MEANINGS
 from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.models.sources import load_tokenizer, name_base, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
@@ -88,7 +88,7 @@ def test_cards_warn_and_describe(cards):
         "game-solutions": ["written to mislead", "Out of scope"],
     }.items():
         assert [word for word in words if word not in cards[name]] == []
-    for column in (*SOLUTION_COLUMNS, *PAIRS):
+    for column in (*SOLUTION_MEANINGS, *PAIR_MEANINGS):
         assert f"| `{column}` |" in cards["game-solutions"]
 
 

@@ -13,7 +13,7 @@ from pvg_hf.hub.publication import Publication
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.trainers.common.model_card import CITATION, PAPER, TAGS
 
-SOLUTION_COLUMNS = {
+SOLUTION_MEANINGS = {
     "problem_id": "The problem, unique within the task.",
     "problem": "Text of the problem.",
     "reference": "A correct solution, or at least the final answer.",
@@ -35,7 +35,7 @@ SOLUTION_COLUMNS = {
     "is_truncated": "Whether the text was cut at the prover's length limit.",
 }
 
-TASK_COLUMNS = {
+TASK_MEANINGS = {
     "difficulty": "Steps of the reference solution.",
     "strict_answer": "The answer found by strict extraction.",
     "lenient_answer": "The answer found by lenient extraction.",
@@ -49,7 +49,7 @@ TASK_COLUMNS = {
     "num_issues": "Flaws and omissions of the proof.",
 }
 
-PAIRS = {
+PAIR_MEANINGS = {
     "problem_id": "The problem of both solutions.",
     "problem": "Text of the problem.",
     "chosen": "The solution labelled correct; of two with the same label, the earlier one.",
@@ -75,11 +75,11 @@ def columns_table(file: Path, known: dict[str, str]) -> str:
         file (`Path`):
             The file.
         known (`dict[str, str]`):
-            `SOLUTION_COLUMNS` or `PAIRS`; any other column belongs to the task.
+            `SOLUTION_MEANINGS` or `PAIR_MEANINGS`; any other column belongs to the task.
     """
     rows = [["Column", "Type", "Meaning"]]
     for field in pq.read_schema(file):
-        meaning = known.get(field.name) or TASK_COLUMNS.get(field.name) or "A column of the task."
+        meaning = known.get(field.name) or TASK_MEANINGS.get(field.name) or "A column of the task."
         rows.append([f"`{field.name}`", str(field.type), meaning])
     return markdown_table(rows)
 
@@ -111,8 +111,8 @@ def solutions_card(publication: Publication, pairs: Path) -> str:
         license=license,
         paper=PAPER,
         citation=CITATION,
-        solution_columns=columns_table(base, SOLUTION_COLUMNS),
-        pair_columns=columns_table(pairs, PAIRS),
+        solution_columns=columns_table(base, SOLUTION_MEANINGS),
+        pair_columns=columns_table(pairs, PAIR_MEANINGS),
     )
     return str(card)
 
