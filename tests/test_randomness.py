@@ -26,14 +26,14 @@ SEED_ARGUMENTS = {
 
 
 def global_uses(source: str) -> list[str]:
-    """What of a module reads or writes a global generator."""
+    """Expressions of a module that read or write a global generator."""
     tree = ast.parse(source)
     names = {"np": "numpy", **_names_of_modules(tree)}
     return [ast.unparse(node) for node in ast.walk(tree) if _is_global(node, names)]
 
 
 def _names_of_modules(tree: ast.AST) -> dict[str, str]:
-    """What modules are called, as `import numpy as xp` has it."""
+    """Other names of modules, as in `import numpy as xp`."""
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
     return {alias.asname: alias.name for node in imports for alias in node.names if alias.asname is not None}
 

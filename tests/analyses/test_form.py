@@ -1,4 +1,4 @@
-"""Which texts keep the form, and which score is read."""
+"""Texts that keep the form of an evaluation, and the score that is read from them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a score verifier is asked."""
+"""The prompts of a score verifier."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What an anonymous visitor may do by plain HTTP, and what only the owner may."""
+"""Requests that an anonymous visitor may make by plain HTTP, and those that only the owner may."""
 
 import time
 from types import SimpleNamespace
@@ -70,7 +70,7 @@ def test_large_requests_are_refused(study):
 
 
 def begin(visitor: Visitor, participant: str) -> str:
-    """What the study's page shows to a participant who asks for a solution."""
+    """The study's page for a participant who asks for a solution."""
     event = visitor.event("study-go")
     values = dict(zip(visitor.outputs(event), visitor.call(event, participant)["output"]["data"]))
     return values[visitor.component("study-panel")]

@@ -54,7 +54,7 @@ CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
 
 @pytest.fixture(scope="session")
 def addresses(app, serve, arithmetic_run, tmp_path_factory) -> dict[str, str]:
-    """Of each page, on a run that fills it."""
+    """The address of each page, on a run that fills it."""
     run = Path(shutil.copytree(arithmetic_run, tmp_path_factory.mktemp("evaluated") / "small"))
     write_evaluation(run, problem="How many?", solution="#### 3", evaluation="No.\nYes.\nSo?", role="sneaky")
     others = {"evaluations": f"{serve(run)[0]}/evaluations", "owner": OWNER.link(app)}

@@ -95,7 +95,7 @@ def test_nothing_is_left_behind(start, run_copy, tmp_path):
 
 
 def visit_rounds(url: str) -> str:
-    """What the page has for its plots when it is loaded."""
+    """The page's plots when it is loaded."""
     visitor = Visitor(url)
     event = visitor.event("figures", "load")
     reply = visitor.call(event)

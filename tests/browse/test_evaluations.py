@@ -1,4 +1,4 @@
-"""What verifiers wrote, as a page reads it."""
+"""Evaluations that verifiers wrote, as a page reads them."""
 
 import pandas as pd
 import pytest

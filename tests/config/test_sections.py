@@ -1,4 +1,4 @@
-"""What the sections make of what a recipe states."""
+"""Values of a recipe's sections, as they are stated and as they are derived."""
 
 from dataclasses import asdict
 

@@ -119,7 +119,7 @@ def tiny_models(folder, tokenizer) -> None:
 
 @pytest.fixture
 def gsm8k_folder(folder) -> None:
-    """What `path: gsm8k` of the pages names, with enough problems for every part of a split."""
+    """The folder that the pages name by `path: gsm8k`, with enough problems for every part of a split."""
     example = json.loads(next(text for language, text in _blocks("tasks.md") if language == "json"))
     (folder / "gsm8k").mkdir()
     for split, number in (("train", 60), ("test", 2)):
@@ -322,7 +322,7 @@ def _leads_somewhere(page: Path, link: str) -> bool:
 
 
 def _anchors(page: Path) -> set[str]:
-    """What GitHub makes of the page's headings."""
+    """The anchors that GitHub makes of the page's headings."""
     headings = re.findall(r"^#+ (.*)$", _prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -1,4 +1,4 @@
-"""How much a phase writes and trains on; the parts of the split and the lengths of texts stand in conftest.py."""
+"""Texts that a phase writes and trains on; the parts of the split and the lengths of texts are in `plan_fixtures`."""
 
 from pvg_hf.core.roles import Role
 from pvg_hf.estimate.amounts import Writing, count_tokens, describe_amount, writings

@@ -1,4 +1,4 @@
-"""What a plan says of PPO's critic, and what is refused before anything is played."""
+"""PPO's critic in a plan, and mistakes in its settings."""
 
 from dataclasses import replace
 

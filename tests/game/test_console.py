@@ -1,4 +1,4 @@
-"""What reaches a person."""
+"""Output on the console."""
 
 import io
 import logging

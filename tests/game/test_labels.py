@@ -1,4 +1,4 @@
-"""What players are told by labels that flip and by checkers that err, in a whole game and in its phases."""
+"""Labels that the players are shown, randomly flipped or from a checker that errs, in a game and in its phases."""
 
 import shutil
 import signal

@@ -1,4 +1,4 @@
-"""What a phase held is gone before the next one loads its own."""
+"""A phase's memory is free before the next one loads its models."""
 
 import gc
 import json

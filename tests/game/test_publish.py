@@ -1,4 +1,4 @@
-"""What one process does for long, the others wait for; publishing itself is tested in tests/hub."""
+"""Processes wait for the one that publishes; publishing itself is tested in tests/hub."""
 
 import runpy
 import socket

@@ -1,4 +1,4 @@
-"""What a prover phase does about a sneaky role that collapsed."""
+"""A prover phase's recovery of a sneaky role that collapsed."""
 
 import pandas as pd
 import pytest

@@ -45,7 +45,7 @@ def play_round(reference, make_recipe, tmp_path):
 
 
 def _values_of(critic: Path) -> list[float]:
-    """Of each token of `TEXT`, by the package."""
+    """The value of each token of `TEXT`, by the package."""
     if (critic / "adapter_config.json").exists():
         adapter = read_adapter(critic, "prover")
         model = attach_adapter(load_value_model(adapter.base_model_name_or_path), critic, adapter)

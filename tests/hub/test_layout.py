@@ -1,4 +1,4 @@
-"""Which names may be published and pulled."""
+"""Names of files that may be published and pulled."""
 
 import pytest
 

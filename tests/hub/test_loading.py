@@ -1,4 +1,4 @@
-"""What is published loads with the libraries alone, as the cards say."""
+"""Published models and datasets load with the libraries alone, as the cards say."""
 
 import json
 import math

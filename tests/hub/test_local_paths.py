@@ -1,4 +1,4 @@
-"""What of a recipe is a path of the publisher's machine."""
+"""Values of a recipe that are paths of the publisher's machine."""
 
 import pytest
 import yaml

@@ -1,4 +1,4 @@
-"""What is published of a round, and that a publication which went wrong ends as one that went well."""
+"""The files that are published of a round, also by a publication that failed and was repeated."""
 
 import os
 import shutil
@@ -19,11 +19,11 @@ RUNS = ("game-prover", "game-verifier", "game-solutions")
 
 @pytest.fixture
 def expected(both_rounds):
-    """What the Hub holds once both rounds were published without trouble."""
+    """The state of the Hub after both rounds were published without an error."""
     return both_rounds[0].state()
 
 
-def test_every_repository_hasboth_rounds(expected):
+def test_every_repository_has_both_rounds(expected):
     state = expected
     assert sorted(state) == sorted(f"{OWNER}/{name}" for name in RUNS)
     for revisions in state.values():
@@ -247,7 +247,7 @@ def test_overwriting_takes_back_the_rounds_after_it(hub, client, reference, othe
 
 
 def test_a_round_before_published_ones_is_refused(hub, client, reference):
-    """What is published of it would not be what those came of."""
+    """The published rounds did not come from this one."""
     client("push", str(reference.root), 1)
     with pytest.raises(ClientError, match=r"- ana/game-prover has later rounds without it: round-001"):
         client("push", str(reference.root), 0)

@@ -1,4 +1,4 @@
-"""What is tried again, when, and what is said."""
+"""Requests that are repeated, the waits before them, and the messages."""
 
 import hf_xet
 import httpx2

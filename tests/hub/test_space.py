@@ -1,4 +1,4 @@
-"""What the app puts on the Hub: itself as a Space, and a study's answers."""
+"""The app as a Space of the Hub, and the answers of a study that it uploads."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""What stands behind the noise: commands and functions that may err, hang and die."""
+"""Base checkers: commands and functions that may err, hang and die."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a routed checker does from end to end."""
+"""A routed checker's verdicts, from the first tier to the last."""
 
 from dataclasses import replace
 

@@ -51,7 +51,7 @@ DAMAGES: dict[str, Callable[[bytes, float], bytes]] = {
 
 
 def show_status(root: Path) -> str:
-    """What `--status` prints; the run's own recipe is given by hand, so that it is no damaged one."""
+    """The output of `--status` with a copy of the recipe, since the run's own may be damaged."""
     recipe = load_recipe(root.parent / "given.yaml", [f"output_dir={root.parent}"])
     return describe_status(recipe, "script")
 
@@ -100,7 +100,7 @@ READERS = {
 
 
 def read(name: str, root: Path) -> str:
-    """What a reader shows, or the damage that it names, without the place of the run."""
+    """A reader's output, or the damage that it names, without the place of the run."""
     try:
         shown = READERS[name](root)
     except ValueError as err:
@@ -145,7 +145,7 @@ def run(reference, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def known(run) -> Callable[[str], str]:
-    """What each reader shows of the undamaged run."""
+    """Each reader's output for the undamaged run."""
     return cache(lambda name: read(name, run))
 
 

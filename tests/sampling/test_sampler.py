@@ -74,7 +74,7 @@ def test_a_row_is_what_plain_forwards_give(prover, temperature):
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_draws_invert_the_cumulative_distribution_up_to_rounding(prover, device):
-    """Of a device's own draws the probabilities are computed on a CPU, in one forward over the whole text."""
+    """The probabilities of a device's draws are computed on a CPU, in one forward over the whole text."""
     model, tokenizer = prover
     rows = [tokenizer(prompt)["input_ids"] for prompt in PROMPTS]
     uniforms = torch.from_numpy(np.stack([rng.random(MAX_NEW_TOKENS) for (rng,) in _rngs()]))

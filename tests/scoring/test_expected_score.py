@@ -20,7 +20,7 @@ SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "i
 
 
 def make_tokenizer(*, split_digits: bool) -> PreTrainedTokenizerFast:
-    """Of bytes and their merges; without `split_digits`, the brace and all that follows it may be one token."""
+    """A tokenizer of merged bytes; without `split_digits`, the brace and all that follows it may be one token."""
     tokenizer = Tokenizer(models.BPE())
     split = pre_tokenizers.Split(Regex(SPLIT if split_digits else r"\S+\s*"), "isolated")
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -86,7 +86,7 @@ def test_a_brace_may_be_one_token_with_the_score_and_a_line_break_with_the_closi
 
 
 def test_it_agrees_with_the_sampled_score(tmp_path):
-    """Of a model that ends its evaluations now with the box and now with a line, and writes 1.0 for 1 now and then."""
+    """The model ends an evaluation with the box or with a line after it, and sometimes writes 1.0 for 1."""
     tokenizer = make_tokenizer(split_digits=True)
     model = make_model(tokenizer)
     analyses = [write_evaluation("fine", score).removesuffix("}") for score in (0, 0.5, 1)]

@@ -1,4 +1,4 @@
-"""What a saved verifier gives in plain transformers and in TRL, against `VerifierScorer`."""
+"""A saved verifier's scores in plain transformers and in TRL are those of `VerifierScorer`."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Who judges what: blinded, balanced, drawn from a seed."""
+"""Items of each participant: blinded, balanced, drawn from a seed."""
 
 from collections import Counter
 

@@ -47,5 +47,5 @@ def save_player(model: PeftModel, tokenizer, folder: Path, player: str) -> None:
 
 @torch.no_grad()
 def logits_of(model) -> torch.Tensor:
-    """Of two rows of token ids."""
+    """Logits for two rows of token ids."""
     return model.eval()(input_ids=IDS).logits

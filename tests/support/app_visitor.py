@@ -9,14 +9,14 @@ import httpx
 from space_app.access import Owner
 
 OWNER = Owner("of-the-tests")
-"""Of the app that all tests look at."""
+"""The owner of the app that all tests look at."""
 
 
 class Visitor:
     """
     Args:
         url (`str`):
-            Of the app.
+            Address of the app.
     """
 
     def __init__(self, url: str, **options: Any):

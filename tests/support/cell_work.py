@@ -1,4 +1,4 @@
-"""What stands in for a cell's training, in other processes."""
+"""Stand-ins for a cell's training, for other processes."""
 
 from pathlib import Path
 

@@ -17,7 +17,7 @@ def game(tmp_path, make_recipe) -> Callable[..., dict[str, Any]]:
 
 
 class Beginnings(list):
-    """Of every trainer that a phase ran: the trainer, and its weights before the first step."""
+    """Every trainer that a phase ran, with its weights before the first step."""
 
     def add(self, trainer) -> None:
         weights = {name: tensor.detach().clone() for name, tensor in trainer.model.state_dict().items()}

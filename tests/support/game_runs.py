@@ -1,4 +1,4 @@
-"""What tests do with runs: copy them as they were at some time, play them in other processes, compare their bytes."""
+"""Helpers for runs: copy one as it was at some time, play one in another process, compare the bytes of two."""
 
 import json
 import multiprocessing

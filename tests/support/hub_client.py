@@ -17,7 +17,7 @@ FOLDERS = [str(Path(__file__).parents[2])]
 
 
 class ClientError(Exception):
-    """What an order raised: its message; `kinds` are the names of the error's classes, `trace` has the rest."""
+    """The error of an order, with its message; `kinds` are the names of its classes, `trace` has the rest."""
 
     def __init__(self, message: str, kinds: list[str], trace: str):
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""What the client's process does when it is told to; the arguments and results are plain values."""
+"""Orders that the client's process carries out; their arguments and results are plain values."""
 
 import io
 import logging
@@ -118,7 +118,7 @@ def play_recipe(recipe: dict[str, Any], **options: Any) -> str:
 
 
 def publish(recipe: dict[str, Any]) -> None:
-    """What a game does after each evaluation."""
+    """Publish as a game does after each evaluation."""
     recipe = load_recipe(recipe)
     publish_rounds(recipe, RunFolder.of(recipe))
 
@@ -220,7 +220,7 @@ def open_study_app(run: str, folder: str, repository: str) -> str:
 
 
 def find_study(run: str) -> str:
-    """Where the app keeps the study of a run if it is not told."""
+    """The app's default folder for the study of a run."""
     return str(study_folder(open_run(run)))
 
 

@@ -1,4 +1,4 @@
-"""What tests of `ProverPPOTrainer` train with, beside what those of `ProverGRPOTrainer` do."""
+"""Helpers for tests of `ProverPPOTrainer`; prompts, scorer and grader are those of `prover_training`."""
 
 import torch
 

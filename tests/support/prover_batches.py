@@ -22,7 +22,7 @@ def is_truncated(trainer, ids) -> list[bool]:
 
 
 def token_logprobs(model, rows, tokenizer, ids) -> list[torch.Tensor]:
-    """Of each solution's tokens, one row in one forward."""
+    """Log-probabilities of each solution's tokens, one row in one forward."""
     logprobs = []
     for row, completion in zip(rows, ids, strict=True):
         prompt = tokenizer(row["prompt"])["input_ids"]
@@ -32,7 +32,7 @@ def token_logprobs(model, rows, tokenizer, ids) -> list[torch.Tensor]:
 
 
 def token_values(model, rows, tokenizer, ids) -> list[torch.Tensor]:
-    """Of the state before each token, one row in one forward."""
+    """Values of the state before each token, one row in one forward."""
     values = []
     for row, completion in zip(rows, ids, strict=True):
         prompt = tokenizer(row["prompt"])["input_ids"]

@@ -1,4 +1,4 @@
-"""What tests of `ProverGRPOTrainer` train with: prompts, a scorer and a grader that need no model, the trainer itself."""
+"""Helpers for tests of `ProverGRPOTrainer`: prompts, a scorer and a grader that need no model, the trainer itself."""
 
 import pandas as pd
 from datasets import Dataset
@@ -62,7 +62,7 @@ def prover_trainer(
 
 
 def loss_lines(trainer) -> list[dict[str, float]]:
-    """What was logged of every step."""
+    """The log's line of each step."""
     return [line for line in trainer.state.log_history if "loss" in line]
 
 

@@ -1,4 +1,4 @@
-"""What the solutions of a generation batch are paid, worked without tensors."""
+"""Rewards of a generation batch, worked without tensors."""
 
 import statistics
 

@@ -187,7 +187,7 @@ def _metrics(num_rounds: int) -> list[dict]:
 
 
 def _counts(k: int) -> dict[str, int]:
-    """What a verifier's pairs were built from."""
+    """Figures of the pairs that a verifier was trained on."""
     return {
         "pairs/num_pairs": 1000 + k,
         "pairs/num_solutions": 2400,

@@ -1,4 +1,4 @@
-"""What the loopback Hub keeps: repositories, their commits as whole trees, and files, of which some are large ones."""
+"""The loopback Hub's storage: repositories, their commits as whole trees, and files, some of them large."""
 
 import hashlib
 import json

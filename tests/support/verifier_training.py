@@ -1,4 +1,4 @@
-"""What tests of `NoisyRewardTrainer` train: verifiers of a few words, pairs to learn from, and the trainer itself."""
+"""Helpers for tests of `NoisyRewardTrainer`: verifiers of a few words, pairs to learn from, and the trainer itself."""
 
 import math
 
@@ -75,7 +75,7 @@ def token_pairs(num_pairs: int, **columns) -> Dataset:
 
 
 def keys_of(num_pairs: int) -> torch.Tensor:
-    """What the trainer knows the solutions of `token_pairs` by."""
+    """The keys by which the trainer identifies the solutions of `token_pairs`."""
     return PairCollator(lambda _: {})([{"row_index": 0, **row} for row in token_pairs(num_pairs)])["keys"]
 
 

@@ -1,4 +1,4 @@
-"""Which weights a training moved."""
+"""Weights before a training, and those that it moved."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""What is trained for a sweep, and by which recipes."""
+"""The cells of a sweep, and the recipes that they are trained by."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is measured of a cell, against values worked by hand."""
+"""Figures of a cell, against values worked by hand."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What a model wrote, put into a page: nothing in it is invisible, and nothing too long."""
+"""A model's text on a page: nothing in it is invisible, and nothing too long."""
 
 import pytest
 

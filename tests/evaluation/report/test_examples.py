@@ -1,4 +1,4 @@
-"""Which solutions are shown."""
+"""The solutions that the report shows as examples."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What the plots draw."""
+"""The values that the plots draw."""
 
 import struct
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Which written evaluations the report shows."""
+"""The written evaluations that the report shows."""
 
 import json
 

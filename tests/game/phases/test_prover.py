@@ -113,7 +113,7 @@ def test_adapters_are_loaded_again_on_the_revision_of_their_base(
 
 
 def solutions_by(source, rows: pd.DataFrame, role: str, tokenizer) -> list[str]:
-    """What the prover in a folder writes for the problems of `rows`, by the seeds that minting takes in round 0."""
+    """Solutions by the prover in a folder to the problems of `rows`, with the seeds that minting takes in round 0."""
     prompts = PromptBuilder(load_task("tests.support.recall_task:RecallTask"))
     sampler = Sampler(*load_prover(source), max_new_tokens=8)
     problems = rows.drop_duplicates("problem_id").to_dict("records")

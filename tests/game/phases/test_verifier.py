@@ -179,7 +179,7 @@ def wrong(index, row):
 
 
 def wrong_and_long(index, row):
-    """Of every second problem longer than the others."""
+    """A wrong solution, which is longer for every second problem."""
     return ("has 0\n" * (4 if index % 2 else 1)) + "#### 0", 0
 
 

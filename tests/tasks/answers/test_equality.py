@@ -1,4 +1,4 @@
-"""Which answers are the same."""
+"""Answers that count as equal."""
 
 import threading
 

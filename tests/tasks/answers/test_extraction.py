@@ -1,4 +1,4 @@
-"""What a solution states as its answer."""
+"""The final answer that is read from a solution."""
 
 import pytest
 from hypothesis import given, settings

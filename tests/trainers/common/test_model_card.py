@@ -1,4 +1,4 @@
-"""What the cards of trainings say."""
+"""Model cards of the trainers."""
 
 import pytest
 from huggingface_hub import ModelCard

@@ -1,4 +1,4 @@
-"""What `ScoreVerifierTrainer` pays and counts, on one process and on two, and what its training comes to."""
+"""`ScoreVerifierTrainer`: rewards, counts and trained weights, on one process and on two."""
 
 import json
 

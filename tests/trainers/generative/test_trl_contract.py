@@ -1,4 +1,4 @@
-"""What `ScoreVerifierTrainer` relies on in TRL beyond what the prover's trainer does."""
+"""Parts of TRL that `ScoreVerifierTrainer` relies on and the prover's trainer does not."""
 
 import inspect
 

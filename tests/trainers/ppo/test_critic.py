@@ -1,4 +1,4 @@
-"""What a critic reads and says, which models it can be, and how it is kept."""
+"""A critic's input and values, the models that it can be, and its files."""
 
 import pytest
 import torch
@@ -29,7 +29,7 @@ def _batch(rows: list[tuple[list[int], list[int]]], width: tuple[int, int] = (0,
 
 @pytest.fixture
 def critic(tiny_prover) -> Critic:
-    """With a drawn head, so that values differ."""
+    """A critic with a drawn head, so that values differ."""
     model = load_value_model(tiny_prover)
     torch.manual_seed(0)
     with torch.no_grad():
@@ -45,7 +45,7 @@ def test_all_filling_goes_to_the_right():
 
 
 def test_values_are_those_of_each_solution_alone(critic):
-    """Of the last token of the prompt for the first token, and so on, whatever stands beside, before and after."""
+    """A token's value is that of the token before it, whatever rows and padding surround them."""
     rows = [([5, 6, 7, 8], [9, 10]), ([11], [12, 13, 14, 15, 16]), ([17, 18], [19])]
     for width, pad in (((0, 0), 0), ((9, 12), 3)):
         values = critic.values(_batch(rows, width, pad))

@@ -126,7 +126,7 @@ def test_evaluation_judges_by_the_same_figures(prover, tmp_path):
 
 @pytest.mark.parametrize(("target_kl", "left_out"), [(1e-6, True), (1e3, False)])
 def test_epochs_end_where_the_policy_has_gone_too_far(target_kl, left_out, prover, tmp_path):
-    """Of four epochs the second finds the policy moved, and the third and fourth are left out; a new batch starts anew."""
+    """The second of four epochs finds the policy moved, so the other two are left out; a new batch starts again."""
     settings = {"num_iterations": 4, "max_steps": 6, "target_kl": target_kl}
     trainer = ppo_trainer(prover, tmp_path, settings=settings)
     seen = []
@@ -332,7 +332,7 @@ def _check_same(result: dict, expected: dict, figures: set[str] = FIGURES) -> No
 
 @pytest.fixture(scope="module")
 def twofold(prover, tmp_path_factory) -> list[dict]:
-    """What each of two processes makes of it, by structure of the critic."""
+    """Results of each of two processes, by structure of the critic."""
     folder = tmp_path_factory.mktemp("twofold")
     run_on_two_processes("written_batches.py", prover, folder)
     return [json.loads((folder / f"process-{index}.json").read_text()) for index in (0, 1)]

@@ -1,4 +1,4 @@
-"""What `ProverPPOTrainer` and its critic rely on in TRL, transformers, PEFT and accelerate without a promise of theirs."""
+"""Undocumented parts of TRL, transformers, PEFT and accelerate that `ProverPPOTrainer` and its critic rely on."""
 
 import copy
 import inspect
@@ -107,7 +107,7 @@ def test_a_step_without_gradients_moves_nothing():
 
 
 def test_adapters_one_level_below_a_checkpoint_are_taken_for_the_policys():
-    """Which is why a critic's lies two levels below."""
+    """Therefore a critic's adapter lies two levels below."""
     source = inspect.getsource(Trainer._load_from_checkpoint)
     assert "for folder_name in os.listdir(resume_from_checkpoint)" in source
     assert "model.load_adapter(peft_id, subdir_name" in source

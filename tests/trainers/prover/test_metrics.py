@@ -98,7 +98,7 @@ def test_cells_without_a_solution_have_no_key():
 
 @pytest.mark.parametrize("outcome", sorted(Outcome))
 def test_a_step_and_the_evaluation_judge_the_same_solutions(outcome):
-    """What a step leaves out of its scores, `scored_rows` leaves out of the report."""
+    """Solutions that a step leaves out of its scores are those that `scored_rows` leaves out of the report."""
     is_failed = outcome in FAILED_OUTCOMES
     step = _metrics([(1, 0, 1, is_failed, 0, 2.0, 0.0)], threshold=0.0)
     rows = pd.DataFrame({"outcome": [outcome.value], "score": [2.0]})

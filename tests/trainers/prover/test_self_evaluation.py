@@ -1,4 +1,4 @@
-"""What a prover is paid that evaluates its own proof."""
+"""Rewards of a prover that evaluates its own proof."""
 
 import pytest
 

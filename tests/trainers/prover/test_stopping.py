@@ -92,7 +92,7 @@ def test_parity_and_incorrect_is_not_found_by_a_role_that_ceased_to_answer(faile
 
 
 def test_failed_solutions_do_not_make_a_role_nearly_always_incorrect():
-    """Of all solutions .046 are correct, but .09 of those that answer, above the .05 allowed."""
+    """Correct are .046 of all solutions, but .09 of those that answer, above the .05 allowed."""
     assert not make_rule("parity_and_incorrect").update(5, figures(1.0, 1.0, sneaky=0.09, failed=0.49))
 
 

@@ -1,4 +1,4 @@
-"""What `ProverGRPOTrainer` trains, which datasets it takes, solutions of the maximum length, and two processes."""
+"""`ProverGRPOTrainer`: the weights that it trains, its datasets, solutions of the maximum length, and two processes."""
 
 import json
 import re
@@ -46,7 +46,7 @@ def test_every_weight_moves_and_the_reference_does_not(prover, tmp_path):
 @pytest.mark.gpu
 @pytest.mark.parametrize("quantization", ["none", "4bit"])
 def test_adapters_on_a_gpu_are_trained_in_float32(quantization, wider_prover, tmp_path):
-    """With what a GPU has by default: bfloat16 where it computes in it, and activation checkpointing."""
+    """The defaults on a GPU hold: bfloat16 if it computes in it, and activation checkpointing."""
     model, _ = load_prover(wider_prover, dtype=torch.bfloat16, quantization=quantization)
     assert model.device.type == ("cuda" if quantization == "4bit" else "cpu")
     trainer = prover_trainer(model, tmp_path, peft_config=LORA, settings={"use_cpu": False})
@@ -253,7 +253,7 @@ def test_every_end_token_of_the_model_ends_a_solution(tiny_prover, tmp_path):
 
 @pytest.mark.slow
 def test_a_group_that_lies_on_two_processes(prover, tmp_path):
-    """What is logged of the gathered rows is what one process computes of them."""
+    """Figures that are logged of the gathered rows are those that one process computes."""
     run_on_two_processes("straddling_groups.py", prover, tmp_path)
     results = [json.loads((tmp_path / f"process-{index}.json").read_text()) for index in (0, 1)]
     assert [result["num_processes"] for result in results] == [2, 2]

@@ -1,4 +1,4 @@
-"""Which reward pays the solutions, and the advantages, loss and gradients of one batch, worked by hand."""
+"""The reward of each solution, and the advantages, loss and gradients of one batch, worked by hand."""
 
 import statistics
 from dataclasses import replace
@@ -224,7 +224,7 @@ def test_loss_and_gradients_by_hand(loss_type, prover, tmp_path):
 
 
 def grade_with_signals(row: dict, solution: str) -> Grade:
-    """That of [`grade_by_length`], and what the composite rewards read; nothing of it without an answer."""
+    """The grade of [`grade_by_length`] with the signals of the composite rewards, which need an answer."""
     grade = grade_by_length(row, solution)
     if grade.answer is None:
         return grade

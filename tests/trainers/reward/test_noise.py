@@ -1,4 +1,4 @@
-"""Which labels flip and when they are drawn, and pairs that bring the noisy labels of both solutions."""
+"""Flipped labels and their draws, and pairs that bring the noisy labels of both solutions."""
 
 from itertools import product
 from pathlib import Path

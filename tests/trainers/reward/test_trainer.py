@@ -1,4 +1,4 @@
-"""What `NoisyRewardTrainer` takes, trains and saves: all weights or adapters, on one process or two."""
+"""`NoisyRewardTrainer`: its inputs, the weights that it trains and saves, adapters, and two processes."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""What `NoisyRewardTrainer` relies on in TRL, transformers and PEFT without a promise of theirs."""
+"""Undocumented parts of TRL, transformers and PEFT that `NoisyRewardTrainer` relies on."""
 
 import inspect
 
@@ -81,8 +81,8 @@ def test_an_evaluated_model_is_marked_as_prepared():
     assert "self.model_wrapped = model" in inspect.getsource(Trainer._prepare_for_training)
 
 
-def test_a_sampler_is_told_its_epoch():
-    """See `pvg_hf.trainers.reward.invariance`; whether it is told so on two processes too."""
+def test_a_sampler_gets_its_epoch():
+    """See `pvg_hf.trainers.reward.invariance`; on two processes the sampler is one level deeper."""
     source = inspect.getsource(DataLoaderShard.set_epoch)
     assert "self.batch_sampler.sampler.set_epoch(epoch)" in source
     assert "self.batch_sampler.batch_sampler.sampler.set_epoch(epoch)" in source
