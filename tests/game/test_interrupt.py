@@ -71,11 +71,9 @@ def launch(order: dict, file: Path) -> tuple[int, str]:
     """
     file.write_text(json.dumps(order))
     command = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "1", DRIVER, file]
-    path = os.pathsep.join([str(DRIVER.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-    paths = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     launcher = subprocess.Popen(
         command,
-        env={**os.environ, **paths},
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -71,7 +71,6 @@ def test_resident_memory_comes_back_after_each_phase(large_player, tmp_path, mak
     recipe = tmp_path / "recipe.json"
     recipe.write_text(json.dumps(make_recipe(tmp_path / "runs", num_rounds=3, **steps, **models)))
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "1"}
-    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
     command = [sys.executable, levels_script.__file__, str(recipe)]
     played = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=500)
     before = json.loads(played.stdout.splitlines()[-1])

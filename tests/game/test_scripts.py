@@ -14,9 +14,8 @@ from tests.support.game_runs import bytes_of
 
 
 def _run(repository, script: str, *arguments: str, cwd=None) -> subprocess.CompletedProcess:
-    paths = {"PYTHONPATH": os.pathsep.join([str(repository), str(repository / "tests" / "game")])}
     command = [sys.executable, str(repository / "scripts" / script), *arguments]
-    environment = {**os.environ, **paths, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, timeout=500)
 
 

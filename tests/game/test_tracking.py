@@ -51,11 +51,7 @@ def test_runs_that_are_told_offline(tmp_path, game, reference, tracker):
     """In a process of its own, whose environment keeps the tracker off the network."""
     pytest.importorskip(tracker)
     folder = branch_off(reference, tmp_path, "round-001/evaluate")
-    offline = {
-        "WANDB_MODE": "offline",
-        "TRACKIO_DIR": str(tmp_path / "trackio"),
-        "PYTHONPATH": os.pathsep.join(sys.path),
-    }
+    offline = {"WANDB_MODE": "offline", "TRACKIO_DIR": str(tmp_path / "trackio")}
     code = f"from pvg_hf import load_recipe, play; play(load_recipe({game(logging__report_to=[tracker])!r}))"
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **offline}, timeout=200)
     run_id = read_json(folder.root / "tracking.json")["id"]

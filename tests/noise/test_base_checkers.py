@@ -13,7 +13,6 @@ from pvg_hf.core.roles import Outcome
 from pvg_hf.noise import CommandChecker, ImperfectChecker, Routing, Tier, WorkerChecker
 from pvg_hf.noise.verdicts import Verdict
 
-HERE = Path(__file__).parents[2]
 PROBLEM = {"problem_id": "p", "reference": "4"}
 HALF = "4 \ud83d"  # of a surrogate pair, which no encoding holds
 ECHO = "import sys; text = open(sys.argv[1]).read(); sys.exit(int(text))"
@@ -24,9 +23,7 @@ def python(code: str) -> CommandChecker:
 
 
 @pytest.fixture
-def worker(monkeypatch):
-    monkeypatch.syspath_prepend(HERE)
-    monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=":")
+def worker():
     checker = WorkerChecker("tests.support.noisy_functions:behave")
     yield checker
     checker.close()
@@ -171,9 +168,7 @@ def test_a_command_sees_no_secret_but_those_that_are_listed():
 
 
 @pytest.mark.usefixtures("secrets")
-def test_a_function_sees_no_secret_but_those_that_are_listed(monkeypatch):
-    monkeypatch.syspath_prepend(HERE)
-    monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=":")
+def test_a_function_sees_no_secret_but_those_that_are_listed():
     checker = WorkerChecker("tests.support.noisy_functions:sees", env=["WANDB_API_KEY"])
     try:
         seen = [name for name in (*SECRETS, "PATH") if checker.ask(PROBLEM, name, 60).passed]

@@ -42,9 +42,8 @@ def start_two(order: dict[str, Any], log: Path) -> subprocess.Popen:
     file = log.with_suffix(".json")
     file.write_text(json.dumps(order))
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", DRIVER, file]
-    places = filter(None, (str(DRIVER.parent), os.environ.get("PYTHONPATH")))
-    paths = {"PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": os.environ["PVG_TESTS_THREADS"]}
-    return subprocess.Popen(command, env={**os.environ, **paths}, stdout=log.open("w"), stderr=subprocess.STDOUT)
+    environment = {**os.environ, "OMP_NUM_THREADS": os.environ["PVG_TESTS_THREADS"]}
+    return subprocess.Popen(command, env=environment, stdout=log.open("w"), stderr=subprocess.STDOUT)
 
 
 def copy_until(finished: RunFolder, output_dir: Path, phase: str) -> RunFolder:

@@ -1,9 +1,8 @@
 """
 A process with the real client, which talks to the loopback Hub: addresses and tokens are read when `huggingface_hub` is
-first imported, so that the tests' own process cannot be told of another one.
+first imported, so the tests' own process cannot change to another one.
 """
 
-import importlib
 import multiprocessing
 import os
 import sys
@@ -12,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.loopback_hub import TOKEN
-
-FOLDERS = [str(Path(__file__).parents[2])]
 
 
 class ClientError(Exception):
@@ -50,7 +47,7 @@ class Client:
         before = dict(os.environ)
         os.environ.update(settings)
         try:
-            self.process = multiprocessing.get_context("spawn").Process(target=serve, args=(there, FOLDERS))
+            self.process = multiprocessing.get_context("spawn").Process(target=serve, args=(there,))
             self.process.start()
         finally:
             os.environ.clear()
@@ -77,18 +74,18 @@ class Client:
         self.process.join()
 
 
-def serve(pipe, folders: list[str]) -> None:
+def serve(pipe) -> None:
     """Carry out orders until the pipe is closed."""
-    sys.path[:0] = folders
     sys.addaudithook(refuse_other_machines)
-    orders = importlib.import_module("tests.support.hub_orders")
+    from tests.support import hub_orders
+
     while True:
         try:
             name, args, kwargs = pipe.recv()
         except EOFError:
             return
         try:
-            pipe.send(("done", vars(orders)[name](*args, **kwargs)))
+            pipe.send(("done", vars(hub_orders)[name](*args, **kwargs)))
         except Exception as err:  # noqa: BLE001 -- whatever it is, the test is to see it
             kinds = [kind.__name__ for kind in type(err).__mro__]
             pipe.send(("raised", (str(err), kinds, traceback.format_exc())))

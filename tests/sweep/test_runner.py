@@ -1,7 +1,6 @@
 """A sweep from its recipe to its tables and plots; stopped, and gone on with."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -115,10 +114,8 @@ def test_a_cell_that_cannot_be_played_is_named_and_the_others_go_on(swept, make_
 def test_the_script_in_two_processes(swept, make_sweep, repository, tmp_path):
     recipe = tmp_path / "recipe.json"
     recipe.write_text(json.dumps(make_sweep(tmp_path)))
-    paths = [str(repository), str(repository / "tests" / "game")]
     done = subprocess.run(
         [sys.executable, str(repository / "scripts" / "sweep_noise.py"), str(recipe), "--workers", "2"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         capture_output=True,
         text=True,
         timeout=500,
