@@ -171,7 +171,7 @@ def test_missing_columns_and_mixed_rounds_are_refused(minted_rows, heldout_rows)
     with pytest.raises(ValueError, match=r"`heldout_rows` lacks the columns \['environment'\]"):
         evaluate_round(minted_rows, heldout_rows.drop(columns="environment"), 0.7, **SETTINGS)
     mixed = pd.concat([minted_rows, minted_rows.assign(round_index=2)])
-    with pytest.raises(ValueError, match=r".*rounds \[1, 2\]"):
+    with pytest.raises(ValueError, match=r"rounds \[1, 2\]"):
         evaluate_round(mixed, heldout_rows, 0.7, **SETTINGS)
 
 

@@ -99,7 +99,7 @@ def test_file_elsewhere_that_cannot_be_read_is_another_matter(tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="has neither /proc nor /dev/null")
 @pytest.mark.parametrize("output_dir", ["/dev/null", "/proc"])
 def test_place_where_no_folder_can_be_made_is_named(output_dir, game):
-    with pytest.raises(ValueError, match=output_dir):
+    with pytest.raises(ValueError, match=rf"{output_dir}\b.* (is not a folder|cannot be (created|written to))"):
         play(load_recipe({**game(), "output_dir": output_dir}))
 
 

@@ -74,7 +74,7 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["prover.model=/no/such/folder"], ["`prover.model` is `/no/such/folder`", "neither a folder"]),
         (["prover.model=org/never-downloaded"], ["`prover.model`", "HF_HUB_OFFLINE"]),
         (["verifier.scratch={model_type: lama}"], ["`verifier.scratch`", "lama"]),
-        (["verifier.scratch={config: {eos_token_id: 1}}"], ["`verifier.scratch`", "tokenizer"]),
+        (["verifier.scratch={config: {eos_token_id: 1}}"], ["`verifier.scratch`", "`eos_token_id`"]),
         (["verifier.scratch={config: {hiden_size: 8}}"], ["`hiden_size`", "Did you mean `hidden_size`?"]),
         (
             ["verifier.scratch={config: {num_attention_heads: 5}}"],

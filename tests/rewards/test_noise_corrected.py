@@ -66,9 +66,12 @@ def test_for_an_affine_reward_centring_leaves_a_factor_and_standardising_nothing
     assert (corrected / corrected.std()).tolist() == pytest.approx((plain / plain.std()).tolist())
 
 
-@pytest.mark.parametrize(("rho0", "rho1"), [(0.5, 0.5), (-0.1, 0.0), (0.0, 1.0)])
-def test_rates_outside_their_range_are_errors(rho0, rho1):
-    with pytest.raises(ValueError, match="rho"):
+@pytest.mark.parametrize(
+    ("rho0", "rho1", "message"),
+    [(0.5, 0.5, r"0\.5 \+ 0\.5"), (-0.1, 0.0, "`rho0` is -0.1"), (0.0, 1.0, "`rho1` is 1.0")],
+)
+def test_rates_outside_their_range_are_errors(rho0, rho1, message):
+    with pytest.raises(ValueError, match=message):
         noise_corrected(goodhart, rho0, rho1)
 
 

@@ -113,11 +113,12 @@ def test_the_error_of_a_name_like_no_other_lists_all():
         load_reward("zebra")
 
 
-@pytest.mark.parametrize("name", sorted(set(REWARDS) - {"correctness_only", "gated"}))
+@pytest.mark.parametrize("name", sorted(set(REWARDS) - {"correctness_only"}))
 def test_relative_rewards_are_those_that_a_better_policy_does_not_raise(name):
     """Every score rises by 8: a group-relative reward stays, one that pays the score itself does not."""
     scores, correct, sneaky = torch.tensor([0.0, 1.0, 2.0, 5.0]), torch.ones(4), torch.zeros(4)
-    options = {"weights": {"acceptance_prob": 1.0}} if name == "composite" else {}
+    passed = {"test_pass_rate": torch.ones(4), "certified": torch.ones(4), "similarity": torch.zeros(4)}
+    options = {"composite": {"weights": {"acceptance_prob": 1.0}}, "gated": {"alpha": 0.5, **passed}}.get(name, {})
     before = load_reward(name)(scores, correct, sneaky, group_size=4, **options)
     after = load_reward(name)(scores + 8, correct, sneaky, group_size=4, **options)
     assert torch.equal(before, after) == REWARDS[name].is_relative

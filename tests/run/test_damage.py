@@ -112,9 +112,8 @@ def names_damage(shown: str, file: str) -> bool:
     """Whether what is shown says that a file is damaged; the name may be that of the digests that it is compared with."""
     folder = str(Path(file).parent)
     names = [Path(file).name, "digests.json", "state.json"]
-    return any(word in shown for word in ("amage", "cannot be read", "missing", "cut short", "no readable")) and any(
-        name in shown for name in (*names, folder) if name != "."
-    )
+    words = ("amage", "cannot be read", "missing", "was truncated", "not a readable")
+    return any(word in shown for word in words) and any(name in shown for name in (*names, folder) if name != ".")
 
 
 def check_damage(root: Path, file: str, damage: str, at: float, known: Callable[[str], str]) -> dict[str, str]:
