@@ -32,7 +32,9 @@ _LOOPBACK = ("127.", "localhost", "::1", "0.0.0.0")
 
 
 def pytest_make_parametrize_id(val: Any) -> str | None:
-    """A readable id for a list or mapping of plain values, which pytest would number."""
+    """A readable id for a list or mapping of plain values, or for a dtype, which pytest would number."""
+    if isinstance(val, torch.dtype):
+        return str(val).removeprefix("torch.")
     if not isinstance(val, list | tuple | dict) or not _is_plain(val):
         return None
     is_words = isinstance(val, list | tuple) and val and all(isinstance(item, str) for item in val)

@@ -235,7 +235,7 @@ def test_half_precision_is_lifted_to_float32():
         ({"weights": torch.tensor([0.5, 1.5])}, "`weights` must lie in \\[0, 1\\]; 1 do not, e.g. 1.5"),
     ],
 )
-def test_bradley_terry_refuses(settings, message):
+def test_bradley_terry_rejects_invalid_settings(settings, message):
     with pytest.raises(ValueError, match=message):
         bradley_terry(torch.ones(2), torch.zeros(2), **settings)
 
@@ -264,7 +264,7 @@ def test_losses_refuse_an_empty_batch():
         ({"center": -1.0}, "`center` is -1.0"),
     ],
 )
-def test_cross_entropy_refuses(settings, message):
+def test_cross_entropy_rejects_invalid_settings(settings, message):
     with pytest.raises(ValueError, match=message):
         pointwise_cross_entropy(torch.zeros(2), torch.ones(2), **settings)
 
@@ -337,6 +337,6 @@ def test_gradient_of_the_exact_loss():
         ({"labels": [[1, 2]]}, r"`labels` must lie in \[0, 1\]; 1 do not, e.g. 2.0"),
     ],
 )
-def test_exact_loss_refuses(settings, message):
+def test_exact_loss_rejects_invalid_settings(settings, message):
     with pytest.raises(ValueError, match=message):
         exact_loss([1.0], [0.0], **{"labels": [[1, 0]], **settings})

@@ -54,7 +54,7 @@ def test_what_is_written_is_read(score):
         ("", None, False),
     ],
 )
-def test_hostile_texts(text, score, has_form):
+def test_score_and_form_of_hostile_texts(text, score, has_form):
     evaluation = read_evaluation(text)
     assert (evaluation.score, evaluation.has_form) == (score, has_form)
 

@@ -36,6 +36,6 @@ def test_invalid_prompts_are_errors(settings, message):
         ScoreVerifierSettings(**settings)
 
 
-def test_another_folder(tmp_path):
+def test_a_folder_without_settings_is_an_error(tmp_path):
     with pytest.raises(ValueError, match=r"has no score_verifier.json, which `ScoreVerifierTrainer` saves"):
         ScoreVerifierSettings.load(tmp_path)

@@ -31,7 +31,7 @@ def best_scores(run, round_index: int) -> pd.DataFrame:
     return pd.DataFrame({"best_helpful": right.max(), "worst_helpful": right.min(), "best_sneaky": wrong.max()})
 
 
-def test_rounds_and_parts(index, arithmetic_run):
+def test_index_lists_rounds_difficulties_and_parts(index, arithmetic_run):
     assert index.damage == []
     assert index.rounds == [-1, 0, 1]
     assert index.difficulties == ["2", "3", "4"]

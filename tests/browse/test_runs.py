@@ -50,13 +50,13 @@ def test_the_runs_that_there_are_are_named(run_copy):
         open_run(run_copy.parent)
 
 
-def test_a_damaged_recipe(run_copy):
+def test_a_damaged_recipe_is_an_error(run_copy):
     (run_copy / "recipe.yaml").write_text("num_rounds: many\n")
     with pytest.raises(ValueError, match="Restore the recipe"):
         open_run(run_copy)
 
 
-def test_runs_beside(run_copy):
+def test_sibling_runs_are_found(run_copy):
     shutil.copytree(run_copy, run_copy.parent / "other")
     os.mkdir(run_copy.parent / "no-run")
     assert sibling_runs(run_copy) == {"other": run_copy.parent / "other"}

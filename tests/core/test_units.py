@@ -21,5 +21,5 @@ from pvg_hf.core.units import show_bytes, show_count, show_seconds
         (show_seconds(50 * 3600), "2.1 d"),
     ],
 )
-def test_units(shown, text):
+def test_amounts_are_written_with_their_unit(shown, text):
     assert shown == text

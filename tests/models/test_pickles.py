@@ -21,7 +21,7 @@ def pickle_weights(folder: Path, safe: str, pickled: str) -> Path:
 
 
 @pytest.mark.parametrize("load", [load_prover, load_causal_lm, load_verifier, load_classifier, load_value_model])
-def test_full_weights(load, tiny_prover, tmp_path):
+def test_pickled_weights_in_a_folder_are_refused(load, tiny_prover, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(tiny_prover, folder)
     pickle_weights(folder, "model.safetensors", "pytorch_model.bin")
@@ -30,7 +30,7 @@ def test_full_weights(load, tiny_prover, tmp_path):
 
 
 @pytest.mark.parametrize("load", [load_causal_lm, load_classifier, load_value_model])
-def test_weights_from_the_hub(load, hub_model, tmp_path):
+def test_pickled_weights_from_the_hub_are_refused(load, hub_model, tmp_path):
     (snapshot,) = (tmp_path / "hub").glob("*/snapshots/" + "1" * 40)
     pickle_weights(snapshot, "model.safetensors", "pytorch_model.bin")
     with pytest.raises(OSError, match="safetensors"):
@@ -38,7 +38,7 @@ def test_weights_from_the_hub(load, hub_model, tmp_path):
 
 
 @pytest.mark.parametrize(("make", "load"), [(make_prover, load_prover), (make_verifier, load_verifier)])
-def test_an_adapter(make, load, wider_prover, tokenizer, tmp_path):
+def test_a_pickled_adapter_is_refused(make, load, wider_prover, tokenizer, tmp_path):
     model = make(wider_prover)
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)

@@ -28,7 +28,7 @@ def _with_adapter(base) -> PeftModel:
     return model
 
 
-def test_full_weights(tiny_prover):
+def test_a_full_model_is_loaded_in_float32(tiny_prover):
     model, tokenizer = load_prover(tiny_prover)
     assert isinstance(model, LlamaForCausalLM)
     assert model.dtype is torch.float32

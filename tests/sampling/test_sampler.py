@@ -156,7 +156,7 @@ def test_the_tokenizers_padding_side_does_not_matter(prover):
     assert _sampler(prover).sample(PROMPTS, _rngs()) == samples
 
 
-def test_adapters(prover):
+def test_an_adapted_model_samples_as_by_hand(prover):
     model, tokenizer = prover
     plain = _sampler(prover).sample(PROMPTS, _rngs())
     config = LoraConfig(

@@ -22,7 +22,7 @@ def test_batches_by_hand():
 
 @settings(max_examples=200, deadline=None)
 @given(lengths=st.lists(st.integers(1, 50), max_size=40), tokens=st.integers(1, 120))
-def test_batches(lengths, tokens):
+def test_batches_are_of_equal_lengths_and_as_full_as_allowed(lengths, tokens):
     batches = _batches(lengths, tokens)
     order = [index for batch in batches for index in batch]
     assert sorted(order) == list(range(len(lengths)))

@@ -20,7 +20,7 @@ def test_every_input_keeps_tokens_of_its_own():
 
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=14), min_size=1, max_size=6), st.data())
-def test_groups(inputs, data):
+def test_groups_share_a_problem_and_a_beginning(inputs, data):
     problems = data.draw(st.lists(st.sampled_from("ab"), min_size=len(inputs), max_size=len(inputs)))
     groups, alone = group_by_beginning(inputs, problems)
     assert sorted(alone + [index for group in groups for index in group.members]) == list(range(len(inputs)))

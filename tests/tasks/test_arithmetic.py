@@ -135,7 +135,7 @@ def test_more_training_problems_leave_the_others_alone():
     assert few.problems("train").to_list() == many.problems("train").to_list()[:50]
 
 
-def test_grade():
+def test_a_grade_has_the_first_flaw():
     task = ArithmeticTask()
     problem = {"problem": PROBLEM, "reference": SOLUTION}
     right, wrong = task.grade(problem, SOLUTION), task.grade(problem, SOLUTION.replace("#### 28", "#### 29"))

@@ -40,7 +40,7 @@ def test_marks_and_verdicts_are_the_checkers():
     assert seen.keys() >= {None, *list(FlawKind)[:5], *VERDICTS.values()}
 
 
-def test_what_is_learned():
+def test_marks_and_half_of_the_correct_lines_are_learned():
     learned = Counter()
     for segments in marked_texts(100):
         problem, solution, _, verdict = read(segments)

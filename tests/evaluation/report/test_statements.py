@@ -34,6 +34,7 @@ def said(run, subject):
         (Figure(1.0, 0.2, 1.0, 3), "open", "+100.0 points [+20.0, +100.0]: too few problems (n=3) to tell"),
         (Figure(0.5, None, None, 60), "open", "Change +50.0 points: not clearly different from the base"),
     ],
+    ids=["lower", "higher", "interval around 0", "unknown", "few problems", "no interval"],
 )
 def test_the_helpful_prover_is_compared_with_the_base(run, change, mark, words):
     statement = said(with_figures(run, {}, {"accuracy_change/helpful": change}), "Helpful")
@@ -73,6 +74,7 @@ def test_a_sneaky_prover_that_ceased_to_answer_is_not_as_hoped(run):
         (Figure(0.2, 0.1, 0.3, 50), Figure(0.3, 0.2, 0.4, 50), "open", "no clear change"),
         (EMPTY, Figure(0.3, 0.2, 0.4, 50), "open", "no clear change"),
     ],
+    ids=["fewer", "more", "intervals overlap", "first unknown"],
 )
 def test_exploits_of_the_first_and_the_last_round_are_compared(run, first, last, mark, words):
     statement = said(with_figures(run, {"exploit_rate": first}, {"exploit_rate": last}), "Verifier fooled")
@@ -104,6 +106,7 @@ def test_alerts_are_counted_by_kind(run):
 @pytest.mark.parametrize(
     ("figure", "text"),
     [(Figure(0.5, 0.25, 0.75, 1200), "50.0 % [25.0, 75.0] (n=1,200)"), (EMPTY, "unknown (no solution)")],
+    ids=["known", "unknown"],
 )
 def test_shares_are_written_in_percent(figure, text):
     assert percent(figure) == text

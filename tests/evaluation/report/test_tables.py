@@ -144,7 +144,7 @@ def test_times_table_sums_up_each_round(run):
     ("seconds", "text"),
     [(0.04, "0.0 s"), (59.9, "59.9 s"), (60, "1 min 00 s"), (3600, "1 h 00 min"), (7325, "2 h 02 min")],
 )
-def test_durations(seconds, text):
+def test_durations_are_written_in_hours_minutes_or_seconds(seconds, text):
     assert duration(seconds) == text
 
 
@@ -169,5 +169,5 @@ def test_a_narrow_table_is_left_alone():
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 rounds"), (1, "1 round"), (2_000, "2,000 rounds")])
-def test_numbers_of_things(number, text):
+def test_counted_things_are_singular_or_plural(number, text):
     assert count_noun(number, "round") == text

@@ -178,7 +178,7 @@ def test_a_further_training_asks_what_was_asked_before(evaluator, tmp_path):
     assert again.train_dataset[0]["prompt"] == "claim bad?"
 
 
-def test_adapters(evaluator, tmp_path):
+def test_only_adapters_move_and_are_saved(evaluator, tmp_path):
     trainer = score_trainer(evaluator, tmp_path, settings={"max_steps": 2}, peft_config=LORA)
     before = weights_of(trainer.model)
     trainer.train()
@@ -205,7 +205,7 @@ def test_the_best_checkpoint_by_validation_reward(evaluator, tmp_path):
     assert trainer.state.best_model_checkpoint.endswith(f"checkpoint-{rewards.index(max(rewards)) + 1}")
 
 
-def test_prompts_through_a_chat_template(evaluator, tmp_path):
+def test_prompts_are_rendered_by_the_chat_template(evaluator, tmp_path):
     trainer = score_trainer(evaluator, tmp_path)
     tokenizer = trainer.processing_class
     tokenizer.chat_template = "{% for message in messages %}{{ message.content }}!{% endfor %}"
@@ -224,6 +224,7 @@ def test_prompts_through_a_chat_template(evaluator, tmp_path):
         (Dataset.from_dict({"problem": ["P"], "proof": [None], "score": [1.0]}), "row 0: `proof` must be a text"),
         (proof_rows(3), r"has 3 prompts, fewer than the 4 of one generation batch"),
     ],
+    ids=["no proof", "invalid score", "no score", "list", "missing text", "too few"],
 )
 def test_datasets_that_are_refused(evaluator, tmp_path, rows, message):
     with pytest.raises(ValueError, match=message):

@@ -97,7 +97,7 @@ def test_the_example_of_its_page(repository, tiny_prover, tmp_path):
     assert len(loss_lines(trainer)) == 2
 
 
-def test_a_model_object(prover, tmp_path):
+def test_a_model_object_is_trained_in_place(prover, tmp_path):
     model = load_causal_lm(prover)
     before = weights_of(model)
     trainer = prover_trainer(model, tmp_path, settings={"max_steps": 1})
@@ -123,7 +123,7 @@ def test_adapters_that_are_passed_in_keep_a_frozen_copy_as_the_reference(prover,
     assert any(".ref." in name for name in before)
 
 
-def test_conversational_prompts(prover, tmp_path):
+def test_graders_read_the_text_of_conversational_solutions(prover, tmp_path):
     tokenizer = load_prover(prover)[1]
     tokenizer.chat_template = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
     rows = role_rows().map(lambda row: {"prompt": [{"role": "user", "content": row["prompt"]}]})
@@ -189,13 +189,16 @@ def test_a_model_made_in_memory_has_no_reference_to_load(prover, tmp_path):
         (role_rows().to_iterable_dataset(), r"is a IterableDataset.*`streaming=False`"),
         (role_rows(["helpful"], num_problems=3), "has 3 prompts, fewer than the 4 of one generation batch"),
     ],
+    ids=["no role", "no prompt", "unknown role", "stream", "too few"],
 )
 def test_wrong_datasets_are_refused(rows, message, prover, tmp_path):
     with pytest.raises(ValueError, match=message):
         prover_trainer(prover, tmp_path, rows=rows)
 
 
-@pytest.mark.parametrize("wrap", [lambda rows: rows, lambda rows: {"first": role_rows(), "second": rows}])
+@pytest.mark.parametrize(
+    "wrap", [lambda rows: rows, lambda rows: {"first": role_rows(), "second": rows}], ids=["one", "two"]
+)
 def test_wrong_evaluation_datasets_are_refused(wrap, prover, tmp_path):
     with pytest.raises(ValueError, match=r"lacks the column\(s\) \['problem'\]"):
         prover_trainer(prover, tmp_path, eval_dataset=wrap(role_rows().remove_columns("problem")))
@@ -224,6 +227,7 @@ def test_a_step_of_truncated_solutions_stops_the_run(tiny_prover, tmp_path):
         (Grade("18", correct=True, certified=False), "UNCERTIFIED"),
         (Grade("1", correct=False, certified=False), "UNCERTIFIED"),
     ],
+    ids=["correct", "incorrect", "correct uncertified", "incorrect uncertified"],
 )
 def test_truncated_and_uncertified_solutions_play_neither_role(grade, outcome, prover, tmp_path):
     """CGC pays its floor for them, and the others, which all play one of the roles, their score."""

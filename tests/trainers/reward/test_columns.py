@@ -50,7 +50,7 @@ def test_wrong_columns_are_refused(columns, takes_margin, message):
         check_columns(columns, takes_margin=takes_margin)
 
 
-def test_collator():
+def test_a_batch_has_positions_truths_and_sources():
     truths = [(True, False), (False, True), (True, True)]
     batch = _collate(
         [
@@ -64,7 +64,7 @@ def test_collator():
     assert batch["input_ids"].shape == (6, 2)
 
 
-def test_collator_without_truths_and_sources():
+def test_a_batch_without_truths_has_the_order_of_its_pairs():
     batch = _collate([{"row_index": 0}, {"row_index": 1}])
     assert batch["clean_order"].tolist() == [1, 1]
     assert "source" not in batch

@@ -151,7 +151,7 @@ def test_a_penalty_of_ones_own():
         load_regulariser("tests.trainers.reward.test_invariance:LN3")
 
 
-def test_methods():
+def test_methods_are_read_from_their_names():
     assert [read_method(name) for name in METHODS] == [
         Method(False, None),
         Method(True, None),

@@ -102,7 +102,7 @@ def test_frozen_weights_stay(tmp_path, words):
     assert moved_since(model, before) == {"score.weight"}
 
 
-def test_stream(tmp_path, words):
+def test_a_stream_is_trained_on_and_evaluated(tmp_path, words):
     stream = text_pairs(8).to_iterable_dataset()
     trainer = verifier_trainer(
         tmp_path, stream, words, max_steps=2, noise_rho0=0.3, noise_rho1=0.3, eval_dataset=stream
