@@ -57,7 +57,7 @@ def _top_names(file: Path) -> set[str]:
             names |= {alias.asname or alias.name for alias in node.names}
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
+        elif file.name == "__init__.py" and isinstance(node, ast.Constant) and isinstance(node.value, str):
             names.add(node.value)  # listed for a lazy import
     return names
 

@@ -89,7 +89,7 @@ def test_a_command_that_hangs_is_killed_with_its_children(tmp_path):
 
 @pytest.mark.parametrize("command", [[], ["lake", "build"]])
 def test_a_command_without_the_solution_is_an_error(command):
-    with pytest.raises(ValueError, match="command"):
+    with pytest.raises(ValueError, match="`command` is"):
         CommandChecker(command)
 
 
