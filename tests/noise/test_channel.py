@@ -7,7 +7,7 @@ import pytest
 from pvg_hf.noise import DEFAULT_TIERS, Duration, ImperfectChecker, Routing, routed_channel
 from pvg_hf.noise.verdicts import Verdict
 
-NUM_CHECKS = 10_000
+NUM_CALLS = 10_000
 POLICIES = ("never", "on_timeout", "on_failure", "always")
 # Rates so high that every way through the tiers is taken often.
 ROUGH = tuple(
@@ -60,7 +60,7 @@ def test_the_closed_form_matches_simulated_checks(policy, options):
     routing = Routing(tuple(replace(tier, timeout_duration=duration) for tier in ROUGH), policy, **options)
     channel, checker = routed_channel(routing), ImperfectChecker(None, routing, seed=1)
     for is_correct, ending in ((True, channel.correct), (False, channel.incorrect)):
-        number = NUM_CHECKS // 2
+        number = NUM_CALLS // 2
         outcomes = [
             checker.check({"problem_id": str(index)}, "text", verdict=Verdict(is_correct)) for index in range(number)
         ]
@@ -87,7 +87,7 @@ def test_labels_of_the_channel_can_be_made_unbiased(policy):
     for is_correct, rate in ((True, rho1), (False, rho0)):
         labels = [
             outcome.label
-            for index in range(NUM_CHECKS)
+            for index in range(NUM_CALLS)
             if (outcome := checker.check({"problem_id": str(index)}, "x", verdict=Verdict(is_correct))).label
             is not None
         ]

@@ -10,7 +10,7 @@ from pvg_hf.noise.verdicts import Verdict
 ROUTING = Routing((Tier("quick", 0.3, 0.2, 0.1), Tier("slow", 0.1, 0.1, 0.1)), "on_failure", "quick")
 
 
-def checks(number: int = 300, *, order=1, seed: int = 0, **options):
+def call_checker(number: int = 300, *, order=1, seed: int = 0, **options):
     """Outcomes by what was asked, and the events."""
     lines: list[str] = []
     routes = Routes(ROUTING, slice_by="level")
@@ -26,7 +26,7 @@ def checks(number: int = 300, *, order=1, seed: int = 0, **options):
 
 
 def test_counts_are_those_of_the_outcomes():
-    outcomes, events = checks()
+    outcomes, events = call_checker()
     counts = count_calls(events)
     calls = [(call, truth) for (_, truth), outcome in outcomes.items() for call in outcome.calls]
     assert counts.num_calls == len(calls) == len(events)
@@ -75,24 +75,28 @@ def test_rates_are_of_the_calls_that_had_a_verdict_in_time():
 
 
 def test_equal_texts_count_as_one_trial():
-    _, events = checks(50)
+    _, events = call_checker(50)
     once, twice = count_calls(events), count_calls([*events, *events])
     assert (once.trials, once.injected) == (twice.trials, twice.injected)
     assert 2 * once.num_calls == twice.num_calls
 
 
 def test_the_digest_is_that_of_equal_runs_in_any_order():
-    digest = digest_events(checks()[1])
-    assert digest == digest_events(checks(order=-1)[1]) == count_calls(checks()[1]).digest
+    digest = digest_events(call_checker()[1])
+    assert digest == digest_events(call_checker(order=-1)[1]) == count_calls(call_checker()[1]).digest
     assert len(digest) == 64
-    others = [checks(seed=1)[1], checks(299)[1], [{**event, "code": "VERIFIED"} for event in checks()[1]]]
+    others = [
+        call_checker(seed=1)[1],
+        call_checker(299)[1],
+        [{**event, "code": "VERIFIED"} for event in call_checker()[1]],
+    ]
     assert len({digest, *map(digest_events, others)}) == 4
-    slower = [{**event, "duration_ms": event["duration_ms"] + 1} for event in checks()[1]]
+    slower = [{**event, "duration_ms": event["duration_ms"] + 1} for event in call_checker()[1]]
     assert digest_events(slower) == digest
 
 
 def test_calls_over_budget_are_not_counted_as_trials():
-    _, events = checks(10, ledger=Ledger(total=5))
+    _, events = call_checker(10, ledger=Ledger(total=5))
     counts = count_calls(events)
     assert counts.num_calls == 5
     assert counts.codes["BUDGET_EXHAUSTED"] == counts.num_abstentions - counts.codes["VERIFIER_TIMEOUT"] > 10
@@ -100,14 +104,14 @@ def test_calls_over_budget_are_not_counted_as_trials():
 
 
 def test_outcomes_are_read_back_from_their_events():
-    outcomes, events = checks(40, ledger=Ledger(total=70))
+    outcomes, events = call_checker(40, ledger=Ledger(total=70))
     known = recall_outcomes(events)
     assert set(known.values()) == set(outcomes.values())
     assert len(known) == len(outcomes)
 
 
 def test_other_lines_of_a_log_are_skipped(tmp_path):
-    _, events = checks(3)
+    _, events = call_checker(3)
     lines = [json.dumps(event) for event in [{"event": "alert"}, *events]]
     (tmp_path / "events.jsonl").write_text("\n".join(lines))
     assert list(read_events(tmp_path / "events.jsonl")) == events
