@@ -181,10 +181,11 @@ def _train(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) 
     recovery = context.recipe.watchdogs.collapse_recovery
     if not watchdogs.has_collapsed or recovery == "none" or sub_phase.recovery != "none":
         return line
-    # Start again without any trace of the collapsed attempt: its metrics and checkpoints are dropped.
+    # Start again without any trace of the collapsed attempt: its metrics, checkpoints and solutions are dropped.
     del context.metrics[known:]
     if context.processes.is_main_process:
         remove(sub_phase.output / "checkpoints")
+        remove(sub_phase.output / "completions")
         write_json(marker, {"recovery": recovery, "after": line})
     context.processes.wait_for_everyone()
     context.alert("sneaky_collapse", f"The prover phase starts again with the recovery `{recovery}`.")
@@ -237,8 +238,10 @@ def _keep_completions(output: Path) -> None:
     """Move each step's solutions, which TRL writes next to the checkpoints, out of the folder that is deleted."""
     written, kept = output / "checkpoints" / "completions", output / "completions"
     if written.exists():
-        remove(kept)
-        written.rename(kept)
+        # File by file: after a crash here, training writes only the steps after its last checkpoint again.
+        kept.mkdir(exist_ok=True)
+        for file in written.iterdir():
+            file.replace(kept / file.name)
 
 
 def _describe(steps: int, ends: list[str], rule: StopRule) -> str:
