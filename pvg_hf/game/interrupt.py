@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from accelerate.utils import gather_object
@@ -90,7 +90,9 @@ class StopRequest:
         if self._asked_at is None:
             self._asked_at = time.monotonic()
             if is_main_process():
-                # Not through the buffered streams: they fail if a handler interrupts another write.
-                os.write(2, f"\n{describe_request(number)}\n".encode())
+                # Not through the buffered streams: they fail if a handler interrupts another write. Nobody may read it any
+                # more: in `... 2>&1 | tee log`, Ctrl-C ends `tee`, too.
+                with suppress(OSError):
+                    os.write(2, f"\n{describe_request(number)}\n".encode())
         elif time.monotonic() - self._asked_at > ECHO_SECONDS:
             raise KeyboardInterrupt

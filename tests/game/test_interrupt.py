@@ -197,6 +197,22 @@ def test_processes_but_the_main_one_stay_silent(monkeypatch, capfd):
     assert capfd.readouterr().err == ""
 
 
+def test_a_request_counts_if_nobody_reads_the_answer():
+    """In `... 2>&1 | tee log`, Ctrl-C ends `tee`, too."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    kept = os.dup(2)
+    os.dup2(writer, 2)
+    try:
+        with StopRequest().listening() as stop:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert stop.is_asked()
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(writer)
+
+
 def test_second_ctrl_c_interrupts_at_once(monkeypatch):
     monkeypatch.setattr(interrupt, "ECHO_SECONDS", 0.0)
     with StopRequest().listening():
