@@ -52,7 +52,7 @@ class Reply:
         candidates (`list[Candidate]`):
             All candidates: the chosen one first, then by score, those without an answer last.
         rule (`str`):
-            Rule that chose the answer, one of [`~evaluation.selective.ANSWER_RULES`].
+            Rule that chose the answer, one of [`~pvg_hf.evaluation.selective.ANSWER_RULES`].
         votes (`int`):
             Number of candidates with the chosen answer.
         probability (`float`, *optional*):
@@ -86,13 +86,13 @@ class Answerer:
     Answers problems with the players of a game: the helpful prover writes several solutions, the verifier helps to choose.
 
     Args:
-        context ([`~game.context.PhaseContext`]):
+        context ([`~pvg_hf.game.context.PhaseContext`]):
             Context of the round whose players answer, with the task's prompts.
-        sampler ([`~sampling.Sampler`]):
+        sampler ([`~pvg_hf.sampling.Sampler`]):
             The helpful prover.
         scorer ([`VerifierScorer`]):
             The verifier.
-        rules ([`~evaluation.selective.AnswerRules`]):
+        rules ([`~pvg_hf.evaluation.selective.AnswerRules`]):
             Rules that choose answers, with probabilities fitted for the run's number of solutions.
 
     Example:
@@ -171,7 +171,7 @@ class Answerer:
                 Number of solutions to choose from; by default the number that the probabilities were fitted for. For fewer,
                 they are fitted again on the run's held-out solutions; for more, the probability is unknown.
             rule (`str`, *optional*):
-                `best`, `vote` or `weighted-vote` (see [`~evaluation.selective.choose_answer`]); by default the rule with the
+                `best`, `vote` or `weighted-vote` (see [`~pvg_hf.evaluation.selective.choose_answer`]); by default the rule with the
                 highest accuracy on the run's held-out problems.
             abstain_below (`float`, defaults to 0.0):
                 Threshold of the probability of being correct, below which the answer is withheld. If it is above 0, answers

@@ -29,7 +29,7 @@ def lora_settings(
     Return PEFT's settings for the section `lora` of a player.
 
     Args:
-        config ([`~pvg_hf.config.sections.LoraConfig`]):
+        config ([`~pvg_hf.config.players.LoraConfig`]):
             The section.
         task_type (`str`):
             PEFT's name for the kind of base: `CAUSAL_LM` or `SEQ_CLS`.
@@ -125,9 +125,8 @@ def share_base(player: PeftModel, other: PreTrainedModel | PeftModel) -> int:
             shared[id(mine)] = kept[name]
     if not shared:
         raise ValueError("The two players have no weight of their bases in common; they are not on the same model.")
-    for (
-        module
-    ) in player.modules():  # all of them, because an output layer tied to the embedding is outside the backbone
+    # All modules, because an output layer tied to the embedding is outside the backbone.
+    for module in player.modules():
         for attribute, parameter in module._parameters.items():
             module._parameters[attribute] = shared.get(id(parameter), parameter)
     return sum(weight.numel() for weight in shared.values())

@@ -28,7 +28,7 @@ def measure(
     """
     Measure a base model on fresh problems of 2 to 4 steps; return rates in [0, 1] by name.
 
-    `kind` is what the model was trained to write, a key of [`~pretraining.texts.WRITERS`].
+    `kind` is what the model was trained to write, a key of [`~pvg_hf.pretraining.texts.WRITERS`].
     """
     measures = {"solutions": _correct_by_role, "marked": _verdicts_by_kind, "evaluations": _evaluations_by_kind}
     return measures[kind](model.eval(), tokenizer, num_problems)

@@ -33,7 +33,7 @@ class VerifierScorer:
             A sequence classifier with one logit. It is set to evaluation mode, and its gradients are switched off.
         tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
             Its tokenizer.
-        verifier_input ([`~models.verifier_input.VerifierInput`]):
+        verifier_input ([`~pvg_hf.models.verifier_input.VerifierInput`]):
             Input format of the verifier.
         tokens_per_batch (`int`, *optional*):
             Tokens per forward pass, including padding; by default chosen from the free memory of a GPU, 2048 on a CPU.

@@ -191,7 +191,7 @@ def check_values(values: Sequence[object], feature: Value, what: str) -> None:
 
 @runtime_checkable
 class RatesAnalyses(Protocol):
-    """A task with an exact meta-verifier, such as [`~tasks.proofs.ProofsTask`]."""
+    """A task with an exact meta-verifier, such as [`~pvg_hf.tasks.proofs.ProofsTask`]."""
 
     def rate_analyses(self, problems: list[str], proofs: list[str], analyses: list[str]) -> list[float]:
         """Return the quality of each analysis, in [0, 1]."""
