@@ -3,7 +3,6 @@
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import torch
 from accelerate import PartialState
@@ -16,6 +15,7 @@ from pvg_hf.game.limits import DiskFullError, OutOfMemory
 from pvg_hf.game.play import play
 from pvg_hf.game.status import describe_stop
 from pvg_hf.run.environment import has_default_threads, launcher, num_cores, script_line
+from pvg_hf.run.folder import RunFolder
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ def run_game(
     """Play a game, log where its report is or how to resume, and return the exit status."""
     if has_default_threads() and not torch.cuda.is_available():  # no other process competes for the cores
         torch.set_num_threads(num_cores())
-    logger.info("Playing %s into %s", recipe.name, Path(recipe.output_dir) / recipe.name)
+    logger.info("Playing %s into %s", recipe.name, RunFolder.of(recipe).root)
     try:
         folder = play(recipe, phase=phase, round_index=round_index, callbacks=callbacks)
     except GameInterrupted:

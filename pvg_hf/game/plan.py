@@ -204,14 +204,10 @@ def _load_problems(recipe: Recipe) -> tuple[GameProblems | None, list[str]]:
         return None, [str(err)]
 
 
-def _run_folder(recipe: Recipe) -> RunFolder:
-    return RunFolder.of(recipe)
-
-
 def _check_folder(recipe: Recipe) -> list[str]:
     """List a mistake if the folder holds another run."""
     try:
-        check_same_recipe(_run_folder(recipe), recipe)
+        check_same_recipe(RunFolder.of(recipe), recipe)
     except ValueError as err:
         return [str(err)]
     return []
@@ -225,7 +221,7 @@ def _check_card(recipe: Recipe) -> list[str]:
 
 
 def _header(recipe: Recipe, problems: GameProblems, first: RoundPlan) -> list[str]:
-    folder = _run_folder(recipe)
+    folder = RunFolder.of(recipe)
     num_finished = len(finished_phases(recipe, folder))
     finished = f", {num_finished} of them finished" if num_finished else ""
     size = {name: f"{len(part):,}" for name, part in problems.parts.items()}
@@ -309,7 +305,7 @@ def _phase_rows(plan: RoundPlan, phase: str, label: str) -> Iterator[str]:
 
 def _show_total(recipe: Recipe, plans: list[RoundPlan]) -> str:
     """Estimated time of the unfinished phases."""
-    finished = finished_phases(recipe, _run_folder(recipe))
+    finished = finished_phases(recipe, RunFolder.of(recipe))
     counts = [(plan, plan.counts - Counter(key.name for key in finished if plan.covers(key))) for plan in plans]
     works = [(plan.work(name), number) for plan, names in counts for name, number in names.items()]
     if any(work is None for work, _ in works):

@@ -315,6 +315,5 @@ class LogCallback(TrainerCallback):
     def on_log(self, args, state, control, logs: Mapping[str, Any] | None = None, **kwargs):
         if logs and self.listener(state.global_step, logs):
             control.should_training_stop = True
-            control.should_save = (
-                False  # resumed from this checkpoint, training would take another step before it could end
-            )
+            # No checkpoint: resumed from it, training would take another step before it could end.
+            control.should_save = False

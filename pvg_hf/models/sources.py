@@ -159,12 +159,10 @@ def read_adapter(folder: str | Path, player: str) -> PeftConfig:
             "base's folder here into `base_model_name_or_path` of its `adapter_config.json`."
         )
     named = resolve_model(config.base_model_name_or_path, player)
-    #
     places = (Path(folder, named), Path(named))  # relative to the adapter's folder, or to the working directory
     found = next((str(place) for place in places if place.is_dir()), None)
-    if found is None and (
-        Path(named).is_absolute() or named.startswith(".")
-    ):  # a path, since no Hub id looks like this
+    is_path = Path(named).is_absolute() or named.startswith(".")  # no Hub id looks like this
+    if found is None and is_path:
         raise ValueError(
             f"The adapter in `{folder}` is on the base `{named}`, a folder that does not exist. Move or copy a run's folder "
             "as a whole; for a base outside of it, correct `base_model_name_or_path` in `adapter_config.json`."

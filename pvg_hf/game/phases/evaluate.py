@@ -22,8 +22,8 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
     """Write `metrics.json` (figures with n and interval), `problems.parquet` and `answering.json` (its calibration)."""
     folder, round_index = context.folder, context.round_index
     calibration = read_json(folder.verifier(round_index) / "calibration.json")
-    test = pd.concat([_test_rows(context.folder, round_index), _rescored_base_rows(context)], ignore_index=True)
-    best_helpful = _best_helpful_rows(context.folder, round_index)
+    test = pd.concat([_test_rows(folder, round_index), _rescored_base_rows(context)], ignore_index=True)
+    best_helpful = _best_helpful_rows(folder, round_index)
     figures = evaluate_round(
         test,
         load_pool(folder.verifier(round_index) / "heldout.parquet").to_pandas(),
@@ -39,7 +39,7 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
     if context.processes.is_main_process:
         write_json(output / "metrics.json", {key: figure.to_dict() for key, figure in figures.items()})
         problem_table(test).to_parquet(output / "problems.parquet", write_page_checksum=True)
-        answering = fit_answers(context.folder, round_index, context.problems.task)
+        answering = fit_answers(folder, round_index, context.problems.task)
         write_json(output / "answering.json", None if answering is None else answering.to_dict())
     context.record({key: figure.value for key, figure in figures.items()})
     return (
