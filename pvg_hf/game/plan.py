@@ -26,6 +26,21 @@ from pvg_hf.run.schedule import ROUND_PHASES, finished_phases, num_phases
 
 logger = logging.getLogger(__name__)
 
+WIDTH = 80
+LABEL = 12  # columns
+CELLS = (11, 43, 8, 9, 9)  # columns of: phase, what is done, tokens, memory, time
+
+ROUGH = (
+    "Times and memory are rough: within a factor of about 3, for all planned steps. Memory is that of the models, for each "
+    "process. The formulas are in docs/recipes.md."
+)
+
+NOT_MEASURED = (
+    f"No time was measured: the card is assumed to reach {MATRIX_SHARE * REACHED_SHARE:.0%} of its peak rate and "
+    f"{BANDWIDTH_SHARE:.0%} of its bandwidth. Expect a factor of 3 either way. Memory is that of the models, for each process. "
+    "The formulas are in docs/recipes.md."
+)
+
 
 def list_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
     """
@@ -131,24 +146,6 @@ def _not_installed(plans: Sequence[RoundPlan]) -> Iterator[str]:
     for need, package in needed.items():
         if find_spec(package) is None:
             yield f"{need}, which is not installed on this machine: make sure that the other one has it (`pip install {package}`)."
-
-
-WIDTH = 80
-
-LABEL = 12  # columns
-
-CELLS = (11, 43, 8, 9, 9)  # columns of: phase, what is done, tokens, memory, time
-
-ROUGH = (
-    "Times and memory are rough: within a factor of about 3, for all planned steps. Memory is that of the models, for each "
-    "process. The formulas are in docs/recipes.md."
-)
-
-NOT_MEASURED = (
-    f"No time was measured: the card is assumed to reach {MATRIX_SHARE * REACHED_SHARE:.0%} of its peak rate and "
-    f"{BANDWIDTH_SHARE:.0%} of its bandwidth. Expect a factor of 3 either way. Memory is that of the models, for each process. "
-    "The formulas are in docs/recipes.md."
-)
 
 
 def describe_plan(recipe: Recipe, card: Card | None = None) -> str:

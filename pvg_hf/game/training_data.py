@@ -21,6 +21,10 @@ from pvg_hf.run.folder import LABELS
 from pvg_hf.scoring.auto_label import read_labels
 from pvg_hf.tasks.base import PROOF_SCORE
 
+_COLUMNS = ["problem_id", "problem", "proof", "score", "round_index"]
+
+Row = dict[str, Any]
+
 
 def prover_prompts(context: PhaseContext, tokenizer, roles: Sequence[Role], *, easiest_first: bool = False) -> Dataset:
     """
@@ -101,11 +105,6 @@ def tokenize_pairs(pairs: Dataset, tokenizer, verifier_input: VerifierInput) -> 
     for side in ("chosen", "rejected"):
         features |= {f"{side}_ids": List(Value("int32")), f"{side}_key": Value("int64")}
     return pairs.map(encode, batched=True, remove_columns=dropped, features=Features(features), keep_in_memory=True)
-
-
-_COLUMNS = ["problem_id", "problem", "proof", "score", "round_index"]
-
-Row = dict[str, Any]
 
 
 def training_proofs(context: PhaseContext) -> Dataset:

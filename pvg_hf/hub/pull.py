@@ -29,6 +29,9 @@ from pvg_hf.run.folder import RunFolder
 logger = logging.getLogger(__name__)
 
 NUM_THREADS = 8
+STAGING = ".pull"  # folder inside the run's folder that exists until the download is complete
+_WHOLE = "whole"  # `.pull/whole-ROUND`: a complete download whose files are being moved to their final places
+UNRELATED = {STAGING, ".lock"}  # names that may exist in a run's folder before there is a run
 
 
 def download(
@@ -102,13 +105,6 @@ def _get_whole(repository: Repository, revision: str, entry: RepoFile, workspace
         file.unlink()
         raise DamagedDownload(f"{entry.path} does not match the hash that the Hub announced")
     return file
-
-
-STAGING = ".pull"  # folder inside the run's folder that exists until the download is complete
-
-_WHOLE = "whole"  # `.pull/whole-ROUND`: a complete download whose files are being moved to their final places
-
-UNRELATED = {STAGING, ".lock"}  # names that may exist in a run's folder before there is a run
 
 
 def pull_round(

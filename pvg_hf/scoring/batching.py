@@ -17,6 +17,12 @@ MAX_TOKENS = 65_536  # larger batches do not run faster on a GPU
 
 SHARE_OF_FREE_MEMORY = 0.5
 
+# Continuing from a shared prefix copies its keys and values, which is not worth it for fewer tokens.
+MIN_SHARED_TOKENS = 8
+
+# The score is read at the last token, or one earlier if end and padding are the same token. Both must not be shared.
+MIN_OWN_TOKENS = 2
+
 Result = TypeVar("Result")
 
 
@@ -108,13 +114,6 @@ def end_of_batch(lengths: Sequence[int], start: int, tokens_per_batch: int) -> i
     while end < len(lengths) and (end + 1 - start) * lengths[end] <= tokens_per_batch:
         end += 1
     return end
-
-
-# Continuing from a shared prefix copies its keys and values, which is not worth it for fewer tokens.
-MIN_SHARED_TOKENS = 8
-
-# The score is read at the last token, or one earlier if end and padding are the same token. Both must not be shared.
-MIN_OWN_TOKENS = 2
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,10 @@ from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
 
 logger = logging.getLogger(__name__)
 
+RECOVERY_TEMPERATURE = 1.3  # factor on the recipe's temperature
+
+TrainerMaker = Callable[..., ProverGRPOTrainer]
+
 
 def honest_side(context: PhaseContext) -> dict[str, float]:
     """
@@ -78,9 +82,6 @@ def _base_solutions(context: PhaseContext, problems: list[dict]) -> list[tuple[d
 
     written = sample_everywhere(context.processes, sampler, prompts, rngs)
     return [(problem, row[0].text, row[0].is_truncated) for problem, row in zip(problems, written, strict=True)]
-
-
-RECOVERY_TEMPERATURE = 1.3  # factor on the recipe's temperature
 
 
 @dataclass(frozen=True)
@@ -257,9 +258,6 @@ def _describe(steps: int, ends: list[str], rule: StopRule) -> str:
         if key in means
     ]
     return f"{steps} steps ({ends[0] if ends else 'all planned'}), " + ", ".join(shown)
-
-
-TrainerMaker = Callable[..., ProverGRPOTrainer]
 
 
 def _ppo_trainer(context: PhaseContext) -> TrainerMaker:
