@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from datasets import Dataset
 
 from pvg_hf.config import Recipe
@@ -53,6 +54,12 @@ class GameProblems:
         prompts = recipe_prompts(recipe, task)
         _check_shown_examples(prompts, parts)
         return cls(task, parts, prompts)
+
+    def sample(self, part: str, number: int) -> list[dict[str, Any]]:
+        """Return at most `number` problems of a part, evenly spread over it."""
+        problems = self.parts[part]
+        places = np.linspace(0, len(problems) - 1, min(number, len(problems))).astype(int)
+        return problems.select(places).to_list()
 
     def prompt(self, problem: dict[str, Any], role: Role, tokenizer) -> str:
         """Render the prover's prompt. A sneaky prompt that shows an honest solution shows the reference."""

@@ -86,9 +86,7 @@ class TextLengths:
 
 def measure_lengths(recipe: Recipe, problems: GameProblems) -> TextLengths:
     """Measure lengths on `SAMPLE_SIZE` of the prover's problems (D_pi), evenly spread."""
-    part = problems.parts["prover"]
-    places = np.linspace(0, len(part) - 1, min(SAMPLE_SIZE, len(part))).astype(int)
-    rows = part.select(places).to_list()
+    rows = problems.sample("prover", SAMPLE_SIZE)
     prover, verifier = (find_tokenizer(*tokenizer_source(recipe, player)) for player in recipe.players)
     references = [row["reference"] for row in rows]
     written = [tokens + 1 for tokens in _count(references, prover)]

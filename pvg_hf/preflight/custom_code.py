@@ -2,11 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
-import numpy as np
 import torch
-from datasets import Dataset
 
 from pvg_hf.config import Recipe
 from pvg_hf.core.extensions import running
@@ -85,7 +82,7 @@ def _rehearse_grades(game: GameProblems) -> None:
             solution is graded correct.
     """
     task = game.task
-    problems = [problem for part in ("verifier", "test") for problem in _sample_problems(game.parts[part])]
+    problems = [problem for part in ("verifier", "test") for problem in game.sample(part, NUM_PROBLEMS)]
     grades = [grade_solution(task, problem, problem["reference"]) for problem in problems]
     texts = {text: grade_solution(task, problems[0], text) for text in NO_SOLUTIONS}
     for grade in (*grades, *texts.values()):
@@ -112,11 +109,6 @@ def _rehearse_grades(game: GameProblems) -> None:
             raise ValueError(
                 f"`read_answer` returns {answer!r:.80} for {text[:SHOWN]!r}; it must return a text or None."
             )
-
-
-def _sample_problems(problems: Dataset) -> list[dict[str, Any]]:
-    places = np.linspace(0, len(problems) - 1, min(NUM_PROBLEMS, len(problems))).astype(int)
-    return problems.select(places).to_list()
 
 
 def _check_storage(task: Task, grade: Grade) -> None:

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-from datasets import Dataset
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
 from transformers import PreTrainedTokenizerBase
@@ -15,6 +13,7 @@ from transformers import PreTrainedTokenizerBase
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import PlayerConfig, VerifierConfig
 from pvg_hf.core.hub_access import find_refusal
+from pvg_hf.data.problems import GameProblems
 from pvg_hf.estimate.amounts import find_tokenizer, tokenizer_source
 from pvg_hf.estimate.player_sizes import find_config, read_player_size
 from pvg_hf.models.from_config import scratch_mistakes
@@ -107,10 +106,9 @@ def _worst_word(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> str
     return max(words, key=lambda word: _num_lost(tokenizer, word))[:SHOWN]
 
 
-def sample_texts(problems: Dataset) -> list[Texts]:
-    """Select `NUM_PROBLEMS` evenly spread problems, with their references."""
-    places = np.linspace(0, len(problems) - 1, min(NUM_PROBLEMS, len(problems))).astype(int)
-    return [(row["problem"], row["reference"]) for row in problems.select(places).to_list()]
+def sample_texts(problems: GameProblems) -> list[Texts]:
+    """Return `NUM_PROBLEMS` of the verifier's problems (D_V), evenly spread, with their references."""
+    return [(row["problem"], row["reference"]) for row in problems.sample("verifier", NUM_PROBLEMS)]
 
 
 def check_player(recipe: Recipe, player: str, hardware: Hardware, texts: Sequence[Texts]) -> Iterator[str]:

@@ -125,7 +125,7 @@ def _check_settings(
     if round_index not in recipe.rounds and any(earlier not in recipe.rounds for earlier in range(round_index)):
         return
     of_round = recipe.for_round(round_index)
-    texts = [] if problems is None else sample_texts(problems.parts["verifier"])
+    texts = [] if problems is None else sample_texts(problems)
     yield from check_player(of_round, "prover", hardware, texts)
     yield from check_player(of_round, "verifier", hardware, texts)
     yield from check_shared_base(of_round, hardware)
