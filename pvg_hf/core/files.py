@@ -87,21 +87,22 @@ class Journal:
 
     def rewrite(self, rows: Iterable[Row]) -> None:
         """Replace the whole file by `rows`, in one rename; do nothing if it holds them already."""
-        self._replace("".join(map(self._encode, rows)).encode())
+        with self._lock:
+            self._replace("".join(map(self._encode, rows)).encode())
 
     def keep(self, is_kept: Callable[[Row], bool] = lambda row: True) -> None:
         """Drop unreadable lines and the rows that `is_kept` refuses, in one rename; kept lines do not change."""
-        lines = self.path.read_bytes().splitlines(keepends=True)
-        parsed = [self._parse(line) if line.endswith(b"\n") else None for line in lines]
-        if None in parsed[:-1]:
-            logger.warning("Dropping %d unreadable line(s) of %s.", parsed.count(None), self.path)
-        kept = [line for line, row in zip(lines, parsed, strict=True) if row is not None and is_kept(row)]
-        self._replace(b"".join(kept))
+        with self._lock:  # from reading to renaming, or a line that is appended in between would be lost
+            lines = self.path.read_bytes().splitlines(keepends=True)
+            parsed = [self._parse(line) if line.endswith(b"\n") else None for line in lines]
+            if None in parsed[:-1]:
+                logger.warning("Dropping %d unreadable line(s) of %s.", parsed.count(None), self.path)
+            kept = [line for line, row in zip(lines, parsed, strict=True) if row is not None and is_kept(row)]
+            self._replace(b"".join(kept))
 
     def _replace(self, content: bytes) -> None:
-        with self._lock:
-            if not self.path.exists() or self.path.read_bytes() != content:
-                write_bytes(self.path, content)
+        if not self.path.exists() or self.path.read_bytes() != content:
+            write_bytes(self.path, content)
 
     def _is_whole(self) -> bool:
         """Whether the last line is complete."""

@@ -1,5 +1,7 @@
 """Lines that outlast a crash."""
 
+from threading import Lock, Thread
+
 import pytest
 
 from pvg_hf.core.files import Journal
@@ -30,14 +32,14 @@ def test_a_line_that_was_cut_short_costs_no_other(journal, torn):
 def test_the_lock_is_held_while_a_line_is_written(tmp_path):
     held = []
 
-    class Lock:
+    class NotingLock:
         def __enter__(self):
             held.append((tmp_path / "answers.jsonl").exists())
 
         def __exit__(self, *_):
             held.append((tmp_path / "answers.jsonl").read_text())
 
-    Journal(tmp_path / "answers.jsonl", Lock()).append({"a": 1})
+    Journal(tmp_path / "answers.jsonl", NotingLock()).append({"a": 1})
     assert held == [False, '{"a": 1}\n']
 
 
@@ -53,3 +55,28 @@ def test_lines_are_put_in_place_of_others(tmp_path):
     written = journal.path.stat().st_mtime_ns
     journal.rewrite(journal.read())
     assert journal.path.stat().st_mtime_ns == written
+
+
+def test_unreadable_and_unwanted_lines_are_dropped_and_the_others_keep_their_bytes(tmp_path, caplog):
+    journal = Journal(tmp_path / "lines.jsonl")
+    journal.path.write_bytes(b'{"n":  1}\nscrawl\n{"n": 2}\n{"n": 3}\n{"n": 4')
+    journal.keep(lambda row: row["n"] != 2)
+    assert journal.path.read_bytes() == b'{"n":  1}\n{"n": 3}\n'
+    assert "Dropping 2 unreadable line(s)" in caplog.text
+
+
+def test_a_line_that_is_appended_while_others_are_dropped_is_kept(tmp_path):
+    journal = Journal(tmp_path / "lines.jsonl", Lock())
+    for n in range(3):
+        journal.append({"n": n})
+    writer = Thread(target=journal.append, args=[{"n": 3}])
+
+    def is_odd(row) -> bool:
+        if writer.ident is None:
+            writer.start()
+            writer.join(0.2)  # it must wait for the lock
+        return row["n"] % 2 == 1
+
+    journal.keep(is_odd)
+    writer.join()
+    assert [row["n"] for row in journal.read()] == [1, 3]
