@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import StrictUndefined, TemplateRuntimeError, TemplateSyntaxError, Undefined, meta, nodes, pass_context
+from jinja2 import StrictUndefined, TemplateRuntimeError, TemplateSyntaxError, meta, nodes, pass_context
 from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -107,14 +107,18 @@ def _size(value: object) -> int:
 
 
 @pass_context
-def _write(context: Context, value: Any) -> Any:
-    """Count what a template writes, including into a macro or a `set` block."""
+def _write(context: Context, value: Any) -> str:
+    """
+    Count what a template writes, including into a macro or a `set` block.
+
+    `context` is not used, but with it Jinja calls this function for constants, too, instead of writing them itself.
+    """
     _check_size(_size(value))
     text = str(value)
     budget = _BUDGET.get(None)
     if budget is not None:
         budget.write(len(text))
-    return value if isinstance(value, Undefined) else text
+    return text
 
 
 def _counted(values: Iterable[Any]) -> Iterator[Any]:
