@@ -70,9 +70,6 @@ NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 FlipRate = Annotated[float, Field(ge=0, lt=1)]
 
 
-PLAYERS = ("verifier", "prover")
-
-
 class ArgumentMark:
     """
     Marks a key of the recipe with the trainer arguments that it sets.
@@ -131,7 +128,7 @@ def check_option(section: type, key: str, value: object, *, name: str | None = N
 
 
 def default_of(section: type, key: str) -> Any:
-    """Return the default of a section's key."""
+    """Return the default of a section's key, also one from a factory, which the JSON schema lacks."""
     return section.__pydantic_fields__[key].get_default(call_default_factory=True)
 
 

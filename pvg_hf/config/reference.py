@@ -9,7 +9,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import TypeAdapter
 
-from pvg_hf.config.fields import PLAYERS, marked_arguments
+from pvg_hf.config.fields import default_of, marked_arguments
 from pvg_hf.config.player_sections import PlayerConfig
 from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe
 
@@ -133,11 +133,9 @@ def _table(part: Part) -> Iterator[str]:
     yield from (f"### {part.title}", "", schema["description"], "")
     rows = []
     for name, node in schema["properties"].items():
-        # Some defaults come from a factory, so they are read from pydantic's fields instead of the schema.
         if name not in part.inherited and not _is_plain_section(node):
-            default = part.config.__pydantic_fields__[name].get_default(call_default_factory=True)
             meaning = f"{node['description']}{_describe_arguments(part.config, name)}"
-            cells = (f"`{name}`", _describe_value(node), _describe_default(default), meaning)
+            cells = (f"`{name}`", _describe_value(node), _describe_default(default_of(part.config, name)), meaning)
             rows.append(f"| {' | '.join(_escaped(cell) for cell in cells)} |")
     if rows:
         yield from ("| Key | Value | Default | Meaning |", "| --- | --- | --- | --- |", *rows, "")
@@ -145,7 +143,9 @@ def _table(part: Part) -> Iterator[str]:
 
 def _describe_arguments(config: type, key: str) -> str:
     """Name the trainer arguments that a key sets, unless there is one with the key's own name."""
-    arguments = dict.fromkeys(name for player in PLAYERS for name in marked_arguments(config, key, player))
+    arguments = dict.fromkeys(
+        name for player in ("verifier", "prover") for name in marked_arguments(config, key, player)
+    )
     if key in arguments or not arguments:
         return ""
     return f" Trainer argument{'s' * (len(arguments) > 1)}: {', '.join(f'`{name}`' for name in arguments)}."

@@ -222,7 +222,7 @@ def read_critic_size(recipe: Recipe, hardware: Hardware) -> PlayerSize | None:
     A critic that is not an adapter is fully fine-tuned in float32.
 
     Returns:
-        [`PlayerSize`], or `None` if its configuration is to be had neither on this machine nor from the Hub.
+        [`PlayerSize`], or `None` if its configuration is neither on this machine nor on the Hub.
     """
     prover, verifier, critic = recipe.prover, recipe.verifier, recipe.prover.ppo_settings.critic
     if has_adapter_critic(prover):

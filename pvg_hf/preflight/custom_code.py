@@ -126,10 +126,10 @@ def check_extensions(recipe: Recipe, signal: Callable[[str], float]) -> Iterator
         signal (`Callable`):
             `(name) -> value` of what a reward reads of a solution's grade, as [`read_signal`] does.
     """
-    unpaid = refusals("`prover.reward`", partial(_rehearse_reward, recipe, signal))
-    yield from unpaid
+    refused = refusals("`prover.reward`", partial(_rehearse_reward, recipe, signal))
+    yield from refused
     # `auto` takes the rule of the reward, which is already refused.
-    if not (unpaid and recipe.stopping.rule == "auto"):
+    if not (refused and recipe.stopping.rule == "auto"):
         yield from refusals("`stopping.rule`", partial(_rehearse_stop_rule, recipe))
     yield from refusals("`verifier.invariance.method`", partial(_rehearse_penalty, recipe))
 

@@ -205,7 +205,10 @@ def check_score_verifier(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
     if config.save_steps not in ("auto", None):
         yield "`verifier.save_steps`: a verifier of kind `score` is saved where it is validated; set `verifier.score.eval_steps`."
     if _has_verifier_noise(recipe) and recipe.noise.flips_in_training:
-        yield "`noise` is to flip labels of pairs in training, and a verifier of kind `score` has no pairs: let it flip the pool's."
+        yield (
+            "`noise` flips labels of pairs in training, and a verifier of kind `score` has no pairs: use noise of the pool's "
+            "labels (`level: label`, `resample: fixed`, without `soft_labels` and without a schedule over `steps`)."
+        )
     run = TrainerRun(_ANYWHERE, hardware)
     settings = score_settings(config, run)
     refused = list(refused_fields("verifier", config, ScoreVerifierConfig, settings))
@@ -378,7 +381,7 @@ def _make_prover_arguments(recipe: Recipe, run: TrainerRun, assumed_rates: Rates
 
 
 def check_num_prompts(config: ProverConfig, num_problems: int) -> Iterator[str]:
-    """Whether D_pi has enough problems for one step."""
+    """List a mistake if the prover's problems (D_pi) are too few for one step."""
     num_roles = 2 if config.roles == "shared" else 1
     if num_problems * num_roles < config.prompts_per_step:
         yield (

@@ -56,7 +56,7 @@ def find_damage(recipe: Recipe, folder: RunFolder) -> dict[PhaseKey, DamagedFile
         `dict[PhaseKey, DamagedFileError]`: the damaged phases in order, with the first damage of each.
     """
     finished = finished_phases(recipe, folder)
-    to_come = dict.fromkeys(schedule(recipe)).keys() - finished
+    to_come = set(schedule(recipe)).difference(finished)
     needed = {earlier for key in to_come for earlier in _phases_read(recipe, key)}
     found = {key: damage_of(key, key.target(folder), is_needed=key in needed) for key in finished}
     return {key: damage for key, damage in found.items() if damage is not None}

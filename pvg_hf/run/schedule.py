@@ -62,7 +62,7 @@ class PhaseKey:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Sorts phases by their order in the game; the phases before the first round are those of round -1."""
+        """Key that sorts phases by their order in the game; the phases before the first round are those of round -1."""
         return BASE_ROUND if self.round_index is None else self.round_index, _PHASES.index(self.name)
 
     def target(self, folder: RunFolder) -> Path:
@@ -77,7 +77,7 @@ class PhaseKey:
 
 def early_phases(recipe: Recipe) -> list[PhaseKey]:
     """Phases before the first round, in order."""
-    has_warmup = any(player.warmup or player.scratch for player in (recipe.prover, recipe.verifier))
+    has_warmup = any(player.is_made for player in recipe.players.values())
     return [PhaseKey(name) for name in (("warmup", "bootstrap") if has_warmup else ("bootstrap",))]
 
 
