@@ -188,7 +188,7 @@ def _place_of_import(err: Exception) -> str:
     if isinstance(err, SyntaxError) and err.filename is not None:
         return f" ({err.filename}, line {err.lineno})"
     # Frames of Python itself, of installed packages and of pvg_hf say nothing about the user's mistake.
-    installed = (sys.prefix, sys.base_prefix, "<frozen", str(Path(__file__).parent))
+    installed = (sys.prefix, sys.base_prefix, "<frozen", str(Path(__file__).parents[1]))
     frames = traceback.extract_tb(err.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(installed)] or frames
     return f" ({own[-1].filename}, line {own[-1].lineno})"

@@ -80,3 +80,12 @@ def test_a_mistake_in_a_module_that_the_module_imports_is_placed_there(tmp_path)
     (tmp_path / "my_game" / "broken.py").write_text("from my_game import helper\n")
     with pytest.raises(ExtensionError, match=r"KeyError: 'depth' \(.*helper\.py, line 2\)"):
         load_extension("my_game.broken:Anything", "task")
+
+
+@pytest.mark.usefixtures("module")
+def test_a_mistake_that_the_package_finds_is_placed_in_the_module_that_made_it(tmp_path):
+    (tmp_path / "my_game" / "broken.py").write_text(
+        "from pvg_hf.noise import pair_flip_rate\n\nrate = pair_flip_rate(2, 0)\n"
+    )
+    with pytest.raises(ExtensionError, match=r"ValueError: `rho0` is 2.* \(.*broken\.py, line 3\)"):
+        load_extension("my_game.broken:Anything", "task")
