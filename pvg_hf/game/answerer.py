@@ -7,19 +7,17 @@ from pvg_hf.core.extensions import suggest
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.data.problems import GameProblems, load_recipe_task, recipe_prompts
+from pvg_hf.data.problems import load_recipe_task, recipe_prompts
 from pvg_hf.evaluation.selective import ANSWER_RULES, AnswerRules, choose_answer
-from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.phases.evaluate import fit_answers
-from pvg_hf.game.players import open_role_sampler, open_sampler
+from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.verifier_kinds import open_scorer
 from pvg_hf.hub.locate import locate_run
 from pvg_hf.hub.publication import publishable_rounds
 from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey
 from pvg_hf.sampling import Sample, Sampler
 from pvg_hf.scoring import VerifierScorer
+from pvg_hf.tasks import PromptBuilder, Task
 
 MAX_PROBLEM_CHARS = 20_000
 
@@ -86,8 +84,14 @@ class Answerer:
     Answers problems with the players of a game: the helpful prover writes several solutions, the verifier helps to choose.
 
     Args:
-        context ([`~pvg_hf.game.context.PhaseContext`]):
-            Context of the round whose players answer, with the task's prompts.
+        folder ([`~pvg_hf.run.folder.RunFolder`]):
+            Folder of the run.
+        round_index (`int`):
+            The round whose players answer.
+        task ([`~pvg_hf.tasks.Task`]):
+            The run's task.
+        prompts ([`~pvg_hf.tasks.PromptBuilder`]):
+            Prompts of the run's roles.
         sampler ([`~pvg_hf.sampling.Sampler`]):
             The helpful prover.
         scorer ([`VerifierScorer`]):
@@ -106,8 +110,20 @@ class Answerer:
     ```
     """
 
-    def __init__(self, context: PhaseContext, sampler: Sampler, scorer: VerifierScorer, rules: AnswerRules):
-        self.context = context
+    def __init__(
+        self,
+        folder: RunFolder,
+        round_index: int,
+        task: Task,
+        prompts: PromptBuilder,
+        sampler: Sampler,
+        scorer: VerifierScorer,
+        rules: AnswerRules,
+    ):
+        self.folder = folder
+        self.round_index = round_index
+        self.task = task
+        self.prompts = prompts
         self.sampler = sampler
         self.scorer = scorer
         self.rules = rules
@@ -139,18 +155,21 @@ class Answerer:
                 f"No solution of round {round_index} in {folder.root} to a held-out problem has an answer, so that the "
                 "verifier cannot be calibrated; train the prover longer."
             )
-        context = _context(folder, round_index, device)
+        recipe = folder.read_recipe().for_round(round_index)
+        # A separate generation engine only pays off for many problems at a time.
+        recipe = replace(recipe, device=device, prover=replace(recipe.prover, generation="transformers"))
+        task, players = load_recipe_task(recipe), PlayerLoader(recipe, folder)
         rules = AnswerRules.from_dict(stored)
         if rules.weigh is None:  # written by an earlier version
-            rules = fit_answers(folder, round_index, context.problems.task) or rules
-        scorer = open_scorer(context, folder.verifier(round_index))
+            rules = fit_answers(folder, round_index, task) or rules
+        scorer = open_scorer(players, round_index)
         best = folder.best_helpful(round_index)
         sampler = (
-            open_sampler(context, best, base_owner=scorer)
+            players.sampler(best, base_owner=scorer)
             if best
-            else open_role_sampler(context, Role.HELPFUL, base_owner=scorer)
+            else players.role_sampler(Role.HELPFUL, round_index, base_owner=scorer)
         )
-        return cls(context, sampler, scorer, rules)
+        return cls(folder, round_index, task, recipe_prompts(recipe, task), sampler, scorer, rules)
 
     def __call__(
         self,
@@ -187,14 +206,14 @@ class Answerer:
         rules = self._rules_for(num_samples)
         rule = rule or (rules or self.rules).default
         _check_rule(rule, self.rules)
-        task, samples, scores = self.context.problems.task, *self._write(problem, num_samples, seed)
+        samples, scores = self._write(problem, num_samples, seed)
         candidates = [
-            Candidate(sample.text, None if sample.is_truncated else task.read_answer(sample.text), score)
+            Candidate(sample.text, None if sample.is_truncated else self.task.read_answer(sample.text), score)
             for sample, score in zip(samples, scores, strict=True)
         ]
         answers = [candidate.answer for candidate in candidates]
         weigh = (rules or self.rules).weigh
-        choice = choose_answer(answers, scores, rule, weigh=weigh, same=task.answers_equal)
+        choice = choose_answer(answers, scores, rule, weigh=weigh, same=self.task.answers_equal)
         order = sorted(range(num_samples), key=lambda index: (answers[index] is None, -scores[index], index))
         if choice is None:
             return Reply([candidates[index] for index in order], rule, 0, None, None, abstains=True)
@@ -207,10 +226,8 @@ class Answerer:
         return Reply(candidates, rule, choice.votes, probability, None, abstains=probability < abstain_below)
 
     def _write(self, problem: str, num_samples: int, seed: int) -> tuple[list[Sample], list[float]]:
-        problems = self.context.problems
-        prompt = problems.prompts.render(
-            problems.prompts.text({"problem": problem}, Role.HELPFUL), self.sampler.tokenizer
-        )
+        text = self.prompts.text({"problem": problem}, Role.HELPFUL)
+        prompt = self.prompts.render(text, self.sampler.tokenizer)
         rngs = [derive_rng(seed, problem, index) for index in range(num_samples)]
         (samples,) = self.sampler.sample([prompt], [rngs])
         return samples, self.scorer([problem] * num_samples, [sample.text for sample in samples])
@@ -218,15 +235,15 @@ class Answerer:
     def _rules_for(self, num_samples: int) -> AnswerRules | None:
         """Rules fitted for `num_samples` solutions; `None` if the run has too few."""
         if num_samples not in self._fitted:
-            place = self.context.folder, self.context.round_index, self.context.problems.task
             fewer = 0 < num_samples < self.rules.num_samples
+            place = self.folder, self.round_index, self.task
             self._fitted[num_samples] = fit_answers(*place, num_samples) if fewer else None
         return self._fitted[num_samples]
 
     def _why_unknown(self, problem: str, num_samples: int, rules: AnswerRules | None) -> str | None:
-        mistake = self.context.problems.task.problem_mistake(problem)
+        mistake = self.task.problem_mistake(problem)
         if mistake is not None:
-            return f"This is not a problem of the task `{self.context.problems.task.name}` as the run played it. {mistake}"
+            return f"This is not a problem of the task `{self.task.name}` as the run played it. {mistake}"
         if rules is None:
             return f"Probabilities were fitted for {self.rules.num_samples} solutions, not {num_samples}."
         return None
@@ -258,16 +275,6 @@ def _check_players(folder: RunFolder, round_index: int) -> None:
             f"only the last round's are fetched: get this one by `python scripts/pull_round.py NAMESPACE/RUN {round_index}` "
             "and name the folder that it makes."
         )
-
-
-def _context(folder: RunFolder, round_index: int, device: str) -> PhaseContext:
-    """Make the context of a mint phase with an empty problem set."""
-    recipe = folder.read_recipe().for_round(round_index)
-    # A separate generation engine only pays off for many problems at a time.
-    recipe = replace(recipe, device=device, prover=replace(recipe.prover, generation="transformers"))
-    task = load_recipe_task(recipe)
-    problems = GameProblems(task, {}, recipe_prompts(recipe, task))
-    return PhaseContext(recipe, folder, PhaseKey("mint", round_index), problems, StopRequest())
 
 
 def _check(problem: str, num_samples: int, abstain_below: float) -> None:

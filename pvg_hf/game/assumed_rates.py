@@ -5,14 +5,17 @@ from typing import NamedTuple
 
 from transformers import TrainerCallback
 
+from pvg_hf.config import Recipe
 from pvg_hf.config.noise_section import NoiseConfig
 from pvg_hf.core.seeding import derive_uniform
 from pvg_hf.data.label_rates import Rates, is_estimated_for_prover, rates_at, stated_rates
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.pairs.candidates import read_candidates
+from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.noise.estimation import NoiseEstimate, rates_from_trusted
 from pvg_hf.rewards.audit import CorrectionAudit, audit_prover
+from pvg_hf.run.folder import RunFolder
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +67,7 @@ class AssumedRates(NamedTuple):
 def verifier_rates(context: PhaseContext) -> AssumedRates:
     """Rates that the verifier's correction assumes; an estimate is recorded as an event."""
     if context.recipe.rates.source != "trusted" or context.recipe.verifier.correction == "none":
-        return _stated_rates(context, "verifier")
+        return _stated_rates(context.recipe, context.round_index, "verifier", context.problems)
     return _report_estimate(context, "verifier")
 
 
@@ -76,17 +79,16 @@ def prover_rates(context: PhaseContext) -> AssumedRates:
     players.
     """
     if context.recipe.prover.reward_correction == "none" or not is_estimated_for_prover(context.recipe):
-        return _stated_rates(context, "prover")
+        return _stated_rates(context.recipe, context.round_index, "prover", context.problems)
     return _report_estimate(context, "prover")
 
 
-def _stated_rates(context: PhaseContext, player: str) -> AssumedRates:
-    problems = context.problems.parts[player]
-    return AssumedRates(stated_rates(context.recipe, context.round_index, player, problems), {}, "")
+def _stated_rates(recipe: Recipe, round_index: int, player: str, problems: GameProblems) -> AssumedRates:
+    return AssumedRates(stated_rates(recipe, round_index, player, problems.parts[player]), {}, "")
 
 
 def _report_estimate(context: PhaseContext, player: str) -> AssumedRates:
-    estimate = _estimate(context)
+    estimate = _estimate_rates(context.recipe, context.round_index, context.folder)
     named = {"rho0": estimate.rho0, "rho1": estimate.rho1}
     figures = {f"{name}/{key}": value for name, rate in named.items() for key, value in rate.to_dict().items()}
     context.event("rates_estimated", source="trusted", **figures)
@@ -96,16 +98,16 @@ def _report_estimate(context: PhaseContext, player: str) -> AssumedRates:
     return AssumedRates(estimate.rates, figures, f"estimated {line}; ")
 
 
-def _estimate(context: PhaseContext) -> NoiseEstimate:
+def _estimate_rates(recipe: Recipe, round_index: int, folder: RunFolder) -> NoiseEstimate:
     """Estimate rates from the trusted problems' distinct solutions in the round's mixture, without failed or unlabelled ones."""
-    weights = weights_for(context.recipe.data, context.round_index)
+    weights = weights_for(recipe.data, round_index)
     candidates = read_candidates(
-        context.folder.training_pools(context.round_index),
+        folder.training_pools(round_index),
         parts=("verifier",),
         rounds=[source for source, weight in weights.items() if weight > 0],
     )
-    share = context.recipe.rates.trusted_share
-    trusted = [derive_uniform(context.recipe.seed, "trusted", name) < share for name in candidates.problem_ids]
+    share = recipe.rates.trusted_share
+    trusted = [derive_uniform(recipe.seed, "trusted", name) < share for name in candidates.problem_ids]
     rows = [row for row in candidates.rows if trusted[row["problem"]]]
     try:
         return rates_from_trusted([row["label"] for row in rows], [row["correct"] for row in rows])

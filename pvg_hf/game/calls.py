@@ -15,7 +15,7 @@ from pvg_hf.noise.channel import routed_channel
 from pvg_hf.noise.ledger import Ledger
 from pvg_hf.noise.routing import Routes, Tier, make_routes
 from pvg_hf.noise.telemetry import CallCounts, count_calls, read_events
-from pvg_hf.run.folder import CALL_SUMMARY
+from pvg_hf.run.folder import CALL_SUMMARY, RunFolder
 from pvg_hf.run.schedule import PhaseKey, partial_of
 
 EVENTS = "events.jsonl"
@@ -63,13 +63,15 @@ class CallLog:
             self._lines.clear()
 
 
-def open_ledger(context: PhaseContext, budget: BudgetConfig, known: Iterable[CallEvent]) -> Ledger:
+def open_ledger(folder: RunFolder, phase: PhaseKey, budget: BudgetConfig, known: Iterable[CallEvent]) -> Ledger:
     """
     Open the ledger of the checker's shared budgets, minus the spending of earlier phases.
 
     Args:
-        context ([`PhaseContext`]):
-            Context of the phase.
+        folder ([`RunFolder`]):
+            Folder of the run.
+        phase ([`PhaseKey`]):
+            The phase.
         budget ([`~pvg_hf.config.noise_section.BudgetConfig`]):
             Budgets of the recipe.
         known (`Iterable[Mapping]`):
@@ -79,8 +81,8 @@ def open_ledger(context: PhaseContext, budget: BudgetConfig, known: Iterable[Cal
         return Ledger()
     # Spending is computed from the events on disk, so that a resumed phase has the same budget left.
     own_cost = sum(event["cost"] for event in known)
-    earlier = _earlier_costs(context)
-    in_round = sum(cost for (round_index, _), cost in earlier.items() if round_index == context.phase.place[0])
+    earlier = _earlier_costs(folder, phase)
+    in_round = sum(cost for (round_index, _), cost in earlier.items() if round_index == phase.place[0])
     return Ledger(
         budget.per_round,
         budget.total,
@@ -89,19 +91,19 @@ def open_ledger(context: PhaseContext, budget: BudgetConfig, known: Iterable[Cal
     )
 
 
-def events_of_parts(context: PhaseContext) -> list[CallEvent]:
-    """Events of the finished parts of this phase, such as a role that is trained before the other."""
-    parts = partial_of(context.phase.target(context.folder)).glob(f"[!.]*/{EVENTS}")
+def events_of_parts(folder: RunFolder, phase: PhaseKey) -> list[CallEvent]:
+    """Events of the finished parts of a running phase, such as a role that is trained before the other."""
+    parts = partial_of(phase.target(folder)).glob(f"[!.]*/{EVENTS}")
     return [event for part in sorted(parts) for event in read_events(part)]
 
 
-def _earlier_costs(context: PhaseContext) -> dict[tuple[int, int], float]:
-    """Costs of earlier phases, by round and phase."""
+def _earlier_costs(folder: RunFolder, phase: PhaseKey) -> dict[tuple[int, int], float]:
+    """Costs of the phases before `phase`, by round and phase."""
     costs: dict[tuple[int, int], float] = {}
-    for path in context.folder.call_summaries():
+    for path in folder.call_summaries():
         summary = read_json(path)
         place = PhaseKey(summary["phase"], summary["round"]).place
-        if place < context.phase.place:
+        if place < phase.place:
             costs[place] = summary["cost"]
     return costs
 

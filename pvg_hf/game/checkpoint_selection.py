@@ -17,7 +17,6 @@ from pvg_hf.data.schema import FAILED_OUTCOMES, outcome_of
 from pvg_hf.game.callbacks import StepFigures
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.minting import grade_sample, sample_everywhere, strip_evaluation
-from pvg_hf.game.players import make_sampler
 from pvg_hf.rewards import RewardFunction, correctness_gated_convincingness
 from pvg_hf.sampling import Sample
 from pvg_hf.scoring import VerifierScorer
@@ -108,7 +107,7 @@ class BestHelpfulCallback(StepFigures):
         problems = problems.select(range(min(config.eval_problems, len(problems)))).to_list()
         model = self.trainer.accelerator.unwrap_model(self.trainer.model)
         engine = self.trainer.vllm_generation if self.trainer.use_vllm else None
-        sampler = make_sampler(self.context, model, self.trainer.processing_class, engine=engine)
+        sampler = self.context.players.make_sampler(model, self.trainer.processing_class, engine=engine)
         prompts = [self.context.problems.prompt(problem, Role.HELPFUL, sampler.tokenizer) for problem in problems]
 
         def rngs(index: int) -> list[np.random.Generator]:

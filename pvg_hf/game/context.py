@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import torch
 from accelerate import PartialState
 
 from pvg_hf.config import Recipe
@@ -13,9 +12,8 @@ from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import round_name
 from pvg_hf.game.interrupt import StopRequest
+from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.tracking import GameTracker
-from pvg_hf.models.hardware import Hardware
-from pvg_hf.models.sources import resolve_model
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey
 
@@ -54,12 +52,12 @@ class PhaseContext:
     metrics: list[dict[str, Any]] = field(default_factory=list)
 
     @cached_property
-    def processes(self) -> PartialState:
-        return PartialState(cpu=self.recipe.device == "cpu" or not torch.cuda.is_available())
+    def players(self) -> PlayerLoader:
+        return PlayerLoader(self.recipe, self.folder)
 
-    @cached_property
-    def hardware(self) -> Hardware:
-        return Hardware.here(self.recipe.device)
+    @property
+    def processes(self) -> PartialState:
+        return self.players.processes
 
     @property
     def round_index(self) -> int:
@@ -75,17 +73,6 @@ class PhaseContext:
         if self.phase.round_index is None:
             return (self.phase.name,)
         return (round_name(self.phase.round_index), self.phase.name)
-
-    def initial_model(self, player: str) -> tuple[str, str | None]:
-        """Folder or Hub id, and revision, of a player's initial weights."""
-        config = self.recipe.player(player)
-        if config.is_made:
-            return str(self.folder.models / player), None
-        return resolve_model(config.model, player), config.revision
-
-    def dtype(self, player: str, *, is_precise: bool) -> torch.dtype:
-        """Data type of a player's weights; `is_precise` is for fully fine-tuned weights, and for scores."""
-        return self.hardware.dtype(self.recipe.player(player).dtype, is_precise=is_precise)
 
     def record(self, values: Mapping[str, Any], *, step: int | None = None, is_tracked: bool = False) -> None:
         """

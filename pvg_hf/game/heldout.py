@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from datasets import Dataset
 
+from pvg_hf.config import Recipe
 from pvg_hf.core.files import write_json
 from pvg_hf.data.pairs.build import REFERENCE
 from pvg_hf.data.pool import load_pool
@@ -17,7 +18,6 @@ from pvg_hf.evaluation.role_figures import has_failed, scored_rows
 from pvg_hf.evaluation.selective import fit_calibration
 from pvg_hf.evaluation.verifier_quality import choose_threshold, pair_wins
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.run.schedule import partial_of
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 
 POOL_COLUMNS = ("problem_id", "problem", "solution", "role", "round_index", "correct", "outcome")
@@ -99,7 +99,7 @@ def score_heldout(
     chosen, rejected = (np.array(scorer(pairs["problem"][:], pairs[side][:])) for side in ("chosen", "rejected"))
     accuracy = rate_by_problem(pair_wins(chosen, rejected), pairs["problem_id"][:])
     answered = scored_rows(rows)
-    _check_pair_accuracy(context, answered, accuracy.value)
+    _check_pair_accuracy(context.recipe, context.round_index, verifier, answered, accuracy.value)
 
     threshold = choose_threshold(answered["score"].to_numpy(), answered["correct"].to_numpy())
     if context.processes.is_main_process:
@@ -114,26 +114,29 @@ def score_heldout(
     return f"pair accuracy {accuracy} on the held-out part of its mixture"
 
 
-def _check_pair_accuracy(context: PhaseContext, answered: pd.DataFrame, pair_accuracy: float) -> None:
-    least = context.recipe.watchdogs.min_pair_accuracy
+def _check_pair_accuracy(
+    recipe: Recipe, round_index: int, verifier: Path, answered: pd.DataFrame, pair_accuracy: float
+) -> None:
+    least = recipe.watchdogs.min_pair_accuracy
+    advice = _continue_advice(verifier, round_index, recipe.verifier.max_steps)
     if answered["score"].nunique() == 1:
         raise DegenerateVerifierError(
-            f"The verifier of round {context.round_index} gives every held-out solution the same score. Train it longer "
-            f"(`verifier.max_steps`), on more problems, or with another learning rate. {_continue_advice(context)}"
+            f"The verifier of round {round_index} gives every held-out solution the same score. Train it longer "
+            f"(`verifier.max_steps`), on more problems, or with another learning rate. {advice}"
         )
     if pair_accuracy < least:
         raise DegenerateVerifierError(
-            f"The verifier of round {context.round_index} orders a share of {pair_accuracy:.2f} of the held-out pairs correctly, below "
+            f"The verifier of round {round_index} orders a share of {pair_accuracy:.2f} of the held-out pairs correctly, below "
             f"`watchdogs.min_pair_accuracy` = {least}; a prover trained against it would learn nothing. Train it longer "
             "(`verifier.max_steps`), on more problems (`data`, `bootstrap`), or with another learning rate. "
-            f"{_continue_advice(context)}"
+            f"{advice}"
         )
 
 
-def _continue_advice(context: PhaseContext) -> str:
-    """Advice on how to change settings of a round that has started."""
+def _continue_advice(verifier: Path, round_index: int, max_steps: int) -> str:
+    """Advice on how to change settings of a round whose verifier is being written to the folder `verifier`."""
     return (
-        f"To do so in this round, delete {partial_of(context.phase.target(context.folder))} and continue the run with an "
-        f"override such as `rounds.{context.round_index}.verifier.max_steps={2 * context.recipe.verifier.max_steps}`; the "
+        f"To do so in this round, delete {verifier} and continue the run with an override such as "
+        f"`rounds.{round_index}.verifier.max_steps={2 * max_steps}`; the "
         "problems and `bootstrap` hold for the whole game; to change them, start a run with another `name`."
     )

@@ -73,9 +73,9 @@ class LabelSource:
             return
         config = self.noise.checker
         kept = self._log.cut(step)
-        known = [*events_of_parts(self.context), *kept]
+        known = [*events_of_parts(self.context.folder, self.context.phase), *kept]
         self.context.processes.wait_for_everyone()
-        ledger = open_ledger(self.context, config.budget, known)
+        ledger = open_ledger(self.context.folder, self.context.phase, config.budget, known)
         self._checker = make_checker(config, seed=self.context.recipe.seed, ledger=ledger, write=self._log.write)
         if ledger.is_limited:
             self._checker.remember(recall_outcomes(known))

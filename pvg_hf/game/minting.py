@@ -113,7 +113,8 @@ def _write_chunk(
         samples = [
             [strip_evaluation(context.recipe.prover, sample, sampler.tokenizer) for sample in row] for row in samples
         ]
-        rows = [_rows(context, job, problems[i], found) for i, found in zip(indices, samples, strict=True)]
+        task, prover = context.problems.task, _name_prover(context.recipe.name, job)
+        rows = [_rows(task, prover, job, problems[i], found) for i, found in zip(indices, samples, strict=True)]
         _score(rows, scorer)
         return rows
 
@@ -149,18 +150,22 @@ def sample_everywhere(
     return [result for _, result in sorted(gather_object(mine), key=itemgetter(0))]
 
 
-def _rows(context: PhaseContext, job: WriteJob, problem: Row, samples: list[Sample]) -> list[Row]:
+def _name_prover(run: str, job: WriteJob) -> str:
+    return "/".join(filter(None, (run, round_name(job.round_index), job.checkpoint)))
+
+
+def _rows(task: Task, prover: str, job: WriteJob, problem: Row, samples: list[Sample]) -> list[Row]:
     rows = []
     for index, sample in enumerate(samples):
-        grade = grade_sample(context.problems.task, problem, sample)
+        grade = grade_sample(task, problem, sample)
         rows.append(
             make_solution(
-                task=context.problems.task,
+                task=task,
                 problem=problem,
                 part=job.part,
                 role=job.role,
                 round_index=job.round_index,
-                prover="/".join(filter(None, (context.recipe.name, round_name(job.round_index), job.checkpoint))),
+                prover=prover,
                 solution=sample.text,
                 grade=grade,
                 label=int(grade.correct),

@@ -30,6 +30,7 @@ from pvg_hf.game.phases.warmup import run_warmup
 from pvg_hf.game.publish import begin_from_hub, publish_rounds, run_on_main_process
 from pvg_hf.game.tracking import GameTracker, open_tracker
 from pvg_hf.game.verifier_kinds import run_verifier
+from pvg_hf.models.hardware import join_processes
 from pvg_hf.preflight.mistakes import refuse_mistakes
 from pvg_hf.run.damage import check_finished_phases
 from pvg_hf.run.folder import RunFolder
@@ -79,7 +80,7 @@ def play(
     recipe = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
     phases = _chosen_phases(recipe, phase, round_index)
     stop = StopRequest()
-    processes = PartialState(cpu=recipe.device == "cpu" or not torch.cuda.is_available())
+    processes = join_processes(recipe.device)
     folder = RunFolder.of(recipe)
     for line in admit_code(recipe):
         logger.info("The recipe runs %s", line)

@@ -17,7 +17,7 @@ from pvg_hf.evaluation.analysis_quality import evaluation_figures, label_figures
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import GameInterrupted
-from pvg_hf.game.players import open_score_verifier
+from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.training_data import reference_scores
 from pvg_hf.run.folder import LABELS
 from pvg_hf.sampling import Sample
@@ -52,27 +52,26 @@ def label_new_proofs(context: PhaseContext, verifier: GenerativeVerifier, output
 
 def record_test_evaluations(context: PhaseContext, output: Path) -> dict[str, Figure]:
     """Write `evaluations.parquet` (one evaluation per test proof), and return the round's figures on evaluations and labels."""
-    rows = _test_proofs(context)
-    verifier = open_score_verifier(context, context.folder.verifier(context.round_index))
+    pool, verifier_folder = context.folder.pool(context.round_index), context.folder.verifier(context.round_index)
+    number = context.recipe.verifier.score_settings.report_proofs
+    rows = _draw_test_proofs(pool, number, context.seed("evaluations"))
+    verifier = context.players.score_verifier(verifier_folder)
     written = [verifier.evaluate(rows["problem"].tolist(), rows["solution"].tolist(), 1)]
     table = _table(context.problems.task, rows, broadcast_object_list(written)[0])
     if context.processes.is_main_process:
         table.to_parquet(output / EVALUATIONS, write_page_checksum=True)
     figures = evaluation_figures(table)
-    pool = context.folder.pool(context.round_index)
     if (pool / LABELS).exists():
         figures |= _label_figures(pool)
     return {f"round/{key}": figure for key, figure in figures.items()}
 
 
-def _test_proofs(context: PhaseContext) -> pd.DataFrame:
-    """Draw test proofs at random, up to the number in the recipe; truncated proofs are left out."""
-    pool = context.folder.pool(context.round_index)
+def _draw_test_proofs(pool: Path, number: int, seed: int) -> pd.DataFrame:
+    """Draw up to `number` of a round's test proofs at random; truncated proofs are left out."""
     rows = load_pool([pool / f"test-{role}.parquet" for role in GAME_ROLES]).to_pandas()
     rows = rows[~rows["is_truncated"]].drop_duplicates(["problem", "solution"])
-    number = min(context.recipe.verifier.score_settings.report_proofs, len(rows))
     # Sorted again, so that the drawn proofs keep the order of the pool.
-    chosen = derive_rng(context.seed("evaluations")).permutation(len(rows))[:number]
+    chosen = derive_rng(seed).permutation(len(rows))[:number]
     return rows.iloc[sorted(chosen)].assign(reference=reference_scores).reset_index(drop=True)
 
 
@@ -112,25 +111,12 @@ def _label_figures(pool: Path) -> dict[str, Figure]:
     return label_figures(rows[[pair not in people for pair in pairs]].astype({"label": "float64"}))
 
 
-def open_meta_verifier(context: PhaseContext) -> MetaVerifier | None:
+def open_meta_verifier(players: PlayerLoader, round_index: int, task: Task) -> MetaVerifier | None:
     """Meta-verifier, which rates analyses by the verifier or a self-evaluating prover (R_meta); `None` if the recipe has none."""
-    kind = context.recipe.verifier.score_settings.meta_verifier
+    kind = players.recipe.verifier.score_settings.meta_verifier
     if kind == "task":
-        return context.problems.task.rate_analyses
+        return task.rate_analyses
     if kind == "initial":
-        source, revision = verifier_source(context)
-        return open_score_verifier(context, source, revision=revision).rate_analyses
+        source, revision = players.verifier_source(round_index)
+        return players.score_verifier(source, revision=revision).rate_analyses
     return None
-
-
-def verifier_source(context: PhaseContext) -> tuple[str, str | None]:
-    """Weights that the round's generative verifier starts from: the initial ones, or the last round's."""
-    last = last_verifier(context)
-    return context.initial_model("verifier") if last is None else (str(last), None)
-
-
-def last_verifier(context: PhaseContext) -> Path | None:
-    """Folder of the last round's verifier, if this round's starts from it."""
-    if context.recipe.verifier.init == "full" or context.round_index == 0:
-        return None
-    return context.folder.verifier(context.round_index - 1)

@@ -1,5 +1,7 @@
 """Recovery of a collapsed sneaky role: a short supervised training on incorrect solutions."""
 
+from pathlib import Path
+
 import numpy as np
 from datasets import Dataset
 
@@ -16,13 +18,15 @@ SUPERVISED_STEPS, BATCH_SIZE = 20, 16
 def fine_tune_on_incorrect(context: PhaseContext, model, tokenizer) -> None:
     """Fine-tune `model` in place on the pool's incorrect solutions (without failed ones), with sneaky prompts."""
     problems = context.problems.parts["verifier"]
+    files = context.folder.training_pools(context.round_index)
+    number = SUPERVISED_STEPS * BATCH_SIZE * context.processes.num_processes
     places = {problem_id: place for place, problem_id in enumerate(problems["problem_id"])}
     rows = [
         {
             "prompt": context.problems.prompt(problems[places[row["problem_id"]]], Role.SNEAKY, tokenizer),
             "completion": row["solution"],
         }
-        for row in _draw_incorrect(context)
+        for row in _draw_incorrect(files, number, context.seed("recovery", "solutions"))
     ]
     if not rows:
         context.alert("sneaky_collapse", "The pool has no incorrect solution for the recovery.")
@@ -40,13 +44,12 @@ def fine_tune_on_incorrect(context: PhaseContext, model, tokenizer) -> None:
     )
 
 
-def _draw_incorrect(context: PhaseContext) -> Dataset:
-    """Draw as many incorrect solutions as the training needs, or all if there are fewer."""
+def _draw_incorrect(files: list[Path], number: int, seed: int) -> Dataset:
+    """Draw `number` incorrect solutions of the pool in `files`, or all if there are fewer."""
     columns = ["problem_id", "solution", "correct", "outcome"]
-    pool = load_pool(context.folder.training_pools(context.round_index), columns, parts=("verifier",))
+    pool = load_pool(files, columns, parts=("verifier",))
     # Only these two columns are loaded into memory; the texts of a large pool stay on disk.
     kinds = pool.select_columns(["correct", "outcome"]).to_pandas()
     incorrect = np.flatnonzero(~kinds["correct"] & ~has_failed(kinds))
-    number = min(len(incorrect), SUPERVISED_STEPS * BATCH_SIZE * context.processes.num_processes)
-    rng = derive_rng(context.seed("recovery", "solutions"))
-    return pool.select(np.sort(rng.choice(incorrect, number, replace=False)))
+    drawn = derive_rng(seed).choice(incorrect, min(len(incorrect), number), replace=False)
+    return pool.select(np.sort(drawn))

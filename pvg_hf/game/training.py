@@ -44,33 +44,33 @@ _UNRECORDED = frozenset(
 _CHECKPOINT_FILES = ("trainer_state.json", "scheduler.pt")
 
 
-def finish_player(context: PhaseContext, trainer: Trainer, output: Path, *, player: str) -> None:
+def finish_player(trainer: Trainer, output: Path, *, player: str, run: Path) -> None:
     """
     Save a trained player, and remove what only its training needed: checkpoints and pickled arguments.
 
     Args:
-        context ([`PhaseContext`]):
-            The phase.
         trainer ([`~transformers.Trainer`]):
             At its last step.
         output (`Path`):
             Where the player is saved; the folder with `checkpoints`.
         player (`str`):
             `verifier` or `prover`.
+        run (`Path`):
+            Folder of the run.
     """
     trainer.save_model(str(output))
-    if context.processes.is_main_process:
+    if trainer.is_world_process_zero():
         remove(output / "checkpoints")
-        name_base(trainer.model, output, player=player, run=context.folder.root)
+        name_base(trainer.model, output, player=player, run=run)
         for binary in output.rglob("training_args.bin"):
             binary.unlink()
-    context.processes.wait_for_everyone()
+    trainer.accelerator.wait_for_everyone()
 
 
 def trainer_run(context: PhaseContext, output: Path, *seed_path: str) -> TrainerRun:
     """Settings for running a trainer of this phase, with checkpoints in `output`; `seed_path` makes its seed unique."""
     seed = context.seed("trainer", *seed_path)
-    return TrainerRun(output, context.hardware, seed, show_progress=shows_progress(context.recipe))
+    return TrainerRun(output, context.players.hardware, seed, show_progress=shows_progress(context.recipe))
 
 
 def run_trainer(

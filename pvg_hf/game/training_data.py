@@ -9,57 +9,68 @@ import pandas as pd
 import pyarrow.parquet as pq
 from datasets import Dataset, Features, List, Value
 
+from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.pool import load_pool
+from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.noise.draws import solution_key
-from pvg_hf.run.folder import LABELS
+from pvg_hf.run.folder import LABELS, RunFolder
 from pvg_hf.scoring.auto_label import read_labels
-from pvg_hf.tasks.base import PROOF_SCORE
+from pvg_hf.tasks.base import PROOF_SCORE, Task
 
 _COLUMNS = ["problem_id", "problem", "proof", "score", "round_index"]
 
 Row = dict[str, Any]
 
 
-def prover_prompts(context: PhaseContext, tokenizer, roles: Sequence[Role], *, easiest_first: bool = False) -> Dataset:
+def prover_prompts(
+    config: ProverConfig,
+    problems: GameProblems,
+    tokenizer,
+    roles: Sequence[Role],
+    *,
+    seed: int,
+    easiest_first: bool = False,
+) -> Dataset:
     """
     Prompts of the phase in training order, one per row.
 
     The phase is one epoch of this dataset, which is already shuffled, so that training can resume at any step.
 
     Args:
-        context ([`PhaseContext`]):
-            Context of the phase.
+        config ([`~pvg_hf.config.player_sections.ProverConfig`]):
+            Settings of the prover.
+        problems ([`GameProblems`]):
+            The task and its problems.
         tokenizer:
             Tokenizer of the prover.
         roles (`Sequence[Role]`):
             Roles; each problem gets a prompt in each of them.
+        seed (`int`):
+            Seed of the order.
         easiest_first (`bool`, defaults to `False`):
             Order by difficulty (the task's `difficulty`, else the reference's length) instead of at random.
 
     Raises:
         ValueError: if the prover's problems (D_pi) are too few for one generation batch.
     """
-    config = context.recipe.prover
-    problems = context.problems.parts["prover"].to_list()
+    asked = problems.parts["prover"].to_list()
     rows = [
-        {**problem, "role": role.value, "prompt": context.problems.prompt(problem, role, tokenizer)}
-        for problem in problems
+        {**problem, "role": role.value, "prompt": problems.prompt(problem, role, tokenizer)}
+        for problem in asked
         for role in roles
     ]
     if len(rows) < config.prompts_per_step:
         raise ValueError(
-            f"D_pi has {len(problems)} problems, which give {len(rows)} prompts; one step takes "
+            f"D_pi has {len(asked)} problems, which give {len(rows)} prompts; one step takes "
             f"`prover.prompts_per_step` = {config.prompts_per_step}. Use more problems, or fewer prompts a step."
         )
-    ordered = (
-        cycle(sorted(rows, key=_difficulty)) if easiest_first else _shuffled_forever(rows, context.seed("prompts"))
-    )
+    ordered = cycle(sorted(rows, key=_difficulty)) if easiest_first else _shuffled_forever(rows, seed)
     return Dataset.from_list(list(islice(ordered, config.prompts_per_step * config.num_batches)))
 
 
@@ -117,7 +128,8 @@ def training_proofs(context: PhaseContext) -> Dataset:
         ValueError: if no proof has a score.
     """
     config, verifier, round_index = context.recipe.data, context.recipe.verifier, context.round_index
-    proofs = _scored_proofs(context, "verifier")
+    is_auto = verifier.score_settings.labels == "auto"
+    proofs = _scored_proofs(context.folder, round_index, "verifier", is_auto=is_auto)
     weights = weights_for(config, round_index)
     groups = {source: _group_by_score(proofs[proofs["round_index"] == source]) for source in weights}
     weights = {source: weight for source, weight in weights.items() if groups[source] and weight > 0}
@@ -128,12 +140,15 @@ def training_proofs(context: PhaseContext) -> Dataset:
         )
     num_rows = verifier.max_steps * verifier.score_settings.proofs_per_step * context.processes.num_processes
     num_rows *= verifier.gradient_accumulation_steps
-    return Dataset.from_list([*_draw_rows(context, groups, weights, num_rows)])
+    judge_share, task = verifier.score_settings.judge_share, context.problems.task
+    return Dataset.from_list(
+        [*_draw_rows(groups, weights, num_rows, seed=context.seed("proofs"), judge_share=judge_share, task=task)]
+    )
 
 
 def heldout_proofs(context: PhaseContext) -> Dataset:
     """Held-out proofs on which checkpoints are compared, balanced over scores as far as possible."""
-    groups = _group_by_score(_scored_proofs(context, "verifier_heldout", has_truth=True))
+    groups = _group_by_score(_scored_proofs(context.folder, context.round_index, "verifier_heldout"))
     number = context.recipe.verifier.score_settings.eval_proofs
     rng = derive_rng(context.seed("validation"))
     shuffled = [[rows[index] for index in rng.permutation(len(rows))] for rows in groups.values()]
@@ -146,15 +161,18 @@ def reference_scores(rows: pd.DataFrame) -> pd.Series:
     return rows[PROOF_SCORE] if PROOF_SCORE in rows else rows["correct"].astype(float)
 
 
-def _scored_proofs(context: PhaseContext, part: str, *, has_truth: bool = False) -> pd.DataFrame:
-    """Distinct proofs of a part with the score shown to the verifier (or the true one); proofs without a score are left out."""
+def _scored_proofs(folder: RunFolder, round_index: int, part: str, *, is_auto: bool = False) -> pd.DataFrame:
+    """
+    Distinct proofs of a part with their scores; proofs without a score are left out.
+
+    With `is_auto`, scores of trained provers' proofs are the labels that generative verifiers assigned, else the pool's.
+    """
     tables = []
-    for file in context.folder.training_pools(context.round_index):
+    for file in folder.training_pools(round_index):
         rows = _read(file, part)
         source = rows["round_index"].iloc[0] if len(rows) else BASE_ROUND
-        is_auto = source != BASE_ROUND and context.recipe.verifier.score_settings.labels == "auto"
-        if is_auto and not has_truth:
-            labels = read_labels(context.folder.pool(int(source)) / LABELS)
+        if is_auto and source != BASE_ROUND:
+            labels = read_labels(folder.pool(int(source)) / LABELS)
             rows["score"] = [labels.get(pair) for pair in zip(rows["problem"], rows["proof"], strict=True)]
         tables.append(rows[_COLUMNS].dropna(subset="score"))
     return pd.concat(tables, ignore_index=True).drop_duplicates(["problem", "proof"])
@@ -174,10 +192,15 @@ def _group_by_score(rows: pd.DataFrame) -> dict[float, list[Row]]:
 
 
 def _draw_rows(
-    context: PhaseContext, groups: Mapping[int, Mapping[float, list[Row]]], weights: Mapping[int, float], num_rows: int
+    groups: Mapping[int, Mapping[float, list[Row]]],
+    weights: Mapping[int, float],
+    num_rows: int,
+    *,
+    seed: int,
+    judge_share: float,
+    task: Task,
 ) -> Iterable[Row]:
-    share, task = context.recipe.verifier.score_settings.judge_share, context.problems.task
-    rng = derive_rng(context.seed("proofs"))
+    rng = derive_rng(seed)
     endless = {source: {s: _shuffle_forever(rng, rows) for s, rows in of.items()} for source, of in groups.items()}
     # (num_sources,): sources without a scored proof are left out, and the others' weights are normalized.
     chances = np.array(list(weights.values())) / sum(weights.values())
@@ -186,7 +209,7 @@ def _draw_rows(
         scores = list(endless[source])
         row = next(endless[source][scores[rng.integers(len(scores))]])
         analysis, score = None, row["score"]
-        if rng.random() < share:
+        if rng.random() < judge_share:
             analysis, score = task.analysis_of(row, row["proof"], number)
         yield _columns([{**row, "score": score}], analysis)[0]
 

@@ -5,12 +5,13 @@ from typing import Protocol
 
 from transformers import PreTrainedModel
 
+from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import VerifierConfig
 from pvg_hf.core.figure import Figure
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.phases.score_verifier import train_score_verifier
 from pvg_hf.game.phases.verifier import train_pair_verifier
-from pvg_hf.game.players import open_pair_verifier, open_score_verifier
+from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.proof_evaluations import record_test_evaluations
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 
@@ -22,13 +23,9 @@ class VerifierKind(Protocol):
         """Write the round's verifier and its scores of held-out solutions, and return the phase's one-line summary."""
 
     def open(
-        self, context: PhaseContext, folder: Path, *, base_owner: PreTrainedModel | None
+        self, players: PlayerLoader, folder: Path, *, base_owner: PreTrainedModel | None
     ) -> VerifierScorer | GenerativeVerifier:
-        """
-        Load the verifier in `folder` as a scorer.
-
-        With `verifier.shares_base`, it shares the base model of the prover `base_owner`.
-        """
+        """Load the verifier in `folder` as a scorer. With `verifier.shares_base`, it shares the base model of `base_owner`."""
 
     def store_initial(self, config: VerifierConfig, source: str, output: Path) -> None:
         """Copy settings stored with the model at `source`, such as prompts, to the folder of its fine-tuned weights."""
@@ -43,8 +40,8 @@ class BradleyTerryVerifier:
     def train(self, context: PhaseContext, output: Path) -> str:
         return train_pair_verifier(context, output)
 
-    def open(self, context: PhaseContext, folder: Path, *, base_owner: PreTrainedModel | None) -> VerifierScorer:
-        return open_pair_verifier(context, folder, base_owner=base_owner)
+    def open(self, players: PlayerLoader, folder: Path, *, base_owner: PreTrainedModel | None) -> VerifierScorer:
+        return players.pair_verifier(folder, base_owner=base_owner)
 
     def store_initial(self, config: VerifierConfig, source: str, output: Path) -> None:
         """Store nothing: the input template comes from the recipe and is saved with the trained verifier."""
@@ -59,8 +56,8 @@ class ScoreVerifier:
     def train(self, context: PhaseContext, output: Path) -> str:
         return train_score_verifier(context, output)
 
-    def open(self, context: PhaseContext, folder: Path, *, base_owner: PreTrainedModel | None) -> GenerativeVerifier:
-        return open_score_verifier(context, folder)
+    def open(self, players: PlayerLoader, folder: Path, *, base_owner: PreTrainedModel | None) -> GenerativeVerifier:
+        return players.score_verifier(folder)
 
     def store_initial(self, config: VerifierConfig, source: str, output: Path) -> None:
         config.score_settings.prompts_for(source, config.revision).save(output)
@@ -72,21 +69,18 @@ class ScoreVerifier:
 KINDS: dict[str, VerifierKind] = {"bradley_terry": BradleyTerryVerifier(), "score": ScoreVerifier()}
 
 
-def verifier_kind(context: PhaseContext) -> VerifierKind:
-    return KINDS[context.recipe.verifier.kind]
+def verifier_kind(recipe: Recipe) -> VerifierKind:
+    return KINDS[recipe.verifier.kind]
 
 
 def run_verifier(context: PhaseContext, output: Path) -> str:
     """Write the verifier with its tokenizer, input format and calibration, and its scores of held-out solutions."""
-    return verifier_kind(context).train(context, output)
+    return verifier_kind(context.recipe).train(context, output)
 
 
 def open_scorer(
-    context: PhaseContext, folder: Path, *, base_owner: PreTrainedModel | None = None
+    players: PlayerLoader, round_index: int, *, base_owner: PreTrainedModel | None = None
 ) -> VerifierScorer | GenerativeVerifier:
-    """
-    Open a round's verifier as a scorer.
-
-    With `verifier.shares_base`, it shares the base model of the prover `base_owner`.
-    """
-    return verifier_kind(context).open(context, folder, base_owner=base_owner)
+    """Load a round's verifier as a scorer. With `verifier.shares_base`, it shares the base model of `base_owner`."""
+    folder = players.folder.verifier(round_index)
+    return verifier_kind(players.recipe).open(players, folder, base_owner=base_owner)

@@ -8,6 +8,11 @@ from accelerate import PartialState
 from pvg_hf.models.sources import has_bfloat16, resolve_dtype
 
 
+def join_processes(device: str) -> PartialState:
+    """Return the state of the launcher's processes, on the devices that a recipe's `device` selects."""
+    return PartialState(cpu=device == "cpu" or not torch.cuda.is_available())
+
+
 @dataclass(frozen=True)
 class Hardware:
     """
@@ -33,7 +38,7 @@ class Hardware:
     @classmethod
     def here(cls, device: str) -> "Hardware":
         """Detect the hardware that a recipe's `device` (`auto`, `cpu` or `cuda`) selects on this machine."""
-        processes = PartialState(cpu=device == "cpu" or not torch.cuda.is_available())
+        processes = join_processes(device)
         return cls(processes.device, processes.num_processes, has_bfloat16())
 
     @classmethod

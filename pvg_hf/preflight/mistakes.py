@@ -32,6 +32,7 @@ from pvg_hf.preflight.trainer_settings import (
     check_self_evaluation,
     check_verifier_trainer,
 )
+from pvg_hf.run.folder import RunFolder
 from pvg_hf.tasks.base import Problem
 
 # Sections that hold for the whole game, so that a single round cannot override them.
@@ -175,7 +176,7 @@ def _check_learning(
 
 
 def _check_machine(recipe: Recipe) -> Iterator[str]:
-    place = Path(recipe.output_dir) / recipe.name
+    place = RunFolder.of(recipe).root
     above = next(path for path in (place, *place.absolute().parents) if path.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):
         reason = "cannot be written to" if above.is_dir() else "is not a folder"

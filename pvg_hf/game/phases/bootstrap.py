@@ -10,12 +10,11 @@ from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource, iterate_labelled
 from pvg_hf.game.minting import WriteJob, write_solutions
-from pvg_hf.game.players import open_base_sampler
 
 
 def run_bootstrap(context: PhaseContext, output: Path) -> str:
     """Write `base.parquet`, and `test-ROLE.parquet` as the baseline of every round's prover."""
-    sampler = open_base_sampler(context)
+    sampler = context.players.base_sampler()
     with LabelSource.for_pool(context, output) as labels:
         if context.recipe.bootstrap.import_from:
             num_rows = _import(context, output / f"{Role.BASE}.parquet", labels)

@@ -35,7 +35,7 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
         num_resamples=context.recipe.evaluation.bootstrap_samples,
     )
     figures["round/verifier_mixture_pair_accuracy"] = Figure.from_dict(calibration["pair_accuracy"])
-    figures |= verifier_kind(context).evaluate(context, output)
+    figures |= verifier_kind(context.recipe).evaluate(context, output)
     if context.processes.is_main_process:
         write_json(output / "metrics.json", {key: figure.to_dict() for key, figure in figures.items()})
         problem_table(test).to_parquet(output / "problems.parquet", write_page_checksum=True)
@@ -93,7 +93,7 @@ def fit_answers(folder: RunFolder, round_index: int, task: Task, num_samples: in
 def _rescored_base_rows(context: PhaseContext) -> pd.DataFrame:
     """Score the base prover's test solutions with this round's verifier."""
     rows = _test_rows(context.folder, -1)
-    scorer = open_scorer(context, context.folder.verifier(context.round_index))
+    scorer = open_scorer(context.players, context.round_index)
     rows["score"] = scorer(rows["problem"].tolist(), rows["solution"].tolist())
     counts = {f"evaluate/{name}": number for name, number in scorer.counts.items()}  # every process scores everything
     context.record(counts)

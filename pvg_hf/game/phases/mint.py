@@ -9,7 +9,6 @@ from pvg_hf.game.callbacks import count_over_processes
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import WriteJob, write_solutions
-from pvg_hf.game.players import open_role_sampler, open_sampler
 from pvg_hf.game.proof_evaluations import label_new_proofs
 from pvg_hf.game.verifier_kinds import open_scorer
 from pvg_hf.run.folder import BEST_HELPFUL, HELDOUT_HELPFUL
@@ -25,11 +24,12 @@ def run_mint(context: PhaseContext, output: Path) -> str:
     the last one) writes `heldout-helpful.parquet` (held-out problems), on which the choice of answers is calibrated.
     """
     mint, round_index = context.recipe.mint, context.round_index
-    scorer = open_scorer(context, context.folder.verifier(round_index))
+    players = context.players
+    scorer = open_scorer(players, round_index)
     num_rows = 0
     with LabelSource.for_pool(context, output) as labels:
         for role in GAME_ROLES:
-            sampler = open_role_sampler(context, role, base_owner=scorer)
+            sampler = players.role_sampler(role, round_index, base_owner=scorer)
             parts = VERIFIER_PARTS if _is_learned_from(context.recipe, role) else ()
             jobs = [WriteJob(part, role, round_index, mint.solutions_per_problem) for part in parts]
             num_rows += write_solutions(context, output / f"{role}.parquet", jobs, sampler, scorer, labels)
@@ -38,9 +38,9 @@ def run_mint(context: PhaseContext, output: Path) -> str:
     best = context.folder.best_helpful(round_index)
     checkpoint = "" if best is None else BEST_HELPFUL
     sampler = (
-        open_role_sampler(context, Role.HELPFUL, base_owner=scorer)
+        players.role_sampler(Role.HELPFUL, round_index, base_owner=scorer)
         if best is None
-        else open_sampler(context, best, base_owner=scorer)
+        else players.sampler(best, base_owner=scorer)
     )
     if best is not None:
         test = WriteJob("test", Role.HELPFUL, round_index, mint.test_solutions_per_problem, checkpoint=checkpoint)

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, set_seed
 
 from pvg_hf.config import Recipe
+from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.core.files import remove, write_json, write_json_lines
 from pvg_hf.core.integrity import find_damaged, read_json, read_json_lines
 from pvg_hf.core.roles import Role
@@ -22,7 +24,7 @@ from pvg_hf.game.checkpoint_selection import BestHelpfulCallback
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import sample_everywhere
-from pvg_hf.game.players import open_base_sampler
+from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.proof_evaluations import open_meta_verifier
 from pvg_hf.game.recovery import fine_tune_on_incorrect
 from pvg_hf.game.training import LogCallback, finish_player, run_trainer, trainer_run
@@ -67,14 +69,14 @@ def honest_side(context: PhaseContext) -> dict[str, float]:
     if not correct:
         context.alert("no_honest_side", "No helpful solution of the fixed side is correct; parity cannot be measured.")
         return {}
-    scorer = open_scorer(context, context.folder.verifier(context.round_index))
+    scorer = open_scorer(context.players, context.round_index)
     scores = scorer([problem["problem"] for problem, _ in correct], [text for _, text in correct])
     return {"score/helpful_correct": sum(scores) / len(scores)}
 
 
 def _base_solutions(context: PhaseContext, problems: list[dict]) -> list[tuple[dict, str, bool]]:
     """Helpful solutions by the base prover: problem, text, and whether the text was cut."""
-    sampler = open_base_sampler(context)
+    sampler = context.players.base_sampler()
     prompts = [context.problems.prompt(problem, Role.HELPFUL, sampler.tokenizer) for problem in problems]
 
     def rngs(index: int) -> list[np.random.Generator]:
@@ -122,7 +124,8 @@ def run_prover(context: PhaseContext, output: Path) -> str:
 def _train_roles(context: PhaseContext, output: Path, rates: tuple[float, float]) -> str:
     config = context.recipe.prover
     if config.num_trainings == 1:
-        fixed = _fixed_side(context, config.trained_roles)
+        # If only the sneaky role is trained, the stop rules compare it with a fixed helpful side.
+        fixed = honest_side(context) if config.trained_roles == (Role.SNEAKY,) else {}
         return _train(context, SubPhase(config.trained_roles, output, rates), fixed)
     lines, fixed = [], {}
     for index, role in enumerate(config.trained_roles):
@@ -135,7 +138,7 @@ def _train_roles(context: PhaseContext, output: Path, rates: tuple[float, float]
 
 def _train_separately(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) -> str:
     """Train a sub-phase with separate results; a finished sub-phase is not repeated when the phase resumes."""
-    if _is_done(context, sub_phase.output):
+    if _is_done(sub_phase.output, context.processes):
         context.metrics += read_json_lines(sub_phase.output / "steps.jsonl")
         return "done before"
     known = len(context.metrics)  # metrics before this sub-phase belong to others
@@ -147,21 +150,16 @@ def _train_separately(context: PhaseContext, sub_phase: SubPhase, fixed: dict[st
     return line
 
 
-def _is_done(context: PhaseContext, output: Path) -> bool:
+def _is_done(output: Path, processes: PartialState) -> bool:
     """Whether a sub-phase is finished; a damaged one is removed."""
     is_done = False
-    if context.processes.is_main_process and output.exists():
+    if processes.is_main_process and output.exists():
         damage = next(find_damaged(output), None)
         is_done = damage is None
         if not is_done:
             logger.warning("%s %s; the sub-phase is played again.", damage.path, damage.what)
             remove(output)
     return broadcast_object_list([is_done])[0]
-
-
-def _fixed_side(context: PhaseContext, trained: tuple[Role, ...]) -> dict[str, float]:
-    """Figures of the helpful role for the stop rules, if only the sneaky role is trained."""
-    return honest_side(context) if trained == (Role.SNEAKY,) else {}
 
 
 def _final_heldout(metrics: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -231,7 +229,7 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
     )
     if context.processes.is_main_process:
         _keep_completions(sub_phase.output)
-    finish_player(context, trainer, sub_phase.output, player="prover")
+    finish_player(trainer, sub_phase.output, player="prover", run=context.folder.root)
     return watchdogs, _describe(trainer.state.global_step, ends, rule)
 
 
@@ -268,7 +266,8 @@ def _grpo_trainer(context: PhaseContext) -> TrainerMaker:
     own = context.recipe.prover.self_evaluation
     if own is None:
         return ProverGRPOTrainer
-    return partial(SelfEvaluatingProverTrainer, meta_verifier=open_meta_verifier(context), **asdict(own))
+    meta_verifier = open_meta_verifier(context.players, context.round_index, context.problems.task)
+    return partial(SelfEvaluatingProverTrainer, meta_verifier=meta_verifier, **asdict(own))
 
 
 # By `prover.algorithm`: the trainer, with the arguments that only it takes.
@@ -277,23 +276,29 @@ PROVER_TRAINERS: dict[str, Callable[[PhaseContext], TrainerMaker]] = {"grpo": _g
 
 def _make_trainer(context: PhaseContext, sub_phase: SubPhase, labels: LabelSource) -> ProverGRPOTrainer:
     config, round_index = context.recipe.prover, context.round_index
-    model, tokenizer = _initial_prover(context)
-    base, revision = context.initial_model("prover")
+    model, tokenizer = _initial_prover(context.players, round_index)
+    base, revision = context.players.initial_model("prover")
     model.config._name_or_path = base  # TRL loads the KL reference from here
     trainer = PROVER_TRAINERS[config.algorithm](context)(
         model,
-        scorer=open_scorer(context, context.folder.verifier(round_index), base_owner=model),
+        scorer=open_scorer(context.players, round_index, base_owner=model),
         grader=partial(grade_solution, context.problems.task),
         feedback=None if labels.noise is None else labels.observed,
         args=_arguments(context, sub_phase),
         train_dataset=prover_prompts(
-            context, tokenizer, sub_phase.roles, easiest_first=sub_phase.recovery == "easier"
+            config,
+            context.problems,
+            tokenizer,
+            sub_phase.roles,
+            seed=context.seed("prompts"),
+            easiest_first=sub_phase.recovery == "easier",
         ),
         processing_class=tokenizer,
         peft_config=lora_for_prover(config.lora, revision) if config.lora else None,
         callbacks=[FiniteLossCallback(), *_rate_callbacks(context.recipe)],
     )
-    _continue_adapter(context, sub_phase, trainer)
+    if config.init == "previous" and round_index > 0 and config.lora:
+        _continue_adapter(trainer, context.folder.prover(round_index - 1), config, sub_phase.roles)
     if sub_phase.recovery == "supervised":
         fine_tune_on_incorrect(context, trainer.model, tokenizer)
         set_seed(trainer.args.seed, device_specific=True)
@@ -308,28 +313,22 @@ def _rate_callbacks(recipe: Recipe) -> list[NoiseScheduleCallback]:
     return [NoiseScheduleCallback(noise, sets_injected=False, sets_assumed=True)]
 
 
-def _initial_prover(context: PhaseContext):
+def _initial_prover(players: PlayerLoader, round_index: int):
     """Initial weights of the policy, and its tokenizer."""
-    base, revision = context.initial_model("prover")
-    continues = context.recipe.prover.init == "previous" and context.round_index > 0 and not context.recipe.prover.lora
-    source = str(context.folder.prover(context.round_index - 1)) if continues else base
-    dtype = context.dtype("prover", is_precise=context.recipe.prover.lora is None)
-    return load_prover(
-        source,
-        revision=None if continues else revision,
-        dtype=dtype,
-        quantization=context.recipe.prover.quantization,
-    )
+    config = players.recipe.prover
+    source, revision = players.initial_model("prover")
+    if config.init == "previous" and round_index > 0 and not config.lora:
+        source, revision = str(players.folder.prover(round_index - 1)), None
+    dtype = players.dtype("prover", is_precise=config.lora is None)
+    return load_prover(source, revision=revision, dtype=dtype, quantization=config.quantization)
 
 
-def _continue_adapter(context: PhaseContext, sub_phase: SubPhase, trainer: ProverGRPOTrainer) -> None:
-    """Copy the last round's adapter weights to the new adapter, with `init: previous`."""
+def _continue_adapter(
+    trainer: ProverGRPOTrainer, previous: Path, config: ProverConfig, roles: tuple[Role, ...]
+) -> None:
+    """Copy the adapter weights of the last round's prover, in the folder `previous`, to the new adapter."""
     # Weights go to a fresh adapter, so that TRL's KL reference remains the base model.
-    config, round_index = context.recipe.prover, context.round_index
-    if config.init != "previous" or round_index == 0 or not config.lora:
-        return
-    previous = context.folder.prover(round_index - 1)
-    previous = previous / sub_phase.roles[0] if config.roles == "separate" else previous
+    previous = previous / roles[0] if config.roles == "separate" else previous
     assert is_adapter(previous)
     load_adapter_weights(trainer.model, previous)
 

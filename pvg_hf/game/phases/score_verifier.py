@@ -6,8 +6,8 @@ from pvg_hf.core.files import write_json
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.heldout import read_heldout, score_heldout
 from pvg_hf.game.phases.verifier import heldout_pairs_of
-from pvg_hf.game.players import open_score_verifier
-from pvg_hf.game.proof_evaluations import last_verifier, open_meta_verifier, verifier_source
+from pvg_hf.game.players import PlayerLoader
+from pvg_hf.game.proof_evaluations import open_meta_verifier
 from pvg_hf.game.training import finish_player, run_trainer, trainer_run
 from pvg_hf.game.training_data import heldout_proofs, training_proofs
 from pvg_hf.models.adapters import load_adapter_weights
@@ -19,24 +19,24 @@ from pvg_hf.trainers.generative.trainer import ScoreVerifierTrainer
 
 def train_score_verifier(context: PhaseContext, output: Path) -> str:
     """Write the verifier with its tokenizer, prompts and calibration, and its scores of held-out proofs."""
-    config = context.recipe.verifier
+    config, players, round_index = context.recipe.verifier, context.players, context.round_index
     heldout = read_heldout(context, heldout_pairs_of(context)[0])
-    initial, revision = context.initial_model("verifier")
-    prompts = config.score_settings.prompts_for(*verifier_source(context))
+    initial, revision = players.initial_model("verifier")
+    prompts = config.score_settings.prompts_for(*players.verifier_source(round_index))
     args = score_arguments(config, trainer_run(context, output / "checkpoints"), prompts)
-    model, tokenizer = _starting_verifier(context)
+    model, tokenizer = _starting_verifier(players, round_index)
     model.config._name_or_path = initial  # TRL loads the KL reference from here
     trainer = ScoreVerifierTrainer(
         model,
         args=args,
         train_dataset=training_proofs(context),
         eval_dataset=heldout_proofs(context),
-        meta_verifier=open_meta_verifier(context),
+        meta_verifier=open_meta_verifier(players, round_index, context.problems.task),
         processing_class=tokenizer,
         peft_config=lora_for_prover(config.lora, revision) if config.lora else None,
         callbacks=[FiniteLossCallback()],
     )
-    if config.lora and (last := last_verifier(context)):
+    if config.lora and (last := players.last_verifier(round_index)):
         load_adapter_weights(trainer.model, last)  # into a fresh one, so that the KL reference is the initial verifier
     run_trainer(context, trainer, prefix="verifier")
     rewards = {str(line["step"]): line["eval_reward"] for line in trainer.state.log_history if "eval_reward" in line}
@@ -44,15 +44,15 @@ def train_score_verifier(context: PhaseContext, output: Path) -> str:
     context.record({"verifier/best_validation_reward": best})
     if context.processes.is_main_process:
         write_json(output / "validation.json", rewards)
-    finish_player(context, trainer, output, player="verifier")
+    finish_player(trainer, output, player="verifier", run=context.folder.root)
     return f"validation reward {best:.3f} at its best, " + score_heldout(
-        context, open_score_verifier(context, output), output, heldout
+        context, players.score_verifier(output), output, heldout
     )
 
 
-def _starting_verifier(context: PhaseContext):
+def _starting_verifier(players: PlayerLoader, round_index: int):
     """Weights (without an adapter) that the round starts from, and their tokenizer."""
-    config = context.recipe.verifier
-    source, revision = context.initial_model("verifier") if config.lora else verifier_source(context)
-    dtype = context.dtype("verifier", is_precise=config.lora is None)
+    config = players.recipe.verifier
+    source, revision = players.initial_model("verifier") if config.lora else players.verifier_source(round_index)
+    dtype = players.dtype("verifier", is_precise=config.lora is None)
     return load_prover(source, revision=revision, dtype=dtype, quantization=config.quantization)

@@ -6,6 +6,7 @@ from datasets import Dataset
 from peft import LoraConfig, PeftModel
 
 from pvg_hf.config import Recipe
+from pvg_hf.config.player_sections import VerifierConfig
 from pvg_hf.core.files import write_json
 from pvg_hf.data.label_rates import Rates, label_rates
 from pvg_hf.data.pairs.pair_report import NoPairsError, PairReport
@@ -13,7 +14,7 @@ from pvg_hf.data.pairs.round_pairs import round_pairs
 from pvg_hf.game.assumed_rates import NoiseScheduleCallback, verifier_rates
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.heldout import read_heldout, score_heldout
-from pvg_hf.game.players import open_pair_verifier
+from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.training import finish_player, run_trainer, trainer_run
 from pvg_hf.game.training_data import tokenize_pairs
 from pvg_hf.models.score_head import draw_head
@@ -31,24 +32,26 @@ FEW_PROBLEMS = 20  # held-out problems; with fewer, possibly none of them has a 
 def train_pair_verifier(context: PhaseContext, output: Path) -> str:
     """Write the verifier with its tokenizer, input template and calibration, and its scores of held-out solutions."""
     config = context.recipe.verifier
-    source, revision = context.initial_model("verifier")
+    source, revision = context.players.initial_model("verifier")
     tokenizer = load_tokenizer(source, revision)
     verifier_input = VerifierInput(config.template, tokenizer.eos_token, config.max_length)
-    pairs, report = _pairs(context, "verifier")
+    files = context.folder.training_pools(context.round_index)
+    pairs, report = round_pairs(context.recipe, files, context.round_index, "verifier")
     heldout_pairs, heldout_report = heldout_pairs_of(context)
     heldout = read_heldout(context, heldout_pairs)
     assumed = verifier_rates(context)
-    model = _initial_verifier(context, tokenizer.pad_token_id)
+    model = _initial_verifier(context.players, context.round_index, tokenizer.pad_token_id)
     trainer = NoisyRewardTrainer(
         model=model,
         args=_arguments(context, output / "checkpoints", assumed.rates),
         train_dataset=tokenize_pairs(pairs, tokenizer, verifier_input),
         processing_class=tokenizer,
         verifier_input=verifier_input,
-        peft_config=_new_adapter(context, model),
+        peft_config=_new_adapter(config, model, revision),
         callbacks=[FiniteLossCallback(), *_noise_callbacks(context.recipe)],
     )
-    _draw_missing_head(context, trainer.model)
+    if config.init != "warm" or context.round_index == 0:  # otherwise, the last round's verifier is trained further
+        draw_head(trainer.model, context.seed("head"))
     run_trainer(context, trainer, prefix="verifier")
     counts = {
         **report.as_metrics(),
@@ -58,9 +61,9 @@ def train_pair_verifier(context: PhaseContext, output: Path) -> str:
     context.record({**counts, **assumed.figures})
     if context.processes.is_main_process:
         write_json(output / "pairs.json", counts)
-    finish_player(context, trainer, output, player="verifier")
+    finish_player(trainer, output, player="verifier", run=context.folder.root)
     return f"{assumed.line}{report.num_pairs} pairs, " + score_heldout(
-        context, open_pair_verifier(context, output), output, heldout
+        context, context.players.pair_verifier(output), output, heldout
     )
 
 
@@ -85,15 +88,11 @@ def _noise_callbacks(recipe: Recipe) -> list[NoiseScheduleCallback]:
     return [NoiseScheduleCallback(recipe.noise, sets_injected=not is_smoothing, sets_assumed=sets_assumed)]
 
 
-def _pairs(context: PhaseContext, part: str) -> tuple[Dataset, PairReport]:
-    files = context.folder.training_pools(context.round_index)
-    return round_pairs(context.recipe, files, context.round_index, part)
-
-
 def heldout_pairs_of(context: PhaseContext) -> tuple[Dataset, PairReport]:
     """Build the held-out pairs. This happens before the training, so that an empty set fails early."""
+    files = context.folder.training_pools(context.round_index)
     try:
-        return _pairs(context, "verifier_heldout")
+        return round_pairs(context.recipe, files, context.round_index, "verifier_heldout")
     except NoPairsError as err:
         num_problems = len(context.problems.parts["verifier_heldout"])
         more = (
@@ -104,28 +103,22 @@ def heldout_pairs_of(context: PhaseContext) -> tuple[Dataset, PairReport]:
         raise ValueError(f"The verifier cannot be evaluated on D_V's held-out part: {err}{more}") from err
 
 
-def _initial_verifier(context: PhaseContext, pad_token_id: int):
+def _initial_verifier(players: PlayerLoader, round_index: int, pad_token_id: int):
     """Weights that the round starts from: the initial ones (Kirchner et al. 2024), or the last round's."""
-    config = context.recipe.verifier
-    dtype = context.dtype("verifier", is_precise=config.lora is None)
-    if config.init == "full" or context.round_index == 0:
-        source, revision = context.initial_model("verifier")
+    config = players.recipe.verifier
+    dtype = players.dtype("verifier", is_precise=config.lora is None)
+    last = players.last_verifier(round_index)
+    if last is None:
+        source, revision = players.initial_model("verifier")
         model = load_classifier(source, revision=revision, dtype=dtype, quantization=config.quantization)
     else:
-        model, _ = load_verifier(context.folder.verifier(context.round_index - 1), dtype=dtype, is_trainable=True)
+        model, _ = load_verifier(last, dtype=dtype, is_trainable=True)
     model.config.get_text_config().pad_token_id = pad_token_id
     return model
 
 
-def _new_adapter(context: PhaseContext, model) -> LoraConfig | None:
+def _new_adapter(config: VerifierConfig, model, revision: str | None) -> LoraConfig | None:
     """Configuration of a new adapter; `None` if there is none, or the last round's adapter is trained further."""
-    lora = context.recipe.verifier.lora
-    if lora is None or isinstance(model, PeftModel):
+    if config.lora is None or isinstance(model, PeftModel):
         return None
-    return lora_for_verifier(lora, model, context.initial_model("verifier")[1])
-
-
-def _draw_missing_head(context: PhaseContext, model) -> None:
-    """Draw a new head, unless the last round's verifier is trained further."""
-    if context.recipe.verifier.init != "warm" or context.round_index == 0:
-        draw_head(model, context.seed("head"))
+    return lora_for_verifier(config.lora, model, revision)

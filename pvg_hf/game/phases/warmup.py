@@ -32,7 +32,9 @@ def _make_player(context: PhaseContext, player: str, config: PlayerConfig, outpu
         model, tokenizer = make_model(config.scratch, _texts(context.problems), context.seed(player, "weights"))
     else:
         source = resolve_model(config.model, player)
-        model, tokenizer = load_prover(source, revision=config.revision, dtype=context.dtype(player, is_precise=True))
+        model, tokenizer = load_prover(
+            source, revision=config.revision, dtype=context.players.dtype(player, is_precise=True)
+        )
     line = f"{player} of {model.num_parameters() / 1e6:.1f} M parameters"
     if config.warmup:
         line += f", {_fine_tune(context, player, config, model, tokenizer, first_step)}"
@@ -40,7 +42,7 @@ def _make_player(context: PhaseContext, player: str, config: PlayerConfig, outpu
         model.save_pretrained(output)
         tokenizer.save_pretrained(output)
         if player == "verifier" and not config.scratch:
-            verifier_kind(context).store_initial(config, source, output)
+            verifier_kind(context.recipe).store_initial(config, source, output)
     context.processes.wait_for_everyone()
     return line
 
