@@ -75,7 +75,6 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             comes first).
         kwargs:
             Further arguments of [`~trl.GRPOTrainer`].
-            Those of [`~trl.GRPOTrainer`].
 
     Raises:
         ValueError: for a stream, missing columns, a scorer that is not a function, an unknown role or reward, fewer
@@ -164,7 +163,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         rewards[:, 0] = self._role_rewards(signals, observed)
         self._check_any_reward(rewards[~observed.isnan(), 0])
         rewards[observed.isnan()] = torch.nan  # in all columns, or TRL would take the row's reward for 0
-        self._record(signals, observed, rewards[:, 0])
+        self._record(signals, rewards[:, 0])
         return rewards
 
     def _check_any_reward(self, rewards: torch.Tensor) -> None:
@@ -236,7 +235,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         table = torch.tensor([[grade.signal(name) for name in names] for grade in grades]).to(scores)
         return dict(zip(names, gather(table).T, strict=True))
 
-    def _record(self, signals: RoleSignals, observed: torch.Tensor, rewards: torch.Tensor) -> None:
+    def _record(self, signals: RoleSignals, rewards: torch.Tensor) -> None:
         metrics = self._metrics["train" if self.model.training else "eval"]
         for key, value in role_metrics(signals, rewards, self.args.acceptance_threshold).items():
             metrics[key].append(value)
