@@ -106,6 +106,13 @@ class SampledGRPOTrainer(ModelCardMixin, GRPOTrainer):
         forget_evaluation_mode(self)
         return super().train(*args, **kwargs)
 
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        # After a resume from the last step nothing was sampled; TRL would replace the file of that step by an empty one.
+        writes_completions = self.log_completions
+        self.log_completions = writes_completions and len(self._logs["prompt"]) > 0
+        super().log(logs, start_time)
+        self.log_completions = writes_completions
+
 
 def completion_text(completion: str | list[Mapping[str, Any]]) -> str:
     """Return the text of a completion, conversational or not."""

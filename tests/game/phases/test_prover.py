@@ -249,6 +249,15 @@ def test_separate_adapters_killed_in_the_second_go_on_to_the_same_bytes(tmp_path
     assert [event["checkpoint"] for event in continued] == ["checkpoint-2"]
 
 
+@pytest.mark.slow
+def test_solutions_of_all_steps_are_kept_if_the_prover_is_killed_while_it_is_saved(tmp_path, make_recipe, reference):
+    changes = {"logging__log_completions": True, "prover__save_steps": 4}  # of 6 steps
+    file = r"prover/\.round-000\.partial/config\.json"
+    runs = whole_and_killed(reference, tmp_path, make_recipe, changes, file)
+    assert len(list((runs[1].prover(0) / "completions").glob("*.parquet"))) == 6
+    assert differing(*runs) == []
+
+
 def test_settings_of_a_round_reach_the_trainer(play_phase, beginnings):
     changes = {"beta": 0.25, "temperature": 0.5, "max_steps": 2, "reward": "cgc", "trainer": {"adam_beta2": 0.9}}
     play_phase("prover", 1, rounds={1: {"prover": changes}})

@@ -84,6 +84,7 @@ def test_attributes_of_the_trainer(trainer, tokenizer):
     assert {mode: dict(metrics) for mode, metrics in trainer._metrics.items()} == {"train": {}, "eval": {}}
     assert dict(trainer._pending_extra_logs) == {}
     assert trainer._logs["extra"] == {}
+    assert len(trainer._logs["prompt"]) == 0
 
 
 def test_rewards_are_gathered_in_place_of_every_process():
