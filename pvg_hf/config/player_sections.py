@@ -172,7 +172,7 @@ class ScoreConfig:
 
 @section
 class SelfEvaluationConfig:
-    """A prover that appends an evaluation of its own proof and is also paid for its accuracy (DeepSeekMath-V2)."""
+    """A prover that ends its proof with an evaluation of it, and is also rewarded for its accuracy (DeepSeekMath-V2)."""
 
     proof_weight: Share = Field(0.76, description="Weight of the verifier's score of the proof.")
     evaluation_weight: Share = Field(

@@ -214,7 +214,7 @@ def import_solutions(
 
 
 def imported_rows(bootstrap: BootstrapConfig, task: Task, parts: Mapping[str, Dataset]) -> Iterator[dict[str, Any]]:
-    """[`import_solutions`] as a recipe's section `bootstrap` states it, to the verifier's `parts` of the problems."""
+    """Import solutions with the settings of the section `bootstrap`, for the verifier's problems in `parts`."""
     return import_solutions(
         bootstrap.import_from,
         task,

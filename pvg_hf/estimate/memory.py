@@ -59,7 +59,7 @@ _PPO_SETTINGS: tuple[MemorySetting, ...] = (
 
 
 def list_memory_settings(recipe: Recipe, phase: str) -> str:
-    """The settings that lower a phase's peak, with their values, in order of effect."""
+    """List the settings that lower a phase's peak memory, with their values, most effective first."""
     has_critic = phase == "prover" and recipe.prover.has_critic
     chosen = MEMORY_SETTINGS[phase] + (_PPO_SETTINGS if has_critic else ())
     return "; ".join(f"`{key}` ({wish}, now {value(recipe)})" for key, value, wish in chosen)

@@ -18,7 +18,7 @@ def has_failed(rows: pd.DataFrame) -> pd.Series:
 
 def scored_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """
-    Return the rows whose score says something about a mistake: those that are scored and did not fail.
+    Return the scored rows whose solutions did not fail.
 
     A solution that was truncated or has no answer counts as incorrect in the accuracy. But it convinces nobody, so
     rejecting it is not a merit of the verifier.

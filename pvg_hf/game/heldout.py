@@ -45,7 +45,7 @@ class Heldout:
 
 def read_heldout(context: PhaseContext, pairs: Dataset) -> Heldout:
     """
-    Collect the pool's solutions of held-out problems; if pairs take their correct side from references, also the references.
+    Collect the pool's solutions to held-out problems, and the references if `data.correct_source` uses them.
 
     Args:
         context ([`PhaseContext`]):

@@ -124,7 +124,7 @@ def run_trainer(
 
 
 def _recorded_figures(entry: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Recorded entries of a trainer's log, sorted by key, because entries restored from a checkpoint are sorted, too."""
+    """Return the recorded entries of a trainer's log, sorted by key as they are after a resume."""
     return {f"{prefix}/{key}": value for key, value in sorted(entry.items()) if is_recorded(key)}
 
 

@@ -47,7 +47,7 @@ def make_model(
 
 
 def scratch_mistakes(config: ScratchConfig) -> Iterator[str]:
-    """Yield a message for each setting that transformers does not know; it would silently keep unknown arguments."""
+    """Yield a message for each argument that is unknown to transformers, which would otherwise ignore it silently."""
     if config.model_type not in CONFIG_MAPPING:
         yield f"Unknown architecture `{config.model_type}`. {suggest(config.model_type, CONFIG_MAPPING)}"
         return

@@ -43,7 +43,7 @@ class Hardware:
 
     @classmethod
     def elsewhere(cls, device: str, *, has_bfloat16: bool) -> "Hardware":
-        """Return the same as [`Hardware.here`], with the GPU of the machine that a plan is for."""
+        """Describe the hardware that a plan is for, as [`Hardware.here`] describes this machine."""
         return replace(cls.here(device), has_bfloat16=has_bfloat16, is_here=False)
 
     def dtype(self, dtype: str, *, is_precise: bool) -> torch.dtype:

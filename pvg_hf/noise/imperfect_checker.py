@@ -116,7 +116,7 @@ class CheckerOutcome:
 
 class ImperfectChecker:
     """
-    A grader as a noisy channel.
+    Simulates an imperfect grader: it adds errors, timeouts and abstentions to the verdicts of a base checker.
 
     An outcome depends on the seed, the round, the problem and the text only, not on the order of the questions or on
     other solutions, unless a shared budget is exhausted.

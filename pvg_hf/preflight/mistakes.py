@@ -110,7 +110,10 @@ def check_recipe(recipe: Recipe, problems: GameProblems | None, hardware: Hardwa
 
 
 def _rounds_to_check(recipe: Recipe) -> list[int]:
-    """Rounds to check: all, or in a very long game the first ones, the last, and each with or after overrides."""
+    """
+    Return the rounds to check: all of them or, in a game of more than `_MANY_ROUNDS`, the first ones, the last one, and
+    every round that has overrides or follows one that has.
+    """
     number = recipe.num_rounds
     if number <= _MANY_ROUNDS:
         return list(range(number))

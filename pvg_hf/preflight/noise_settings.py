@@ -133,7 +133,7 @@ def _ask_base(base: BaseChecker, problems: Dataset, budget_seconds: float) -> It
             yield f"{where} gives no verdict: {err}"
             return
         if solution == problem["reference"] and verdict.passed is None:
-            reason = f"does not come to an end within {budget_seconds:g} s."
+            reason = f"does not finish within {budget_seconds:g} s."
             yield f"{where} {reason if verdict.error is None else f'ends with an error: {verdict.error}'}"
             return
 

@@ -26,7 +26,7 @@ def refusals(where: str, action: Callable[[], object]) -> list[str]:
     except (ValueError, TypeError, OverflowError, StrictDataclassError) as err:
         return [f"{where}: {_join_lines(err)}"]
     except SystemExit as err:
-        return [f"{where}: what it names ends the process (SystemExit: {err.code})."]
+        return [f"{where}: the code that it names calls `sys.exit({err.code!r})`."]
     return []
 
 

@@ -250,11 +250,11 @@ def check_score_task(recipe: Recipe, task: Task) -> Iterator[str]:
     score = recipe.verifier.score_settings
     if isinstance(task, RatesAnalyses):
         return
-    lacks = f"the task `{recipe.task.name}` knows no issues of proofs"
+    lacks = f"the task `{recipe.task.name}` does not implement `RatesAnalyses`"
     if score.meta_verifier == "task":
         yield f"`verifier.score.meta_verifier` is `task`, and {lacks}; take `initial` or `none`."
     if score.judge_share > 0:
-        yield f"`verifier.score.judge_share` is {score.judge_share}, and {lacks}, so that it writes no analyses; leave it out."
+        yield f"`verifier.score.judge_share` is {score.judge_share}, and {lacks}, which writes the analyses; leave it out."
 
 
 def _make_score_arguments(config: VerifierConfig, run: TrainerRun) -> None:

@@ -1,4 +1,4 @@
-"""The tokenizers of the base models, with one token per word, number and sign of their world."""
+"""Tokenizers of the packaged models: one token for each word, number and symbol of their task."""
 
 import re
 from collections.abc import Iterable

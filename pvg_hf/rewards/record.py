@@ -32,8 +32,8 @@ class Reward:
         stop_rule (`str`, defaults to `"max_steps"`):
             The rule that ends a prover phase under `stopping.rule: auto`.
         signals (`tuple[str, ...]`, *optional*):
-            Further keyword arguments: `certified`, `test_pass_rate` or numbers in `detail` of the task's grades, as
-            tensors of shape `(num_solutions,)`; NaN where a grade does not state one.
+            Names of further inputs from the task's grades (`certified`, `test_pass_rate`, or a number in `detail`). Each
+            is passed as a keyword argument, a tensor of shape `(num_solutions,)` with NaN where a grade lacks it.
         name (`str`, *optional*):
             Name of the reward in messages and logs.
     """

@@ -33,7 +33,7 @@ _PHASES = ("warmup", "bootstrap", *ROUND_PHASES)
 @dataclass(frozen=True)
 class PhaseKey:
     """
-    One phase of a game.
+    Identifies a phase of a game by its name and its round.
 
     Args:
         name (`str`):

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class Sample:
     """
-    A sampled solution.
+    Text and length of a sampled solution.
 
     Args:
         text (`str`):

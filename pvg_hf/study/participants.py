@@ -159,10 +159,10 @@ class Study:
 
     def check_places(self, number: int) -> None:
         """
-        Check that the study has places for `number` more participants.
+        Check that `number` more participants can join.
 
         Raises:
-            ValueError: if it has fewer places.
+            ValueError: if the study has fewer free places.
         """
         with self._guard:
             self._open()

@@ -105,7 +105,7 @@ def crossing(levels: Sequence[float], values: Sequence[float], bound: float) -> 
 @dataclass(frozen=True)
 class Breakdown:
     """
-    Noise level at which a measure has lost half of its clean distance to its floor.
+    Noise level at which a measure is halfway between its value without noise and its floor, the value at chance.
 
     Args:
         level (`float`, *optional*):

@@ -39,7 +39,7 @@ class Measure:
             Title with the unit.
         floor (`float` or `str`, *optional*):
             Value if the verifier, or the game, has no effect: a number, or the name of a figure of the clean reference. A
-            measure breaks down where it has lost half of its clean distance to the floor.
+            measure breaks down where it is halfway between its value without noise and the floor.
         is_loss (`bool`):
             Whether lower is better; the floor is then the upper end.
         why_no_floor (`str`):
@@ -53,7 +53,7 @@ class Measure:
 
     @property
     def is_share(self) -> bool:
-        """Whether the measure is a share for which more is better, with a floor."""
+        """Whether the measure is a share with a floor, for which higher is better."""
         return self.floor is not None and not self.is_loss
 
     @property

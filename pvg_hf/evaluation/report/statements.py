@@ -40,7 +40,7 @@ MIN_PROBLEMS = 10  # problems; with fewer, a change is reported as "too few prob
 @dataclass(frozen=True)
 class Statement:
     """
-    One finding.
+    A finding of the report, in words, with links to the sections that explain it.
 
     Args:
         mark (`str`):

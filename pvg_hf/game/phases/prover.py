@@ -306,7 +306,7 @@ def _make_trainer(context: PhaseContext, sub_phase: SubPhase, labels: LabelSourc
 
 
 def _rate_callbacks(recipe: Recipe) -> list[NoiseScheduleCallback]:
-    """Callback that updates the rates which the reward's correction assumes, if the label noise has a schedule over steps."""
+    """Return the callback that updates the assumed rates each step, if the label noise has a schedule over steps."""
     noise = recipe.noise
     if not (noise.is_for_prover and noise.is_by_step and recipe.rates.source == "noise"):
         return []

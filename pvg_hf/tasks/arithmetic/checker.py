@@ -33,7 +33,7 @@ class FlawKind(StrEnum):
 @dataclass(frozen=True)
 class Flaw:
     """
-    A flaw of a solution.
+    Place and kind of a solution's flaw.
 
     Args:
         step (`int`):

@@ -1,4 +1,4 @@
-"""A trainer for provers that append an evaluation of their own proof and are paid for both."""
+"""A trainer for provers that end a proof with an evaluation of it, and are rewarded for both."""
 
 from collections.abc import Mapping
 from typing import Any
