@@ -1,5 +1,6 @@
 """Recipe sections of the players: their models, their training, and corrections for label noise."""
 
+from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -372,6 +373,36 @@ class PlayerConfig:
         return ceil(max(MIN_AUTO_SAVE_STEPS, self.max_steps / AUTO_SAVES) / step) * step
 
 
+@dataclass(frozen=True)
+class VerifierTraits:
+    """
+    What a kind of verifier decides about the settings of a game.
+
+    Args:
+        has_score_head (`bool`):
+            Whether the verifier is a classifier with a head of one logit; otherwise, it is a language model that writes.
+        learns_from_pairs (`bool`):
+            Whether it is trained on pairs of solutions; otherwise, on single ones.
+        has_bounded_scores (`bool`):
+            Whether its scores are in [0, 1].
+        sections (`dict[str, type]`, *optional*):
+            Sections of `verifier` that only this kind has, by name.
+    """
+
+    has_score_head: bool
+    learns_from_pairs: bool
+    has_bounded_scores: bool
+    sections: dict[str, type] = field(default_factory=dict)
+
+
+VERIFIER_TRAITS = {
+    "bradley_terry": VerifierTraits(has_score_head=True, learns_from_pairs=True, has_bounded_scores=False),
+    "score": VerifierTraits(
+        has_score_head=False, learns_from_pairs=False, has_bounded_scores=True, sections={"score": ScoreConfig}
+    ),
+}
+
+
 @section
 class VerifierConfig(PlayerConfig):
     """The verifier and its phase."""
@@ -433,14 +464,14 @@ class VerifierConfig(PlayerConfig):
 
     @model_validator(mode="after")
     def _check_kind(self) -> "VerifierConfig":
-        if self.score is not None and not self.is_generative:
+        if self.score is not None and "score" not in self.traits.sections:
             raise ValueError(f"`score` has settings of `kind: score`, and `kind` is `{self.kind}`")
         return self
 
     @property
-    def is_generative(self) -> bool:
-        """Whether the verifier is a language model that writes its scores, and not one with a score head."""
-        return self.kind == "score"
+    def traits(self) -> VerifierTraits:
+        """What the verifier's kind decides about the settings of a game."""
+        return VERIFIER_TRAITS[self.kind]
 
     @property
     def score_settings(self) -> ScoreConfig:
@@ -565,9 +596,14 @@ class ProverConfig(PlayerConfig):
         return (Role(self.roles.removesuffix("_only")),) if self.roles.endswith("_only") else GAME_ROLES
 
     @property
+    def is_separate(self) -> bool:
+        """Whether each role has a separate adapter, and a separate folder."""
+        return self.roles == "separate"
+
+    @property
     def num_trainings(self) -> int:
         """Number of trainings in the phase: `separate` trains one role after the other."""
-        return 2 if self.roles == "separate" else 1
+        return 2 if self.is_separate else 1
 
     @property
     def planned_steps(self) -> int:

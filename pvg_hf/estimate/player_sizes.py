@@ -106,7 +106,7 @@ def read_player_size(config: PlayerConfig, player: str, hardware: Hardware) -> P
 
 
 def _has_lm_head(config: PlayerConfig) -> bool:
-    return not isinstance(config, VerifierConfig) or config.is_generative
+    return not (isinstance(config, VerifierConfig) and config.traits.has_score_head)
 
 
 def read_model_config(config: PlayerConfig, player: str) -> PretrainedConfig | None:

@@ -10,8 +10,9 @@ from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import PlayerConfig
 from pvg_hf.core.roles import Role
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.estimate.amounts import Amounts, Length, Writing, measure_lengths, writings
+from pvg_hf.estimate.amounts import Amounts, Length, measure_lengths
 from pvg_hf.estimate.costs import Work, reading, sampling, training
+from pvg_hf.estimate.phase_amounts import Writing, writings
 from pvg_hf.estimate.player_sizes import PlayerSize, critic_bytes, read_critic_size, read_player_size
 from pvg_hf.estimate.speed import Card, Machine, measure_machine, total_memory
 from pvg_hf.estimate.verifiers import verifier_costs

@@ -15,6 +15,12 @@ class VerifierCosts(Protocol):
     def training(self, amounts: Amounts, size: PlayerSize, machine: Machine) -> Work:
         """Return the cost of a round's training."""
 
+    def describe_training(self, amounts: Amounts) -> str:
+        """Describe a round's training in a few words and numbers."""
+
+    def num_training_tokens(self, amounts: Amounts) -> float:
+        """Return the number of tokens that a round's training reads or writes; texts have their mean length."""
+
     def scoring(self, amounts: Amounts, size: PlayerSize, machine: Machine, num_solutions: float) -> Work:
         """Return the cost of scoring solutions."""
 
@@ -36,6 +42,13 @@ class BradleyTerryCosts:
             num_logits=0,
             recomputes=config.gradient_checkpointing,
         )
+
+    def describe_training(self, amounts: Amounts) -> str:
+        steps, pairs, most = amounts.recipe.verifier.max_steps, amounts.pairs_per_step, amounts.max_pairs
+        return f"{steps:,} steps of {pairs:,} pairs; at most {most:,} pairs ({steps * pairs / most:.1f} epochs)"
+
+    def num_training_tokens(self, amounts: Amounts) -> float:
+        return amounts.recipe.verifier.max_steps * amounts.pairs_per_step * 2 * amounts.lengths.verifier_input.mean
 
     def scoring(self, amounts: Amounts, size: PlayerSize, machine: Machine, num_solutions: float) -> Work:
         return reading(
@@ -73,6 +86,15 @@ class ScoreCosts:
         validations = config.max_steps // score.eval_steps
         validating = _evaluating(amounts, size, machine, score.eval_proofs, score.num_generations)
         return step * (config.max_steps * config.gradient_accumulation_steps) + validating * validations
+
+    def describe_training(self, amounts: Amounts) -> str:
+        steps, score = amounts.recipe.verifier.max_steps, amounts.recipe.verifier.score_settings
+        return f"{steps:,} steps of {score.proofs_per_step} proofs x {score.num_generations} evaluations"
+
+    def num_training_tokens(self, amounts: Amounts) -> float:
+        steps, score = amounts.recipe.verifier.max_steps, amounts.recipe.verifier.score_settings
+        text = amounts.lengths.verifier_input.mean + _evaluation_length(amounts).mean
+        return steps * score.proofs_per_step * score.num_generations * text
 
     def scoring(self, amounts: Amounts, size: PlayerSize, machine: Machine, num_solutions: float) -> Work:
         return _evaluating(amounts, size, machine, num_solutions, amounts.recipe.verifier.score_settings.num_analyses)

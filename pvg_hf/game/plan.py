@@ -13,13 +13,16 @@ from pvg_hf.core.roles import Role
 from pvg_hf.core.units import show_bytes, show_count, show_seconds
 from pvg_hf.data.label_rates import routed_rates
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.estimate.amounts import TextLengths, count_tokens, describe_amount
+from pvg_hf.estimate.amounts import TextLengths
 from pvg_hf.estimate.costs import REACHED_SHARE
 from pvg_hf.estimate.memory import list_memory_settings
+from pvg_hf.estimate.phase_amounts import count_tokens, describe_amount
 from pvg_hf.estimate.player_sizes import PlayerSize, has_adapter_critic
 from pvg_hf.estimate.round_plans import RoundPlan, plan_rounds, planned_hardware
 from pvg_hf.estimate.speed import BANDWIDTH_SHARE, MATRIX_SHARE, Card
+from pvg_hf.preflight.custom_code import seems_relative
 from pvg_hf.preflight.mistakes import check_recipe, list_mistakes
+from pvg_hf.rewards import load_reward
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.resume import check_same_recipe
 from pvg_hf.run.schedule import ROUND_PHASES, finished_phases, num_phases
@@ -56,6 +59,7 @@ def list_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
         `str`: a note of one or two sentences.
     """
     yield from _missing_figure_notes(recipe)
+    yield from dict.fromkeys(note for plan in plans for note in _reward_notes(plan.amounts.recipe))
     yield from _mean_rate_notes(plans)
     yield from _length_notes(recipe, plans[0])
     yield from _memory_notes(recipe, plans)
@@ -71,6 +75,17 @@ def _missing_figure_notes(recipe: Recipe) -> Iterator[str]:
         yield (
             f"best-of-{', '.join(out_of_reach)} will have no figure, as a test problem gets "
             f"`mint.test_solutions_per_problem` = {samples} solutions."
+        )
+
+
+def _reward_notes(recipe: Recipe) -> Iterator[str]:
+    prover = recipe.prover
+    selects = Role.HELPFUL in prover.trained_roles and prover.self_evaluation is None
+    is_custom = ":" in prover.reward
+    if is_custom and selects and not load_reward(prover.reward).is_relative and seems_relative(recipe):
+        yield (
+            f"`{prover.reward}` seems to be relative to its group, and its mean selects the helpful checkpoint, which then measures "
+            "little. If it is relative, declare it by `@reward(is_relative=True)`: CGC then selects."
         )
 
 

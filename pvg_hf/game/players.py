@@ -89,13 +89,13 @@ class PlayerLoader:
         self, role: Role, round_index: int, *, base_owner: VerifierScorer | GenerativeVerifier | None = None
     ) -> Sampler:
         """Load a round's prover for `role` as a sampler; the base prover if this role is not trained."""
-        roles, folder = self.recipe.prover.roles, self.folder.prover(round_index)
-        if roles == f"{role}_only" or roles == "shared":
+        config, folder = self.recipe.prover, self.folder.prover(round_index)
+        if role not in config.trained_roles:
+            return self.base_sampler(base_owner=base_owner)
+        if not config.is_separate:
             return self.sampler(folder, base_owner=base_owner)
-        if roles == "separate":
-            assert is_adapter(folder / role)
-            return self.sampler(folder / role, base_owner=base_owner)
-        return self.base_sampler(base_owner=base_owner)
+        assert is_adapter(folder / role)
+        return self.sampler(folder / role, base_owner=base_owner)
 
     def make_sampler(self, model, tokenizer, *, engine: "VLLMGeneration | None" = None) -> Sampler:
         """

@@ -12,7 +12,7 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.phases.score_verifier import train_score_verifier
 from pvg_hf.game.phases.verifier import train_pair_verifier
 from pvg_hf.game.players import PlayerLoader
-from pvg_hf.game.proof_evaluations import record_test_evaluations
+from pvg_hf.game.proof_evaluations import label_new_proofs, record_test_evaluations
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 
 
@@ -30,6 +30,11 @@ class VerifierKind(Protocol):
     def store_initial(self, config: VerifierConfig, source: str, output: Path) -> None:
         """Copy settings stored with the model at `source`, such as prompts, to the folder of its fine-tuned weights."""
 
+    def label_solutions(
+        self, context: PhaseContext, scorer: VerifierScorer | GenerativeVerifier, output: Path
+    ) -> dict[str, float]:
+        """Label the new solutions in `output`, and return figures on the labels; empty if the kind assigns no labels."""
+
     def evaluate(self, context: PhaseContext, output: Path) -> dict[str, Figure]:
         """Figures of a round that only this kind has."""
 
@@ -46,6 +51,9 @@ class BradleyTerryVerifier:
     def store_initial(self, config: VerifierConfig, source: str, output: Path) -> None:
         """Store nothing: the input template comes from the recipe and is saved with the trained verifier."""
 
+    def label_solutions(self, context: PhaseContext, scorer: VerifierScorer, output: Path) -> dict[str, float]:
+        return {}  # the task itself labels solutions
+
     def evaluate(self, context: PhaseContext, output: Path) -> dict[str, Figure]:
         return {}
 
@@ -61,6 +69,11 @@ class ScoreVerifier:
 
     def store_initial(self, config: VerifierConfig, source: str, output: Path) -> None:
         config.score_settings.prompts_for(source, config.revision).save(output)
+
+    def label_solutions(self, context: PhaseContext, scorer: GenerativeVerifier, output: Path) -> dict[str, float]:
+        if context.recipe.verifier.score_settings.labels != "auto":
+            return {}
+        return label_new_proofs(context, scorer, output)
 
     def evaluate(self, context: PhaseContext, output: Path) -> dict[str, Figure]:
         return record_test_evaluations(context, output)

@@ -93,7 +93,7 @@ class Publication:
     @property
     def is_separate(self) -> bool:
         """Whether the prover has a folder for each role."""
-        return self.recipe.for_round(self.round_index).prover.roles == "separate"
+        return self.recipe.for_round(self.round_index).prover.is_separate
 
     def _player_files(self, player: str) -> dict[str, Path]:
         return player_files(self.folder.rounds(player)[self.round_index], player)

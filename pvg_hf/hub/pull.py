@@ -295,7 +295,7 @@ class _Source:
                 player,
                 round_index=k,
                 has_own_base=has_own_base,
-                is_separate=player == "prover" and of_round.prover.roles == "separate",
+                is_separate=player == "prover" and of_round.prover.is_separate,
             )
             fetched = self._fetch_model(self.repos.player(player), k, place, staging)
             has_base = any(path.startswith("models/") for path in fetched)  # as earlier versions published it

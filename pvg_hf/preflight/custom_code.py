@@ -136,29 +136,71 @@ def check_extensions(recipe: Recipe, signal: Callable[[str], float]) -> Iterator
 
 def _rehearse_reward(recipe: Recipe, signal: Callable[[str], float]) -> None:
     """
-    Call the reward on a helpful and a sneaky group of synthetic scores.
+    Call the reward on synthetic solutions.
 
     Raises:
         ValueError: if a reward is not finite.
     """
-    size = recipe.prover.num_generations
-    index = torch.arange(2 * size)  # a helpful group of solutions, and then a sneaky one
-    reward = load_reward(recipe.prover.reward)
-    rewards = reward(
-        index / size - 1,
-        index % 2 == 0,
-        index >= size,
-        group_size=size,
-        answered=torch.ones(2 * size, dtype=torch.bool),
-        **{name: torch.full((2 * size,), signal(name)) for name in reward.signals},
-        **recipe.prover.reward_options,
-    )
+    rewards = _reward_synthetic(recipe, signal)
     num_bad = int((~rewards.isfinite()).sum())
     if num_bad:
         raise ValueError(
             f"`{recipe.prover.reward}` returns NaN for {num_bad} of {len(rewards)} solutions with finite scores and an answer; "
             "each needs a finite reward."
         )
+
+
+def _reward_synthetic(
+    recipe: Recipe,
+    signal: Callable[[str], float],
+    *,
+    slope: float = 1.0,
+    shift: float = 0.0,
+    are_correct: bool = False,
+) -> torch.Tensor:
+    """
+    Compute the rewards of a helpful and a sneaky group of synthetic solutions.
+
+    Args:
+        recipe ([`Recipe`]), signal (`Callable`):
+            The same as for [`check_extensions`].
+        slope (`float`, defaults to 1.0), shift (`float`, defaults to 0.0):
+            Factor and summand of the scores.
+        are_correct (`bool`, defaults to `False`):
+            Whether all solutions are correct, and not every other one.
+
+    Returns:
+        `torch.Tensor` of shape `(2 * num_generations,)`: the rewards, those of the helpful group first.
+    """
+    size = recipe.prover.num_generations
+    index = torch.arange(2 * size)
+    reward = load_reward(recipe.prover.reward)
+    return reward(
+        slope * (index / size - 1) + shift,
+        (index % 2 == 0) | are_correct,
+        index >= size,
+        group_size=size,
+        answered=torch.ones(2 * size, dtype=torch.bool),
+        **{name: torch.full((2 * size,), signal(name)) for name in reward.signals},
+        **recipe.prover.reward_options,
+    )
+
+
+def seems_relative(recipe: Recipe) -> bool:
+    """
+    Whether the prover's reward seems to be relative to the group of helpful solutions.
+
+    It depends on the scores, but not on a constant that is added to all of them; or it depends on the correctness, but its
+    mean over the group stays the same if all solutions are correct.
+    """
+    pay = partial(_reward_synthetic, recipe, lambda name: 1.0)
+    plain, raised, reversed_, correct = (
+        rewards[: recipe.prover.num_generations].double()
+        for rewards in (pay(), pay(shift=1.0), pay(slope=-1.0), pay(are_correct=True))
+    )
+    by_scores = torch.allclose(plain, raised, atol=1e-6) and not torch.allclose(plain, reversed_, atol=1e-6)
+    by_correctness = not torch.allclose(plain, correct) and torch.allclose(plain.mean(), correct.mean(), atol=1e-6)
+    return by_scores or by_correctness
 
 
 def read_signal(problems: GameProblems, name: str) -> float:
@@ -183,7 +225,7 @@ def _rehearse_penalty(recipe: Recipe) -> None:
         ValueError: if it is not a finite scalar.
     """
     method = recipe.verifier.invariance.method
-    if ":" not in method or recipe.verifier.is_generative:
+    if ":" not in method or not recipe.verifier.traits.learns_from_pairs:
         return
     margins = torch.tensor([0.5, -0.5, 1.0, -1.0], requires_grad=True)
     environments = torch.tensor([0, 0, 1, 1])

@@ -48,7 +48,7 @@ def check_tokenizer(recipe: Recipe, player: str, texts: Sequence[Texts]) -> Iter
         yield f"{where}, a folder without a tokenizer that can be loaded; save one there, next to the weights."
     if tokenizer is None or not texts:
         return
-    if player == "verifier" and not recipe.verifier.is_generative:
+    if player == "verifier" and recipe.verifier.traits.learns_from_pairs:
         yield from _check_max_length(recipe.verifier, tokenizer, texts)
     parts = [part for text in texts for part in text]
     lost = share_lost(tokenizer, parts)

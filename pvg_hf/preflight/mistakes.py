@@ -12,7 +12,7 @@ from pvg_hf.config import Recipe, RecipeError
 from pvg_hf.config.sections import TRACKERS
 from pvg_hf.core.hub_access import find_dataset_refusal
 from pvg_hf.data.imports import imported_rows
-from pvg_hf.data.label_rates import label_rates, stated_rates
+from pvg_hf.data.label_rates import stated_rates
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.models.hardware import Hardware
@@ -27,11 +27,9 @@ from pvg_hf.preflight.trainer_settings import (
     check_invariance_settings,
     check_num_prompts,
     check_prover_trainer,
-    check_score_task,
-    check_score_verifier,
     check_self_evaluation,
-    check_verifier_trainer,
 )
+from pvg_hf.preflight.verifier_settings import VERIFIER_CHECKS
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.tasks.base import Problem
 
@@ -145,8 +143,7 @@ def _check_settings(
 
 def _check_with_problems(recipe: Recipe, problems: GameProblems) -> Iterator[str]:
     yield from check_num_prompts(recipe.prover, len(problems.parts["prover"]))
-    if recipe.verifier.is_generative:
-        yield from check_score_task(recipe, problems.task)
+    yield from VERIFIER_CHECKS[recipe.verifier.kind].check_task(recipe, problems.task)
 
 
 def _check_noise_and_trainers(
@@ -171,11 +168,8 @@ def _check_learning(
     """List mistakes in the corrections and the verifier's trainer, given noise without mistakes."""
     assumed = {player: stated_rates(recipe, round_index, player, problems[player]) for player in recipe.players}
     yield from check_corrections(recipe, assumed)
-    if recipe.verifier.is_generative:
-        yield from check_score_verifier(recipe, hardware)
-        return
-    caused = label_rates(recipe, round_index, "verifier", problems["verifier"])
-    yield from check_verifier_trainer(recipe, hardware, label_rates=caused, assumed_rates=assumed["verifier"])
+    checks = VERIFIER_CHECKS[recipe.verifier.kind]
+    yield from checks.check_trainer(recipe, round_index, problems, hardware, assumed["verifier"])
 
 
 def _check_machine(recipe: Recipe) -> Iterator[str]:
@@ -251,17 +245,15 @@ def _check_sequence(recipe: Recipe, round_index: int, hardware: Hardware, refuse
 
 def _check_continuation(before: Recipe, now: Recipe, round_index: int) -> Iterator[str]:
     """List settings of a round that do not fit the weights of the previous round from which it starts."""
-    verifiers, provers = (now.verifier, before.verifier), (now.prover, before.prover)
-    is_other_kind = len({verifier.kind for verifier in verifiers}) > 1
-    is_other_adapter = now.verifier.is_generative and now.verifier.lora != before.verifier.lora
-    if now.verifier.init != "full" and (is_other_kind or is_other_adapter):
+    is_same_kind = now.verifier.kind == before.verifier.kind
+    fits = is_same_kind and VERIFIER_CHECKS[now.verifier.kind].can_continue(now.verifier, before.verifier)
+    if now.verifier.init != "full" and not fits:
         yield (
             f"`verifier.init` is `{now.verifier.init}`, but round {round_index - 1} has another `verifier.kind` or other "
             f"`verifier.lora`, so that its weights do not fit round {round_index}."
         )
-    is_other_shape = (
-        len({prover.roles == "separate" for prover in provers}) > 1 or now.prover.lora != before.prover.lora
-    )
+    is_other_form = now.prover.is_separate != before.prover.is_separate
+    is_other_shape = is_other_form or now.prover.lora != before.prover.lora
     if now.prover.init == "previous" and is_other_shape:
         yield (
             f"`prover.init` is `previous`, but round {round_index - 1} has other `prover.lora` or `prover.roles`, so that "

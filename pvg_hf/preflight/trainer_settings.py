@@ -9,8 +9,7 @@ from pathlib import Path
 from transformers import TrainingArguments
 
 from pvg_hf.config import Recipe
-from pvg_hf.config.player_sections import PlayerConfig, ProverConfig, VerifierConfig
-from pvg_hf.config.sections import DataConfig
+from pvg_hf.config.player_sections import PlayerConfig, ProverConfig
 from pvg_hf.core.extensions import cut_to_line, show_value, suggest
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.data.label_rates import Rates, is_estimated_for_prover
@@ -24,21 +23,14 @@ from pvg_hf.models.sources import resolve_model
 from pvg_hf.preflight.loading import check_source
 from pvg_hf.preflight.refusals import refusals
 from pvg_hf.rewards.audit import audit_prover
-from pvg_hf.tasks.base import PROOF_SCORE, RatesAnalyses, Task
 from pvg_hf.trainers.arguments import (
     PROVER_CONFIGS,
     TrainerRun,
     prover_arguments,
     prover_settings,
     recipe_keys,
-    score_arguments,
-    score_settings,
-    verifier_arguments,
-    verifier_settings,
 )
-from pvg_hf.trainers.generative.config import ScoreVerifierConfig
 from pvg_hf.trainers.ppo.critic import ADAPTER, VERIFIER, check_same_tokens
-from pvg_hf.trainers.reward.config import NoisyRewardConfig
 from pvg_hf.trainers.reward.invariance import check_batch, read_method
 
 
@@ -156,7 +148,7 @@ def check_critic(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
         return
     if critic in (None, ADAPTER):
         return
-    if critic == VERIFIER and verifier.is_generative:
+    if critic == VERIFIER and not verifier.traits.has_score_head:
         yield f"{where}, which needs `verifier.kind: bradley_terry`; take `adapter`, or name a model."
         return
     if critic == VERIFIER and verifier.quantization != "none":
@@ -179,48 +171,12 @@ def _check_tokens(recipe: Recipe, critic: str, where: str) -> Iterator[str]:
         yield from refusals(where, partial(check_same_tokens, critics, provers, "critic"))
 
 
-# Keys of `verifier` that only a Bradley-Terry verifier uses.
-_PAIR_KEYS = (
-    "loss",
-    "correction",
-    "invariance",
-    "center",
-    "pairs_per_step",
-    "template",
-    "max_length",
-    "tokens_per_batch",
-    "shares_base",
-)
-
-
-def check_score_verifier(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
-    """List mistakes in `verifier` of kind `score`."""
-    config, defaults = recipe.verifier, VerifierConfig()
-    for name in _PAIR_KEYS:
-        if vars(config)[name] != vars(defaults)[name]:
-            yield f"`verifier.{name}` is for `verifier.kind: bradley_terry`, and `kind` is `score`; leave it out."
-    yield from _check_data(recipe.data)
-    if config.init == "head_only":
-        yield "`verifier.init` is `head_only`, and a verifier of kind `score` has no head; take `full` or `warm`."
-    if config.save_steps not in ("auto", None):
-        yield "`verifier.save_steps`: a verifier of kind `score` is saved where it is validated; set `verifier.score.eval_steps`."
-    if _has_verifier_noise(recipe) and recipe.noise.flips_in_training:
-        yield (
-            "`noise` flips labels of pairs in training, and a verifier of kind `score` has no pairs: use noise of the pool's "
-            "labels (`level: label`, `resample: fixed`, without `soft_labels` and without a schedule over `steps`)."
-        )
-    run = TrainerRun(_ANYWHERE, hardware)
-    settings = score_settings(config, run)
-    refused = list(refused_fields("verifier", config, ScoreVerifierConfig, settings))
-    yield from refused or refusals("`verifier`", partial(_make_score_arguments, config, run))
-
-
 def check_self_evaluation(recipe: Recipe) -> Iterator[str]:
     """List mistakes in `prover.self_evaluation`."""
     prover, where = recipe.prover, "`prover.self_evaluation` is set"
     if prover.self_evaluation is None:
         return
-    if not recipe.verifier.is_generative:
+    if not recipe.verifier.traits.has_bounded_scores:
         yield f"{where}, which compares its own score with the verifier's; that is in [0, 1] only with `verifier.kind: score`."
     if prover.roles != "helpful_only":
         yield f"{where}, which rewards honesty: it needs `prover.roles: helpful_only`; got `{prover.roles}`."
@@ -232,38 +188,7 @@ def check_self_evaluation(recipe: Recipe) -> Iterator[str]:
         yield f"{where} and replaces `prover.reward`; leave out `prover.reward_correction`."
 
 
-def _check_data(data: DataConfig) -> Iterator[str]:
-    defaults = DataConfig()
-    for name in ("pairs", "pair_share", "solutions_per_problem"):
-        if vars(data)[name] != vars(defaults)[name]:
-            yield f"`data.{name}` chooses pairs, and a verifier of kind `score` learns from single proofs; leave it out."
-
-
-def _has_verifier_noise(recipe: Recipe) -> bool:
-    return recipe.noise.is_any and recipe.noise.is_for_verifier
-
-
-def check_score_task(recipe: Recipe, task: Task) -> Iterator[str]:
-    """List mistakes in `verifier` of kind `score` that depend on the task."""
-    if _has_verifier_noise(recipe) and PROOF_SCORE in task.detail_columns:
-        yield "`noise` flips labels, and a verifier of kind `score` learns from the scores of this task's proofs; leave it out."
-    score = recipe.verifier.score_settings
-    if isinstance(task, RatesAnalyses):
-        return
-    lacks = f"the task `{recipe.task.name}` does not implement `RatesAnalyses`"
-    if score.meta_verifier == "task":
-        yield f"`verifier.score.meta_verifier` is `task`, and {lacks}; take `initial` or `none`."
-    if score.judge_share > 0:
-        yield f"`verifier.score.judge_share` is {score.judge_share}, and {lacks}, which writes the analyses; leave it out."
-
-
-def _make_score_arguments(config: VerifierConfig, run: TrainerRun) -> None:
-    source = resolve_model(config.model, "verifier")
-    is_here = Path(source).is_dir()  # prompts stored with a model on the Hub are downloaded by the training
-    score_arguments(config, run, config.score_settings.prompts_for(source if is_here else ""))
-
-
-_ANYWHERE = Path("checkpoints")  # TRL's configs require a folder, but do not create it
+ANYWHERE = Path("checkpoints")  # TRL's configs require a folder, but do not create it
 
 # Arguments of transformers and TRL without a meaning in a game: those that only their scripts read, those that publish in another
 # way than `hub`, and remote code.
@@ -316,21 +241,10 @@ _RANGES = {
 }
 
 
-def check_verifier_trainer(
-    recipe: Recipe, hardware: Hardware, *, label_rates: Rates, assumed_rates: Rates
-) -> Iterator[str]:
-    """List mistakes in `verifier` and `noise` that the verifier's trainer would refuse."""
-    given = {"label_rates": label_rates, "assumed_rates": assumed_rates}
-    run = TrainerRun(_ANYWHERE, hardware)
-    settings = verifier_settings(recipe, run, **given)
-    refused = list(refused_fields("verifier", recipe.verifier, NoisyRewardConfig, settings))
-    yield from refused or refusals("`verifier`", partial(verifier_arguments, recipe, run, **given))
-
-
 def check_prover_trainer(recipe: Recipe, hardware: Hardware, assumed_rates: Rates) -> Iterator[str]:
     """List mistakes in `prover` that its trainer would refuse or ignore."""
     config = recipe.prover
-    if config.roles == "separate" and config.lora is None:
+    if config.is_separate and config.lora is None:
         yield "`prover.roles` is `separate`, which trains an adapter per role: add a section `prover.lora` (`lora: {}`)."
     if config.gradient_accumulation_steps != 1:
         yield (
@@ -338,7 +252,7 @@ def check_prover_trainer(recipe: Recipe, hardware: Hardware, assumed_rates: Rate
             "its batch: leave it out, and set `prover.micro_batch_size` to the solutions that fit in memory."
         )
     batch = list(check_batch_arithmetic(config, hardware.num_processes))
-    yield from batch or _check_prover_arguments(recipe, TrainerRun(_ANYWHERE, hardware), assumed_rates)
+    yield from batch or _check_prover_arguments(recipe, TrainerRun(ANYWHERE, hardware), assumed_rates)
 
 
 def check_batch_arithmetic(config: ProverConfig, num_processes: int) -> Iterator[str]:

@@ -222,7 +222,7 @@ def _mistakes(recipe: Recipe, cells: list[Cell]) -> Iterator[str]:
     if noise.rho0 or noise.rho1 or noise.checker is not None:
         yield "`noise` states rates or a checker, but its rates are what `sweep.levels` varies: leave them out."
         return
-    if recipe.verifier.is_generative:
+    if not recipe.verifier.traits.learns_from_pairs:
         yield "A sweep varies the noise of labels of pairs, which `verifier.kind: score` does not learn from; it needs `bradley_terry`."
         return
     problems = GameProblems.load(cell_recipe(recipe, cells[0], takes_pool=False))

@@ -261,7 +261,7 @@ def _sections_of(player: str, config: PlayerConfig) -> list[tuple[type, str]]:
     sections.append((type(config), player))
     if isinstance(config, VerifierConfig):
         sections.append((InvarianceConfig, "verifier.invariance"))
-        sections += [(ScoreConfig, "verifier.score")] if config.is_generative else []
+        sections += [(kind, f"verifier.{name}") for name, kind in config.traits.sections.items()]
     elif isinstance(config, ProverConfig) and config.has_critic:
         sections.append((PPOConfig, "prover.ppo"))
     return sections

@@ -1,7 +1,7 @@
 """Texts that a phase writes and trains on; the parts of the split and the lengths of texts are in `plan_fixtures`."""
 
 from pvg_hf.core.roles import Role
-from pvg_hf.estimate.amounts import Writing, count_tokens, describe_amount, writings
+from pvg_hf.estimate.phase_amounts import Writing, count_tokens, describe_amount, writings
 
 
 def test_amounts_of_a_shared_prover(amounts_of):

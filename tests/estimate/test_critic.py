@@ -6,7 +6,7 @@ import pytest
 
 from pvg_hf import load_recipe
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.estimate.amounts import count_tokens, describe_amount
+from pvg_hf.estimate.phase_amounts import count_tokens, describe_amount
 from pvg_hf.estimate.player_sizes import PlayerSize, critic_bytes, read_critic_size, read_player_size
 from pvg_hf.estimate.round_plans import Player, estimate_work, needed_players
 from pvg_hf.game.plan import describe_plan

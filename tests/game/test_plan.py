@@ -73,6 +73,18 @@ def test_a_plan_notes_what_is_seldom_meant(values):
 
 
 @pytest.mark.parametrize(
+    ("reward", "is_noted"),
+    [
+        ("tests.support.own_rules:pays_by_the_others", True),
+        ("tests.support.own_rules:above_the_group", False),  # declared to be relative
+    ],
+)
+def test_a_plan_notes_a_relative_reward_that_is_not_declared_so(reward, is_noted, values):
+    plan = describe_plan(load_recipe(values, [f"prover.reward={reward}"]))
+    assert ("@reward(is_relative=True)" in plan) == is_noted
+
+
+@pytest.mark.parametrize(
     ("checker", "correction", "is_noted"),
     [
         ("{slice_by: difficulty, slices: {2: {noise_enabled: false}}}", "forward", True),

@@ -8,6 +8,7 @@ import pytest
 
 from pvg_hf import load_recipe
 from pvg_hf.data.problems import GameProblems
+from pvg_hf.preflight.custom_code import seems_relative
 from pvg_hf.preflight.mistakes import check_recipe
 
 _NUMBERS = itertools.count()
@@ -294,3 +295,18 @@ def test_a_task_that_would_fail_in_a_phase_is_a_mistake(body, parts, write_modul
 def test_a_valid_task_has_no_mistake(body, write_module, mistakes_of_task):
     name = write_module(TASK.format(body=body))
     assert mistakes_of_task(f"{name}:Broken") == []
+
+
+@pytest.mark.parametrize(
+    ("reward", "is_relative"),
+    [
+        ("src", True),
+        ("standardized_src", True),
+        ("tests.support.own_rules:pays_by_the_others", True),
+        ("cgc", False),
+        ("goodhart", False),
+        ("correctness_only", False),
+    ],
+)
+def test_a_reward_seems_relative_if_it_pays_for_being_better_than_the_group(reward, is_relative, values):
+    assert seems_relative(load_recipe(values, [f"prover.reward={reward}"])) == is_relative

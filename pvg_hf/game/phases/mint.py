@@ -9,10 +9,8 @@ from pvg_hf.game.callbacks import count_over_processes
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import WriteJob, write_solutions
-from pvg_hf.game.proof_evaluations import label_new_proofs
-from pvg_hf.game.verifier_kinds import open_scorer
+from pvg_hf.game.verifier_kinds import open_scorer, verifier_kind
 from pvg_hf.run.folder import BEST_HELPFUL, HELDOUT_HELPFUL
-from pvg_hf.scoring import GenerativeVerifier
 
 
 def run_mint(context: PhaseContext, output: Path) -> str:
@@ -50,8 +48,8 @@ def run_mint(context: PhaseContext, output: Path) -> str:
     )
     num_rows += write_solutions(context, output / HELDOUT_HELPFUL, [heldout], sampler, scorer)
     context.record({f"mint/{name}": number for name, number in count_over_processes(scorer).items()})
-    if isinstance(scorer, GenerativeVerifier) and context.recipe.verifier.score_settings.labels == "auto":
-        context.record(label_new_proofs(context, scorer, output))
+    if figures := verifier_kind(context.recipe).label_solutions(context, scorer, output):
+        context.record(figures)
     return f"{num_rows} solutions of the round's prover"
 
 

@@ -328,7 +328,7 @@ def _continue_adapter(
 ) -> None:
     """Copy the adapter weights of the last round's prover, in the folder `previous`, to the new adapter."""
     # Weights go to a fresh adapter, so that TRL's KL reference remains the base model.
-    previous = previous / roles[0] if config.roles == "separate" else previous
+    previous = previous / roles[0] if config.is_separate else previous
     assert is_adapter(previous)
     load_adapter_weights(trainer.model, previous)
 

@@ -25,7 +25,13 @@ from pvg_hf.models.value_model import CRITIC_FOLDER
 from pvg_hf.tasks.registry import find_task_class
 from pvg_hf.trainers.common.model_card import CITATION, PAPER, TAGS
 
-PIPELINES = {"prover": "text-generation", "verifier": "text-classification", "score-verifier": "text-generation"}
+PROVER_CARD = ("prover.md.jinja", "text-generation")
+
+# By `verifier.kind`: the template of the card, and the task under which the Hub lists the model.
+VERIFIER_CARDS = {
+    "bradley_terry": ("verifier.md.jinja", "text-classification"),
+    "score": ("score-verifier.md.jinja", "text-generation"),
+}
 
 
 def player_card(publication: Publication, player: str) -> str:
@@ -40,7 +46,7 @@ def player_card(publication: Publication, player: str) -> str:
     """
     recipe, repos = publication.recipe.for_round(publication.round_index), publication.repos
     config, figures = publication.player(player), publication.figures()
-    kind = "score-verifier" if player == "verifier" and recipe.verifier.is_generative else player
+    template, pipeline = VERIFIER_CARDS[recipe.verifier.kind] if player == "verifier" else PROVER_CARD
     base_id = repos.base(player) if publication.has_base_repo(player) else hub_base(config)
     results = publication.results(player)
     data = ModelCardData(
@@ -49,13 +55,13 @@ def player_card(publication: Publication, player: str) -> str:
         library_name="peft" if config.lora else "transformers",
         base_model=base_id,
         datasets=[repos.solutions],
-        pipeline_tag=PIPELINES[kind],
+        pipeline_tag=pipeline,
         tags=[*TAGS, player],
         eval_results=eval_results(figures, player, task=recipe.task.name, dataset=repos.solutions),
     )
     card = ModelCard.from_template(
         data,
-        template_path=str(Path(__file__).with_name(f"{kind}.md.jinja")),
+        template_path=str(Path(__file__).with_name(template)),
         repos=repos,
         repo=repos.player(player),
         tag=publication.tag,
