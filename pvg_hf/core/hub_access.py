@@ -229,7 +229,7 @@ def describe(cause: BaseException) -> str:
             message += f" ({cause.server_message})"
         message += _SIGNATURE_ADVICE if _is_signature_refused(cause) else _ADVICE.get(status, "")
     elif isinstance(cause, LocalTokenNotFoundError):
-        message = NO_TOKEN
+        message = NO_ACCESS_TOKEN
     else:
         message = f"{type(cause).__name__}: {cause}"
     message = _QUERY.sub("?...", " ".join(message.split()))
@@ -237,7 +237,7 @@ def describe(cause: BaseException) -> str:
     return message.replace(token, "***") if token else message
 
 
-NO_TOKEN = "no token is set: `hf auth login`, or set HF_TOKEN"
+NO_ACCESS_TOKEN = "no token is set: `hf auth login`, or set HF_TOKEN"
 
 _SIGNATURE_ADVICE = ". The signature of the address was refused; it expires after a while. If this keeps happening, check this machine's clock"
 

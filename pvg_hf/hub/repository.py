@@ -10,7 +10,7 @@ from typing import TypeVar
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, RepoFile, get_token
 from huggingface_hub.utils.sha import git_hash, sha_fileobj
 
-from pvg_hf.core.hub_access import NO_TOKEN, HubError, RetryPolicy
+from pvg_hf.core.hub_access import NO_ACCESS_TOKEN, HubError, RetryPolicy
 
 Result = TypeVar("Result")
 
@@ -63,7 +63,7 @@ class Repository:
             ValueError: if it is public but should be private.
         """
         if get_token() is None:
-            raise HubError(f"{self.repo_id} cannot be made or written: {NO_TOKEN}.")
+            raise HubError(f"{self.repo_id} cannot be made or written: {NO_ACCESS_TOKEN}.")
         settings = {"private": is_private, "space_sdk": "gradio" if self.repo_type == "space" else None}
         url = self._run("is made", lambda: self.api.create_repo(**self._place, **settings, exist_ok=True))
         if is_private and not self.is_private():
