@@ -88,7 +88,7 @@ def imported_modules(path: Path, *, with_types: bool = True) -> set[str]:
     return found
 
 
-def test_there_is_something_to_check():
+def test_modules_are_found():
     assert len(MODULES) > 50
     assert {"pvg_hf.scoring", "pvg_hf.models.verifier_model"} <= imported_modules(PACKAGE / "game" / "players.py")
     assert "pvg_hf.tasks.arithmetic" in imported_modules(PACKAGE / "tasks" / "registry.py")  # by a name in a string
@@ -103,7 +103,7 @@ def test_imports_point_down():
     assert {module: parts for module, parts in upwards.items() if parts} == {}
 
 
-def test_entry_points_are_imported_by_nobody():
+def test_entry_points_are_not_imported():
     used = {
         module_name(path): {name.split(".")[0] for name in imported_modules(path)} & ENTRY_POINTS for path in MODULES
     }

@@ -78,7 +78,7 @@ def _is_given(node: ast.Call, *names: str, is_first: bool = False) -> bool:
     return any(ast.unparse(value) != "None" for value in values)
 
 
-def test_there_is_something_to_check():
+def test_source_files_are_found():
     assert {path.parts[len(PACKAGE.parts)] for path in FILES} == {"noise", "data", "tasks"}
     assert len(FILES) > 40
 
@@ -126,7 +126,7 @@ def test_no_global_generator_is_used(path):
         "frame.groupby('problem_id').sample(n=1, random_state=None)",
     ],
 )
-def test_such_uses_are_found(source):
+def test_uses_of_global_generators_are_found(source):
     assert len(global_uses(source)) == 1
 
 
@@ -151,7 +151,7 @@ def test_such_uses_are_found(source):
         "frame.sample(3, random_state=rng)",
     ],
 )
-def test_seeded_draws_are_no_such_uses(source):
+def test_seeded_draws_are_accepted(source):
     assert global_uses(source) == []
 
 

@@ -15,7 +15,7 @@ from pvg_hf.analyses.form import (
 
 
 @pytest.mark.parametrize("score", ALLOWED_SCORES)
-def test_what_is_written_is_read(score):
+def test_written_evaluations_are_read_back(score):
     evaluation = read_evaluation(write_evaluation("has 3 | ok\nand \\boxed{0}", score))
     assert (evaluation.analysis, evaluation.score) == ("has 3 | ok\nand \\boxed{0}", score)
     assert evaluation.has_form
@@ -59,7 +59,7 @@ def test_score_and_form_of_hostile_texts(text, score, has_form):
     assert (evaluation.score, evaluation.has_form) == (score, has_form)
 
 
-def test_nothing_is_read_in_what_was_cut():
+def test_a_truncated_evaluation_has_no_score():
     evaluation = read_evaluation(write_evaluation("a", 1.0), is_cut=True)
     assert (evaluation.analysis, evaluation.score, evaluation.has_form, evaluation.is_cut) == (None, None, False, True)
 
@@ -89,10 +89,10 @@ def test_reference_scores(value, is_allowed):
         ("\\boxed{1}", None),
     ],
 )
-def test_what_stands_before_the_score(text, before):
+def test_analysis_is_the_text_before_the_score(text, before):
     assert text_before_score(text) == before
 
 
-def test_what_stands_before_the_evaluation():
+def test_proof_is_the_text_before_its_evaluation():
     assert text_before_evaluation("has 3\n#### 3\n" + write_evaluation("fine", 1)) == "has 3\n#### 3"
     assert text_before_evaluation("has 3\n#### 3") == "has 3\n#### 3"

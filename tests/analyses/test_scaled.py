@@ -41,7 +41,7 @@ def test_a_majority_of_quality_1_confirms(qualities, is_confirmed):
     assert CheckedAnalysis("", 0.0, qualities).is_confirmed is is_confirmed
 
 
-def test_only_doubts_are_checked():
+def test_only_predictions_below_one_need_checks():
     assert [one.needs_checks for one in analyses(0, 0.5, 1, None)] == [True, True, False, False]
 
 

@@ -16,7 +16,7 @@ def test_a_row_with_an_analysis_asks_about_the_analysis():
     assert "Analysis" not in about_proof
 
 
-def test_settings_are_kept(tmp_path):
+def test_settings_are_saved_and_loaded(tmp_path):
     settings = ScoreVerifierSettings("{{ problem }} {{ proof }}", "{{ analysis }}", 7, 0.3, {"enable_thinking": False})
     settings.save(tmp_path)
     assert ScoreVerifierSettings.load(tmp_path) == settings

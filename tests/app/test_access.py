@@ -25,7 +25,7 @@ def upload(visitor: Visitor):
 
 
 @pytest.mark.parametrize("cookie", [None, "", "wrong"])
-def test_an_anonymous_visitor_gets_nothing_of_the_owners(study, cookie):
+def test_an_anonymous_visitor_cannot_reach_the_owners_files(study, cookie):
     visitor = Visitor(study.url, cookies={study.owner.cookie: cookie} if cookie is not None else None)
     visitor.http.get("/owner", params={"token": cookie or ""})
     for event, values in {
@@ -138,7 +138,7 @@ def connection(login: dict | None) -> HTTPConnection:
         ({"preferred_username": "ana"}, 60, False),
     ],
 )
-def test_who_has_logged_in_on_a_space(user, seconds, is_owner):
+def test_the_logged_in_user_of_a_space_is_identified(user, seconds, is_owner):
     login = {"userinfo": user, "expires_at": time.time() + seconds}
     assert Owner(account="lab").sent(connection(login)) == is_owner
     assert not Owner().sent(connection(login))  # an app that is on no Space has no login

@@ -12,7 +12,7 @@ from space_app.evaluations_page import KINDS
 pytestmark = pytest.mark.browser
 
 
-def test_an_evaluation_beside_its_proof(serve, score_run, open_page, tmp_path):
+def test_an_evaluation_is_shown_next_to_its_proof(serve, score_run, open_page, tmp_path):
     rows = OpenRun(score_run.root).evaluations().tables[1]
     url, _ = serve(score_run.root, folder=tmp_path / "study")
     page = open_page(f"{url}/evaluations")
@@ -45,7 +45,7 @@ def test_hallucinated_issues_are_marked(serve, score_run, open_page, tmp_path):
     expect(page.locator("#evaluation .flaw").first).to_contain_text("hallucinated")
 
 
-def test_evaluations_that_come_while_the_app_is_open(serve, score_run, open_page, tmp_path):
+def test_new_evaluations_appear_while_the_app_is_open(serve, score_run, open_page, tmp_path):
     root = tmp_path / "runs" / "game"
     shutil.copytree(score_run.root, root)
     for name in ("round-000", "round-001"):
@@ -76,7 +76,7 @@ def test_kinds_by_hand():
     assert [list(choose(rows).index) for choose in KINDS.values()] == [[0, 1, 2], [0, 2], [0], [0]]
 
 
-def test_an_issue_that_quotes_the_word_false_is_none_that_does_not_exist():
+def test_an_issue_that_quotes_the_word_false_is_not_hallucinated():
     rows = pd.DataFrame({"issues": ['[["Line 2 calls a true statement false.", true]]', '[["x", null]]']})
     assert KINDS["hallucinated issue"](rows).empty
     assert list(KINDS["hallucinated issue"](rows[:0]).columns) == ["issues"]

@@ -20,7 +20,7 @@ def test_bars_are_shares_of_their_kind_and_the_highest_fills_the_chart():
     assert len(histogram.bars) == NUM_BINS
 
 
-def test_marks_and_ticks_stand_at_their_scores():
+def test_marks_and_ticks_are_placed_at_their_scores():
     histogram = make_histogram(scores([0.0, 10.0], [5.0]), {"helpful": 10.0, "sneaky": None, "threshold": 5.0})
     helpful, threshold = histogram.marks
     assert (helpful.name, threshold.name) == ("helpful", "threshold")
@@ -35,6 +35,6 @@ def test_a_mark_beyond_all_scores_is_within_the_chart():
     assert 0 < mark.place < 100
 
 
-def test_equal_scores_and_none():
+def test_equal_scores_and_no_scores_can_be_drawn():
     assert make_histogram(scores([], []), {"helpful": 1.0}) is None
     assert max(height for bar in make_histogram(scores([2.0, 2.0], []), {}).bars for height in bar) == 100

@@ -33,7 +33,7 @@ def test_a_link_leads_back_to_the_view(index, view):
     "values",
     [{}, {"round": "7"}, {"round": "1e9"}, {"show": "none", "difficulty": "99", "helpful": "--1"}, {"part": "?"}],
 )
-def test_what_a_link_does_not_know_is_the_last_rounds_default(index, values):
+def test_settings_missing_from_a_link_default_to_the_last_round(index, values):
     read = read_link(values, index)
     assert read.query == replace(Query(1), filter=read.query.filter)
     assert set(read.chosen.values()) == {None}

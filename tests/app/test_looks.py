@@ -82,7 +82,7 @@ def check_controls(page, expected: str) -> None:
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_nothing_but_a_pages_controls_is_seen(addresses, open_page, width):
+def test_only_a_pages_own_controls_are_visible(addresses, open_page, width):
     for path, ready in PATHS.items():
         page = open_page(addresses[path], width=width)
         expect(page.locator(ready).first).to_be_visible()
@@ -90,7 +90,7 @@ def test_nothing_but_a_pages_controls_is_seen(addresses, open_page, width):
         page.close()
 
 
-def test_nothing_but_a_pages_controls_is_seen_after_it_was_used(addresses, open_page):
+def test_only_a_pages_own_controls_are_visible_after_it_was_used(addresses, open_page):
     page = open_page(f"{addresses['']}?show=all")
     expect(page.locator("#card-sneaky pre")).to_be_visible()  # the page's first view has come
     page.get_by_role("button", name="Next").click()
@@ -227,7 +227,7 @@ def test_hostile_texts_are_shown_as_texts(serve, open_page, hostile_run):
     check_harmless(page)
 
 
-def test_what_is_written_is_what_is_read(serve, open_page, run_copy):
+def test_texts_are_shown_exactly_as_written(serve, open_page, run_copy):
     """Zero-width characters are seen, sums beside Hebrew keep their order, and a long text is folded, in study and browser."""
     written = "\u05e9\u05dc\u05d5\u05e9 12 - 5 = 7\n3\u200b4\n" + "x" * 200_000
     forget_digests(run_copy)
@@ -293,7 +293,7 @@ def test_a_damaged_run_says_what_to_do_and_shows_the_rest(serve, open_page, run_
     expect(page.get_by_role("alert")).to_contain_text("model.safetensors is damaged")
 
 
-def test_a_run_that_has_only_begun(serve, open_page, run_copy):
+def test_a_run_without_a_finished_round_is_shown(serve, open_page, run_copy):
     for name in ("metrics.jsonl", "state.json"):  # the latter says what the former holds
         (run_copy / name).unlink()
     put_back = put_aside(run_copy, "pool", "verifier", "evaluation")
@@ -309,7 +309,7 @@ def test_a_run_that_has_only_begun(serve, open_page, run_copy):
     check_all_is_there(url, open_page)
 
 
-def test_a_round_that_comes_while_the_app_is_open(serve, open_page, run_copy):
+def test_a_new_round_appears_while_the_app_is_open(serve, open_page, run_copy):
     put_back = put_aside(run_copy, *(f"{name}/round-001" for name in ("pool", "verifier", "evaluation")))
     url, _ = serve(run_copy)
     page = open_page(url)

@@ -11,7 +11,7 @@ from pvg_hf.evaluation.report.tables import ROUND_COLUMNS
 pytestmark = pytest.mark.browser
 
 
-def test_rounds_as_plots_and_numbers(app, open_page, arithmetic_run, tmp_path):
+def test_rounds_are_shown_as_plots_and_numbers(app, open_page, arithmetic_run, tmp_path):
     page = open_page(f"{app}/rounds")
     expect(page.locator("#figures img")).to_have_count(5)
     expect(page.locator("#figures table tbody tr")).to_have_count(len(ROUND_COLUMNS))
@@ -32,7 +32,7 @@ def test_two_rounds_are_compared(app, open_page):
     expect(page.locator("#comparison")).to_contain_text("paired by problem")
 
 
-def test_a_text_of_ones_own(app, open_page):
+def test_a_text_entered_by_a_visitor_is_scored(app, open_page):
     page = open_page(f"{app}/score")
     page.get_by_role("button", name="Score", exact=True).click()
     expect(page.locator("#scored")).to_contain_text("The problem is empty")

@@ -21,7 +21,7 @@ def _write(repository, run, output, *arguments: str) -> subprocess.CompletedProc
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500)
 
 
-def test_a_picture_of_a_pair(chromium, repository, arithmetic_run, tmp_path):
+def test_a_pair_is_drawn_as_a_picture(chromium, repository, arithmetic_run, tmp_path):
     done = _write(repository, arithmetic_run, tmp_path / "pair.png", "--round", "0")
     assert done.returncode == 0, done.stderr
     picture = (tmp_path / "pair.png").read_bytes()
@@ -29,7 +29,7 @@ def test_a_picture_of_a_pair(chromium, repository, arithmetic_run, tmp_path):
     assert int.from_bytes(picture[16:20]) == 1400  # its width: 1,000 pixels at a scale of 1.4
 
 
-def test_a_round_that_was_not_played(repository, arithmetic_run, tmp_path):
+def test_a_picture_of_a_round_that_was_not_played_is_refused(repository, arithmetic_run, tmp_path):
     done = _write(repository, arithmetic_run, tmp_path / "pair.png", "--round", "7")
     assert done.returncode == 2
     assert "Round 7" in done.stderr

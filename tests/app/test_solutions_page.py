@@ -66,7 +66,7 @@ def test_keys_lead_through_the_problems(app, open_page, index):
     expect(page.locator("#problem")).to_contain_text("No problem fits")
 
 
-def test_ten_presses_lead_ten_problems_on(app, open_page, index):
+def test_ten_key_presses_move_on_by_ten_problems(app, open_page, index):
     texts = problem_texts(index, Query(1))
     page = open_page(f"{app}/?show=all")
     expect(page.locator(PROBLEM)).to_have_text(texts[0])
@@ -92,7 +92,7 @@ def test_the_first_view_has_the_problems_that_fooled_the_verifier(serve, open_pa
     expect(page.locator(PROBLEM)).to_have_text(fooled[0])
 
 
-def test_a_number_arrives_whole_however_slowly_it_is_typed(app, open_page, index):
+def test_a_number_that_is_typed_slowly_is_read_whole(app, open_page, index):
     texts = problem_texts(index, Query(1))
     page = open_page(f"{app}/?show=all")
     position, problem = page.locator(POSITION), page.locator(PROBLEM)
@@ -178,7 +178,7 @@ def test_a_filter_and_the_link_to_what_it_shows(app, open_page, index):
         expect(again.locator(f"#card-{role} pre")).to_have_text(text, use_inner_text=True)
 
 
-def test_a_part_without_problems_has_none_to_go_to(app, open_page):
+def test_a_part_without_problems_says_so(app, open_page):
     page = open_page(f"{app}/?round=-1&show=all")
     page.get_by_role("combobox", name="Problems").click()
     page.get_by_role("option", name="training").click()
@@ -193,6 +193,6 @@ def test_a_part_without_problems_has_none_to_go_to(app, open_page):
 
 
 @pytest.mark.parametrize("link", ["?round=99&problem=no-such&helpful=x", "?part=training&show=<b>&search=%00"])
-def test_a_link_to_what_is_not_there_shows_what_is(app, open_page, link):
+def test_a_link_to_something_missing_shows_the_page(app, open_page, link):
     page = open_page(f"{app}/{link}")
     expect(page.locator("#problem")).to_contain_text(re.compile("Problem|No problem fits"))

@@ -44,7 +44,7 @@ def start(repository):
         (lambda root: "ana/nothing", "ana/nothing cannot be"),
     ],
 )
-def test_a_run_that_cannot_be_opened_is_said_in_one_message(tmp_path, capsys, make, message):
+def test_a_run_that_cannot_be_opened_is_reported_in_one_message(tmp_path, capsys, make, message):
     assert main([str(make(tmp_path))]) == 2
     said = capsys.readouterr().err
     assert said.startswith("error: ")
@@ -52,7 +52,7 @@ def test_a_run_that_cannot_be_opened_is_said_in_one_message(tmp_path, capsys, ma
     assert "Traceback" not in said
 
 
-def test_a_port_in_use_is_one_line(arithmetic_run, capsys):
+def test_a_port_in_use_is_reported_in_one_line(arithmetic_run, capsys):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         assert main([str(arithmetic_run), "--port", str(port)]) == 2
@@ -63,13 +63,13 @@ def test_a_port_in_use_is_one_line(arithmetic_run, capsys):
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "-1"])
-def test_a_port_that_there_is_not(port, capsys):
+def test_an_invalid_port_is_refused(port, capsys):
     with pytest.raises(SystemExit):
         main(["runs/any", "--port", port])
     assert port in capsys.readouterr().err
 
 
-def test_ctrl_c_while_it_loads(start, arithmetic_run):
+def test_ctrl_c_while_loading_ends_the_app_quietly(start, arithmetic_run):
     process = start(str(arithmetic_run))
     assert process.stdout.readline() == f"Loading {arithmetic_run} ...\n"
     process.send_signal(signal.SIGINT)
@@ -78,7 +78,7 @@ def test_ctrl_c_while_it_loads(start, arithmetic_run):
     assert "Traceback" not in said
 
 
-def test_nothing_is_left_behind(start, run_copy, tmp_path):
+def test_temporary_files_are_removed(start, run_copy, tmp_path):
     place = tmp_path / "temporary"
     place.mkdir()
     before = sorted(run_copy.rglob("*"))

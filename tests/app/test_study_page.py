@@ -34,7 +34,7 @@ def folder(tmp_path):
     return tmp_path / "study"
 
 
-def test_answers_reload_and_crash(serve, open_page, arithmetic_run, folder):
+def test_answers_survive_a_reload_and_a_crash(serve, open_page, arithmetic_run, folder):
     url, stack = serve(arithmetic_run, folder=folder, num_solutions=4)
     page = open_page(f"{url}/study")
     begin(page)
@@ -112,9 +112,7 @@ def test_an_answer_that_comes_too_late_says_so(serve, open_page, arithmetic_run,
     assert [row["judgment"] for row in answers(folder)] == ["time_ran_out"] * 2
 
 
-def test_answers_are_committed_when_the_app_is_ended_as_containers_are(
-    open_page, arithmetic_run, folder, tmp_path, repository
-):
+def test_answers_are_committed_on_sigterm(open_page, arithmetic_run, folder, tmp_path, repository):
     hub = LoopbackHub()
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
@@ -140,7 +138,7 @@ def test_answers_are_committed_when_the_app_is_ended_as_containers_are(
     assert row["judgment"] == "flawed"
 
 
-def test_a_study_that_is_opened_before_there_are_solutions(serve, open_page, run_copy, folder, tmp_path):
+def test_a_study_opened_before_any_solution_exists_says_so(serve, open_page, run_copy, folder, tmp_path):
     (run_copy / "pool").rename(tmp_path / "pool")
     url, _ = serve(run_copy, folder=folder)
     page = open_page(f"{url}/study?participant=ann")
@@ -158,7 +156,7 @@ def test_a_study_that_is_opened_before_there_are_solutions(serve, open_page, run
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
-def test_results_and_sheets(serve, open_page, arithmetic_run, folder, tmp_path):
+def test_results_and_sheets_are_shown_to_the_owner(serve, open_page, arithmetic_run, folder, tmp_path):
     owner = Owner()
     url, _ = serve(arithmetic_run, folder=folder, num_solutions=4, owner=owner)
     page = open_page(f"{url}/study?participant=ann")
@@ -201,7 +199,7 @@ def test_a_sheet_that_is_not_utf_8_says_what_to_do(serve, open_page, arithmetic_
     assert answers(folder) == []
 
 
-def test_participants_alone_see_the_study_alone(serve, open_page, arithmetic_run, folder):
+def test_participants_see_only_the_study(serve, open_page, arithmetic_run, folder):
     owner = Owner()
     url, _ = serve(arithmetic_run, folder=folder, is_alone=True, owner=owner)
     page = open_page(url)

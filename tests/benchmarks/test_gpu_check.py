@@ -32,7 +32,7 @@ def _run(folder: Path, *parts: Part, **settings) -> tuple[int, dict]:
     return status, json.loads(check.file.read_text())["parts"]
 
 
-def test_a_part_that_ends_badly_is_recorded_and_the_others_go_on(tmp_path):
+def test_a_failed_part_is_recorded_and_the_others_run(tmp_path):
     killed = make_part(
         "killed", "import os, signal; print('in the middle', flush=True); os.kill(os.getpid(), signal.SIGKILL)"
     )
@@ -51,7 +51,7 @@ def test_a_part_that_ends_badly_is_recorded_and_the_others_go_on(tmp_path):
     assert {part["figures"]["number"] for part in parts.values()} == {1}  # what was measured before is kept
 
 
-def test_the_next_call_goes_on_with_what_is_not_done(tmp_path):
+def test_the_next_call_runs_the_unfinished_parts(tmp_path):
     failing = make_part("first", "sys.exit(1)")
     _run(tmp_path, failing, make_part("second"))
     status, parts = _run(tmp_path, make_part("first"), make_part("second"))
@@ -61,7 +61,7 @@ def test_the_next_call_goes_on_with_what_is_not_done(tmp_path):
     assert {name: part["figures"]["number"] for name, part in parts.items()} == {"first": 1, "second": 1}
 
 
-def test_no_part_is_begun_without_time(tmp_path):
+def test_no_part_starts_without_enough_time(tmp_path):
     status, parts = _run(tmp_path, make_part("first"), seconds=5)
     assert (status, parts) == (1, {})
 
@@ -71,7 +71,7 @@ def test_a_package_that_is_missing_leaves_a_part_out(tmp_path):
     assert parts["part"] == {"status": "left out", "reason": "no_such_package is not installed"}
 
 
-def test_a_call_that_is_stopped_ends_the_part_with_all_that_it_has_started(tmp_path):
+def test_a_stopped_call_ends_the_part_and_its_child_processes(tmp_path):
     child = tmp_path / "child"
     lines = f"import subprocess; p = subprocess.Popen(['sleep', '60']); open({str(child)!r}, 'w').write(str(p.pid)); p.wait()"
     script = f"""

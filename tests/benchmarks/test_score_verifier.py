@@ -8,7 +8,7 @@ import pytest
 
 
 @pytest.mark.slow
-def test_the_experiment_over_rewards(repository, tmp_path):
+def test_the_experiment_compares_all_rewards(repository, tmp_path):
     command = [sys.executable, "benchmarks/score_verifier.py", "--seeds", "0", "--steps", "2", "--every", "1"]
     command += ["--proofs", "12", "--output-dir", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(repository), "OMP_NUM_THREADS": "1"}

@@ -25,7 +25,7 @@ def run(tmp_path) -> OpenRun:
     return OpenRun(tmp_path)
 
 
-def test_rounds_whose_verifier_wrote(run):
+def test_rounds_with_written_evaluations_are_listed(run):
     found = run.evaluations()
     assert (list(found.tables), found.damage) == ([0, 1], [])
     assert found.tables[1].to_dict("records") == [ROW]

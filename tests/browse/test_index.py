@@ -143,7 +143,7 @@ def test_a_calibration_without_a_threshold_is_named(run_copy, text):
     assert (index.threshold(0), index.rounds) == (None, [-1, 0, 1])
 
 
-def test_copies_of_a_rounds_folders_are_no_rounds(run_copy):
+def test_copies_of_a_rounds_folders_are_ignored(run_copy):
     for name in ("pool", "verifier", "evaluation", "prover"):
         shutil.copytree(run_copy / name / "round-000", run_copy / name / "round-000.bak")
     run = OpenRun(run_copy)
@@ -153,6 +153,6 @@ def test_copies_of_a_rounds_folders_are_no_rounds(run_copy):
     assert run.folder.player("verifier") == run_copy / "verifier" / "round-001"
 
 
-def test_a_run_without_solutions(tmp_path):
+def test_a_run_without_solutions_has_an_empty_index(tmp_path):
     index = SolutionIndex(RunFolder(tmp_path))
     assert (index.rounds, index.num_solutions, index.damage) == ([], 0, [])

@@ -30,6 +30,6 @@ def test_a_comparison_as_a_table(data):
     assert cells[3].value == "12"
 
 
-def test_a_round_that_is_not_evaluated_is_none(data):
+def test_an_unevaluated_round_is_left_out(data):
     assert solutions_of(data, 1).round_index == 1
     assert solutions_of(data, 2) is None

@@ -34,7 +34,7 @@ def test_texts_are_not_read_for_the_figures(arithmetic_run):
         ),
     ],
 )
-def test_a_run_that_is_not_there(tmp_path, monkeypatch, make, message):
+def test_a_missing_run_is_an_error(tmp_path, monkeypatch, make, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()
     make(tmp_path / "runs" / "mine")
@@ -43,7 +43,7 @@ def test_a_run_that_is_not_there(tmp_path, monkeypatch, make, message):
     assert message in str(caught.value)
 
 
-def test_the_runs_that_there_are_are_named(run_copy):
+def test_the_error_for_a_missing_run_lists_the_existing_ones(run_copy):
     with pytest.raises(ValueError, match=r"Open one of .*runs/small\."):
         open_run(run_copy.parent / "smal")
     with pytest.raises(ValueError, match=r"no recipe\.yaml\. Open one of .*runs/small\."):

@@ -12,7 +12,7 @@ from pvg_hf.run.folder import RunFolder
 from tests.support.game_runs import forget_digests
 
 
-def test_what_is_hidden_is_not_there(index):
+def test_hidden_details_are_absent_from_the_page(index):
     shown = show_problem(index, Query(1), index.find(Query(1))[0])
     assert shown.reference is None
     for solution in shown.solutions.values():
@@ -20,7 +20,7 @@ def test_what_is_hidden_is_not_there(index):
         assert all(line.note is None for line in solution.lines)
 
 
-def test_revealed_are_correctness_and_the_first_flaw(index):
+def test_revealing_shows_correctness_and_the_first_flaw(index):
     for problem_id in index.find(Query(1)):
         rows = {(row["role"], row["sample_index"]): row for row in index.solutions(1, problem_id)}
         shown = show_problem(index, Query(1), problem_id, is_revealed=True)
@@ -45,7 +45,7 @@ def test_the_most_convincing_solution_is_shown_first_and_any_other_can_be_chosen
 
 
 @pytest.mark.parametrize("asked", [Filter.FOOLED, Filter.CAUGHT, Filter.SNEAKY_ACCEPTED, Filter.HELPFUL_REJECTED])
-def test_a_filter_shows_the_solutions_that_it_is_about(rescored_index, asked):
+def test_a_filter_selects_matching_solutions_to_show(rescored_index, asked):
     found = [(k, problem_id) for k in (0, 1) for problem_id in rescored_index.find(Query(k, filter=asked))]
     assert found
     for k, problem_id in found:
@@ -63,7 +63,7 @@ def test_a_filter_shows_the_solutions_that_it_is_about(rescored_index, asked):
 
 
 @pytest.mark.parametrize("outcome", sorted(FAILED_OUTCOMES))
-def test_a_filter_is_not_about_solutions_that_failed(run_copy, outcome):
+def test_a_filter_ignores_failed_solutions(run_copy, outcome):
     """Each text without an answer is the most convincing incorrect one to its problem, and is no valid mistake."""
     folder = RunFolder(run_copy)
     file = folder.pool(1) / "test-sneaky.parquet"

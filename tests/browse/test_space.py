@@ -20,7 +20,7 @@ def space(run_copy, tmp_path):
     return build_space(run_copy, tmp_path / "space", ("--study-only", "--study-repo", "org/answers"))
 
 
-def test_front_matter_and_requirements(space, repository):
+def test_a_space_has_front_matter_and_requirements(space, repository):
     front = yaml.safe_load((space / "README.md").read_text(encoding="utf-8").split("---")[1])
     pins = dict(re.findall(r"^([\w-]+)==(\S+)$", (repository / "constraints.txt").read_text(), re.MULTILINE))
     assert (front["sdk"], front["sdk_version"], front["app_file"]) == ("gradio", pins["gradio"], "app.py")
@@ -112,14 +112,14 @@ def test_a_published_run_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("run", ["no-such-run", "a/b/c", "org/run name", "runs/nope"])
-def test_what_is_no_run_is_refused(tmp_path, run, monkeypatch):
+def test_a_folder_that_is_not_a_run_is_refused(tmp_path, run, monkeypatch):
     (tmp_path / "runs").mkdir()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="neither a run's folder nor the name of a published run"):
         build_space(run, tmp_path / "space")
 
 
-def test_a_folder_that_holds_something_is_refused(arithmetic_run, tmp_path):
+def test_a_nonempty_target_folder_is_refused(arithmetic_run, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match="is not empty"):
         build_space(arithmetic_run, tmp_path)

@@ -41,7 +41,7 @@ def test_a_solution_of_the_run_gets_its_own_score_again(run, desk, round_index):
     assert scored.is_accepted == (scored.score > index.threshold(round_index))
 
 
-def test_a_verifier_that_writes_scores_as_it_did_in_the_game(score_run):
+def test_a_generative_verifier_scores_as_it_did_in_the_game(score_run):
     run = OpenRun(score_run.root)
     desk, index = ScoreDesk(run), run.index()
     assert desk.rounds() == [0, 1]
@@ -51,12 +51,12 @@ def test_a_verifier_that_writes_scores_as_it_did_in_the_game(score_run):
         assert desk.score(1, row["problem"], row["solution"]).score == pytest.approx(row["score"], abs=1e-4)
 
 
-def test_blank_lines_are_no_steps(desk):
+def test_blank_lines_are_not_steps(desk):
     scored = desk.score(0, "How many?", "\nhas 3\n\n  \n#### 3\n")
     assert [text for text, _ in scored.steps] == ["has 3", "#### 3"]
 
 
-def test_what_the_verifier_cannot_read_is_said(desk):
+def test_a_text_longer_than_the_input_is_reported_as_cut(desk):
     scored = desk.score(0, "How many?", " ".join(["3 + 4 = 7"] * 400))
     assert scored.is_cut
     assert not desk.score(0, "How many?", "has 3").is_cut
@@ -90,7 +90,7 @@ def test_damaged_weights_are_named(run_copy):
         ScoreDesk(OpenRun(run_copy)).score(0, "How many?", "has 3")
 
 
-def test_one_does_not_wait_forever(run, monkeypatch):
+def test_waiting_for_the_verifier_times_out(run, monkeypatch):
     monkeypatch.setattr(text_scores, "TIMEOUT_SECONDS", 0.0)
     with pytest.raises(ValueError, match="not ready after 0 s"):
         ScoreDesk(run).score(0, "How many?", "has 3")

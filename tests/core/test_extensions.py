@@ -27,7 +27,7 @@ def test_an_object_is_found_by_module_and_name():
 @pytest.mark.parametrize(
     "spec", ["", "StopEarly", "my_game.rules", "my_game:", ":StopEarly", "a:b:c", "a:b.c", "../a:b"]
 )
-def test_another_form_is_refused(spec):
+def test_a_name_in_another_form_is_refused(spec):
     with pytest.raises(
         ValueError, match=r"Cannot load the reward `.*`: it must be of the form `package\.module:Name`"
     ):
@@ -44,7 +44,7 @@ def test_a_missing_module_is_named(spec, missing):
 
 
 @pytest.mark.usefixtures("module")
-def test_a_missing_name_comes_with_the_closest():
+def test_a_missing_name_is_an_error_with_the_closest_one():
     with pytest.raises(ValueError, match=r"module `my_game\.rules` has no `StopEarl`\. Did you mean `StopEarly`\?"):
         load_extension("my_game.rules:StopEarl", "stop rule")
     with pytest.raises(ValueError, match=r"has no `q`\. Known are `StopEarly`, `margin`\."):

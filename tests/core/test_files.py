@@ -12,7 +12,7 @@ def journal(tmp_path) -> Journal:
     return Journal(tmp_path / "answers.jsonl")
 
 
-def test_lines_come_back_in_order(journal):
+def test_lines_are_read_in_order(journal):
     assert journal.read() == []
     for number in range(3):
         journal.append({"number": number, "text": "ä\u2028\n"})
@@ -21,7 +21,7 @@ def test_lines_come_back_in_order(journal):
 
 
 @pytest.mark.parametrize("torn", [b'{"number": 1, "te', b"\xff\xfe", b"17"])
-def test_a_line_that_was_cut_short_costs_no_other(journal, torn):
+def test_a_truncated_line_does_not_affect_the_others(journal, torn):
     journal.append({"number": 0})
     with journal.path.open("ab") as file:
         file.write(torn)
@@ -43,7 +43,7 @@ def test_the_lock_is_held_while_a_line_is_written(tmp_path):
     assert held == [False, '{"a": 1}\n']
 
 
-def test_lines_are_put_in_place_of_others(tmp_path):
+def test_a_file_of_lines_is_replaced(tmp_path):
     """Also of one that a crash cut short; an equal file is left alone."""
     journal = Journal(tmp_path / "lines.jsonl")
     journal.append({"n": 1})

@@ -88,7 +88,7 @@ def test_a_changed_file_is_found_with_its_phase(name, damage, folder):
         ("", False),
     ],
 )
-def test_the_place_of_an_adapters_base_may_be_corrected(text, is_whole, folder):
+def test_the_path_of_an_adapters_base_may_change(text, is_whole, folder):
     """As messages about a run that was moved advise."""
     (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "base", "r": 8}')
     write_digests(folder)
@@ -96,7 +96,7 @@ def test_the_place_of_an_adapters_base_may_be_corrected(text, is_whole, folder):
     assert (list(find_damaged(folder)) == []) is is_whole
 
 
-def test_a_missing_file_is_no_damaged_one(folder):
+def test_a_missing_file_is_reported_as_missing(folder):
     (folder / "best-helpful" / "model.safetensors").unlink()
     assert list(find_damaged(folder)) == []
     assert missing_files(folder) == [folder / "best-helpful" / "model.safetensors"]
@@ -115,7 +115,7 @@ def test_damaged_digests_are_named(damage, folder):
     assert found.path == folder / DIGESTS
 
 
-def test_without_digests_only_the_form_is_checked(folder):
+def test_without_digests_only_the_format_is_checked(folder):
     (folder / DIGESTS).unlink()
     flip(folder / "model.safetensors")  # the last weight
     assert (list(find_damaged(folder)), missing_files(folder), check_file(folder / "metrics.jsonl")) == ([], [], False)
@@ -125,7 +125,7 @@ def test_without_digests_only_the_form_is_checked(folder):
     assert all(str(folder) in found.remedy for found in find_damaged(folder))
 
 
-def test_a_model_of_no_run_is_to_be_replaced(tmp_path):
+def test_a_damaged_model_outside_a_run_must_be_replaced(tmp_path):
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(DamagedFileError, match=r"config\.json is damaged .* complete copy"):
         check_folder(tmp_path)
@@ -165,7 +165,7 @@ def test_a_file_that_was_just_written_is_read_again(folder, monkeypatch):
     assert len(read) == 6
 
 
-def test_what_was_compared_is_remembered_by_the_next_process(folder, tmp_path, monkeypatch):
+def test_verified_files_are_remembered_by_the_next_process(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(integrity, "_SETTLED_SECONDS", -1.0)
     monkeypatch.setattr(integrity, "LARGE", 100)  # bytes: the weights
     monkeypatch.setattr(integrity.constants, "HF_HOME", str(tmp_path / "home"))
@@ -202,11 +202,11 @@ def test_sealed_values_are_read_back(tmp_path):
         (lambda text: "\n", False),
     ],
 )
-def test_sealed_text(change, is_whole):
+def test_a_sealed_text_shows_whether_it_is_whole(change, is_whole):
     assert is_sealed_text_whole(change(seal_text("name: game\nseed: 0\n"))) is is_whole
 
 
-def test_lines_of_the_event_log():
+def test_lines_of_the_event_log_are_verified():
     line = log_line({"event": "alert", "kind": "goodharting", "round": 1})
     assert parse_log_line(line.encode()) == {"event": "alert", "kind": "goodharting", "round": 1}
     assert parse_log_line(line.replace("goodh", "goodi").encode()) is None

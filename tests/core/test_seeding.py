@@ -6,7 +6,7 @@ import pytest
 from pvg_hf.core.seeding import derive_rng, derive_seed, derive_uniform
 
 
-def test_same_path_same_seed():
+def test_equal_paths_give_equal_seeds():
     assert derive_seed(0, "round-001", "mint", "p7") == derive_seed(0, "round-001", "mint", "p7")
 
 
@@ -14,7 +14,7 @@ def test_same_path_same_seed():
     ("first", "second"),
     [((0, "a"), (1, "a")), ((0, "a", "b"), (0, "ab")), ((0, "a", "b"), (0, "b", "a")), ((0,), (0, ""))],
 )
-def test_other_paths_other_seeds(first, second):
+def test_different_paths_give_different_seeds(first, second):
     assert derive_seed(*first) != derive_seed(*second)
 
 

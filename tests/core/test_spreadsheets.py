@@ -24,16 +24,16 @@ EXECUTED += ["\uff0d1", "\uff20SUM(A1)", "\u200b=1", "\u00a0=1", "\ttext", "\rte
 
 
 @pytest.mark.parametrize("text", EXECUTED)
-def test_what_would_be_executed_is_text(text):
+def test_cells_that_a_spreadsheet_would_execute_are_escaped(text):
     assert escape_cell(text) == f"'{text}"
 
 
 @pytest.mark.parametrize("text", ["", "a=b", "3 + 4", " text", "1", "'quoted'", "''", "'=1", "\u05d0=1", "#### 7"])
-def test_every_text_comes_back(text):
+def test_every_text_is_restored(text):
     assert escape_cell(text).removeprefix("'") == text
 
 
-def test_long_cells_are_read_and_the_limit_is_put_back():
+def test_long_cells_are_read_and_the_limit_is_restored():
     before = csv.field_size_limit()
     with open_table("text\n" + "x" * 200_000) as reader:
         assert [len(row["text"]) for row in reader] == [200_000]
@@ -41,7 +41,7 @@ def test_long_cells_are_read_and_the_limit_is_put_back():
 
 
 @pytest.mark.parametrize("text", ["key,score\nk;1,0.5\n", "key;score\nk;1\n", "\ufeffkey;score\r\nk;0,5\r\n"])
-def test_delimiters_and_byte_order_marks_of_spreadsheets(text):
+def test_delimiters_and_byte_order_marks_of_spreadsheets_are_read(text):
     with open_table(text) as reader:
         assert reader.fieldnames == ["key", "score"]
         assert [row["key"] for row in reader] == ["k;1" if "," in text.partition("\n")[0] else "k"]

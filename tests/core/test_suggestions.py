@@ -14,9 +14,9 @@ from pvg_hf.core.extensions import suggest
         ("", "Known are `verifier`, `prover`, `src`, `StopEarly`."),
     ],
 )
-def test_the_closest_name_or_all_of_them(name, sentence):
+def test_the_closest_name_or_all_names_are_suggested(name, sentence):
     assert suggest(name, iter(["verifier", "prover", "src", "StopEarly"])) == sentence
 
 
-def test_nothing_is_known():
+def test_no_known_name_gives_no_suggestion():
     assert suggest("zebra", []) == "Known are none."

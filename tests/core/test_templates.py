@@ -9,7 +9,7 @@ def test_a_template_is_rendered_with_its_last_newline():
     assert compile_template("{{ a }}+{{ b }}\n").render(a=1, b=2) == "1+2\n"
 
 
-def test_what_is_not_given_is_an_error():
+def test_a_missing_variable_is_an_error():
     with pytest.raises(UndefinedError, match="'b' is undefined"):
         compile_template("{{ a }}{{ b }}").render(a=1)
 
@@ -19,13 +19,13 @@ def test_templates_stay_in_the_sandbox():
         compile_template("{{ a.__class__.__mro__ }}").render(a="")
 
 
-def test_variables_from_outside():
+def test_variables_that_a_template_needs_are_listed():
     assert outside_variables("{% set c = a %}{{ c }}{% for d in b %}{{ d }}{% endfor %}") == {"a", "b"}
     with pytest.raises(TemplateSyntaxError):
         outside_variables("{{ a")
 
 
-def test_usual_templates_are_rendered_as_ever():
+def test_ordinary_templates_are_rendered_unchanged():
     text = (
         "{% for e in es %}{{ loop.index }}/{{ loop.length }} {{ e.p|trim|upper ~ '!' }}{% if not loop.last %}, {% endif %}"
         "{% endfor %} {{ es|map(attribute='p')|join('-') }} {{ a.strip()|replace('a', 'b') }} {{ 7 * 6 % 40 }} {{ 'ab' * 2 }}"
@@ -43,7 +43,7 @@ UNSEEDED = [
 
 
 @pytest.mark.parametrize("text", UNSEEDED)
-def test_nothing_is_random(text):
+def test_templates_have_no_random_functions(text):
     with pytest.raises(TemplateError, match=r"random|lipsum"):
         compile_template(text).render()
 
@@ -53,7 +53,7 @@ def test_an_unseeded_function_is_an_unknown_variable():
 
 
 @pytest.mark.parametrize("tag", ["include 'x'", "import 'x' as y", "from 'x' import y", "extends 'x'"])
-def test_other_files_are_one_clear_error(tag):
+def test_a_template_that_includes_files_is_an_error(tag):
     for read in (compile_template, outside_variables):
         with pytest.raises(TemplateSyntaxError, match="is not possible"):
             read(f"{{% {tag} %}}")
@@ -98,6 +98,6 @@ def test_work_and_texts_are_bounded(text):
 
 
 @pytest.mark.parametrize("text", ["{{ 1 / 0 }}", "{{ a + 1 }}", "{{ a.append(1) }}", "{{ [1].append(1) }}"])
-def test_what_fails_in_a_template_is_the_templates_mistake(text):
+def test_an_error_while_rendering_is_reported_for_the_template(text):
     with pytest.raises(TemplateError):
         compile_template(text).render(a="x")

@@ -27,7 +27,7 @@ def write(tmp_path):
     return write
 
 
-def test_solutions_are_graded_anew_and_fit_the_pool(task, split, write, tmp_path):
+def test_imported_solutions_are_graded_and_fit_the_pool(task, split, write, tmp_path):
     source = write(ROWS)
     imported = list(import_solutions(source, task, split))
     names = ("problem_id", "part", "solution", "correct", "label", "outcome", "sample_index")
@@ -43,7 +43,7 @@ def test_solutions_are_graded_anew_and_fit_the_pool(task, split, write, tmp_path
     assert load_pool(tmp_path / "base.parquet").to_list() == imported
 
 
-def test_what_is_left_out_is_reported(task, split, write, caplog):
+def test_excluded_rows_are_reported(task, split, write, caplog):
     with caplog.at_level(logging.WARNING, logger="pvg_hf.data.imports"):
         list(import_solutions(write(ROWS), task, split))
     assert "1 of the 4 solutions" in caplog.text
@@ -93,7 +93,7 @@ def test_an_unmapped_label_is_the_grade(task, split, write):
     assert [row["label"] for row in import_solutions(source, task, split)] == [1, 0, 1]
 
 
-def test_a_mapped_label_is_what_the_verifier_is_told(task, split, write):
+def test_a_mapped_label_becomes_the_label_of_the_pool(task, split, write):
     labels = [0, True, None]
     source = write([{"problem_id": "sum-0", "solution": "1", "human": label, "label": 1} for label in labels])
     told = [
@@ -162,7 +162,7 @@ def test_a_missing_file_is_named(task, split, tmp_path, name):
 
 
 @pytest.mark.parametrize("source", ["none", "organisation/none"])
-def test_a_folder_or_dataset_that_is_not_there_is_named(task, split, source):
+def test_a_missing_folder_or_dataset_is_named(task, split, source):
     with pytest.raises(ValueError, match=rf"(?s)Cannot read `{source}\[train\]`: .*A source is a"):
         list(import_solutions(source, task, split))
 
@@ -202,7 +202,7 @@ def test_a_config_and_a_split_are_chosen(task, split, rounds, config, part, text
         ({"config": "base", "split": "base", "revision": "v1"}, "has no revisions; remove {'revision': 'v1'}"),
     ],
 )
-def test_configs_and_splits_are_listed_where_there_is_none_such(task, split, rounds, choice, message):
+def test_an_unknown_config_or_split_lists_the_existing_ones(task, split, rounds, choice, message):
     with pytest.raises(ValueError, match=f"(?s){message}"):
         list(import_solutions(rounds, task, split, **choice))
 
@@ -213,7 +213,7 @@ def test_a_file_has_no_config_split_or_revision(task, split, write):
 
 
 @pytest.mark.parametrize("name", ["train.parquet", ""])  # the file, and the folder that it is in
-def test_damaged_data_are_not_to_be_deleted(task, split, tmp_path, name):
+def test_the_error_for_damaged_data_does_not_suggest_deleting_them(task, split, tmp_path, name):
     path = tmp_path / "train.parquet"
     pq.write_table(pa.Table.from_pylist(ROWS), path)
     path.write_bytes(path.read_bytes()[:100])

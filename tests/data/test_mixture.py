@@ -47,7 +47,7 @@ def mixtures(tmp_path, monkeypatch):
     ("kind", "kwargs"), [("custom", {"custom": "my_mixtures:first_and_last"}), ("my_mixtures:first_and_last", {})]
 )
 @pytest.mark.usefixtures("mixtures")
-def test_a_function_of_the_users_own(kind, kwargs):
+def test_a_custom_function_gives_the_weights(kind, kwargs):
     assert mixture_weights(kind, 2, **kwargs) == {-1: 0.25, 0: 0, 1: 0.75}
 
 
@@ -61,7 +61,7 @@ def test_a_function_of_the_users_own(kind, kwargs):
     ],
 )
 @pytest.mark.usefixtures("mixtures")
-def test_refuses_a_function_that_is_none(name, message):
+def test_refuses_a_mixture_that_is_not_a_function(name, message):
     with pytest.raises(ValueError, match=message):
         mixture_weights(f"my_mixtures:{name}", 2)
 

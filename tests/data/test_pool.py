@@ -19,14 +19,14 @@ def pool(tmp_path):
     return path
 
 
-def test_what_was_written_is_read(pool):
+def test_written_rows_are_read_back(pool):
     dataset = load_pool(pool)
     assert dataset.features == FEATURES
     assert dataset.to_list() == rows(20_000)
     assert dataset.cache_files == []
 
 
-def test_null_labels_survive(tmp_path):
+def test_null_labels_are_preserved(tmp_path):
     write_pool(tmp_path / "a.parquet", [[{"problem_id": "p", "label": None}]], FEATURES)
     assert load_pool(tmp_path / "a.parquet")[0] == {"problem_id": "p", "label": None}
 
@@ -131,7 +131,7 @@ def test_a_missing_file_is_named(tmp_path):
         load_pool(tmp_path / "none.parquet")
 
 
-def test_refuses_no_file():
+def test_refuses_an_empty_list_of_files():
     with pytest.raises(ValueError, match="No pool file"):
         load_pool([])
 

@@ -10,7 +10,7 @@ from pvg_hf.tasks.arithmetic.grammar import NAMES, OBJECTS
 from tests.support.recall_task import NUMBERS, RecallTask
 
 
-def test_quickstart_recipe_parses_and_its_world_can_be_shared_out(repository):
+def test_the_quickstart_recipes_problems_can_be_split(repository):
     recipe = load_recipe(repository / "recipes" / "quickstart.yaml")
     world = GameProblems.load(recipe)
     assert isinstance(world.task, ArithmeticTask)
@@ -19,7 +19,7 @@ def test_quickstart_recipe_parses_and_its_world_can_be_shared_out(repository):
     assert num_game == recipe.task.options["num_train"]
 
 
-def test_task_of_the_users_own_needs_no_answer_format(game):
+def test_a_custom_task_needs_no_answer_format(game):
     task = load_recipe_task(load_recipe(game()))
     assert type(task).__name__ == RecallTask.__name__
     with pytest.raises(
@@ -33,13 +33,13 @@ def test_answer_format_reaches_a_task_that_knows_it(game):
     assert task.answer_format == "lenient"
 
 
-def test_only_so_many_problems_are_used(game):
+def test_the_number_of_problems_can_be_limited(game):
     world = GameProblems.load(load_recipe(game(split__max_train=40, split__max_test=3)))
     assert sum(len(part) for name, part in world.parts.items() if name != "test") == 40
     assert world.parts["test"]["problem_id"][:] == ["test-0", "test-1", "test-2"]
 
 
-def test_sneaky_role_is_shown_the_reference_where_the_recipe_says_so(game, tokenizer):
+def test_the_sneaky_role_sees_the_reference_if_configured(game, tokenizer):
     template = "{{ problem }}\nReference: {{ honest_solution }}\nsneaky solution:\n"
     world = GameProblems.load(
         load_recipe(game(task__sneaky_sees="honest_solution", task__prompts={"sneaky": template}))
@@ -67,6 +67,6 @@ def test_an_example_that_is_a_problem_of_the_game_is_refused(game):
     assert GameProblems.load(load_recipe(game(task=task | {"few_shot": 0}))).prompts.examples == ()
 
 
-def test_examples_of_the_arithmetic_world_stand_in_no_part(game):
+def test_few_shot_examples_of_arithmetic_are_in_no_part(game):
     world = GameProblems.load(load_recipe(game(task={"name": "arithmetic", "few_shot": 3})))
     assert len(world.prompts.examples) == 3

@@ -32,7 +32,7 @@ def test_columns_are_mapped_and_scores_may_be_missing(write):
     ]
 
 
-def test_a_source_without_scores(write):
+def test_a_source_without_scores_can_be_read(write):
     assert load_proofs(write({"problem": "P", "proof": "Q"})).to_list()[0]["score"] is None
 
 
@@ -71,7 +71,7 @@ def test_datasets_without_the_columns_are_errors(columns, message):
         check_proofs(Dataset.from_dict(columns), needs_scores=True)
 
 
-def test_columns_of_a_command_line():
+def test_columns_are_parsed_from_a_command_line():
     assert read_column_names(["proof=solution", "score=a=b"]) == {"proof": "solution", "score": "a=b"}
     assert read_column_names([]) is None
     with pytest.raises(ValueError, match="got `proof`"):

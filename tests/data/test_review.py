@@ -31,7 +31,7 @@ def fill_in(path, scores: dict[str, str], *, delimiter: str = ",", encoding: str
         writer.writerows({**row, "score": scores.get(row["key"], row["score"])} for row in rows)
 
 
-def test_what_a_person_reads(path):
+def test_the_review_file_shows_problem_proof_and_analyses(path):
     first = rows_of(path)[0]
     assert first["score"] == ""
     assert first["proof"] == "'=proof a\nof lines"  # no formula
@@ -42,12 +42,12 @@ def test_what_a_person_reads(path):
 
 
 @pytest.mark.parametrize("form", [{}, {"delimiter": ";"}, {"encoding": "utf-8-sig"}])
-def test_what_a_person_fills_in(path, form):
+def test_a_persons_scores_are_read_from_the_file(path, form):
     fill_in(path, {"a": "1", "b": " 0,5 " if form.get("delimiter") else "0.5"}, **form)
     assert read_review(path) == {"a": 1.0, "b": 0.5}
 
 
-def test_scores_stay_when_the_file_is_written_anew(path):
+def test_scores_are_kept_if_the_file_is_written_again(path):
     fill_in(path, {"a": "1", "c": "0"})
     write_review(path, ITEMS[1:], {})
     assert read_review(path) == {"a": 1.0, "c": 0.0}
@@ -65,13 +65,13 @@ def test_a_score_that_is_not_allowed_is_refused_and_kept(path, score):
     assert path.read_bytes() == before
 
 
-def test_a_file_that_is_not_utf_8(path):
+def test_a_file_that_is_not_utf_8_is_an_error(path):
     path.write_bytes(b"key,score,proof\na,1,Z\xfcge\n")
     with pytest.raises(ValueError, match="is not UTF-8; save it as `CSV UTF-8`"):
         read_review(path)
 
 
-def test_a_column_that_is_gone(path):
+def test_a_missing_column_is_an_error(path):
     path.write_text("key,problem\na,P\n")
     with pytest.raises(ValueError, match=r"lacks the column\(s\) \['score'\]"):
         read_review(path)

@@ -155,13 +155,13 @@ def test_refuses_a_task_whose_columns_collide(task, columns):
         solution_features(task)
 
 
-def test_names_of_rounds_and_environments():
+def test_rounds_and_environments_are_named():
     assert [round_name(index) for index in (-1, 0, 12)] == ["base", "round-000", "round-012"]
     assert environment_name(-1, "base") == environment_name(-1, "helpful") == "base"
     assert environment_name(3, Role.SNEAKY) == "round-003-sneaky"
 
 
-def test_the_folders_of_rounds_are_told_from_whatever_else_lies_beside_them(tmp_path):
+def test_only_folders_of_rounds_are_recognised(tmp_path):
     others = ("base", "round-000.bak", "round-000-old", "round-1", "round-0002", "round-x", ".round-003.partial")
     for name in ("round-001", "round-1000", "round-000", *others):
         (tmp_path / name).mkdir()

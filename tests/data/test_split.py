@@ -28,7 +28,7 @@ def part_of_each(split):
     return {problem_id: part for part in PARTS for problem_id in split[part]["problem_id"]}
 
 
-def test_a_problem_stands_where_its_own_draw_falls():
+def test_a_problems_part_depends_on_its_own_draw():
     # Shares .5 and .1: the verifier's problems end at .45 and .5, the prover's at .95 and 1.
     parts = part_of_each(split_problems(problems(range(300)), TEST, seed=3))
     for index in range(300):
@@ -37,7 +37,7 @@ def test_a_problem_stands_where_its_own_draw_falls():
         assert parts[f"p{index}"] == expected
 
 
-def test_shares_are_taken_of_what_is_left():
+def test_shares_are_fractions_of_the_remaining_problems():
     # A fifth for the test; of the rest a quarter for the verifier; half of each side held out.
     split = split_problems(
         problems(range(400), group=["x"] * 400),
@@ -65,7 +65,7 @@ def test_the_tasks_own_test_split_is_kept_whole():
 
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 2**32), num_more=st.integers(1, 200), has_test=st.booleans())
-def test_adding_problems_moves_none(seed, num_more, has_test):
+def test_adding_problems_does_not_move_existing_ones(seed, num_more, has_test):
     test = TEST if has_test else None
     before = part_of_each(split_problems(problems(range(400)), test, seed=seed))
     after = part_of_each(split_problems(problems(range(400 + num_more)), test, seed=seed))
@@ -88,7 +88,7 @@ def test_strata_are_split_as_exactly_as_rounding_allows(seed, sizes):
             assert abs(counts[f"s{index}"] - size * share) < 1
 
 
-def test_small_strata_do_not_starve_the_small_parts():
+def test_many_small_strata_still_fill_the_held_out_part():
     # 1,000 strata of one problem each: rounding every stratum alike would hold nothing out. The held-out part is
     # binomial with n 1,000 and p .05: mean 50, standard deviation 6.9, so five of them allow 15 to 85.
     train = problems(range(1000), stratum=list(range(1000)))

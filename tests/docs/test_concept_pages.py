@@ -96,7 +96,7 @@ def test_every_exception_class_is_on_the_errors_page():
     assert rows == ours
 
 
-def test_errors_are_where_the_page_says():
+def test_errors_exist_in_the_modules_that_the_page_names():
     rows = re.findall(r"^\| `(\w+)` \(`(\w+)`\), `(pvg_hf[\w.]+)` \|", _read("errors.md"), re.MULTILINE)
     assert [name for name, _, module in rows if not _exists(f"{module}.{name}")] == []
 

@@ -170,7 +170,7 @@ def runs(folder, tokenizer) -> None:
     )
 
 
-def test_tasks_page(folder, tiny_models, gsm8k_folder):
+def test_examples_of_the_tasks_page_run(folder, tiny_models, gsm8k_folder):
     names = _run("tasks.md")
     assert names["text"].startswith("User: Ana has 3 pens.")  # through the chat template
     task = names["task"]
@@ -179,7 +179,7 @@ def test_tasks_page(folder, tiny_models, gsm8k_folder):
         assert all(task.grade(row, row["reference"]).correct for row in task.problems(split))
 
 
-def test_recipes_of_the_tasks_page(folder, gsm8k_folder):
+def test_recipes_of_the_tasks_page_are_valid(folder, gsm8k_folder):
     tokenizer = train_tokenizer([], 300)  # of bytes, which can write the texts of any task
     for name in CAUSAL_LMS:
         _save(LlamaForCausalLM(_config(tokenizer)), tokenizer, folder / SUBSTITUTES[name])
@@ -189,7 +189,7 @@ def test_recipes_of_the_tasks_page(folder, gsm8k_folder):
     assert check_recipe(*worlds["my_task:CountTask"]) == []
 
 
-def test_extensions_page(folder, monkeypatch):
+def test_examples_of_the_extensions_page_run(folder, monkeypatch):
     for module in ("my_rules", "my_rewards"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     _write_modules("extensions.md")
@@ -216,7 +216,7 @@ def test_extensions_page(folder, monkeypatch):
     }
 
 
-def test_verifier_trainer_page(folder, tiny_models, pair_files):
+def test_examples_of_the_verifier_trainer_page_run(folder, tiny_models, pair_files):
     names = _run("verifier-trainer.md")
     scorer, pair = names["scorer"], names["train"][0]
     read = scorer.verifier_input.encode(scorer.tokenizer, [pair["prompt"]], [pair["chosen"]])
@@ -232,7 +232,7 @@ def test_verifier_trainer_page(folder, tiny_models, pair_files):
     assert penalty(margins, environments).item() == pytest.approx(2.1269, abs=1e-4)  # log(1 + e^2)
 
 
-def test_recipe_of_the_prover_trainer_page():
+def test_recipes_of_the_prover_trainer_page_are_valid():
     combined, recipe, with_critic = _recipes("prover-trainer.md")
     assert (combined.prover.reward, combined.prover.roles) == ("composite", "helpful_only")
     assert (with_critic.prover.algorithm, with_critic.prover.num_batches) == ("ppo", 60)
@@ -240,7 +240,7 @@ def test_recipe_of_the_prover_trainer_page():
     assert audit_prover(recipe.prover, (recipe.rates.rho0, recipe.rates.rho1)).verdict == "real"
 
 
-def test_score_verifier_page(folder, tiny_models, proof_file):
+def test_examples_of_the_score_verifier_page_run(folder, tiny_models, proof_file):
     names = _run("score-verifier.md")
     assert (folder / "verifier" / "score_verifier.json").exists()
     assert [trainer.state.global_step for trainer in (names["meta"], names["trainer"])] == [2, 0]
@@ -249,21 +249,21 @@ def test_score_verifier_page(folder, tiny_models, proof_file):
     assert names["qualities"] == names["analyses"]["score"][:8]
 
 
-def test_page_on_migrating_from_ppo(folder, tiny_models):
+def test_examples_of_the_page_on_migrating_from_ppo_run(folder, tiny_models):
     names = _run("migrating-from-trl-ppo.md")
     assert names["args"].beta == 0.05
     assert names["trainer"].state.global_step == 2
     assert (folder / "out/critic/value_model/model.safetensors").exists()
 
 
-def test_players_page(folder, tiny_models, runs):
+def test_examples_of_the_players_page_run(folder, tiny_models, runs):
     names = _run("players.md")
     scorer = VerifierScorer.from_pretrained("runs/quickstart/verifier/round-001")
     assert scorer([names["problem"]], [names["solution"]]) == pytest.approx([names["score"]], abs=1e-6)
     assert len(_recipes("players.md")) == 3
 
 
-def test_noise_page(folder):
+def test_examples_of_the_noise_page_run(folder):
     names = _run("noise.md")
     assert names["outcome"].truth is True
     assert len(names["lines"]) == names["outcome"].attempts
@@ -271,7 +271,7 @@ def test_noise_page(folder):
     assert [load_recipe(values).noise.applies_to for values in texts] == ["verifier"] * 5
 
 
-def test_readme(folder, tiny_models, pair_files):
+def test_examples_of_the_readme_run(folder, tiny_models, pair_files):
     names = _run(README)
     assert names["trainer"].args.rho0 == 0.1
     assert (folder / "verifier" / "model.safetensors").exists()
@@ -280,7 +280,7 @@ def test_readme(folder, tiny_models, pair_files):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_name_what_is_there(page):
+def test_commands_name_existing_scripts_and_recipes(page):
     """Scripts and recipes exist, the script knows the options, and the recipe takes the overrides."""
     commands = [line for text in _shell_blocks(page) for line in text.splitlines() if "scripts/run_rounds.py" in line]
     for command in commands:
@@ -304,12 +304,12 @@ def test_make_targets_of_the_pages_exist():
     assert {"demo", "test"} <= named <= known
 
 
-def test_no_page_is_missed():
+def test_pages_are_found():
     assert {"README.md", "data.md", "players.md", "tasks.md", "verifier-trainer.md"} <= {page.name for page in PAGES}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_relative_links_lead_somewhere(page):
+def test_relative_links_have_existing_targets(page):
     links = [link for link in LINK.findall(_prose(page)) if not re.match(r"\w+:", link)]
     broken = [link for link in links if not _leads_somewhere(page, link)]
     assert broken == []

@@ -18,7 +18,7 @@ from pvg_hf.game.plan import describe_plan
 @pytest.mark.parametrize(
     ("name", "found"), [("rtx4090", "rtx4090"), ("RTX 4090", "rtx4090"), ("A100 80GB", "a100-80gb"), ("t4", "t4")]
 )
-def test_a_card_by_its_name(name, found):
+def test_a_card_is_found_by_its_name(name, found):
     assert find_card(name) is CARDS[found]
 
 

@@ -51,7 +51,7 @@ def test_a_critic_that_reads_other_tokens_is_refused(values, tiny_prover, tmp_pa
     assert "2 entries differ" in mistake
 
 
-def test_a_verifier_in_4_bits_is_no_critic(values):
+def test_a_verifier_in_4_bits_cannot_be_a_critic(values):
     overrides = [PPO, "prover.ppo={critic: verifier}", "verifier.quantization=4bit", "verifier.lora={}"]
     recipe = load_recipe(values, overrides)
     assert any(
@@ -60,13 +60,13 @@ def test_a_verifier_in_4_bits_is_no_critic(values):
 
 
 @pytest.mark.parametrize("critic", ["null", "verifier", "arithmetic"])
-def test_critics_that_can_be(critic, values):
+def test_valid_critics_are_accepted(critic, values):
     own = ["prover.model=arithmetic", "verifier.model=arithmetic"]
     recipe = load_recipe(values, [*own, PPO, f"prover.ppo={{critic: {critic}}}"])
     assert check_recipe(recipe, GameProblems.load(recipe)) == []
 
 
-def test_a_critics_memory(recipe_of, hardware):
+def test_a_critics_memory_is_counted(recipe_of, hardware):
     """All in float32: a weight, its gradient and two averages; of an adapter on the prover's base, the adapter's."""
 
     def memory(*overrides: str) -> float:

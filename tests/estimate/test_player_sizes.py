@@ -3,7 +3,7 @@
 from pvg_hf.estimate.player_sizes import read_player_size
 
 
-def test_size_of_a_llama(recipe_of, hardware, tokenizer):
+def test_sizes_of_a_llama_by_hand(recipe_of, hardware, tokenizer):
     vocab, hidden, inner, layers = len(tokenizer), 32, 48, 2
     layer = 4 * hidden * hidden + 3 * hidden * inner + 2 * hidden  # attention, MLP, two norms
     body = layers * layer + hidden  # and the last norm
@@ -18,7 +18,7 @@ def test_size_of_a_llama(recipe_of, hardware, tokenizer):
     assert verifier.training_bytes == 4 * 4 * verifier.num_parameters  # float32: weight, gradient, two averages
 
 
-def test_size_of_adapters(recipe_of, hardware):
+def test_sizes_of_adapters_by_hand(recipe_of, hardware):
     plain = read_player_size(recipe_of().prover, "prover", hardware)
     prover = read_player_size(recipe_of("prover.lora={r: 2}").prover, "prover", hardware)
     # rank 2: q, k, v, o of 32 x 32; gate, up of 32 x 48; down of 48 x 32; in two layers
@@ -30,7 +30,7 @@ def test_size_of_adapters(recipe_of, hardware):
     assert verifier.num_trained == adapters + 32, "the head is trained too"
 
 
-def test_size_of_a_new_model_with_shared_keys_and_values(recipe_of, hardware):
+def test_sizes_of_a_new_model_with_shared_keys_and_values(recipe_of, hardware):
     config = (
         "{hidden_size: 64, num_hidden_layers: 1, num_attention_heads: 8, num_key_value_heads: 2, intermediate_size: 8}"
     )

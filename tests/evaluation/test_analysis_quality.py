@@ -35,7 +35,7 @@ def test_figures_of_evaluations_by_hand():
     assert values["evaluations/hallucinated"] == (0.25, 4)
 
 
-def test_nothing_that_is_named_has_no_share():
+def test_without_named_issues_no_share_is_reported():
     rows = pd.DataFrame(
         {"problem_id": ["a"], "reference": [1.0], "predicted": [1.0], "has_form": [True], "issues": ["[]"]}
     )

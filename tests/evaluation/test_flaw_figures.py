@@ -47,7 +47,7 @@ def test_step_validity_by_hand(rows):
     assert figures["flawed_correct/helpful"] == rate(1, 2)
 
 
-def test_tasks_without_flaws_are_told_apart(rows):
+def test_tasks_without_flaws_have_no_flaw_figures(rows):
     assert has_flaws(rows)
     assert not has_flaws(rows.drop(columns="num_steps"))
 

@@ -79,7 +79,7 @@ def test_problems_of_unlike_sizes_count_as_fewer():
     assert figure.n == 4
 
 
-def test_two_problems_that_agree_by_chance_tell_no_more_than_two():
+def test_two_problems_that_agree_by_chance_count_as_two():
     # Both are half solved, so no variance is seen.
     figure = rate_by_problem([1, 0] * 8, ["a"] * 8 + ["b"] * 8)
     assert (figure.low, figure.high) == wilson(0.5, 2)
@@ -125,7 +125,7 @@ def test_intervals_of_clustered_rates_cover_the_truth():
     assert 0.90 <= np.mean([figure.low <= 0.5 <= figure.high for figure in figures]) <= 0.99
 
 
-def test_shares_use_what_is_known_of_their_spread():
+def test_shares_use_their_observed_spread():
     # Ten problems, shares .7 and .9 by turns: p = .8, squared excesses 10 * .01, v = .1 / 100 * 10/9 = 1/900. So
     # p (1 - p) / v = 144, and with 2.262157 for 9 degrees of freedom 144 (z / t)^2 = 108.1: more than ten coins.
     figure = share_by_problem([0.7, 0.9] * 5, np.arange(10))
@@ -183,6 +183,6 @@ def test_intervals_of_paired_differences_cover_the_truth(base, scale):
         (Figure(None, None, None, 0), "none n=0"),
     ],
 )
-def test_figures_read_well_and_survive_json(figure, text):
+def test_figures_are_readable_and_survive_json(figure, text):
     assert str(figure) == text
     assert Figure.from_dict(figure.to_dict()) == figure

@@ -19,7 +19,7 @@ def counts():
     return count_calls(map(json.loads, lines))
 
 
-def test_rates_stand_beside_what_was_configured(counts):
+def test_measured_rates_are_next_to_configured_ones(counts):
     rates = noise_rates(counts, {("quick", "all"): QUICK, ("slow", "all"): SLOW})
     assert [(one.noise, one.tier, one.configured) for one in rates] == [
         ("spurious_fail", "quick", 0.2),

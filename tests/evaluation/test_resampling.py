@@ -87,7 +87,7 @@ def test_a_partly_shared_difference_draws_from_all_problems():
     [([1.0, 3.0], ["a", "b"], [0.0], ["c"]), ([2.0, 2.0, 5.0], ["a", "b", "c"], [1.0, 1.0, 4.0], ["a", "b", "c"])],
     ids=["one problem on a side", "every problem differs alike"],
 )
-def test_a_difference_whose_spread_is_not_seen_has_no_interval(values, ids, others, other_ids):
+def test_a_difference_of_unknown_spread_has_no_interval(values, ids, others, other_ids):
     figure = difference(values, ids, others, other_ids, **DRAWS)
     assert (figure.low, figure.high) == (None, None)
     assert figure.value in (1.0, 2.0)

@@ -59,7 +59,7 @@ def test_role_figures_by_hand(helpful):
     assert (figures["score/helpful_incorrect"].value, figures["score/helpful_incorrect"].n) == (-1.0, 1)
 
 
-def test_failed_solutions_are_wrong_but_no_valid_mistakes(sneaky):
+def test_failed_solutions_are_incorrect_but_not_valid_mistakes(sneaky):
     figures = role_figures(sneaky, Role.SNEAKY, **DRAWS)
     assert figures["accuracy/sneaky"] == rate(1, 5)
     assert figures["valid_sneaky"] == rate(3, 5)

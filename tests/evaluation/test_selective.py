@@ -28,7 +28,7 @@ def solutions(*problems: list[tuple]) -> pd.DataFrame:
     ])  # fmt: skip
 
 
-def test_the_first_the_best_and_the_votes():
+def test_first_best_and_votes_by_hand():
     rows = solutions(
         [("4", False, 0.5), ("5", True, 2.0), ("4", False, 1.0)],
         [("7", True, 1.0), (None, False, 9.0), ("7", True, 0.0)],
@@ -60,12 +60,12 @@ def test_the_first_the_best_and_the_votes():
         ("vote", ["0.5", "2", "1/2"], [0.0, 5.0, 1.0], 2, 2),  # equal numbers, however written
     ],
 )
-def test_rules_and_their_ties(rule, answers, scores, index, votes):
+def test_ties_under_each_rule_by_hand(rule, answers, scores, index, votes):
     choice = choose_answer(answers, scores, rule, weigh=WEIGH)
     assert (choice.index, choice.votes) == (index, votes)
 
 
-def test_equal_answers_are_the_tasks_matter():
+def test_the_task_decides_which_answers_are_equal():
     def same(first, second):
         return first.lower() == second.lower()
 
@@ -103,7 +103,7 @@ def test_the_rule_that_was_right_most_often_is_the_default():
     assert rules(vote=0.8, best=0.8, weighted_vote=0.7).default == "best"
 
 
-def test_what_an_earlier_version_wrote_is_read():
+def test_files_of_an_earlier_version_are_read():
     rules = AnswerRules.from_dict({"slope": 2.0, "intercept": -1.0, "num_problems": 75, "num_samples": 4})
     assert (rules.default, rules.num_samples, rules.part) == ("best", 4, "test")
     assert rules.calibrations["best"].probability(0.5) == pytest.approx(0.5)
@@ -120,12 +120,12 @@ def test_platts_scaling_by_hand():
 
 
 @pytest.mark.parametrize("is_right", [True, False])
-def test_choices_that_are_all_alike_stay_short_of_certainty(is_right):
+def test_identical_outcomes_do_not_give_certainty(is_right):
     probability = fit_calibration([0.0, 1.0, np.nan, 2.0, 3.0], [is_right] * 5).probability(1.5)
     assert probability == pytest.approx(5 / 6 if is_right else 1 / 6, abs=1e-3)
 
 
-def test_scores_that_mislead_are_not_believed():
+def test_misleading_scores_are_not_used():
     calibration = fit_calibration([3.0, 2.0, 1.0, 0.0], [False, False, True, True])
     assert calibration.slope == 0.0
     assert calibration.probability(-5.0) == calibration.probability(5.0) == pytest.approx(0.5)

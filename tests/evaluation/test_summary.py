@@ -88,7 +88,7 @@ def test_the_figures_of_a_round_by_hand(minted_rows, heldout_rows):
     assert values["threshold"] == 0.7
 
 
-def test_gibberish_is_no_success_of_the_sneaky_role():
+def test_gibberish_is_not_a_success_of_the_sneaky_role():
     """No sneaky solution has an answer; the base's are right by half, as its helpful ones are."""
     rows = [
         solution(f"p{k}", role, round_index, k % 2 == 0, 0.0)

@@ -82,7 +82,7 @@ def test_auc_interval_by_hand():
     assert figure.n == 20
 
 
-def test_perfect_scores_on_few_problems_are_no_certainty():
+def test_perfect_scores_on_few_problems_keep_a_wide_interval():
     """As many successes without a failure as there are problems."""
     rows = as_rows(("a", 1.0, True), ("a", 0.0, False), ("b", 1.0, True), ("b", 0.0, False))
     figures = quality_figures(rows.assign(is_accepted=rows["correct"]), **DRAWS)
@@ -101,7 +101,7 @@ def test_calibration_error_by_hand():
     assert calibration_error(scores, correct)(ONCE)[0] == pytest.approx(0.4 / 3)
 
 
-def test_calibration_error_bears_extreme_scores():
+def test_calibration_error_of_extreme_scores_is_finite():
     scores, correct = np.array([800.0, -800.0]), np.array([True, False])
     assert calibration_error(scores, correct)(np.ones((1, 2)))[0] == pytest.approx(0, abs=1e-12)
 
@@ -153,7 +153,7 @@ def test_quality_figures_by_hand():
     assert [figures[name].n for name in ("pair_accuracy", "auc", "accuracy", "tpr", "fpr")] == [3, 6, 6, 3, 3]
 
 
-def test_incorrect_solutions_are_held_against_the_correct_ones_given():
+def test_incorrect_solutions_are_compared_with_the_given_correct_ones():
     wrong = as_rows(("a", 1.0, False), ("b", 3.0, False)).assign(is_accepted=[False, True])
     right = as_rows(("a", 2.0, True), ("b", 2.0, True), ("b", 4.0, True)).assign(is_accepted=[True, True, True])
     figures = quality_figures(wrong, compared=right, **DRAWS)
@@ -177,7 +177,7 @@ def test_each_half_is_judged_at_the_threshold_of_the_other():
     assert accept_crossfitted(rows, seed=0).tolist() == [False, False, True, True]
 
 
-def test_a_half_whose_other_half_tells_nothing_is_not_judged():
+def test_a_half_without_a_threshold_from_the_other_is_not_judged():
     rows = as_rows(("a", 1.0, False), ("a", 2.0, True), ("b", 11.0, False), ("b", 12.0, False))
     accepted = accept_crossfitted(rows.set_index(pd.Index([7, 8, 9, 10])), seed=0)
     assert accepted.isna().tolist() == [True, True, False, False]

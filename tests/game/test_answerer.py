@@ -47,7 +47,7 @@ def test_the_runs_own_number_of_solutions_with_a_probability(answerer, reference
 
 
 @pytest.mark.parametrize("rule", ["best", "vote", "weighted-vote"])
-def test_another_number_has_a_probability_of_its_own_or_none(answerer, problem, rule):
+def test_another_number_has_another_probability_or_none(answerer, problem, rule):
     fewer = _answered(answerer, problem, num_samples=1, rule=rule)
     assert (len(fewer.candidates), fewer.votes) == (1, 1)
     assert 0 < fewer.probability < 1
@@ -58,7 +58,7 @@ def test_another_number_has_a_probability_of_its_own_or_none(answerer, problem, 
     assert answerer(problem, num_samples=8, rule=rule, abstain_below=0.1).abstains
 
 
-def test_a_text_that_is_no_problem_of_the_task_has_no_probability(answerer, problem, monkeypatch):
+def test_a_text_outside_the_task_has_no_probability(answerer, problem, monkeypatch):
     monkeypatch.setattr(RecallTask, "problem_mistake", lambda self, text: "It is no story.")
     reply = _answered(answerer, problem)
     assert reply.answer is not None
@@ -104,12 +104,12 @@ def test_a_doubtful_answer_is_withheld(answerer, problem):
         ("x", {"abstain_below": 1.5}, "in [0, 1]"),
     ],
 )
-def test_what_cannot_be_answered(problem, settings, part, answerer):
+def test_invalid_requests_are_refused(problem, settings, part, answerer):
     with pytest.raises(ValueError, match=part.replace("[", r"\[")):
         answerer(problem, **settings)
 
 
-def test_a_folder_without_an_evaluated_round(tmp_path, reference):
+def test_a_folder_without_an_evaluated_round_is_refused(tmp_path, reference):
     with pytest.raises(ValueError, match="holds no round that was evaluated"):
         Answerer.from_run(tmp_path)
     with pytest.raises(ValueError, match=f"no folder .*nope. Runs in .*: {reference.root.name}"):
@@ -120,7 +120,7 @@ def test_a_folder_without_an_evaluated_round(tmp_path, reference):
         Answerer.from_run(reference.root, round_index=7)
 
 
-def test_a_round_whose_weights_are_gone(tmp_path, reference):
+def test_a_round_without_weights_is_refused(tmp_path, reference):
     """As those before the last one are in a published run that was fetched."""
     shutil.copytree(reference.root, tmp_path / "game")
     for weights in (tmp_path / "game" / "verifier" / "round-000").glob("*.safetensors"):

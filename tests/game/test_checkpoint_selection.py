@@ -89,7 +89,7 @@ def test_a_prover_is_trained_and_judged_by_several_signals(reward, options, high
         ),  # of the task's grader, which grades here too
     ],
 )
-def test_noise_that_heldout_solutions_are_not_told_is_not_corrected_for(changes, is_plain, play_phase):
+def test_held_out_scores_are_corrected_only_for_noise_in_their_labels(changes, is_plain, play_phase):
     folder = play_phase("prover", 0, prover__reward="cgc", prover__reward_correction="backward", **changes)
     line = read_json_lines(folder.prover(0) / "metrics.jsonl")[-1]
     scores, correct, _ = heldout_solutions(folder, folder.prover(0))
@@ -97,7 +97,7 @@ def test_noise_that_heldout_solutions_are_not_told_is_not_corrected_for(changes,
     assert (line["prover/heldout/selection"] == pytest.approx(plain, abs=1e-5)) == is_plain
 
 
-def test_cut_heldout_solutions_are_failed_ones(play_phase, tokenizer):
+def test_truncated_held_out_solutions_count_as_failed(play_phase, tokenizer):
     """As many tokens as a whole solution has, but none for its end: what states a right answer is cut there."""
     length = len(tokenizer(write_solution(5))["input_ids"])
     settings = {"max_completion_length": length, "max_steps": 2, "eval_samples": 8}
@@ -115,7 +115,7 @@ def test_cut_heldout_solutions_are_failed_ones(play_phase, tokenizer):
     assert line["prover/heldout/selection"] == pytest.approx(by_cgc.mean().item(), abs=1e-5)
 
 
-def test_only_every_few_steps_and_the_last_are_judged(play_phase):
+def test_only_every_few_steps_and_the_last_step_are_judged(play_phase):
     folder = play_phase("prover", 0, prover__eval_steps=4)
     lines = read_json_lines(folder.prover(0) / "metrics.jsonl")
     assert [line["step"] for line in lines if "prover/heldout/selection" in line] == [4, 6]

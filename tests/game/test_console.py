@@ -109,7 +109,7 @@ def test_script_line_is_quoted_and_leaves_out_options(monkeypatch):
         ),
     ],
 )
-def test_launcher_is_known_by_what_it_sets(environment, named, monkeypatch):
+def test_a_launcher_is_detected_by_its_environment_variables(environment, named, monkeypatch):
     for name in ("ACCELERATE_MIXED_PRECISION", "ACCELERATE_USE_CPU", "TORCHELASTIC_RUN_ID", "WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
@@ -130,7 +130,7 @@ def test_several_processes_need_a_launcher():
         ({"OMP_NUM_THREADS": "1"}, False),  # of the user's own will
     ],
 )
-def test_the_one_thread_that_the_launcher_gives_is_known(environment, expected, monkeypatch):
+def test_the_single_thread_set_by_the_launcher_is_detected(environment, expected, monkeypatch):
     for name in ("ACCELERATE_MIXED_PRECISION", "OMP_NUM_THREADS", "WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
@@ -138,7 +138,7 @@ def test_the_one_thread_that_the_launcher_gives_is_known(environment, expected, 
     assert has_default_threads() == expected
 
 
-def test_a_reader_that_has_gone_is_no_error(repository):
+def test_a_closed_pipe_is_not_an_error(repository):
     """As `| head -1`, which ends after what it wants."""
     program = "from pvg_hf.game.console import print_result\nfor _ in range(9): print_result('x' * 100_000)"
     reading, writing = os.pipe()
@@ -197,7 +197,7 @@ def test_wandb_can_still_be_imported(repository):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_setting_with_dashes_is_written_as_it_should_be(arguments, hint, run_rounds):
+def test_the_error_for_a_setting_with_dashes_shows_the_right_form(arguments, hint, run_rounds):
     said = run_rounds("recipe.yaml", *arguments)
     assert f"unrecognized arguments: {next(word for word in arguments if word.startswith('--'))}" in said
     assert said.strip().endswith(f": {hint}" if hint else "--turbo")

@@ -76,7 +76,7 @@ def test_other_errors_pass_unchanged(tmp_path):
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
-def test_folder_that_cannot_be_written_to_is_told_from_a_full_disk(number, tmp_path):
+def test_an_unwritable_folder_is_distinguished_from_a_full_disk(number, tmp_path):
     """As by a mount that is read-only; nothing says so to the user who may do anything, as tests may be run by."""
     for error in (
         OSError(number, os.strerror(number), str(tmp_path / "runs")),
@@ -91,7 +91,7 @@ def test_folder_that_cannot_be_written_to_is_told_from_a_full_disk(number, tmp_p
         assert os.strerror(number) in str(caught.value)
 
 
-def test_file_elsewhere_that_cannot_be_read_is_another_matter(tmp_path):
+def test_a_permission_error_outside_the_folder_passes_unchanged(tmp_path):
     with pytest.raises(PermissionError), naming_full_disk(tmp_path / "runs"):
         raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "model"))
 

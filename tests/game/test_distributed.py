@@ -56,7 +56,7 @@ def test_verifier_takes_the_same_steps_up_to_rounding(twofold, tmp_path, make_re
             assert line[key] == pytest.approx(other[key], abs=1e-5), key
 
 
-def test_rewards_of_a_group_that_straddles_the_processes_go_by_its_own_mean(twofold):
+def test_a_group_across_processes_uses_its_own_mean(twofold):
     folder = twofold["prover"]
     scorer = VerifierScorer.from_pretrained(folder.verifier(0))
     files = sorted((folder.prover(0) / "completions").glob("*.parquet"))
@@ -95,7 +95,9 @@ def test_role_metrics_are_over_both_processes(twofold):
     ],
     ids=["one is killed", "the launcher is asked to stop"],
 )
-def test_ended_in_a_prover_step_and_continued_by_two(ending, checkpoint, twofold, tmp_path, make_recipe, reference):
+def test_killed_in_a_prover_step_it_is_resumed_by_two_processes(
+    ending, checkpoint, twofold, tmp_path, make_recipe, reference
+):
     folder = branch_off(reference, tmp_path, "round-000/prover")
     order = {"recipe": make_recipe(tmp_path, **CHANGES["prover"]), "phase": "prover", "round_index": 0}
     moment = {"event": "os.mkdir", "pattern": r"prover/\.round-000\.partial/checkpoints/checkpoint-4'"}

@@ -51,7 +51,7 @@ def test_ctrl_c_keeps_a_checkpoint_that_the_same_command_continues_from(interrup
     ]
 
 
-def test_sigterm_ends_a_phase_without_checkpoints_which_is_played_again(interrupted):
+def test_after_sigterm_a_phase_without_checkpoints_starts_again(interrupted):
     _, status, unfinished, _ = interrupted("mint", "SIGTERM", IN_MINTING)
     assert status == 130
     assert unfinished == [".round-000.partial"]
@@ -126,7 +126,7 @@ def test_ctrl_c_waits_for_the_end_of_a_generation(tmp_path, make_recipe, referen
     assert differing(*runs) == []
 
 
-def test_ctrl_c_ends_labelling_after_the_batch_of_proofs_at_hand(tmp_path, make_score_recipe, score_run):
+def test_ctrl_c_ends_labelling_after_the_current_batch_of_proofs(tmp_path, make_score_recipe, score_run):
     folder = copy_until(score_run, tmp_path, "round-000/mint")
     order = {"recipe": make_score_recipe(tmp_path), "phase": "mint", "round_index": 0}
     moment = {"event": "open", "pattern": r"pool/\.round-000\.partial/labels/evidence\.jsonl"}  # its first line
@@ -142,7 +142,7 @@ def test_ctrl_c_ends_labelling_after_the_batch_of_proofs_at_hand(tmp_path, make_
         assert mine.read_bytes() == whole.read_bytes()
 
 
-def test_one_process_may_ask_alone():
+def test_a_process_can_check_for_a_request_alone():
     with StopRequest().listening() as stop:
         stop.check_alone()
         signal.raise_signal(signal.SIGINT)
@@ -152,7 +152,7 @@ def test_one_process_may_ask_alone():
             stop.check()
 
 
-def test_echo_of_a_signal_is_no_second_request():
+def test_a_signal_that_the_launcher_repeats_is_one_request():
     with StopRequest().listening() as stop:
         assert not stop.is_asked()
         os.kill(os.getpid(), signal.SIGINT)
@@ -221,7 +221,7 @@ def test_second_ctrl_c_interrupts_at_once(monkeypatch):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_gives_the_signals_back():
+def test_signal_handlers_are_restored():
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with StopRequest().listening():
         assert signal.getsignal(signal.SIGINT) != before[0]

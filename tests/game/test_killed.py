@@ -68,7 +68,7 @@ def test_end_of_every_phase_is_in_the_event_log_once(killed):
         assert (record.seconds, record.summary) == (event["seconds"], event["summary"])
 
 
-def test_goes_on_from_the_newest_whole_checkpoint(killed):
+def test_resumes_from_the_newest_complete_checkpoint(killed):
     continued = [event for event in read_json_lines(killed.events) if event["event"] == "continued"]
     assert [(event["phase"], event["round"], event["checkpoint"]) for event in continued] == [
         ("verifier", 0, "checkpoint-4"),

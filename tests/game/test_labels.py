@@ -55,7 +55,7 @@ def checked(tmp_path_factory, make_recipe) -> RunFolder:
 
 
 @pytest.mark.parametrize("round_index", [BASE_ROUND, 0])
-def test_labels_of_the_pool_are_the_checkers_words(round_index, checked):
+def test_labels_of_the_pool_are_the_checkers_outcomes(round_index, checked):
     rows = read_pool(checked, round_index)
     rows = rows[rows["part"] == "verifier"]
     assert (rows["feedback"] == "VERIFIER_TIMEOUT").any()
@@ -86,7 +86,7 @@ def test_judging_sees_clean_labels_only(checked):
     assert truths.tolist() == rows["correct"].tolist()
 
 
-def test_every_call_of_a_phase_is_an_event_and_its_figures_are_theirs(checked):
+def test_every_call_is_an_event_and_figures_are_computed_from_events(checked):
     for folder, phase in ((checked.pool(-1), "bootstrap"), (checked.prover(0), "prover"), (checked.pool(0), "mint")):
         counts, told = count_calls(read_events(folder / "events.jsonl")), read_json(folder / "checks.json")
         assert (told["phase"], told["calls"], told["digest"]) == (phase, counts.num_calls, counts.digest)
@@ -101,7 +101,7 @@ def test_every_call_of_a_phase_is_an_event_and_its_figures_are_theirs(checked):
         assert 0 <= metrics[f"verifier.escalation.success_rate/{transition}"] <= 1
 
 
-def test_the_pool_is_what_the_events_say(checked):
+def test_the_pool_agrees_with_the_events(checked):
     for round_index in (BASE_ROUND, 0):
         folder = checked.pool(round_index)
         last = {(event["problem"], event["solution"]): event["code"] for event in read_events(folder / "events.jsonl")}
@@ -127,7 +127,7 @@ def test_the_report_shows_the_checker(checked):
     assert read_json(checked.pool(0) / "checks.json")["digest"][:12] in page
 
 
-def test_what_a_prover_is_told_is_paid_and_what_it_is_not_told_moves_nothing(play_phase):
+def test_a_prover_is_rewarded_by_labels_and_unlabelled_solutions_have_no_effect(play_phase):
     noise = {"applies_to": "prover", "checker": {"tiers": {"balanced": ROUGH}}}
     settings = {"prover__reward": "correctness_only", "logging__log_completions": True}
     folder = play_phase("prover", 0, noise=noise, **settings)
@@ -178,7 +178,7 @@ def limited(tmp_path_factory, make_recipe) -> RunFolder:
     return play(load_recipe(make_recipe(tmp_path_factory.mktemp("limited"), num_rounds=1, noise=noise)))
 
 
-def test_budgets_are_of_the_round_and_of_the_game(limited):
+def test_budgets_apply_to_the_round_and_to_the_game(limited):
     costs = {name: read_json(folder / "checks.json")["cost"] for name, folder in (
         ("bootstrap", limited.pool(-1)), ("prover", limited.prover(0)), ("mint", limited.pool(0))
     )}  # fmt: skip
@@ -190,7 +190,7 @@ def test_budgets_are_of_the_round_and_of_the_game(limited):
     assert rows.loc[rows["feedback"] == "BUDGET_EXHAUSTED", "label"].isna().all()
 
 
-def test_what_one_role_paid_for_is_not_paid_for_by_the_other(tmp_path, game):
+def test_equal_solutions_of_both_roles_are_paid_for_once(tmp_path, game):
     """`roles: separate`: three texts cost 6, and of two more that come with the other role one can be paid for."""
     noise = {"applies_to": "prover", "checker": {"noise_enabled": False, "budget": {"per_round": 8}}}
     recipe = load_recipe(game(noise=noise, prover__roles="separate"))
@@ -230,7 +230,7 @@ def test_killed_and_continued_a_game_ends_in_the_same_outcomes(limited, tmp_path
         )
 
 
-def test_a_checker_of_the_users_own_is_asked(tmp_path, game, monkeypatch):
+def test_a_custom_checker_is_called(tmp_path, game, monkeypatch):
     """It says that even numbers are right, in a process of its own."""
     checker = {"base": "tests.support.own_rules:ends_evenly", "tiers": {"balanced": dict.fromkeys(ROUGH, 0)}}
     folder = play(load_recipe(game(noise={"checker": checker})), phase="bootstrap")
@@ -242,7 +242,7 @@ def test_a_checker_of_the_users_own_is_asked(tmp_path, game, monkeypatch):
 
 
 @pytest.mark.parametrize("base", ["grade", "tests.support.own_rules:ends_evenly"])
-def test_an_error_of_the_tasks_grade_is_no_outcome_of_the_checker(base, tmp_path, game, monkeypatch):
+def test_an_error_of_the_tasks_grade_is_not_a_checker_outcome(base, tmp_path, game, monkeypatch):
     """It says what is true, which nothing can stand in for: the phase ends, and is continued when the task is mended."""
     recipe = load_recipe(game(noise={"applies_to": "both", "checker": {"base": base}}))
     with monkeypatch.context() as patched:
@@ -322,7 +322,7 @@ def test_soft_labels_on_a_schedule_over_steps_draw_nothing(loss, injected, play_
         ("cross_entropy", {"correction": "none", "noise_rho0": 0.2, "noise_resample": "mean"}),
     ],
 )
-def test_soft_labels_are_told_on_clean_pairs(loss, expected, play_phase, beginnings):
+def test_soft_labels_set_these_trainer_arguments(loss, expected, play_phase, beginnings):
     play_phase("verifier", 0, noise={"epsilon": 0.2, "soft_labels": True}, verifier__loss=loss)
     args = vars(beginnings[-1][0].args)
     assert {name: args[name] for name in expected} == expected
@@ -340,7 +340,7 @@ def test_corrections_take_the_routed_channels_rates(play_phase, beginnings, refe
     assert (args.noise_rho0, args.noise_rho1) == (0, 0)
 
 
-def test_rates_that_the_provers_reward_is_told_at(game):
+def test_the_provers_correction_assumes_the_rates_of_its_round(game):
     """Those of its round, and none where the noise is the verifier's alone."""
     noise = {"epsilon": 0.4, "applies_to": "both", "schedule": {"kind": "linear", "length": 2}}
     for applies_to, expected in (("both", 0.2), ("prover", 0.2), ("verifier", 0.0)):
@@ -349,7 +349,7 @@ def test_rates_that_the_provers_reward_is_told_at(game):
 
 
 @pytest.mark.slow
-def test_two_processes_are_told_what_one_is(checked, tmp_path, make_recipe):
+def test_two_processes_get_the_labels_of_one(checked, tmp_path, make_recipe):
     recipe = make_recipe(tmp_path, num_rounds=1, noise=NOISE)
     log = tmp_path / "log.txt"
     assert start_two({"parts": [{"recipe": recipe, "phase": "bootstrap"}]}, log).wait(timeout=300) == 0, (

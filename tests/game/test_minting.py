@@ -50,7 +50,7 @@ def test_labels_are_flipped_at_the_rate_of_their_truth(is_correct, rate, label):
     assert num_flips / 2000 == pytest.approx(rate, abs=0.055 if is_correct else 0.034)
 
 
-def test_equal_texts_of_a_problem_are_told_the_same(label):
+def test_equal_texts_of_a_problem_have_equal_labels(label):
     told = label(epsilon=0.4)
     labels = [[told(f"problem-{i}", "has 3", True) for _ in range(3)] for i in range(50)]
     assert all(len(set(of_problem)) == 1 for of_problem in labels)
@@ -73,7 +73,9 @@ def test_noise_of_the_trainer_leaves_the_pool_clean(noise, label):
     assert [told(f"problem-{i}", "has 3", i % 2 == 0) for i in range(40)] == [1, 0] * 20
 
 
-def test_verifier_is_told_of_the_noise_once(play_phase, tmp_path, game, reference, beginnings):
+def test_labels_flipped_in_the_pool_are_not_flipped_again_in_training(
+    play_phase, tmp_path, game, reference, beginnings
+):
     """Flips that are in the pool already are not made again by the trainer, which corrects for their rates."""
     for changes, injected in (({}, 0.0), ({"resample": "step"}, 0.2)):
         play_phase("verifier", 0, noise={"epsilon": 0.2, **changes}, verifier__correction="forward")
@@ -87,7 +89,7 @@ def branch_again(tmp_path, reference) -> None:
     branch_off(reference, tmp_path, "round-000/verifier")
 
 
-def test_noisy_pool_keeps_the_truth_beside_the_label(tmp_path, game):
+def test_a_noisy_pool_keeps_truth_and_label_in_separate_columns(tmp_path, game):
     folder = play(load_recipe(game(noise={"epsilon": 0.3})), phase="bootstrap")
     rows = pd.read_parquet(folder.pool(-1) / "base.parquet")
     share = (rows["label"] != rows["correct"]).mean()
@@ -120,7 +122,7 @@ def test_the_split_of_a_folder_is_imported(tmp_path, game, reference):
     assert pd.read_parquet(folder.pool(-1) / "base.parquet")["solution"].tolist() == rows["solution"].tolist()[1:]
 
 
-def test_cut_solution_is_a_failed_one_though_it_states_its_answer(tmp_path, game, tokenizer):
+def test_a_truncated_solution_failed_even_if_it_states_the_answer(tmp_path, game, tokenizer):
     """As many tokens as a whole solution has, but none for its end."""
     length = len(tokenizer(write_solution(5))["input_ids"])
     folder = play(load_recipe(game(prover__max_completion_length=length)), phase="bootstrap")
@@ -133,7 +135,7 @@ def test_cut_solution_is_a_failed_one_though_it_states_its_answer(tmp_path, game
     assert set(cut["label"]) == {0}
 
 
-def test_rows_say_who_wrote_them_for_whom(reference):
+def test_rows_name_their_prover_role_round_and_part(reference):
     for role in ("helpful", "sneaky"):
         rows = pd.read_parquet(reference.pool(1) / f"{role}.parquet")
         assert set(rows["role"]) == {role}

@@ -11,7 +11,7 @@ from pvg_hf.game.plan import describe_plan
 from pvg_hf.run.folder import RunFolder
 
 
-def test_a_plan_names_the_worlds_mistakes_with_the_others(values):
+def test_a_plan_reports_mistakes_in_the_problems_with_the_others(values):
     recipe = load_recipe(values, ["split.stratify_by=colour", "prover.reward=srcc"])
     with pytest.raises(RecipeError, match=r"(?s)2 mistake\(s\).*colour.*srcc"):
         describe_plan(recipe)
@@ -34,7 +34,7 @@ def test_rounds_without_overrides_share_their_lines(values):
     assert "Rounds 0 to 4, each" in describe_plan(load_recipe(values, ["num_rounds=5"]))
 
 
-def test_a_plan_of_very_many_rounds_does_not_look_at_each(values):
+def test_a_plan_of_very_many_rounds_does_not_check_each(values):
     """Beyond the hundred rounds that are checked one by one, further ones share lines and are counted."""
 
     def num_calls(num_rounds: int) -> int:
@@ -64,7 +64,7 @@ def test_finished_phases_are_counted_and_not_timed(values, tmp_path):
     assert "13 phases, 3 of them finished" in " ".join(describe_plan(recipe).split())
 
 
-def test_a_plan_notes_what_is_seldom_meant(values):
+def test_a_plan_notes_unusual_settings(values):
     plan = describe_plan(
         load_recipe(values, ["mint.test_solutions_per_problem=4", "prover.max_completion_length=250"])
     )
@@ -100,7 +100,7 @@ def test_a_plan_notes_that_a_correction_assumes_the_mean_of_unlike_slices(checke
     assert "`prover.reward_correction` assumes" not in plan
 
 
-def test_a_plan_names_the_phases_that_are_larger_than_the_machine_and_what_to_turn(values):
+def test_a_plan_names_phases_that_do_not_fit_and_the_settings_to_lower(values):
     """A verifier of 128 thousand million weights, nearly all of them in its embedding."""
     sizes = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
     values["verifier"]["scratch"] = {"model_type": "llama", "vocab_size": 2_000_000_000, "config": sizes}

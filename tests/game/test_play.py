@@ -16,7 +16,7 @@ from tests.support.game_runs import (
 )
 
 
-def test_phases_in_processes_of_their_own_equal_the_run_in_one(tmp_path, game, reference):
+def test_phases_in_separate_processes_equal_the_run_in_one(tmp_path, game, reference):
     recipe, folder = game(), RunFolder(tmp_path / "game")
     phases = schedule(load_recipe(recipe))[:5]
     for key in phases:
@@ -27,7 +27,7 @@ def test_phases_in_processes_of_their_own_equal_the_run_in_one(tmp_path, game, r
     check_same_so_far(folder, reference)
 
 
-def test_phase_before_its_turn_is_refused(game):
+def test_a_phase_whose_predecessors_are_unfinished_is_refused(game):
     with pytest.raises(
         ValueError, match="Phase `round-000/prover` comes after bootstrap, round-000/verifier, not finis"
     ):
@@ -44,7 +44,7 @@ def test_phase_before_its_turn_is_refused(game):
         ("bootstrap", 0, "round-000/bootstrap", "--phase bootstrap"),
     ],
 )
-def test_refuses_an_unknown_phase_and_says_what_to_type(game, phase, round_index, named, remedy):
+def test_an_unknown_phase_is_refused_with_the_right_form(game, phase, round_index, named, remedy):
     with pytest.raises(ValueError, match=f"`{named}`.*{remedy}"):
         play(load_recipe(game()), phase=phase, round_index=round_index)
 
@@ -58,7 +58,7 @@ def test_refuses_an_unknown_phase_and_says_what_to_type(game, phase, round_index
         ("bootstrap", None, PhaseKey("bootstrap")),
     ],
 )
-def test_a_phase_is_named_with_its_round_or_beside_it(text, round_index, key):
+def test_a_phase_is_named_with_or_without_its_round(text, round_index, key):
     assert PhaseKey.parse(text, round_index) == key
 
 
@@ -67,7 +67,7 @@ def test_refuses_two_rounds_of_one_phase():
         PhaseKey.parse("round-003/prover", 4)
 
 
-def test_a_refused_start_binds_no_folder(tmp_path, game):
+def test_a_refused_start_leaves_no_folder(tmp_path, game):
     with pytest.raises(ValueError, match="bootstrap"):
         play(load_recipe(game()), phase="mint", round_index=0)
     assert list(tmp_path.iterdir()) == []
@@ -155,7 +155,7 @@ def test_time_of_a_phase_is_that_of_all_its_starts(tmp_path, game, reference):
     assert last["seconds"] > 86400.0
 
 
-def test_report_that_cannot_be_written_ends_no_game(tmp_path, game, reference, caplog):
+def test_a_report_that_cannot_be_written_does_not_end_the_game(tmp_path, game, reference, caplog):
     """The report reads the solutions of all rounds; the evaluation of the last one does not."""
     folder = copy_until(reference, tmp_path, "round-001/evaluate")
     forget_digests(folder.root)  # or the game would not start

@@ -48,7 +48,7 @@ def test_prompts_are_those_of_the_role(prompts):
     assert all(row["prompt"] == f"{row['problem']}\nsneaky solution:\n" for row in rows)
 
 
-def test_easiest_first_goes_round_again_rather_than_end_early(prompts, problems):
+def test_easiest_first_repeats_its_problems_if_they_run_out(prompts, problems):
     num_problems = len(problems.parts["prover"])
     numbers = prompts(easiest_first=True, max_steps=num_problems, prompts_per_step=4)["difficulty"][:]
     epoch = 2 * num_problems

@@ -20,7 +20,7 @@ def alerts(folder: RunFolder) -> list[tuple[str, str]]:
     return [(event["kind"], event["message"]) for event in read_json_lines(folder.events) if event["event"] == "alert"]
 
 
-def test_collapse_is_told_once_and_the_phase_goes_on(play_phase):
+def test_a_collapse_is_reported_once_and_the_phase_continues(play_phase):
     folder = play_phase("prover", 0, **COLLAPSE)
     ((kind, message),) = alerts(folder)
     assert kind == "sneaky_collapse"
@@ -68,7 +68,7 @@ def test_adapter_of_a_supervised_recovery_is_what_was_trained(play_phase, beginn
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recovery", ["temperature", "easier", "supervised"])
-def test_killed_in_the_second_attempt_goes_on_to_the_same_bytes(recovery, tmp_path, make_recipe, reference):
+def test_killed_in_the_second_attempt_it_resumes_to_the_same_bytes(recovery, tmp_path, make_recipe, reference):
     runs = []
     for name in ("whole", "killed"):
         output_dir = tmp_path / name
@@ -107,7 +107,7 @@ def test_supervised_recovery_draws_no_more_solutions_than_it_reads(play_phase, m
     assert {(row["prompt"], row["completion"]) for row in shown} <= expected
 
 
-def test_pool_without_an_incorrect_solution_is_told(play_phase, tmp_path, reference):
+def test_a_pool_without_incorrect_solutions_is_an_error(play_phase, tmp_path, reference):
     folder = branch_off(reference, tmp_path, "round-000/prover")
     path = folder.pool(-1) / "base.parquet"
     forget_digests(folder.root)

@@ -35,7 +35,7 @@ def test_export_writes_weights_that_load_by_themselves(reference, repository, tm
         (["--checkpoint", "sneaky"], "has no checkpoint `sneaky`; it has ['best-helpful', 'last']."),
     ],
 )
-def test_what_was_not_trained_cannot_be_exported(
+def test_untrained_players_cannot_be_exported(
     arguments, message, reference, repository, tmp_path, monkeypatch, capsys
 ):
     script = str(repository / "scripts" / "export_player.py")
@@ -47,7 +47,7 @@ def test_what_was_not_trained_cannot_be_exported(
     assert not (tmp_path / "out").exists()
 
 
-def test_paths_of_players(reference):
+def test_players_are_found_by_their_paths(reference):
     assert reference.player("verifier", 0) == reference.verifier(0)
     assert reference.player("prover") == reference.prover(1)
     assert reference.player("prover", 0, "best-helpful") == reference.best_helpful(0)

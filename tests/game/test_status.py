@@ -92,7 +92,7 @@ def test_a_run_that_was_never_begun(recipe):
     assert text.endswith(f"  python {SCRIPT_LINE}")
 
 
-def test_an_empty_folder_has_everything_to_do(recipe, tmp_path):
+def test_an_empty_folder_lists_every_phase_as_pending(recipe, tmp_path):
     (tmp_path / "watched").mkdir()
     text = describe_status(recipe, SCRIPT_LINE)
     assert [row(text, str(key))[1:] for key in schedule(recipe)] == [["to", "do"]] * 9
@@ -167,7 +167,7 @@ def test_alerts_report_and_helpful_checkpoint_are_named(recipe, folder):
     assert "Alert in round-000/prover (goodharting): Step 12: the gap closes." in text
 
 
-def test_a_finished_run_says_how_to_go_on(recipe, folder):
+def test_a_finished_run_says_so_and_shows_the_command(recipe, folder):
     finish(folder, *map(str, schedule(recipe)))
     text = describe_status(recipe, SCRIPT_LINE)
     assert "9 of 9 phases, in 9.8 min" in text  # 9 x 65 s
@@ -176,7 +176,7 @@ def test_a_finished_run_says_how_to_go_on(recipe, folder):
     assert text.endswith(f"  python {SCRIPT_LINE}")
 
 
-def test_phases_of_an_older_version_are_told(recipe, folder):
+def test_phases_of_an_older_version_are_reported(recipe, folder):
     """They have no digests."""
     finish(folder, "bootstrap", "round-000/verifier")
     (folder.pool(-1) / DIGESTS).unlink()
@@ -226,7 +226,7 @@ def test_a_phase_that_lost_a_file_is_damaged(recipe, folder):
         ("- 1", "watched/recipe.yaml"),
     ],
 )
-def test_a_recipe_that_cannot_continue_the_run_is_told(recipe, folder, stored, part):
+def test_a_recipe_that_cannot_continue_the_run_is_reported(recipe, folder, stored, part):
     folder.recipe.write_text(stored)
     text = describe_status(recipe, SCRIPT_LINE)
     assert "Problem:" in text

@@ -47,7 +47,7 @@ def test_one_run_over_the_whole_game_on_its_step_axis(tmp_path, game, reference)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tracker", ["trackio", "wandb"])
-def test_runs_that_are_told_offline(tmp_path, game, reference, tracker):
+def test_runs_can_be_tracked_offline(tmp_path, game, reference, tracker):
     """In a process of its own, whose environment keeps the tracker off the network."""
     pytest.importorskip(tracker)
     folder = branch_off(reference, tmp_path, "round-001/evaluate")

@@ -18,11 +18,11 @@ from pvg_hf.game.training import LogCallback, PhaseProgress, is_recorded, newest
         ("train_runtime", False),
     ],
 )
-def test_what_the_clock_or_an_interruption_changes_is_not_recorded(key, expected):
+def test_figures_that_depend_on_time_are_not_recorded(key, expected):
     assert is_recorded(key) == expected
 
 
-def test_listener_hears_the_steps_before_a_checkpoint_again(tmp_path):
+def test_a_listener_receives_the_steps_before_a_checkpoint_again(tmp_path):
     heard = []
     callback = LogCallback(lambda step, figures: heard.append((step, figures["loss"])) or step == 3)
     state = TrainerState(log_history=[{"step": 1, "loss": 0.5}, {"step": 2, "loss": 0.25}])
@@ -37,13 +37,13 @@ def test_listener_hears_the_steps_before_a_checkpoint_again(tmp_path):
     assert (control.should_training_stop, control.should_save) == (True, False)
 
 
-def test_checkpoints_are_ordered_by_number_and_none_is_no_error(tmp_path):
+def test_checkpoints_are_ordered_by_number(tmp_path):
     assert newest_checkpoint(tmp_path / "nowhere") is None
     (tmp_path / "checkpoint-9").mkdir()
     assert newest_checkpoint(tmp_path) is None
 
 
-def test_steps_are_recorded_with_what_is_promised(reference):
+def test_steps_are_recorded_with_all_documented_figures(reference):
     line = read_json_lines(reference.prover(0) / "metrics.jsonl")[0]
     assert {"game_step", "phase", "round", "step", "prover/loss", "prover/kl", "prover/valid_sneaky"} <= line.keys()
     assert not {"prover/epoch", "prover/step_time", "prover/num_tokens"} & line.keys()

@@ -21,7 +21,7 @@ class Watched:
         ]
 
 
-def test_collapse_is_told_once_when_a_whole_window_is_below():
+def test_a_collapse_is_reported_once_a_whole_window_is_low():
     """Means of the last four: .25, .1 (not below .1), .075, 0: the third is the first below."""
     watched = Watched()
     assert watched.update(valid_sneaky=[0.7, 0.1, 0.1, 0.1, 0.1, 0.0, 0.0, 0.0, 0.0]) == [False] * 9
@@ -33,7 +33,7 @@ def test_collapse_is_told_once_when_a_whole_window_is_below():
     ]
 
 
-def test_collapse_ends_the_phase_where_there_is_a_recovery():
+def test_a_collapse_ends_the_phase_if_a_recovery_is_configured():
     watched = Watched(collapse_recovery="temperature")
     assert watched.update(valid_sneaky=[0.0] * 5) == [False, False, False, True, True]
     assert watched.watchdogs.has_collapsed
@@ -65,7 +65,7 @@ def test_goodharting_is_a_falling_gap_with_rising_exploits(gap, exploits, is_tol
     assert [kind for kind, _ in watched.alerts] == ["goodharting"] * is_told
 
 
-def test_goodharting_says_what_was_seen():
+def test_the_goodharting_alert_has_its_figures():
     watched = Watched()
     watched.update(score_gap=FALLING, exploit_rate=RISING)
     assert watched.alerts[0][1] == (
@@ -94,7 +94,7 @@ def test_goodharting_is_a_reversed_ranking_too():
 @pytest.mark.parametrize(
     ("setting", "ends", "num_alerts"), [("off", False, 0), ("alert", False, 1), ("stop", True, 1)]
 )
-def test_goodharting_stops_or_tells_or_neither(setting, ends, num_alerts):
+def test_goodharting_can_stop_alert_or_be_ignored(setting, ends, num_alerts):
     watched = Watched(goodharting=setting)
     assert watched.update(score_correctness_correlation=[-0.5] * 6)[-1] == ends
     assert len(watched.alerts) == num_alerts

@@ -31,7 +31,7 @@ def _alerts(folder: RunFolder) -> list[dict]:
     return [event for event in folder.read_events()[0] if event["event"] == "alert" and event["kind"] == "hub"]
 
 
-def test_a_hub_that_fails_is_an_alert_and_the_game_ends_as_ever(hub, client, recipe, reference, tmp_path):
+def test_a_failing_hub_is_an_alert_and_does_not_change_the_game(hub, client, recipe, reference, tmp_path):
     folder = copy_until(reference, tmp_path, "round-001/evaluate")
     hub.tokens = {"another"}
     said = client("play_recipe", recipe())
@@ -72,7 +72,7 @@ def test_the_app_on_the_run_is_a_space_that_each_round_renews(hub, client, recip
     assert "ana/game-app could not be updated" in alert["message"]
 
 
-def test_what_failed_is_made_up_for_next_time(hub, client, finished, recipe):
+def test_failed_publications_are_repeated_with_the_next_round(hub, client, finished, recipe):
     hub.faults.append(Fault("POST .*/commit/", 403))
     client("publish", recipe())
     client("publish", recipe())
@@ -116,7 +116,7 @@ def test_rounds_whose_weights_were_deleted_are_passed_over(hub, client, finished
     assert _alerts(finished) == []
 
 
-def test_a_game_goes_on_elsewhere_to_the_same_bytes(hub, client, make_recipe, reference, tmp_path):
+def test_a_game_continued_on_another_machine_ends_in_the_same_bytes(hub, client, make_recipe, reference, tmp_path):
     """Round 0 is published from one folder; round 1 is played in another that had nothing."""
     client("push", str(copy_until(reference, tmp_path / "here", "round-001/verifier").root), 0)
     elsewhere = make_recipe(tmp_path / "elsewhere", resume_from_hub=f"{OWNER}/game", hub__push=True)
@@ -129,13 +129,13 @@ def test_a_game_goes_on_elsewhere_to_the_same_bytes(hub, client, make_recipe, re
     assert not (folder.root / ".pull").exists()
 
 
-def test_a_run_that_is_there_is_not_pulled_again(hub, client, finished, make_recipe, tmp_path, reference):
+def test_an_existing_run_is_not_pulled_again(hub, client, finished, make_recipe, tmp_path, reference):
     client("play_recipe", make_recipe(tmp_path, resume_from_hub=f"{OWNER}/game"))
     assert hub.requests == []
     assert differing(finished, reference) == []
 
 
-def test_nothing_to_go_on_from_is_an_error_and_makes_no_run(hub, client, make_recipe, tmp_path):
+def test_continuing_an_unpublished_run_is_an_error_and_creates_no_run(hub, client, make_recipe, tmp_path):
     with pytest.raises(ClientError, match=r"`resume_from_hub`: .*404"):
         client("play_recipe", make_recipe(tmp_path, resume_from_hub=f"{OWNER}/nothing"))
     assert not (tmp_path / "game").exists()
@@ -159,14 +159,14 @@ def test_settings_of_the_hub_may_change_in_a_run(change, reference, make_recipe,
     check_same_recipe(folder, load_recipe(make_recipe(tmp_path, **change)))
 
 
-def test_a_single_round_has_no_hub_of_its_own(reference, make_recipe, tmp_path):
+def test_hub_settings_cannot_be_overridden_in_a_round(reference, make_recipe, tmp_path):
     from pvg_hf.preflight.mistakes import check_recipe
 
     found = check_recipe(load_recipe(make_recipe(tmp_path, rounds={1: {"hub": {"push": True}}})), None)
     assert found == ["`rounds.1` overrides `hub`, which holds for the whole game; set it at the top level."]
 
 
-def test_what_is_wrong_is_known_before_anything_is_played(client, make_recipe, tmp_path):
+def test_mistakes_are_reported_before_anything_is_played(client, make_recipe, tmp_path):
     assert client("mistakes", make_recipe(tmp_path, hub__push=True)) == []
     found = client("mistakes", make_recipe(tmp_path, hub__push=True, hub__run_name="a--b", resume_from_hub="game"))
     assert [mistake.split(":")[0] for mistake in found] == ["`resume_from_hub`", "`hub.run_name`"]

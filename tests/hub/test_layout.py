@@ -31,7 +31,7 @@ from pvg_hf.hub.layout import is_ours, is_record, place_of_player, place_of_reco
         ("base/config.json", "models/prover/config.json"),
     ],
 )
-def test_players_files_have_a_place(path, place):
+def test_files_of_players_have_a_path_on_the_hub(path, place):
     assert is_ours("prover", path)
     assert place_of_player("prover", path, 2, has_own_base=True) == place
 
@@ -63,7 +63,7 @@ def test_players_files_have_a_place(path, place):
     ],
 )
 @pytest.mark.parametrize("player", ["prover", "verifier"])
-def test_other_files_have_none(player, path):
+def test_other_files_are_not_published(player, path):
     assert place_of_player(player, path, 2, has_own_base=True) is None
 
 
@@ -90,7 +90,7 @@ def test_a_base_that_the_run_did_not_make_is_not_pulled():
         "evaluation/round-000/metrics.jsonl",
     ],
 )
-def test_records_lie_where_they_lay(path):
+def test_records_keep_their_paths(path):
     assert place_of_record(path, 2) == path
     assert is_ours("solutions", path)
 
@@ -110,7 +110,7 @@ def test_records_lie_where_they_lay(path):
         "evaluation/round-000/x.json",
     ],
 )
-def test_other_files_of_a_run_are_no_records(path):
+def test_other_files_of_a_run_are_not_records(path):
     assert not is_record(path, 2)
     assert place_of_record(path, 2) is None
 

@@ -17,7 +17,7 @@ def test_a_published_run_answers_as_the_one_that_was_played(published, client, r
     assert client("answer", RUN, problem) == client("answer", str(reference.root), problem)
 
 
-def test_it_is_fetched_once(published, client):
+def test_a_published_run_is_fetched_once(published, client):
     folder = client("locate", RUN)
     assert RunFolder(Path(folder)).read_recipe().name == "game"
     published.requests.clear()
@@ -25,7 +25,7 @@ def test_it_is_fetched_once(published, client):
     assert [request for request in published.requests if "resolve" in request] == []
 
 
-def test_what_was_fetched_is_opened_while_the_hub_is_away(published, client):
+def test_a_fetched_run_opens_while_the_hub_is_unreachable(published, client):
     folder = client("locate", RUN)
     published.faults.append(Fault("GET /api/", 503, count=99))
     assert client("locate", RUN) == folder
@@ -73,6 +73,6 @@ def test_a_study_of_a_published_run_continues_when_the_next_round_is_published(h
     shutil.rmtree(client.home / "pvg_hf")
 
 
-def test_a_folder_is_itself(client, reference, tmp_path):
+def test_a_local_folder_is_returned_unchanged(client, reference, tmp_path):
     assert client("locate", str(reference.root)) == str(reference.root)
     assert client("locate", str(tmp_path / "nothing")) == str(tmp_path / "nothing")

@@ -26,7 +26,7 @@ def _differing_paths(pulled: str, reference: RunFolder, *, without: str = "nothi
     return [path for path in mine if mine[path] != others[path]]
 
 
-def test_last_round_has_everything_that_the_game_goes_on_from(published, client, reference, tmp_path):
+def test_the_last_round_has_everything_needed_to_continue(published, client, reference, tmp_path):
     folder = client("pull", RUN, "latest", str(tmp_path))
     assert folder == str(tmp_path / "game")
     earlier = [path for path in bytes_of(reference) if "round-000" in path and path.endswith(".safetensors")]
@@ -43,7 +43,7 @@ def test_earlier_players_come_when_they_are_asked_for(published, client, referen
     assert _differing_paths(folder, reference) == []
 
 
-def test_an_earlier_round_comes_without_what_followed(published, client, reference, tmp_path):
+def test_an_earlier_round_is_pulled_without_later_ones(published, client, reference, tmp_path):
     folder = client("pull", RUN, 0, str(tmp_path))
     assert _differing_paths(folder, reference, without="round-001") == []
 
@@ -81,7 +81,7 @@ def test_a_download_that_went_wrong_is_made_again(name, published, client, refer
     assert _differing_paths(folder, reference) == []
 
 
-def test_damage_that_stays_is_an_error_and_leaves_no_run(published, client, reference, tmp_path):
+def test_permanent_damage_is_an_error_and_leaves_no_run(published, client, reference, tmp_path):
     """And what has come is not asked for again."""
     whole, before = 5, len(published.requests)
     published.faults.append(Fault("GET /blobs/", change=lambda body: b"?" * len(body), count=99, skip=whole))
@@ -98,7 +98,7 @@ def test_damage_that_stays_is_an_error_and_leaves_no_run(published, client, refe
 
 
 @pytest.mark.parametrize("num_moved", [0, 2])
-def test_a_beginning_that_is_killed_is_gone_on_with(num_moved, published, client, reference, tmp_path):
+def test_a_killed_pull_is_resumed(num_moved, published, client, reference, tmp_path):
     """While what was fetched is moved to its place."""
     root = tmp_path / "game"
     assert client("begin_and_be_killed", str(root), RUN, num_moved) == -signal.SIGKILL
@@ -131,7 +131,7 @@ def _is_same_where_it_is(folder: str, reference: RunFolder) -> bool:
         ("ana/..", 0, r"`ana/\.\.-\w+`"),
     ],
 )
-def test_what_is_not_there_cannot_be_pulled(run, round_index, message, published, client, tmp_path):
+def test_missing_runs_and_rounds_cannot_be_pulled(run, round_index, message, published, client, tmp_path):
     with pytest.raises(ClientError, match=message):
         client("pull", run, round_index, str(tmp_path))
     assert not (tmp_path / "game").exists()
@@ -149,7 +149,7 @@ def test_nothing_is_written_over_a_run(published, client, tmp_path):
     assert _blobs(published.requests) == []
 
 
-def test_a_round_whose_tags_are_not_all_set_is_not_there_yet(published, client, tmp_path):
+def test_a_round_without_all_its_tags_is_not_published(published, client, tmp_path):
     """The tag of the solutions is set last."""
     del published.repo("game-solutions").tags["round-001"]
     folder = Path(client("pull", RUN, "latest", str(tmp_path)))

@@ -31,7 +31,7 @@ def test_every_repository_has_both_rounds(expected):
         assert revisions["main"] == revisions["round-001"]
 
 
-def test_players_lie_at_the_root_with_the_best_helpful_one_beside(expected, reference):
+def test_players_are_at_the_root_with_the_best_helpful_one_in_a_folder(expected, reference):
     prover = expected[f"{OWNER}/game-prover"]["round-000"]
     verifier = expected[f"{OWNER}/game-verifier"]["round-000"]
     for file in ("model.safetensors", "best-helpful/model.safetensors", "config.json", "tokenizer.json"):
@@ -77,7 +77,7 @@ def test_no_pickle_and_no_token_is_published(both_rounds):
     assert TOKEN not in said
 
 
-def test_files_of_unknown_names_stay_at_home(hub, client, reference, tmp_path, expected):
+def test_files_with_unknown_names_are_not_published(hub, client, reference, tmp_path, expected):
     folder = tmp_path / "game"
     shutil.copytree(reference.root, folder)
     for name in ("training_args.bin", "optimizer.pt", "modeling_evil.py", "notes.txt", ".env"):
@@ -149,7 +149,7 @@ def test_a_commit_of_somebody_else_is_kept(hub, client, reference, expected):
 
 
 @pytest.mark.parametrize("skip", range(3))
-def test_a_run_that_stopped_between_upload_and_tag_goes_on(skip, hub, client, reference, expected):
+def test_a_push_stopped_between_upload_and_tag_is_resumed(skip, hub, client, reference, expected):
     hub.faults.append(Fault("POST .*/tag/", 500, count=3, skip=skip))
     with pytest.raises(ClientError, match="is tagged round-000: the Hub answered 500") as caught:
         client("push", str(reference.root), 0)
@@ -160,7 +160,7 @@ def test_a_run_that_stopped_between_upload_and_tag_goes_on(skip, hub, client, re
     assert hub.state() == expected
 
 
-def test_a_process_that_was_killed_before_its_tag_goes_on(hub, client, reference, expected, tmp_path):
+def test_a_push_killed_before_its_tag_is_resumed(hub, client, reference, expected, tmp_path):
     pid = tmp_path / "pid"
     hub.faults.append(Fault("POST .*/tag/", 500, act=lambda: os.kill(int(pid.read_text()), signal.SIGKILL)))
     assert client("push_in_child", str(reference.root), 0, str(pid)) == -signal.SIGKILL
@@ -220,7 +220,7 @@ def test_a_tag_that_somebody_else_sets_meanwhile_is_refused(name, hub, client, r
     assert "ValueError" in caught.value.kinds
 
 
-def test_a_tag_of_the_same_content_may_be_somebody_elses(hub, client, reference):
+def test_a_tag_with_the_same_content_may_be_set_by_somebody_else(hub, client, reference):
     """Only the card differs, which follows from the package's version."""
 
     def steal() -> None:
@@ -262,7 +262,7 @@ def test_a_round_before_published_ones_is_refused(hub, client, reference):
         ("game", 5, r"Round 5 of .* cannot be published: .*round-005.* Rounds that can be published: \[0, 1\]"),
     ],
 )
-def test_what_is_not_there_cannot_be_published(folder, round_index, message, client, hub, reference):
+def test_missing_rounds_cannot_be_published(folder, round_index, message, client, hub, reference):
     with pytest.raises(ClientError, match=message):
         client("push", str(reference.root.with_name(folder)), round_index, namespace=OWNER)
     assert hub.requests == []

@@ -72,7 +72,7 @@ def test_a_signature_that_expired_is_not_blamed_on_the_token(hub, endpoint, wait
     assert waits == [2]
 
 
-def test_a_missing_token_is_said_once(waits):
+def test_a_missing_token_is_mentioned_once(waits):
     with pytest.raises(HubError, match=r"it: no token is set: `hf auth login`, or set HF_TOKEN$"):
         RetryPolicy().run("it", Failing(LocalTokenNotFoundError("Token is required\nto call.")))
     assert waits == []
@@ -107,7 +107,7 @@ def test_an_error_that_the_client_wrapped_is_found(waits):
     assert waits == [2]
 
 
-def test_a_short_download_is_told_by_its_text(waits):
+def test_a_short_download_is_recognised_by_its_message(waits):
     assert RetryPolicy().run("it", Failing(OSError("Consistency check failed: file should be of size 3"))) == 1
 
 
@@ -123,13 +123,13 @@ def test_a_network_that_is_lost_below_the_client_is_tried_again(kind, waits):
 
 
 @pytest.mark.parametrize("kind", [hf_xet.XetAuthenticationError, OfflineModeIsEnabled])
-def test_what_no_second_attempt_mends_is_not_tried_again(kind, waits):
+def test_permanent_errors_are_not_retried(kind, waits):
     with pytest.raises(HubError, match=f"it: {kind.__name__}: refused"):
         RetryPolicy().run("it", Failing(kind("refused")))
     assert waits == []
 
 
-def test_no_token_and_no_signed_address_is_said(waits, monkeypatch):
+def test_messages_contain_no_token_and_no_signed_address(waits, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     error = DamagedDownload("https://cdn.example/x?Signature=abc with hf_secret")
     with pytest.raises(HubError) as caught:

@@ -7,7 +7,7 @@ from tests.support.hub_client import ClientError
 from tests.support.loopback_hub import OWNER
 
 
-def test_its_prompts_come_with_it(hub, client, score_run):
+def test_the_prompts_are_published_with_the_verifier(hub, client, score_run):
     for round_index in (0, 1):
         client("push", str(score_run.root), round_index)
     repo = f"{OWNER}/game-verifier"
@@ -23,6 +23,6 @@ def test_its_prompts_come_with_it(hub, client, score_run):
     assert 0 <= score <= 1
 
 
-def test_a_model_that_is_not_there(hub, client):
+def test_a_missing_model_is_an_error(hub, client):
     with pytest.raises(ClientError, match="is not a folder, and cannot be downloaded"):
         client("score_verifier", f"{OWNER}/another", "main")

@@ -24,7 +24,7 @@ def test_a_run_is_published_and_a_round_pulled(hub, run, reference, tmp_path):
     assert sorted(path.name for path in (tmp_path / "game" / "evaluation").iterdir()) == ["round-000"]
 
 
-def test_settings_and_one_round(hub, run, reference):
+def test_settings_and_a_single_round_can_be_given(hub, run, reference):
     status, said, _ = run("push_run.py", reference.root, "hub.run_name=other", "--round", 1, "hub.private=false")
     assert (status, said) == (0, f"round 1: {OWNER}/other\n")
     assert hub.repo("other-prover").tags.keys() == {"round-001"}
@@ -65,14 +65,14 @@ def test_a_missing_token_ends_in_one_line_with_the_remedy(arguments, published, 
     assert "`hf auth login`, or set HF_TOKEN" in line
 
 
-def test_a_run_without_a_round_is_told(hub, run, reference, tmp_path):
+def test_a_run_without_a_round_is_reported(hub, run, reference, tmp_path):
     shutil.copytree(reference.root, tmp_path / "game", ignore=shutil.ignore_patterns("evaluation"))
     status, _, told = run("push_run.py", tmp_path / "game")
     assert status == 2
     assert "has no round that is evaluated and has its weights" in told
 
 
-def test_no_token_lands_in_the_run(hub, run, reference, tmp_path):
+def test_no_token_is_written_to_the_run(hub, run, reference, tmp_path):
     folder = tmp_path / "game"
     shutil.copytree(reference.root, folder)
     run("push_run.py", folder)

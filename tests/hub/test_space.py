@@ -32,7 +32,7 @@ def test_a_public_space_is_warned_of(hub, client, reference, repository):
 
 
 @pytest.mark.parametrize("run", ["nope", f"{OWNER}/nobody", f"{OWNER}/unfinished", "FOLDER/nope", "FOLDER"])
-def test_a_space_of_what_is_no_run_is_not_made(run, hub, client, repository, tmp_path):
+def test_no_space_is_made_for_a_folder_that_is_not_a_run(run, hub, client, repository, tmp_path):
     if run.endswith("unfinished"):
         hub.repos["dataset", f"{run}-solutions"] = Repo(is_private=True)
         hub.repos["dataset", f"{run}-solutions"].commit({})
@@ -46,7 +46,7 @@ def test_a_space_of_what_is_no_run_is_not_made(run, hub, client, repository, tmp
     assert set(hub.repos) == before
 
 
-def test_a_space_of_a_damaged_run_is_not_made(hub, client, repository, tmp_path):
+def test_no_space_is_made_for_a_damaged_run(hub, client, repository, tmp_path):
     (tmp_path / "recipe.yaml").write_text("prover: {bet: 1}")
     script = str(repository / "scripts" / "push_space.py")
     status, _, told = client("run_script", script, str(tmp_path), f"{OWNER}/app")
@@ -115,7 +115,7 @@ def test_a_space_whose_network_is_away_for_a_while_is_tried_again(hub, client, r
     assert caught.value.kinds[0] == "HubError"
 
 
-def test_a_study_whose_network_is_away_is_told_and_the_app_opens(hub, client, reference, tmp_path):
+def test_a_study_without_network_is_reported_and_the_app_opens(hub, client, reference, tmp_path):
     hub.faults.append(Fault("", drops=True, count=99))
     said = client("open_study_app", str(reference.root), str(tmp_path), f"{OWNER}/answers")
     assert f"There is no study: {OWNER}/answers is read: " in said
@@ -137,7 +137,7 @@ def test_answers_that_cannot_be_read_for_a_while_are_not_overwritten(hub, client
     assert texts == [b"one\ntwo\n"]
 
 
-def test_a_studys_answers_are_committed_and_come_back(hub, client, tmp_path):
+def test_a_studys_answers_are_committed_and_restored(hub, client, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
     second.mkdir()
@@ -152,7 +152,7 @@ def test_a_studys_answers_are_committed_and_come_back(hub, client, tmp_path):
     assert texts == [b"one\ntwo\n"]
 
 
-def test_answers_that_are_not_committed_at_the_end_are_said_to_be_where_they_are(hub, client, tmp_path):
+def test_the_path_of_uncommitted_answers_is_reported(hub, client, tmp_path):
     hub.faults.append(Fault(r"POST .*/commit/main", status=403))
     _, said = client("upload_answers", f"{OWNER}/answers", str(tmp_path), ["one"])
     assert f"The last answers were not committed to {OWNER}/answers (" in said

@@ -54,7 +54,7 @@ def _distilbert() -> DistilBertForSequenceClassification:
         (_distilbert, ["pre_classifier", "classifier"]),
     ],
 )
-def test_head_is_found_and_trained_beside_an_adapter(build, expected):
+def test_the_head_is_found_and_trained_with_an_adapter(build, expected):
     model = build()
     assert score_head_modules(model) == expected
     peft_config = add_trained_head(LoraConfig(r=2, target_modules="all-linear"), model)
@@ -79,7 +79,7 @@ def test_an_adapter_that_cannot_train_the_head_is_refused():
         add_trained_head(TrainableTokensConfig(token_indices=[1]), _llama())
 
 
-def test_frozen_head_is_noticed():
+def test_a_frozen_head_is_detected():
     model = _llama()
     assert is_head_trained(model)
     assert not is_head_trained(get_peft_model(_llama(), LoraConfig(r=2, target_modules=["q_proj"])))

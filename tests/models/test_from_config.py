@@ -65,7 +65,7 @@ def test_wrong_arguments_are_refused(config, message):
         _make(**config)
 
 
-def test_all_wrong_arguments_are_told():
+def test_all_wrong_arguments_are_reported():
     with pytest.raises(ValueError, match=r"`hidden_sise`.*Unknown argument `zebra`.*Known are .*`hidden_size`"):
         _make(hidden_sise=16, zebra=1)
 
@@ -81,12 +81,12 @@ def test_wrong_architectures_are_refused(model_type, message):
 @pytest.mark.parametrize(
     "text", [*TEXTS[:2], " two  spaces , and a comma", "naïve ½ of 10\t€", "日本語\r\n", "</s> and <pad>"]
 )
-def test_any_text_comes_back(text):
+def test_any_text_is_restored(text):
     tokenizer = train_tokenizer(TEXTS, 300)
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
 
 
-def test_nothing_is_added_to_a_text():
+def test_tokenizing_adds_nothing_to_a_text():
     tokenizer = train_tokenizer(TEXTS, 300)
     assert tokenizer("")["input_ids"] == []
     assert tokenizer.pad_token_id not in tokenizer(TEXTS[0])["input_ids"]

@@ -36,11 +36,11 @@ def test_a_full_model_is_loaded_in_float32(tiny_prover):
     assert model.config._name_or_path == str(tiny_prover)
 
 
-def test_dtype_of_the_weights(tiny_prover):
+def test_weights_have_the_requested_dtype(tiny_prover):
     assert load_prover(tiny_prover, dtype=torch.bfloat16)[0].dtype is torch.bfloat16
 
 
-def test_an_adapter_on_the_base_that_it_names(tiny_prover, tmp_path):
+def test_an_adapter_is_loaded_on_the_base_that_it_names(tiny_prover, tmp_path):
     base, tokenizer = load_prover(tiny_prover)
     plain = _logits(base, tokenizer)
     model = _with_adapter(base)
@@ -85,7 +85,7 @@ def test_an_adapter_of_another_model_is_refused(changes, part, tiny_prover, tmp_
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_an_adapter_is_merged_where_nothing_is_rounded(dtype, tiny_prover):
+def test_an_adapter_is_merged_unless_weights_are_in_bfloat16(dtype, tiny_prover):
     base, tokenizer = load_prover(tiny_prover, dtype=dtype)
     assert merge_adapter(base) is base
     model = _with_adapter(base)
@@ -108,7 +108,7 @@ def test_an_adapter_is_loaded_on_its_bases_revision(revision, weight, hub_model,
         assert set(loaded.get_base_model().model.norm.weight.tolist()) == {weight}
 
 
-def test_lora_settings(tiny_prover):
+def test_lora_settings_become_a_peft_config(tiny_prover):
     config = LoraConfig(r=3, alpha=5, dropout=0.25, target_modules=["q_proj"])
     model = get_peft_model(load_prover(tiny_prover)[0], lora_for_prover(config))
     trained = {name: p.shape for name, p in model.named_parameters() if p.requires_grad}

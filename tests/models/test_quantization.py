@@ -23,7 +23,7 @@ def test_a_base_in_4_bits_keeps_its_head_and_embeddings(base):
     assert not is_quantized(load_classifier(base))
 
 
-def test_a_prover_comes_back_to_the_samelogits_of(base, tokenizer, tmp_path):
+def test_a_reloaded_prover_has_the_same_logits(base, tokenizer, tmp_path):
     model = make_prover(base, "4bit")
     expected = logits_of(model)
     save_player(model, tokenizer, tmp_path, "prover")
@@ -34,7 +34,7 @@ def test_a_prover_comes_back_to_the_samelogits_of(base, tokenizer, tmp_path):
     assert merge_adapter(loaded) is loaded  # merged, it would be rounded to 4 bits
 
 
-def test_a_verifier_comes_back_to_the_same_scores(base, tokenizer, tmp_path):
+def test_a_reloaded_verifier_gives_the_same_scores(base, tokenizer, tmp_path):
     model = make_verifier(base, "4bit")
     expected = logits_of(model)
     save_player(model, tokenizer, tmp_path, "verifier")
@@ -43,7 +43,7 @@ def test_a_verifier_comes_back_to_the_same_scores(base, tokenizer, tmp_path):
     torch.testing.assert_close(logits_of(loaded), expected, atol=1e-5, rtol=0)
 
 
-def test_an_adapter_on_full_weights_says_nothing_of_bits(base, tokenizer, tmp_path):
+def test_an_adapter_on_full_weights_does_not_mention_quantization(base, tokenizer, tmp_path):
     save_player(make_prover(base), tokenizer, tmp_path, "prover")
     assert saved_quantization(tmp_path) == "none"
     assert not is_quantized(load_prover(tmp_path)[0])

@@ -51,7 +51,7 @@ def _weights(model) -> dict[str, torch.Tensor]:
     ],
     ids=["llama", "bert", "roberta", "llama with adapters", "bert with adapters"],
 )
-def test_only_the_head_is_drawn_anew(model, drawn):
+def test_only_the_head_is_reinitialised(model, drawn):
     before = _weights(model)
     draw_head(model, seed=1)
     after = _weights(model)
@@ -62,7 +62,7 @@ def test_only_the_head_is_drawn_anew(model, drawn):
     assert not any(_weights(model)[name].equal(after[name]) for name in drawn)
 
 
-def test_the_heads_distribution():
+def test_the_head_has_the_documented_distribution():
     model = _llama(hidden_size=256)
     draw_head(model, seed=0)
     # The sum of 256 squared draws of normal(0, .02), over .02^2, is a chi-square of 256 degrees of freedom; its 1e-4

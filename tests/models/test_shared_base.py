@@ -11,7 +11,7 @@ def _storages(model) -> set[int]:
 
 
 @pytest.mark.parametrize("quantization", ["none", "4bit"])
-def test_the_base_is_there_once_and_both_players_are_what_they_were(quantization, wider_prover):
+def test_the_base_is_in_memory_once_and_both_players_are_unchanged(quantization, wider_prover):
     prover = make_prover(wider_prover, quantization)
     verifier = make_verifier(wider_prover, quantization)
     expected = logits_of(prover), logits_of(verifier)
@@ -25,7 +25,7 @@ def test_the_base_is_there_once_and_both_players_are_what_they_were(quantization
     )  # and two copies of the head, PEFT's and the base's
 
 
-def test_a_model_without_an_adapter_shares_too(wider_prover):
+def test_a_model_without_an_adapter_can_share_the_base(wider_prover):
     base, verifier = load_causal_lm(str(wider_prover)), make_verifier(wider_prover)
     expected = logits_of(verifier)
     share_base(base, verifier)
@@ -33,14 +33,14 @@ def test_a_model_without_an_adapter_shares_too(wider_prover):
     torch.testing.assert_close(logits_of(verifier), expected, atol=0, rtol=0)
 
 
-def test_a_move_reaches_both(wider_prover):
+def test_moving_one_model_moves_both(wider_prover):
     prover, verifier = make_prover(wider_prover), make_verifier(wider_prover)
     share_base(verifier, prover)
     prover.to(torch.float64)
     assert verifier.get_base_model().model.layers[0].mlp.up_proj.base_layer.weight.dtype == torch.float64
 
 
-def test_training_the_provers_adapter_leaves_themake_verifier(wider_prover):
+def test_training_the_provers_adapter_leaves_the_verifier_unchanged(wider_prover):
     prover, verifier = make_prover(wider_prover), make_verifier(wider_prover)
     share_base(verifier, prover)
     expected = logits_of(verifier)

@@ -12,7 +12,7 @@ from pvg_hf.models.sources import is_adapter, load_tokenizer, name_base, read_ad
 
 
 @pytest.mark.parametrize("model", ["organisation/model", "runs/game/prover"])
-def test_a_hub_id_or_folder_stays(model):
+def test_a_hub_id_or_folder_is_kept(model):
     assert resolve_model(model, "prover") == model
 
 
@@ -123,7 +123,7 @@ def test_model_without_adapters_is_left_as_it_was_saved(tiny_prover, tmp_path):
 
 
 @pytest.mark.parametrize("base", ["../../models/prover", "/runs/game/models/prover"])
-def test_base_that_is_not_there_is_named(base, tmp_path):
+def test_a_missing_base_is_named(base, tmp_path):
     LoraConfig(base_model_name_or_path=base).save_pretrained(tmp_path)
     with pytest.raises(
         ValueError, match=rf"adapter in `{tmp_path}` is on the base `{base}`, .* does not exist\. Move"

@@ -14,7 +14,7 @@ def _hidden(model) -> torch.Tensor:
     return model.base_model(input_ids=IDS).last_hidden_state
 
 
-def test_a_language_model_becomes_a_critic_that_says_0(tiny_prover):
+def test_a_language_model_becomes_a_critic_that_predicts_0(tiny_prover):
     model, prover = load_value_model(tiny_prover), load_causal_lm(str(tiny_prover))
     torch.testing.assert_close(_hidden(model), _hidden(prover), atol=0, rtol=0)
     assert model(input_ids=IDS).logits.tolist() == torch.zeros(*IDS.shape, 1).tolist()
@@ -53,20 +53,20 @@ def test_a_verifier_in_4_bits_is_refused(wider_prover):
         value_model_of_verifier(make_verifier(wider_prover, "4bit"))
 
 
-def test_what_sees_later_tokens_is_no_critic():
+def test_a_model_that_attends_to_later_tokens_cannot_be_a_critic():
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     with pytest.raises(ValueError, match="`BertModel` attends to later tokens"):
         value_model_on(BertModel(BertConfig(vocab_size=20, **sizes)))
 
 
-def test_a_head_of_another_name(tiny_prover):
+def test_a_head_with_another_name_is_found(tiny_prover):
     model = value_model_on(GPT2Model(GPT2Config(vocab_size=64, n_embd=16, n_layer=1, n_head=2)))
     assert isinstance(model.classifier, PreciseLinear)
     assert not model(input_ids=IDS % 64).logits.any()
 
 
 @pytest.mark.parametrize("quantization", ["none", "4bit"])
-def test_a_body_that_shares_its_weights(quantization, wider_prover):
+def test_a_copied_body_shares_the_provers_weights_without_its_adapters(quantization, wider_prover):
     prover = make_prover(wider_prover, quantization)
     with prover.disable_adapter():
         expected = _hidden(prover.get_base_model())

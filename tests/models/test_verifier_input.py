@@ -5,7 +5,7 @@ from pvg_hf.models.verifier_input import VerifierInput
 INPUT = VerifierInput("{{ problem }}\n{{ solution }}", "</s>", 64)
 
 
-def test_texts_are_put_as_they_are():
+def test_texts_are_inserted_unchanged():
     assert INPUT.render("<b> & 3 {{ x }}", "#### 5\n") == "<b> & 3 {{ x }}\n#### 5\n"
     spoken = VerifierInput("Problem: {{ problem }} Is '{{ solution }}' right?\n", None, 64)
     assert spoken.render("p", "s") == "Problem: p Is 's' right?\n"
@@ -20,7 +20,7 @@ def test_end_token_is_appended(tokenizer):
     assert without == [ids[0][:-1]]
 
 
-def test_nothing_is_cut(tokenizer):
+def test_long_inputs_are_not_truncated(tokenizer):
     (ids,) = VerifierInput(INPUT.template, "</s>", 4).encode(tokenizer, ["Ana has 3 pens."], ["has 3\n" * 200])
     assert len(ids) > 600  # also beyond the tokenizer's own maximum
     assert INPUT.encode(tokenizer, [], []) == []
@@ -37,12 +37,12 @@ def test_an_end_token_that_the_tokenizer_does_not_know_is_refused(tokenizer):
         VerifierInput(INPUT.template, "<end>", 64).encode(tokenizer, ["Ana has 3 pens."], ["#### 3"])
 
 
-def test_it_is_stored_with_the_weights(tmp_path):
+def test_the_input_format_is_stored_with_the_weights(tmp_path):
     for verifier_input in (INPUT, VerifierInput("{{ solution }} «½»", None, 7)):
         verifier_input.save(tmp_path)
         assert VerifierInput.load(tmp_path) == verifier_input
 
 
-def test_a_folder_without_one_is_refused(tmp_path):
+def test_a_folder_without_an_input_format_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"has no verifier_input\.json.*`VerifierInput\(.*\)\.save"):
         VerifierInput.load(tmp_path)

@@ -28,7 +28,7 @@ def _weights(model) -> dict[str, torch.Tensor]:
     return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
 
 
-def test_a_language_model_as_a_classifier(tiny_prover, caplog):
+def test_a_language_model_becomes_a_classifier(tiny_prover, caplog):
     with caplog.at_level(logging.WARNING):
         model = load_classifier(str(tiny_prover))
     assert isinstance(model, LlamaForSequenceClassification)
@@ -38,7 +38,7 @@ def test_a_language_model_as_a_classifier(tiny_prover, caplog):
     assert all(weight.equal(body[name]) for name, weight in model.model.state_dict().items())
 
 
-def test_a_padding_token_that_the_model_does_not_name(tiny_prover, tokenizer, tmp_path):
+def test_a_missing_padding_token_is_taken_from_the_tokenizer(tiny_prover, tokenizer, tmp_path):
     model = load_causal_lm(str(tiny_prover))
     model.config.pad_token_id = model.generation_config.pad_token_id = None
     model.save_pretrained(tmp_path)
@@ -47,7 +47,7 @@ def test_a_padding_token_that_the_model_does_not_name(tiny_prover, tokenizer, tm
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_trained_verifier_comes_back(dtype, tiny_prover, tokenizer, tmp_path):
+def test_a_trained_verifier_is_reloaded(dtype, tiny_prover, tokenizer, tmp_path):
     model = load_classifier(str(tiny_prover))
     draw_head(model, seed=4)
     model.save_pretrained(tmp_path)
@@ -60,7 +60,7 @@ def test_a_trained_verifier_comes_back(dtype, tiny_prover, tokenizer, tmp_path):
 
 
 @pytest.mark.parametrize("is_trainable", [True, False])
-def test_an_adapter_comes_back_with_its_head(is_trainable, tiny_prover, tokenizer, tmp_path):
+def test_an_adapter_is_reloaded_with_its_head(is_trainable, tiny_prover, tokenizer, tmp_path):
     model = _with_adapters(load_classifier(str(tiny_prover)))
     draw_head(model, seed=4)
     model.save_pretrained(tmp_path)

@@ -73,7 +73,7 @@ def test_calls_err_at_the_rates_of_their_tier(tier, solution, false, code):
         ("VERIFIER_TIMEOUT", False, None, False),
     ],
 )
-def test_an_outcome_acts_as_what_it_claims_and_keeps_the_truth(code, success, label, is_flagged):
+def test_an_outcome_keeps_its_claim_and_the_truth(code, success, label, is_flagged):
     checker = ImperfectChecker(is_right, FAST)
     outcomes = [*check_many(checker, "right", 500), *check_many(checker, "wrong", 500)]
     found = [outcome for outcome in outcomes if outcome.code == code]
@@ -90,7 +90,7 @@ def test_an_outcome_is_immutable():
         ImperfectChecker(is_right).check(problem(), "right").code = Outcome.VERIFIED
 
 
-def test_an_outcome_follows_from_what_was_asked_and_from_nothing_else():
+def test_an_outcome_depends_only_on_the_question():
     questions = [(index, text, k) for index in range(60) for text in ("right", "wrong") for k in (-1, 0, 1)]
 
     def answers(order):
@@ -117,7 +117,7 @@ def test_rounds_and_attempts_have_their_own_draws():
     assert both == pytest.approx(0.25, abs=bound(0.25, 2000))  # half of them if one draw decided both
 
 
-def test_a_higher_rate_injects_wherever_a_lower_one_does():
+def test_a_higher_rate_adds_errors_to_those_of_a_lower_one():
     rates = ({"timeout": 0.05, "spurious_fail": 0.05}, {"timeout": 0.2, "spurious_fail": 0.3})
     less, more = (check_many(ImperfectChecker(is_right, Tier("t", **values)), "right", 2000) for values in rates)
     assert all(more[i].noise == outcome.noise for i, outcome in enumerate(less) if outcome.noise)

@@ -12,7 +12,7 @@ def fsdp(monkeypatch, repository) -> None:
         monkeypatch.setenv(name.upper(), str(value).lower() if isinstance(value, bool) else str(value))
 
 
-def test_without_sharding_there_is_nothing_to_check(recipe_of):
+def test_without_sharding_no_setting_is_refused(recipe_of):
     assert list(check_sharding(recipe_of("prover.quantization=4bit", "prover.lora={}"))) == []
 
 

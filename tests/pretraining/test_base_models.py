@@ -33,7 +33,7 @@ def small():
 
 
 @pytest.mark.parametrize("player", BASE_MODELS)
-def test_a_seed_gives_one_model(small, player):
+def test_equal_seeds_give_equal_models(small, player):
     first, again = (train_base_model(small[player], show_progress=False).state_dict() for _ in range(2))
     other = train_base_model(replace(small[player], seed=1), show_progress=False).state_dict()
     assert all(torch.equal(first[name], again[name]) for name in first)
@@ -77,7 +77,7 @@ def test_stories_grow_longer_and_batches_hold_rows_of_like_length(player):
 
 
 @pytest.mark.parametrize("player", SHIPPED)
-def test_what_ships_is_small_and_reads_as_the_code_writes(player):
+def test_packaged_models_are_small_and_match_the_tokenizers_in_the_code(player):
     weights = SHIPPED[player] / "model.safetensors"
     assert weights.stat().st_size <= 3_000_000
     assert (SHIPPED[player] / "README.md").read_text().count("| ") > 4

@@ -17,11 +17,11 @@ def corpus() -> list[str]:
     return [text for row in rows for text in (row["prompt"], row["completion"], row["prompt"] + row["completion"])]
 
 
-def test_the_worlds_texts_come_back(tokenizer, corpus):
+def test_texts_of_the_arithmetic_task_are_restored(tokenizer, corpus):
     assert tokenizer.batch_decode(tokenizer(corpus)["input_ids"]) == corpus
 
 
-def test_no_word_of_the_world_is_unknown(tokenizer, corpus):
+def test_no_word_of_the_arithmetic_task_is_unknown(tokenizer, corpus):
     assert not any(tokenizer.unk_token_id in ids for ids in tokenizer(corpus)["input_ids"])
 
 
@@ -43,24 +43,24 @@ def test_a_number_is_a_token(tokenizer):
     assert tokenizer(str(MAX_NUMBER + 1))["input_ids"] == [tokenizer.unk_token_id]
 
 
-def test_prompt_and_solution_part_at_a_token(tokenizer, corpus):
+def test_prompt_and_solution_are_separated_at_a_token(tokenizer, corpus):
     for prompt, completion, both in zip(corpus[::3], corpus[1::3], corpus[2::3], strict=True):
         assert tokenizer(prompt)["input_ids"] + tokenizer(completion)["input_ids"] == tokenizer(both)["input_ids"]
 
 
-def test_special_tokens(tokenizer):
+def test_special_tokens_are_defined(tokenizer):
     assert (tokenizer.pad_token, tokenizer.eos_token, tokenizer.unk_token) == ("<pad>", "</s>", "<unk>")
     assert tokenizer("")["input_ids"] == []
     assert tokenizer.padding_side == "left"
     assert tokenizer.decode([tokenizer.pad_token_id, tokenizer.eos_token_id], skip_special_tokens=True) == ""
 
 
-def test_it_is_built_the_same_every_time():
+def test_building_it_twice_gives_the_same_tokenizer():
     vocabularies = [build_arithmetic_tokenizer().get_vocab() for _ in range(2)]
     assert vocabularies[0] == vocabularies[1]
 
 
-def test_texts_of_proofs_come_back_and_are_short_enough():
+def test_texts_of_proofs_are_restored_and_short_enough():
     tokenizer, longest = build_proofs_tokenizer(), BASE_MODELS["score-verifier"].max_length
     for row in write_proofs_corpus(derive_rng("texts"), 300, ProofsCorpusConfig()):
         prompt, completion = (tokenizer(row[name])["input_ids"] for name in ("prompt", "completion"))
@@ -69,7 +69,7 @@ def test_texts_of_proofs_come_back_and_are_short_enough():
         assert len(prompt + completion) < longest
 
 
-def test_the_proofs_worlds_tokenizer_extends_the_arithmetic_worlds(tokenizer):
+def test_the_tokenizer_for_proofs_extends_the_one_for_arithmetic(tokenizer):
     proofs = build_proofs_tokenizer()
     assert proofs.get_vocab().items() >= tokenizer.get_vocab().items()
     assert proofs.get_vocab() == build_proofs_tokenizer().get_vocab()

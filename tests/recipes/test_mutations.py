@@ -81,7 +81,7 @@ def in_folder(tmp_path, monkeypatch):
     assert not (tmp_path / "PWNED").exists()
 
 
-def test_a_changed_recipe_is_refused_in_words_or_read(repository, in_folder):
+def test_a_changed_recipe_is_read_or_refused_with_a_message(repository, in_folder):
     rng, recipes, refusals, num_read = random.Random(0), shipped(repository), [], 0
     for _ in range(300):
         path = in_folder / "mutated.yaml"
@@ -95,7 +95,7 @@ def test_a_changed_recipe_is_refused_in_words_or_read(repository, in_folder):
     assert max(len(line) for message in refusals for line in message.splitlines()) < 2000
 
 
-def test_the_plan_of_a_changed_recipe_ends_in_words(in_folder, tiny_prover):
+def test_the_plan_of_a_changed_recipe_succeeds_or_ends_with_a_message(in_folder, tiny_prover):
     small = {
         "device": "cpu",
         "output_dir": "runs",

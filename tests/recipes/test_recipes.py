@@ -48,7 +48,7 @@ SMALL_GAME = [
 SMALL_GAME_ON_PAIRS = [*SMALL_GAME, "verifier.pairs_per_step=4"]
 
 
-def test_there_are_recipes():
+def test_at_least_one_recipe_is_found():
     names = {path.stem for path in RECIPES}
     assert {
         "quickstart",
@@ -92,7 +92,7 @@ def test_a_recipe_opens_with_its_command_and_has_no_mistake(path, problems, qwen
 @pytest.mark.parametrize(
     "path", [path for path in RECIPES if "\nsweep:" in path.read_text()], ids=lambda path: path.stem
 )
-def test_every_cell_of_a_sweep_is_in_order(path, tmp_path):
+def test_every_cell_of_a_sweep_has_no_mistakes(path, tmp_path):
     recipe = load_recipe(path, [f"output_dir={tmp_path}", "sweep.seeds=[0]"])
     assert "scripts/sweep_noise.py" in path.read_text().splitlines()[0]
     assert f"To play  {len(list_cells(recipe))} cells" in describe_sweep(recipe, num_workers=2)
@@ -119,7 +119,7 @@ def test_a_recipe_of_the_built_in_world_plays(name, tmp_path, repository):
 
 
 @pytest.mark.slow
-def test_the_recipe_of_a_verifier_that_writes_plays(tmp_path, repository):
+def test_the_recipe_of_a_generative_verifier_plays(tmp_path, repository):
     """Verifier, prover, harder proofs and their labels, and the next verifier, which learns from these."""
     small = ["task.options.num_train=160", "task.options.num_test=12", f"output_dir={tmp_path}", *SMALL_GAME]
     small += ["num_rounds=2", "verifier.score.proofs_per_step=4", "verifier.score.eval_proofs=8"]
@@ -207,6 +207,6 @@ def test_a_round_of_gsm8k_with_a_small_model_of_its_architecture(
 
 
 @pytest.mark.skipif("PVG_GSM8K_DIR" not in os.environ, reason="set PVG_GSM8K_DIR to a folder with GSM8K's JSONL files")
-def test_the_recipe_for_small_machines_is_in_order_for_the_real_problems(repository):
+def test_the_recipe_for_small_machines_has_no_mistakes_with_the_real_problems(repository):
     recipe = load_recipe(repository / "recipes/gsm8k-small-cpu.yaml", [f"task.path={os.environ['PVG_GSM8K_DIR']}"])
     assert check_recipe(recipe, GameProblems.load(recipe)) == []

@@ -11,15 +11,15 @@ SNEAKY = torch.tensor([0, 0, 1, 1], dtype=torch.bool)
 ANSWERED = torch.tensor([0, 1, 1, 0], dtype=torch.bool)
 
 
-def test_goodhart_pays_the_score_even_without_an_answer():
+def test_goodhart_is_the_score_even_without_an_answer():
     assert goodhart(SCORES, CORRECT, SNEAKY, group_size=2, answered=ANSWERED).tolist() == SCORES.tolist()
 
 
-def test_correctness_only_pays_one_in_role():
+def test_correctness_only_is_one_in_role():
     assert correctness_only(SCORES, CORRECT, SNEAKY, group_size=2).tolist() == [1, 0, 0, 1]
 
 
-def test_correctness_only_pays_nothing_without_an_answer():
+def test_correctness_only_is_zero_without_an_answer():
     assert correctness_only(SCORES, CORRECT, SNEAKY, group_size=2, answered=ANSWERED).tolist() == [0, 0, 0, 0]
 
 

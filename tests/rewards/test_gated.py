@@ -7,7 +7,7 @@ CORRECT = torch.tensor([1, 0, 1, 0, 1, 0], dtype=torch.bool)
 SNEAKY = torch.tensor([0, 0, 0, 1, 1, 1], dtype=torch.bool)
 
 
-def test_cgc_pays_the_score_in_role_and_the_floor_out_of_role():
+def test_cgc_is_the_score_in_role_and_the_floor_out_of_role():
     rewards = correctness_gated_convincingness(SCORES, CORRECT, SNEAKY, group_size=3)
     assert rewards.tolist() == [1.5, -2, -3, 4, -2, -1]
 
@@ -22,7 +22,7 @@ def test_cgc_floor_is_not_rounded_to_float32():
     assert rewards[1].item() == -2.1
 
 
-def test_cgc_pays_the_floor_without_an_answer_in_either_role():
+def test_cgc_is_the_floor_without_an_answer_in_either_role():
     answered = torch.tensor([0, 1, 1, 0, 1, 1], dtype=torch.bool)
     rewards = correctness_gated_convincingness(SCORES, CORRECT, SNEAKY, group_size=3, answered=answered)
     assert rewards.tolist() == [-2, -2, -3, -2, -2, -1]

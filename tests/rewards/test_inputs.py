@@ -86,7 +86,7 @@ def test_scores_must_be_finite(reward):
 
 
 @pytest.mark.parametrize("name", ["correct", "sneaky", "answered"])
-def test_flags_must_be_flags(name):
+def test_flags_must_be_0_or_1(name):
     given = {"correct": torch.ones(2), "sneaky": torch.zeros(2), "answered": torch.ones(2)}
     with pytest.raises(ValueError, match=f"`{name}` must be 0 or 1; 1 are not, e.g. 0.5"):
         goodhart(torch.zeros(2), group_size=2, **given | {name: torch.tensor([0.5, 1.0])})

@@ -24,12 +24,12 @@ FORMULAS = Path(__file__).parents[2] / "docs" / "formulas.md"
         ("gated", rewards.gated_multiplicative),
     ],
 )
-def test_rewards_by_name(name, function):
+def test_rewards_are_found_by_name(name, function):
     assert load_reward(name).function is function
 
 
 @pytest.mark.parametrize("name", REWARDS)
-def test_a_reward_is_the_same_by_its_name_its_place_and_as_a_function(name):
+def test_a_reward_is_the_same_by_name_path_or_function(name):
     record = load_reward(name)
     assert record.name == name
     place = f"pvg_hf.rewards:{record.function.__name__}"
@@ -114,7 +114,7 @@ def test_the_error_of_a_name_like_no_other_lists_all():
 
 
 @pytest.mark.parametrize("name", sorted(set(REWARDS) - {"correctness_only"}))
-def test_relative_rewards_are_those_that_a_better_policy_does_not_raise(name):
+def test_a_reward_is_relative_if_a_better_policy_does_not_raise_it(name):
     """Every score rises by 8: a group-relative reward stays, one that pays the score itself does not."""
     scores, correct, sneaky = torch.tensor([0.0, 1.0, 2.0, 5.0]), torch.ones(4), torch.zeros(4)
     passed = {"test_pass_rate": torch.ones(4), "certified": torch.ones(4), "similarity": torch.zeros(4)}

@@ -76,7 +76,7 @@ def test_standardized_src_by_hand():
     assert rewards.tolist() == pytest.approx([-2, -2, -2, 3 / math.sqrt(3.5), -2, 1 / math.sqrt(2.5), -2, -2])
 
 
-def test_standardized_src_pays_minus_two_out_of_role_and_without_an_answer():
+def test_standardized_src_is_minus_two_out_of_role_and_without_an_answer():
     scores, sneaky = torch.tensor([0.0, 1, 2, 9]), flags(0, 0, 0, 0)
     correct, answered = flags(1, 1, 1, 0), flags(1, 1, 1, 1)
     rewards = standardized_relative_convincingness(scores, correct, sneaky, group_size=4, answered=answered)

@@ -185,7 +185,7 @@ def test_a_damaged_file_is_named_or_irrelevant(file, damage, run, known):
 
 
 @pytest.mark.slow
-def test_every_file_in_every_way(run, known):
+def test_every_kind_of_damage_to_every_file_is_reported(run, known):
     check_undamaged(known)
     files = sorted(
         path.relative_to(run).as_posix()
@@ -206,7 +206,7 @@ def test_every_file_in_every_way(run, known):
     "file", ["verifier/round-001/model.safetensors", "verifier/round-000/metrics.jsonl", "recipe.yaml"]
 )
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_start_and_status_name_it(file, damage, run):
+def test_start_and_status_name_the_damaged_file(file, damage, run):
     path = run / file
     content = path.read_bytes()
     path.write_bytes(DAMAGES[damage](content, 0.5))

@@ -19,7 +19,7 @@ def test_results_appear_at_once_when_the_block_ends(tmp_path):
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_failure_leaves_no_results_and_hands_out_what_there_is_next_time(tmp_path):
+def test_a_failure_leaves_no_results_and_keeps_partial_files_for_the_next_start(tmp_path):
     target = tmp_path / "phase"
     with pytest.raises(FileNotFoundError), staged(target, is_main=True) as partial:
         (partial / "half").write_text((tmp_path / "missing").read_text())
@@ -52,7 +52,7 @@ def test_damaged_json_is_named_with_the_remedy(content, tmp_path):
         read_json(path)
 
 
-def test_a_file_of_no_phase_has_a_remedy_of_its_own(tmp_path):
+def test_a_file_outside_the_phases_has_another_remedy(tmp_path):
     (tmp_path / "tracking.json").write_text("{")
     with pytest.raises(ValueError, match=r"tracking\.json is damaged .*\)\. Delete it\.$"):
         read_json(tmp_path / "tracking.json", remedy="Delete it.")
@@ -95,7 +95,7 @@ def test_lines_that_cannot_be_read_are_dropped(before, after, num_damaged, tmp_p
 
 
 @pytest.mark.parametrize(("text", "known"), [("{", {}), ("[1, 2]", {}), (None, {}), ('{"seed": 1}', {"seed": 1})])
-def test_environment_that_cannot_be_read_is_as_good_as_none(text, known, tmp_path):
+def test_an_unreadable_environment_file_is_ignored(text, known, tmp_path):
     if text is not None:
         (tmp_path / "run.json").write_text(text)
     assert RunFolder(tmp_path).read_environment() == known

@@ -39,7 +39,7 @@ def test_is_free_again_after_an_error(tmp_path):
 @pytest.mark.parametrize(
     ("is_there", "files"), [(False, []), (False, ["recipe.yaml"]), (True, [])], ids=["unused", "used", "older"]
 )
-def test_a_folder_that_was_made_for_the_lock_goes_unless_it_was_used(is_there, files, tmp_path):
+def test_a_folder_made_for_the_lock_is_removed_unless_it_was_used(is_there, files, tmp_path):
     root = tmp_path / "runs" / "game"
     if is_there:
         root.mkdir(parents=True)
@@ -54,7 +54,7 @@ def test_processes_of_one_game_do_not_lock_each_other_out(tmp_path):
         pass
 
 
-def test_file_system_without_locks_is_told(tmp_path, caplog, monkeypatch):
+def test_a_file_system_without_locks_is_reported(tmp_path, caplog, monkeypatch):
     def refuse(file, operation):
         if operation != fcntl.LOCK_UN:
             raise OSError(37, "No locks available")

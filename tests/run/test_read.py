@@ -9,7 +9,7 @@ from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.read import load_run
 
 
-def test_steps_figures_and_solutions_of_each_round(make_run, rounds_data):
+def test_each_rounds_steps_figures_and_solutions_are_read(make_run, rounds_data):
     run = load_run(make_run(2))
     assert [data.round_index for data in run.rounds] == [0, 1, 2]
     assert [data.round_index for data in run.evaluated] == [0, 1]
@@ -89,7 +89,7 @@ def test_damaged_metrics_are_named(damage, make_run):
     assert caught.value.path == path
 
 
-def test_a_line_without_its_place_is_named(make_run):
+def test_a_line_without_its_phase_is_named(make_run):
     """As an older version left it, which kept no digest."""
     folder = make_run(0)
     write_metrics(folder, {"phasX": "prover", "round": 0, "step": 1})

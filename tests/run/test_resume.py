@@ -56,7 +56,7 @@ def test_round_has_begun_with_an_unfinished_folder(tmp_path, game, reference):
     check_same_recipe(folder, changed)
 
 
-def test_verifier_that_was_refused_can_be_trained_otherwise(tmp_path, game, reference):
+def test_a_refused_verifier_can_be_trained_with_other_settings(tmp_path, game, reference):
     """As the error says: without its unfinished folder, by an override of the round."""
     folder = branch_off(reference, tmp_path, "round-001/verifier")
     strict = {"rounds": {1: {"watchdogs": {"min_pair_accuracy": 1.0}}}}
@@ -71,7 +71,7 @@ def test_verifier_that_was_refused_can_be_trained_otherwise(tmp_path, game, refe
 
 
 @pytest.mark.parametrize("phase", ["verifier", "prover"])
-def test_training_does_not_go_on_by_another_number_of_processes(phase, tmp_path, game, reference):
+def test_training_cannot_resume_with_another_number_of_processes(phase, tmp_path, game, reference):
     folder = copy_until(reference, tmp_path, f"round-001/{phase}")
     begun = folder.root / phase / ".round-001.partial"
     begun.mkdir()
@@ -85,7 +85,7 @@ def test_training_does_not_go_on_by_another_number_of_processes(phase, tmp_path,
     )
 
 
-def test_minting_goes_on_by_any_number_of_processes(tmp_path, game, reference):
+def test_minting_resumes_with_any_number_of_processes(tmp_path, game, reference):
     """It begins anew, and its bytes do not depend on it."""
     folder = copy_until(reference, tmp_path, "round-001/mint")
     begun = folder.root / "pool" / ".round-001.partial"
@@ -95,7 +95,7 @@ def test_minting_goes_on_by_any_number_of_processes(tmp_path, game, reference):
     assert differing(folder, reference) == []
 
 
-def test_other_processes_threads_or_versions_are_told_and_kept(tmp_path, game, reference, caplog):
+def test_changed_processes_threads_or_versions_are_reported_and_recorded(tmp_path, game, reference, caplog):
     folder = copy_until(reference, tmp_path, "round-001/evaluate")
     environment = folder.read_environment()
     assert environment["num_processes"] == 1
@@ -230,7 +230,7 @@ def test_playing_a_damaged_phase_again_mends_the_run(tmp_path, game, reference):
     check_same_so_far(folder, reference)
 
 
-def test_weights_of_a_round_that_is_over_may_be_deleted(tmp_path, game, reference):
+def test_weights_of_a_finished_round_may_be_deleted(tmp_path, game, reference):
     folder = copy_until(reference, tmp_path, "round-001/evaluate")
     for weights in (*folder.verifier(0).rglob("*.safetensors"), *folder.prover(0).rglob("*.safetensors")):
         weights.unlink()
@@ -265,7 +265,7 @@ def test_damaged_pool_is_named_with_a_remedy_that_works(damage, tmp_path, game, 
     check_same_so_far(folder, reference)
 
 
-def test_damaged_lists_are_made_anew_from_the_phases(tmp_path, game, reference):
+def test_damaged_lists_are_rebuilt_from_the_phases(tmp_path, game, reference):
     folder = copy_until(reference, tmp_path, "round-001/evaluate")
     folder.state.write_text('{"finished": ["boot')
     folder.metrics.write_text("{")
@@ -312,7 +312,7 @@ def test_cut_or_changed_recipe_of_a_run_is_named(change, version, tmp_path, game
     assert caught.value.path == folder.recipe
 
 
-def test_run_of_an_older_version_is_gone_on_with(tmp_path, game, reference, caplog):
+def test_a_run_of_an_older_version_is_continued(tmp_path, game, reference, caplog):
     """It has no digest anywhere."""
     folder = copy_until(reference, tmp_path, "round-001/evaluate")
     folder.recipe.write_text(folder.recipe.read_text().partition("\n")[2])
@@ -374,7 +374,7 @@ def test_checkpoint_that_is_not_whole_is_passed_over(file, damage, tmp_path, gam
     ]
 
 
-def test_best_helpful_checkpoint_that_was_damaged_is_made_again(tmp_path, game, killed_late, reference):
+def test_a_damaged_best_helpful_checkpoint_is_rebuilt(tmp_path, game, killed_late, reference):
     """Training goes on from before the step at which it was kept."""
     folder = RunFolder(tmp_path / "game")
     shutil.copytree(killed_late.root, folder.root)

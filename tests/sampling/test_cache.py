@@ -10,7 +10,7 @@ def _states(num_tokens: int, rows: int = 3) -> tuple[torch.Tensor, torch.Tensor]
     return torch.randn(rows, 2, num_tokens, 4), torch.randn(rows, 2, num_tokens, 4)
 
 
-def test_it_holds_what_the_dynamic_cache_holds():
+def test_the_cache_holds_what_a_dynamic_cache_does():
     torch.manual_seed(0)
     config = LlamaConfig(num_hidden_layers=2)
     roomy, plain = RoomyCache(config), DynamicCache(config=config)
@@ -37,14 +37,14 @@ def test_a_token_is_written_in_place():
     assert layer.keys.shape == (3, 2, 5, 4)
 
 
-def test_layers_with_a_window_stay_transformers_own():
+def test_layers_with_a_window_keep_transformers_cache():
     cache = RoomyCache(MistralConfig(num_hidden_layers=2, sliding_window=4))
     assert not any(isinstance(layer, RoomyLayer) for layer in cache.layers)
     assert all(isinstance(layer, DynamicLayer) for layer in cache.layers)
 
 
 @pytest.mark.parametrize("num_tokens", [6, ROOM + 9])
-def test_a_windows_layer_is_selected_as_well(num_tokens):
+def test_layers_with_a_window_are_selected(num_tokens):
     cache = RoomyCache(MistralConfig(num_hidden_layers=1, sliding_window=4))
     keys, values = _states(num_tokens)
     cache.update(keys, values, 0)

@@ -102,7 +102,7 @@ def test_absolute_positions_do_not_count_the_padding(tokenizer):
     ]
 
 
-def test_a_draw_does_not_depend_on_its_company(prover):
+def test_a_draw_does_not_depend_on_the_rest_of_the_batch(prover):
     sampler = _sampler(prover)
     together = sampler.sample(PROMPTS, _rngs(num_samples=3))
     backwards = sampler.sample(PROMPTS[::-1], _rngs(PROMPTS[::-1], num_samples=3))
@@ -141,7 +141,7 @@ def test_draws_follow_the_model(prover, temperature):
     assert statistic < stats.chi2.isf(1e-4, len(classes))
 
 
-def test_a_padding_token_that_is_the_end_token(prover):
+def test_a_padding_token_may_be_the_end_token(prover):
     tokenizer = prover[1]
     tokenizer.pad_token = tokenizer.eos_token
     samples = _sampler(prover).sample(PROMPTS, _rngs())
@@ -236,7 +236,7 @@ def test_batches_are_of_like_length_and_hold_every_prompt_once(prover):
     assert sampler.batches([]) == []
 
 
-def test_all_prompts_batch_by_batch(prover):
+def test_all_prompts_are_sampled_batch_by_batch(prover):
     sampler = _sampler(prover, prompts_per_batch=3)
     found = {}
     for indices, samples in iterate_samples(sampler, PROMPTS, _rngs(num_samples=2).__getitem__):
@@ -254,7 +254,7 @@ def test_cumulative_distribution_is_inverted(uniform, token):
     assert draw_tokens(logits, torch.tensor([uniform], dtype=torch.float64)).tolist() == [token]
 
 
-def test_rows_are_drawn_by_themselves():
+def test_rows_are_drawn_independently():
     logits = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]]).log()
     assert draw_tokens(logits, torch.tensor([0.6, 0.4])).tolist() == [1, 1]
     assert draw_tokens(logits, torch.tensor([0.4, 0.6])).tolist() == [0, 2]

@@ -81,7 +81,7 @@ def review(folder) -> dict[str, str]:
         return {row["proof"]: row["score"] for row in csv.DictReader(file)}
 
 
-def test_labels_and_their_evidence(tmp_path):
+def test_labels_are_written_with_their_evidence(tmp_path):
     labels, writer = label(tmp_path, names=("good", "bad", "known", "odd"), scores={"known": 0.5})
     assert labels == {"good": (1.0, "auto"), "bad": (0.0, "auto"), "known": (0.5, "given"), "odd": (None, None)}
     assert writer.evaluated == ["good", "bad", "odd"]
@@ -111,7 +111,7 @@ def test_a_person_decides_and_is_never_overwritten(tmp_path, caplog):
     assert label(tmp_path, scores={"odd": 1.0})[0]["odd"] == (1.0, "given")
 
 
-def test_what_a_person_said_outlives_the_review_file(tmp_path):
+def test_a_persons_scores_outlive_the_review_file(tmp_path):
     label(tmp_path)
     fill_in(tmp_path / "review.csv", {"odd": "0.5"})
     label(tmp_path)
@@ -134,7 +134,7 @@ def test_a_proof_that_comes_with_and_without_a_score_has_it(tmp_path):
     assert read_labels(tmp_path) == {("about good", "good"): 0.0}
 
 
-def test_a_person_is_not_asked_about_twice_and_no_model_is(tmp_path):
+def test_proofs_scored_by_a_person_are_not_labelled_again(tmp_path):
     label(tmp_path)
     fill_in(tmp_path / "review.csv", {"odd": "1"})
     (tmp_path / "evidence.jsonl").unlink()
@@ -143,7 +143,7 @@ def test_a_person_is_not_asked_about_twice_and_no_model_is(tmp_path):
     assert labels["odd"] == (1.0, "human")
 
 
-def test_a_run_that_was_stopped_goes_on(tmp_path, monkeypatch):
+def test_stopped_labelling_is_resumed(tmp_path, monkeypatch):
     monkeypatch.setattr("pvg_hf.scoring.auto_label.PROOFS_AT_ONCE", 1)
     whole, _ = label(tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
@@ -192,7 +192,7 @@ def verifier_folder(tiny_prover, tmp_path):
     return folder
 
 
-def test_a_verifier_is_known_by_what_it_holds(verifier_folder, tmp_path):
+def test_a_verifier_is_identified_by_its_contents(verifier_folder, tmp_path):
     copy = shutil.copytree(verifier_folder, tmp_path / "elsewhere")
     assert digest_of(copy) == digest_of(verifier_folder)
     for name in ("model.safetensors", "score_verifier.json"):
@@ -208,7 +208,7 @@ def run_script(repository, *arguments) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.slow
-def test_the_script(repository, verifier_folder, tmp_path):
+def test_the_script_labels_proofs(repository, verifier_folder, tmp_path):
     """An untrained verifier labels nothing: all is left to a person."""
     task = load_task("proofs", num_train=1, num_test=3)
     rows = [{"problem": row["problem"], "text": row["proof"]} for row in task.rated_proofs("test")]

@@ -147,11 +147,11 @@ def test_cache_remembers_texts(use_cache, rows_read):
         assert again[0] == first[2]
 
 
-def test_nothing_to_score():
+def test_no_solutions_give_no_scores():
     assert VerifierScorer(*_verifier("llama"))([], []) == []
 
 
-def test_as_many_problems_as_solutions():
+def test_problems_and_solutions_must_have_equal_numbers():
     with pytest.raises(ValueError, match="5 problems and 2 solutions"):
         VerifierScorer(*_verifier("llama"))(PROBLEMS, SOLUTIONS[:2])
 
@@ -217,7 +217,7 @@ def _save(folder: Path, model, tokenizer, verifier_input) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["llama", "bert"])
-def test_from_the_folder_of_full_weights(kind, tmp_path):
+def test_loads_from_a_folder_of_full_weights(kind, tmp_path):
     parts = _verifier(kind)
     scores = VerifierScorer(*parts)(PROBLEMS, SOLUTIONS)
     scorer = VerifierScorer.from_pretrained(_save(tmp_path, *parts), tokens_per_batch=64)
@@ -226,7 +226,7 @@ def test_from_the_folder_of_full_weights(kind, tmp_path):
     assert scorer(PROBLEMS, SOLUTIONS) == pytest.approx(scores, abs=1e-5)
 
 
-def test_from_the_folder_of_an_adapter_with_its_head(tmp_path, tiny_prover):
+def test_loads_from_a_folder_of_an_adapter_with_its_head(tmp_path, tiny_prover):
     """The base that the adapter names is a language model, without a head of its own."""
     base, tokenizer = load_classifier(str(tiny_prover)), load_prover(tiny_prover)[1]
     torch.manual_seed(1)
@@ -287,7 +287,7 @@ def test_adapters_share_beginnings(tiny_prover):
 
 
 @pytest.mark.parametrize("kind", ["bert", "sliding"])
-def test_where_nothing_can_be_shared(kind):
+def test_inputs_without_a_shared_beginning_are_read_whole(kind):
     model = _verifier("bert")[0] if kind == "bert" else _decoder("mistral", build_arithmetic_tokenizer())
     if kind == "sliding":
         model.config.sliding_window = 8

@@ -85,7 +85,7 @@ def test_a_brace_may_be_one_token_with_the_score_and_a_line_break_with_the_closi
     assert "}Ċ" in split.convert_ids_to_tokens(split("\\boxed{1}\n")["input_ids"])
 
 
-def test_it_agrees_with_the_sampled_score(tmp_path):
+def test_the_expected_score_agrees_with_the_sampled_score(tmp_path):
     """The model ends an evaluation with the box or with a line after it, and sometimes writes 1.0 for 1."""
     tokenizer = make_tokenizer(split_digits=True)
     model = make_model(tokenizer)
@@ -106,5 +106,5 @@ def test_it_agrees_with_the_sampled_score(tmp_path):
     assert abs(mean - expected(["claim"], ["good"])[0]) < 4 * 0.5 / n**0.5
 
 
-def test_nothing_to_read(tiny_prover):
+def test_no_evaluations_give_no_expected_scores(tiny_prover):
     assert BoxReader(*load_prover(tiny_prover), 0.8)([]) == []

@@ -17,7 +17,7 @@ def verifier(tiny_prover) -> GenerativeVerifier:
     return GenerativeVerifier(model, tokenizer, PROOF_SETTINGS, num_analyses=2)
 
 
-def test_what_it_writes_depends_on_the_texts_alone(verifier):
+def test_evaluations_depend_on_the_texts_only(verifier):
     together = verifier.evaluate([PROBLEM] * 3, PROOFS, 2)
     apart = [verifier.evaluate([PROBLEM], [proof], 2)[0] for proof in reversed(PROOFS)]
     texts = [[sample.text for sample in samples] for samples in together]
@@ -25,7 +25,7 @@ def test_what_it_writes_depends_on_the_texts_alone(verifier):
     assert len({text for of_proof in texts for text in of_proof}) == 6
 
 
-def test_a_verifier_that_says_no_score_scores_0_and_is_counted(verifier):
+def test_evaluations_without_a_score_count_as_0_and_are_counted(verifier):
     assert verifier([PROBLEM] * 3, PROOFS) == [0.0, 0.0, 0.0]
     assert verifier.num_unreadable == 6
     assert verifier.rate_analyses([PROBLEM], PROOFS[:1], ["has 3 | ok"]) == [None]
@@ -33,7 +33,7 @@ def test_a_verifier_that_says_no_score_scores_0_and_is_counted(verifier):
     assert verifier.num_unreadable == 10
 
 
-def test_nothing_is_asked_of_nobody(verifier):
+def test_no_solutions_need_no_model_call(verifier):
     assert verifier([], []) == []
     assert verifier.check_analyses([], [], [], 3) == []
 
@@ -68,14 +68,14 @@ def test_the_expected_score_agrees_with_the_sampled_one_and_scatters_less(writer
     assert spread[1] < spread[0]
 
 
-def test_it_is_frozen(verifier, tiny_prover):
+def test_the_verifiers_weights_are_frozen(verifier, tiny_prover):
     model = verifier.model
     assert not any(parameter.requires_grad for parameter in model.parameters())
     assert not model.training
     assert torch.equal(model.lm_head.weight, load_prover(tiny_prover)[0].lm_head.weight)
 
 
-def test_another_folder_and_bad_numbers(verifier, tiny_prover):
+def test_wrong_folders_and_numbers_are_errors(verifier, tiny_prover):
     with pytest.raises(ValueError, match=r"is not a score verifier: it has no score_verifier\.json"):
         GenerativeVerifier.from_pretrained(tiny_prover)
     with pytest.raises(ValueError, match="`no/folder` is not a folder, and cannot be downloaded"):

@@ -71,7 +71,7 @@ def test_the_saved_tokenizer_appends_the_end_token_once(folder):
         assert verifier_input.encode(tokenizer, [PROBLEM] * len(SOLUTIONS), SOLUTIONS) == ids
 
 
-def test_it_is_saved_again_as_it_is(folder, tmp_path):
+def test_saving_the_tokenizer_again_changes_nothing(folder, tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     VerifierInput.load(folder).save_with(tokenizer, tmp_path)
     assert AutoTokenizer.from_pretrained(tmp_path)(TEXTS)["input_ids"] == tokenizer(TEXTS)["input_ids"]
@@ -143,7 +143,7 @@ def test_a_missing_column_is_named(scorer):
 
 
 @pytest.mark.parametrize("is_chat", [False, True])
-def test_trl_trains_with_it(scorer, tiny_prover, tmp_path, is_chat):
+def test_trl_trains_with_the_saved_verifier(scorer, tiny_prover, tmp_path, is_chat):
     problems = [f"Ana has {number} pens. How many pens does Ana have?" for number in range(3, 7)]
     tokenizer = AutoTokenizer.from_pretrained(tiny_prover)
     tokenizer.chat_template = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"

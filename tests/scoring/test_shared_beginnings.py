@@ -6,14 +6,14 @@ from pvg_hf.scoring.batching import MIN_OWN_TOKENS, MIN_SHARED_TOKENS, Group, gr
 BEGINNING = list(range(10, 20))
 
 
-def test_groups_by_hand():
+def test_groups_of_shared_beginnings_by_hand():
     inputs = [[*BEGINNING, 1, 2], [*BEGINNING, 3, 4, 5], [7, 8, 9], [*BEGINNING, 1, 1], [*BEGINNING, 1, 1, 1]]
     groups, alone = group_by_beginning(inputs, ["a", "a", "b", "b", "c"])
     assert groups == [Group(10, [0, 1])]  # problem b's inputs have nothing in common, c has one
     assert alone == [2, 3, 4]
 
 
-def test_every_input_keeps_tokens_of_its_own():
+def test_every_input_keeps_unshared_tokens():
     assert num_shared([BEGINNING, BEGINNING]) == 8
     assert num_shared([[1], [1, 2, 3]]) == 0
     assert num_shared([[1, 2, 3, 4], [1, 2, 5, 4]]) == 2

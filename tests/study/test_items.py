@@ -37,14 +37,14 @@ def test_a_sheet_is_balanced_and_holds_no_problem_twice(solutions, num_solutions
     assert Counter(sheet.groupby(CELL).size()) == {num_solutions // 8: 8}  # two rounds, two roles, right and wrong
 
 
-def test_a_sheet_ends_where_the_problems_do(solutions):
+def test_a_sheet_is_no_longer_than_the_problems_allow(solutions):
     items = choose_items(solutions, seed=0)
     sheet = draw_sheet(items, 1000, {}, np.random.default_rng(0))
     assert len(sheet) == items["problem_id"].nunique()
     assert abs(2 * sheet["correct"].sum() - len(sheet)) <= 1
 
 
-def test_what_was_given_least_is_given_next(solutions):
+def test_the_least_often_given_solutions_are_given_next(solutions):
     items = choose_items(solutions, seed=0)
     num_given: Counter[str] = Counter()
     for participant in range(len(items) // 8):
@@ -54,7 +54,7 @@ def test_what_was_given_least_is_given_next(solutions):
     assert sum(counts) == len(items)
 
 
-def test_the_order_is_drawn_too(solutions):
+def test_the_order_of_a_sheet_is_random(solutions):
     items = choose_items(solutions, seed=0)
     orders = {tuple(draw_sheet(items, 16, {}, np.random.default_rng(seed))["correct"]) for seed in range(5)}
     assert len(orders) > 1

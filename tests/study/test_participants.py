@@ -12,7 +12,7 @@ def answer_next(study, judgment=Judgment.CORRECT, confidence=2) -> str:
     return item
 
 
-def test_the_clock_starts_when_a_solution_is_shown_and_goes_on_through_reloads(study, clock):
+def test_the_clock_starts_when_a_solution_is_shown_and_ignores_reloads(study, clock):
     assert study.progress("ann").seconds_left is None
     first = study.show("ann")
     assert first.seconds_left == 45
@@ -51,7 +51,7 @@ def test_a_solution_that_was_never_shown_is_not_answered(study):
 @pytest.mark.parametrize(
     ("delay", "judgment"), [(GRACE_SECONDS - 0.1, "correct"), (GRACE_SECONDS + 0.1, "time_ran_out")]
 )
-def test_an_answer_that_comes_too_late_is_none(study, clock, delay, judgment):
+def test_a_late_answer_is_not_recorded(study, clock, delay, judgment):
     item = study.show("ann").item.item
     clock.wait(45 + delay)
     study.answer("ann", item, Judgment.CORRECT, 3)
@@ -73,7 +73,7 @@ def test_a_time_out_before_its_time_is_not_recorded(study, clock, passed):
     assert [(row["judgment"], row["confidence"]) for row in study.answers()] == [("time_ran_out", None)]
 
 
-def test_what_was_recorded_of_an_answer_is_returned(study, clock):
+def test_the_recorded_answer_is_returned(study, clock):
     assert study.answer("ann", study.show("ann").item.item, Judgment.FLAWED, 1) is Judgment.FLAWED
     item = study.show("ann").item.item
     clock.wait(60)
@@ -102,7 +102,7 @@ def test_an_empty_sheet_that_was_kept_is_drawn_again(study, open_again):
     assert open_again().sheet("ann") == again.sheet("ann")
 
 
-def test_who_stays_away_finds_the_next_solution(study, clock):
+def test_a_participant_who_returns_late_sees_the_next_solution(study, clock):
     first = study.show("ann").item
     clock.wait(3600)
     progress = study.progress("ann")
@@ -113,7 +113,7 @@ def test_who_stays_away_finds_the_next_solution(study, clock):
     assert [row["judgment"] for row in study.answers()] == ["time_ran_out"]
 
 
-def test_a_process_that_starts_anew_goes_on_where_the_last_one_ended(study, open_again, clock):
+def test_a_restarted_process_continues_where_the_last_one_ended(study, open_again, clock):
     done = [answer_next(study) for _ in range(3)]
     on_show = study.show("ann").item
     clock.wait(600)
@@ -157,7 +157,7 @@ def test_all_solutions_are_judged_in_the_end(study):
     assert (progress.num_done, progress.num_items, progress.item) == (8, 8, None)
 
 
-def test_participants_have_sheets_of_their_own(study):
+def test_participants_have_different_sheets(study):
     assert not study.knows("bob")
     ann, bob = study.sheet("ann"), study.sheet("bob")
     assert study.knows("bob")
@@ -165,12 +165,12 @@ def test_participants_have_sheets_of_their_own(study):
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..\n", "x" * 65, "<b>"])
-def test_an_id_that_cannot_stand_in_a_link_is_refused(study, name):
+def test_an_id_that_cannot_be_part_of_a_link_is_refused(study, name):
     with pytest.raises(ValueError, match="1 to 64 letters"):
         study.sheet(name)
 
 
-def test_a_study_that_is_only_looked_at_makes_no_folder(open_again):
+def test_viewing_a_study_creates_no_folder(open_again):
     held = []
     study = open_again(hold=lambda: held.append(study.folder.exists()))
     assert not study.knows("ann")
@@ -182,7 +182,7 @@ def test_a_study_that_is_only_looked_at_makes_no_folder(open_again):
     assert open_again().sheet("ann") == sheet
 
 
-def test_a_folder_that_is_held_by_another_is_neither_read_nor_written(open_again, study):
+def test_a_folder_locked_by_another_process_is_neither_read_nor_written(open_again, study):
     study.sheet("ann")
 
     def refuse() -> None:

@@ -18,7 +18,7 @@ def answer(correct, judgment, *, who="ann", problem="p", seconds=20.0, role="hel
     }
 
 
-def test_figures_by_hand():
+def test_results_by_hand():
     rows = [
         answer(True, "correct", problem="a", seconds=10.0),
         answer(True, "flawed", problem="b", seconds=20.0),

@@ -20,7 +20,7 @@ def filled_in(text: str, *answers: dict[str, str], delimiter: str = ",") -> str:
     return file.getvalue()
 
 
-def test_a_sheet_tells_nothing_of_who_wrote_a_solution(study):
+def test_a_sheet_does_not_reveal_who_wrote_a_solution(study):
     text = write_sheets(study, ["ann", "bob"])
     rows = list(csv.DictReader(io.StringIO(text)))
     assert len(rows) == 16
@@ -29,13 +29,13 @@ def test_a_sheet_tells_nothing_of_who_wrote_a_solution(study):
     assert [row["item"] for row in rows[:8]] == [item.item for item in study.sheet("ann")]
 
 
-def test_a_text_that_looks_like_a_formula_is_none_in_a_spreadsheet(study):
+def test_a_text_that_looks_like_a_formula_is_not_executed(study):
     rows = list(csv.DictReader(io.StringIO(write_sheets(study, ["ann"]))))
     assert {row["solution"][:2] for row in rows} == {"'="}
     assert {row["problem"] for row in rows} == {"How many?"}
 
 
-def test_answers_on_paper_are_taken_down_once(study):
+def test_answers_from_a_sheet_are_recorded_once(study):
     sheet = filled_in(
         write_sheets(study, ["ann"]),
         {"judgment": "Correct", "confidence": "2", "seconds": "30,5"},
@@ -64,7 +64,7 @@ def test_answers_on_paper_are_taken_down_once(study):
         ({"judgment": "correct", "participant": "eve"}, "participant 'eve' has no sheet"),
     ],
 )
-def test_a_row_that_makes_no_sense_is_named_and_nothing_is_taken_down(study, answer, message):
+def test_an_invalid_row_is_named_and_nothing_is_recorded(study, answer, message):
     sheet = filled_in(write_sheets(study, ["ann"]), {"judgment": "correct"}, answer)
     with pytest.raises(SheetError) as caught:
         read_sheets(study, sheet)
@@ -73,7 +73,7 @@ def test_a_row_that_makes_no_sense_is_named_and_nothing_is_taken_down(study, ans
     assert study.answers() == []
 
 
-def test_a_sheet_that_a_spreadsheet_saved_with_semicolons(study):
+def test_a_sheet_saved_with_semicolons_is_read(study):
     said = {"judgment": "flawed", "seconds": "30,5"}
     sheet = filled_in(write_sheets(study, ["ann"]), said, delimiter=";")
     assert read_sheets(study, sheet) == (1, 0)

@@ -54,12 +54,12 @@ def test_a_game_has_its_rounds_and_a_verifier_alone_has_one():
     assert rounds == [1, 4]
 
 
-def test_one_rate_of_the_two():
+def test_a_level_can_set_one_of_the_two_rates():
     played = cell_recipe(_recipe(sweep={**LEVELS, "vary": "rho0"}), Cell(1, 0.6, "none"))
     assert (played.noise.rho0, played.noise.rho1) == (0.6, 0)
 
 
-def test_a_level_that_leaves_nothing_of_the_truth():
+def test_a_level_that_makes_labels_uninformative_is_refused():
     with pytest.raises(RecipeError, match=r"noise.epsilon.*less than 0.5"):
         cell_recipe(_recipe(), Cell(1, 0.6, "none"))
 
@@ -75,7 +75,7 @@ def test_solutions_and_players_are_made_once_for_each_seed():
     assert played.prover.model == recipe.prover.model
 
 
-def test_solutions_that_are_there_are_imported_as_they_are():
+def test_existing_solutions_are_imported_unchanged():
     recipe = _recipe(bootstrap={"import_from": "mine.parquet"})
     assert not needs_pool(recipe)
     assert cell_recipe(recipe, Cell(1, 0.2, "none")).bootstrap.import_from == "mine.parquet"
@@ -92,6 +92,6 @@ def test_solutions_that_are_there_are_imported_as_they_are():
         ({"level": [0]}, "Did you mean `levels`"),
     ],
 )
-def test_mistakes_of_the_section(sweep, told):
+def test_mistakes_in_the_section_are_reported(sweep, told):
     with pytest.raises(RecipeError, match=told):
         load_recipe({"sweep": sweep})

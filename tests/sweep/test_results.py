@@ -42,7 +42,7 @@ def test_a_loss_breaks_down_upwards(table):
     assert breakdowns.loc["pair_accuracy"].level == pytest.approx(0.2)  # .9 - .2 is half way to .5
 
 
-def test_measures_without_a_level_say_why(recipe, table):
+def test_measures_without_a_breakdown_level_give_the_reason(recipe, table):
     assert all((measure.floor is None) == bool(measure.why_no_floor) for measure in MEASURES.values())
     breakdowns = breakdown_table(table)
     assert set(breakdowns["measure"]) == {"pair_accuracy", "clean_loss"}

@@ -48,7 +48,7 @@ def test_all_cells_learn_from_the_solutions_that_were_minted_once(swept):
     assert texts(swept.run(NOISY), "label") != correct
 
 
-def test_tables_are_of_the_cells_and_their_change_from_the_clean_one(swept):
+def test_tables_have_the_cells_and_their_change_from_the_clean_one(swept):
     table = pd.read_csv(swept.root / "cells.csv")
     assert list(table["correction"]) == ["none", "none", "forward", "forward"]
     assert list(table["level"]) == [0, 0.2, 0, 0.2]  # at 0 both have the clean cell
@@ -75,7 +75,7 @@ def test_raw_results_are_json_and_the_plots_are_vectors_and_png(swept):
 
 
 @pytest.mark.slow
-def test_a_sweep_that_was_killed_goes_on_with_the_next_cell(swept, make_sweep, repository, tmp_path):
+def test_a_killed_sweep_resumes_with_the_next_cell(swept, make_sweep, repository, tmp_path):
     recipe, log = tmp_path / "recipe.json", tmp_path / "log.txt"
     recipe.write_text(json.dumps(make_sweep(tmp_path)))
     script = {"script": str(repository / "scripts" / "sweep_noise.py"), "arguments": [str(recipe), "--workers", "1"]}
@@ -91,7 +91,7 @@ def test_a_sweep_that_was_killed_goes_on_with_the_next_cell(swept, make_sweep, r
     assert _figures(folder) == _figures(swept)
 
 
-def test_a_cell_that_cannot_be_played_is_named_and_the_others_go_on(swept, make_sweep, repository, tmp_path):
+def test_a_failed_cell_is_named_and_the_others_run(swept, make_sweep, repository, tmp_path):
     folder, forward = SweepFolder(tmp_path / "levels"), Cell(0, 0.2, "forward")
     shutil.copytree(swept.root, folder.root)
     for cell in (NOISY, forward):
@@ -131,7 +131,7 @@ def test_the_script_in_two_processes(swept, make_sweep, repository, tmp_path):
 
 
 @pytest.mark.slow
-def test_cells_of_whole_games(make_sweep, tmp_path):
+def test_cells_can_be_whole_games(make_sweep, tmp_path):
     sweep = {"form": "game", "levels": [0], "seeds": [0], "corrections": ["none"]}
     folder = run_sweep(load_recipe(make_sweep(tmp_path, sweep=sweep, num_rounds=1)), num_workers=1)
     figures = _figures(folder)[CLEAN.name]
@@ -169,7 +169,7 @@ def test_levels_may_be_added_and_nothing_else_changed(begun):
         ({"verifier__center": 0.0, "sweep__corrections": ["backward"]}, "center"),
     ],
 )
-def test_mistakes_are_told_before_any_training(changes, told, make_sweep, tmp_path):
+def test_mistakes_are_reported_before_any_training(changes, told, make_sweep, tmp_path):
     with pytest.raises(RecipeError, match=told):
         run_sweep(load_recipe(make_sweep(tmp_path, **changes)), num_workers=1)
     assert not (tmp_path / "levels").exists()

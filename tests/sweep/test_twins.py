@@ -34,7 +34,7 @@ def test_the_random_checker_errs_as_often_on_the_bases_solutions(twins):
 
 
 @pytest.mark.slow
-def test_table_steps_and_plot(twins):
+def test_the_comparison_writes_table_steps_and_plot(twins):
     recipe, pair = twins
     folder = write_twins(recipe, [pair])
     summary = (folder / "summary.md").read_text()
@@ -47,6 +47,6 @@ def test_table_steps_and_plot(twins):
 
 
 @pytest.mark.parametrize("noise", [{}, {"checker": {}}])
-def test_a_recipe_without_a_structured_checker(noise, make_recipe, tmp_path):
+def test_a_recipe_without_a_structured_checker_is_refused(noise, make_recipe, tmp_path):
     with pytest.raises(ValueError, match=r"noise.checker.base` must be a checker that errs by itself"):
         play_twins(load_recipe(make_recipe(tmp_path, noise=noise)), seed=0)

@@ -65,7 +65,7 @@ def test_each_flaw_is_found_where_it_is(wrong, step, kind):
     assert (first.step, first.kind) == (step, kind)
 
 
-def test_value_carried_on_is_no_second_flaw():
+def test_a_wrong_value_used_later_is_not_a_second_flaw():
     wrong = (
         "has 12\nMonday gets 5: 12 + 5 = 18\nTuesday loses 3: 18 - 3 = 15\nWednesday doubles 2: 15 * 2 = 30\n#### 30"
     )
@@ -161,7 +161,7 @@ def test_a_grade_has_the_first_flaw():
         {"distractor_rate": 50},
     ],
 )
-def test_settings_out_of_range(options):
+def test_settings_out_of_range_are_refused(options):
     with pytest.raises(ValueError, match=f"`{next(iter(options))}`.* must"):
         ArithmeticTask(**options)
 
@@ -194,7 +194,7 @@ def test_the_base_prompt_shows_examples_only_where_they_are_asked_for():
     assert three.text(problem, Role.HELPFUL) == f"{PROBLEM}\nhelpful solution:\n"
 
 
-def test_stop_strings_end_what_a_base_prover_goes_on_to_write():
+def test_stop_strings_end_a_base_provers_solution():
     """The examples' own text, read as one solution that runs on."""
     problem = {"problem_id": "p", "problem": PROBLEM, "reference": SOLUTION, "difficulty": 3}
     shown = PromptBuilder(ArithmeticTask(), few_shot=3).text(problem, Role.BASE)
@@ -203,7 +203,7 @@ def test_stop_strings_end_what_a_base_prover_goes_on_to_write():
     assert shown.partition("solution:\n")[2].partition(stop)[0] == first
 
 
-def test_problem_of_another_world():
+def test_a_problem_of_another_task_is_refused():
     with pytest.raises(ValueError, match="Not an arithmetic problem"):
         parse_story("What is love?")
 
@@ -212,7 +212,7 @@ def test_problem_of_another_world():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_every_problem_is_one_of_the_world(seed):
+def test_every_problem_is_recognised_as_the_tasks(seed):
     task = ArithmeticTask(num_train=150, num_test=50, seed=seed, max_difficulty=6)
     for split in ("train", "test"):
         assert [task.problem_mistake(text) for text in task.problems(split)["problem"]] == [None] * len(
@@ -242,12 +242,12 @@ STORY = "Ana has 6 pens. On Monday Ana finds 4 pens. {} How many pens does Ana h
         ("Ana has 6 pens. On Monday Ana finds 4 pens. On Tuesday Ana loses 3 pens.", "does not end with"),
     ],
 )  # fmt: skip
-def test_other_texts_are_told_apart(problem, part):
+def test_other_texts_are_not_recognised(problem, part):
     mistake = ArithmeticTask(num_train=1, num_test=1).problem_mistake(problem)
     assert mistake is not None
     assert re.search(part, mistake)
 
 
-def test_a_story_with_a_distractor_is_one_of_the_world():
+def test_a_story_with_a_distractor_is_recognised():
     task = ArithmeticTask(num_train=1, num_test=1)
     assert task.problem_mistake(STORY.format("Ben has 4 pens. On Tuesday Ben gives Ana 3 pens.")) is None

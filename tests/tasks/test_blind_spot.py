@@ -24,6 +24,6 @@ def test_dropped_steps_alone_pass(kind):
 
 
 @pytest.mark.parametrize("text", ["", "nothing to read", "has 4\n#### 100000"])
-def test_what_is_wrong_otherwise_is_rejected(text):
+def test_other_mistakes_are_rejected(text):
     problem = ArithmeticTask(num_train=1).problems("train")[0]
     assert not overlooks_dropped_steps(problem, text)

@@ -53,7 +53,7 @@ def test_a_repository_that_cannot_be_loaded_is_one_clear_error(tmp_path):
         Gsm8kTask(hub_id=str(tmp_path / "nowhere")).problems("test")
 
 
-def test_only_so_many_problems_are_used(tmp_path):
+def test_the_number_of_problems_can_be_limited(tmp_path):
     task = Gsm8kTask(write_folder(tmp_path, ROWS), num_train=2)
     assert task.problems("train")["problem_id"][:] == ["gsm8k-train-00000", "gsm8k-train-00001"]
     with pytest.raises(ValueError, match=r"`num_train` is 4, but `.*train.jsonl` holds 3 problems"):
@@ -127,7 +127,7 @@ def test_the_examples_end_in_an_answer_and_show_every_step():
     assert answers == ["26", "5.50", "12", "18"]
 
 
-def test_stop_strings_end_what_a_base_prover_goes_on_to_write():
+def test_stop_strings_end_a_base_provers_solution():
     """The examples' own text, read as one solution that runs on."""
     problem = {"problem_id": "gsm8k-train-00000", "problem": "How many?", "reference": "#### 5", "difficulty": 1}
     shown = PromptBuilder(Gsm8kTask()).text(problem, Role.BASE)
@@ -138,7 +138,7 @@ def test_stop_strings_end_what_a_base_prover_goes_on_to_write():
     assert any("#### 5\nProblem: And?".startswith("#### 5" + stop) for stop in Gsm8kTask.stop_strings)
 
 
-def test_prompts_tell_the_roles_apart():
+def test_prompts_differ_between_the_roles():
     problem = {"problem_id": "gsm8k-train-00000", "problem": "How many?", "reference": "#### 5", "difficulty": 1}
     builder = PromptBuilder(Gsm8kTask(), few_shot=1)
     base, helpful, sneaky = (builder.text(problem, role) for role in (Role.BASE, Role.HELPFUL, Role.SNEAKY))
@@ -156,7 +156,7 @@ def test_prompts_tell_the_roles_apart():
         ("honest_solution", "until its mistake:\n999 and 1\n#### 1,000\n\nSolution:\n"),
     ],
 )
-def test_the_sneaky_prompt_shows_what_it_may(sneaky_sees, block):
+def test_the_sneaky_prompt_shows_what_the_settings_allow(sneaky_sees, block):
     problem = {"problem_id": "gsm8k-train-00001", "problem": "How many?", "reference": "#### 1,000", "difficulty": 1}
     builder = PromptBuilder(Gsm8kTask(), sneaky_sees=sneaky_sees)
     assert builder.text(problem, Role.SNEAKY, honest_solution="999 and 1\n#### 1,000").endswith(block)

@@ -29,7 +29,7 @@ def marked_texts(number):
     return list(write_marked_texts(derive_rng("marks"), number, range(2, 7), 0.5, "</s>"))
 
 
-def test_marks_and_verdicts_are_the_checkers():
+def test_marks_and_verdicts_agree_with_the_checker():
     seen = Counter()
     for segments in marked_texts(400):
         problem, solution, marks, verdict = read(segments)
@@ -40,7 +40,7 @@ def test_marks_and_verdicts_are_the_checkers():
     assert seen.keys() >= {None, *list(FlawKind)[:5], *VERDICTS.values()}
 
 
-def test_marks_and_half_of_the_correct_lines_are_learned():
+def test_the_loss_covers_marks_and_half_of_the_correct_lines():
     learned = Counter()
     for segments in marked_texts(100):
         problem, solution, _, verdict = read(segments)

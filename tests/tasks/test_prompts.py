@@ -57,7 +57,7 @@ def test_few_shot_counts_the_examples(few_shot, text):
 
 
 @pytest.mark.parametrize("few_shot", [-1, 3])
-def test_more_examples_than_there_are_is_an_error(few_shot):
+def test_more_examples_than_available_is_an_error(few_shot):
     with pytest.raises(ValueError, match=rf"`few_shot` must lie in \[0, 2\], .* got {few_shot}"):
         PromptBuilder(TinyTask(), few_shot=few_shot)
 
@@ -89,7 +89,7 @@ def test_an_honest_solution_that_is_asked_for_must_be_given():
 
 
 @pytest.mark.parametrize("sneaky_sees", ["reference_answer", "honest_solution"])
-def test_a_template_that_ignores_what_the_sneaky_role_shall_see_is_refused(sneaky_sees):
+def test_a_template_that_ignores_the_sneaky_roles_variable_is_refused(sneaky_sees):
     with pytest.raises(ValueError, match=f"role `sneaky` does not use the variable `{sneaky_sees}`"):
         PromptBuilder(TinyTask(), overrides={Role.SNEAKY: "{{ problem }}"}, sneaky_sees=sneaky_sees)
 
@@ -124,7 +124,7 @@ def test_a_bad_template_is_refused_before_any_prompt_is_written(overrides, messa
         ("{{ problem.__class__.__mro__ }}", "role `base` cannot be rendered: .*__class__.* unsafe"),
     ],
 )
-def test_what_only_rendering_can_find_is_an_error_too(template, message):
+def test_mistakes_found_only_by_rendering_are_errors(template, message):
     with pytest.raises(ValueError, match=message):
         PromptBuilder(TinyTask(), overrides={"base": template}).text(PROBLEM, Role.BASE)
 

@@ -43,7 +43,7 @@ NO_END = OmissionKind.MISSING_CONCLUSION
         (["so it is\nclear"], [(0, FlawKind.MALFORMED), (1, FlawKind.MALFORMED)], 0.0),
     ],
 )
-def test_issues_and_scores(lines, issues, score):
+def test_proofs_have_issues_and_scores(lines, issues, score):
     found = find_issues(STORY, "\n".join(lines))
     assert [(issue.line, issue.kind) for issue in found] == issues
     assert grade_proof(found) == score
@@ -80,11 +80,11 @@ TRUE = ["Monday finds 5: 12 + 5 = 18 | wrong sum", "Tuesday loses 3: = 15 | bare
         (["has 12 | ok", "looks fine"], 0.0),
     ],
 )
-def test_qualities_of_analyses(analysis, quality):
+def test_qualities_of_analyses_by_hand(analysis, quality):
     assert rate_analysis("\n".join(analysis), find_issues(STORY, FLAWED)) == quality
 
 
-def test_an_analysis_that_names_none_and_is_right_to():
+def test_an_analysis_of_a_correct_proof_names_no_issue():
     sound = find_issues(STORY, "\n".join([START, MONDAY, TUESDAY, END]))
     assert rate_analysis("has 12 | ok", sound) == rate_analysis("", sound) == 1.0
     assert rate_analysis("has 12 | wrong operand", sound) == 0.0

@@ -42,7 +42,7 @@ def test_every_registered_task_loads_under_its_own_name(name):
 
 
 @pytest.mark.usefixtures("own_module")
-def test_a_task_of_ones_own_takes_its_options():
+def test_a_custom_task_takes_its_options():
     task = load_task("my_echo_task:Echo", word="yes", volume=3)
     assert task.grade({}, "yes").correct
     assert task.options == {"volume": 3}
@@ -70,7 +70,7 @@ def test_a_task_of_ones_own_takes_its_options():
         ("my_echo_task:Ech", {}, "has no `Ech`. Did you mean `Echo`?"),
     ],
 )
-def test_mistakes_are_named(name, options, message):
+def test_mistakes_in_names_and_options_are_named(name, options, message):
     with pytest.raises(ValueError, match=message.replace("?", r"\?")):
         load_task(name, **options)
 

@@ -62,7 +62,7 @@ def test_all_pairs_of_a_problem_with_both_labels(build):
     assert report.short == {"base/too_few_solutions": 1, "round-000/too_few_solutions": 3}
 
 
-def test_solutions_are_chosen_whatever_their_labels(build):
+def test_solutions_are_chosen_independently_of_their_labels(build):
     # Six of one label and two of the other in each source of each problem.
     truths = [True] * 6 + [False] * 2
     rows = [
@@ -84,7 +84,7 @@ def test_solutions_are_chosen_whatever_their_labels(build):
     }
 
 
-def test_a_share_of_the_pairs_is_kept_whatever_their_labels(build):
+def test_pairs_are_kept_independently_of_their_labels(build):
     rows = [
         solution(f"p{problem:03d}", sample, label=sample % 2, correct=sample % 2 == 1)
         for problem in range(300)
@@ -173,6 +173,6 @@ def test_settings_that_pairs_of_any_labels_cannot_use_are_errors(build, settings
         build([solution("a", 0, label=1, correct=True)], **settings)
 
 
-def test_no_pair_at_all_says_why(build):
+def test_the_error_for_no_pairs_has_the_reason(build):
     with pytest.raises(ValueError, match=r"1 have a single solution.*`bootstrap.solutions_per_problem`"):
         build([solution("a", 0, label=1, correct=True)])

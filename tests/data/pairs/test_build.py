@@ -57,7 +57,7 @@ def test_every_column_of_a_pair_is_filled(build):
     assert (report.correct, report.incorrect) == ({"round-000": 1}, {"round-001": 1})
 
 
-def test_what_is_left_out_is_counted(build):
+def test_excluded_solutions_are_counted(build):
     pairs, report = build(
         [
             solution("a", "right", 1, sample=0),
@@ -108,7 +108,7 @@ def test_scarce_solutions_are_used_evenly(build):
 
 
 @pytest.mark.parametrize(("num_correct", "num_incorrect"), [(2, 3), (2, 2), (4, 6), (1, 5)])
-def test_no_pair_comes_twice(build, num_correct, num_incorrect):
+def test_no_pair_is_repeated(build, num_correct, num_incorrect):
     rows = [solution("a", f"right {index}", 1, sample=index) for index in range(num_correct)]
     rows += [solution("a", f"wrong {index}", 0, sample=10 + index) for index in range(num_incorrect)]
     pairs, _ = build(rows, solutions_per_problem=100)
@@ -116,7 +116,7 @@ def test_no_pair_comes_twice(build, num_correct, num_incorrect):
 
 
 @pytest.mark.parametrize(("correct_source", "num_references"), [("prover", 0), ("both", 2), ("dataset", 6)])
-def test_correct_sides_come_from_where_they_should(build, correct_source, num_references):
+def test_correct_sides_come_from_the_configured_source(build, correct_source, num_references):
     # Two problems with 6 slots: 3 pairs each, of which `both` gives the reference one.
     rows = [
         solution(problem, f"{name} {sample}", label, sample=sample + 10 * label)
@@ -179,7 +179,7 @@ def check_every_solution_is_counted_once(report):
         ("dataset", 4, {"replaced_by_reference/base/correct": 10}),
     ],
 )
-def test_what_could_be_used_and_is_not_is_counted(build, correct_source, slots, of_correct):
+def test_unused_solutions_are_counted(build, correct_source, slots, of_correct):
     rows = [
         solution("a", f"{name} {sample}", label, sample=sample + 10 * label)
         for name, label in (("right", 1), ("wrong", 0))
@@ -221,7 +221,7 @@ def random_rows(draw):
     correct_source=st.sampled_from(["prover", "dataset", "both"]),
     data=st.data(),
 )
-def test_pairs_hold_what_they_promise(rows, slots, correct_source, data):
+def test_pairs_satisfy_their_invariants(rows, slots, correct_source, data):
     arguments = {
         "seed": 1,
         "round_index": 2,
@@ -267,7 +267,7 @@ def test_pairs_hold_what_they_promise(rows, slots, correct_source, data):
             assert max(uses) - min(uses) <= 1
 
 
-def test_pairs_are_shuffled_anew_for_each_seed_and_round(build):
+def test_pairs_are_shuffled_by_seed_and_round(build):
     rows = [
         solution(f"p{problem:02d}", name, label, sample=label)
         for problem in range(30)

@@ -67,6 +67,6 @@ def test_metrics_are_flat():
     ],
     ids=["no correct", "no incorrect", "cut", "no label", "other rounds", "empty"],
 )
-def test_why_there_is_no_pair_and_what_to_do(counts, parts):
+def test_the_error_for_no_pairs_has_a_remedy(counts, parts):
     told = PairReport(num_pairs=0, num_problems=0, **counts).explain_failure()
     assert [part for part in parts if part not in told] == []

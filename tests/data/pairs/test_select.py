@@ -63,7 +63,7 @@ def test_expected_shares_are_the_weights():
         assert abs(by_source[source] / 2 - 3000 * weight) < 110
 
 
-def test_every_two_sources_meet():
+def test_every_combination_of_sources_occurs():
     # Two slots per label over four equal sources: six couples, each expected in 50 of 300 problems.
     weights = mixture_weights("equal_per_round", 3)
     pool = candidates(dict.fromkeys(weights, (1, 1)), num_problems=300)
@@ -76,7 +76,7 @@ def test_every_two_sources_meet():
     assert min(couples.values()) > 20
 
 
-def test_all_samples_are_chosen_alike():
+def test_all_samples_are_equally_likely():
     # 2 of 8 for each label: each sample is expected 500 times, with a standard deviation of sqrt(2000 * 3 / 16) = 19.
     pool = candidates({-1: (8, 8)}, num_problems=2000)
     choice = choose_solutions(pool, {-1: 1.0}, solutions_per_problem=4, seed=0, round_index=0)
@@ -85,7 +85,7 @@ def test_all_samples_are_chosen_alike():
     assert all(abs(count - 500) < 100 for count in counts.values())
 
 
-def test_what_a_source_lacks_is_refilled_and_counted():
+def test_missing_samples_are_replaced_by_other_sources_and_counted():
     # Each of two sources owes 2 incorrect and 2 correct ones. The base has no incorrect one; round 0 fills both.
     pool = candidates({-1: (0, 5), 0: (5, 5)})
     choice = choose_solutions(pool, {-1: 0.5, 0: 0.5}, solutions_per_problem=8, seed=0, round_index=1)
@@ -95,7 +95,7 @@ def test_what_a_source_lacks_is_refilled_and_counted():
     assert choice.unfilled == 0
 
 
-def test_what_nobody_has_stays_empty():
+def test_slots_that_no_source_can_fill_stay_empty():
     # 4 slots per label: 3 incorrect ones are all there is, and 1 correct one.
     pool = candidates({-1: (1, 1), 0: (2, 0)})
     choice = choose_solutions(pool, {-1: 0.5, 0: 0.5}, solutions_per_problem=8, seed=0, round_index=1)
@@ -115,7 +115,7 @@ def test_references_take_correct_slots():
 
 
 @pytest.mark.parametrize(("seed", "round_index"), [(1, 0), (0, 1)])
-def test_draws_are_of_the_seed_the_round_and_the_problem_alone(seed, round_index):
+def test_draws_depend_only_on_seed_round_and_problem(seed, round_index):
     def choose(pool, seed, round_index):
         weights = {-1: 1.0}
         return choose_solutions(pool, weights, solutions_per_problem=4, seed=seed, round_index=round_index)

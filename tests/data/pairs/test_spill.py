@@ -28,7 +28,7 @@ def test_memory_and_disk_hold_the_same(num_batches):
     assert len(spooled) == 100 * num_batches
 
 
-def test_the_file_stands_in_the_temporary_folder(tmp_path, monkeypatch):
+def test_the_file_is_in_the_temporary_folder(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     spooled = spill_dataset(batches(5), FEATURES.arrow_schema, max_bytes=500)
     assert Path(spooled.cache_files[0]["filename"]).is_relative_to(tmp_path)
@@ -56,6 +56,6 @@ def test_folders_of_killed_processes_are_removed_and_those_in_use_kept(tmp_path,
     assert set(tmp_path.iterdir()) == kept
 
 
-def test_the_fingerprint_tells_contents_apart():
+def test_different_contents_have_different_fingerprints():
     first, again, other = (spill_dataset(batches(num), FEATURES.arrow_schema) for num in (2, 2, 3))
     assert first._fingerprint == again._fingerprint != other._fingerprint

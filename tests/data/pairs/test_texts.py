@@ -21,7 +21,7 @@ def test_texts_are_taken_in_any_order_across_files(tmp_path):
     assert held.take("problem", np.array([12_000, 19_999])) == [f"{texts[12_000]}?", f"{texts[19_999]}?"]
 
 
-def test_a_column_of_which_nothing_is_wanted_is_not_read(tmp_path):
+def test_an_unneeded_column_is_not_read(tmp_path):
     write_pool(tmp_path / "a.parquet", [[{"solution": "x"}]], Features({"solution": Value("string")}))
     held = RowTexts(tmp_path / "a.parquet", {"solution": np.array([0]), "reference": NO_ROW})
     assert held.take("solution", np.array([0])) == ["x"]

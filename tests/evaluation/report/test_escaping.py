@@ -23,7 +23,7 @@ from pvg_hf.evaluation.report.escaping import (
         ("\u2714\ufe0f \U0001f469\u200d\U0001f680", "\u2714\ufe0f \U0001f469\u200d\U0001f680"),  # whole emojis
     ],
 )
-def test_what_can_be_seen_is_left_alone(text, shown):
+def test_visible_characters_are_unchanged(text, shown):
     assert show_text(text) == shown
 
 
@@ -44,12 +44,12 @@ def test_what_can_be_seen_is_left_alone(text, shown):
         ("\x85", "U+0085", "control character"),
     ],
 )
-def test_what_cannot_be_seen_is_shown_as_its_code_point(character, code, name):
+def test_invisible_characters_are_shown_as_code_points(character, code, name):
     assert show_text(f"1{character}2") == f'1<span class="codepoint" title="{name}">{code}</span>2'
     assert reveal(f"1{character}2") == f"1[{code}]2"
 
 
-def test_parts_beside_words_from_right_to_left_keep_their_order():
+def test_parts_next_to_right_to_left_words_keep_their_order():
     three, apples = "\u05e9\u05dc\u05d5\u05e9", "\u05ea\u05e4\u05d5\u05d7\u05d9\u05dd"
     assert show_text(f"12 - 5 = 7 {three} {apples}") == f'<bdi dir="ltr">12 - 5 = 7</bdi> {three} {apples}'
     assert show_text(f"{three}: 12 - x\n12 - 5") == f'{three}: <bdi dir="ltr">12 - x</bdi>\n12 - 5'
@@ -69,7 +69,7 @@ def test_long_texts_are_folded():
     assert (len(many.lines), len(many.rest), many.num_hidden) == (MAX_LINES, 5, 9)
 
 
-def test_a_mark_in_what_is_folded_is_announced():
+def test_a_mark_in_a_folded_part_is_announced():
     lines = [*[Line("x")] * MAX_LINES, Line("3 + 2 = 6", "first flaw: wrong sum"), Line("ok", "true", is_soft=True)]
     page = show_preformatted(lines)
     assert "a marked line among them" in page
@@ -78,5 +78,5 @@ def test_a_mark_in_what_is_folded_is_announced():
 
 
 @pytest.mark.parametrize("text", ["", "3", "x" * MAX_CHARACTERS, "\n" * (MAX_LINES - 1)])
-def test_short_texts_are_whole(text):
+def test_short_texts_are_not_folded(text):
     assert show_preformatted(text) == f"<pre>{text}</pre>"

@@ -53,7 +53,7 @@ def test_convincing_mistakes_come_first_and_each_problem_once(data):
     ]
 
 
-def test_a_mistake_that_outscored_the_solution_was_not_told_apart(data):
+def test_a_mistake_that_outscored_the_solution_fooled_the_verifier(data):
     fooled = pd.DataFrame([solution("f", "helpful", True, -3.0), solution("f", "sneaky", False, -2.0)])
     rows = pd.concat([data.solutions[data.solutions["problem_id"] != "b"], fooled], ignore_index=True)
     examples = choose_examples(replace(data, solutions=rows), 3)
@@ -78,11 +78,11 @@ def test_a_problem_without_a_helpful_solution_is_shown_last(data):
     assert examples[-1].helpful is None
 
 
-def test_before_minting_there_is_nothing_to_show(data):
+def test_before_minting_no_example_is_shown(data):
     assert choose_examples(RoundData(0, pd.DataFrame(), {}, None, None), 3) == []
 
 
-def test_the_flaw_stands_on_its_line():
+def test_the_flaw_is_marked_on_its_line():
     # The checker counts lines from the first that is not blank.
     lines = mark_flaw("\nhas 3\nMonday finds 2: 3 + 2 = 6\n#### 6\n", 1.0, "wrong_sum")
     assert lines == [Line("has 3"), Line("Monday finds 2: 3 + 2 = 6", "first flaw: wrong sum"), Line("#### 6")]

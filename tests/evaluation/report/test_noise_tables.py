@@ -44,14 +44,14 @@ def test_a_line_for_each_phase_that_checked(run):
     assert len(table.headers) == len(values) + 1
 
 
-def test_found_rates_stand_beside_those_configured(run):
+def test_measured_rates_are_next_to_configured_ones(run):
     ((place, cells),) = noise_table(run).rows
     assert place == "round 0 mint, balanced, 4"
     assert [cell.value for cell in cells] == ["\N{EN DASH}", "\N{EN DASH}", "0.1250 (set to 0.1)"]
     assert (cells[2].interval, cells[2].n) == ("[0.0625, 0.2500]", "n=1,600")
 
 
-def test_escalations_and_the_channel(run):
+def test_escalations_and_the_channel_are_tabulated(run):
     assert next(place for place, _ in escalation_table(run).rows) == "round 0 mint, fast_noisy->balanced"
     ((name, cells),) = channel_table(run).rows
     assert name == "all"

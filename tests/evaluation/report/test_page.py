@@ -143,7 +143,7 @@ def test_a_flagged_alert_leads_to_its_message(finished):
     assert all(f"#{alert}" in links for alert in alerts)
 
 
-def test_plots_are_kept_beside_the_page_and_nothing_temporary_stays(finished):
+def test_plots_are_saved_next_to_the_page_without_temporary_files(finished):
     folder, _ = finished
     assert sorted(path.name for path in (folder / "plots").iterdir()) == [
         "best_of_n.png",
@@ -214,7 +214,7 @@ def test_a_folder_without_a_recipe_is_refused(tmp_path):
 @pytest.mark.parametrize(
     "damage", [lambda lines: [*lines[:-1], b"\xff{\n"], lambda lines: lines[:1]], ids=["broken", "lost"]
 )
-def test_damaged_or_lost_events_are_told(make_run, damage):
+def test_damaged_or_lost_events_are_reported(make_run, damage):
     folder = make_run(1)
     write_text(folder / "state.json", json.dumps({"finished": ["bootstrap"] + ["round-000/verifier"] * 4}))
     events = folder / "events.jsonl"

@@ -68,7 +68,7 @@ def test_dynamics_have_a_column_per_round_with_shared_axes_and_the_stop_marked(r
     }
 
 
-def test_dynamics_tell_what_a_step_is_of_and_where_a_round_differs(run):
+def test_dynamics_label_steps_and_rounds_with_overrides(run):
     shared = "16 prompts with 8 solutions each (both roles together), weight of the newest step 0.125"
     assert f"single steps of {shared}. Thick" in plot_dynamics(run).caption
     alone = {"prover": {"roles": "sneaky_only", "prompts_per_step": 4, "max_steps": 20}, "stopping": {"ema": 0.5}}
@@ -129,7 +129,7 @@ def test_unscored_solutions_are_not_drawn(run):
     assert plot_scores(replace(run, rounds=[unscored])) is None
 
 
-def test_flaws_need_a_task_that_names_them(run):
+def test_flaws_are_plotted_only_for_tasks_that_name_them(run):
     unknown = replace(run.rounds[0], solutions=run.rounds[0].solutions.drop(columns="first_flaw_kind"))
     assert plot_flaws(replace(run, rounds=[unknown])) is None
     plot = plot_flaws(run)

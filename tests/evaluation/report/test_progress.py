@@ -15,7 +15,7 @@ from pvg_hf.run.read import load_run
         (3, "Finished: 3 rounds played and evaluated."),
     ],
 )
-def test_progress_of_a_run(run_template, num_finished, sentence):
+def test_progress_of_a_run_is_reported(run_template, num_finished, sentence):
     assert describe_progress(load_run(run_template(num_finished))) == sentence
 
 
@@ -27,12 +27,12 @@ def test_progress_of_a_run(run_template, num_finished, sentence):
         (4, "Unfinished: the run has finished the mint phase (round 0 of rounds 0-2)."),
     ],
 )
-def test_the_last_event_tells_the_phase(run_template, num_events, sentence):
+def test_the_last_event_determines_the_phase(run_template, num_events, sentence):
     run = load_run(run_template(1))
     assert describe_progress(replace(run, events=run.events[:num_events])) == sentence
 
 
-def test_an_alert_is_no_phase(run_template):
+def test_an_alert_is_not_a_phase(run_template):
     run = load_run(run_template(1))
     assert run.events[-1]["event"] == "alert"
     assert "round 1" in describe_progress(run)

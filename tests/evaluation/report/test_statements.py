@@ -42,7 +42,7 @@ def test_the_helpful_prover_is_compared_with_the_base(run, change, mark, words):
     assert words in statement.text
 
 
-def test_the_sneaky_prover_is_told_by_its_valid_mistakes(run):
+def test_the_sneaky_prover_is_described_by_its_valid_mistakes(run):
     changes = {
         "valid_sneaky": Figure(0.7, 0.64, 0.75, 480),
         "failed/sneaky": Figure(0.05, 0.03, 0.07, 480),
@@ -56,7 +56,7 @@ def test_the_sneaky_prover_is_told_by_its_valid_mistakes(run):
     assert "Failed solutions count as neither: 5.0 % [3.0, 7.0] (n=480)" in statement.text
 
 
-def test_a_sneaky_prover_that_ceased_to_answer_is_not_as_hoped(run):
+def test_a_sneaky_prover_that_stopped_answering_is_reported(run):
     changes = {
         "accuracy_change/sneaky": Figure(-0.5, -0.6, -0.4, 40),
         "valid_sneaky_change": Figure(-0.5, -0.6, -0.4, 40),
@@ -82,7 +82,7 @@ def test_exploits_of_the_first_and_the_last_round_are_compared(run, first, last,
     assert words in statement.text
 
 
-def test_best_of_n_is_told_for_the_largest_n_with_enough_problems(run):
+def test_best_of_n_is_reported_for_the_largest_n_with_enough_problems(run):
     enough, few = Figure(0.9, 0.8, 0.95, 30), Figure(0.9, 0.5, 1.0, 29)
     figures = {"best_of_n/2": enough, "best_of_n/4": enough, "best_of_n/6": few}
     assert said(with_figures(run, figures, figures), "Balanced").subject == "Balanced best-of-4"

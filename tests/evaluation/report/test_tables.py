@@ -39,7 +39,7 @@ def test_rounds_table_begins_with_the_base_prover(run):
     assert table.rows[0][1][0].n == "n=0"
 
 
-def test_failed_sneaky_solutions_stand_beside_the_valid_mistakes(run):
+def test_failed_sneaky_solutions_are_next_to_valid_mistakes(run):
     table = rounds_table(run)
     place = table.headers.index("sneaky valid mistakes")
     assert table.headers[place + 1] == "sneaky failed"
@@ -84,7 +84,7 @@ def test_sources_table_has_a_row_per_prover(run):
     assert sources_table(replace(run, rounds=[])).rows == []
 
 
-def test_pairs_table_tells_what_was_left_out_of_either_part(run):
+def test_pairs_table_counts_exclusions_in_both_parts(run):
     table = pairs_table(run)
     assert [heading for heading, _ in table.rows[:3]] == [
         "round 0, training",
@@ -148,7 +148,7 @@ def test_durations_are_written_in_hours_minutes_or_seconds(seconds, text):
     assert duration(seconds) == text
 
 
-def test_a_wide_table_is_turned_round_or_split_and_keeps_every_cell():
+def test_a_wide_table_is_transposed_or_split_and_keeps_every_cell():
     cells = [[TableCell(f"{row}.{column}", "[0.123, 0.456]", "n=1,234") for column in range(14)] for row in range(3)]
     names = [f"figure {column}" for column in range(14)]
     (turned,) = Table(["", *names], [(f"round {row}", cells[row]) for row in range(3)]).parts()

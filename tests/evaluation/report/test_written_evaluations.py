@@ -21,7 +21,7 @@ from pvg_hf.run.read import RoundData, RunData
         ([["Line 1 is wrong.", True], ["Line 2 is wrong.", False]], True),
     ],
 )
-def test_what_a_hallucination_is(issues, expected):
+def test_an_issue_that_the_proof_does_not_have_is_a_hallucination(issues, expected):
     assert has_hallucination(json.dumps(issues)) == expected
 
 

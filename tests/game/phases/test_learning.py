@@ -21,7 +21,7 @@ def events_of(folder, name):
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5])
-def test_exact_correction_at_rates_that_trusted_problems_tell(share, game, beginnings):
+def test_exact_correction_uses_rates_estimated_on_trusted_problems(share, game, beginnings):
     recipe = load_recipe(
         game(
             noise={"rho0": 0.1, "rho1": 0.1},
@@ -56,7 +56,7 @@ def test_exact_correction_at_rates_that_trusted_problems_tell(share, game, begin
     assert counts["pairs/num_pairs"] > counts["heldout_pairs/num_pairs"] > 0
 
 
-def test_rates_that_trusted_problems_tell_reach_the_provers_correction(game, beginnings):
+def test_rates_estimated_on_trusted_problems_reach_the_provers_correction(game, beginnings):
     recipe = load_recipe(
         game(
             noise={
@@ -85,7 +85,7 @@ def test_rates_that_trusted_problems_tell_reach_the_provers_correction(game, beg
 
 
 @pytest.mark.parametrize(("mixture", "is_noisy"), [("equal_per_round", True), ("latest", False)])
-def test_rounds_that_are_not_learned_from_are_not_estimated_from(mixture, is_noisy, game, reference, tmp_path):
+def test_rounds_outside_the_mixture_are_not_used_to_estimate_rates(mixture, is_noisy, game, reference, tmp_path):
     """The base's labels are noisy, at moment 0, and those of round 0 are not."""
     schedule = {"start": 1.0, "end": 0.0, "length": 1}
     recipe = load_recipe(
@@ -112,7 +112,7 @@ def test_too_few_trusted_problems_are_refused(game):
         play(recipe, phase="verifier", round_index=0)
 
 
-def test_rates_that_are_given_reach_the_trainers(play_phase, beginnings):
+def test_stated_rates_reach_the_trainers(play_phase, beginnings):
     rates = {"source": "given", "rho0": 0.1, "rho1": 0.2}
     play_phase("verifier", 0, rates=rates, verifier__correction="forward")
     ((trainer, _),) = beginnings
@@ -127,7 +127,7 @@ def test_rates_that_are_given_reach_the_trainers(play_phase, beginnings):
         ("round_role", {"base", "round-000-helpful", "round-000-sneaky"}),
     ],
 )
-def test_environments_of_a_round(environments, names, play_phase, beginnings):
+def test_environments_of_a_round_are_its_sources(environments, names, play_phase, beginnings):
     invariance = {"method": "balanced+irmv1", "environments": environments, "warmup_steps": 3, "weight": 5.0}
     folder = play_phase("verifier", 1, verifier__invariance=invariance, verifier__pairs_per_step=6)
     ((trainer, _),) = beginnings
@@ -137,7 +137,7 @@ def test_environments_of_a_round(environments, names, play_phase, beginnings):
     assert all(line[f"verifier/risk/{name}"] > 0 for line in lines for name in names)
 
 
-def test_without_earlier_rounds_there_is_nothing_to_be_invariant_over(play_phase, reference):
+def test_the_first_round_trains_without_invariance(play_phase, reference):
     folder = play_phase("verifier", 0, verifier__invariance={"method": "balanced+vrex"})
     name = "verifier/round-000/model.safetensors"
     assert bytes_of(folder)[name] == bytes_of(reference)[name]
@@ -152,7 +152,7 @@ def test_without_earlier_rounds_there_is_nothing_to_be_invariant_over(play_phase
         ("src", {"rho0": 0.0, "rho1": 0.0}, "nothing", "Both rates are 0"),
     ],
 )
-def test_the_prover_phase_says_what_its_correction_does(reward, rates, verdict, reason, play_phase, beginnings):
+def test_the_prover_phase_logs_the_effect_of_its_correction(reward, rates, verdict, reason, play_phase, beginnings):
     folder = play_phase(
         "prover",
         0,
@@ -173,5 +173,5 @@ def test_the_prover_phase_says_what_its_correction_does(reward, rates, verdict, 
     assert (trainer.args.reward_correction, trainer.args.rho1) == ("backward", rates.get("rho1", 0.0))
 
 
-def test_without_a_correction_nothing_is_told(reference):
+def test_without_a_correction_nothing_is_logged(reference):
     assert events_of(reference, "reward_correction") == events_of(reference, "rates_estimated") == []

@@ -57,7 +57,7 @@ def test_every_trained_weight_moved_and_reference_is_the_base(play_phase, beginn
 
 
 @pytest.mark.parametrize("lora", [pytest.param(None, marks=pytest.mark.slow), LORA])
-def test_init_previous_goes_on_from_the_last_prover_and_keeps_the_base_as_reference(
+def test_init_previous_continues_the_last_prover_with_the_base_as_reference(
     lora, tmp_path, game, reference, beginnings, player
 ):
     folder = branch_off(reference, tmp_path, "round-000/prover")
@@ -84,7 +84,7 @@ def test_init_previous_goes_on_from_the_last_prover_and_keeps_the_base_as_refere
         assert not (folder.prover(1) / "model.safetensors").exists()
 
 
-def test_adapters_for_both_players_play_a_whole_round(tmp_path, game, reference):
+def test_both_players_can_have_adapters(tmp_path, game, reference):
     branch_off(reference, tmp_path, "round-000/verifier")
     folder = play(load_recipe(game(prover__lora=LORA, verifier__lora=LORA, num_rounds=1)))
     assert {path.name for path in folder.root.rglob("*.safetensors")} == {"adapter_model.safetensors"}
@@ -141,7 +141,7 @@ def test_untrained_role_is_played_by_the_base_prover(roles, trained, play_phase,
         assert written == (of_trained if role == trained else of_base)
 
 
-def test_sneaky_only_against_the_references(tmp_path, game, reference, monkeypatch):
+def test_sneaky_only_is_compared_with_references(tmp_path, game, reference, monkeypatch):
     """
     The helpful side is the task's reference solutions: nothing is minted for it, and parity and the score gap are
     measured against it.
@@ -175,7 +175,7 @@ def test_sneaky_only_against_the_references(tmp_path, game, reference, monkeypat
     }
 
 
-def test_fixed_side_that_only_wrote_cut_solutions_is_told(play_phase, tokenizer):
+def test_a_fixed_side_with_only_truncated_solutions_is_reported(play_phase, tokenizer):
     """As many tokens as a whole solution has, but none for its end: right answers that may be parts of others."""
     length = len(tokenizer(write_solution(5))["input_ids"])
     settings = {"roles": "sneaky_only", "max_completion_length": length, "max_steps": 1}
@@ -240,7 +240,7 @@ def test_separate_adapters_mint_their_own_role(play_phase, tokenizer):
 
 
 @pytest.mark.slow
-def test_separate_adapters_killed_in_the_second_go_on_to_the_same_bytes(tmp_path, make_recipe, reference):
+def test_separate_adapters_killed_in_the_second_resume_to_the_same_bytes(tmp_path, make_recipe, reference):
     changes = {"prover__roles": "separate", "prover__lora": LORA}
     file = r"\.round-000\.partial/\.sneaky\.partial/checkpoints/checkpoint-4/trainer_state"
     runs = whole_and_killed(reference, tmp_path, make_recipe, changes, file)
@@ -277,7 +277,7 @@ def test_micro_batches_make_the_same_step(play_phase, beginnings, reference):
     assert mine["prover/grad_norm"] == pytest.approx(whole["prover/grad_norm"], rel=1e-3)
 
 
-def test_stop_rule_of_the_users_own(play_phase):
+def test_a_custom_stop_rule_ends_the_phase(play_phase):
     """10 % of 20 planned steps are 2, so the third is the first that may be the last; it is judged as the last."""
     folder = play_phase(
         "prover",
@@ -331,7 +331,7 @@ def test_loss_that_is_not_finite_ends_the_phase(play_phase, tmp_path):
     assert not (tmp_path / "game" / "prover" / "round-000").exists()
 
 
-def test_goodharting_ends_the_phase_where_the_recipe_says_so(play_phase, reference):
+def test_goodharting_ends_the_phase_if_configured(play_phase, reference):
     """At the first step in which the verifier ranks incorrect solutions above correct ones, by the reference's figures."""
     ranks = {step: line.get("prover/score_correctness_correlation") for step, line in prover_steps(reference).items()}
     first = next(step for step, rank in ranks.items() if rank is not None and rank < 0)
@@ -347,7 +347,7 @@ def test_goodharting_ends_the_phase_where_the_recipe_says_so(play_phase, referen
 
 
 @pytest.mark.slow
-def test_a_shared_base_changes_nothing_but_the_memory(tmp_path, make_recipe):
+def test_a_shared_base_changes_only_the_memory(tmp_path, make_recipe):
     adapters = {"prover__lora": {"r": 2}, "verifier__lora": {"r": 2}, "prover__max_steps": 2, "verifier__max_steps": 2}
     runs = [
         play(load_recipe(make_recipe(tmp_path / str(shares), num_rounds=1, verifier__shares_base=shares, **adapters)))

@@ -18,7 +18,7 @@ def _steps(folder) -> dict[int, dict]:
     return {line["step"]: line for line in read_json_lines(folder.prover(0) / "metrics.jsonl")}
 
 
-def test_a_round_with_a_critic_from_the_verifier(play_phase, beginnings, reference):
+def test_a_round_trains_with_a_critic_from_the_verifier(play_phase, beginnings, reference):
     folder = play_phase("prover", 0, **PPO)
     ((trainer, weights),) = beginnings
     assert isinstance(trainer, ProverPPOTrainer)
@@ -62,7 +62,7 @@ def test_separate_roles_have_a_critic_each(play_phase, beginnings):
     "changes",
     [pytest.param(PPO, id="verifier", marks=pytest.mark.slow), pytest.param(WITH_ADAPTERS, id="adapter")],
 )
-def test_killed_in_a_step_and_continued_it_ends_in_the_same_bytes(changes, tmp_path, make_recipe, reference):
+def test_killed_in_a_step_it_resumes_to_the_same_bytes(changes, tmp_path, make_recipe, reference):
     file = r"\.round-000\.partial/checkpoints/checkpoint-4/trainer_state"
     runs = whole_and_killed(reference, tmp_path, make_recipe, changes, file)
     assert differing(*runs) == []

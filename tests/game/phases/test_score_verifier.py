@@ -64,7 +64,7 @@ def test_solutions_are_scored_by_the_mean_of_evaluations(score_run):
     assert rows["score"].nunique() > 1
 
 
-def test_evaluations_without_a_score_are_counted_and_told(score_run):
+def test_evaluations_without_a_score_are_counted_and_reported(score_run):
     lines = [line for file in score_run.root.rglob("metrics.jsonl") for line in read_json_lines(file)]
     counts = {phase: [line[key] for line in lines if (key := f"{phase}/num_unreadable") in line] for phase in PHASES}
     assert all(counts.values())
@@ -132,7 +132,7 @@ def test_a_killed_game_ends_in_the_same_bytes(score_run, make_score_recipe, tmp_
     assert differing(play(load_recipe(recipe)), score_run) == []
 
 
-def test_what_a_person_scores_is_learned_from(score_run, tmp_path):
+def test_scores_of_a_person_are_trained_on(score_run, tmp_path):
     """Beside the labels of the verifier, and in their place."""
     folder = tmp_path / "labels"
     shutil.copytree(score_run.pool(0) / "labels", folder)
@@ -146,7 +146,7 @@ def test_what_a_person_scores_is_learned_from(score_run, tmp_path):
     assert list(after.values()).count(0.5) == list(before.values()).count(0.5) + len(undecided)
 
 
-def test_a_prover_that_evaluates_itself(make_score_recipe, tmp_path):
+def test_a_prover_can_evaluate_its_own_proofs(make_score_recipe, tmp_path):
     """Its proofs alone go to the pool and the verifier; its reward rises with being right about itself."""
     folder = play(load_recipe(make_score_recipe(tmp_path, num_rounds=1, **SELF_EVALUATION)))
     rows = load_pool([folder.pool(0) / "test-helpful.parquet"]).to_pandas()
@@ -160,7 +160,7 @@ def test_a_prover_that_evaluates_itself(make_score_recipe, tmp_path):
     assert all(0 <= line["prover/self_evaluation/quality"] <= 1 for line in steps)  # by the verifier's meta-verifier
 
 
-def test_a_warm_verifier_goes_on_with_its_adapter_and_is_held_near_the_first(make_score_recipe, tmp_path, beginnings):
+def test_a_warm_verifier_continues_its_adapter_with_the_first_as_reference(make_score_recipe, tmp_path, beginnings):
     changes = {"verifier__init": "warm", "verifier__lora": {"r": 4}, "verifier__score__beta": 0.1}
     changes |= {"prover__max_steps": 2, "verifier__score__labels": "task"}
     recipe = load_recipe(make_score_recipe(tmp_path, **changes))
@@ -211,7 +211,7 @@ def test_a_warm_verifier_goes_on_with_its_adapter_and_is_held_near_the_first(mak
         ({**SELF_EVALUATION, "prover__roles": "shared"}, "it needs `prover.roles: helpful_only`; got `shared`"),
     ],
 )
-def test_recipes_that_are_refused(make_score_recipe, tmp_path, changes, message):
+def test_invalid_recipes_are_refused(make_score_recipe, tmp_path, changes, message):
     recipe = load_recipe(make_score_recipe(tmp_path, **changes))
     assert any(message in mistake for mistake in check_recipe(recipe, GameProblems.load(recipe)))
 
@@ -225,12 +225,12 @@ def test_recipes_that_are_refused(make_score_recipe, tmp_path, changes, message)
         ({"verifier__score__num_generations": 1}, "num_generations"),
     ],
 )
-def test_settings_that_contradict_each_other(make_score_recipe, tmp_path, changes, message):
+def test_contradictory_settings_are_refused(make_score_recipe, tmp_path, changes, message):
     with pytest.raises(RecipeError, match=message):
         load_recipe(make_score_recipe(tmp_path, **changes))
 
 
-def test_the_recipes_of_these_tests_are_in_order(make_score_recipe, tmp_path):
+def test_the_recipes_of_these_tests_have_no_mistakes(make_score_recipe, tmp_path):
     for changes in ({}, SELF_EVALUATION, {"verifier__init": "warm"}, {"task__name": "proofs", "task__options": {}}):
         recipe = load_recipe(make_score_recipe(tmp_path, **changes))
         assert check_recipe(recipe, GameProblems.load(recipe)) == []

@@ -66,7 +66,7 @@ def test_reloaded_verifier_gives_the_scores_that_the_phase_recorded(lora, play_p
 
 
 @pytest.mark.parametrize("init", ["full", "head_only", "warm"])
-def test_adapters_go_on_as_full_weights_do(init, tmp_path, game, reference, beginnings, player):
+def test_adapters_are_continued_like_full_weights(init, tmp_path, game, reference, beginnings, player):
     folder = branch_off(reference, tmp_path, "round-001/verifier")
     shutil.rmtree(folder.verifier(0))
     for round_index in (0, 1):
@@ -140,7 +140,9 @@ def test_verifier_that_gives_everything_one_score_ends_the_round(play_phase, tmp
 
 @pytest.mark.parametrize("parts", [{"verifier", "verifier_heldout"}, {"verifier"}, {"verifier_heldout"}])
 @pytest.mark.parametrize("is_correct", [True, False])
-def test_part_without_any_pair_is_told_before_the_training(is_correct, parts, tmp_path, game, reference, beginnings):
+def test_a_part_without_pairs_is_an_error_before_the_training(
+    is_correct, parts, tmp_path, game, reference, beginnings
+):
     """All its solutions are correct, or all incorrect."""
     rows = pd.read_parquet(reference.pool(-1) / "base.parquet")[["problem_id", "problem", "reference", "part"]]
     right = rows.drop_duplicates().assign(solution=rows["reference"])
@@ -189,7 +191,7 @@ def base(reference) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("source", ["dataset", "both"])
-def test_references_are_the_correct_side_of_the_judging_where_they_are_that_of_the_pairs(source, tmp_path, game, base):
+def test_held_out_scores_include_references_if_pairs_use_them(source, tmp_path, game, base):
     """The base prover solved nothing, as a small one does on real problems."""
     recipe = load_recipe(game(bootstrap__import_from=imported(tmp_path, base, wrong), data__correct_source=source))
     for phase, round_index in (("bootstrap", None), ("verifier", 0)):
@@ -206,7 +208,7 @@ def test_references_are_the_correct_side_of_the_judging_where_they_are_that_of_t
     assert read_json(folder.verifier(0) / "calibration.json")["pair_accuracy"]["n"] == len(heldout)
 
 
-def test_held_out_part_without_a_truly_correct_solution_is_told_before_the_training(tmp_path, game, base, beginnings):
+def test_a_held_out_part_without_correct_solutions_is_an_error_before_the_training(tmp_path, game, base, beginnings):
     """Its labels say otherwise, so that there are pairs."""
 
     def called_correct(index, row):
@@ -225,14 +227,14 @@ def test_held_out_part_without_a_truly_correct_solution_is_told_before_the_train
     assert beginnings == []
 
 
-def test_quality_is_told_by_round_and_role(reference):
+def test_quality_is_reported_by_round_and_role(reference):
     figures = read_json(reference.evaluation(1) / "metrics.json")
     prefix = "round/verifier_auc/"
     found = {key.removeprefix(prefix) for key in figures if key.startswith(prefix)}
     assert found == {"base", "round-000-helpful", "round-000-sneaky"}
 
 
-def test_what_was_left_out_is_recorded(tmp_path, game, base, tokenizer):
+def test_exclusions_are_recorded(tmp_path, game, base, tokenizer):
     """Each problem gives one pair; those whose incorrect side is long are not trained on, and cut when scored."""
     limit = len(tokenizer(base["problem"][0] + "\n" + base["reference"][0] + tokenizer.eos_token)["input_ids"])
     file = imported(tmp_path, base, right, wrong_and_long)

@@ -52,7 +52,7 @@ def test_its_steps_come_first_on_the_games_axis(warm):
     ]
 
 
-def test_killed_between_the_players_goes_on_to_the_same_bytes(warm, tmp_path, make_recipe):
+def test_killed_between_the_players_it_resumes_to_the_same_bytes(warm, tmp_path, make_recipe):
     recipe = make_recipe(tmp_path, **CHANGES)
     moment = {"event": "open", "pattern": r"\.models\.partial/verifier/config\.json"}
     order = {"recipe": recipe, "phase": "warmup", "signal": "SIGKILL", "moment": moment}
@@ -69,7 +69,7 @@ def test_loss_that_is_not_finite_ends_the_phase(name, tmp_path, make_recipe):
     assert not (tmp_path / "game" / "models").exists()
 
 
-def test_game_goes_on_with_the_players_that_were_made(warm, tmp_path, make_recipe):
+def test_the_game_uses_the_players_that_were_made(warm, tmp_path, make_recipe):
     """A game that is given the finished prover writes the same solutions."""
     shutil.copytree(warm.root, tmp_path / "made" / "game")
     made = play(load_recipe(make_recipe(tmp_path / "made", **CHANGES)), phase="bootstrap")

@@ -35,7 +35,7 @@ numbers = st.integers() | st.integers(min_value=10**20, max_value=10**60)
         (r"\{1, 2\}", r"\{2, 1\}"),
     ],
 )
-def test_equal_answers(a, b):
+def test_answers_that_are_equal(a, b):
     assert answers_equal(a, b)
     assert answers_equal(b, a)
 
@@ -65,7 +65,7 @@ def test_equal_answers(a, b):
         (None, None),
     ],
 )
-def test_unequal_answers(a, b):
+def test_answers_that_are_not_equal(a, b):
     assert not answers_equal(a, b)
     assert not answers_equal(b, a)
 
@@ -93,7 +93,7 @@ def test_decimals_equal_themselves_with_zeros_and_as_fractions(value):
     assert answers_equal(f"{value:,f}", f"{value * 10000:.0f}/10000")
 
 
-def test_outside_the_main_thread_expressions_are_compared_all_the_same():
+def test_expressions_are_compared_outside_the_main_thread():
     results = []
     worker = threading.Thread(target=lambda: results.append(answers_equal("3*sqrt(2)", r"\sqrt{18}")))
     worker.start()

@@ -87,7 +87,7 @@ def test_the_last_mark_gives_the_answer(text, answer):
         "#### 18 =",
     ],
 )
-def test_what_is_unmarked_empty_or_ambiguous_is_no_answer(text):
+def test_unmarked_empty_or_ambiguous_texts_have_no_answer(text):
     assert extract_answer(text) is None
 
 

@@ -81,7 +81,7 @@ from pvg_hf.tasks.answers import extract_last_number, normalize_answer
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_the_lenient_reading_takes_the_last_number_where_no_mark_gives_one(text, answer):
+def test_without_a_marked_number_the_lenient_reading_takes_the_last_number(text, answer):
     assert extract_last_number(text) == answer
 
 
@@ -190,5 +190,5 @@ def test_an_answer_is_normalised(written, answer):
         "()",
     ],
 )
-def test_what_cannot_be_read_safely_is_no_answer(written):
+def test_texts_that_cannot_be_read_safely_have_no_answer(written):
     assert normalize_answer(written) is None

@@ -23,7 +23,7 @@ from tests.support.prover_training import prover_args, prover_trainer
         ({"use_vllm": True, "vllm_mode": "server"}, "vllm_server", False),
     ],
 )
-def test_engines_and_the_switches_of_trl(settings, engine, is_plain, tmp_path):
+def test_engines_set_the_switches_of_trl(settings, engine, is_plain, tmp_path):
     args = prover_args(tmp_path, **settings)
     assert args.generation == engine
     assert args.use_vllm == engine.startswith("vllm")

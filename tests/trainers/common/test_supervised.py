@@ -49,7 +49,7 @@ def test_the_loss_falls_and_every_weight_moves(keeps_order, tiny_prover, rows, t
     assert not [name for name, parameter in model.named_parameters() if parameter.equal(before[name])]
 
 
-def test_the_order_of_the_rows_is_kept_where_it_is_asked_for(tiny_prover, rows, tmp_path):
+def test_the_order_of_the_rows_is_kept_if_requested(tiny_prover, rows, tmp_path):
     _, _, log = _fine_tune(tiny_prover, rows, tmp_path, max_steps=1, batch_size=4, keeps_order=True)
     assert log[0]["loss"] == pytest.approx(_completion_loss(tiny_prover, rows.select(range(4))), rel=1e-4)
 
@@ -60,7 +60,7 @@ def test_a_loss_that_is_not_finite_ends_the_training(tiny_prover, rows, tmp_path
         _fine_tune(tiny_prover, rows, tmp_path, learning_rate=1e30)
 
 
-def test_nothing_is_kept_in_the_folder(tiny_prover, rows, tmp_path):
+def test_no_checkpoint_is_left_in_the_folder(tiny_prover, rows, tmp_path):
     _fine_tune(tiny_prover, rows, tmp_path, max_steps=1)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 

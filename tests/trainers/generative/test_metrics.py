@@ -21,7 +21,7 @@ def signals(**columns) -> ScoreSignals:
     return ScoreSignals(**{name: torch.tensor(values).float() for name, values in {**default, **columns}.items()})
 
 
-def test_shares_by_hand():
+def test_shares_of_scores_by_hand():
     metrics = score_metrics(
         signals(
             predicted=[0.0, 1.0, 0.5, NAN, 1.0, 1.0, 0.0],
@@ -59,6 +59,6 @@ def test_judgments_are_counted_apart():
     assert (metrics["score_accuracy"], metrics["judge/score_accuracy"]) == (1.0, 0.0)
 
 
-def test_what_there_is_nothing_of_has_no_key():
+def test_metrics_without_data_have_no_key():
     metrics = score_metrics(signals(predicted=[1.0], reference=[NAN]))
     assert metrics == {"format_rate": 1.0, "cut": 0.0, "unscorable": 1.0}

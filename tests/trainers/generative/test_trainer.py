@@ -91,13 +91,13 @@ def test_a_meta_verifier_scales_the_score(evaluator, tmp_path, combination):
     ("said", "message"),
     [([], "0 qualities"), ([2.0], "the quality 2.0"), ([float("nan")], "the quality nan")],
 )
-def test_what_a_meta_verifier_must_not_say(evaluator, tmp_path, said, message):
+def test_invalid_qualities_from_a_meta_verifier_are_refused(evaluator, tmp_path, said, message):
     trainer = score_trainer(evaluator, tmp_path, meta_verifier=lambda problems, *_: said * len(problems))
     with pytest.raises(ValueError, match=message):
         trainer.train()
 
 
-def test_a_row_without_a_score_moves_nothing(evaluator, tmp_path):
+def test_a_row_without_a_score_has_no_effect(evaluator, tmp_path):
     """Also beside a reward function that pays it."""
     rows = concatenate_datasets(
         [proof_rows(3), Dataset.from_list([{"problem": "claim", "proof": "good", "score": None}])]
@@ -123,7 +123,7 @@ def test_a_row_without_a_score_moves_nothing(evaluator, tmp_path):
     )
 
 
-def test_what_was_cut_is_counted_and_earns_nothing(evaluator, tmp_path):
+def test_truncated_evaluations_are_counted_and_earn_nothing(evaluator, tmp_path):
     trainer = score_trainer(evaluator, tmp_path, settings={**LOGGED, "max_completion_length": 2})
     trainer.train()
     log = loss_lines(trainer)[0]
@@ -167,7 +167,7 @@ def test_every_weight_moves_and_the_model_is_saved_with_its_prompts(evaluator, t
     assert all(0 <= score <= 1 for score in scores)
 
 
-def test_a_further_training_asks_what_was_asked_before(evaluator, tmp_path):
+def test_a_further_training_keeps_the_prompts(evaluator, tmp_path):
     thinking = {"chat_template_kwargs": '{"enable_thinking": false}'}  # as a command line gives it
     score_trainer(evaluator, tmp_path, settings=thinking).save_model(str(tmp_path / "first"))
     settings = {"evaluate_prompt": None, "judge_prompt": "{{ analysis }}?"}
@@ -187,7 +187,7 @@ def test_only_adapters_move_and_are_saved(evaluator, tmp_path):
     assert len(GenerativeVerifier.from_pretrained(tmp_path / "saved", device="cpu")(["claim"], ["good"])) == 1
 
 
-def test_the_best_checkpoint_by_validation_reward(evaluator, tmp_path):
+def test_the_best_checkpoint_is_chosen_by_validation_reward(evaluator, tmp_path):
     settings = {
         "max_steps": 5,
         "save_strategy": "steps",
@@ -226,12 +226,12 @@ def test_prompts_are_rendered_by_the_chat_template(evaluator, tmp_path):
     ],
     ids=["no proof", "invalid score", "no score", "list", "missing text", "too few"],
 )
-def test_datasets_that_are_refused(evaluator, tmp_path, rows, message):
+def test_invalid_datasets_are_refused(evaluator, tmp_path, rows, message):
     with pytest.raises(ValueError, match=message):
         score_trainer(evaluator, tmp_path, rows=rows)
 
 
-def test_what_is_no_meta_verifier_is_refused(evaluator, tmp_path):
+def test_an_object_that_is_not_a_meta_verifier_is_refused(evaluator, tmp_path):
     class Verifier:
         rate_analyses = None
 
@@ -254,13 +254,13 @@ def test_what_is_no_meta_verifier_is_refused(evaluator, tmp_path):
         ({"evaluate_prompt": "{{ solution }}"}, "unknown variable `solution`"),
     ],
 )
-def test_settings_that_are_refused(tmp_path, settings, message):
+def test_invalid_settings_are_refused(tmp_path, settings, message):
     with pytest.raises(ValueError, match=message):
         score_args(tmp_path, **settings)
 
 
 @pytest.mark.slow
-def test_a_group_that_lies_on_two_processes(tmp_path):
+def test_a_group_may_lie_on_two_processes(tmp_path):
     run_on_two_processes("straddling_scores.py", save_evaluator(tmp_path / "evaluator"), tmp_path)
     results = [json.loads((tmp_path / f"process-{index}.json").read_text()) for index in (0, 1)]
     assert [result["num_processes"] for result in results] == [2, 2]

@@ -47,7 +47,7 @@ def test_random_masks_against_a_slow_reference(gamma, gae_lambda):
         assert found[row, is_token].tolist() == pytest.approx(slow, abs=1e-5)
 
 
-def test_without_discount_and_critic_an_advantage_is_what_is_still_to_be_paid():
+def test_without_discount_and_critic_an_advantage_is_the_remaining_reward():
     rewards = torch.tensor([[1.0, -2.0, 3.0, 0.5], [4.0, 1.0, 9.0, 9.0]])
     mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]]).bool()
     found = generalized_advantages(rewards, torch.zeros(2, 4), mask, gamma=1.0, gae_lambda=1.0)
@@ -63,7 +63,7 @@ def test_lambda_one_makes_the_targets_independent_of_the_critic():
     torch.testing.assert_close(found[mask], expected[mask])
 
 
-def test_the_reward_stands_on_the_last_token_and_the_divergence_on_each():
+def test_the_reward_is_on_the_last_token_and_the_divergence_on_every_token():
     kl = torch.tensor([[0.5, -1.0, 2.0], [0.1, torch.nan, torch.inf], [1.0, 1.0, 1.0]])
     mask = torch.tensor([[1, 1, 1], [1, 0, 0], [0, 0, 0]]).bool()
     found = token_rewards(torch.tensor([10.0, 20.0, torch.nan]), kl, mask, kl_coef=0.2)
@@ -72,7 +72,7 @@ def test_the_reward_stands_on_the_last_token_and_the_divergence_on_each():
     assert found[2].tolist() == [0.0, 0.0, 0.0]  # a solution of which nothing counts
 
 
-def test_means_leave_out_what_is_masked():
+def test_means_exclude_masked_values():
     values, mask = torch.tensor([[1.0, 2.0], [6.0, torch.nan]]), torch.tensor([[True, True], [True, False]])
     assert masked_mean(values, mask).item() == 3.0
     assert masked_mean(values, torch.zeros(2, 2, dtype=torch.bool)).item() == 0.0
@@ -112,18 +112,18 @@ def test_equal_returns_have_no_variance_to_explain():
         (1.0, 0.5, 2.0, None, 0.5),
     ],
 )
-def test_value_loss_of_one_token(value, old, target, clip_range, expected):
+def test_value_loss_of_one_token_by_hand(value, old, target, clip_range, expected):
     tensors = [torch.tensor([[number]]) for number in (value, old, target)]
     assert clipped_value_loss(*tensors, clip_range=clip_range).item() == pytest.approx(expected)
 
 
-def test_a_value_that_is_held_is_not_pulled_further():
+def test_a_clipped_value_has_no_gradient():
     value = torch.tensor([[1.0]], requires_grad=True)
     clipped_value_loss(value, torch.tensor([[0.5]]), torch.tensor([[2.0]]), clip_range=0.2).sum().backward()
     assert value.grad.item() == 0.0
 
 
-def test_estimate_of_a_divergence():
+def test_divergence_estimates_by_hand():
     """Over p = (.5, .5) and q = (.25, .75), its mean is the divergence itself."""
     p, q = torch.tensor([0.5, 0.5]), torch.tensor([0.25, 0.75])
     estimates = kl_estimate(q.log() - p.log())

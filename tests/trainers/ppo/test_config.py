@@ -7,7 +7,7 @@ from pvg_hf.trainers.ppo.config import ProverPPOConfig
 from tests.support.ppo_training import ppo_args
 
 
-def test_defaults(tmp_path):
+def test_defaults_have_these_values(tmp_path):
     args = ProverPPOConfig(str(tmp_path), use_cpu=True, report_to="none")
     assert (args.beta, args.num_iterations, args.gamma, args.gae_lambda) == (0.05, 4, 1.0, 0.95)
     assert (args.vf_coef, args.cliprange_value, args.target_kl) == (0.1, 0.2, None)
@@ -41,12 +41,12 @@ def test_wrong_settings_are_refused(settings, message, tmp_path):
         ppo_args(tmp_path, **settings)
 
 
-def test_the_former_name_of_beta(tmp_path):
+def test_the_former_name_of_beta_still_sets_it(tmp_path):
     assert ppo_args(tmp_path, kl_coef=0.2).beta == 0.2
     assert ppo_args(tmp_path, kl_coef=0.2, beta=0.2).beta == 0.2
 
 
-def test_command_line():
+def test_settings_are_parsed_from_a_command_line():
     arguments = ["--output_dir", "out", "--report_to", "none", "--gae_lambda", "0.9", "--whiten_advantages", "false"]
     (args,) = HfArgumentParser(ProverPPOConfig).parse_args_into_dataclasses(arguments)
     assert (args.gae_lambda, args.whiten_advantages, args.num_iterations) == (0.9, False, 4)

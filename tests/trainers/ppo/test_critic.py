@@ -37,7 +37,7 @@ def critic(tiny_prover) -> Critic:
     return Critic(model)
 
 
-def test_all_filling_goes_to_the_right():
+def test_padding_is_moved_to_the_right():
     ids, mask, states = compact(_batch([([5, 6], [7]), ([8], [9, 10, 11])], width=(3, 5), pad=99))
     assert (ids * mask).tolist() == [[5, 6, 7, 0], [8, 9, 10, 11]]
     assert mask.tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
@@ -54,12 +54,12 @@ def test_values_are_those_of_each_solution_alone(critic):
             torch.testing.assert_close(values[row, : len(completion)], alone, atol=1e-5, rtol=1e-5)
 
 
-def test_no_value_knows_what_follows(critic):
+def test_values_do_not_depend_on_later_tokens(critic):
     first, second = (critic.values(_batch([([5, 6], [7, 8, last])])) for last in (9, 10))
     assert first.equal(second)
 
 
-def test_parts_make_no_difference(critic):
+def test_values_do_not_depend_on_the_micro_batch(critic):
     batch = _batch([([5, 6, 7], [9]), ([11], [12, 13]), ([17, 18], [19])])
     found = critic.judge(batch, rows_at_once=2)
     assert not found.requires_grad
@@ -72,7 +72,7 @@ def _make(critic, prover, tiny_prover, scorer=score_texts) -> torch.nn.Module:
 
 
 @pytest.mark.parametrize("critic", [None, "adapter"])
-def test_an_adapter_on_the_provers_base(critic, tiny_prover):
+def test_a_critic_may_be_an_adapter_on_the_provers_base(critic, tiny_prover):
     prover = get_peft_model(load_causal_lm(str(tiny_prover)), LORA)
     state = torch.get_rng_state()
     model = _make(critic, prover, tiny_prover)
@@ -91,7 +91,7 @@ def test_an_adapter_on_the_provers_base(critic, tiny_prover):
 
 
 @pytest.mark.parametrize("critic", [None, "verifier", "a folder", "a model"])
-def test_a_model_of_its_own(critic, tiny_prover):
+def test_a_critic_may_be_a_separate_model(critic, tiny_prover):
     prover, scorer = load_causal_lm(str(tiny_prover)), make_scorer(tiny_prover)
     named = {"a folder": str(tiny_prover), "a model": load_value_model(tiny_prover)}.get(critic, critic)
     model = _make(named, prover, tiny_prover, scorer)
@@ -103,7 +103,7 @@ def test_a_model_of_its_own(critic, tiny_prover):
     assert not model(input_ids=torch.tensor([[5, 6]])).logits.any()
 
 
-def test_critics_that_cannot_be(tiny_prover, tmp_path):
+def test_invalid_critics_are_refused(tiny_prover, tmp_path):
     prover = load_causal_lm(str(tiny_prover))
     with pytest.raises(ValueError, match=r"the prover is fully fine-tuned.*peft_config"):
         _make("adapter", prover, tiny_prover)
@@ -118,7 +118,7 @@ def test_critics_that_cannot_be(tiny_prover, tmp_path):
 
 
 @pytest.mark.parametrize("structure", ["adapter", "whole"])
-def test_what_was_saved_is_loaded_to_the_bit(structure, tiny_prover, tmp_path):
+def test_a_saved_critic_is_loaded_bit_for_bit(structure, tiny_prover, tmp_path):
     prover, tokenizer = load_prover(tiny_prover)
     if structure == "adapter":
         prover = get_peft_model(prover, LORA)

@@ -91,7 +91,7 @@ def test_the_verifier_stays_as_it_is(prover, tmp_path):
     assert not moved_since(scorer.model, before)
 
 
-def test_what_is_logged(prover, tmp_path):
+def test_every_documented_metric_is_logged(prover, tmp_path):
     trainer = ppo_trainer(prover, tmp_path, settings={"critic_learning_rate": 1e-3, "log_completions": True})
     trainer.train()
     log = loss_lines(trainer)
@@ -165,7 +165,7 @@ def test_without_a_kl_there_is_no_reference(prover, tmp_path):
     assert "approx_kl" in loss_lines(trainer)[0]
 
 
-def test_rewards_that_nobody_can_say_move_nothing(prover, tmp_path):
+def test_solutions_without_labels_change_no_weight(prover, tmp_path):
     """A solution that nobody labels has no reward; where that is so in every row, neither player takes a step."""
     trainer = ppo_trainer(
         prover,
@@ -178,7 +178,7 @@ def test_rewards_that_nobody_can_say_move_nothing(prover, tmp_path):
     assert not moved_since(trainer.model, weights) | moved_since(trainer.critic.model, values)
 
 
-def test_a_bandit_whose_best_answer_is_known(prover, tmp_path):
+def test_the_best_answer_of_a_bandit_is_learned(prover, tmp_path):
     """A solution is one word, paid 1 if it is a number and 0 otherwise; at best, all words are numbers."""
 
     def score(problems, solutions):
@@ -207,7 +207,7 @@ def test_a_bandit_whose_best_answer_is_known(prover, tmp_path):
     )  # which the critic has seen coming
 
 
-def test_the_example_of_its_page(repository, prover, tmp_path):
+def test_the_example_of_the_documentation_runs(repository, prover, tmp_path):
     text = (repository / "docs" / "prover-trainer.md").read_text(encoding="utf-8")
     (block,) = [
         found for found in re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE) if "PPO" in found
@@ -233,7 +233,7 @@ def test_an_optimizer_that_does_not_know_the_critic_is_refused(prover, tmp_path)
 
 
 @pytest.mark.parametrize("structure", ["adapter", "verifier"])
-def test_a_continued_training_is_the_whole_one(structure, prover, tmp_path):
+def test_a_resumed_training_equals_an_uninterrupted_one(structure, prover, tmp_path):
     def make(folder):
         scorer = make_scorer(prover) if structure == "verifier" else score_texts
         settings = {"save_strategy": "steps", "save_steps": 2}
@@ -267,7 +267,7 @@ def test_checkpoints_within_a_batch_are_warned_of(save_steps, trainer, prover, t
     assert all("`save_steps` is 1, and a generated batch is trained on for 2 steps" in w for w in warnings)
 
 
-def test_what_is_saved_can_be_a_critic_again(prover, tmp_path):
+def test_a_saved_critic_can_start_another_training(prover, tmp_path):
     trainer = ppo_trainer(prover, tmp_path, settings={"max_steps": 2})
     trainer.train()
     trainer.save_model(str(tmp_path / "saved"))

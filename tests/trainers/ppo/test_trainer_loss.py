@@ -64,7 +64,7 @@ def _by_hand(trainer, prover, rows, ids, solutions):
     return logprobs, values, advantages, targets
 
 
-def test_advantages_and_targets(batch, prover):
+def test_advantages_and_targets_by_hand(batch, prover):
     trainer, rows, ids, solutions, inputs = batch
     _, values, advantages, targets = _by_hand(trainer, prover, rows, ids, solutions)
     assert len({len(row) for row in ids}) > 2
@@ -77,7 +77,7 @@ def test_advantages_and_targets(batch, prover):
             assert not inputs[name][row, length:].any()
 
 
-def test_loss_and_gradients(batch, prover):
+def test_loss_and_gradients_by_hand(batch, prover):
     """After a step of both players, so that ratios differ from 1 and some values are held."""
     trainer, rows, ids, solutions, inputs = batch
     old_logprobs, old_values, advantages, targets = _by_hand(trainer, prover, rows, ids, solutions)
@@ -124,7 +124,7 @@ def _parameters(trainer):
             yield f"{name}.{place}", parameter
 
 
-def test_what_stands_beside_the_solutions_is_not_read(batch):
+def test_tokens_outside_the_solutions_are_ignored(batch):
     """Other ids, advantages, values and log-probabilities where the mask is 0 change neither loss nor gradients."""
     trainer, _, _, _, inputs = batch
     losses, gradients = [], []

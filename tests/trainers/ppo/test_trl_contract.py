@@ -36,11 +36,11 @@ SIZES = {
         (disable_dropout_in_model, ["model"]),
     ],
 )
-def test_signatures(function, parameters):
+def test_external_functions_have_these_signatures(function, parameters):
     assert list(inspect.signature(function).parameters) == parameters
 
 
-def test_log_probabilities_are_asked_for_as_the_trainer_asks():
+def test_log_probabilities_are_computed_with_these_arguments():
     parameters = list(inspect.signature(GRPOTrainer._get_per_token_logps_and_entropies).parameters)
     assert parameters[:6] == ["self", "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size"]
     source = inspect.getsource(GRPOTrainer._get_per_token_logps_and_entropies)
@@ -50,7 +50,7 @@ def test_log_probabilities_are_asked_for_as_the_trainer_asks():
     assert loss.count("self._get_per_token_logps_and_entropies(") == 1
 
 
-def test_what_a_batch_holds():
+def test_a_batch_holds_these_tensors():
     source = inspect.getsource(GRPOTrainer._generate_and_score_completions)
     for name in ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask", "num_items_in_batch"):
         assert f'"{name}": {name}' in source
@@ -61,7 +61,7 @@ def test_what_a_batch_holds():
     assert 'padding_side="left"' in source
 
 
-def test_log_probabilities_are_left_out_where_a_batch_is_read_once():
+def test_log_probabilities_are_left_out_if_a_batch_is_read_once():
     source = inspect.getsource(GRPOTrainer._generate_and_score_completions)
     assert "generate_every = self.args.steps_per_generation * self.num_iterations" in source
     assert "if self.args.gradient_accumulation_steps % generate_every != 0 or (" in source
@@ -76,7 +76,7 @@ def test_advantages_may_be_of_tokens_and_the_kl_goes_by_beta():
     assert "self.current_gradient_accumulation_steps / self.args.steps_per_generation" in source
 
 
-def test_when_a_batch_is_written():
+def test_a_batch_is_generated_every_few_steps():
     prepare = inspect.getsource(GRPOTrainer._prepare_inputs)
     assert "generate_every = self.args.steps_per_generation * self.num_iterations" in prepare
     assert "if self._step % generate_every == 0 or self._buffered_inputs is None:" in prepare
@@ -90,7 +90,7 @@ def test_tensors_of_a_batch_stay_together():
         assert part["count"] == 3
 
 
-def test_a_step_without_gradients_moves_nothing():
+def test_a_step_without_gradients_changes_no_weight():
     weight = nn.Parameter(torch.ones(2))
     optimizer = torch.optim.AdamW([weight], lr=0.1, weight_decay=0.1)
     weight.sum().backward()
@@ -119,7 +119,7 @@ def test_the_best_model_is_read_from_its_checkpoint():
     assert "_load_from_checkpoint" not in source  # so that a critic is read there, too, on its own
 
 
-def test_a_copy_shares_what_it_is_told_to_and_loses_its_adapters():
+def test_a_copy_shares_the_listed_weights_and_drops_its_adapters():
     model = get_peft_model(LlamaForCausalLM(LlamaConfig(**SIZES)), LoraConfig(r=2, target_modules="all-linear"))
     own = copy.deepcopy(model, memo={id(parameter): parameter for parameter in model.parameters()})
     base = own.unload()

@@ -7,7 +7,7 @@ from pvg_hf.trainers.prover.config import ProverGRPOConfig
 from tests.support.prover_training import prover_args
 
 
-def test_defaults(tmp_path):
+def test_defaults_have_these_values(tmp_path):
     args = ProverGRPOConfig(str(tmp_path), use_cpu=True, report_to="none")
     assert (args.beta, args.scale_rewards, args.reward, args.logging_steps) == (0.05, "none", "src", 1)
     assert not args.bf16
@@ -17,7 +17,7 @@ def test_defaults(tmp_path):
 
 @pytest.mark.parametrize("name", ["gradient_checkpointing", "activation_checkpointing"])
 @pytest.mark.parametrize("value", [True, False])
-def test_checkpointing_by_either_name(name, value, tmp_path):
+def test_checkpointing_may_be_set_by_either_name(name, value, tmp_path):
     args = prover_args(tmp_path, **{name: value})
     assert args.gradient_checkpointing is args.activation_checkpointing is value
 
@@ -45,7 +45,7 @@ def test_wrong_settings_are_refused(settings, message, tmp_path):
         ({"steps_per_generation": 2, "gradient_accumulation_steps": 4}, 1),  # two batches a step
     ],
 )
-def test_steps_that_are_taken_on_a_batch(settings, num_steps, tmp_path):
+def test_steps_per_batch_follow_from_the_settings(settings, num_steps, tmp_path):
     assert prover_args(tmp_path, **settings).steps_per_batch == num_steps
 
 
@@ -67,7 +67,7 @@ def test_checkpoints_fall_between_batches_or_not(settings, is_even, tmp_path):
     assert (found is None) == is_even
 
 
-def test_command_line():
+def test_settings_are_parsed_from_a_command_line():
     arguments = ["--output_dir", "out", "--report_to", "none", "--reward", "cgc", "--reward_options", '{"floor": -3}']
     (args,) = HfArgumentParser(ProverGRPOConfig).parse_args_into_dataclasses(arguments)
     assert (args.reward, args.reward_options, args.beta) == ("cgc", {"floor": -3}, 0.05)

@@ -125,7 +125,7 @@ def test_a_step_and_the_evaluation_judge_the_same_solutions(outcome):
         ([1.0, 1.0, 2.0, 2.0], [1, 0, 1, 0], 0.0),
     ],
 )
-def test_correlation_of_ranks(scores, correct, correlation):
+def test_rank_correlation_by_hand(scores, correct, correlation):
     solutions = [(0, c, 1, 0, 0, score, 0.0) for score, c in zip(scores, correct, strict=True)]
     assert _metrics(solutions)["score_correctness_correlation"] == pytest.approx(correlation)
 
@@ -145,7 +145,7 @@ def test_completions_are_logged_with_role_correctness_and_score(prover, tmp_path
             assert row["score"] == pytest.approx(score_texts([problem], [row["completion"]])[0])
 
 
-def test_metrics_of_a_step(prover, tmp_path):
+def test_a_step_logs_its_metrics(prover, tmp_path):
     settings = {
         "max_steps": 1,
         "log_completions": True,
@@ -184,7 +184,7 @@ def test_a_role_that_is_not_trained_has_no_key(prover, tmp_path):
     assert not [key for key in log if "sneaky" in key or key in ("score_gap", "exploit_rate")]
 
 
-def test_evaluation_has_keys_of_its_own(prover, tmp_path):
+def test_evaluation_has_separate_keys(prover, tmp_path):
     seen = []
 
     def grade(row, solution):

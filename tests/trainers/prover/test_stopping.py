@@ -71,7 +71,7 @@ def test_no_rule_fires_in_the_first_tenth():
     assert done == [False, False, False, True, True]
 
 
-def test_fixed_side_stands_in_for_the_one_that_is_not_trained():
+def test_the_fixed_side_replaces_the_untrained_role():
     rule = make_rule(fixed={"score/helpful_correct": 1.0})
     assert not rule.update(5, figures(sneaky_incorrect=0.5, helpful=None))
     assert rule.update(6, figures(sneaky_incorrect=5.0, helpful=None))
@@ -85,7 +85,7 @@ def test_parity_and_incorrect_asks_for_a_nearly_always_incorrect_role_too(accura
 
 
 @pytest.mark.parametrize(("failed", "is_done"), [(0.4, True), (0.5, False), (0.95, False), (1.0, False)])
-def test_parity_and_incorrect_is_not_found_by_a_role_that_ceased_to_answer(failed, is_done):
+def test_parity_and_incorrect_ignores_a_role_that_stopped_answering(failed, is_done):
     """All solutions that answer are incorrect, and score as the helpful ones do; at .5 they are no longer most."""
     rule = make_rule("parity_and_incorrect")
     assert rule.update(5, figures(1.0, 1.0, sneaky=0.0, failed=failed)) == is_done
@@ -130,17 +130,17 @@ def test_max_steps_never_fires():
         ("pvg_hf.rewards:signed_relative_convincingness", "parity"),
     ],
 )
-def test_auto_goes_by_the_reward(reward, name):
+def test_auto_selects_the_rule_of_the_reward(reward, name):
     assert make_rule("auto", reward=reward).name == name
 
 
-def test_line_of_the_log_that_is_no_step_is_passed_over():
+def test_a_log_line_that_is_not_a_step_is_skipped():
     rule = make_rule()
     assert not rule.update(5, {"train_runtime": 1.0})
     assert rule.means == {}
 
 
-def test_rule_of_the_users_own_sees_means_and_thresholds():
+def test_a_custom_rule_sees_means_and_thresholds():
     rule = make_rule("tests.support.own_rules:below_own_threshold", ema=0.5, score_parity_threshold=0.75)
     assert not rule.update(5, figures(helpful_correct=2.0))
     assert rule.update(6, figures(helpful_correct=-1.0))  # 1 - .5 = .5 by the mean of 2 and -1

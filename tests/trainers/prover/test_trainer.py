@@ -71,7 +71,7 @@ def _run_document(repository, **paths) -> dict:
     return names
 
 
-def test_the_example_of_its_page(repository, tiny_prover, tmp_path):
+def test_the_example_of_the_documentation_runs(repository, tiny_prover, tmp_path):
     """A task, prompts for both roles, and a verifier's folder; the verifier stays as it is."""
     verifier, tokenizer = load_classifier(str(tiny_prover)), load_prover(tiny_prover)[1]
     draw_head(verifier, seed=0)
@@ -208,7 +208,7 @@ def test_wrong_evaluation_datasets_are_refused(wrap, prover, tmp_path):
     ("scorer", "part"),
     [("runs/verifier", r"the path 'runs/verifier'.*VerifierScorer\.from_pretrained"), (None, "a NoneType")],
 )
-def test_a_scorer_that_is_no_function_is_refused(scorer, part, prover, tmp_path):
+def test_a_scorer_that_is_not_a_function_is_refused(scorer, part, prover, tmp_path):
     with pytest.raises(ValueError, match=f"`scorer` is {part}"):
         prover_trainer(prover, tmp_path, scorer=scorer)
 
@@ -229,7 +229,7 @@ def test_a_step_of_truncated_solutions_stops_the_run(tiny_prover, tmp_path):
     ],
     ids=["correct", "incorrect", "correct uncertified", "incorrect uncertified"],
 )
-def test_truncated_and_uncertified_solutions_play_neither_role(grade, outcome, prover, tmp_path):
+def test_truncated_and_uncertified_solutions_fit_neither_role(grade, outcome, prover, tmp_path):
     """CGC pays its floor for them, and the others, which all play one of the roles, their score."""
     settings = {"max_steps": 1, "log_completions": True, "reward": "cgc", "reward_options": {"floor": -9.0}}
     trainer = prover_trainer(prover, tmp_path, grader=lambda row, solution: grade, settings=settings)
@@ -256,7 +256,7 @@ def test_every_end_token_of_the_model_ends_a_solution(tiny_prover, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_group_that_lies_on_two_processes(prover, tmp_path):
+def test_a_group_may_lie_on_two_processes(prover, tmp_path):
     """Figures that are logged of the gathered rows are those that one process computes."""
     run_on_two_processes("straddling_groups.py", prover, tmp_path)
     results = [json.loads((tmp_path / f"process-{index}.json").read_text()) for index in (0, 1)]

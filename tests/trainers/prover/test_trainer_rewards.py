@@ -23,7 +23,7 @@ from tests.support.rewards_by_hand import rewards_by_hand
         ("src", goodhart, "own_reward"),
     ],
 )
-def test_a_reward_by_name_path_or_function(setting, function, name, prover, tmp_path):
+def test_a_reward_may_be_a_name_a_path_or_a_function(setting, function, name, prover, tmp_path):
     settings = {"reward": setting, "max_steps": 1, "log_completions": True}
     trainer = prover_trainer(prover, tmp_path, reward=function, settings=settings)
     trainer.train()
@@ -61,7 +61,7 @@ def test_further_reward_functions_are_added_with_their_weights(prover, tmp_path)
     assert loss_lines(trainer)[0]["reward/helpful"] == pytest.approx(table["src"][table["role"] == "helpful"].mean())
 
 
-def test_the_reward_reads_what_feedback_tells_and_leaves_out_what_it_does_not(prover, tmp_path):
+def test_the_reward_uses_feedback_labels_and_skips_unlabelled_solutions(prover, tmp_path):
     """Every third solution gets no label: it has no advantage, and is in no mean of its group."""
     asked, told = [], {}
 
@@ -142,12 +142,12 @@ def test_wrong_corrections_are_refused(settings, message, prover, tmp_path):
     ],
     ids=["NaN", "list", "error"],
 )
-def test_a_reward_that_pays_nothing_or_nonsense_ends_the_training(reward, part, prover, tmp_path):
+def test_a_reward_without_valid_values_ends_the_training(reward, part, prover, tmp_path):
     with pytest.raises(ValueError, match=part):
         prover_trainer(prover, tmp_path, reward=reward).train()
 
 
-def test_a_batch_without_any_label_is_no_mistake_of_the_reward(prover, tmp_path):
+def test_a_batch_without_any_label_is_not_blamed_on_the_reward(prover, tmp_path):
     trainer = prover_trainer(
         prover, tmp_path, feedback=lambda rows, step: [None] * len(rows), settings={"max_steps": 1}
     )

@@ -64,11 +64,11 @@ def trainer(tiny_prover, tmp_path_factory) -> GRPOTrainer:
         (gather, ["tensor"]),
     ],
 )
-def test_signatures(function, parameters):
+def test_external_functions_have_these_signatures(function, parameters):
     assert list(inspect.signature(function).parameters) == parameters
 
 
-def test_arguments_of_the_trainer():
+def test_the_trainer_takes_these_arguments():
     parameters = list(inspect.signature(GRPOTrainer.__init__).parameters)
     assert parameters[1] == "model"
     assert {"reward_funcs", "args", "train_dataset", "eval_dataset", "processing_class", "peft_config"} <= set(
@@ -76,7 +76,7 @@ def test_arguments_of_the_trainer():
     )
 
 
-def test_attributes_of_the_trainer(trainer, tokenizer):
+def test_the_trainer_has_these_attributes(trainer, tokenizer):
     assert trainer.reward_func_names == ["_reward"]
     assert (trainer.num_generations, trainer.num_generations_eval) == (8, 3)
     assert trainer.max_completion_length == trainer.args.max_completion_length
@@ -187,7 +187,7 @@ def test_models_warn_of_the_old_names_until_they_are_silenced(name, trainer):
     trainer.ref_model.activation_checkpointing_disable()
 
 
-def test_settings_of_supervised_fine_tuning():
+def test_supervised_fine_tuning_has_these_settings():
     fields = SFTConfig.__dataclass_fields__
     assert {
         "completion_only_loss",
@@ -207,7 +207,7 @@ def test_settings_of_supervised_fine_tuning():
         (DynamicCache.batch_select_indices, ["self", "indices"]),
     ],
 )
-def test_signatures_of_the_cache(function, parameters):
+def test_the_cache_has_these_signatures(function, parameters):
     assert list(inspect.signature(function).parameters) == parameters
 
 
@@ -225,7 +225,7 @@ def test_rows_of_a_cache_are_repeated_and_selected(trainer):
 
 
 @pytest.mark.parametrize("model_class", [LlamaForCausalLM, Qwen2ForCausalLM])
-def test_arguments_of_a_forward(model_class):
+def test_a_forward_takes_these_arguments(model_class):
     parameters = inspect.signature(model_class.forward).parameters
     needed = {"input_ids", "attention_mask", "position_ids", "past_key_values", "use_cache", "logits_to_keep"}
     assert needed <= parameters.keys()
@@ -265,7 +265,7 @@ def test_the_warning_of_a_new_head_can_be_suppressed():
     assert isinstance(suppress_seqcls_warning(), AbstractContextManager)
 
 
-def test_where_peft_keeps_a_trained_head():
+def test_peft_keeps_a_trained_head_in_modules_to_save():
     config = LlamaConfig(vocab_size=12, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, num_labels=1)
     model = get_peft_model(
         LlamaForSequenceClassification(config),

@@ -20,7 +20,7 @@ def test_positions_are_numbered():
     assert "row_index" in column_names(stream)
 
 
-def test_numbers_that_are_there_are_kept():
+def test_existing_numbers_are_kept():
     dataset = Dataset.from_list([{**row, "row_index": 9 - i} for i, row in enumerate(ROWS)])
     assert add_row_index(dataset)["row_index"][:] == [9, 8]
 

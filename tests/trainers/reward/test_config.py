@@ -50,7 +50,7 @@ def test_noise_seed_follows_the_seed():
         ({"noise_rho0": 0.1, "noise_rho1": 0.1, "flip_rate": 0.25}, 0.25),
     ],
 )
-def test_assumed_flip_rate(settings, expected):
+def test_assumed_flip_rate_by_hand(settings, expected):
     assert _config(**settings).assumed_flip_rate == pytest.approx(expected)
 
 
@@ -86,7 +86,7 @@ def test_wrong_settings_are_refused(settings, message):
         _config(**settings)
 
 
-def test_command_line():
+def test_settings_are_parsed_from_a_command_line():
     given = {
         "output_dir": "out",
         "report_to": "none",

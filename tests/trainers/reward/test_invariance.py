@@ -142,7 +142,7 @@ def no_scalar(margins, environments):
     return margins
 
 
-def test_a_penalty_of_ones_own():
+def test_a_custom_penalty_is_used():
     own = load_regulariser("tests.trainers.reward.test_invariance:own_penalty")
     assert own(MARGINS, ENVIRONMENTS).equal(MARGINS.square().mean())
     with pytest.raises(ValueError, match="must be a scalar tensor"):
@@ -215,7 +215,7 @@ def batches(sampler, size):
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 
-def test_every_batch_holds_as_many_of_each():
+def test_every_batch_holds_equal_numbers_of_each_environment():
     environments = ["base"] * 10 + ["b"] * 3 + ["c"] * 7
     found = batches(BalancedSampler(environments, 6, seed=0), 6)
     assert len(found) == 4  # 20 rows
@@ -228,7 +228,7 @@ def test_every_batch_holds_as_many_of_each():
     assert len(set(large)) == 8
 
 
-def test_environments_that_no_batch_holds_come_in_turn():
+def test_environments_take_turns_if_a_batch_cannot_hold_all():
     environments = ["a", "b", "c", "d", "e"] * 8
     found = batches(BalancedSampler(environments, 4, seed=0), 4)
     seen = Counter()
@@ -239,7 +239,7 @@ def test_environments_that_no_batch_holds_come_in_turn():
     assert set(seen.values()) == {8}  # of ten batches, each environment is in four of five
 
 
-def test_an_epoch_has_an_order_of_its_own():
+def test_each_epoch_has_a_different_order():
     sampler = BalancedSampler(["a", "b"] * 10, 4, seed=0)
     first, again = list(sampler), list(sampler)
     sampler.set_epoch(1)
@@ -266,7 +266,7 @@ def test_environments_per_batch(num_environments, batch_size, expected):
         (1, 7, True, "refuse", None),
     ],
 )
-def test_batches_that_hold_too_little_are_refused(num_environments, batch_size, is_balanced, crowded, message):
+def test_too_small_batches_are_refused(num_environments, batch_size, is_balanced, crowded, message):
     def check():
         check_batch(num_environments, batch_size, is_balanced=is_balanced, crowded=crowded)
 
@@ -315,7 +315,7 @@ def test_v_rex_loss_of_a_batch(tmp_path, words, weight):
     assert figures["num_environments"] == 2
 
 
-def test_noise_turns_pairs_round_and_leaves_ties_out_of_the_risks(tmp_path, words):
+def test_noise_swaps_pairs_and_excludes_ties_from_the_risks(tmp_path, words):
     labels = {"chosen_label": [1, 0, 1, 1, 0, 1], "rejected_label": [0, 1, 0, 1, 0, 0]}
     settings = {"invariance": "vrex", "invariance_weight": 1.0, "center": 0.0}
     dataset = token_pairs(6, environment=NAMES, **labels)
@@ -370,7 +370,7 @@ def test_a_single_environment_trains_as_without_invariance(tmp_path, words):
 
 
 @pytest.mark.parametrize("settings", [{"correction": "forward", "rho0": 0.1, "rho1": 0.1}, {"loss": "cross_entropy"}])
-def test_balanced_batches_go_with_any_loss(tmp_path, words, settings):
+def test_balanced_batches_work_with_any_loss(tmp_path, words, settings):
     names = ["base"] * 9 + ["sneaky"] * 3
     dataset = token_pairs(12, source=names)
     trainer = verifier_trainer(
@@ -391,7 +391,7 @@ def test_balanced_batches_go_with_any_loss(tmp_path, words, settings):
     assert logged(trainer, "penalty") == []
 
 
-def test_balanced_training_goes_on_from_a_checkpoint_as_if_uninterrupted(tmp_path, words):
+def test_balanced_training_resumed_equals_uninterrupted_training(tmp_path, words):
     def build(name):
         settings = {"save_strategy": "steps", "save_steps": 4, "max_steps": 6, "per_device_train_batch_size": 4}
         invariance = {"invariance": "balanced+vrex", "invariance_warmup_steps": 4}

@@ -24,12 +24,12 @@ def _sp(value: float) -> float:
     return math.log1p(math.exp(value))
 
 
-def test_bradley_terry_without_labels():
+def test_bradley_terry_without_labels_by_hand():
     loss = pair_loss(CHOSEN, REJECTED, _config())
     assert loss.item() == pytest.approx((_sp(-1) + _sp(1) + _sp(-3)) / 3 + CENTRING)
 
 
-def test_bradley_terry_turns_reversed_pairs_round_and_leaves_ties_out():
+def test_bradley_terry_swaps_reversed_pairs_and_excludes_ties():
     loss = pair_loss(CHOSEN, REJECTED, _config(), labels=LABELS)
     assert loss.item() == pytest.approx((_sp(-1) + _sp(-1)) / 2 + CENTRING)
 
@@ -41,7 +41,7 @@ def test_bradley_terry_takes_the_assumed_flip_rate():
     assert loss.item() == pytest.approx(smoothed + CENTRING)
 
 
-def test_margin_moves_the_pair_and_not_the_centring():
+def test_a_margin_changes_the_pair_loss_and_not_the_centring():
     loss = pair_loss(CHOSEN, REJECTED, _config(), margin=torch.tensor([0.5, 0.0, 1.0]))
     assert loss.item() == pytest.approx((_sp(-0.5) + _sp(1) + _sp(-2)) / 3 + CENTRING)
 
@@ -78,7 +78,7 @@ LOSSES = {
     [("bradley_terry", correction) for correction in LOSSES]
     + [("cross_entropy", correction) for correction in LOSSES if correction != "smoothing"],
 )
-def test_loss_of_a_batch(tmp_path, words, loss, correction, noise_level):
+def test_loss_of_a_batch_by_hand(tmp_path, words, loss, correction, noise_level):
     noise, labels = {}, [[1, 0]] * 6
     if noise_level is not None:
         noise = {"noise_level": noise_level, "noise_rho0": 0.4, "noise_rho1": 0.4, "noise_seed": 4}

@@ -55,7 +55,7 @@ def test_repeated_rows_count_once():
     assert unique_pairs([PAIRS[2], PAIRS[0], PAIRS[2], PAIRS[1], PAIRS[0]]) == PAIRS[:3]
 
 
-def test_pairs_of_a_batch():
+def test_pairs_of_a_batch_by_hand():
     batch = {
         "row_index": torch.tensor([7, 8]),
         "clean_order": torch.tensor([1, 0]),
@@ -111,7 +111,7 @@ def test_a_dict_of_sets_keeps_its_metrics_apart(tmp_path, words):
     assert "eval_accuracy" not in metrics
 
 
-def test_evaluation_during_training(tmp_path, words):
+def test_evaluation_runs_during_training(tmp_path, words):
     trainer = verifier_trainer(
         tmp_path,
         token_pairs(8),

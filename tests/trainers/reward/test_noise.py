@@ -30,7 +30,7 @@ def test_a_label_flips_where_its_draw_is_below_its_rate():
         assert rejected == (1.0 if label_draw(0, 2 * row + 1) < rho0 else 0.0)
 
 
-def test_a_solution_is_told_the_same_in_all_its_pairs():
+def test_a_solution_has_the_same_label_in_all_its_pairs():
     keys = (
         torch.tensor([[1, 2], [1, 3], [4, 2], [4, 3]]).repeat(50, 1)
         + 4 * torch.arange(50).repeat_interleave(4)[:, None]
@@ -62,13 +62,13 @@ def test_a_higher_rate_flips_all_that_a_lower_one_does():
 
 
 @pytest.mark.parametrize(("seed", "moment"), [(1, ()), (0, ("epoch", 1)), (0, ("step", 3))])
-def test_another_seed_or_moment_draws_anew(seed, moment):
+def test_another_seed_or_moment_gives_other_draws(seed, moment):
     first = noisy_labels(_keys(100), (0.3, 0.3), "label", seed=0)
     assert not noisy_labels(_keys(100), (0.3, 0.3), "label", seed=seed, moment=moment).equal(first)
 
 
 @pytest.mark.parametrize(("rho0", "rho1"), [(0.1, 0.1), (0.05, 0.3)])
-def test_shares_of_flips(rho0, rho1):
+def test_flip_shares_match_the_rates(rho0, rho1):
     num_pairs = 4000
     labels = noisy_labels(_keys(num_pairs), (rho0, rho1), "label", seed=0)
     is_flipped = labels != clean_labels(num_pairs)
@@ -110,7 +110,7 @@ def test_fixed_noise_is_that_of_the_solutions(tmp_path, words):
 
 
 @pytest.mark.parametrize("resample", ["epoch", "step"])
-def test_noise_is_drawn_anew(tmp_path, words, resample):
+def test_noise_is_resampled(tmp_path, words, resample):
     shares = _train_on_whole_epochs(tmp_path, words, resample, noise_seed=5)
     for moment, share in enumerate(shares):
         labels = noisy_labels(keys_of(32), (0.3, 0.3), "label", seed=5, moment=(resample, moment))
@@ -220,7 +220,7 @@ def test_exact_loss_under_injected_noise_takes_pairs_of_clean_labels(tmp_path, w
     assert value == pytest.approx(mean(terms), rel=1e-5)
 
 
-def test_bradley_terry_turns_pairs_round_and_leaves_ties_out(tmp_path, words):
+def test_bradley_terry_swaps_pairs_and_excludes_ties(tmp_path, words):
     value, scores = loss_and_scores(tmp_path, words, token_pairs(6, **LABELS))
     strict = [(a - b) * (y - z) for a, b, (y, z) in zip(scores[:6], scores[6:], PAIRS) if y != z]
     assert len(strict) == 4
@@ -233,7 +233,7 @@ def test_cross_entropy_takes_each_label(tmp_path, words):
     assert value == pytest.approx(mean(softplus(-v if y else v) for v, y in zip(scores, labels)), rel=1e-5)
 
 
-def test_noise_flips_the_labels_that_are_there():
+def test_noise_flips_existing_labels():
     given = torch.tensor(PAIRS, dtype=torch.float32)
     flips = noisy_labels(keys_of(6), (0.4, 0.4), "label", seed=4) != torch.tensor([1.0, 0.0])
     noisy = noisy_labels(keys_of(6), (0.4, 0.4), "label", seed=4, labels=given)

@@ -28,7 +28,7 @@ from tests.support.verifier_training import (
 from tests.support.weights import moved_since, weights_of
 
 
-def test_ten_lines_from_a_folder(tmp_path, words):
+def test_ten_lines_train_a_verifier_from_a_folder(tmp_path, words):
     llama().save_pretrained(tmp_path / "base")
     words.save_pretrained(tmp_path / "base")
     dataset = text_pairs(16)
@@ -44,7 +44,7 @@ def test_ten_lines_from_a_folder(tmp_path, words):
     assert metrics["eval_clean_accuracy"] == metrics["eval_accuracy"]
 
 
-def test_default_arguments(tmp_path, monkeypatch, words):
+def test_default_arguments_train_a_verifier(tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)
     trainer = NoisyRewardTrainer(llama(), train_dataset=text_pairs(2), processing_class=words)
     assert isinstance(trainer.args, NoisyRewardConfig)
@@ -148,7 +148,7 @@ def test_long_pairs_are_counted(tmp_path, words, caplog):
     assert "eval set" not in caplog.text
 
 
-def test_nothing_left_is_refused(tmp_path, words):
+def test_a_dataset_with_only_overlong_pairs_is_refused(tmp_path, words):
     with pytest.raises(ValueError, match=r"2 of 2 pairs of the train set.*nothing is left"):
         verifier_trainer(tmp_path, token_pairs(2), words, max_length=3)
 
@@ -299,7 +299,7 @@ def _turns():
 
 
 @pytest.mark.parametrize("case", ["token ids", "several turns", "an encoder's chats, which TRL does not frame"])
-def test_nothing_is_stored_where_no_template_gives_the_tokens(tmp_path, words, framed_words, case):
+def test_no_input_format_is_stored_if_no_template_gives_the_tokens(tmp_path, words, framed_words, case):
     dataset, is_encoder = {
         "token ids": (token_pairs(4), False),
         "several turns": (_turns(), False),

@@ -28,11 +28,11 @@ from trl.trainer.reward_trainer import DataCollatorForPreference
         (gather_object, ["object"]),
     ],
 )
-def test_signatures(function, parameters):
+def test_external_functions_have_these_signatures(function, parameters):
     assert list(inspect.signature(function).parameters) == parameters
 
 
-def test_arguments_of_the_trainer():
+def test_the_trainer_takes_these_arguments():
     parameters = list(inspect.signature(RewardTrainer.__init__).parameters)
     assert parameters[1:3] == ["model", "args"]
     assert {"train_dataset", "eval_dataset", "processing_class", "data_collator", "peft_config"} <= set(parameters)
@@ -42,7 +42,7 @@ def test_loss_is_a_mean_that_the_trainer_divides_by_the_accumulation_steps():
     assert RewardTrainer.loss_is_scaled_for_ga is False
 
 
-def test_evaluation_loop_is_overridden_by_nobody_between():
+def test_no_class_between_overrides_the_evaluation_loop():
     assert RewardTrainer.evaluation_loop is Trainer.evaluation_loop
 
 
@@ -65,7 +65,7 @@ def test_chosen_come_before_rejected():
     assert batch["margin"].tolist() == [0.5, 1.0]
 
 
-def test_fields_of_the_arguments():
+def test_the_arguments_have_these_fields():
     fields = RewardConfig.__dataclass_fields__
     assert fields["center_rewards_coefficient"].default is None
     assert fields["bf16"].default is None
@@ -88,7 +88,7 @@ def test_a_sampler_gets_its_epoch():
     assert "self.batch_sampler.batch_sampler.sampler.set_epoch(epoch)" in source
 
 
-def test_state_knows_its_moment():
+def test_the_state_has_its_step_and_epoch():
     assert TrainerState().global_step == 0
     assert {"epoch", "global_step"} <= vars(TrainerState()).keys()
 
