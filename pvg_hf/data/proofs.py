@@ -62,7 +62,7 @@ def load_proofs(
             wrong.append(f"{place}: {score!r}")
         texts = {name: text_of(place, row, names[name]) for name in ("problem", "proof")}
         rows.append({**texts, "score": score})
-    _check_scores(wrong)
+    _raise_for_scores(wrong)
     if not rows:
         raise ValueError(f"`{source}` holds no proof.")
     return Dataset.from_dict({name: [row[name] for row in rows] for name in PROOF_COLUMNS}, features=FEATURES)
@@ -109,7 +109,9 @@ def check_proofs(dataset: Dataset, *, needs_scores: bool = False) -> None:
         for index, text in enumerate(dataset[column]):
             text_of(f"row {index}", {column: text}, column)
     scores = list(dataset["score"])
-    _check_scores(scores)
+    _raise_for_scores(
+        [f"row {index}: {score!r}" for index, score in enumerate(scores) if not is_reference_score(score)]
+    )
     if needs_scores and all(score is None or score != score for score in scores):
         raise ValueError(
             f"None of the {len(scores)} proofs has a score, so that there is nothing to learn from. Let people score some, "
@@ -117,8 +119,7 @@ def check_proofs(dataset: Dataset, *, needs_scores: bool = False) -> None:
         )
 
 
-def _check_scores(scores: Sequence[object]) -> None:
-    wrong = [f"row {index}: {score!r}" for index, score in enumerate(scores) if not is_reference_score(score)]
+def _raise_for_scores(wrong: list[str]) -> None:
     if wrong:
         more = f" and {len(wrong) - MAX_NAMED} more" if len(wrong) > MAX_NAMED else ""
         raise ValueError(

@@ -33,7 +33,9 @@ TOLD = {
 @pytest.fixture(scope="module")
 def run(run_template):
     """A run whose base was imported, and that asked a checker in its first round."""
-    return replace(load_run(run_template(2)), checks=[TOLD, {**TOLD, "phase": "bootstrap", "round": -1, "rates": []}])
+    return replace(
+        load_run(run_template(2)), call_summaries=[TOLD, {**TOLD, "phase": "bootstrap", "round": -1, "rates": []}]
+    )
 
 
 def test_a_line_for_each_phase_that_checked(run):
