@@ -15,6 +15,8 @@ from pvg_hf.core.integrity import DamagedFileError, check_file, read_json, repla
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.pool import iterate_pool
 from pvg_hf.data.schema import BASE_ROUND, FAILED_OUTCOMES
+from pvg_hf.models.export import CALIBRATION
+from pvg_hf.run.file_names import pool_file, pool_test_file
 from pvg_hf.run.folder import RunFolder
 
 
@@ -260,7 +262,7 @@ class SolutionIndex:
     def _read_threshold(self, folder: RunFolder, round_index: int) -> float | None:
         if round_index == BASE_ROUND:
             return None
-        path = folder.verifier(round_index) / "calibration.json"
+        path = folder.verifier(round_index) / CALIBRATION
         try:
             check_file(path)
             calibration = read_json(path)
@@ -285,7 +287,7 @@ class SolutionIndex:
 def pool_files(folder: RunFolder) -> Iterator[PoolFile]:
     """Pool files with the provers' solutions in the game's two roles, round by round."""
     for round_index in (BASE_ROUND, *folder.rounds("pool")):
-        names = [f"{prefix}{role}.parquet" for role in GAME_ROLES for prefix in ("test-", "")]
+        names = [name(role) for role in GAME_ROLES for name in (pool_test_file, pool_file)]
         paths = [folder.pool(round_index) / name for name in names]
         yield from (PoolFile(path, round_index) for path in paths if path.exists())
 

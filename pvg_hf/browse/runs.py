@@ -13,6 +13,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.core.hub_access import HubError
 from pvg_hf.core.integrity import DamagedFileError, check_file, naming_parquet
 from pvg_hf.hub.locate import locate_run
+from pvg_hf.run.file_names import EVALUATIONS
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.read import RunData, load_run
 
@@ -124,7 +125,7 @@ def sibling_runs(root: Path) -> dict[str, Path]:
 def _read_evaluations(folder: RunFolder) -> Evaluations:
     found = Evaluations()
     for round_index, place in folder.rounds("evaluation").items():
-        path = place / "evaluations.parquet"
+        path = place / EVALUATIONS
         if not path.exists():
             continue
         try:

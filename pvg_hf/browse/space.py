@@ -14,7 +14,7 @@ import pvg_hf
 from pvg_hf.browse.index import pool_files
 from pvg_hf.config.trust import write_origin
 from pvg_hf.core.hub_access import HubError, RetryPolicy
-from pvg_hf.core.integrity import DIGESTS, check_file, write_digests
+from pvg_hf.core.integrity import DIGESTS, check_file
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.publish import run_on_main_process
@@ -23,7 +23,9 @@ from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base, published_rec
 from pvg_hf.hub.locate import is_published_name
 from pvg_hf.hub.pull import published_commit
 from pvg_hf.hub.repository import Repository
+from pvg_hf.run.file_names import EVENTS
 from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.schedule import seal_phase
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +35,6 @@ CPU_WHEELS = (
 
 # File types that the app reads. Formats based on pickle are left out, because they can run code.
 _READ = {".json", ".jsonl", ".yaml", ".parquet", ".safetensors", ".jinja", ".model", ".txt"}
-
-_EVENTS = "events.jsonl"  # name of the run's event log, and of the log of a phase's checker calls
 
 _ENTRY = '''"""Starts the app on the run of this Space."""
 
@@ -207,7 +207,7 @@ def _copy_run(folder: RunFolder, target: Path) -> None:
     files += [file.path for file in pool_files(folder)]
     folders = [place for kind in ("evaluation", "verifier") for place in folder.rounds(kind).values()]
     for place in (*folders, folder.models / "verifier"):
-        files += [path for path in place.glob("*") if path.suffix in _READ and path.name != _EVENTS]
+        files += [path for path in place.glob("*") if path.suffix in _READ and path.name != EVENTS]
     for path in files:
         if path.is_file() and path.name != DIGESTS:
             check_file(path)
@@ -218,7 +218,7 @@ def _copy_run(folder: RunFolder, target: Path) -> None:
                 copy.write_bytes(published_base(path.read_bytes(), None, ""))
     (target / folder.recipe.name).write_bytes(published_recipe(folder.read_recipe()))
     for place in RunFolder(target).phase_folders():
-        write_digests(place)
+        seal_phase(place)
 
 
 def _requirements(clone: Path) -> str:

@@ -8,11 +8,11 @@ from typing import Any
 from pvg_hf.config.recipe import Recipe
 from pvg_hf.core.extensions import NamedCode, allow_code, refuse_withheld, withhold_code
 from pvg_hf.core.files import write_text
+from pvg_hf.core.integrity import RECIPE_FILE
 
 ORIGIN = "origin.json"
 """File in the folder of a pulled run: where the run came from, and which of its code the user trusts."""
 
-_RECIPE = "recipe.yaml"
 _OURS = "pvg_hf"
 
 CODE_KEYS = (
@@ -155,7 +155,7 @@ def write_origin(folder: Path, run: str, round_index: int | None = None, trusted
 def origin_of(path: Path) -> Path | None:
     """Return the pulled run's folder that contains a file; `None` if there is none."""
     parents = path.resolve().parents
-    return next((folder for folder in parents if (folder / ORIGIN).exists() and (folder / _RECIPE).exists()), None)
+    return next((folder for folder in parents if (folder / ORIGIN).exists() and (folder / RECIPE_FILE).exists()), None)
 
 
 def _read(folder: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import re
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,11 +29,6 @@ from pvg_hf.core.files import write_text
 
 DIGESTS = "digests.json"
 
-REWRITTEN = frozenset({DIGESTS, "phase.json", "review.csv"})
-"""
-Names of files without an entry in `digests.json`: the first two contain their own digest, and people edit the third.
-"""
-
 LARGE = 2**24  # bytes; the digests of files of at least this size are cached on disk, for later processes
 
 _SEAL = "sha256"
@@ -42,11 +37,10 @@ _ADAPTER = "adapter_config.json"
 
 _SETTLED_SECONDS = 2.0  # a file may change once more within the resolution of its time stamp
 
-_LEVELS = (
-    6  # no file is deeper in its folder than prover/round-000/helpful/best-helpful/critic/value_model/config.json
-)
+_LEVELS = 6  # no file is deeper in a finished folder
 
-_RECIPE = "recipe.yaml"  # every run's folder has one, so it marks the root of a run
+RECIPE_FILE = "recipe.yaml"
+"""File that marks the root of a run."""
 
 _TEXT_SEAL = re.compile(r"# SHA-256 of the lines below: ([0-9a-f]{64})\n")
 
@@ -81,13 +75,15 @@ def replay_advice(folder: Path) -> str:
     return f"Delete the folder {folder} and continue the run: the phase that wrote it runs again and writes the same bytes."
 
 
-def write_digests(folder: Path, **notes: Any) -> None:
+def write_digests(folder: Path, *, without: Collection[str] = (), **notes: Any) -> None:
     """
     Write `digests.json` of a finished folder and delete those of its subfolders.
 
     Args:
         folder (`Path`):
-            The folder. Hidden files and those named in `REWRITTEN` get no digest.
+            The folder. Hidden files get no digest.
+        without (`Collection[str]`, *optional*):
+            Names of files that get no digest, because they may change.
         notes (`Any`):
             Further values to store in `digests.json`.
     """
@@ -96,7 +92,11 @@ def write_digests(folder: Path, **notes: Any) -> None:
     files = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        if path.is_file() and path.name not in REWRITTEN and not any(part[0] == "." for part in name.split("/")):
+        if (
+            path.is_file()
+            and path.name not in {DIGESTS, *without}
+            and not any(part[0] == "." for part in name.split("/"))
+        ):
             files[name] = {"size": path.stat().st_size, "sha256": _digest(path)}
     text = json.dumps(seal({"files": files, **notes}), indent=1, sort_keys=True) + "\n"
     write_text(folder / DIGESTS, text)
@@ -116,7 +116,7 @@ def read_digests(folder: Path) -> dict[str, Any] | None:
     if known is not None and known[0] == stamp:
         return known[1]
     begun = time.time_ns()
-    values = read_json(path, remedy=replay_advice(folder))
+    values = read_json(path, remedy=replay_advice(folder), is_sealed=True)
     if not isinstance(values, dict) or _SEAL not in values:
         raise DamagedFileError(path, "is damaged: it has no digest of itself", replay_advice(folder))
     values = unseal(path, values, replay_advice(folder))
@@ -294,7 +294,7 @@ def parse_log_line(line: bytes) -> dict[str, Any] | None:
     return event if crc is None or crc == _crc(event) else None
 
 
-def read_json(path: Path, *, remedy: str | None = None) -> Any:
+def read_json(path: Path, *, remedy: str | None = None, is_sealed: bool = False) -> Any:
     """
     Read a file of JSON.
 
@@ -303,11 +303,13 @@ def read_json(path: Path, *, remedy: str | None = None) -> Any:
             The file.
         remedy (`str`, *optional*):
             What to do if the file cannot be read. By default: run the phase that wrote it again.
+        is_sealed (`bool`, defaults to `False`):
+            Whether the file contains its own digest, see [`seal`], so that its folder's digests are not read.
 
     Raises:
         DamagedFileError: if the file is missing or damaged.
     """
-    return _parse(path, json.loads, remedy)
+    return _parse(path, json.loads, remedy, is_sealed=is_sealed)
 
 
 def read_json_lines(path: Path, *, remedy: str | None = None) -> list[dict[str, Any]]:
@@ -320,9 +322,9 @@ def read_json_lines(path: Path, *, remedy: str | None = None) -> list[dict[str, 
     return _parse(path, lambda text: [json.loads(line) for line in text.splitlines()], remedy)
 
 
-def _parse(path: Path, parse: Callable[[str], Any], remedy: str | None) -> Any:
+def _parse(path: Path, parse: Callable[[str], Any], remedy: str | None, *, is_sealed: bool = False) -> Any:
     remedy = replay_advice(_phase_folder(path) or path.parent) if remedy is None else remedy
-    if path.name not in REWRITTEN:
+    if not is_sealed:
         check_file(path)
     try:
         return parse(path.read_text(encoding="utf-8"))
@@ -340,7 +342,7 @@ def _finished_folder(path: Path) -> Path | None:
 def _phase_folder(path: Path) -> Path | None:
     """Find the folder of the phase that a run's file belongs to."""
     for root in list(path.parents)[: _LEVELS + 2]:
-        if (root / _RECIPE).is_file():
+        if (root / RECIPE_FILE).is_file():
             parts = path.relative_to(root).parts
             depth = 1 if parts[0] == "models" else 2
             return root.joinpath(*parts[:depth]) if len(parts) > depth else None

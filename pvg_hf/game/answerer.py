@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pvg_hf.core.extensions import suggest
-from pvg_hf.core.integrity import read_json
+from pvg_hf.core.integrity import RECIPE_FILE, read_json
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.problems import load_recipe_task, recipe_prompts
@@ -14,6 +14,7 @@ from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.verifier_kinds import open_scorer
 from pvg_hf.hub.locate import locate_run
 from pvg_hf.hub.publication import publishable_rounds
+from pvg_hf.run.file_names import ANSWERING
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.sampling import Sample, Sampler
 from pvg_hf.scoring import VerifierScorer
@@ -149,7 +150,7 @@ class Answerer:
         folder = RunFolder(locate_run(run))
         round_index = _evaluated_round(folder, round_index)
         _check_players(folder, round_index)
-        stored = read_json(folder.evaluation(round_index) / "answering.json")
+        stored = read_json(folder.evaluation(round_index) / ANSWERING)
         if stored is None:
             raise ValueError(
                 f"No solution of round {round_index} in {folder.root} to a held-out problem has an answer, so that the "
@@ -251,13 +252,13 @@ class Answerer:
 
 def _evaluated_round(folder: RunFolder, round_index: int | None) -> int:
     if not folder.root.is_dir():
-        there = sorted(path.parent.name for path in folder.root.parent.glob("*/recipe.yaml"))
+        there = sorted(path.parent.name for path in folder.root.parent.glob(f"*/{RECIPE_FILE}"))
         raise ValueError(
             f"There is no folder {folder.root}. Runs in {folder.root.parent}: {', '.join(there) or 'none'}. "
             f"{suggest(folder.root.name, there) if there else 'Play one first, for example with `make demo`.'}"
         )
     evaluated = folder.rounds("evaluation")
-    rounds = [index for index, place in evaluated.items() if (place / "answering.json").exists()]
+    rounds = [index for index, place in evaluated.items() if (place / ANSWERING).exists()]
     if not rounds or round_index not in (None, *rounds):
         wanted = "round" if round_index is None else f"round {round_index}"
         raise ValueError(

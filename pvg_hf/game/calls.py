@@ -15,10 +15,9 @@ from pvg_hf.noise.channel import routed_channel
 from pvg_hf.noise.ledger import Ledger
 from pvg_hf.noise.routing import Routes, Tier, make_routes
 from pvg_hf.noise.telemetry import CallCounts, count_calls, read_events
-from pvg_hf.run.folder import CALL_SUMMARY, RunFolder
+from pvg_hf.run.file_names import CALL_SUMMARY, EVENTS
+from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey, partial_of
-
-EVENTS = "events.jsonl"
 
 CallEvent = Mapping[str, Any]
 

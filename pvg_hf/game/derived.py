@@ -10,7 +10,8 @@ from pvg_hf.evaluation.report import write_report
 from pvg_hf.game.limits import is_disk_full
 from pvg_hf.run.damage import check_finished_phases, unchecked_phases
 from pvg_hf.run.environment import describe_environment
-from pvg_hf.run.folder import CALL_SUMMARY, RunFolder
+from pvg_hf.run.file_names import CALL_SUMMARY, FIGURES, METRICS
+from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.resume import check_processes, check_same_recipe, differences
 from pvg_hf.run.schedule import PhaseKey, finished_phases, read_record
 
@@ -45,7 +46,7 @@ def prepare_resume(recipe: Recipe, folder: RunFolder, processes: PartialState) -
 def write_derived(recipe: Recipe, folder: RunFolder) -> None:
     """Write `state.json`, `metrics.jsonl` and missing events from the folders of finished phases."""
     finished = finished_phases(recipe, folder)
-    lines = [line for key in finished for line in read_json_lines(key.target(folder) / "metrics.jsonl")]
+    lines = [line for key in finished for line in read_json_lines(key.target(folder) / METRICS)]
     folder.write_lists([str(key) for key in finished], lines)
     for key in finished:
         record = read_record(key.target(folder))
@@ -83,7 +84,7 @@ def _is_report_due(recipe: Recipe, folder: RunFolder) -> bool:
     """Whether a round was evaluated after the report was written."""
     evaluated = [key.target(folder) for key in finished_phases(recipe, folder) if key.name == "evaluate"]
     written = folder.report.stat().st_mtime if folder.report.exists() else 0.0
-    return any(file.stat().st_mtime > written for target in evaluated for file in target.glob("metrics.json"))
+    return any(file.stat().st_mtime > written for target in evaluated for file in target.glob(FIGURES))
 
 
 def _note_environment(recipe: Recipe, folder: RunFolder, processes: PartialState) -> None:

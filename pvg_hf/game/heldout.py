@@ -18,6 +18,8 @@ from pvg_hf.evaluation.role_figures import has_failed, scored_rows
 from pvg_hf.evaluation.selective import fit_calibration
 from pvg_hf.evaluation.verifier_quality import choose_threshold, pair_wins
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.models.export import CALIBRATION
+from pvg_hf.run.file_names import HELDOUT
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
 
 POOL_COLUMNS = ("problem_id", "problem", "solution", "role", "round_index", "correct", "outcome")
@@ -103,11 +105,11 @@ def score_heldout(
 
     threshold = choose_threshold(answered["score"].to_numpy(), answered["correct"].to_numpy())
     if context.processes.is_main_process:
-        rows.to_parquet(verifier / "heldout.parquet", write_page_checksum=True)
+        rows.to_parquet(verifier / HELDOUT, write_page_checksum=True)
         line = fit_calibration(answered["score"], answered["correct"])
         probability = {"slope": line.slope, "intercept": line.intercept}
         calibration = {"threshold": threshold, "pair_accuracy": accuracy.to_dict(), "probability": probability}
-        write_json(verifier / "calibration.json", calibration)
+        write_json(verifier / CALIBRATION, calibration)
     counts = {f"verifier/{name}": number for name, number in scorer.counts.items()}  # every process scores everything
     context.record({"verifier/heldout_pair_accuracy": accuracy.value, "verifier/threshold": threshold, **counts})
     context.processes.wait_for_everyone()

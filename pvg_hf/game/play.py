@@ -33,6 +33,7 @@ from pvg_hf.game.verifier_kinds import run_verifier
 from pvg_hf.models.hardware import join_processes
 from pvg_hf.preflight.mistakes import refuse_mistakes
 from pvg_hf.run.damage import check_finished_phases
+from pvg_hf.run.file_names import METRICS
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.lock import locked
 from pvg_hf.run.schedule import PhaseKey, game_steps, recording, schedule, staged, unfinished
@@ -175,7 +176,7 @@ def _play_phase(
             record.summary = PHASES[key.name](context, output)
             summarize_calls(context, output)
         if is_main:
-            write_json_lines(output / "metrics.jsonl", context.metrics)
+            write_json_lines(output / METRICS, context.metrics)
     context.processes.wait_for_everyone()
     if is_main:
         write_derived(recipe, folder)

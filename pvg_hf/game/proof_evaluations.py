@@ -19,14 +19,12 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import GameInterrupted
 from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.training_data import reference_scores
-from pvg_hf.run.folder import LABELS
+from pvg_hf.run.file_names import EVALUATIONS, LABELS, pool_file, pool_test_file
 from pvg_hf.sampling import Sample
 from pvg_hf.scoring.auto_label import AUTO, HUMAN, label_proofs, read_labels
 from pvg_hf.scoring.generative_verifier import GenerativeVerifier
 from pvg_hf.tasks.base import RatesAnalyses, Task
 from pvg_hf.trainers.generative.meta_verification import MetaVerifier
-
-EVALUATIONS = "evaluations.parquet"
 
 
 def label_new_proofs(context: PhaseContext, verifier: GenerativeVerifier, output: Path) -> dict[str, float]:
@@ -68,7 +66,7 @@ def record_test_evaluations(context: PhaseContext, output: Path) -> dict[str, Fi
 
 def _draw_test_proofs(pool: Path, number: int, seed: int) -> pd.DataFrame:
     """Draw up to `number` of a round's test proofs at random; truncated proofs are left out."""
-    rows = load_pool([pool / f"test-{role}.parquet" for role in GAME_ROLES]).to_pandas()
+    rows = load_pool([pool / pool_test_file(role) for role in GAME_ROLES]).to_pandas()
     rows = rows[~rows["is_truncated"]].drop_duplicates(["problem", "solution"])
     # Sorted again, so that the drawn proofs keep the order of the pool.
     chosen = derive_rng(seed).permutation(len(rows))[:number]
@@ -96,7 +94,7 @@ def _issues(task: Task, problem: str, proof: str, analysis: str | None) -> str:
 
 
 def _training_proofs(pool: Path) -> pd.DataFrame:
-    files = [pool / f"{role}.parquet" for role in GAME_ROLES]
+    files = [pool / pool_file(role) for role in GAME_ROLES]
     rows = load_pool([file for file in files if file.exists()], parts=("verifier",)).to_pandas()
     return rows[~rows["is_truncated"]].drop_duplicates(["problem", "solution"])
 

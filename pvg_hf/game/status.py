@@ -13,7 +13,8 @@ from pvg_hf.core.integrity import DamagedFileError, read_json
 from pvg_hf.core.units import show_seconds
 from pvg_hf.run.damage import find_damage, unchecked_phases
 from pvg_hf.run.environment import launcher
-from pvg_hf.run.folder import BEST_HELPFUL, RunFolder
+from pvg_hf.run.file_names import BEST_HELPFUL, CHECKPOINTS
+from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.resume import TRAINING, check_same_recipe
 from pvg_hf.run.schedule import PhaseKey, partial_of, read_record, schedule, unfinished
 
@@ -140,7 +141,7 @@ def find_checkpoint(partial: Path) -> str | None:
         return None
     step = max(steps)
     planned, first = steps[step]
-    role = "" if first == "checkpoints" else f"{first.strip('.').removesuffix('.partial')}: "
+    role = "" if first == CHECKPOINTS else f"{first.strip('.').removesuffix('.partial')}: "
     return f"{role}checkpoint at step {step} of {planned}"
 
 

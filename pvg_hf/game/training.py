@@ -19,6 +19,7 @@ from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import GameInterrupted, StopRequest
 from pvg_hf.models.sources import name_base
+from pvg_hf.run.file_names import CHECKPOINTS
 from pvg_hf.trainers.arguments import MAX_SEED, TrainerRun
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 
@@ -60,7 +61,7 @@ def finish_player(trainer: Trainer, output: Path, *, player: str, run: Path) -> 
     """
     trainer.save_model(str(output))
     if trainer.is_world_process_zero():
-        remove(output / "checkpoints")
+        remove(output / CHECKPOINTS)
         name_base(trainer.model, output, player=player, run=run)
         for binary in output.rglob("training_args.bin"):
             binary.unlink()

@@ -12,9 +12,30 @@ from pathlib import Path
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
 
-from pvg_hf.core.roles import GAME_ROLES
+from pvg_hf.core.integrity import RECIPE_FILE
+from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.schema import round_name
+from pvg_hf.models.export import CALIBRATION
 from pvg_hf.models.value_model import CRITIC_FOLDER
+from pvg_hf.run.file_names import (
+    ANSWERING,
+    BEST_HELPFUL,
+    ENVIRONMENT,
+    EVALUATIONS,
+    FIGURES,
+    HELDOUT,
+    HELDOUT_HELPFUL,
+    LABELS,
+    METRICS,
+    PAIRS,
+    PHASE_RECORD,
+    PROBLEMS,
+    RECOVERY,
+    STEPS,
+    pool_file,
+    pool_test_file,
+)
+from pvg_hf.scoring.auto_label import EVIDENCE, LABEL_LOG, REVIEW, SETTINGS
 
 PUBLISHED_PLAYERS = ("prover", "verifier")
 
@@ -96,8 +117,6 @@ BASE_FOLDER = "base"
 
 CARD = "README.md"
 
-RECIPE = "recipe.yaml"
-
 PROMPTS = "prompts.json"  # in a prover's repository: the prompt template of each role
 
 _MODEL_FILE = (
@@ -107,7 +126,7 @@ _MODEL_FILE = (
     r"|merges\.txt|vocab\.txt|tokenizer\.model|spiece\.model)"
 )
 
-_CHECKPOINT = rf"(best-helpful/|{SIDE}/(best-helpful/)?)?"  # a prover's checkpoints; each may hold PPO's critic
+_CHECKPOINT = rf"({BEST_HELPFUL}/|{SIDE}/({BEST_HELPFUL}/)?)?"  # a prover's checkpoints; each may hold PPO's critic
 
 _PLACES = {
     "prover": rf"({BASE_FOLDER}/|{_CHECKPOINT}({CRITIC_FOLDER.as_posix()}/)?)",
@@ -116,24 +135,26 @@ _PLACES = {
 
 _MODELS = {player: re.compile(place + _MODEL_FILE) for player, place in _PLACES.items()}
 
-# The solutions repository uses the same paths as the run's folder.
-_RECORDS = re.compile(
-    "|".join(
-        (
-            r"recipe\.yaml|run\.json",
-            r"models/(metrics\.jsonl|phase\.json)",
-            rf"pool/(base|{ROUND})/((base|(test-)?{SIDE}|test-best-helpful|heldout-helpful)\.parquet|metrics\.jsonl|phase\.json"
-            r"|labels/((labels|evidence)\.jsonl|settings\.json|review\.csv))",
-        )
-    )
-)
 
-_RECORDS_OF_ROUND = tuple(
+def _any_of(*names: str) -> str:
+    return f"({'|'.join(map(re.escape, names))})"
+
+
+_OF_PHASE = (METRICS, PHASE_RECORD)
+
+_POOLS = (pool_file(Role.BASE), *(name(role) for role in GAME_ROLES for name in (pool_file, pool_test_file)))
+
+# The solutions repository uses the same paths as the run's folder.
+_RECORDS = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"verifier/{ROUND}/((metrics\.jsonl|(phase|pairs|calibration)\.json)|heldout\.parquet)",
-        rf"prover/{ROUND}/(metrics\.jsonl|(phase|recovery)\.json|{SIDE}/(steps\.jsonl|recovery\.json))",
-        rf"evaluation/{ROUND}/(metrics\.jsonl?|(phase|answering)\.json|(problems|evaluations)\.parquet)",
+        _any_of(RECIPE_FILE, ENVIRONMENT),
+        rf"models/{_any_of(*_OF_PHASE)}",
+        rf"pool/(base|{ROUND})/{_any_of(*_OF_PHASE, *_POOLS, pool_test_file(BEST_HELPFUL), HELDOUT_HELPFUL)}",
+        rf"pool/(base|{ROUND})/{LABELS}/{_any_of(LABEL_LOG, EVIDENCE, SETTINGS, REVIEW)}",
+        rf"verifier/{ROUND}/{_any_of(*_OF_PHASE, PAIRS, CALIBRATION, HELDOUT)}",
+        rf"prover/{ROUND}/({_any_of(*_OF_PHASE, RECOVERY)}|{SIDE}/{_any_of(STEPS, RECOVERY)})",
+        rf"evaluation/{ROUND}/{_any_of(*_OF_PHASE, FIGURES, ANSWERING, PROBLEMS, EVALUATIONS)}",
     )
 )
 
@@ -142,25 +163,25 @@ _PAIRS = re.compile(rf"pairs/{ROUND}/(train|heldout)\.parquet")
 # Files that may differ between two publications of one round: they depend on the package version, on recipe keys that may be
 # changed during a run, or on the time.
 _DERIVED = re.compile(
-    r"README\.md|recipe\.yaml|run\.json|prompts\.json|(pairs|base)/.*|(.*/)?(phase|adapter_config)\.json"
+    f"{_any_of(CARD, RECIPE_FILE, ENVIRONMENT, PROMPTS)}|(pairs|base)/.*|(.*/)?{_any_of(PHASE_RECORD, 'adapter_config.json')}"
 )
 
 
 def is_record(path: str, round_index: int) -> bool:
     """Whether a path of a run's folder is published with the solutions of `round_index`, given it is of that round or earlier."""
-    found = next((match for pattern in (_RECORDS, *_RECORDS_OF_ROUND) if (match := pattern.fullmatch(path))), None)
-    return found is not None and _is_in(found["round"], round_index)
+    found = next((match for pattern in _RECORDS if (match := pattern.fullmatch(path))), None)
+    return found is not None and _is_in(found.groupdict().get("round"), round_index)
 
 
 def is_ours(kind: str, path: str) -> bool:
     """Whether publishing manages a path of a repository; all other files in it are left alone."""
-    if path in (CARD, RECIPE) or (kind == "prover" and path == PROMPTS):
+    if path in (CARD, RECIPE_FILE) or (kind == "prover" and path == PROMPTS):
         return True
     if kind in PUBLISHED_PLAYERS:
         return _MODELS[kind].fullmatch(path) is not None
     if kind in BASES.values():
         return re.fullmatch(_MODEL_FILE, path) is not None
-    return _PAIRS.fullmatch(path) is not None or any(p.fullmatch(path) for p in (_RECORDS, *_RECORDS_OF_ROUND))
+    return _PAIRS.fullmatch(path) is not None or any(p.fullmatch(path) for p in _RECORDS)
 
 
 def is_result(path: str) -> bool:

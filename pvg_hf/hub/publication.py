@@ -23,7 +23,8 @@ from pvg_hf.hub.layout import (
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, published_base
 from pvg_hf.hub.repository import Source
 from pvg_hf.models.sources import PACKAGED, resolve_model
-from pvg_hf.run.folder import ROUND_FOLDERS, RunFolder
+from pvg_hf.run.file_names import FIGURES, ROUND_FOLDERS
+from pvg_hf.run.folder import RunFolder
 
 Files = dict[str, Source]
 
@@ -106,7 +107,7 @@ class Publication:
 
     def figures(self) -> list[dict[str, dict[str, Any]]]:
         """The figures of each round up to this one, each with `value`, `low`, `high` and `n`."""
-        files = [self.folder.evaluation(k) / "metrics.json" for k in range(self.round_index + 1)]
+        files = [self.folder.evaluation(k) / FIGURES for k in range(self.round_index + 1)]
         return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
     def player(self, kind: str) -> PlayerConfig:
@@ -166,7 +167,7 @@ def publishable_rounds(root: Path) -> list[int]:
 
 def _unfinished_folders(folder: RunFolder, round_index: int) -> list[str]:
     """Folders of a round that are not finished, or whose weights were deleted."""
-    places = {kind: folder.root / kind / round_name(round_index) for kind in ROUND_FOLDERS}
+    places = {kind: folder.round_folder(kind, round_index) for kind in ROUND_FOLDERS}
     return [
         str(place)
         for kind, place in places.items()

@@ -4,13 +4,14 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from pvg_hf.core.integrity import RECIPE_FILE
 from pvg_hf.data.pairs.build import add_labels
 from pvg_hf.data.pairs.round_pairs import round_pairs
 from pvg_hf.data.schema import round_name
 from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.hub.cards.dataset import solutions_card
 from pvg_hf.hub.cards.player import base_card, player_card, role_prompts
-from pvg_hf.hub.layout import BASES, CARD, PROMPTS, PUBLISHED_PLAYERS, RECIPE
+from pvg_hf.hub.layout import BASES, CARD, PROMPTS, PUBLISHED_PLAYERS
 from pvg_hf.hub.local_paths import published_recipe
 from pvg_hf.hub.publication import Files, Publication
 
@@ -32,7 +33,7 @@ def derived_files(publication: Publication, kind: str, workspace: Path) -> Files
     """
     if kind in BASES.values():
         return {CARD: base_card(publication, kind).encode()}
-    files: Files = {RECIPE: published_recipe(publication.recipe)}
+    files: Files = {RECIPE_FILE: published_recipe(publication.recipe)}
     if kind == "prover":
         files[PROMPTS] = json.dumps(role_prompts(publication.recipe), indent=2).encode()
     if kind in PUBLISHED_PLAYERS:

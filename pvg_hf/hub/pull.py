@@ -19,12 +19,13 @@ from pvg_hf.config import Recipe
 from pvg_hf.config.trust import write_origin
 from pvg_hf.core.extensions import NamedCode
 from pvg_hf.core.hub_access import DamagedDownload, RetryPolicy
-from pvg_hf.core.integrity import write_digests
+from pvg_hf.core.integrity import RECIPE_FILE
 from pvg_hf.data.schema import round_name
-from pvg_hf.hub.layout import PUBLISHED_PLAYERS, RECIPE, TAG, RunRepos, place_of_base, place_of_player, place_of_record
+from pvg_hf.hub.layout import PUBLISHED_PLAYERS, TAG, RunRepos, place_of_base, place_of_player, place_of_record
 from pvg_hf.hub.local_paths import ADAPTER_CONFIG, restore_base
 from pvg_hf.hub.repository import Repository, is_same
 from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.schedule import seal_phase
 
 logger = logging.getLogger(__name__)
 
@@ -205,7 +206,7 @@ def pull_into(
     others = sorted({path.name for path in root.iterdir()} - UNRELATED) if root.exists() else []
     if others:
         raise ValueError(
-            f"{root} holds {', '.join(others)} but no {RECIPE}: it is not a run that can be resumed, and pulling would "
+            f"{root} holds {', '.join(others)} but no {RECIPE_FILE}: it is not a run that can be resumed, and pulling would "
             "overwrite it. Delete it, or give the run another `output_dir`."
         )
     source = _Source.find(run, "latest", retry or RetryPolicy())
@@ -229,7 +230,7 @@ def pull_into(
 def _write_digests(root: Path) -> None:
     # Local digests can be trusted: the download compared each file with the Hub's hash.
     for folder in RunFolder(root).phase_folders():
-        write_digests(folder)
+        seal_phase(folder)
 
 
 def _move_in(whole: Path, root: Path) -> int:
@@ -239,7 +240,7 @@ def _move_in(whole: Path, root: Path) -> int:
     If a first call is interrupted, a second one finds `whole` by its name and moves the remaining files.
     """
     # The recipe is moved last: a folder without it is not yet a run.
-    for path in sorted(whole.iterdir(), key=lambda path: path.name == RECIPE):
+    for path in sorted(whole.iterdir(), key=lambda path: path.name == RECIPE_FILE):
         os.replace(path, root / path.name)
     round_index = int(whole.name.removeprefix(f"{_WHOLE}-"))
     shutil.rmtree(root / STAGING)
@@ -270,7 +271,7 @@ class _Source:
 
     def fetch_recipe(self, staging: Path) -> Recipe:
         """Download only the recipe: it names the run's folder, which must be free before the rest is downloaded."""
-        self._fetch_solutions(staging, lambda path: path if path == RECIPE else None)
+        self._fetch_solutions(staging, lambda path: path if path == RECIPE_FILE else None)
         return RunFolder.find(staging / "run").read_recipe()
 
     def fetch_records(self, staging: Path) -> None:

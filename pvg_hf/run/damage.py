@@ -5,15 +5,19 @@ from pathlib import Path
 
 from pvg_hf.config import Recipe
 from pvg_hf.core.integrity import DIGESTS, DamagedFileError, find_damaged, missing_files, read_json, replay_advice
+from pvg_hf.core.roles import GAME_ROLES, Role
+from pvg_hf.models.export import CALIBRATION
+from pvg_hf.run.file_names import FIGURES, HELDOUT, METRICS, PROBLEMS, pool_file, pool_test_file
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey, finished_phases, read_record, schedule
 
 # Files that every finished phase has, apart from models.
+_TEST_FILES = tuple(map(pool_test_file, GAME_ROLES))
 _FILES = {
-    "bootstrap": ("base.parquet", "test-helpful.parquet", "test-sneaky.parquet"),
-    "verifier": ("calibration.json", "heldout.parquet"),
-    "mint": ("sneaky.parquet", "test-helpful.parquet", "test-sneaky.parquet"),
-    "evaluate": ("metrics.json", "problems.parquet"),
+    "bootstrap": (pool_file(Role.BASE), *_TEST_FILES),
+    "verifier": (CALIBRATION, HELDOUT),
+    "mint": (pool_file(Role.SNEAKY), *_TEST_FILES),
+    "evaluate": (FIGURES, PROBLEMS),
 }
 
 VERIFIER_INPUT_FILES = ("verifier_input.json", "score_verifier.json")
@@ -99,11 +103,9 @@ def _phases_read(recipe: Recipe, key: PhaseKey) -> Iterator[PhaseKey]:
 def _missing_files(key: PhaseKey, target: Path, *, is_needed: bool) -> Iterator[str]:
     """Missing files, by path in a phase's folder."""
     listed = [path.relative_to(target).as_posix() for path in missing_files(target)]
-    own = (*_FILES.get(key.name, ()), "metrics.jsonl")
+    own = (*_FILES.get(key.name, ()), METRICS)
     if not is_needed:
-        yield from (
-            name for name in own if name in listed or (name == "metrics.jsonl" and not (target / name).exists())
-        )
+        yield from (name for name in own if name in listed or (name == METRICS and not (target / name).exists()))
         return
     yield from listed
     yield from (name for name in own if not (target / name).exists())

@@ -12,6 +12,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.config.load import dump_recipe, load_kept_recipe
 from pvg_hf.core.files import Journal, write_json, write_text
 from pvg_hf.core.integrity import (
+    RECIPE_FILE,
     DamagedFileError,
     log_line,
     parse_log_line,
@@ -19,22 +20,21 @@ from pvg_hf.core.integrity import (
     seal,
     unseal,
 )
-from pvg_hf.core.roles import Role
-from pvg_hf.data.pairs.round_pairs import training_files
+from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.schema import BASE_ROUND, round_folders, round_name
 from pvg_hf.models.sources import is_adapter
 from pvg_hf.models.value_model import CRITIC_FOLDER
-
-LABELS = "labels"  # folder next to a round's solutions, with the labels that its generative verifier assigned
-
-BEST_HELPFUL = "best-helpful"  # folder next to a prover's last checkpoint
-
-HELDOUT_HELPFUL = "heldout-helpful.parquet"  # helpful solutions of the verifier's held-out problems
-
-
-CALL_SUMMARY = "checks.json"  # summary of a phase's calls of a checker
-
-ROUND_FOLDERS = ("verifier", "prover", "pool", "evaluation")  # each has a folder for each round
+from pvg_hf.run.file_names import (
+    BEST_HELPFUL,
+    CALL_SUMMARY,
+    ENVIRONMENT,
+    EVENTS,
+    METRICS,
+    REPORT,
+    ROUND_FOLDERS,
+    STATE,
+    pool_file,
+)
 
 
 @dataclass(frozen=True)
@@ -69,39 +69,44 @@ class RunFolder:
 
     @property
     def recipe(self) -> Path:
-        return self.root / "recipe.yaml"
+        return self.root / RECIPE_FILE
 
     @property
     def state(self) -> Path:
-        return self.root / "state.json"
+        return self.root / STATE
 
     @property
     def events(self) -> Path:
-        return self.root / "events.jsonl"
+        return self.root / EVENTS
 
     @property
     def environment(self) -> Path:
         """Versions and machine that the run was last played with."""
-        return self.root / "run.json"
+        return self.root / ENVIRONMENT
 
     @property
     def metrics(self) -> Path:
-        return self.root / "metrics.jsonl"
+        return self.root / METRICS
 
     @property
     def report(self) -> Path:
-        return self.root / "report.html"
+        return self.root / REPORT
 
     @property
     def models(self) -> Path:
         """Initial weights that the run made itself."""
         return self.root / "models"
 
+    def round_folder(self, kind: str, round_index: int) -> Path:
+        """Folder of a round in `verifier`, `prover`, `pool` or `evaluation`; -1 is the base prover's in `pool`."""
+        assert kind in ROUND_FOLDERS
+        return self.root / kind / round_name(round_index)
+
     def verifier(self, round_index: int) -> Path:
-        return self.root / "verifier" / round_name(round_index)
+        return self.round_folder("verifier", round_index)
 
     def prover(self, round_index: int) -> Path:
-        return self.root / "prover" / round_name(round_index)
+        return self.round_folder("prover", round_index)
 
     def rounds(self, kind: str) -> dict[int, Path]:
         """The folders of all rounds in `verifier`, `prover`, `pool` or `evaluation`, by round."""
@@ -150,10 +155,10 @@ class RunFolder:
 
     def pool(self, round_index: int) -> Path:
         """Folder of one round's solutions; -1 is the base prover."""
-        return self.root / "pool" / round_name(round_index)
+        return self.round_folder("pool", round_index)
 
     def evaluation(self, round_index: int) -> Path:
-        return self.root / "evaluation" / round_name(round_index)
+        return self.round_folder("evaluation", round_index)
 
     def call_summaries(self) -> list[Path]:
         """`checks.json` of all finished phases that called a checker."""
@@ -166,7 +171,8 @@ class RunFolder:
         Raises:
             ValueError: if one of them is missing.
         """
-        files = training_files(self.root / "pool", round_index)
+        files = [self.pool(BASE_ROUND) / pool_file(Role.BASE)]
+        files += [self.pool(k) / pool_file(role) for k in range(round_index) for role in GAME_ROLES]
         missing = [file for file in files if not file.exists()]
         if missing:
             raise DamagedFileError(missing[0], "is missing")

@@ -23,6 +23,7 @@ from pvg_hf.core.integrity import (
 )
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.data.schema import BASE_ROUND
+from pvg_hf.run.file_names import EVALUATIONS, FIGURES, PROBLEMS, pool_test_file
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey
 
@@ -172,14 +173,14 @@ def _load_round(
     solution_columns: Sequence[str] | None,
 ) -> RoundData:
     evaluation, pool = folder.evaluation(round_index), folder.pool(round_index)
-    figures = _load_figures(evaluation / "metrics.json")
-    problems, written = evaluation / "problems.parquet", evaluation / "evaluations.parquet"
+    figures = _load_figures(evaluation / FIGURES)
+    problems, written = evaluation / PROBLEMS, evaluation / EVALUATIONS
     return RoundData(
         round_index=round_index,
         steps=steps[steps["round"] == round_index].dropna(axis="columns", how="all"),
         figures=figures,
         problems=_read_columns(problems, None) if problems.is_file() else None,
-        solutions=_load_solutions([pool / f"test-{role}.parquet" for role in GAME_ROLES], solution_columns),
+        solutions=_load_solutions([pool / pool_test_file(role) for role in GAME_ROLES], solution_columns),
         counts=_load_counts(metrics, round_index),
         evaluations=_read_columns(written, None) if written.is_file() else None,
     )

@@ -24,6 +24,7 @@ from pvg_hf.core.integrity import (
     write_digests,
 )
 from pvg_hf.data.schema import BASE_ROUND, round_index_of
+from pvg_hf.run.file_names import PHASE_RECORD, REWRITTEN
 from pvg_hf.run.folder import RunFolder
 
 ROUND_PHASES = ("verifier", "prover", "mint", "evaluate")
@@ -138,9 +139,6 @@ def game_steps(recipe: Recipe, phase: PhaseKey) -> range:
     return range(start, start + planned_steps(recipe, phase))
 
 
-_FILE = "phase.json"
-
-
 @dataclass
 class PhaseRecord:
     """
@@ -170,17 +168,17 @@ def read_record(folder: Path) -> PhaseRecord | None:
     Raises:
         DamagedFileError: if it is damaged.
     """
-    file = folder / _FILE
+    file = folder / PHASE_RECORD
     if not file.exists():
         return None
     try:
-        return PhaseRecord(**unseal(file, read_json(file)))
+        return PhaseRecord(**unseal(file, read_json(file, is_sealed=True)))
     except (AttributeError, TypeError) as err:  # not a mapping, or unknown keys
         raise DamagedFileError(file, f"is damaged ({err})") from err
 
 
 def _write_record(folder: Path, record: PhaseRecord) -> None:
-    write_json(folder / _FILE, seal(asdict(record)))
+    write_json(folder / PHASE_RECORD, seal(asdict(record)))
 
 
 @contextmanager
@@ -219,6 +217,11 @@ def partial_of(target: Path) -> Path:
     return target.parent / f".{target.name}.partial"
 
 
+def seal_phase(folder: Path) -> None:
+    """Write the digests of a finished phase's files."""
+    write_digests(folder, without=REWRITTEN)
+
+
 @contextmanager
 def staged(target: Path, *, is_main: bool) -> Iterator[Path]:
     """
@@ -233,6 +236,6 @@ def staged(target: Path, *, is_main: bool) -> Iterator[Path]:
         (partial / DIGESTS).unlink(missing_ok=True)
     yield partial
     if is_main:
-        write_digests(partial)
+        seal_phase(partial)
         sync_tree(partial)
         os.replace(partial, target)

@@ -27,6 +27,12 @@ PROOFS_AT_ONCE = 32
 MAX_NAMED = 5  # keys listed in a warning
 GIVEN, HUMAN, AUTO = "given", "human", "auto"
 
+LABEL_LOG = "labels.jsonl"
+EVIDENCE = "evidence.jsonl"
+SETTINGS = "settings.json"
+REVIEW = "review.csv"
+"""Files of labels, see [`label_proofs`]."""
+
 Evaluate = Callable[[list[str], list[str], int], list[list[Sample]]]
 Check = Callable[[list[str], list[str], list[str], int], list[list[float | None]]]
 
@@ -81,17 +87,17 @@ def label_proofs(
     check_proofs(dataset)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    _check_settings(folder / "settings.json", {**asdict(rule), **(made_by or {})})
+    _check_settings(folder / SETTINGS, {**asdict(rule), **(made_by or {})})
     people = _scores_of_people(folder)
     strangers = sorted(people.keys() - {_key(row) for row in dataset})
     if strangers:
         logger.warning(
             "%s holds scores of %d proofs that are not in the data: %s. They are kept in the file but not used.",
-            folder / "review.csv",
+            folder / REVIEW,
             len(strangers),
             ", ".join(strangers[:MAX_NAMED]) + (", ..." if len(strangers) > MAX_NAMED else ""),
         )
-    journal = Journal(folder / "evidence.jsonl")
+    journal = Journal(folder / EVIDENCE)
     evidence = {row["key"]: _analyses(row) for row in journal.read()}
     given = {_key(row): row["score"] for row in dataset if row["score"] is not None and row["score"] == row["score"]}
     # Equal proofs have one key, so they are labelled once.
@@ -115,13 +121,13 @@ def label_proofs(
         for key, row in rows.items()
         if key in people or labels[key] is None
     ]
-    write_review(folder / "review.csv", items, people)
-    people = read_review(folder / "review.csv")
+    write_review(folder / REVIEW, items, people)
+    people = read_review(folder / REVIEW)
     # In the order of precedence: a score of a person replaces an automatic one, a given score replaces both.
     sources = {key: (score, AUTO) for key, score in labels.items() if score is not None}
     sources |= {key: (score, HUMAN) for key, score in people.items()}
     sources |= {key: (score, GIVEN) for key, score in given.items()}
-    return _finish(folder / "labels.jsonl", dataset, sources)
+    return _finish(folder / LABEL_LOG, dataset, sources)
 
 
 def digest_of(folder: str | Path) -> str:
@@ -153,7 +159,7 @@ def read_labels(
     Raises:
         ValueError: if there are no labels, or the review file is unreadable.
     """
-    path, people = Path(folder) / "labels.jsonl", read_review(Path(folder) / "review.csv")
+    path, people = Path(folder) / LABEL_LOG, read_review(Path(folder) / REVIEW)
     if not path.exists():
         raise ValueError(f"{folder} holds no labels: it has no labels.jsonl.")
     labels = {}
@@ -215,15 +221,13 @@ def _finish(path: Path, dataset: Dataset, labels: Mapping[str, tuple[float, str]
     write_json_lines(path, rows)
     counts = Counter(row["label_source"] or "undecided" for row in rows)
     reported = ", ".join(f"{counts[source]} {source}" for source in (GIVEN, HUMAN, AUTO, "undecided"))
-    logger.info(
-        "Labels of %d proofs: %s. The undecided ones are in %s.", len(rows), reported, path.with_name("review.csv")
-    )
+    logger.info("Labels of %d proofs: %s. The undecided ones are in %s.", len(rows), reported, path.with_name(REVIEW))
     return Dataset.from_list(rows)
 
 
 def _scores_of_people(folder: Path) -> dict[str, float]:
     """Read people's scores from the review file or, if that was deleted, from the last labels."""
-    path, labels = folder / "review.csv", folder / "labels.jsonl"
+    path, labels = folder / REVIEW, folder / LABEL_LOG
     if path.exists() or not labels.exists():
         return read_review(path)
     rows = [json.loads(line) for line in labels.read_text(encoding="utf-8").splitlines()]

@@ -9,6 +9,7 @@ from pvg_hf.config.recipe import merge
 from pvg_hf.config.sections import PLAIN, POINTWISE
 from pvg_hf.core.roles import Role
 from pvg_hf.data.schema import BASE_ROUND
+from pvg_hf.run.file_names import pool_file
 from pvg_hf.run.folder import RunFolder
 
 _BRADLEY_TERRY, _CROSS_ENTROPY = {"loss": "bradley_terry"}, {"loss": "cross_entropy"}
@@ -175,5 +176,5 @@ def _pool_changes(recipe: Recipe, pool: RunFolder) -> dict[str, Any]:
         if player.is_made:
             changes[name] = {"model": str(pool.models / name), "revision": None, "scratch": None, "warmup": None}
     if recipe.bootstrap.import_from is None:
-        changes["bootstrap"] = {"import_from": str(pool.pool(BASE_ROUND) / f"{Role.BASE}.parquet")}
+        changes["bootstrap"] = {"import_from": str(pool.pool(BASE_ROUND) / pool_file(Role.BASE))}
     return changes

@@ -19,6 +19,7 @@ from pvg_hf.data.schema import BASE_ROUND, environment_name
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.evaluation.verifier_quality import pair_accuracy, roc_auc
 from pvg_hf.losses import bradley_terry
+from pvg_hf.run.file_names import FIGURES, HELDOUT
 from pvg_hf.run.folder import RunFolder
 
 CHANCE = 0.5
@@ -94,12 +95,12 @@ def measure_cell(recipe: Recipe, folder: RunFolder, reference: RunFolder) -> dic
     """
     last = recipe.num_rounds - 1
     verifier = folder.verifier(last)
-    rows = scored_rows(load_pool(verifier / "heldout.parquet").to_pandas())
+    rows = scored_rows(load_pool(verifier / HELDOUT).to_pandas())
     rows = rows[rows["environment"].isin(SHARED)]
     figures = {"pair_accuracy": pair_accuracy(rows), "auc": roc_auc(rows), "clean_loss": clean_loss(rows)}
     figures[DISTANCE] = parameter_distance(verifier, reference.verifier(last))
     if folder.evaluation(last).exists():
-        stored = read_json(folder.evaluation(last) / "metrics.json")
+        stored = read_json(folder.evaluation(last) / FIGURES)
         names = {"helpful_accuracy": "accuracy/helpful", "prover_success": "exploit_rate"}
         names[BASE_HELPFUL] = "base_accuracy/helpful"
         figures |= {name: Figure.from_dict(stored[f"round/{key}"]) for name, key in names.items()}

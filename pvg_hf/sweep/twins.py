@@ -21,6 +21,7 @@ from pvg_hf.evaluation.report.plots.style import BLUE, GREY, VERMILLION, Plot, l
 from pvg_hf.evaluation.role_figures import is_valid_mistake
 from pvg_hf.evaluation.seeds import show_figure
 from pvg_hf.game.play import play
+from pvg_hf.run.file_names import pool_file
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.read import RunData, load_run
 from pvg_hf.sweep.level_plots import save_plot
@@ -95,7 +96,7 @@ def _random_noise(recipe: Recipe, rate: float) -> dict:
 def false_positives(folder: RunFolder, round_index: int) -> Figure:
     """Share of a round's incorrect solutions with the label correct; failed and unlabelled solutions are left out."""
     roles = [Role.BASE] if round_index == BASE_ROUND else GAME_ROLES
-    files = [file for role in roles if (file := folder.pool(round_index) / f"{role}.parquet").exists()]
+    files = [file for role in roles if (file := folder.pool(round_index) / pool_file(role)).exists()]
     rows = load_pool(files, _COLUMNS, parts=("verifier",)).to_pandas()
     wrong = rows[is_valid_mistake(rows) & rows["label"].notna()]
     return rate_by_problem(wrong["label"].astype(float), wrong["problem_id"])

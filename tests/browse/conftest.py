@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from pvg_hf.browse.index import SolutionIndex
-from pvg_hf.core.integrity import write_digests
 from pvg_hf.evaluation.summary import problem_table
 from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.schedule import seal_phase
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +35,7 @@ def rescored_run(arithmetic_run, tmp_path_factory) -> Path:
         problem_table(pd.concat([*tables, *base])).to_parquet(folder.evaluation(round_index) / "problems.parquet")
         (folder.verifier(round_index) / "calibration.json").write_text(json.dumps({"threshold": 0.1}))
     for place in folder.phase_folders():
-        write_digests(place)
+        seal_phase(place)
     return folder.root
 
 

@@ -11,11 +11,11 @@ from safetensors.torch import save_file
 from pvg_hf import load_recipe
 from pvg_hf.config.load import dump_recipe
 from pvg_hf.core.files import write_json
-from pvg_hf.core.integrity import DIGESTS, write_digests
+from pvg_hf.core.integrity import DIGESTS
 from pvg_hf.game.status import describe_status, describe_stop, phase_status
 from pvg_hf.run.damage import find_damage
 from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import PhaseKey, schedule
+from pvg_hf.run.schedule import PhaseKey, schedule, seal_phase
 
 SCRIPT_LINE = "scripts/run_rounds.py recipe.yaml"
 FILES = {
@@ -53,7 +53,7 @@ def finish(folder: RunFolder, *names: str, seconds: float = 65.0, summary: str |
             write_whole(target / file)
         record = {"num_processes": 1, "seconds": seconds, "summary": summary or f"Result of {name}."}
         write_json(target / "phase.json", record)
-        write_digests(target)
+        seal_phase(target)
 
 
 def key_of(name: str) -> PhaseKey:

@@ -6,26 +6,9 @@ from pathlib import Path
 from datasets import Dataset
 
 from pvg_hf.config import Recipe
-from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.pairs.build import build_pairs
 from pvg_hf.data.pairs.pair_report import PairReport
-from pvg_hf.data.schema import BASE_ROUND, round_name
-
-
-def training_files(pool: Path, round_index: int) -> list[Path]:
-    """
-    List the Parquet files that the verifier of a round learns from: the base prover's and those of every earlier
-    round.
-
-    Args:
-        pool (`Path`):
-            The run's `pool` folder.
-        round_index (`int`):
-            Round of the verifier.
-    """
-    files = [pool / round_name(BASE_ROUND) / f"{Role.BASE}.parquet"]
-    return files + [pool / round_name(k) / f"{role}.parquet" for k in range(round_index) for role in GAME_ROLES]
 
 
 def round_pairs(recipe: Recipe, files: Sequence[Path], round_index: int, part: str) -> tuple[Dataset, PairReport]:
@@ -38,7 +21,7 @@ def round_pairs(recipe: Recipe, files: Sequence[Path], round_index: int, part: s
         recipe ([`~pvg_hf.config.Recipe`]):
             The recipe with the round's overrides applied.
         files (`Sequence[Path]`):
-            Files from [`training_files`].
+            Parquet files of the solutions that the round learns from.
         round_index (`int`):
             Round of the verifier.
         part (`str`):

@@ -10,6 +10,7 @@ from pvg_hf.data.split import VERIFIER_PARTS
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource, iterate_labelled
 from pvg_hf.game.minting import WriteJob, write_solutions
+from pvg_hf.run.file_names import pool_file, pool_test_file
 
 
 def run_bootstrap(context: PhaseContext, output: Path) -> str:
@@ -17,14 +18,14 @@ def run_bootstrap(context: PhaseContext, output: Path) -> str:
     sampler = context.players.base_sampler()
     with LabelSource.for_pool(context, output) as labels:
         if context.recipe.bootstrap.import_from:
-            num_rows = _import(context, output / f"{Role.BASE}.parquet", labels)
+            num_rows = _import(context, output / pool_file(Role.BASE), labels)
         else:
             per_problem = context.recipe.bootstrap.solutions_per_problem
             jobs = [WriteJob(part, Role.BASE, BASE_ROUND, per_problem) for part in VERIFIER_PARTS]
-            num_rows = write_solutions(context, output / f"{Role.BASE}.parquet", jobs, sampler, labels=labels)
+            num_rows = write_solutions(context, output / pool_file(Role.BASE), jobs, sampler, labels=labels)
     for role in GAME_ROLES:
         job = WriteJob("test", role, BASE_ROUND, context.recipe.mint.test_solutions_per_problem)
-        num_rows += write_solutions(context, output / f"test-{role}.parquet", [job], sampler)
+        num_rows += write_solutions(context, output / pool_test_file(role), [job], sampler)
     return f"{num_rows} solutions of the base prover"
 
 

@@ -14,19 +14,21 @@ from pvg_hf.evaluation.selective import AnswerRules, fit_rules
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.verifier_kinds import open_scorer, verifier_kind
-from pvg_hf.run.folder import BEST_HELPFUL, HELDOUT_HELPFUL, RunFolder
+from pvg_hf.models.export import CALIBRATION
+from pvg_hf.run.file_names import ANSWERING, BEST_HELPFUL, FIGURES, HELDOUT, HELDOUT_HELPFUL, PROBLEMS, pool_test_file
+from pvg_hf.run.folder import RunFolder
 from pvg_hf.tasks import Task
 
 
 def run_evaluate(context: PhaseContext, output: Path) -> str:
     """Write `metrics.json` (figures with n and interval), `problems.parquet` and `answering.json` (its calibration)."""
     folder, round_index = context.folder, context.round_index
-    calibration = read_json(folder.verifier(round_index) / "calibration.json")
+    calibration = read_json(folder.verifier(round_index) / CALIBRATION)
     test = pd.concat([_test_rows(folder, round_index), _rescored_base_rows(context)], ignore_index=True)
     best_helpful = _best_helpful_rows(folder, round_index)
     figures = evaluate_round(
         test,
-        load_pool(folder.verifier(round_index) / "heldout.parquet").to_pandas(),
+        load_pool(folder.verifier(round_index) / HELDOUT).to_pandas(),
         threshold=calibration["threshold"],
         best_helpful_rows=best_helpful,
         best_of_n=context.recipe.evaluation.best_of_n,
@@ -37,10 +39,10 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
     figures["round/verifier_mixture_pair_accuracy"] = Figure.from_dict(calibration["pair_accuracy"])
     figures |= verifier_kind(context.recipe).evaluate(context, output)
     if context.processes.is_main_process:
-        write_json(output / "metrics.json", {key: figure.to_dict() for key, figure in figures.items()})
-        problem_table(test).to_parquet(output / "problems.parquet", write_page_checksum=True)
+        write_json(output / FIGURES, {key: figure.to_dict() for key, figure in figures.items()})
+        problem_table(test).to_parquet(output / PROBLEMS, write_page_checksum=True)
         answering = fit_answers(folder, round_index, context.problems.task)
-        write_json(output / "answering.json", None if answering is None else answering.to_dict())
+        write_json(output / ANSWERING, None if answering is None else answering.to_dict())
     context.record({key: figure.value for key, figure in figures.items()})
     return (
         f"helpful accuracy {figures['round/accuracy/helpful']}, sneaky accuracy {figures['round/accuracy/sneaky']}, "
@@ -49,12 +51,12 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
 
 
 def _test_rows(folder: RunFolder, round_index: int) -> pd.DataFrame:
-    files = [folder.pool(round_index) / f"test-{role}.parquet" for role in GAME_ROLES]
+    files = [folder.pool(round_index) / pool_test_file(role) for role in GAME_ROLES]
     return load_pool(files).to_pandas()
 
 
 def _best_helpful_rows(folder: RunFolder, round_index: int) -> pd.DataFrame | None:
-    file = folder.pool(round_index) / f"test-{BEST_HELPFUL}.parquet"
+    file = folder.pool(round_index) / pool_test_file(BEST_HELPFUL)
     return load_pool([file]).to_pandas() if file.exists() else None
 
 
@@ -78,7 +80,7 @@ def fit_answers(folder: RunFolder, round_index: int, task: Task, num_samples: in
         [`AnswerRules`]; `None` if no solution has an answer, there are too few solutions, or their files are missing.
     """
     pool = folder.pool(round_index)
-    names = (HELDOUT_HELPFUL, f"test-{BEST_HELPFUL}.parquet", f"test-{Role.HELPFUL}.parquet")
+    names = (HELDOUT_HELPFUL, pool_test_file(BEST_HELPFUL), pool_test_file(Role.HELPFUL))
     file = next((pool / name for name in names if (pool / name).exists()), None)
     if file is None:
         return None

@@ -10,7 +10,7 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import WriteJob, write_solutions
 from pvg_hf.game.verifier_kinds import open_scorer, verifier_kind
-from pvg_hf.run.folder import BEST_HELPFUL, HELDOUT_HELPFUL
+from pvg_hf.run.file_names import BEST_HELPFUL, HELDOUT_HELPFUL, pool_file, pool_test_file
 
 
 def run_mint(context: PhaseContext, output: Path) -> str:
@@ -30,9 +30,9 @@ def run_mint(context: PhaseContext, output: Path) -> str:
             sampler = players.role_sampler(role, round_index, base_owner=scorer)
             parts = VERIFIER_PARTS if _is_learned_from(context.recipe, role) else ()
             jobs = [WriteJob(part, role, round_index, mint.solutions_per_problem) for part in parts]
-            num_rows += write_solutions(context, output / f"{role}.parquet", jobs, sampler, scorer, labels)
+            num_rows += write_solutions(context, output / pool_file(role), jobs, sampler, scorer, labels)
             test = WriteJob("test", role, round_index, mint.test_solutions_per_problem)
-            num_rows += write_solutions(context, output / f"test-{role}.parquet", [test], sampler, scorer)
+            num_rows += write_solutions(context, output / pool_test_file(role), [test], sampler, scorer)
     best = context.folder.best_helpful(round_index)
     checkpoint = "" if best is None else BEST_HELPFUL
     sampler = (
@@ -42,7 +42,7 @@ def run_mint(context: PhaseContext, output: Path) -> str:
     )
     if best is not None:
         test = WriteJob("test", Role.HELPFUL, round_index, mint.test_solutions_per_problem, checkpoint=checkpoint)
-        num_rows += write_solutions(context, output / f"test-{BEST_HELPFUL}.parquet", [test], sampler, scorer)
+        num_rows += write_solutions(context, output / pool_test_file(BEST_HELPFUL), [test], sampler, scorer)
     heldout = WriteJob(
         "verifier_heldout", Role.HELPFUL, round_index, mint.test_solutions_per_problem, checkpoint=checkpoint
     )

@@ -32,9 +32,10 @@ from pvg_hf.game.training_data import prover_prompts
 from pvg_hf.game.verifier_kinds import open_scorer
 from pvg_hf.game.watchdogs import Watchdogs
 from pvg_hf.models.adapters import load_adapter_weights
+from pvg_hf.models.export import CALIBRATION
 from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.models.sources import is_adapter
-from pvg_hf.run.folder import BEST_HELPFUL
+from pvg_hf.run.file_names import BEST_HELPFUL, CHECKPOINTS, COMPLETIONS, RECOVERY, STEPS
 from pvg_hf.run.schedule import staged
 from pvg_hf.tasks.base import grade_solution
 from pvg_hf.trainers.arguments import prover_arguments
@@ -139,13 +140,13 @@ def _train_roles(context: PhaseContext, output: Path, rates: tuple[float, float]
 def _train_separately(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) -> str:
     """Train a sub-phase with separate results; a finished sub-phase is not repeated when the phase resumes."""
     if _is_done(sub_phase.output, context.processes):
-        context.metrics += read_json_lines(sub_phase.output / "steps.jsonl")
+        context.metrics += read_json_lines(sub_phase.output / STEPS)
         return "done before"
     known = len(context.metrics)  # metrics before this sub-phase belong to others
     with staged(sub_phase.output, is_main=context.processes.is_main_process) as partial:
         line = _train(context, replace(sub_phase, output=partial), fixed)
         if context.processes.is_main_process:
-            write_json_lines(partial / "steps.jsonl", context.metrics[known:])
+            write_json_lines(partial / STEPS, context.metrics[known:])
     context.processes.wait_for_everyone()
     return line
 
@@ -172,7 +173,7 @@ def _final_heldout(metrics: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 def _train(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) -> str:
     """Train, and train again with the recipe's recovery if the sneaky role collapsed."""
     # A file records the recovery, so that an interrupted second attempt resumes as one.
-    marker = sub_phase.output / "recovery.json"
+    marker = sub_phase.output / RECOVERY
     if marker.exists():
         sub_phase = replace(sub_phase, recovery=read_json(marker)["recovery"])
     known = len(context.metrics)
@@ -183,8 +184,8 @@ def _train(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) 
     # Start again without any trace of the collapsed attempt: its metrics, checkpoints and solutions are dropped.
     del context.metrics[known:]
     if context.processes.is_main_process:
-        remove(sub_phase.output / "checkpoints")
-        remove(sub_phase.output / "completions")
+        remove(sub_phase.output / CHECKPOINTS)
+        remove(sub_phase.output / COMPLETIONS)
         write_json(marker, {"recovery": recovery, "after": line})
     context.processes.wait_for_everyone()
     context.alert("sneaky_collapse", f"The prover phase starts again with the recovery `{recovery}`.")
@@ -235,7 +236,7 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
 
 def _keep_completions(output: Path) -> None:
     """Move each step's solutions, which TRL writes next to the checkpoints, out of the folder that is deleted."""
-    written, kept = output / "checkpoints" / "completions", output / "completions"
+    written, kept = output / CHECKPOINTS / COMPLETIONS, output / COMPLETIONS
     if written.exists():
         # File by file: after a crash here, training writes only the steps after its last checkpoint again.
         kept.mkdir(exist_ok=True)
@@ -337,8 +338,8 @@ def _arguments(context: PhaseContext, sub_phase: SubPhase) -> ProverGRPOConfig:
     temperature = context.recipe.prover.temperature
     return prover_arguments(
         context.recipe,
-        trainer_run(context, sub_phase.output / "checkpoints", *sub_phase.roles, sub_phase.recovery),
+        trainer_run(context, sub_phase.output / CHECKPOINTS, *sub_phase.roles, sub_phase.recovery),
         assumed_rates=sub_phase.rates,
         temperature=temperature * (RECOVERY_TEMPERATURE if sub_phase.recovery == "temperature" else 1.0),
-        threshold=read_json(context.folder.verifier(context.round_index) / "calibration.json")["threshold"],
+        threshold=read_json(context.folder.verifier(context.round_index) / CALIBRATION)["threshold"],
     )

@@ -12,6 +12,7 @@ from pvg_hf.game.training import finish_player, run_trainer, trainer_run
 from pvg_hf.game.training_data import heldout_proofs, training_proofs
 from pvg_hf.models.adapters import load_adapter_weights
 from pvg_hf.models.prover_model import load_prover, lora_for_prover
+from pvg_hf.run.file_names import CHECKPOINTS, VALIDATION
 from pvg_hf.trainers.arguments import score_arguments
 from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
 from pvg_hf.trainers.generative.trainer import ScoreVerifierTrainer
@@ -23,7 +24,7 @@ def train_score_verifier(context: PhaseContext, output: Path) -> str:
     heldout = read_heldout(context, heldout_pairs_of(context)[0])
     initial, revision = players.initial_model("verifier")
     prompts = config.score_settings.prompts_for(*players.verifier_source(round_index))
-    args = score_arguments(config, trainer_run(context, output / "checkpoints"), prompts)
+    args = score_arguments(config, trainer_run(context, output / CHECKPOINTS), prompts)
     model, tokenizer = _starting_verifier(players, round_index)
     model.config._name_or_path = initial  # TRL loads the KL reference from here
     trainer = ScoreVerifierTrainer(
@@ -43,7 +44,7 @@ def train_score_verifier(context: PhaseContext, output: Path) -> str:
     best = max(rewards.values())
     context.record({"verifier/best_validation_reward": best})
     if context.processes.is_main_process:
-        write_json(output / "validation.json", rewards)
+        write_json(output / VALIDATION, rewards)
     finish_player(trainer, output, player="verifier", run=context.folder.root)
     return f"validation reward {best:.3f} at its best, " + score_heldout(
         context, players.score_verifier(output), output, heldout

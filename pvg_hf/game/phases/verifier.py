@@ -21,6 +21,7 @@ from pvg_hf.models.score_head import draw_head
 from pvg_hf.models.sources import load_tokenizer
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_classifier, load_verifier, lora_for_verifier
+from pvg_hf.run.file_names import CHECKPOINTS, PAIRS
 from pvg_hf.trainers.arguments import verifier_arguments
 from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
 from pvg_hf.trainers.reward.config import NoisyRewardConfig
@@ -43,7 +44,7 @@ def train_pair_verifier(context: PhaseContext, output: Path) -> str:
     model = _initial_verifier(context.players, context.round_index, tokenizer.pad_token_id)
     trainer = NoisyRewardTrainer(
         model=model,
-        args=_arguments(context, output / "checkpoints", assumed.rates),
+        args=_arguments(context, output / CHECKPOINTS, assumed.rates),
         train_dataset=tokenize_pairs(pairs, tokenizer, verifier_input),
         processing_class=tokenizer,
         verifier_input=verifier_input,
@@ -60,7 +61,7 @@ def train_pair_verifier(context: PhaseContext, output: Path) -> str:
     }
     context.record({**counts, **assumed.figures})
     if context.processes.is_main_process:
-        write_json(output / "pairs.json", counts)
+        write_json(output / PAIRS, counts)
     finish_player(trainer, output, player="verifier", run=context.folder.root)
     return f"{assumed.line}{report.num_pairs} pairs, " + score_heldout(
         context, context.players.pair_verifier(output), output, heldout

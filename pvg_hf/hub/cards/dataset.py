@@ -10,6 +10,7 @@ from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.schema import BASE_ROUND, round_name
 from pvg_hf.hub.cards.facts import license_of, markdown_table
 from pvg_hf.hub.publication import Publication
+from pvg_hf.run.file_names import pool_file
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.trainers.common.model_card import CITATION, PAPER, TAGS
 
@@ -101,7 +102,7 @@ def solutions_card(publication: Publication, pairs: Path) -> str:
         tags=TAGS,
         configs=list(_configs(publication)),
     )
-    base = publication.folder.pool(BASE_ROUND) / f"{Role.BASE}.parquet"
+    base = publication.folder.pool(BASE_ROUND) / pool_file(Role.BASE)
     card = DatasetCard.from_template(
         data,
         template_path=str(Path(__file__).with_name("solutions.md.jinja")),

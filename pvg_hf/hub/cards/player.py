@@ -21,6 +21,7 @@ from pvg_hf.hub.cards.facts import (
 )
 from pvg_hf.hub.layout import BASES
 from pvg_hf.hub.publication import Files, Publication
+from pvg_hf.models.export import CALIBRATION
 from pvg_hf.models.value_model import CRITIC_FOLDER
 from pvg_hf.tasks.registry import find_task_class
 from pvg_hf.trainers.common.model_card import CITATION, PAPER, TAGS
@@ -184,7 +185,7 @@ def _has_chat_template(files: Files) -> bool:
 
 def _probability_in(files: Files) -> bool:
     """Whether a verifier's calibration maps scores to probabilities; earlier versions did not fit this."""
-    calibration = files.get("calibration.json")
+    calibration = files.get(CALIBRATION)
     return isinstance(calibration, Path) and "probability" in json.loads(calibration.read_bytes())
 
 
