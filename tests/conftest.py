@@ -32,7 +32,7 @@ _LOOPBACK = ("127.", "localhost", "::1", "0.0.0.0")
 
 
 def pytest_make_parametrize_id(val: Any) -> str | None:
-    """A readable id for a list or mapping of plain values, or for a dtype, which pytest would number."""
+    """Readable id of a list or mapping of plain values, or of a dtype, which pytest would number."""
     if isinstance(val, torch.dtype):
         return str(val).removeprefix("torch.")
     if not isinstance(val, list | tuple | dict) or not _is_plain(val):
@@ -43,7 +43,7 @@ def pytest_make_parametrize_id(val: Any) -> str | None:
 
 
 def _is_plain(val: Any) -> bool:
-    """Whether the text of a value is the same in all processes: nothing in it has an address or another order."""
+    """Whether the text of a value is the same in all processes: it has no addresses and a fixed order."""
     if isinstance(val, dict):
         return all(_is_plain(item) for pair in val.items() for item in pair)
     if isinstance(val, list | tuple):
@@ -67,14 +67,17 @@ def _only_loopback(monkeypatch):
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread():
     """
-    Use one thread, unless `OMP_NUM_THREADS` says otherwise: two workers with two threads each slow one another down.
+    Use one thread unless `OMP_NUM_THREADS` says otherwise: two workers with two threads each slow each other down.
     """
     torch.set_num_threads(int(os.environ["PVG_TESTS_THREADS"]))
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _imports_are_not_collected():
-    """Every phase and every training collects garbage: half a second for what torch and transformers hold, and never let go."""
+    """
+    Freeze imported objects: every phase and training collects garbage, which takes half a second for torch and
+    transformers.
+    """
     gc.collect()
     gc.freeze()
 
@@ -86,7 +89,7 @@ def repository() -> Path:
 
 @pytest.fixture(scope="session")
 def tokenizer() -> PreTrainedTokenizerBase:
-    """The arithmetic world's tokenizer."""
+    """The arithmetic task's tokenizer."""
     return build_arithmetic_tokenizer()
 
 
@@ -136,7 +139,7 @@ def small_recipe(tmp_path, tiny_prover) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def wider_prover(tmp_path_factory, tokenizer) -> Path:
-    """Wide enough for bitsandbytes, which quantises blocks of 64 weights."""
+    """Folder of a prover wide enough for bitsandbytes, which quantises blocks of 64 weights."""
     folder = tmp_path_factory.mktemp("wider") / "prover"
     make_tiny_llama(tokenizer, hidden_size=64, intermediate_size=128).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -146,8 +149,8 @@ def wider_prover(tmp_path_factory, tokenizer) -> Path:
 @pytest.fixture(scope="session")
 def once(tmp_path_factory, worker_id) -> Callable[[str], AbstractContextManager[Path]]:
     """
-    Gives a place by its name that all processes of a test session share, one process at a time: what the first one has
-    left there need not be made again.
+    Gives a path that all processes of a test session share, one process at a time: what the first one has written
+    there need not be made again.
     """
     shared = tmp_path_factory.getbasetemp()
     shared = shared if worker_id == "master" else shared.parent
@@ -163,8 +166,8 @@ def once(tmp_path_factory, worker_id) -> Callable[[str], AbstractContextManager[
 @pytest.fixture(scope="session")
 def player(once, tokenizer) -> Path:
     """
-    Folder of a language model that has learned for a second or two: it answers nearly always, and rightly by luck,
-    about one time in six.
+    Folder of a language model trained for a second or two: it nearly always answers, and is right by chance, about one
+    time in six.
     """
     with once("player") as folder:
         if not folder.exists():
@@ -175,8 +178,8 @@ def player(once, tokenizer) -> Path:
 @pytest.fixture(scope="session")
 def writer(once) -> Path:
     """
-    Folder of a language model that has learned for a few seconds to solve, to evaluate and to do both: it keeps the form
-    mostly, and is right by luck.
+    Folder of a language model trained for a few seconds to solve, to evaluate and to do both: it mostly keeps the
+    format, and is right by chance.
     """
     with once("writer") as folder:
         if not folder.exists():
@@ -292,7 +295,7 @@ def make_recipe(player) -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def make_score_recipe(make_recipe, writer) -> Callable[..., dict[str, Any]]:
-    """The same of games whose verifier writes, and labels what the prover writes."""
+    """Makes recipes of games with a generative verifier, which also labels the prover's proofs."""
 
     def make(output_dir: Path, **changes: Any) -> dict[str, Any]:
         verifier = {
@@ -339,8 +342,8 @@ def reference(once, make_recipe):
 @pytest.fixture(scope="session")
 def arithmetic_run(once) -> Path:
     """
-    Folder of a run of two rounds on the arithmetic world, played by the players that ship with the package. Tests read it
-    and never write to it.
+    Folder of a run of two rounds on the arithmetic task, played by the players that ship with the package. Tests read
+    it and never write to it.
     """
     recipe = {
         "name": "small",
@@ -363,7 +366,7 @@ def arithmetic_run(once) -> Path:
 
 @pytest.fixture(scope="session")
 def score_run(once, make_score_recipe):
-    """Two rounds of the recall task with a verifier that writes. Tests read the run and never write to it."""
+    """Two rounds of the recall task with a generative verifier. Tests read the run and never write to it."""
     from pvg_hf.run.folder import RunFolder
 
     with once("score") as folder:
@@ -372,7 +375,7 @@ def score_run(once, make_score_recipe):
 
 
 def _play_once(recipe: dict[str, Any]) -> None:
-    """Play a recipe, unless it was played: a run that others read is not touched again, not even by a look at it."""
+    """Play a recipe unless it has been played. A run that others read is not opened again."""
     is_played = Path(recipe["output_dir"]) / "is-played"
     if not is_played.exists():
         from pvg_hf import load_recipe, play

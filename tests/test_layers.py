@@ -74,7 +74,7 @@ def walk(node: ast.AST, *, with_types: bool) -> Iterator[ast.AST]:
 
 
 def imported_modules(path: Path, *, with_types: bool = True) -> set[str]:
-    """Whatever a file imports, at its top, within functions, or by a name in a string."""
+    """Modules that a file imports at its top, within functions, or by a name in a string."""
     found: set[str] = set()
     for node in walk(ast.parse(path.read_text(encoding="utf-8")), with_types=with_types):
         if isinstance(node, ast.Import):

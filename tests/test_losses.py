@@ -19,7 +19,7 @@ def double(*values):
 
 
 def pair_loss(margin, **settings):
-    """The loss of one pair with this margin, centred on 0 by half either way."""
+    """Loss of one pair with this margin, whose scores are plus and minus half of it."""
     margins = double(margin)
     return bradley_terry(margins / 2, -margins / 2, center=TINY_CENTER, **settings).item()
 

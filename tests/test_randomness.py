@@ -72,7 +72,9 @@ def _is_global_call(node: ast.Call, names: dict[str, str]) -> bool:
 
 
 def _is_given(node: ast.Call, *names: str, is_first: bool = False) -> bool:
-    """Whether a call has one of the named arguments, or where that is meant a first one without a name, and not `None`."""
+    """
+    Whether a call has one of the named arguments, or a first positional one if that has its meaning, and not `None`.
+    """
     values = [keyword.value for keyword in node.keywords if keyword.arg in names]
     values += node.args[:1] if is_first else []
     return any(ast.unparse(value) != "None" for value in values)
@@ -167,7 +169,7 @@ def _seed_all(seed: int) -> None:
 
 
 def _use(folder: Path) -> object:
-    """Something of each of the three parts."""
+    """Use each of the three parts."""
     from pvg_hf.data.mixture import mixture_weights
     from pvg_hf.data.pairs.build import build_pairs
     from pvg_hf.data.pool import write_pool

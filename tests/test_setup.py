@@ -1,4 +1,4 @@
-"""The ranges of setup.cfg agree with what the packages that it names ask of each other."""
+"""The ranges of setup.cfg agree with the requirements of the packages that it names."""
 
 from configparser import ConfigParser
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -25,7 +25,7 @@ def setup() -> ConfigParser:
 
 
 def _lowest(requirement: Requirement) -> str | None:
-    """The version behind `>=`."""
+    """Version after `>=`."""
     return next((bound.version for bound in requirement.specifier if bound.operator == ">="), None)
 
 

@@ -1,4 +1,4 @@
-"""The app as it is served, and a real browser before it."""
+"""The app as it is served, opened in a real browser."""
 
 import os
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _OWN = ("127.0.0.1", "localhost")
 
 @pytest.fixture(scope="session")
 def serve():
-    """Serves the app on a run; gives its address and what ends it."""
+    """Serves the app on a run; returns its address and a function that ends it."""
     with ExitStack() as all_apps:
 
         def start(source: Path | str, **study) -> tuple[str, ExitStack]:
@@ -33,7 +33,7 @@ def serve():
 
 @pytest.fixture(scope="session")
 def app(serve, arithmetic_run, tmp_path_factory) -> str:
-    """Address of the app on the played run, its study in a folder of its own."""
+    """Address of the app on the played run, with its study in a separate folder."""
     return serve(arithmetic_run, folder=tmp_path_factory.mktemp("study"), owner=OWNER)[0]
 
 
@@ -56,8 +56,8 @@ def chromium():
 @pytest.fixture
 def open_page(chromium) -> Iterator:
     """
-    Opens pages in one browser profile, of a width and in a colour scheme. The test fails on any error in a page, and on
-    any request that leaves the machine.
+    Opens pages in one browser profile with a given width and colour scheme. The test fails on any error in a page, and
+    on any request that leaves the machine.
     """
     failures: list[str] = []
     contexts = []

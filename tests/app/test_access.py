@@ -1,4 +1,4 @@
-"""Requests that an anonymous visitor may make by plain HTTP, and those that only the owner may."""
+"""Requests by plain HTTP: allowed to an anonymous visitor, or to the owner only."""
 
 import time
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Evaluations in a browser."""
+"""The page of written evaluations in a browser."""
 
 import shutil
 

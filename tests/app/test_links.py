@@ -1,4 +1,4 @@
-"""A view as a link, and back."""
+"""Views are restored from their links."""
 
 from dataclasses import replace
 

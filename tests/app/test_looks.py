@@ -1,4 +1,4 @@
-"""Every page at a narrow width, in both colour schemes, and with texts that mean no good."""
+"""Every page at a narrow width, in both colour schemes, and with hostile texts."""
 
 import json
 import shutil
@@ -62,14 +62,16 @@ def addresses(app, serve, arithmetic_run, tmp_path_factory) -> dict[str, str]:
 
 
 def write_evaluation(run: Path, evaluation: str, **texts: str) -> None:
-    """As a verifier does that writes: the first line names no real issue, the second one does."""
+    """
+    Write an evaluation whose first line names an issue that does not exist, and whose second one names a real issue.
+    """
     issues = json.dumps([[line, place > 0] for place, line in enumerate(evaluation.split("\n")[:2])])
     row = {**texts, "evaluation": evaluation, "issues": issues, "reference": 0.0, "predicted": 1.0}
     pd.DataFrame([row]).to_parquet(run / "evaluation" / "round-001" / "evaluations.parquet")
 
 
 def check_controls(page, expected: str) -> None:
-    """Waits until these controls are seen and no others, and looks again once the page has come to rest."""
+    """Wait until exactly these controls are visible, and check again once the page no longer changes."""
     try:
         page.wait_for_function(f"(expected) => ({VISIBLE})() === expected", arg=expected, timeout=15_000)
     except TimeoutError:
@@ -228,7 +230,10 @@ def test_hostile_texts_are_shown_as_texts(serve, open_page, hostile_run):
 
 
 def test_texts_are_shown_exactly_as_written(serve, open_page, run_copy):
-    """Zero-width characters are seen, sums beside Hebrew keep their order, and a long text is folded, in study and browser."""
+    """
+    Zero-width characters are visible, sums next to Hebrew keep their order, and a long text is folded, in study and
+    browser.
+    """
     written = "\u05e9\u05dc\u05d5\u05e9 12 - 5 = 7\n3\u200b4\n" + "x" * 200_000
     forget_digests(run_copy)
     for file in run_copy.glob("pool/*/*.parquet"):
@@ -319,7 +324,7 @@ def test_a_new_round_appears_while_the_app_is_open(serve, open_page, run_copy):
 
 
 def put_aside(run: Path, *names: str) -> Callable[[], None]:
-    """Takes parts of a run out of its folder; what is returned puts them back."""
+    """Move parts of a run out of its folder; returns a function that moves them back."""
     aside = run.parent.parent / "aside"
     for place, name in enumerate(names):
         (aside / str(place)).parent.mkdir(exist_ok=True)
@@ -328,7 +333,7 @@ def put_aside(run: Path, *names: str) -> Callable[[], None]:
 
 
 def check_all_is_there(url: str, open_page) -> None:
-    """Every page has the last round, and goes on from it."""
+    """Check that every page shows the last round and can be used."""
     page = open_page(url)
     expect(page.get_by_role("combobox", name="Round")).to_have_value("round 1")
     expect(page.get_by_role("combobox", name="Difficulty")).to_have_value("any")

@@ -1,4 +1,4 @@
-"""How the app starts and ends: what cannot be served is one line, and nothing is left behind."""
+"""Starting and ending the app: what cannot be served is reported in one line, and temporary files are removed."""
 
 import functools
 import os
@@ -17,7 +17,7 @@ from tests.support.app_visitor import Visitor
 
 @pytest.fixture
 def start(repository):
-    """Starts the app in a process of its own."""
+    """Start the app in a separate process."""
     started = []
 
     def begin(*arguments: str, **environment: str) -> subprocess.Popen:
@@ -95,7 +95,7 @@ def test_temporary_files_are_removed(start, run_copy, tmp_path):
 
 
 def visit_rounds(url: str) -> str:
-    """The page's plots when it is loaded."""
+    """Load the page of rounds with its plots."""
     visitor = Visitor(url)
     event = visitor.event("figures", "load")
     reply = visitor.call(event)

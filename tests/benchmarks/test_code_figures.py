@@ -1,4 +1,4 @@
-"""`benchmarks/code_figures.py` on modules that are counted by hand."""
+"""`benchmarks/code_figures.py` on modules counted by hand."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""`scripts/check_gpu.py`: on toy sizes from end to end, and how it goes on after a part that did not end well."""
+"""`scripts/check_gpu.py`: a whole run on toy sizes, and how it continues after a part that failed."""
 
 import json
 import signal
@@ -96,7 +96,7 @@ sys.exit(Check(Path({str(tmp_path)!r}) / "out", [make_part("part", {lines!r})]).
     ("name", "millions"), [("Qwen2.5-0.5B", 494.0), ("Qwen2.5-1.5B-Instruct", 1543.7), ("Qwen2.5-3B-Instruct", 3085.9)]
 )
 def test_the_configurations_are_those_of_the_models(name, millions):
-    """Their cards say 0.49, 1.54 and 3.09 B."""
+    """The models' cards state 0.49, 1.54 and 3.09 B weights."""
     settings = published_settings(name)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(CONFIG_MAPPING[settings["model_type"]](**settings))
@@ -142,7 +142,7 @@ def test_the_table_shows_phases_in_their_order():
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_every_part_reports_figures_on_toy_sizes(tmp_path):
-    """Also from an environment in which the package is not installed, as far as that can be had here."""
+    """The environment is as close as possible to one in which the package is not installed."""
     command = [
         sys.executable,
         str(REPOSITORY / "scripts" / "check_gpu.py"),

@@ -1,4 +1,4 @@
-"""The experiment over rewards, in two minutes."""
+"""The comparison of rewards, at sizes that take two minutes."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A played run, as a reader opens it."""
+"""A played run, opened for reading."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ def index(arithmetic_run) -> SolutionIndex:
 
 @pytest.fixture(scope="session")
 def rescored_run(arithmetic_run, tmp_path_factory) -> Path:
-    """The run with scores drawn at random, so that there are problems of every kind."""
+    """The run with scores drawn at random, so that every kind of problem occurs."""
     folder = RunFolder(tmp_path_factory.mktemp("rescored") / "small")
     shutil.copytree(arithmetic_run, folder.root)
     rng = np.random.default_rng(0)

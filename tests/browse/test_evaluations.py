@@ -1,4 +1,4 @@
-"""Evaluations that verifiers wrote, as a page reads them."""
+"""Written evaluations of a run's verifiers, as a page reads them."""
 
 import pandas as pd
 import pytest

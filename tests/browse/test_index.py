@@ -1,4 +1,4 @@
-"""The index over a run's solutions, against the same questions asked of the whole tables."""
+"""The index over a run's solutions, compared with the same queries on the whole tables."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""Rounds in numbers, and beside another run's."""
+"""Figures of rounds, and their comparison with another run's."""
 
 import pytest
 

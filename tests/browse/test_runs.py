@@ -1,4 +1,4 @@
-"""Opening a run, and what is said where there is none."""
+"""Opening a run, and the error if there is none."""
 
 import os
 import shutil

@@ -64,7 +64,7 @@ def test_a_filter_selects_matching_solutions_to_show(rescored_index, asked):
 
 @pytest.mark.parametrize("outcome", sorted(FAILED_OUTCOMES))
 def test_a_filter_ignores_failed_solutions(run_copy, outcome):
-    """Each text without an answer is the most convincing incorrect one to its problem, and is no valid mistake."""
+    """Each text without an answer is its problem's most convincing incorrect one, but not a valid mistake."""
     folder = RunFolder(run_copy)
     file = folder.pool(1) / "test-sneaky.parquet"
     rows = pd.read_parquet(file)

@@ -80,7 +80,7 @@ def test_nothing_is_published_that_the_app_does_not_read(space):
 
 
 def test_the_folder_starts_by_itself(space):
-    """Its own package and app are the ones that are imported; the app's start is replaced, to tell its arguments."""
+    """The folder's own package and app are imported; the app's start is replaced by one that prints its arguments."""
     code = """
 import importlib.util, runpy, sys, types
 print([importlib.util.find_spec(name).origin for name in ("pvg_hf", "space_app")])

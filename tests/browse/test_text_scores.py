@@ -1,4 +1,4 @@
-"""Scores of texts of one's own."""
+"""Scores of texts that a visitor enters."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Recipes: defaults, overrides, rounds, and every mistake told at once."""
+"""Recipes: defaults, overrides, rounds, and all mistakes reported together."""
 
 import pytest
 import yaml
@@ -95,7 +95,7 @@ def test_mistakes_in_rounds_come_with_the_others_and_their_place():
 
 @pytest.mark.parametrize("override", [{"prover": {"beta": -1}}, {"prover": {"beta": -1, "max_steps": 9}}])
 def test_a_mistake_repeated_in_a_round_is_reported_twice(override):
-    """Mended at the top alone, it would come back."""
+    """If it were reported once and corrected at the top only, it would be reported again."""
     with pytest.raises(RecipeError, match=r"2 mistake\(s\)(.|\n)*`prover\.beta`(.|\n)*`rounds\.1\.prover\.beta`"):
         load_recipe({"prover": {"beta": -1}, "rounds": {1: override}})
 
@@ -298,7 +298,7 @@ def test_a_kept_recipe_is_read_back(tmp_path):
 
 @pytest.mark.parametrize("text", ["", "\n", "name: game\n", "# a comment\n", "name: [", "- 1\nrounds: {}\n"])
 def test_a_kept_recipe_that_was_cut_is_damaged(text, tmp_path):
-    """Also one of an older version, without a digest: the rest is not left to the defaults."""
+    """This includes a recipe of an older version without a digest: missing keys are not replaced by the defaults."""
     path = tmp_path / "recipe.yaml"
     path.write_text(text)
     with pytest.raises(DamagedFileError, match="Restore the recipe") as caught:

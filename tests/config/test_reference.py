@@ -1,4 +1,4 @@
-"""The documentation of recipes says what the code does."""
+"""The generated documentation of recipes agrees with the code."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def test_generated_files_are_up_to_date(repository):
 
 
 def leaves(values, prefix=""):
-    """`{"a": {"b": 1}}` as `a.b`."""
+    """Flatten `{"a": {"b": 1}}` to `a.b`."""
     for key, value in values.items():
         yield from leaves(value, f"{prefix}{key}.") if isinstance(value, dict) and value else [f"{prefix}{key}"]
 

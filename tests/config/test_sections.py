@@ -1,4 +1,4 @@
-"""Values of a recipe's sections, as they are stated and as they are derived."""
+"""Stated and derived values of a recipe's sections."""
 
 from dataclasses import asdict
 

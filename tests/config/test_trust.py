@@ -1,4 +1,4 @@
-"""Code that a recipe names: it is listed, and that of a pulled run waits until the user trusts it."""
+"""Code named by a recipe: it is listed, and that of a pulled run does not run until the user trusts it."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def anything(*args, **kwargs):
 
 @pytest.fixture
 def foreign(tmp_path, monkeypatch):
-    """A module that leaves a file where it is imported; its name is new in each test, as a process remembers modules."""
+    """A module that writes a file when it is imported. Its name is new in each test, as a process caches modules."""
     name = f"foreign_{abs(hash(tmp_path)) % 10**9}"
     place = tmp_path / "modules"
     place.mkdir()
@@ -82,7 +82,7 @@ def _code_of_everything(module: str, mark: Path) -> dict:
 
 
 def test_every_key_that_takes_a_module_or_a_command_is_covered():
-    """Their descriptions say so; a new key of the kind must pass the gate too."""
+    """Descriptions of fields mention modules and commands; a new key of this kind must be checked for trust too."""
     found = {}
 
     def walk(node, path, root):

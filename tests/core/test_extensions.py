@@ -7,7 +7,7 @@ from pvg_hf.core.extensions import ExtensionError, load_extension
 
 @pytest.fixture
 def module(tmp_path, monkeypatch):
-    """A module of the user's own, `my_game.rules`."""
+    """A user's module, `my_game.rules`."""
     package = tmp_path / "my_game"
     package.mkdir()
     (package / "__init__.py").write_text("")

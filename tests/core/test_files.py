@@ -1,4 +1,4 @@
-"""Lines that outlast a crash."""
+"""Files of lines that survive a crash."""
 
 from threading import Lock, Thread
 
@@ -44,7 +44,7 @@ def test_the_lock_is_held_while_a_line_is_written(tmp_path):
 
 
 def test_a_file_of_lines_is_replaced(tmp_path):
-    """Also of one that a crash cut short; an equal file is left alone."""
+    """This includes a line that a crash cut short; an equal file is not written again."""
     journal = Journal(tmp_path / "lines.jsonl")
     journal.append({"n": 1})
     journal.append({"n": 2})

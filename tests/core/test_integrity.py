@@ -1,4 +1,4 @@
-"""Digests and seals: what was changed is found, and what was not is not read again."""
+"""Digests and seals: changed files are found, and unchanged ones are not read again."""
 
 import json
 import os
@@ -89,7 +89,7 @@ def test_a_changed_file_is_found_with_its_phase(name, damage, folder):
     ],
 )
 def test_the_path_of_an_adapters_base_may_change(text, is_whole, folder):
-    """As messages about a run that was moved advise."""
+    """Messages about a run that was moved advise to change it."""
     (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "base", "r": 8}')
     write_digests(folder)
     (folder / "adapter_config.json").write_text(text)
@@ -132,7 +132,7 @@ def test_a_damaged_model_outside_a_run_must_be_replaced(tmp_path):
 
 
 def read_and_note(monkeypatch) -> list[str]:
-    """Names of the files whose bytes are read from now on."""
+    """Record the names of the files whose bytes are read from now on."""
     read: list[str] = []
     digest = integrity.hashlib.file_digest
 
@@ -157,7 +157,7 @@ def test_a_file_is_not_read_again_until_it_changes(folder, monkeypatch):
 
 
 def test_a_file_that_was_just_written_is_read_again(folder, monkeypatch):
-    """A second change within the resolution of its time stamp would leave no trace there."""
+    """A second change within the resolution of its time stamp would not be seen."""
     monkeypatch.setattr(integrity, "_SETTLED_SECONDS", 3600.0)
     read = read_and_note(monkeypatch)
     list(find_damaged(folder))

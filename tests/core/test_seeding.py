@@ -1,4 +1,4 @@
-"""Derived seeds: a path of names decides, and nothing else."""
+"""Derived seeds depend on a path of names only."""
 
 import numpy as np
 import pytest

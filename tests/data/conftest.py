@@ -12,7 +12,7 @@ __all__ = ["game"]
 
 
 class SumTask(Task):
-    """Adds two numbers; a solution is its answer, `?` is no answer, and a `!` lacks the certificate."""
+    """Adds two numbers; a solution is its answer, `?` stands for no answer, and a `!` removes the certificate."""
 
     name = "sum"
     columns: ClassVar = {"level": Value("int32")}

@@ -1,4 +1,4 @@
-"""The review file: what a person fills in comes back, and stays."""
+"""The review file: a person's entries are read, and kept when it is written again."""
 
 import csv
 
@@ -23,7 +23,7 @@ def rows_of(path) -> list[dict[str, str]]:
 
 
 def fill_in(path, scores: dict[str, str], *, delimiter: str = ",", encoding: str = "utf-8") -> None:
-    """As a spreadsheet would save it."""
+    """Save the file as a spreadsheet would."""
     rows = rows_of(path)
     with path.open("w", newline="", encoding=encoding) as file:
         writer = csv.DictWriter(file, rows[0], delimiter=delimiter)

@@ -1,4 +1,4 @@
-"""The pages on concepts, words and errors name what is there, and all of it."""
+"""The pages on concepts, terms and errors are complete and name only what exists."""
 
 import ast
 import re
@@ -38,7 +38,7 @@ def test_modules_and_names_that_a_page_names_exist(page):
 
 
 def _exists(dotted: str) -> bool:
-    """Whether a dotted name is a module, or a name at the top of one; what follows a class is not looked at."""
+    """Whether a dotted name is a module, or a name in one; attributes of a class are not checked."""
     pieces = dotted.split(".")
     for length in range(len(pieces), 0, -1):
         path = REPOSITORY.joinpath(*pieces[:length])

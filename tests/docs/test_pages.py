@@ -1,4 +1,4 @@
-"""The code blocks of the pages run as printed, but for models of the Hub, which tiny ones stand in for."""
+"""The code blocks of the pages run as printed, with tiny models in place of those on the Hub."""
 
 import doctest
 import json
@@ -55,14 +55,14 @@ def _recipes(page: str) -> list[Recipe]:
 
 
 def _write_modules(page: str) -> None:
-    """The blocks that are files of their own, into the working directory."""
+    """Write the blocks that are files into the working directory."""
     for language, text in _blocks(page):
         if language == "python" and (module := MODULE_NAME.match(text)):
             Path(module[1]).write_text(text, encoding="utf-8")
 
 
 def _run(page: str) -> dict[str, Any]:
-    """Run the Python blocks of a page one after the other; returns the names that they leave."""
+    """Run the Python blocks of a page one after the other; returns the names that they define."""
     _write_modules(page)
     namespace: dict[str, Any] = {}
     for number, (language, text) in enumerate(_blocks(page)):
@@ -89,7 +89,7 @@ def _run_examples(text: str, name: str, namespace: dict[str, Any]) -> None:
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch) -> Path:
-    """A working directory from which modules are imported, with a cache of datasets of its own."""
+    """A working directory from which modules are imported, with its own cache of datasets."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
@@ -155,7 +155,7 @@ def proof_file(folder) -> None:
 
 @pytest.fixture
 def runs(folder, tokenizer) -> None:
-    """The runs that the page on players loads from: one with all weights, two with adapters."""
+    """The runs that the page on players loads from: one with full weights, two with adapters."""
     prover, verifier = LlamaForCausalLM(_config(tokenizer)), LlamaForSequenceClassification(_config(tokenizer))
     _save(prover, tokenizer, folder / "runs/arithmetic/prover/round-001/best-helpful")
     _save(verifier, tokenizer, folder / "runs/quickstart/verifier/round-001")

@@ -1,4 +1,4 @@
-"""Texts that a phase writes and trains on; the parts of the split and the lengths of texts are in `plan_fixtures`."""
+"""Numbers of texts that a phase writes and trains on; sizes and lengths are in `plan_fixtures`."""
 
 from pvg_hf.core.roles import Role
 from pvg_hf.estimate.phase_amounts import Writing, count_tokens, describe_amount, writings

@@ -1,4 +1,4 @@
-"""Plans for a graphics card that is not here."""
+"""Plans for a graphics card that this machine does not have."""
 
 import importlib.util
 import subprocess

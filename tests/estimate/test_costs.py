@@ -1,4 +1,4 @@
-"""Costs by the formulas of docs/recipes.md, on machines that do one thing slowly."""
+"""Costs by the formulas of docs/recipes.md, on machines with a single bottleneck."""
 
 from dataclasses import replace
 

@@ -24,7 +24,7 @@ def test_weights_are_counted(amounts_of):
 
 
 def test_a_verifier_that_scores_is_held_in_its_own_type(amounts_of):
-    """In float32 here, also where its base is in bfloat16 below an adapter in training."""
+    """It is in float32 here, even if its base is in bfloat16 below an adapter in training."""
     trained = {"verifier": Player(replace(SIZE, weight_bytes=2), PLAYERS["verifier"].machine)}
     assert estimate_work(amounts_of(), trained, "evaluate") == estimate_work(amounts_of(), PLAYERS, "evaluate")
 

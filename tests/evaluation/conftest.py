@@ -1,4 +1,4 @@
-"""Run folders written without playing."""
+"""Run folders written directly, without playing."""
 
 from tests.support.run_fixtures import draw_rows, make_run, rounds_data, run_template, task
 

@@ -1,4 +1,4 @@
-"""Figures of a verifier that writes."""
+"""Figures of a generative verifier."""
 
 import json
 from math import nan

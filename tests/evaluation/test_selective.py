@@ -19,7 +19,7 @@ WEIGH = Calibration(
 
 
 def solutions(*problems: list[tuple]) -> pd.DataFrame:
-    """Rows of (answer, correct, score) per problem; an answer of None has failed."""
+    """Rows of (answer, correct, score) for each problem; a solution whose answer is None has failed."""
     return pd.DataFrame([
         {"problem_id": f"p{number}", "sample_index": index, "answer": answer, "correct": correct, "score": score,
          "outcome": "NO_ANSWER" if answer is None else ("VERIFIED" if correct else "PROOF_INVALID")}

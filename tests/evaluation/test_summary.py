@@ -89,7 +89,7 @@ def test_the_figures_of_a_round_by_hand(minted_rows, heldout_rows):
 
 
 def test_gibberish_is_not_a_success_of_the_sneaky_role():
-    """No sneaky solution has an answer; the base's are right by half, as its helpful ones are."""
+    """No sneaky solution has an answer; half of the base's are correct, like its helpful ones."""
     rows = [
         solution(f"p{k}", role, round_index, k % 2 == 0, 0.0)
         for k in range(40)
@@ -105,7 +105,7 @@ def test_gibberish_is_not_a_success_of_the_sneaky_role():
 
 
 def test_a_prover_that_is_never_correct_can_still_be_judged():
-    """Its solutions stand against the correct ones of the same problems, whoever wrote them."""
+    """Its solutions are compared with correct ones to the same problems by any prover."""
     rows = [solution("h", "base", -1, True, 2.0), solution("i", "base", -1, True, 1.0)]
     rows += [solution("j", "base", -1, True, 9.0)]  # of a problem without an incorrect solution
     rows += [solution("h", "sneaky", 0, False, 1.5), solution("i", "sneaky", 0, False, 3.0)]

@@ -83,7 +83,7 @@ def test_auc_interval_by_hand():
 
 
 def test_perfect_scores_on_few_problems_keep_a_wide_interval():
-    """As many successes without a failure as there are problems."""
+    """The interval is that of as many successes as there are problems."""
     rows = as_rows(("a", 1.0, True), ("a", 0.0, False), ("b", 1.0, True), ("b", 0.0, False))
     figures = quality_figures(rows.assign(is_accepted=rows["correct"]), **DRAWS)
     for name in ("pair_accuracy", "auc"):

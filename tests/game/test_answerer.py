@@ -21,7 +21,7 @@ def problem() -> str:
 
 
 def _answered(answerer, problem, **settings):
-    """The first reply in which a solution has an answer."""
+    """Return the first reply in which a solution has an answer."""
     replies = (answerer(problem, seed=seed, **settings) for seed in range(50))
     return next(reply for reply in replies if reply.best is not None)
 
@@ -121,7 +121,7 @@ def test_a_folder_without_an_evaluated_round_is_refused(tmp_path, reference):
 
 
 def test_a_round_without_weights_is_refused(tmp_path, reference):
-    """As those before the last one are in a published run that was fetched."""
+    """A published run that was fetched has no weights of the rounds before the last one."""
     shutil.copytree(reference.root, tmp_path / "game")
     for weights in (tmp_path / "game" / "verifier" / "round-000").glob("*.safetensors"):
         weights.unlink()

@@ -17,8 +17,8 @@ from tests.support.recall_task import write_solution
 
 def heldout_solutions(folder, weights, max_new_tokens=8, num_samples=2):
     """
-    Scores of what a prover writes for the first four of D_pi's held-out problems, by the seeds that a phase takes;
-    whether it is correct, and whether it states the right answer though it may be cut.
+    Scores of a prover's solutions to the first four of D_pi's held-out problems, with the seeds that a phase uses;
+    whether they are correct, and whether they state the right answer though they may be truncated.
     """
     recipe = load_recipe(folder.recipe)
     world = GameProblems.load(recipe)
@@ -50,8 +50,8 @@ def heldout_solutions(folder, weights, max_new_tokens=8, num_samples=2):
 )
 def test_prover_is_judged_by_its_heldout_solutions(reward, options, judge, play_phase):
     """
-    By the reward that it is trained with and its options; under a relative reward by CGC, as that says nothing of the
-    group.
+    The measure is the reward that it is trained with and its options; for a relative reward it is CGC, as the reward
+    itself says nothing about the group.
     """
     folder = play_phase("prover", 0, prover__reward=reward, prover__reward_options=options)
     line = read_json_lines(folder.prover(0) / "metrics.jsonl")[-1]
@@ -98,7 +98,10 @@ def test_held_out_scores_are_corrected_only_for_noise_in_their_labels(changes, i
 
 
 def test_truncated_held_out_solutions_count_as_failed(play_phase, tokenizer):
-    """As many tokens as a whole solution has, but none for its end: what states a right answer is cut there."""
+    """
+    The maximum length is that of a whole solution without its end token: solutions that state a right answer are
+    truncated.
+    """
     length = len(tokenizer(write_solution(5))["input_ids"])
     settings = {"max_completion_length": length, "max_steps": 2, "eval_samples": 8}
     folder = play_phase(

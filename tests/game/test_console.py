@@ -23,7 +23,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def said(monkeypatch):
-    """Logs records to a stream and gives what was written."""
+    """Log records to a stream and return the text."""
 
     def say(stream: io.StringIO, *records: tuple[str, int, str]) -> str:
         monkeypatch.setattr(sys, "stderr", stream)
@@ -139,7 +139,7 @@ def test_the_single_thread_set_by_the_launcher_is_detected(environment, expected
 
 
 def test_a_closed_pipe_is_not_an_error(repository):
-    """As `| head -1`, which ends after what it wants."""
+    """`| head -1` closes the pipe after its first line."""
     program = "from pvg_hf.game.console import print_result\nfor _ in range(9): print_result('x' * 100_000)"
     reading, writing = os.pipe()
     process = subprocess.Popen([sys.executable, "-c", program], stdout=writing, stderr=subprocess.PIPE, cwd=repository)
@@ -151,7 +151,7 @@ def test_a_closed_pipe_is_not_an_error(repository):
 
 @pytest.mark.skipif(find_spec("wandb") is None, reason="needs wandb, which makes the folders")
 def test_a_killed_process_leaves_no_folders_behind(tmp_path, repository):
-    """wandb makes two at import, and TRL imports it."""
+    """wandb makes two at import, and TRL imports wandb."""
     program = "; ".join(
         (
             "import os, signal",
@@ -227,7 +227,7 @@ def test_mistakes_of_a_command_end_with_a_hint(arguments, hint, run_rounds, repo
 
 @pytest.fixture
 def run_rounds(repository, tmp_path, monkeypatch, capsys):
-    """Runs the script, which must end with status 2, and gives what it said."""
+    """Run the script, which must end with status 2, and return its messages."""
 
     def run(*arguments: str) -> str:
         script = str(repository / "scripts" / "run_rounds.py")

@@ -1,4 +1,4 @@
-"""A disk that fills up, as the limit on a file's size which the kernel enforces."""
+"""A full disk, simulated by the kernel's limit on the size of a file."""
 
 import errno
 import os
@@ -77,7 +77,7 @@ def test_other_errors_pass_unchanged(tmp_path):
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
 def test_an_unwritable_folder_is_distinguished_from_a_full_disk(number, tmp_path):
-    """As by a mount that is read-only; nothing says so to the user who may do anything, as tests may be run by."""
+    """A read-only mount, simulated, since the tests may run as a user who may write anywhere."""
     for error in (
         OSError(number, os.strerror(number), str(tmp_path / "runs")),
         OSError(number, os.strerror(number), str(tmp_path / "runs" / "game" / "state.json")),

@@ -1,4 +1,4 @@
-"""Two processes, started by torchrun as on two GPUs, play as one does."""
+"""Two processes, started by torchrun as on two GPUs, give the results of one."""
 
 import pandas as pd
 import pytest
@@ -22,7 +22,7 @@ CHANGES = {
 
 @pytest.fixture(scope="module")
 def twofold(tmp_path_factory, make_recipe, reference) -> dict[str, RunFolder]:
-    """Phases that two processes played, each on what the reference run had before it."""
+    """Phases played by two processes, each starting from the reference run."""
     places = {name: tmp_path_factory.mktemp(name) for name in ("bootstrap", "verifier", "prover", "mint")}
     recipes = {name: make_recipe(place, **CHANGES.get(name, {})) for name, place in places.items()}
     for name in ("verifier", "prover", "mint"):

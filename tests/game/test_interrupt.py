@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end a game gently, and the same command goes on with it."""
+"""Ctrl-C and SIGTERM end a game in order, and the same command resumes it."""
 
 import json
 import os
@@ -23,7 +23,10 @@ IN_MINTING = {"event": "os.rename", "pattern": r"pool/\.round-000\.partial/helpf
 
 @pytest.fixture
 def interrupted(tmp_path, make_recipe, reference, repository):
-    """Plays the script until a signal comes in a phase, and then the phase's rest, which must end in the same bytes."""
+    """
+    Play the script until a signal arrives in a phase, and then the rest of the phase, which must end in the same
+    bytes.
+    """
 
     def interrupt_at(phase: str, number: str, moment: dict):
         folder = copy_until(reference, tmp_path, f"round-000/{phase}")
@@ -58,7 +61,7 @@ def test_after_sigterm_a_phase_without_checkpoints_starts_again(interrupted):
 
 
 def listen_to_ctrl_c() -> None:
-    """A shell that was told to run the tests in the background had them ignore it."""
+    """Enable SIGINT, which a shell that runs the tests in the background has them ignore."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -87,7 +90,7 @@ def launch(order: dict, file: Path) -> tuple[int, str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "to"), [("SIGTERM", "launcher"), ("SIGINT", "group")], ids=["kill", "Ctrl-C"])
 def test_end_of_the_launcher_ends_the_step_with_a_checkpoint(number, to, tmp_path, make_recipe, reference, repository):
-    """`accelerate launch` passes no signal on; a terminal sends Ctrl-C to the launcher and its process alike."""
+    """`accelerate launch` does not pass signals on; a terminal sends Ctrl-C to the launcher and to its process."""
     folder = copy_until(reference, tmp_path, "round-000/prover")
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(json.dumps(make_recipe(tmp_path)))

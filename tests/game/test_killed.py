@@ -1,4 +1,4 @@
-"""A game that is killed in every phase, and continued each time, ends in the same bytes as one that was left alone."""
+"""A game that is killed in every phase and resumed each time ends in the same bytes as an uninterrupted one."""
 
 import signal
 
@@ -30,7 +30,7 @@ DEATHS = {
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory, make_recipe) -> RunFolder:
-    """A game that died at each of `DEATHS` and was continued."""
+    """A game that was killed at each of `DEATHS` and resumed."""
     output_dir = tmp_path_factory.mktemp("killed")
     recipe, log = make_recipe(output_dir), output_dir / "log.txt"
     for name, (event, pattern, count) in DEATHS.items():
@@ -46,7 +46,7 @@ def test_ends_in_the_same_bytes(killed, reference):
 
 
 def test_has_the_same_digests(killed, reference):
-    """So every file of a finished phase is the same, those with times aside."""
+    """Every file of a finished phase is the same, except those with times."""
     files = sorted(path.relative_to(reference.root) for path in reference.root.rglob(DIGESTS))
     assert len(files) == len(schedule(reference.read_recipe())) == 9
     assert [
@@ -60,7 +60,7 @@ def test_lists_and_report_are_brought_up_to_date(killed, reference):
 
 
 def test_end_of_every_phase_is_in_the_event_log_once(killed):
-    """Also of those that died just before their results appeared, and just after."""
+    """This includes phases killed just before or just after their results appeared."""
     ends = [event for event in read_json_lines(killed.events) if event["event"] == "phase_finished"]
     assert [str(PhaseKey(event["phase"], event["round"])) for event in ends] == read_json(killed.state)["finished"]
     for event in ends:

@@ -1,4 +1,4 @@
-"""Labels that the players are shown, randomly flipped or from a checker that errs, in a game and in its phases."""
+"""Labels shown to the players, randomly flipped or from an imperfect checker, in a game and in its phases."""
 
 import shutil
 import signal
@@ -35,7 +35,7 @@ NOISE = {"applies_to": "both", "checker": CHECKER}
 
 
 def grade_or_fail(task: RecallTask, problem: dict, solution: str) -> Grade:
-    """Breaks the promise of a task, that a bad solution is data, on texts that no plan tries."""
+    """Raises an error on texts that no preflight check tries, although a task promises not to."""
     if solution == problem["reference"]:
         return Grade(answer="1", correct=True)
     if "has" in solution:
@@ -50,7 +50,7 @@ def read_pool(folder: RunFolder, round_index: int) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory, make_recipe) -> RunFolder:
-    """A round of a game with a rough checker for both players."""
+    """A round of a game with an imperfect checker for both players."""
     return play(load_recipe(make_recipe(tmp_path_factory.mktemp("checked"), num_rounds=1, noise=NOISE)))
 
 
@@ -74,7 +74,7 @@ def test_labels_of_the_pool_are_the_checkers_outcomes(round_index, checked):
 
 
 def test_judging_sees_clean_labels_only(checked):
-    """The columns that are judged by are the grader's, and nobody checks what is judged."""
+    """Evaluation uses the grader's columns, and its solutions are not checked."""
     for name in ("test-helpful", "test-sneaky", "helpful", "sneaky"):
         rows = pd.read_parquet(checked.pool(0) / f"{name}.parquet")
         rows = rows[rows["part"] != "verifier"]
@@ -191,7 +191,10 @@ def test_budgets_apply_to_the_round_and_to_the_game(limited):
 
 
 def test_equal_solutions_of_both_roles_are_paid_for_once(tmp_path, game):
-    """`roles: separate`: three texts cost 6, and of two more that come with the other role one can be paid for."""
+    """
+    `roles: separate`: three texts cost 6, so that of the two further texts of the other role one is within the budget
+    of 8.
+    """
     noise = {"applies_to": "prover", "checker": {"noise_enabled": False, "budget": {"per_round": 8}}}
     recipe = load_recipe(game(noise=noise, prover__roles="separate"))
     context = PhaseContext(
@@ -214,7 +217,7 @@ def test_equal_solutions_of_both_roles_are_paid_for_once(tmp_path, game):
 
 
 def test_killed_and_continued_a_game_ends_in_the_same_outcomes(limited, tmp_path, make_recipe):
-    """Also of budgets that were half spent when it died."""
+    """This includes budgets that were half spent when it was killed."""
     noise = {**NOISE, "checker": {**CHECKER, "budget": BUDGETS}}
     recipe, log = make_recipe(tmp_path, num_rounds=1, noise=noise), tmp_path / "log.txt"
     for event, pattern in DEATHS.values():
@@ -231,7 +234,7 @@ def test_killed_and_continued_a_game_ends_in_the_same_outcomes(limited, tmp_path
 
 
 def test_a_custom_checker_is_called(tmp_path, game, monkeypatch):
-    """It says that even numbers are right, in a process of its own."""
+    """It accepts even numbers, in a separate process."""
     checker = {"base": "tests.support.own_rules:ends_evenly", "tiers": {"balanced": dict.fromkeys(ROUGH, 0)}}
     folder = play(load_recipe(game(noise={"checker": checker})), phase="bootstrap")
     rows = read_pool(folder, BASE_ROUND)
@@ -243,7 +246,10 @@ def test_a_custom_checker_is_called(tmp_path, game, monkeypatch):
 
 @pytest.mark.parametrize("base", ["grade", "tests.support.own_rules:ends_evenly"])
 def test_an_error_of_the_tasks_grade_is_not_a_checker_outcome(base, tmp_path, game, monkeypatch):
-    """It says what is true, which nothing can stand in for: the phase ends, and is continued when the task is mended."""
+    """
+    The grade is the truth, for which there is no substitute: the phase ends, and is resumed once the task is
+    corrected.
+    """
     recipe = load_recipe(game(noise={"applies_to": "both", "checker": {"base": base}}))
     with monkeypatch.context() as patched:
         patched.setattr(RecallTask, "grade", grade_or_fail)
@@ -286,7 +292,7 @@ def test_a_schedule_over_steps_moves_the_rates_of_the_trainer(play_phase, beginn
 
 
 def test_a_schedule_over_steps_moves_the_rates_that_a_provers_correction_assumes(play_phase):
-    """Whether a solution plays its role pays, by the label, (1 - e) / (1 - 2 e) or - e / (1 - 2 e) at the step's rate e."""
+    """The reward by the label is (1 - e) / (1 - 2 e) or - e / (1 - 2 e) at the step's rate e."""
     noise = {"epsilon": 0.4, "applies_to": "prover", "schedule": {"over": "steps", "kind": "linear", "length": 8}}
     settings = {"prover__reward": "correctness_only", "prover__reward_correction": "backward"}
     folder = play_phase("prover", 0, noise=noise, logging__log_completions=True, **settings)
@@ -329,7 +335,7 @@ def test_soft_labels_set_these_trainer_arguments(loss, expected, play_phase, beg
 
 
 def test_corrections_take_the_routed_channels_rates(play_phase, beginnings, reference):
-    """The mean over D_V's problems; of those of the quiet slice the rates are 0."""
+    """They are means over D_V's problems; the rates on the slice without noise are 0."""
     play_phase("verifier", 0, noise=NOISE, verifier__correction="forward")
     args = beginnings[-1][0].args
     rows = pd.read_parquet(reference.pool(-1) / "base.parquet").drop_duplicates("problem_id")
@@ -341,7 +347,7 @@ def test_corrections_take_the_routed_channels_rates(play_phase, beginnings, refe
 
 
 def test_the_provers_correction_assumes_the_rates_of_its_round(game):
-    """Those of its round, and none where the noise is the verifier's alone."""
+    """They are 0 if the noise applies to the verifier only."""
     noise = {"epsilon": 0.4, "applies_to": "both", "schedule": {"kind": "linear", "length": 2}}
     for applies_to, expected in (("both", 0.2), ("prover", 0.2), ("verifier", 0.0)):
         recipe = load_recipe(game(noise={**noise, "applies_to": applies_to}))

@@ -1,4 +1,4 @@
-"""A phase's memory is free before the next one loads its models."""
+"""The memory of a phase is released before the next one loads its models."""
 
 import gc
 import json
@@ -43,7 +43,7 @@ def test_no_tensor_outlives_its_phase(lora, algorithm, tmp_path, make_recipe):
 
 @pytest.fixture
 def large_player(player, tmp_path):
-    """The player with neurons that do nothing: it writes as it did, and takes 25 MB."""
+    """The player with additional neurons that have no effect: it writes the same texts, and takes 25 MB."""
     model, tokenizer = load_prover(player)
     model.config.intermediate_size = 32768
     for layer in model.model.layers:
@@ -61,8 +61,8 @@ def large_player(player, tmp_path):
 @pytest.mark.slow
 def test_resident_memory_comes_back_after_each_phase(large_player, tmp_path, make_recipe):
     """
-    From the second round on everything is imported, and a level is that of the round before. The allocator is told to give
-    large blocks back at once: without, what is free may stay with the process.
+    From the second round on everything is imported, and the memory at each phase is that of the round before. The
+    allocator is set to return large blocks immediately; otherwise free memory may stay with the process.
     """
     size = (large_player / "model.safetensors").stat().st_size
     assert size > 25_000_000

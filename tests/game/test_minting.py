@@ -58,7 +58,7 @@ def test_equal_texts_of_a_problem_have_equal_labels(label):
 
 
 def test_the_trainer_draws_as_the_pool_does(label):
-    """One draw per text: noise that the trainer injects tells of a solution what the pool would."""
+    """Each text has one draw: noise injected by the trainer gives a solution the label that the pool would give it."""
     told, texts = label(epsilon=0.4, seed=11), [(f"has {i}", f"#### {i}") for i in range(60)]
     keys = torch.tensor([[solution_key("problem-1", text) for text in pair] for pair in texts])
     labels = noisy_labels(keys, (0.4, 0.4), "label", seed=11)
@@ -76,7 +76,7 @@ def test_noise_of_the_trainer_leaves_the_pool_clean(noise, label):
 def test_labels_flipped_in_the_pool_are_not_flipped_again_in_training(
     play_phase, tmp_path, game, reference, beginnings
 ):
-    """Flips that are in the pool already are not made again by the trainer, which corrects for their rates."""
+    """The trainer still corrects for their rates."""
     for changes, injected in (({}, 0.0), ({"resample": "step"}, 0.2)):
         play_phase("verifier", 0, noise={"epsilon": 0.2, **changes}, verifier__correction="forward")
         args = beginnings[-1][0].args
@@ -123,7 +123,7 @@ def test_the_split_of_a_folder_is_imported(tmp_path, game, reference):
 
 
 def test_a_truncated_solution_failed_even_if_it_states_the_answer(tmp_path, game, tokenizer):
-    """As many tokens as a whole solution has, but none for its end."""
+    """The maximum length is that of a whole solution without its end token."""
     length = len(tokenizer(write_solution(5))["input_ids"])
     folder = play(load_recipe(game(prover__max_completion_length=length)), phase="bootstrap")
     rows = pd.read_parquet(folder.pool(-1) / "base.parquet")
@@ -177,7 +177,7 @@ def test_solution_ends_before_its_first_stop_string(text, stop_strings, kept, to
 
 
 def test_stop_strings_end_the_base_role_and_no_other(tmp_path, game, reference):
-    """The same draws as without them; a task's stop strings hold for a prompt of the recipe's own too."""
+    """Draws are the same as without them; a task's stop strings also apply to a prompt set by the recipe."""
     task = {"name": "tests.support.recall_task:StoppedRecallTask", "prompts": {"base": "{{ problem }}\nsolution:\n"}}
     folder = play(load_recipe(game(**{f"task__{key}": value for key, value in task.items()})), phase="bootstrap")
     whole, cut = (pd.read_parquet(run.pool(-1) / "base.parquet") for run in (reference, folder))

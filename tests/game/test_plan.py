@@ -1,4 +1,4 @@
-"""The plan as a person reads it."""
+"""The plan that `--plan` prints."""
 
 import cProfile
 
@@ -35,7 +35,7 @@ def test_rounds_without_overrides_share_their_lines(values):
 
 
 def test_a_plan_of_very_many_rounds_does_not_check_each(values):
-    """Beyond the hundred rounds that are checked one by one, further ones share lines and are counted."""
+    """The first hundred rounds are checked one by one; further ones share lines and are counted."""
 
     def num_calls(num_rounds: int) -> int:
         recipe = load_recipe(values, ["device=auto", f"num_rounds={num_rounds}", "rounds.150.prover.max_steps=7"])
@@ -101,7 +101,7 @@ def test_a_plan_notes_that_a_correction_assumes_the_mean_of_unlike_slices(checke
 
 
 def test_a_plan_names_phases_that_do_not_fit_and_the_settings_to_lower(values):
-    """A verifier of 128 thousand million weights, nearly all of them in its embedding."""
+    """The verifier has 128 billion weights, nearly all of them in its embedding."""
     sizes = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
     values["verifier"]["scratch"] = {"model_type": "llama", "vocab_size": 2_000_000_000, "config": sizes}
     values["verifier"]["warmup"] = {"max_steps": 1}

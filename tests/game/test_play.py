@@ -98,7 +98,7 @@ def test_finished_game_is_not_played_again(tmp_path, game, reference):
 
 
 class Recorder(GameCallback):
-    """Notes what it is told, and what stands in the folder then."""
+    """Records the calls it receives, and the folder's contents at that time."""
 
     def __init__(self):
         self.calls = []
@@ -168,7 +168,7 @@ def test_a_report_that_cannot_be_written_does_not_end_the_game(tmp_path, game, r
 
 
 def test_rounds_can_be_added_to_a_finished_game(tmp_path, game, reference):
-    """As if all had been asked for at once: nothing in a round depends on how many there will be."""
+    """The result is that of a game with all rounds from the start: a round does not depend on how many follow."""
     folder = branch_off(reference, tmp_path, "round-001/verifier")
     play(load_recipe(game(num_rounds=1)))
     assert read_json(folder.state)["finished"][-1] == "round-000/evaluate"

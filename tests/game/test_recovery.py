@@ -1,4 +1,4 @@
-"""A prover phase's recovery of a sneaky role that collapsed."""
+"""Recovery of a prover phase whose sneaky role collapsed."""
 
 import pandas as pd
 import pytest
@@ -57,7 +57,7 @@ def test_phase_starts_again_with_the_recovery(recovery, lora, play_phase, beginn
 
 
 def test_adapter_of_a_supervised_recovery_is_what_was_trained(play_phase, beginnings):
-    """Adapter and untouched base together are the prover that the phase ended with."""
+    """Adapter and unchanged base together are the prover that the phase ended with."""
     folder = play_phase("prover", 0, **COLLAPSE, watchdogs__collapse_recovery="supervised", prover__lora={"r": 4})
     trained = beginnings[-1][0].model.state_dict()
     saved = load_file(folder.prover(0) / "adapter_model.safetensors")
@@ -90,7 +90,7 @@ def test_killed_in_the_second_attempt_it_resumes_to_the_same_bytes(recovery, tmp
 
 
 def test_supervised_recovery_draws_no_more_solutions_than_it_reads(play_phase, monkeypatch):
-    """20 steps of one solution each; all are incorrect ones of the problems that the verifier is trained on."""
+    """20 steps of one solution each; all are incorrect solutions to problems that the verifier trains on."""
     shown = []
 
     def note_rows(model, tokenizer, rows, settings, callbacks):

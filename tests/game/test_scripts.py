@@ -1,4 +1,4 @@
-"""The scripts beside `run_rounds.py`, as commands."""
+"""The scripts other than `run_rounds.py`, run as commands."""
 
 import json
 import os

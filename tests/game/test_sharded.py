@@ -1,4 +1,4 @@
-"""Two processes that hold a player in parts (FSDP2, over gloo) play as two that hold copies of it."""
+"""Two processes that shard a player (FSDP2, over gloo) give the results of two that hold copies of it."""
 
 import pandas as pd
 import pytest
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module", params=[None, LORA], ids=["whole", "adapters"])
 def runs(request, tmp_path_factory, make_recipe, reference, repository) -> dict[str, RunFolder]:
-    """The first round's verifier, prover and minting, by copies and by parts."""
+    """The first round's verifier, prover and minting, with copies and with shards."""
     launcher = str(repository / "recipes/accelerate/fsdp.yaml")
     found = {}
     for name, order in (("copies", {}), ("parts", {"launcher": launcher})):

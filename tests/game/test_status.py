@@ -1,4 +1,4 @@
-"""The status of a run, read from folders as the game leaves them, and from what crashes and other processes leave."""
+"""The status of a run, read from folders as the game, crashes and other processes leave them."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ def recipe(tmp_path):
 
 @pytest.fixture
 def folder(tmp_path, recipe) -> RunFolder:
-    """A run of which nothing is played yet."""
+    """A run in which nothing has been played."""
     folder = RunFolder(tmp_path / "watched")
     folder.root.mkdir()
     folder.write_recipe(recipe)
@@ -45,7 +45,7 @@ def folder(tmp_path, recipe) -> RunFolder:
 
 
 def finish(folder: RunFolder, *names: str, seconds: float = 65.0, summary: str | None = None) -> None:
-    """Leave what these phases (`round-000/verifier`) leave."""
+    """Write what these phases (`round-000/verifier`) leave."""
     for name in names:
         target = key_of(name).target(folder)
         target.mkdir(parents=True)
@@ -62,7 +62,7 @@ def key_of(name: str) -> PhaseKey:
 
 
 def write_whole(path: Path) -> None:
-    """A file that can be read as what its name says."""
+    """Write a file that can be read as what its name says."""
     if path.suffix == ".parquet":
         pd.DataFrame({"column": [1]}).to_parquet(path)
     elif path.suffix == ".safetensors":
@@ -72,7 +72,7 @@ def write_whole(path: Path) -> None:
 
 
 def begin(folder: RunFolder, name: str, steps: list[int]) -> None:
-    """Leave a phase of round 0 that was begun, with the trainer's checkpoints."""
+    """Write what an unfinished phase of round 0 leaves, with the trainer's checkpoints."""
     partial = folder.root / name / ".round-000.partial"
     partial.mkdir(parents=True)
     for step in steps:
@@ -82,7 +82,7 @@ def begin(folder: RunFolder, name: str, steps: list[int]) -> None:
 
 
 def row(text: str, phase: str) -> list[str]:
-    """The words of a phase's line."""
+    """Words of a phase's line."""
     return next(line for line in text.splitlines() if line.startswith(phase)).split()
 
 

@@ -1,4 +1,4 @@
-"""A game reports to real trackers, which are then read by their own readers."""
+"""A game reports to real trackers, whose files are then read with their own tools."""
 
 import os
 import subprocess
@@ -48,7 +48,7 @@ def test_one_run_over_the_whole_game_on_its_step_axis(tmp_path, game, reference)
 @pytest.mark.slow
 @pytest.mark.parametrize("tracker", ["trackio", "wandb"])
 def test_runs_can_be_tracked_offline(tmp_path, game, reference, tracker):
-    """In a process of its own, whose environment keeps the tracker off the network."""
+    """A separate process has the environment that keeps the tracker off the network."""
     pytest.importorskip(tracker)
     folder = branch_off(reference, tmp_path, "round-001/evaluate")
     offline = {"WANDB_MODE": "offline", "TRACKIO_DIR": str(tmp_path / "trackio")}

@@ -5,7 +5,7 @@ from pvg_hf.game.watchdogs import Watchdogs, _trend
 
 
 class Watched:
-    """Watchdogs with a window of 4, what they answered and what they told."""
+    """Watchdogs with a window of 4, their answers and their alerts."""
 
     def __init__(self, fixed=None, **config):
         self.alerts = []
@@ -14,7 +14,7 @@ class Watched:
         )
 
     def update(self, **columns) -> list[bool]:
-        """Steps from 1 on, one for each value of the columns."""
+        """Report steps from 1 on, one for each value of the columns."""
         rows = zip(*columns.values(), strict=True)
         return [
             self.watchdogs.update(step, dict(zip(columns, row, strict=True))) for step, row in enumerate(rows, start=1)
@@ -75,7 +75,7 @@ def test_the_goodharting_alert_has_its_figures():
 
 @pytest.mark.parametrize(("fixed", "is_told"), [({"score/helpful_correct": 5.0}, True), ({}, False), (None, False)])
 def test_gap_is_taken_from_the_side_that_is_not_trained(fixed, is_told):
-    """5 less 1, 1.9, 3.1, 4: the gap falls from 4 to 1."""
+    """5 minus 1, 1.9, 3.1, 4: the gap falls from 4 to 1."""
     watched = Watched(fixed)
     watched.update(**{"score/sneaky_incorrect": [1.0, 1.9, 3.1, 4.0], "exploit_rate": RISING})
     told = "Step 4: over 4 steps the score gap fell from 4.00 to 1.00 while the exploit rate rose from 10% to 40%."

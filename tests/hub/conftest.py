@@ -26,13 +26,13 @@ def hub(_served) -> LoopbackHub:
 
 @pytest.fixture(scope="session")
 def endpoint(_served) -> str:
-    """Its address."""
+    """Address of the Hub."""
     return _served[1]
 
 
 @pytest.fixture(scope="session")
 def client(_served, tmp_path_factory) -> Iterator[Client]:
-    """Carries out the functions of `hub_orders.py` in a process that talks to the Hub."""
+    """Runs the functions of `hub_orders.py` in a process that talks to the Hub."""
     client = Client(_served[1], tmp_path_factory.mktemp("home"))
     yield client
     client.close()
@@ -40,7 +40,7 @@ def client(_served, tmp_path_factory) -> Iterator[Client]:
 
 @pytest.fixture(scope="session")
 def both_rounds(_served, client, reference) -> tuple[LoopbackHub, str]:
-    """A Hub as it is once both rounds were published without trouble, and what was logged."""
+    """A Hub after both rounds were published without an error, and the log."""
     hub = _served[0]
     hub.reset()
     said = [client("push", str(reference.root), k) for k in range(2)]

@@ -1,4 +1,4 @@
-"""PPO's critics are published with their provers, come back byte for byte and load."""
+"""PPO's critics are published with their provers, pulled byte for byte, and can be loaded."""
 
 import shutil
 from pathlib import Path
@@ -32,7 +32,7 @@ CASES = [
 
 @pytest.fixture
 def play_round(reference, make_recipe, tmp_path):
-    """Play the first prover phase with PPO, and take the reference's pool and evaluation for those that would follow."""
+    """Play the first prover phase with PPO, and copy the reference's pool and evaluation as the phases that follow."""
 
     def play_it(changes) -> RunFolder:
         folder = branch_off(reference, tmp_path / "here", "round-000/prover")
@@ -45,7 +45,7 @@ def play_round(reference, make_recipe, tmp_path):
 
 
 def _values_of(critic: Path) -> list[float]:
-    """The value of each token of `TEXT`, by the package."""
+    """Value of each token of `TEXT`, computed with the package."""
     if (critic / "adapter_config.json").exists():
         adapter = read_adapter(critic, "prover")
         model = attach_adapter(load_value_model(adapter.base_model_name_or_path), critic, adapter)

@@ -1,4 +1,6 @@
-"""A game publishes its rounds as it goes, is not harmed where it cannot, and goes on elsewhere from what is published."""
+"""
+A game publishes its rounds as it runs, survives failures of the Hub, and continues elsewhere from what is published.
+"""
 
 import shutil
 
@@ -46,7 +48,7 @@ def test_a_failing_hub_is_an_alert_and_does_not_change_the_game(hub, client, rec
 
 
 def test_every_evaluated_round_is_published_and_noted(hub, client, finished, recipe, reference):
-    """Also those that were evaluated before `hub.push` was set, which may change in a run that was begun."""
+    """This includes rounds evaluated before `hub.push` was set, which may change in a run."""
     client("publish", recipe())
     for name in ("game-prover", "game-verifier", "game-solutions"):
         assert hub.repo(name).tags.keys() == TAGS
@@ -82,7 +84,7 @@ def test_failed_publications_are_repeated_with_the_next_round(hub, client, finis
 
 
 def test_a_finished_run_that_is_played_again_publishes_what_is_missing(hub, client, finished, recipe, reference):
-    """As where it was stopped while its last round was published."""
+    """It was stopped while its last round was being published."""
     client("push", str(finished.root), 0)
     hub.faults.append(Fault("POST .*/commit/", 403))
     client("play_recipe", recipe())
@@ -117,7 +119,7 @@ def test_rounds_whose_weights_were_deleted_are_passed_over(hub, client, finished
 
 
 def test_a_game_continued_on_another_machine_ends_in_the_same_bytes(hub, client, make_recipe, reference, tmp_path):
-    """Round 0 is published from one folder; round 1 is played in another that had nothing."""
+    """Round 0 is published from one folder; round 1 is played in another, empty one."""
     client("push", str(copy_until(reference, tmp_path / "here", "round-001/verifier").root), 0)
     elsewhere = make_recipe(tmp_path / "elsewhere", resume_from_hub=f"{OWNER}/game", hub__push=True)
     said = client("play_recipe", elsewhere)

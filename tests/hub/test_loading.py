@@ -1,4 +1,4 @@
-"""Published models and datasets load with the libraries alone, as the cards say."""
+"""Published models and datasets load with the libraries alone, as their cards describe."""
 
 import json
 import math
@@ -165,8 +165,8 @@ BASES = ("built-in", "own", "folder")
 @pytest.fixture
 def make_adapters(reference, tmp_path, tokenizer):
     """
-    The same run as if it had trained adapters, those of the prover for each role, on the built-in players, on ones that it
-    made itself, or on ones of a folder.
+    Make the same run with adapters, those of the prover for each role, on the built-in players, on ones that the run
+    made, or on ones in a folder.
     """
 
     def make(kind: str) -> RunFolder:
@@ -328,7 +328,10 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_round_of_an_earlier_version_is_pulled_and_not_taken_for_another_one(hub, client, make_adapters, tmp_path):
-    """Bases stood in `base/` of the players' repositories, and nothing at the root of a prover with an adapter for each role."""
+    """
+    Bases were in `base/` of the players' repositories, and a prover with an adapter for each role had no files at the
+    root.
+    """
     run = make_adapters("own")
     client("push", str(run.root), 0)
     for player in ("prover", "verifier"):

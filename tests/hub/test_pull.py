@@ -1,4 +1,4 @@
-"""A published round becomes a run's folder again, byte for byte, whatever happens on the way."""
+"""A published round is pulled as a run's folder, byte for byte, despite errors on the way."""
 
 import json
 import os
@@ -82,7 +82,7 @@ def test_a_download_that_went_wrong_is_made_again(name, published, client, refer
 
 
 def test_permanent_damage_is_an_error_and_leaves_no_run(published, client, reference, tmp_path):
-    """And what has come is not asked for again."""
+    """Files that were downloaded are not requested again."""
     whole, before = 5, len(published.requests)
     published.faults.append(Fault("GET /blobs/", change=lambda body: b"?" * len(body), count=99, skip=whole))
     with pytest.raises(ClientError, match="does not match the hash that the Hub announced") as caught:
@@ -99,7 +99,7 @@ def test_permanent_damage_is_an_error_and_leaves_no_run(published, client, refer
 
 @pytest.mark.parametrize("num_moved", [0, 2])
 def test_a_killed_pull_is_resumed(num_moved, published, client, reference, tmp_path):
-    """While what was fetched is moved to its place."""
+    """It is killed while downloaded files are moved to their places."""
     root = tmp_path / "game"
     assert client("begin_and_be_killed", str(root), RUN, num_moved) == -signal.SIGKILL
     assert len([path for path in root.iterdir() if path.name != ".pull"]) == num_moved
@@ -138,7 +138,7 @@ def test_missing_runs_and_rounds_cannot_be_pulled(run, round_index, message, pub
 
 
 def test_nothing_is_written_over_a_run(published, client, tmp_path):
-    """And the recipe, which has its name, is all that is downloaded."""
+    """Only the recipe, which has the run's name, is downloaded."""
     (tmp_path / "game").mkdir()
     with pytest.raises(ClientError, match=r"game already exists.*`output_dir`"):
         client("pull", RUN, 0, str(tmp_path))

@@ -1,4 +1,4 @@
-"""The files that are published of a round, also by a publication that failed and was repeated."""
+"""Files that are published for a round, also by a publication that failed and was repeated."""
 
 import os
 import shutil
@@ -41,7 +41,7 @@ def test_players_are_at_the_root_with_the_best_helpful_one_in_a_folder(expected,
 
 
 def test_no_local_path_is_published(expected, reference, player):
-    """The game was played in a temporary folder, with players of another."""
+    """The game was played in a temporary folder, with players from another one."""
     for name in RUNS:
         recipe = load_recipe(yaml.safe_load(expected[f"{OWNER}/{name}"]["round-001"]["recipe.yaml"]))
         assert recipe.output_dir == "runs"
@@ -135,7 +135,7 @@ def test_a_passing_fault_changes_nothing(name, hub, client, reference, expected)
 
 
 def test_a_commit_of_somebody_else_is_kept(hub, client, reference, expected):
-    """It comes between the look at the repository and our commit, whose parent is then stale (412)."""
+    """It is made between our request for the repository's state and our commit, whose parent is then stale (412)."""
     client("push", str(reference.root), 0)
     repo = hub.repo("game-prover")
 
@@ -247,7 +247,7 @@ def test_overwriting_takes_back_the_rounds_after_it(hub, client, reference, othe
 
 
 def test_a_round_before_published_ones_is_refused(hub, client, reference):
-    """The published rounds did not come from this one."""
+    """The published rounds were not played from this one."""
     client("push", str(reference.root), 1)
     with pytest.raises(ClientError, match=r"- ana/game-prover has later rounds without it: round-001"):
         client("push", str(reference.root), 0)

@@ -13,14 +13,14 @@ from tests.support.loopback_hub import Fault
 
 @pytest.fixture
 def waits(monkeypatch) -> list[float]:
-    """Seconds that were waited, in place of waiting them."""
+    """Seconds of each wait, which are recorded and not waited."""
     seen: list[float] = []
     monkeypatch.setattr(retry.time, "sleep", seen.append)
     return seen
 
 
 class Failing:
-    """Raises one error after the other, and then returns how many there were."""
+    """Raises one error after the other, and then returns their number."""
 
     def __init__(self, *errors: Exception):
         self.errors = list(errors)
@@ -113,7 +113,7 @@ def test_a_short_download_is_recognised_by_its_message(waits):
 
 @pytest.mark.parametrize("kind", [ConnectionError, ConnectionResetError, TimeoutError])
 def test_a_network_that_is_lost_below_the_client_is_tried_again(kind, waits):
-    """As hf_xet tells it, with no cause."""
+    """hf_xet reports it without a cause."""
     error = kind("Server error: 503 Service Unavailable")
     assert RetryPolicy().run("it", Failing(error, error)) == 2
     assert waits == [2, 4]

@@ -1,4 +1,4 @@
-"""A published verifier that writes is used from the Hub, and asks there what it was trained to be asked."""
+"""A published generative verifier is used from the Hub with the prompts that it was trained with."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A model of the Hub that is on this machine already."""
+"""A model of the Hub in the local cache."""
 
 from pathlib import Path
 

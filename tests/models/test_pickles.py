@@ -1,4 +1,4 @@
-"""Weights that lie in a folder as a pickle alone are not loaded."""
+"""Weights that a folder has only as a pickle are not loaded."""
 
 import shutil
 from pathlib import Path

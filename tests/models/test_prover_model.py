@@ -18,7 +18,7 @@ def _logits(model, tokenizer) -> torch.Tensor:
 
 
 def _with_adapter(base) -> PeftModel:
-    """An adapter that does something."""
+    """Add an adapter that changes the outputs."""
     torch.manual_seed(0)
     model = get_peft_model(base, lora_for_prover(LoraConfig(r=2)))
     with torch.no_grad():
@@ -56,7 +56,7 @@ def test_an_adapter_is_loaded_on_the_base_that_it_names(tiny_prover, tmp_path):
 
 
 def other_base(folder, source, **changes) -> None:
-    """A model of the kind of `source` with other sizes and new weights."""
+    """A model of the architecture of `source` with other sizes and new weights."""
     config = AutoConfig.from_pretrained(source)
     for name, value in changes.items():
         setattr(config, name, value)

@@ -54,7 +54,7 @@ def test_an_adapter_is_known_by_its_file(tiny_prover, tmp_path):
 
 
 def save_adapter(base: str, folder: Path):
-    """A new adapter on the weights in `base`."""
+    """Save a new adapter on the weights in `base`."""
     model = get_peft_model(load_causal_lm(base), LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM"))
     model.save_pretrained(folder)
     return model
@@ -107,7 +107,7 @@ def test_adapter_on_a_packaged_player_finds_it_in_another_installation(tiny_prov
 
 
 def test_base_outside_the_run_keeps_its_name(tiny_prover, tmp_path, monkeypatch):
-    """As it was given: others, who know nothing of a run, load the adapter by it."""
+    """The name is kept as given: programs that know nothing of a run load the adapter by it."""
     monkeypatch.chdir(tiny_prover.parent)
     model = save_adapter(tiny_prover.name, tmp_path / "run" / "prover")
     name_base(model, tmp_path / "run" / "prover", player="prover", run=tmp_path / "run")
@@ -116,7 +116,7 @@ def test_base_outside_the_run_keeps_its_name(tiny_prover, tmp_path, monkeypatch)
 
 
 def test_model_without_adapters_is_left_as_it_was_saved(tiny_prover, tmp_path):
-    """Even where there are adapters of another model in the folder."""
+    """This holds even if the folder has adapters of another model."""
     save_adapter(str(tiny_prover), tmp_path)
     name_base(load_causal_lm(str(tiny_prover)), tmp_path, player="prover", run=tiny_prover.parent)
     assert named_base(tmp_path) == str(tiny_prover)

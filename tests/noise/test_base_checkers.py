@@ -1,4 +1,4 @@
-"""Base checkers: commands and functions that may err, hang and die."""
+"""Base checkers: commands and functions that may fail, hang or be killed."""
 
 import json
 import os
@@ -67,7 +67,7 @@ def test_a_text_that_no_file_can_hold_is_an_error_of_a_command():
 
 
 def num_running(marker: str) -> int:
-    """Processes whose command line holds a text."""
+    """Number of processes whose command line contains a text."""
     found = 0
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it has ended since
@@ -124,7 +124,7 @@ def test_the_error_of_a_worker_that_cannot_start_has_the_reason(worker):
 
 
 def test_an_answer_beyond_the_budget_of_a_tier_is_a_timeout_there():
-    """It came within the budget of the next tier, whose word counts."""
+    """The answer is within the budget of the next tier, whose outcome counts."""
     routing = Routing((Tier("quick", budget_seconds=1), Tier("slow", budget_seconds=10)), "on_timeout", "quick")
     outcome = ImperfectChecker(None, routing).check(PROBLEM, "4", verdict=Verdict(True, seconds=3))
     assert [call.code for call in outcome.calls] == [Outcome.VERIFIER_TIMEOUT, Outcome.VERIFIED]

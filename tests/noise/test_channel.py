@@ -1,4 +1,4 @@
-"""A routed checker's verdicts, from the first tier to the last."""
+"""Verdicts of a routed checker, from the first tier to the last."""
 
 from dataclasses import replace
 
@@ -46,7 +46,7 @@ def test_only_the_last_tier_counts_if_all_are_asked():
 
 
 def test_a_budget_turns_verdicts_into_abstentions():
-    """Two calls can be paid for, the third cannot: whoever would be asked again gets no label."""
+    """Two calls are within the budget and the third is not: a solution that needs it gets no label."""
     channel = routed_channel(Routing(escalation_policy="on_failure", budget=3))
     assert channel.correct.abstain == pytest.approx(0.15 * 0.07)
     assert channel.false_reject == 0

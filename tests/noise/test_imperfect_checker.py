@@ -1,4 +1,4 @@
-"""A grader as a noisy channel."""
+"""An imperfect checker: errors, timeouts, abstentions, routing and budgets."""
 
 import json
 import sys
@@ -135,7 +135,7 @@ def test_an_error_of_the_base_checker_is_an_abstention_with_its_text():
 
 @pytest.mark.parametrize("status", [0, 3, "no such prover"])
 def test_a_base_checker_that_would_end_the_process_is_an_error(status):
-    """Also with the status 0: to a command it is a pass, of a function it is no answer."""
+    """This includes status 0, which is a pass for a command but not an answer of a function."""
     outcome = ImperfectChecker(lambda problem, solution: sys.exit(status), Tier("lean")).check(problem(), "right")
     assert (outcome.code, outcome.label) == (Outcome.VERIFIER_INTERNAL_ERROR, None)
     assert outcome.detail == f"SystemExit: {status}"
@@ -150,7 +150,7 @@ def test_ctrl_c_within_a_base_checker_is_passed_on():
 
 
 def test_a_text_with_half_a_surrogate_pair_is_checked():
-    """The halves of a surrogate pair reach the base checker, and what it raises of them is an error."""
+    """Lone surrogates reach the base checker, and an exception it raises for them is an error."""
     halves = ("right \ud83d", "right \ude00")
     lines: list[str] = []
     outcomes = [ImperfectChecker(is_right, Tier("lean"), write=lines.append).check(problem(), half) for half in halves]

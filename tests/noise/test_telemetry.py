@@ -11,7 +11,7 @@ ROUTING = Routing((Tier("quick", 0.3, 0.2, 0.1), Tier("slow", 0.1, 0.1, 0.1)), "
 
 
 def call_checker(number: int = 300, *, order=1, seed: int = 0, **options):
-    """Outcomes by what was asked, and the events."""
+    """Outcomes of the calls, and their events."""
     lines: list[str] = []
     routes = Routes(ROUTING, slice_by="level")
     checker = ImperfectChecker(None, routes, seed=seed, write=lines.append, **options)

@@ -1,4 +1,4 @@
-"""Recipes to be planned."""
+"""Recipes for the checks before a game."""
 
 from tests.support.plan_fixtures import hardware, recipe_of, values
 

@@ -1,4 +1,4 @@
-"""A Hub that cannot be reached: one attempt, and one line before anything is played."""
+"""An unreachable Hub: one attempt, and one line before anything is played."""
 
 import json
 import os

@@ -233,7 +233,10 @@ def test_each_mistake_is_reported_once_with_its_key(mistakes_of, overrides, part
     ],
 )
 def test_a_correction_is_accepted_where_labels_did_not_choose_the_pairs(overrides, mistakes_of):
-    """Pairs of any labels; labels that are clean until training; a rate of 0; no correction; and one of strict pairs."""
+    """
+    Pairs of any labels; labels that are clean until training; a rate of 0; no correction; and the correction of strict
+    pairs.
+    """
     assert mistakes_of(*overrides) == []
 
 

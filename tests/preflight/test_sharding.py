@@ -6,7 +6,7 @@ from pvg_hf.preflight.machine import check_sharding
 
 @pytest.fixture
 def fsdp(monkeypatch, repository) -> None:
-    """The environment in which the launcher starts a script with the configuration that is shipped."""
+    """Sets the environment in which the launcher starts a script with the shipped configuration."""
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
     for name, value in load_config_from_file(str(repository / "recipes/accelerate/fsdp.yaml")).fsdp_config.items():
         monkeypatch.setenv(name.upper(), str(value).lower() if isinstance(value, bool) else str(value))

@@ -26,7 +26,7 @@ def byte_level():
 
 
 def byte_fallback():
-    """As of Llama 2: words begin with a sign for a space, and unknown signs are bytes."""
+    """A tokenizer like Llama 2's: words begin with a sign for a space, and unknown characters are bytes."""
     trained = Tokenizer(models.BPE(unk_token="<unk>"))
     trained.pre_tokenizer = pre_tokenizers.Metaspace()
     special = ["<unk>", "<s>", "</s>"]
@@ -42,7 +42,7 @@ def byte_fallback():
 
 
 def word_pieces():
-    """As of an uncased BERT: lower case, no accents, no white space."""
+    """A tokenizer like an uncased BERT's: lower case, no accents, no white space."""
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -68,7 +68,7 @@ def test_a_tokenizer_of_few_words_loses_the_others():
 
 @pytest.fixture
 def letters(tmp_path, monkeypatch) -> str:
-    """A custom task whose texts are not the arithmetic world's."""
+    """A custom task whose texts do not use the arithmetic task's words."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "letters_task.py").write_text(
         "from tests.support.recall_task import RecallTask\n\n"

@@ -1,4 +1,4 @@
-"""How the base models of the arithmetic world are built, and what those that ship can do."""
+"""Building the base models of the arithmetic task, and the quality of those that ship."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,7 @@ SHIPPED = {
 
 @pytest.fixture
 def small():
-    """A configuration that is trained in a second or two."""
+    """A configuration that trains in a second or two."""
     return {
         player: replace(
             config, hidden_size=40, num_layers=1, intermediate_size=16, num_steps=3, batch_size=4, start=None
@@ -58,7 +58,7 @@ def test_a_prover_learns_completions_and_their_end():
 
 
 def test_a_verifier_learns_the_verdict_at_the_end_token():
-    """Where a verifier's score is read."""
+    """A verifier's score is read there."""
     tokenizer, config = build_arithmetic_tokenizer(), replace(BASE_MODELS["verifier"], num_steps=16, batch_size=2)
     for row in _rows_in_order(config):
         assert row["input_ids"][-2] == tokenizer.eos_token_id
@@ -98,7 +98,7 @@ def test_the_verifier_is_the_smaller_player():
 @pytest.mark.slow
 @pytest.mark.parametrize("player", SHIPPED)
 def test_the_cards_figures_are_the_models(player):
-    """The card's command, on the shipped weights: the same figures, up to its rounding to three digits."""
+    """The card's command on the shipped weights gives the same figures, up to rounding to three digits."""
     model, _ = load_prover(SHIPPED[player])
     card = (SHIPPED[player] / "README.md").read_text()
     config = BASE_MODELS[player]

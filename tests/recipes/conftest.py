@@ -1,4 +1,4 @@
-"""A folder of problems in GSM8K's format, small enough that a recipe is played in seconds."""
+"""A folder of problems in GSM8K's format, small enough to play a recipe in seconds."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ OBJECTS = ("apples", "coins", "pens", "shells")
 
 @pytest.fixture(scope="session")
 def problems(tmp_path_factory) -> Path:
-    """160 training problems and 12 test problems whose answer, 1, 2 or 3, nobody can know: a third is right by luck."""
+    """160 training problems and 12 test problems with random answers 1, 2 or 3: a third of all guesses is right."""
     folder, rng = tmp_path_factory.mktemp("gsm8k"), derive_rng("problems of the recipes' tests")
     for split, number in (("train", 160), ("test", 12)):
         lines = []

@@ -1,4 +1,4 @@
-"""Recipes that were changed at random: each is refused with a message, or accepted; nothing of them runs."""
+"""Recipes changed at random: each is refused with a message, or accepted; none of their code runs."""
 
 import random
 from pathlib import Path
@@ -53,7 +53,7 @@ def leaves(values: Any, place: tuple = ()) -> list[tuple]:
 
 
 def mutated(text: str, rng: random.Random) -> bytes:
-    """The text of a recipe with a value, a key or some bytes changed."""
+    """Text of a recipe with a value, a key or some bytes changed."""
     if rng.random() < 0.3:
         at = rng.randrange(len(text))
         return text.encode()[:at] + rng.choice(BYTES) + text.encode()[at:]

@@ -1,4 +1,4 @@
-"""Every recipe that ships is in order, and plays."""
+"""Every shipped recipe has no mistakes and plays."""
 
 import os
 from pathlib import Path
@@ -120,7 +120,7 @@ def test_a_recipe_of_the_built_in_world_plays(name, tmp_path, repository):
 
 @pytest.mark.slow
 def test_the_recipe_of_a_generative_verifier_plays(tmp_path, repository):
-    """Verifier, prover, harder proofs and their labels, and the next verifier, which learns from these."""
+    """It plays verifier, prover, harder proofs and their labels, and the next verifier, which trains on these."""
     small = ["task.options.num_train=160", "task.options.num_test=12", f"output_dir={tmp_path}", *SMALL_GAME]
     small += ["num_rounds=2", "verifier.score.proofs_per_step=4", "verifier.score.eval_proofs=8"]
     small += ["verifier.max_steps=2", "verifier.score.label_analyses=2", "verifier.score.label_checks=1"]
@@ -164,7 +164,7 @@ def test_the_recipe_for_small_machines_plays_on_text(tmp_path, repository, probl
 
 @pytest.fixture(scope="module")
 def qwen(tmp_path_factory, problems) -> Path:
-    """In place of the download: a Qwen2 of two narrow layers with a chat template, which has seen how one answers."""
+    """A Qwen2 of two narrow layers with a chat template, trained on the answer format, in place of the download."""
     task = load_task("gsm8k", path=str(problems))
     rows, prompts = task.problems("train").to_list(), PromptBuilder(task, few_shot=0)
     texts = [prompts.text(row, role) + row["reference"] for row in rows for role in Role]

@@ -53,13 +53,15 @@ def test_dividing_by_the_groups_standard_deviation_removes_the_correction(reward
 
 
 def test_dividing_by_the_batchs_standard_deviation_leaves_different_offsets_of_the_roles():
-    """Corrected, the helpful role is paid (c - rho0) / D and the sneaky one (1 - c - rho1) / D, which spread apart."""
+    """
+    Corrected, the helpful reward is (c - rho0) / D and the sneaky one (1 - c - rho1) / D, which are further apart.
+    """
     assert audit_noise_correction(correctness_only, 0.1, 0.3, scale_rewards="batch").verdict == "rescaling"
     assert audit_noise_correction(correctness_only, 0.2, 0.2, scale_rewards="batch").verdict == "nothing"
 
 
 def test_the_correction_of_a_reward_that_also_reads_the_score_is_real():
-    """The label's part is multiplied by 1 / D, and the score's is not."""
+    """The part from the label is multiplied by 1 / D, and the part from the score is not."""
     assert audit_noise_correction(_pays_the_label_and_the_score, 0.1, 0.3).verdict == "real"
 
 

@@ -115,7 +115,7 @@ def test_the_error_of_a_name_like_no_other_lists_all():
 
 @pytest.mark.parametrize("name", sorted(set(REWARDS) - {"correctness_only"}))
 def test_a_reward_is_relative_if_a_better_policy_does_not_raise_it(name):
-    """Every score rises by 8: a group-relative reward stays, one that pays the score itself does not."""
+    """Every score rises by 8: a group-relative reward is unchanged, one that adds the score itself is not."""
     scores, correct, sneaky = torch.tensor([0.0, 1.0, 2.0, 5.0]), torch.ones(4), torch.zeros(4)
     passed = {"test_pass_rate": torch.ones(4), "certified": torch.ones(4), "similarity": torch.zeros(4)}
     options = {"composite": {"weights": {"acceptance_prob": 1.0}}, "gated": {"alpha": 0.5, **passed}}.get(name, {})

@@ -1,4 +1,4 @@
-"""Games that take seconds, and run folders written without playing."""
+"""Games that take seconds, and run folders written directly."""
 
 from tests.support.game_fixtures import beginnings, game, play_phase
 from tests.support.run_fixtures import draw_rows, make_run, rounds_data, run_template, task

@@ -1,5 +1,5 @@
 """
-Damage to any file of a run: whatever reads the run shows what it showed before, or names a damaged file. It never ends with a
+Damage to any file of a run: every reader shows what it showed before, or names a damaged file. It never ends with a
 traceback, and never shows something else.
 """
 
@@ -100,7 +100,7 @@ READERS = {
 
 
 def read(name: str, root: Path) -> str:
-    """A reader's output, or the damage that it names, without the place of the run."""
+    """Output of a reader, or the damage that it names, without the path of the run."""
     try:
         shown = READERS[name](root)
     except ValueError as err:
@@ -109,7 +109,7 @@ def read(name: str, root: Path) -> str:
 
 
 def names_damage(shown: str, file: str) -> bool:
-    """Whether what is shown says that a file is damaged; the name may be that of the digests that it is compared with."""
+    """Whether the output says that a file is damaged; it may name the file of digests instead."""
     folder = str(Path(file).parent)
     names = [Path(file).name, "digests.json", "state.json"]
     words = ("amage", "cannot be read", "missing", "was truncated", "not a readable")
@@ -117,7 +117,10 @@ def names_damage(shown: str, file: str) -> bool:
 
 
 def check_damage(root: Path, file: str, damage: str, at: float, known: Callable[[str], str]) -> dict[str, str]:
-    """Damage a file of a run, read the run in every way, and put the file back; returns readers with what was wrong of them."""
+    """
+    Damage a file of a run, read the run in every way, and restore the file; returns the readers that went wrong, with
+    the reason.
+    """
     path, wrong = root / file, {}
     content = path.read_bytes()
     damaged = DAMAGES[damage](content, at)

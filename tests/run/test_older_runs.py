@@ -1,4 +1,4 @@
-"""A run that an older version of the package began is resumed by this one."""
+"""A run started by an older version of the package is resumed by this one."""
 
 import tarfile
 from pathlib import Path
@@ -16,8 +16,8 @@ SUPPORT = Path(__file__).parents[1] / "support"
 @pytest.fixture
 def old_run(tmp_path, monkeypatch) -> RunFolder:
     """
-    A game of two rounds by the version of commit 9588d28, whose modules had other names. It was killed in the second
-    prover phase, at the fourth of its steps; the last whole checkpoint is that of the second.
+    A game of two rounds played by commit 9588d28, whose modules had other names. It was killed in the second prover
+    phase, at the fourth of its steps; the last complete checkpoint is that of the second.
     """
     with tarfile.open(SUPPORT / "older_runs" / "before-redesign.tar.gz") as archive:
         archive.extractall(tmp_path / "runs", filter="data")

@@ -8,7 +8,7 @@ from pvg_hf.run.schedule import PhaseRecord, read_record, recording
 
 
 def leave(folder, *, seconds: float, running_since: float | None, written: tuple[float, ...] = ()) -> None:
-    """A phase's folder as an earlier start left it, with files that were written at these times."""
+    """Write a phase's folder as an earlier start left it, with files of these times."""
     write_json(folder / "phase.json", {"num_processes": 1, "seconds": seconds, "running_since": running_since})
     os.utime(folder / "phase.json", (running_since or 0.0,) * 2)
     for time in written:

@@ -90,7 +90,7 @@ def test_damaged_metrics_are_named(damage, make_run):
 
 
 def test_a_line_without_its_phase_is_named(make_run):
-    """As an older version left it, which kept no digest."""
+    """An older version, which kept no digest, may have left it."""
     folder = make_run(0)
     write_metrics(folder, {"phasX": "prover", "round": 0, "step": 1})
     with pytest.raises(DamagedFileError, match=r"metrics\.jsonl is damaged: a line has no `phase`"):

@@ -57,7 +57,7 @@ def test_round_has_begun_with_an_unfinished_folder(tmp_path, game, reference):
 
 
 def test_a_refused_verifier_can_be_trained_with_other_settings(tmp_path, game, reference):
-    """As the error says: without its unfinished folder, by an override of the round."""
+    """The error's advice works: delete the unfinished folder and override the round."""
     folder = branch_off(reference, tmp_path, "round-001/verifier")
     strict = {"rounds": {1: {"watchdogs": {"min_pair_accuracy": 1.0}}}}
     begun = folder.root / "verifier" / ".round-001.partial"
@@ -86,7 +86,7 @@ def test_training_cannot_resume_with_another_number_of_processes(phase, tmp_path
 
 
 def test_minting_resumes_with_any_number_of_processes(tmp_path, game, reference):
-    """It begins anew, and its bytes do not depend on it."""
+    """It starts again, and its bytes do not depend on their number."""
     folder = copy_until(reference, tmp_path, "round-001/mint")
     begun = folder.root / "pool" / ".round-001.partial"
     begun.mkdir()
@@ -175,7 +175,7 @@ def truncate(path: Path) -> None:
 
 
 def flip(path: Path) -> None:
-    """One bit in the middle, which leaves the file readable."""
+    """Flip a bit in the middle, which leaves the file readable."""
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
@@ -298,7 +298,7 @@ def test_damaged_line_of_the_event_log_is_dropped(tmp_path, game, reference):
 )
 @pytest.mark.parametrize("version", ["this", "older"])
 def test_cut_or_changed_recipe_of_a_run_is_named(change, version, tmp_path, game, reference):
-    """It is not read as a recipe that leaves the rest to the defaults."""
+    """It is not read as a recipe whose missing keys have their defaults."""
     folder = copy_until(reference, tmp_path, "round-000/verifier")
     text = folder.recipe.read_text()
     if version == "older":
@@ -313,7 +313,7 @@ def test_cut_or_changed_recipe_of_a_run_is_named(change, version, tmp_path, game
 
 
 def test_a_run_of_an_older_version_is_continued(tmp_path, game, reference, caplog):
-    """It has no digest anywhere."""
+    """It has no digests."""
     folder = copy_until(reference, tmp_path, "round-001/evaluate")
     folder.recipe.write_text(folder.recipe.read_text().partition("\n")[2])
     folder.events.write_text(re.sub(r', "crc": "\w+"', "", folder.events.read_text()))
@@ -340,7 +340,7 @@ def test_damaged_recipe_of_a_run_is_named(text, tmp_path, game, reference):
 
 @pytest.fixture(scope="module")
 def killed_late(tmp_path_factory, make_recipe, reference) -> RunFolder:
-    """A run that died in its prover's last checkpoint, so that two whole ones are left, of steps 4 and 2."""
+    """A run killed while its prover wrote the last checkpoint: two complete ones are left, of steps 4 and 2."""
     output_dir = tmp_path_factory.mktemp("killed-late")
     folder = copy_until(reference, output_dir, "round-000/prover")
     order = {"recipe": make_recipe(output_dir), "signal": "SIGKILL", "moment": IN_THE_LAST_CHECKPOINT}
@@ -375,7 +375,7 @@ def test_checkpoint_that_is_not_whole_is_passed_over(file, damage, tmp_path, gam
 
 
 def test_a_damaged_best_helpful_checkpoint_is_rebuilt(tmp_path, game, killed_late, reference):
-    """Training goes on from before the step at which it was kept."""
+    """Training resumes from before the step at which it was saved."""
     folder = RunFolder(tmp_path / "game")
     shutil.copytree(killed_late.root, folder.root)
     kept = folder.root / "prover" / ".round-000.partial" / "best-helpful"

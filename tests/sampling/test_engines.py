@@ -1,4 +1,4 @@
-"""Transformers' continuous batching, as the game calls it."""
+"""Transformers' continuous batching, called as by the game."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def prover():
 
 @pytest.mark.slow
 def test_continuous_batching_writes_what_the_sampler_writes(prover):
-    """So cold that each token is the most probable one, whatever is drawn."""
+    """The temperature is so low that each token is the most probable one, whatever is drawn."""
     settings = {"max_new_tokens": 64, "temperature": 1e-4}
     rngs = [[derive_rng(0, prompt, index) for index in range(2)] for prompt in PROMPTS]
     expected = Sampler(*prover, **settings).sample(PROMPTS, rngs)

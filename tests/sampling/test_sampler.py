@@ -26,7 +26,7 @@ MAX_NEW_TOKENS = 6
 
 @pytest.fixture
 def prover(tiny_prover):
-    """A tiny prover of which a third of the vocabulary ends a solution, so that rows end at different times."""
+    """A tiny prover for which a third of the vocabulary ends a solution, so that rows end at different times."""
     model, tokenizer = load_prover(tiny_prover)
     model.generation_config.eos_token_id = [tokenizer.eos_token_id, *range(5, len(tokenizer), 3)]
     return model, tokenizer

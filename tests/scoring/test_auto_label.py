@@ -21,7 +21,7 @@ RULE = ScaledVerification(3, 3, 2)
 
 
 class Writer:
-    """Writes what it is told of each proof, and remembers what it was asked; stops after so many calls."""
+    """Writes a given evaluation for each proof, and records the proofs; stops after a number of calls."""
 
     def __init__(self, told, qualities, calls: int | None = None):
         self.told, self.qualities, self.calls, self.evaluated, self.checked = told, qualities, calls, [], []
@@ -209,7 +209,7 @@ def run_script(repository, *arguments) -> subprocess.CompletedProcess:
 
 @pytest.mark.slow
 def test_the_script_labels_proofs(repository, verifier_folder, tmp_path):
-    """An untrained verifier labels nothing: all is left to a person."""
+    """An untrained verifier labels nothing: all proofs are left to a person."""
     task = load_task("proofs", num_train=1, num_test=3)
     rows = [{"problem": row["problem"], "text": row["proof"]} for row in task.rated_proofs("test")]
     (tmp_path / "proofs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

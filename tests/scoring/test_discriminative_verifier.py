@@ -227,7 +227,7 @@ def test_loads_from_a_folder_of_full_weights(kind, tmp_path):
 
 
 def test_loads_from_a_folder_of_an_adapter_with_its_head(tmp_path, tiny_prover):
-    """The base that the adapter names is a language model, without a head of its own."""
+    """The base named by the adapter is a language model without a score head."""
     base, tokenizer = load_classifier(str(tiny_prover)), load_prover(tiny_prover)[1]
     torch.manual_seed(1)
     model = get_peft_model(base, lora_for_verifier(LoraConfig(r=4), base))

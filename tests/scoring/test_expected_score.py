@@ -1,4 +1,4 @@
-"""The expected score at the box, with tokenizers that cut it into tokens in various ways."""
+"""The expected score at the box, for tokenizers that split it in various ways."""
 
 import pytest
 import torch
@@ -42,7 +42,9 @@ def make_model(tokenizer) -> LlamaForCausalLM:
 
 
 def by_hand(model, tokenizer, beginning: list[int], start: str, temperature: float) -> float:
-    """Over all ways to go on token by token, read as text; `start` is what the first tokens still have to write."""
+    """
+    Sum over all continuations token by token, read as text; `start` is what the first tokens have still to write.
+    """
     targets = {f"{start}{spelling}}}": score for spelling, score in SPELLINGS.items()}
     total, ways = 0.0, [((), 1.0)]
     while ways:

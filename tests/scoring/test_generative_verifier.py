@@ -1,4 +1,4 @@
-"""A score verifier in use."""
+"""Scoring with a generative verifier."""
 
 import pytest
 import torch

@@ -21,7 +21,7 @@ INPUT = VerifierInput("{{ problem }}\n{{ solution }}", "</s>", 256)
 
 
 def _with_bos():
-    """A tokenizer that frames texts as Llama 3's does."""
+    """A tokenizer that frames texts like Llama 3's."""
     tokenizer = train_tokenizer([*TEXTS, "Ben has 4 coins."], 300)
     tokenizer.add_special_tokens({"bos_token": "<bos>"})
     bos = processors.TemplateProcessing("<bos> $A", special_tokens=[("<bos>", tokenizer.bos_token_id)])
@@ -52,7 +52,7 @@ def folder(request, tmp_path_factory):
 
 
 def _before(folder):
-    """The scorer's inputs when the end token is added by hand, as it was for verifiers that were saved earlier."""
+    """The scorer's inputs if the end token is added by the caller, as for verifiers saved by earlier versions."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.add_bos_token = tokenizer.bos_token is not None
     tokenizer.add_eos_token = False

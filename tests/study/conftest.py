@@ -1,4 +1,4 @@
-"""Solutions to judge, and a study whose clock the tests turn."""
+"""Solutions to judge, and a study whose clock is set by the tests."""
 
 from collections import Counter
 from itertools import product
@@ -14,7 +14,7 @@ NUM_PROBLEMS = 20
 
 
 class Clock:
-    """Seconds that pass when a test says so."""
+    """Clock that advances when a test says so."""
 
     def __init__(self):
         self.now = 1_000_000.0
@@ -33,7 +33,7 @@ def clock() -> Clock:
 
 @pytest.fixture(scope="session")
 def solutions() -> pd.DataFrame:
-    """Two rounds, both roles, two correct and two incorrect solutions of each to every problem."""
+    """Two rounds, both roles, and for every problem two correct and two incorrect solutions of each."""
     cells = product(range(NUM_PROBLEMS), (-1, 0), ("helpful", "sneaky"), (True, False), range(2))
     rows = [
         {"problem_id": f"p{problem:02d}", "round_index": k, "role": role, "correct": correct, "sample": sample}
@@ -44,7 +44,7 @@ def solutions() -> pd.DataFrame:
 
 @pytest.fixture
 def open_again(tmp_path, solutions, clock):
-    """Opens the study of this test's folder, as a process does that starts anew."""
+    """Opens the study of this test's folder like a restarted process."""
     items = choose_items(solutions, seed=0)
 
     def draw(participant: str, num_given: Counter[str]) -> list[StudyItem]:

@@ -1,4 +1,4 @@
-"""A study as it is run: the clock, one answer for each solution, and starts in the middle."""
+"""A running study: the clock, one answer for each solution, and restarts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Sheets on paper, and back."""
+"""Sheets that are filled in elsewhere and read back."""
 
 import csv
 import io
@@ -9,7 +9,7 @@ from pvg_hf.study.sheets import SheetError, read_sheets, write_sheets
 
 
 def filled_in(text: str, *answers: dict[str, str], delimiter: str = ",") -> str:
-    """The sheet with the first rows answered."""
+    """Fill in the first rows of the sheet."""
     rows = list(csv.DictReader(io.StringIO(text)))
     for row, answer in zip(rows, answers):
         row.update(answer)

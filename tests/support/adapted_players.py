@@ -1,4 +1,4 @@
-"""Players with adapters that do something."""
+"""Players with adapters that change the outputs."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def _disturb(model: PeftModel, seed: int) -> PeftModel:
 
 
 def save_player(model: PeftModel, tokenizer, folder: Path, player: str) -> None:
-    """As a phase of the game saves it."""
+    """Save a player as a phase of the game does."""
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     name_base(model, folder, player=player, run=folder)

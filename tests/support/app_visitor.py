@@ -1,4 +1,4 @@
-"""A visitor without a browser, who sends to the app what a page would send, or something else."""
+"""A visitor without a browser, who sends requests that a page would send, or others."""
 
 import json
 import secrets
@@ -28,7 +28,7 @@ class Visitor:
         return next(part["id"] for part in self.config["components"] if part["props"].get("elem_id") == elem_id)
 
     def event(self, elem_id: str, name: str = "click") -> int:
-        """The number of the event `name` of a component; of `load`, of the page that fills the component."""
+        """Number of the event `name` of a component; for `load`, of the page that fills the component."""
         part = self.component(elem_id)
         for call in self.config["dependencies"]:
             targets = [list(target) for target in call["targets"]]

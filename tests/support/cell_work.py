@@ -1,4 +1,4 @@
-"""Stand-ins for a cell's training, for other processes."""
+"""Replacements of a cell's training, for other processes."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from pvg_hf.sweep.cells import Cell
 
 
 def touch(folder: Path, cell: Cell) -> None:
-    """Leave a file, which must come after the reference's; the reference of seed 2 cannot be played."""
+    """Write a file, which must be later than the reference's; the reference of seed 2 fails."""
     if cell == Cell(2, 0.0, "none"):
         raise ValueError("nothing to learn from")
     assert cell == cell.reference or (folder / cell.reference.name).exists()

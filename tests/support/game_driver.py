@@ -1,5 +1,5 @@
 """
-Plays a recipe in a process of its own, which can be told to end itself at an exact moment: an audit event of Python
+Plays a recipe in a separate process that can end itself at an exact moment: an audit event of Python
 (PEP 578) such as the opening of a file or a renaming, so that no test depends on how fast the machine is.
 
 It is run with `ORDER` among its globals, or by a launcher as `game_driver.py ORDER.json`.

@@ -17,7 +17,7 @@ def game(tmp_path, make_recipe) -> Callable[..., dict[str, Any]]:
 
 
 class Beginnings(list):
-    """Every trainer that a phase ran, with its weights before the first step."""
+    """Records every trainer that a phase ran, with its weights before the first step."""
 
     def add(self, trainer) -> None:
         weights = {name: tensor.detach().clone() for name, tensor in trainer.model.state_dict().items()}
@@ -26,7 +26,7 @@ class Beginnings(list):
 
 @pytest.fixture
 def beginnings(monkeypatch) -> Beginnings:
-    """Fills up while the test plays."""
+    """Records the trainers while the test plays."""
     seen = Beginnings()
     for phase in (prover, score_verifier, verifier):
 
@@ -40,7 +40,7 @@ def beginnings(monkeypatch) -> Beginnings:
 
 @pytest.fixture
 def play_phase(tmp_path, game, reference):
-    """Play one phase, on what the reference run had before it, by a recipe with changes."""
+    """Play one phase of a changed recipe, starting from the reference run."""
 
     def play_it(phase: str, round_index: int, **changes):
         if not (tmp_path / "game").exists():

@@ -1,4 +1,4 @@
-"""Helpers for runs: copy one as it was at some time, play one in another process, compare the bytes of two."""
+"""Helpers for runs: copy an earlier state of one, play one in another process, compare the bytes of two."""
 
 import json
 import multiprocessing
@@ -38,7 +38,7 @@ def play_in_process(order: dict[str, Any], log: Path) -> int:
 
 
 def start_two(order: dict[str, Any], log: Path) -> subprocess.Popen:
-    """Two processes that carry out an order of `game_driver.py`, on a port that is free."""
+    """Start two processes that run an order of `game_driver.py`, on a free port."""
     file = log.with_suffix(".json")
     file.write_text(json.dumps(order))
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", DRIVER, file]
@@ -47,7 +47,7 @@ def start_two(order: dict[str, Any], log: Path) -> subprocess.Popen:
 
 
 def copy_until(finished: RunFolder, output_dir: Path, phase: str) -> RunFolder:
-    """A copy of a run as it was when `phase` (`round-000/prover`) was about to begin."""
+    """Copy a run as it was just before `phase` (`round-000/prover`)."""
     folder = RunFolder(output_dir / finished.root.name)
     shutil.copytree(finished.root, folder.root)
     phases = schedule(load_recipe(finished.recipe))
@@ -57,7 +57,7 @@ def copy_until(finished: RunFolder, output_dir: Path, phase: str) -> RunFolder:
 
 
 def branch_off(finished: RunFolder, output_dir: Path, phase: str) -> RunFolder:
-    """The same, but fit to be gone on with by another recipe."""
+    """Copy a run as it was just before a phase, so that another recipe can continue it."""
     folder = copy_until(finished, output_dir, phase)
     folder.recipe.unlink()
     return folder
@@ -67,8 +67,8 @@ def whole_and_killed(
     finished: RunFolder, place: Path, make_recipe: Callable[..., dict[str, Any]], changes: dict[str, Any], file: str
 ) -> list[RunFolder]:
     """
-    The first round's prover phase, played through in one run; in another it is killed when a file is opened that matches
-    `file`, and gone on with.
+    The first round's prover phase, played without interruption in one run; in another it is killed when a file is
+    opened whose name matches `file`, and resumed.
     """
     runs = []
     for name in ("whole", "killed"):
@@ -83,20 +83,20 @@ def whole_and_killed(
 
 
 def forget_digests(root: Path) -> None:
-    """Leave a run as one of an older version, whose files may be changed."""
+    """Make a run one of an older version, whose files may be changed."""
     for file in root.rglob(DIGESTS):
         file.unlink()
 
 
 def bytes_of(folder: RunFolder) -> dict[str, bytes]:
-    """Everything that is promised to be equal, by its path in the run's folder."""
+    """Contents of all files that are promised to be equal, by path in the run's folder."""
     patterns = ("**/*.parquet", "**/*.safetensors", "**/metrics.jsonl", "evaluation/*/metrics.json")
     files = [path for pattern in patterns for path in folder.root.glob(pattern)]
     return {str(path.relative_to(folder.root)): path.read_bytes() for path in files}
 
 
 def check_same_so_far(folder: RunFolder, other: RunFolder) -> None:
-    """A run that has not got as far as another one equals it in what it has."""
+    """Check that an unfinished run equals another one in the files that it has."""
     mine, others = bytes_of(folder), bytes_of(other)
     metrics = mine.pop("metrics.jsonl")
     assert mine
@@ -105,7 +105,7 @@ def check_same_so_far(folder: RunFolder, other: RunFolder) -> None:
 
 
 def differing(folder: RunFolder, other: RunFolder) -> list[str]:
-    """Paths of the files of which one run has none, or others bytes than the other run."""
+    """Paths of the files that one run lacks, or that differ between the runs."""
     mine, others = bytes_of(folder), bytes_of(other)
     assert mine
     return sorted(name for name in mine.keys() | others.keys() if mine.get(name) != others.get(name))

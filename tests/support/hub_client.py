@@ -75,7 +75,7 @@ class Client:
 
 
 def serve(pipe) -> None:
-    """Carry out orders until the pipe is closed."""
+    """Run orders until the pipe is closed."""
     sys.addaudithook(refuse_other_machines)
     from tests.support import hub_orders
 

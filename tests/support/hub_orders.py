@@ -1,4 +1,4 @@
-"""Orders that the client's process carries out; their arguments and results are plain values."""
+"""Functions that the client's process runs; their arguments and results are plain values."""
 
 import io
 import logging
@@ -58,7 +58,7 @@ def push(folder: str, round_index: int, **hub: Any) -> str:
 
 
 def push_in_child(folder: str, round_index: int, pid_file: str) -> int:
-    """Push in a process of its own; returns how it ended, the negative number of the signal that killed it."""
+    """Push in a child process; returns its exit code, the negative number of the signal if one killed it."""
     pid = os.fork()
     if pid == 0:
         Path(pid_file).write_text(str(os.getpid()))
@@ -76,7 +76,7 @@ def begin(root: str, run: str) -> int:
 
 
 def begin_and_be_killed(root: str, run: str, num_moved: int) -> int:
-    """Begin a run's folder in a process that is killed once so much was moved there; returns how it ended."""
+    """Pull a run's folder in a process that is killed after a number of files were moved; returns its exit code."""
     pid = os.fork()
     if pid == 0:
         moved: list[str] = []
@@ -137,7 +137,7 @@ def plan(recipe: dict[str, Any]) -> str:
 
 
 def run_card(card: str, probe: str, **replacements: str) -> Any:
-    """Run the Python blocks of a card, and then look at a name that they leave."""
+    """Run the Python blocks of a card, and return a name that they define."""
     names: dict[str, Any] = {}
     blocks = re.findall(r"^```python\n(.*?)^```$", card, re.DOTALL | re.MULTILINE)
     assert blocks
@@ -196,7 +196,7 @@ def run_script_without_token(script: str, *arguments: str) -> tuple[int, str, st
 
 
 def play_with_space(recipe: dict[str, Any]) -> str:
-    """As the script does where `hub.space` is set."""
+    """Play as the script does if `hub.space` is set."""
     return play_recipe(recipe, callbacks=[SpaceCallback()])
 
 
@@ -209,7 +209,7 @@ def push_app(folder: str, space: str, **options: Any) -> str:
 
 
 def open_study_app(run: str, folder: str, repository: str) -> str:
-    """The app with a study whose answers go to the Hub; returns what was logged."""
+    """Open the app with a study whose answers are uploaded to the Hub; returns the log."""
     import space_app.app as face
 
     face.uploaded = partial(uploaded, retry=QUICK)
@@ -226,8 +226,8 @@ def find_study(run: str) -> str:
 
 def upload_answers(repository: str, folder: str, lines: list[str]) -> tuple[list[str], str]:
     """
-    A study that ends right after its answers; returns the files that stood in the folder once the study was opened, and what
-    was logged.
+    Run a study that ends right after its answers; returns the files in the folder once the study was opened, and the
+    log.
     """
     place, said = Path(folder), io.StringIO()
     with log_into(said), uploaded(repository, place, os.environ["HF_TOKEN"], retry=QUICK) as lock:
@@ -239,7 +239,7 @@ def upload_answers(repository: str, folder: str, lines: list[str]) -> tuple[list
 
 
 def score_verifier(repo: str, revision: str) -> tuple[str, str, str]:
-    """The question of a score verifier on the Hub: as it is used, as a training that starts from it asks, and without it."""
+    """Prompts of a score verifier on the Hub: as used, as used by a training that starts from it, and without it."""
     from pvg_hf import ScoreVerifierConfig
     from pvg_hf.scoring import GenerativeVerifier
 

@@ -97,11 +97,11 @@ class LoopbackHub:
         self.tokens = {TOKEN}
 
     def repo(self, name: str) -> Repo:
-        """By its name without the owner."""
+        """Return a repository by its name without the owner."""
         return next(repo for (_, repo_id), repo in self.repos.items() if repo_id.endswith(f"/{name}"))
 
     def state(self) -> dict[str, Any]:
-        """Everything that is promised after a publication: the files of each tag and of `main`."""
+        """Everything promised after a publication: the files of each tag and of `main`."""
         return {
             repo_id: {revision: repo.files(revision) for revision in ("main", *sorted(repo.tags))}
             for (_, repo_id), repo in self.repos.items()
@@ -183,7 +183,7 @@ class LoopbackHub:
         raise HttpError(404, "EntryNotFound", f"no route {path}")
 
     def _authorise(self, headers: dict[str, str]) -> None:
-        """Everything here is private."""
+        """Check the token, as every repository is private."""
         if headers.get("authorization", "").removeprefix("Bearer ") not in self.tokens:
             raise HttpError(401, message="Invalid credentials in Authorization header")
 

@@ -1,5 +1,5 @@
 """
-Memory at the beginning of each phase. As a script it plays a recipe in a process of its own, and prints the resident
+Memory at the beginning of each phase. As a script it plays a recipe in a separate process, and prints the resident
 memory:
 
     python noise_levels.py recipe.json

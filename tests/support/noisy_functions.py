@@ -7,7 +7,7 @@ import time
 
 
 def behave(problem: dict, solution: str) -> bool:
-    """Does what the solution says."""
+    """Do what the solution says."""
     match solution:
         case "hang":
             time.sleep(600)

@@ -1,4 +1,4 @@
-"""Stop rules, a reward and checkers of a user's own."""
+"""Custom stop rules, a reward and checkers."""
 
 from pvg_hf.rewards import reward
 from pvg_hf.tasks.answers import extract_answer

@@ -1,4 +1,4 @@
-"""A small recipe, and its amounts where texts and parts of the split have round sizes."""
+"""A small recipe, and its amounts with round numbers of texts and problems."""
 
 from dataclasses import replace
 
@@ -39,7 +39,7 @@ def hardware() -> Hardware:
 
 @pytest.fixture
 def amounts_of(recipe_of, hardware):
-    """Amounts with `LENGTHS`, of a world whose parts are of `SIZES`."""
+    """Amounts with `LENGTHS`, for a split with parts of `SIZES`."""
 
     def make(*overrides: str) -> Amounts:
         recipe = recipe_of(*overrides)

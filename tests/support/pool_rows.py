@@ -16,7 +16,7 @@ def solution(
     sample: int = 0,
     **columns: Any,
 ) -> dict[str, Any]:
-    """Make a row; its label is right unless `correct` says otherwise."""
+    """Make a row; its label is correct unless `correct` says otherwise."""
     correct = label == 1 if correct is None else correct
     return {
         **dict.fromkeys(SOLUTION_COLUMNS),

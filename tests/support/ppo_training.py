@@ -43,7 +43,7 @@ def ppo_trainer(
 
 
 def make_scorer(folder) -> VerifierScorer:
-    """A verifier of the prover's architecture and tokens, with a drawn head whose scores differ."""
+    """A verifier of the prover's architecture and tokens, with a random head whose scores differ."""
     verifier = load_classifier(str(folder))
     draw_head(verifier, seed=0)
     with torch.no_grad():

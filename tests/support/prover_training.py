@@ -18,7 +18,7 @@ def score_texts(problems: list[str], solutions: list[str]) -> list[float]:
 
 
 def grade_by_length(row: dict, solution: str) -> Grade:
-    """A solution of an odd number of characters is correct, of a multiple of 5 unanswered."""
+    """Grade a solution: correct if its number of characters is odd, unanswered if it is a multiple of 5."""
     is_answered = len(solution) % 5 != 0
     return Grade(answer=solution if is_answered else None, correct=is_answered and len(solution) % 2 == 1)
 

@@ -1,4 +1,4 @@
-"""A task that the smallest models can learn: say the number that the problem states."""
+"""A task that the smallest models can learn: repeat the number that the problem states."""
 
 import re
 from typing import ClassVar
@@ -16,7 +16,9 @@ NUMBERS = range(3, 9)
 
 
 class RecallTask(Task):
-    """`Ana has 5 pens.` is solved by `has 5`; texts use the arithmetic world's words, so that its tokenizer reads them."""
+    """
+    `Ana has 5 pens.` is solved by `has 5`; texts use the arithmetic task's words, so that its tokenizer can be used.
+    """
 
     name = "recall"
     columns: ClassVar = {"difficulty": Value("int32")}
@@ -53,7 +55,10 @@ class StoppedRecallTask(RecallTask):
 
 
 class TestedRecallTask(RecallTask):
-    """The same task, which also states a certificate, how much of a solution is right, and how much of it is copied."""
+    """
+    The same task, which also states a certificate, the share of a solution that is right, and the share that is
+    copied.
+    """
 
     __test__ = False  # of pytest, which takes the name for a class of tests
     detail_columns: ClassVar = {"similarity": Value("float32")}
@@ -70,13 +75,13 @@ class TestedRecallTask(RecallTask):
 
 
 class ExampleRecallTask(RecallTask):
-    """The same task with an example, a problem that may stand in one of its splits."""
+    """The same task with an example, a problem that may be in one of its splits."""
 
     few_shot_examples: ClassVar = ({"problem": "Ana  has 5 pens.", "solution": "has 5\n#### 5"},)
 
 
 class JudgedRecallTask(RecallTask):
-    """The same task, which knows every issue of a solution: its number may be wrong, and that is all."""
+    """The same task, which knows the only possible issue of a solution: a wrong number."""
 
     def rate_analyses(self, problems: list[str], proofs: list[str], analyses: list[str]) -> list[float]:
         return [
@@ -96,7 +101,7 @@ FINE, WRONG = "ok", "wrong operand"
 
 
 def write_analysis(problem: str, proof: str) -> str:
-    """The analysis that is right."""
+    """Write the correct analysis."""
     is_right = proof.endswith(f"#### {re.findall(r'[0-9]+', problem)[0]}")
     return FINE if is_right else WRONG
 

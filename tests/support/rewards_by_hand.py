@@ -6,7 +6,7 @@ from tests.support.prover_training import GROUP_SIZE, grade_by_length, score_tex
 
 
 def rewards_by_hand(rows, solutions, truncated) -> list[list[float]]:
-    """SRC of each group of consecutive rows; a truncated solution has no answer, whatever it states."""
+    """SRC of each group of consecutive rows; a truncated solution has no answer, whatever its text."""
     scores = score_texts([row["problem"] for row in rows], solutions)
     grades = [grade_by_length(row, solution) for row, solution in zip(rows, solutions, strict=True)]
     aligned = [grade.correct == (row["role"] == "helpful") for row, grade in zip(rows, grades, strict=True)]

@@ -1,4 +1,4 @@
-"""A synthetic run folder: solutions of the arithmetic world, scores drawn so that the game seems to work."""
+"""A synthetic run folder: solutions of the arithmetic task, with scores drawn as in a successful game."""
 
 import json
 import shutil

@@ -1,4 +1,7 @@
-"""A verifier of few words for tests of `ScoreVerifierTrainer`: a sentence of the form, or a box, is one token."""
+"""
+A verifier with a small vocabulary for tests of `ScoreVerifierTrainer`: a sentence of the format, or a box, is one
+token.
+"""
 
 import itertools
 import re
@@ -40,7 +43,7 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def save_evaluator(folder: Path) -> str:
-    """One that has learned to keep the form in half of its evaluations, and to box the right score in half of them."""
+    """Save a model that keeps the format in half of its evaluations, and boxes the right score in half of them."""
     tokenizer = make_tokenizer()
     torch.manual_seed(0)
     ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
@@ -59,7 +62,7 @@ def save_evaluator(folder: Path) -> str:
 
 
 def proof_rows(num_rows: int = 12, scores=PROOFS, **columns) -> Dataset:
-    """Rows about every proof in turn."""
+    """Rows that go through the proofs in turn."""
     proofs = list(itertools.islice(itertools.cycle(PROOFS), num_rows))
     rows = [{"problem": "claim", "proof": proof, "score": scores[proof], **columns} for proof in proofs]
     return Dataset.from_list(rows)

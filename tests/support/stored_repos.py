@@ -55,6 +55,6 @@ class Repo:
         return known.get(revision, revision if revision in self.commits else None)
 
     def files(self, revision: str = "main") -> dict[str, bytes]:
-        """Contents by path, but for the file that a new repository has."""
+        """Contents by path, without the file that a new repository has."""
         tree = self.commits[self.find(revision)]
         return {path: blob.content for path, blob in tree.items() if path != ".gitattributes"}

@@ -1,4 +1,4 @@
-"""Scripts beside this file, run by torchrun."""
+"""Runs scripts of this folder with torchrun."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Helpers for tests of `NoisyRewardTrainer`: verifiers of a few words, pairs to learn from, and the trainer itself."""
+"""Helpers for tests of `NoisyRewardTrainer`: verifiers of a few words, training pairs, and the trainer."""
 
 import math
 
@@ -24,7 +24,7 @@ SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "nu
 
 
 def make_tokenizer(**special) -> PreTrainedTokenizerFast:
-    """One token a word; with a `sep_token` a text is framed as encoders read it."""
+    """A tokenizer with one token for each word; with a `sep_token` a text is framed as encoders read it."""
     tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     if "sep_token" in special:
@@ -82,7 +82,7 @@ def keys_of(num_pairs: int) -> torch.Tensor:
 def verifier_trainer(
     tmp_path, dataset, tokenizer, model=None, *, peft_config=None, eval_dataset=None, callbacks=None, **settings
 ) -> NoisyRewardTrainer:
-    """A silent trainer on the CPU, of a new `llama` unless there is a model; `settings` are those of its arguments."""
+    """A silent trainer on the CPU, of a new `llama` unless a model is given; `settings` are those of its arguments."""
     settings = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no", **settings}
     return NoisyRewardTrainer(
         model or llama(),
@@ -96,7 +96,7 @@ def verifier_trainer(
 
 
 def flips(trainer) -> list[float]:
-    """The share of flipped labels of every step that was logged."""
+    """Share of flipped labels of every logged step."""
     return [entry["flipped"] for entry in trainer.state.log_history if "flipped" in entry]
 
 

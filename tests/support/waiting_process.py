@@ -1,4 +1,4 @@
-"""One of two processes of `test_publishing.py`; `RANK`, `PORT` and `FOLDER` are among its globals."""
+"""One of two processes of `test_publish.py`; `RANK`, `PORT` and `FOLDER` are among its globals."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Weights before a training, and those that it moved."""
+"""Weights before a training, and the parameters that it changed."""
 
 import torch
 

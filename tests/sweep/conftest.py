@@ -14,7 +14,7 @@ from pvg_hf.sweep.cells import SweepFolder
 
 @pytest.fixture(scope="module", autouse=True)
 def _as_many_threads_as_workers_have():
-    """Sweeps are compared with those of worker processes, which share the cores."""
+    """Use as many threads as worker processes, which share the cores: sweeps are compared with theirs."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -1,4 +1,4 @@
-"""The cells of a sweep, and the recipes that they are trained by."""
+"""The cells of a sweep, and their recipes."""
 
 import pytest
 

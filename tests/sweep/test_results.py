@@ -1,4 +1,4 @@
-"""Tables of a sweep whose figures are worked by hand."""
+"""Tables of a sweep with figures worked by hand."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A sweep from its recipe to its tables and plots; stopped, and gone on with."""
+"""A sweep from its recipe to its tables and plots; stopped and resumed."""
 
 import json
 import shutil
@@ -143,7 +143,7 @@ def test_cells_can_be_whole_games(make_sweep, tmp_path):
 
 @pytest.fixture
 def begun(swept, make_sweep, tmp_path):
-    """Makes recipes of the finished sweep in a folder that knows it was begun."""
+    """Makes recipes of the finished sweep, whose folder records that it was begun."""
     (tmp_path / "levels").mkdir()
     (tmp_path / "levels" / "sweep.yaml").write_bytes(swept.recipe.read_bytes())
     return lambda **changes: load_recipe(make_sweep(tmp_path, **changes))

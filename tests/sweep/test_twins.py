@@ -1,4 +1,4 @@
-"""Structured against random false positives."""
+"""A structured checker compared with random false positives."""
 
 import pandas as pd
 import pytest

@@ -1,4 +1,4 @@
-"""The arithmetic world: grammar, reference solutions, and a checker that finds every planted flaw."""
+"""The arithmetic task: grammar, reference solutions, and a checker that finds every planted flaw."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A checker that errs in a pattern."""
+"""A checker with a systematic error."""
 
 import pytest
 

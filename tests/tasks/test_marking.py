@@ -1,4 +1,4 @@
-"""Marked solutions say what the checker finds."""
+"""Marked solutions agree with the checker's findings."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""The proofs world: what its checker finds, and what it says of analyses."""
+"""The proofs task: its checker's findings, and its ratings of analyses."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Tokenizers of verifiers, and a prover some of whose solutions end."""
+"""Tokenizers of verifiers, and a prover for which only some solutions end."""
 
 import pytest
 from transformers import PreTrainedTokenizerFast
@@ -21,7 +21,7 @@ def framed_words() -> PreTrainedTokenizerFast:
 
 @pytest.fixture(scope="session")
 def prover(tiny_prover, tmp_path_factory) -> str:
-    """A prover of which a quarter of the vocabulary ends a solution, so that only some reach the maximum length."""
+    """A prover for which a quarter of the vocabulary ends a solution, so that only some reach the maximum length."""
     folder = tmp_path_factory.mktemp("stopping") / "prover"
     model, tokenizer = load_prover(tiny_prover)
     model.generation_config.eos_token_id = [tokenizer.eos_token_id, *range(5, len(tokenizer), 4)]

@@ -1,4 +1,4 @@
-"""Pairs of any labels, and what they are for: corrections that are unbiased."""
+"""Pairs chosen independently of their labels, for which corrections are unbiased."""
 
 from collections import Counter
 from math import comb
@@ -155,7 +155,7 @@ def test_corrections_are_unbiased_for_pairs_that_were_chosen_without_regard_to_l
 
 
 def blind_score(text):
-    """A score that knows nothing of labels, around 1: around 0, errors in single labels would cancel out."""
+    """Scores that do not depend on labels, around 1: around 0, errors in single labels would cancel out."""
     return 3 * derive_uniform(text) - 0.5
 
 

@@ -1,4 +1,4 @@
-"""A model's text on a page: nothing in it is invisible, and nothing too long."""
+"""Texts of a model on a page: no character is invisible, and no text too long."""
 
 import pytest
 

@@ -32,7 +32,7 @@ TOLD = {
 
 @pytest.fixture(scope="module")
 def run(run_template):
-    """A run whose base was imported, and that asked a checker in its first round."""
+    """A run with an imported base, and a checker in its first round."""
     return replace(
         load_run(run_template(2)), call_summaries=[TOLD, {**TOLD, "phase": "bootstrap", "round": -1, "rates": []}]
     )

@@ -1,4 +1,4 @@
-"""The page: one file, complete at any time, and safe to open whatever a model wrote."""
+"""The report: one file, complete at any time, and safe to open whatever a model wrote."""
 
 import json
 import re
@@ -24,7 +24,7 @@ VOID_TAGS = {"meta", "img", "br", "link"}
 
 
 class Page(HTMLParser):
-    """Tags with their attributes, the visible text, that of each kind of tag, and a check that every tag is closed."""
+    """Parses tags with their attributes and the visible text, and checks that every tag is closed."""
 
     def __init__(self, text: str):
         super().__init__()

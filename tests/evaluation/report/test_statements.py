@@ -1,4 +1,4 @@
-"""Plain words for figures."""
+"""Sentences that describe figures."""
 
 from dataclasses import replace
 

@@ -25,7 +25,7 @@ THE_PROVER = {"phase": "prover", "round_index": 0}
 
 
 def prover_steps(folder, round_index=0):
-    """The lines of a prover phase, by step."""
+    """Lines of a prover phase's log, by step."""
     return {line["step"]: line for line in read_json_lines(folder.prover(round_index) / "metrics.jsonl")}
 
 
@@ -96,7 +96,7 @@ def test_both_players_can_have_adapters(tmp_path, game, reference):
 def test_adapters_are_loaded_again_on_the_revision_of_their_base(
     tmp_path, game, reference, player, tokenizer, monkeypatch
 ):
-    """The Hub's cache has the revision `v1` of a model and nothing else of it, so that no other can be taken for it."""
+    """The Hub's cache has only the revision `v1` of the model, so that no other one can be loaded."""
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     repository, commit = tmp_path / "hub" / "models--org--player", "1" * 40
     shutil.copytree(player, repository / "snapshots" / commit)
@@ -113,7 +113,7 @@ def test_adapters_are_loaded_again_on_the_revision_of_their_base(
 
 
 def solutions_by(source, rows: pd.DataFrame, role: str, tokenizer) -> list[str]:
-    """Solutions by the prover in a folder to the problems of `rows`, with the seeds that minting takes in round 0."""
+    """Solutions to the problems of `rows` by the prover in a folder, with the seeds that minting uses in round 0."""
     prompts = PromptBuilder(load_task("tests.support.recall_task:RecallTask"))
     sampler = Sampler(*load_prover(source), max_new_tokens=8)
     problems = rows.drop_duplicates("problem_id").to_dict("records")
@@ -176,7 +176,10 @@ def test_sneaky_only_is_compared_with_references(tmp_path, game, reference, monk
 
 
 def test_a_fixed_side_with_only_truncated_solutions_is_reported(play_phase, tokenizer):
-    """As many tokens as a whole solution has, but none for its end: right answers that may be parts of others."""
+    """
+    The maximum length is that of a whole solution without its end token: answers are right, but may be parts of
+    others.
+    """
     length = len(tokenizer(write_solution(5))["input_ids"])
     settings = {"roles": "sneaky_only", "max_completion_length": length, "max_steps": 1}
     changes = {f"prover__{key}": value for key, value in settings.items()}
@@ -268,7 +271,7 @@ def test_settings_of_a_round_reach_the_trainer(play_phase, beginnings):
 
 
 def test_micro_batches_make_the_same_step(play_phase, beginnings, reference):
-    """4 prompts of 4 solutions, all at once and in quarters: the gradient's norm is equal up to rounding."""
+    """4 prompts with 4 solutions each, in one batch and in quarters: the gradient norms are equal up to rounding."""
     folder = play_phase("prover", 0, prover__micro_batch_size=4, prover__max_steps=1, prover__eval_steps=1)
     ((trainer, _),) = beginnings
     assert (trainer.args.per_device_train_batch_size, trainer.args.gradient_accumulation_steps) == (4, 4)
@@ -278,7 +281,9 @@ def test_micro_batches_make_the_same_step(play_phase, beginnings, reference):
 
 
 def test_a_custom_stop_rule_ends_the_phase(play_phase):
-    """10 % of 20 planned steps are 2, so the third is the first that may be the last; it is judged as the last."""
+    """
+    10 % of 20 planned steps are 2, so the third step is the first that may be the last; it is evaluated as the last.
+    """
     folder = play_phase(
         "prover",
         0,
@@ -332,7 +337,10 @@ def test_loss_that_is_not_finite_ends_the_phase(play_phase, tmp_path):
 
 
 def test_goodharting_ends_the_phase_if_configured(play_phase, reference):
-    """At the first step in which the verifier ranks incorrect solutions above correct ones, by the reference's figures."""
+    """
+    It ends at the first step in which the verifier ranks incorrect solutions above correct ones, by the reference's
+    figures.
+    """
     ranks = {step: line.get("prover/score_correctness_correlation") for step, line in prover_steps(reference).items()}
     first = next(step for step, rank in ranks.items() if rank is not None and rank < 0)
     folder = play_phase("prover", 0, watchdogs__window=1, watchdogs__goodharting="stop")

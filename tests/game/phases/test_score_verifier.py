@@ -1,4 +1,4 @@
-"""Games whose verifier writes an evaluation and predicts a score."""
+"""Games with a generative verifier, which writes an evaluation and predicts a score."""
 
 import json
 import shutil
@@ -85,7 +85,7 @@ def test_new_proofs_are_labelled_by_the_rounds_verifier(score_run):
 
 
 def test_the_next_verifier_learns_from_both(score_run):
-    """From the base prover's proofs by the task's scores, and from the round's own by the labels that it has."""
+    """It trains on the base prover's proofs with the task's scores, and on the round's with their labels."""
     labels = read_labels(score_run.pool(0) / "labels")
     rows = training_proofs(context_of(score_run, 1)).to_list()
     base = load_pool([score_run.pool(-1) / "base.parquet"]).to_pandas()
@@ -133,7 +133,7 @@ def test_a_killed_game_ends_in_the_same_bytes(score_run, make_score_recipe, tmp_
 
 
 def test_scores_of_a_person_are_trained_on(score_run, tmp_path):
-    """Beside the labels of the verifier, and in their place."""
+    """They are added to the verifier's labels, and replace them where both exist."""
     folder = tmp_path / "labels"
     shutil.copytree(score_run.pool(0) / "labels", folder)
     undecided = pd.read_csv(folder / "review.csv", dtype={"score": "string"})
@@ -147,7 +147,7 @@ def test_scores_of_a_person_are_trained_on(score_run, tmp_path):
 
 
 def test_a_prover_can_evaluate_its_own_proofs(make_score_recipe, tmp_path):
-    """Its proofs alone go to the pool and the verifier; its reward rises with being right about itself."""
+    """Only its proofs go to the pool and the verifier; its reward rises if its evaluation of itself is accurate."""
     folder = play(load_recipe(make_score_recipe(tmp_path, num_rounds=1, **SELF_EVALUATION)))
     rows = load_pool([folder.pool(0) / "test-helpful.parquet"]).to_pandas()
     # A sampled text may also hold the beginning of the opening sentence; only the whole sentence opens an evaluation.

@@ -127,7 +127,7 @@ def test_verifier_worse_than_asked_for_ends_the_round(play_phase):
 
 
 def test_tied_pairs_are_half_won(play_phase):
-    """A verifier that reads the problem only gives both solutions of a pair the same score."""
+    """A verifier that reads only the problem gives both solutions of a pair the same score."""
     folder = play_phase("verifier", 0, verifier__template="{{ problem }}")
     assert read_json(folder.verifier(0) / "calibration.json")["pair_accuracy"]["value"] == 0.5
 
@@ -160,7 +160,9 @@ def test_a_part_without_pairs_is_an_error_before_the_training(
 
 
 def imported(folder, base: pd.DataFrame, *solutions) -> str:
-    """A file with solutions to every problem of the verifier: each `write(index, row) -> text`, or (text, label)."""
+    """
+    A file with solutions to all the verifier's problems, each from `write(index, row) -> text` or `(text, label)`.
+    """
     problems = base.drop_duplicates("problem_id")[["problem_id", "problem", "reference", "part"]].to_dict("records")
     file = folder / "solutions.jsonl"
     rows = []
@@ -209,7 +211,7 @@ def test_held_out_scores_include_references_if_pairs_use_them(source, tmp_path, 
 
 
 def test_a_held_out_part_without_correct_solutions_is_an_error_before_the_training(tmp_path, game, base, beginnings):
-    """Its labels say otherwise, so that there are pairs."""
+    """Some are labelled correct, so that there are pairs."""
 
     def called_correct(index, row):
         return ("has 1\n#### 1" if row["part"] == "verifier_heldout" else row["reference"]), 1
@@ -235,7 +237,7 @@ def test_quality_is_reported_by_round_and_role(reference):
 
 
 def test_exclusions_are_recorded(tmp_path, game, base, tokenizer):
-    """Each problem gives one pair; those whose incorrect side is long are not trained on, and cut when scored."""
+    """Each problem gives one pair; those with a long incorrect side are not trained on, and truncated when scored."""
     limit = len(tokenizer(base["problem"][0] + "\n" + base["reference"][0] + tokenizer.eos_token)["input_ids"])
     file = imported(tmp_path, base, right, wrong_and_long)
     recipe = load_recipe(game(bootstrap__import_from=file, verifier__max_length=limit))

@@ -70,7 +70,7 @@ def test_loss_that_is_not_finite_ends_the_phase(name, tmp_path, make_recipe):
 
 
 def test_the_game_uses_the_players_that_were_made(warm, tmp_path, make_recipe):
-    """A game that is given the finished prover writes the same solutions."""
+    """A game that starts from the finished prover writes the same solutions."""
     shutil.copytree(warm.root, tmp_path / "made" / "game")
     made = play(load_recipe(make_recipe(tmp_path / "made", **CHANGES)), phase="bootstrap")
     given = make_recipe(tmp_path / "given", prover__model=str(warm.models / "prover"))

@@ -1,4 +1,4 @@
-"""The final answer that is read from a solution."""
+"""Extracting the final answer from a solution."""
 
 import pytest
 from hypothesis import given, settings

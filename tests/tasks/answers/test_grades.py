@@ -1,4 +1,4 @@
-"""Grades of the strict and the lenient reading, and what a reference allows as an answer."""
+"""Strict and lenient grades, and the answers that a reference allows."""
 
 import json
 import os

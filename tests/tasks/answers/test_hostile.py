@@ -1,4 +1,4 @@
-"""Texts that no solution should be, and strings drawn at random: nothing raises or takes long."""
+"""Hostile texts and random strings: nothing raises or takes long."""
 
 import re
 import threading

@@ -1,4 +1,4 @@
-"""Numbers as people write them, alone behind a mark and anywhere in a text."""
+"""Numbers as people write them, after a mark and anywhere in a text."""
 
 import pytest
 

@@ -55,7 +55,10 @@ def test_the_order_of_the_rows_is_kept_if_requested(tiny_prover, rows, tmp_path)
 
 
 def test_a_loss_that_is_not_finite_ends_the_training(tiny_prover, rows, tmp_path):
-    """The first step is taken at the rate 0 and the second at 1e30, so that the third is the first to see its weights."""
+    """
+    The learning rate is 0 in the first step and 1e30 in the second, so that the third is the first to use the new
+    weights.
+    """
     with pytest.raises(FloatingPointError, match="of step 3 is nan"):
         _fine_tune(tiny_prover, rows, tmp_path, learning_rate=1e30)
 

@@ -98,7 +98,7 @@ def test_invalid_qualities_from_a_meta_verifier_are_refused(evaluator, tmp_path,
 
 
 def test_a_row_without_a_score_has_no_effect(evaluator, tmp_path):
-    """Also beside a reward function that pays it."""
+    """This holds even if another reward function rewards it."""
     rows = concatenate_datasets(
         [proof_rows(3), Dataset.from_list([{"problem": "claim", "proof": "good", "score": None}])]
     )
@@ -132,7 +132,7 @@ def test_truncated_evaluations_are_counted_and_earn_nothing(evaluator, tmp_path)
 
 
 def test_one_model_learns_to_judge_analyses_too(evaluator, tmp_path):
-    """Rows with an analysis are asked about it, without a meta-verifier of their own, and counted apart."""
+    """The prompt of rows with an analysis asks about it; they need no meta-verifier, and are counted separately."""
     judged = proof_rows(6, scores=dict.fromkeys(PROOFS, 1.0), analysis="flaw")
     rows = concatenate_datasets([proof_rows(6), judged])
     asked = []

@@ -25,7 +25,7 @@ def test_four_tokens_by_hand():
 
 
 def _slow_row(rewards: list[float], values: list[float], gamma: float, gae_lambda: float) -> list[float]:
-    """The definition, sum over sum, of a solution without gaps."""
+    """The definition as nested sums, for a solution without gaps."""
     following = [*values, 0.0][1:]
     errors = [r + gamma * after - v for r, v, after in zip(rewards, values, following, strict=False)]
     decays = [(gamma * gae_lambda) ** distance for distance in range(len(errors))]
@@ -34,7 +34,7 @@ def _slow_row(rewards: list[float], values: list[float], gamma: float, gae_lambd
 
 @pytest.mark.parametrize(("gamma", "gae_lambda"), [(1.0, 0.95), (0.9, 0.7), (0.97, 1.0), (1.0, 0.0), (0.0, 0.9)])
 def test_random_masks_against_a_slow_reference(gamma, gae_lambda):
-    """Masks with gaps and rows without a token, and what is masked is not a number."""
+    """Masks have gaps, some rows no token, and masked values are NaN."""
     generator = torch.Generator().manual_seed(0)
     shape = (40, 9)
     mask = torch.rand(shape, generator=generator) < torch.rand(40, 1, generator=generator)

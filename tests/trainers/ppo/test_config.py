@@ -1,4 +1,4 @@
-"""Settings of `ProverPPOTrainer`: their defaults, their names, and what is refused."""
+"""Settings of `ProverPPOTrainer`: defaults, names, and refused values."""
 
 import pytest
 from transformers import HfArgumentParser

@@ -1,4 +1,4 @@
-"""A critic's input and values, the models that it can be, and its files."""
+"""A critic's input and values, the models that can be one, and its files."""
 
 import pytest
 import torch
@@ -29,7 +29,7 @@ def _batch(rows: list[tuple[list[int], list[int]]], width: tuple[int, int] = (0,
 
 @pytest.fixture
 def critic(tiny_prover) -> Critic:
-    """A critic with a drawn head, so that values differ."""
+    """A critic with a random head, so that values differ."""
     model = load_value_model(tiny_prover)
     torch.manual_seed(0)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""`ProverPPOTrainer`: what it trains and logs, its checkpoints, and the same steps on one process, on two and in micro-batches."""
+"""`ProverPPOTrainer`: weights, log and checkpoints, and equal steps on one process, on two and in micro-batches."""
 
 import itertools
 import json
@@ -126,7 +126,9 @@ def test_evaluation_judges_by_the_same_figures(prover, tmp_path):
 
 @pytest.mark.parametrize(("target_kl", "left_out"), [(1e-6, True), (1e3, False)])
 def test_epochs_end_where_the_policy_has_gone_too_far(target_kl, left_out, prover, tmp_path):
-    """The second of four epochs finds the policy moved, so the other two are left out; a new batch starts again."""
+    """
+    In the second of four epochs the policy is too far away, so the other two are skipped; a new batch starts again.
+    """
     settings = {"num_iterations": 4, "max_steps": 6, "target_kl": target_kl}
     trainer = ppo_trainer(prover, tmp_path, settings=settings)
     seen = []
@@ -140,7 +142,7 @@ def test_epochs_end_where_the_policy_has_gone_too_far(target_kl, left_out, prove
 
 
 class _Watch(TrainerCallback):
-    """Notes the weights of policy and critic after each step."""
+    """Records the weights of policy and critic after each step."""
 
     def __init__(self, trainer, seen):
         self.models = (trainer.model, trainer.critic.model)
@@ -166,7 +168,7 @@ def test_without_a_kl_there_is_no_reference(prover, tmp_path):
 
 
 def test_solutions_without_labels_change_no_weight(prover, tmp_path):
-    """A solution that nobody labels has no reward; where that is so in every row, neither player takes a step."""
+    """An unlabelled solution has no reward; if that is so in every row, neither player takes a step."""
     trainer = ppo_trainer(
         prover,
         tmp_path,
@@ -179,7 +181,7 @@ def test_solutions_without_labels_change_no_weight(prover, tmp_path):
 
 
 def test_the_best_answer_of_a_bandit_is_learned(prover, tmp_path):
-    """A solution is one word, paid 1 if it is a number and 0 otherwise; at best, all words are numbers."""
+    """A solution is one word, with reward 1 if it is a number and 0 otherwise; the best policy writes only numbers."""
 
     def score(problems, solutions):
         return [float(solution.strip().isdigit()) for solution in solutions]

@@ -16,7 +16,7 @@ BETA, GAMMA, LAMBDA, VF_COEF, CLIP = 0.3, 0.98, 0.9, 0.5, 0.5
 
 @pytest.fixture(params=[True, False], ids=["whitened", "plain"])
 def batch(request, prover, tmp_path):
-    """A trainer whose prover is away from its reference and whose critic has a drawn head, and its first batch."""
+    """A trainer whose prover differs from its reference and whose critic has a random head, and its first batch."""
     model, critic = load_causal_lm(prover), load_value_model(prover)
     torch.manual_seed(0)
     with torch.no_grad():
@@ -36,7 +36,7 @@ def batch(request, prover, tmp_path):
 
 
 def _by_hand(trainer, prover, rows, ids, solutions):
-    """Log-probabilities with a graph, and numbers: advantages and targets, each a list of a solution's."""
+    """Log-probabilities with a graph, and advantages and targets as a list of numbers for each solution."""
     tokenizer = trainer.processing_class
     reference = load_causal_lm(prover)
     logprobs = token_logprobs(trainer.model, rows, tokenizer, ids)
@@ -78,7 +78,7 @@ def test_advantages_and_targets_by_hand(batch, prover):
 
 
 def test_loss_and_gradients_by_hand(batch, prover):
-    """After a step of both players, so that ratios differ from 1 and some values are held."""
+    """Both players have taken a step, so that ratios differ from 1 and some values are clipped."""
     trainer, rows, ids, solutions, inputs = batch
     old_logprobs, old_values, advantages, targets = _by_hand(trainer, prover, rows, ids, solutions)
     torch.manual_seed(1)

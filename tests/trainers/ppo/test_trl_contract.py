@@ -107,7 +107,7 @@ def test_a_step_without_gradients_changes_no_weight():
 
 
 def test_adapters_one_level_below_a_checkpoint_are_taken_for_the_policys():
-    """Therefore a critic's adapter lies two levels below."""
+    """Therefore a critic's adapter is stored two levels below."""
     source = inspect.getsource(Trainer._load_from_checkpoint)
     assert "for folder_name in os.listdir(resume_from_checkpoint)" in source
     assert "model.load_adapter(peft_id, subdir_name" in source

@@ -1,4 +1,4 @@
-"""Settings of `ProverGRPOTrainer`: their defaults, their names, and what is refused."""
+"""Settings of `ProverGRPOTrainer`: defaults, names, and refused values."""
 
 import pytest
 from transformers import HfArgumentParser

@@ -1,4 +1,4 @@
-"""Figures of a step by hand, and what a run logs of its steps, solutions and evaluations."""
+"""Figures of a step by hand, and the log of steps, solutions and evaluations."""
 
 import math
 
@@ -98,7 +98,7 @@ def test_cells_without_a_solution_have_no_key():
 
 @pytest.mark.parametrize("outcome", sorted(Outcome))
 def test_a_step_and_the_evaluation_judge_the_same_solutions(outcome):
-    """Solutions that a step leaves out of its scores are those that `scored_rows` leaves out of the report."""
+    """Solutions that a step excludes from its scores are those that `scored_rows` excludes from the report."""
     is_failed = outcome in FAILED_OUTCOMES
     step = _metrics([(1, 0, 1, is_failed, 0, 2.0, 0.0)], threshold=0.0)
     rows = pd.DataFrame({"outcome": [outcome.value], "score": [2.0]})
@@ -215,7 +215,7 @@ def test_cgc_counts_the_solutions_that_play_their_role_below_its_floor(prover, t
 
 @pytest.mark.parametrize("correct", [True, False])
 def test_an_evaluation_without_the_metric_of_the_best_model_is_not_the_best(correct, prover, tmp_path):
-    """Where all solutions are correct, there is no incorrect sneaky one, and no `score_gap`."""
+    """If all solutions are correct, there is no incorrect sneaky one, and no `score_gap`."""
 
     def grade(row, solution):
         return Grade(solution, correct or len(solution) % 2 == 0)

@@ -10,7 +10,7 @@ from tests.support.prover_training import loss_lines, prover_args, read_completi
 
 
 def train(writer, tmp_path, **options):
-    """One step on eight groups; returns what was written, what the scorer and the grader saw, and the log."""
+    """Take one step on eight groups; returns the texts, the inputs of scorer and grader, and the log."""
     from datasets import Dataset
 
     texts = [f"Ana has {n} pens." for n in (3, 4, 5, 6, 7, 8, 3, 4)]

@@ -86,7 +86,9 @@ def test_parity_and_incorrect_asks_for_a_nearly_always_incorrect_role_too(accura
 
 @pytest.mark.parametrize(("failed", "is_done"), [(0.4, True), (0.5, False), (0.95, False), (1.0, False)])
 def test_parity_and_incorrect_ignores_a_role_that_stopped_answering(failed, is_done):
-    """All solutions that answer are incorrect, and score as the helpful ones do; at .5 they are no longer most."""
+    """
+    All answered solutions are incorrect, and have the scores of helpful ones; at .5 they are no longer the majority.
+    """
     rule = make_rule("parity_and_incorrect")
     assert rule.update(5, figures(1.0, 1.0, sneaky=0.0, failed=failed)) == is_done
 

@@ -46,7 +46,7 @@ def test_every_weight_moves_and_the_reference_does_not(prover, tmp_path):
 @pytest.mark.gpu
 @pytest.mark.parametrize("quantization", ["none", "4bit"])
 def test_adapters_on_a_gpu_are_trained_in_float32(quantization, wider_prover, tmp_path):
-    """The defaults on a GPU hold: bfloat16 if it computes in it, and activation checkpointing."""
+    """The defaults on a GPU apply: bfloat16 if it supports it, and activation checkpointing."""
     model, _ = load_prover(wider_prover, dtype=torch.bfloat16, quantization=quantization)
     assert model.device.type == ("cuda" if quantization == "4bit" else "cpu")
     trainer = prover_trainer(model, tmp_path, peft_config=LORA, settings={"use_cpu": False})
@@ -60,7 +60,10 @@ def test_adapters_on_a_gpu_are_trained_in_float32(quantization, wider_prover, tm
 
 
 def _run_document(repository, **paths) -> dict:
-    """Run the first block of the trainer's page with its paths and number of steps replaced; its names afterwards."""
+    """
+    Run the first block of the trainer's page with its paths and number of steps replaced; returns the names that it
+    defines.
+    """
     text = (repository / "docs" / "prover-trainer.md").read_text(encoding="utf-8")
     block = re.search(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE).group(1)
     for old, new in {**paths, "max_steps=50": "max_steps=2, learning_rate=1e-2, use_cpu=True"}.items():
@@ -72,7 +75,7 @@ def _run_document(repository, **paths) -> dict:
 
 
 def test_the_example_of_the_documentation_runs(repository, tiny_prover, tmp_path):
-    """A task, prompts for both roles, and a verifier's folder; the verifier stays as it is."""
+    """It has a task, prompts for both roles, and a verifier's folder; the verifier is not changed."""
     verifier, tokenizer = load_classifier(str(tiny_prover)), load_prover(tiny_prover)[1]
     draw_head(verifier, seed=0)
     with torch.no_grad():
@@ -230,7 +233,7 @@ def test_a_step_of_truncated_solutions_stops_the_run(tiny_prover, tmp_path):
     ids=["correct", "incorrect", "correct uncertified", "incorrect uncertified"],
 )
 def test_truncated_and_uncertified_solutions_fit_neither_role(grade, outcome, prover, tmp_path):
-    """CGC pays its floor for them, and the others, which all play one of the roles, their score."""
+    """CGC gives them its floor, and the others, which all fit one of the roles, their score."""
     settings = {"max_steps": 1, "log_completions": True, "reward": "cgc", "reward_options": {"floor": -9.0}}
     trainer = prover_trainer(prover, tmp_path, grader=lambda row, solution: grade, settings=settings)
     trainer.train()
@@ -257,7 +260,7 @@ def test_every_end_token_of_the_model_ends_a_solution(tiny_prover, tmp_path):
 
 @pytest.mark.slow
 def test_a_group_may_lie_on_two_processes(prover, tmp_path):
-    """Figures that are logged of the gathered rows are those that one process computes."""
+    """Figures logged for the gathered rows are those that one process computes."""
     run_on_two_processes("straddling_groups.py", prover, tmp_path)
     results = [json.loads((tmp_path / f"process-{index}.json").read_text()) for index in (0, 1)]
     assert [result["num_processes"] for result in results] == [2, 2]

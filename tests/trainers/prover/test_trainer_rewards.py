@@ -62,7 +62,7 @@ def test_further_reward_functions_are_added_with_their_weights(prover, tmp_path)
 
 
 def test_the_reward_uses_feedback_labels_and_skips_unlabelled_solutions(prover, tmp_path):
-    """Every third solution gets no label: it has no advantage, and is in no mean of its group."""
+    """Every third solution gets no label: it has no advantage, and its group's mean excludes it."""
     asked, told = [], {}
 
     def feedback(rows, step):

@@ -1,6 +1,6 @@
 """
-What `ProverGRPOTrainer`, the sampler, the scorer and the loading of models rely on in TRL, transformers, PEFT and
-accelerate without a promise of theirs.
+Undocumented parts of TRL, transformers, PEFT and accelerate that `ProverGRPOTrainer`, the sampler, the scorer and the
+loading of models rely on.
 """
 
 import inspect
@@ -163,7 +163,7 @@ def test_the_new_name_of_checkpointing_is_mirrored_without_a_warning(value, tmp_
 
 
 def test_the_old_name_of_checkpointing_warns(tmp_path):
-    """Once it does not, or is gone, `hardware.py` can go."""
+    """When it no longer warns or no longer exists, `hardware.py` can be deleted."""
     with pytest.warns(FutureWarning, match="`gradient_checkpointing` is deprecated"):
         TrainingArguments(str(tmp_path), report_to="none", gradient_checkpointing=True)
 

@@ -179,7 +179,7 @@ INVARIANT = LN3 / 2  # the best weight of the invariant feature alone: sigmoid(2
 
 
 def learn(penalty, weight):
-    """The two features' weights in a linear verifier: trained on the whole world, and then on with the penalty."""
+    """Train a linear verifier on all data, and then with the penalty; returns the weights of its two features."""
     features = torch.cat([AGREEMENTS.repeat_interleave(torch.tensor(counts), dim=0) for counts in COUNTS.values()])
     environments = torch.tensor([0] * 40 + [1] * 40)
     weights = torch.zeros(2, dtype=torch.float64, requires_grad=True)
@@ -337,7 +337,7 @@ def logged(trainer, key):
 
 
 class _Moments(TrainerCallback):
-    """How many steps the optimiser's moments have seen, after each step."""
+    """Records the number of steps in the optimiser's moments after each step."""
 
     def __init__(self):
         self.ages = []

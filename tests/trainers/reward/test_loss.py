@@ -130,7 +130,7 @@ def test_margin_is_refused_by_a_corrected_loss(tmp_path, words):
 
 
 class _KeepGradients(TrainerCallback):
-    """The gradients of the last optimiser step."""
+    """Keeps the gradients of the last optimiser step."""
 
     def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):
         self.gradients = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}

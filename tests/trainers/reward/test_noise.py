@@ -1,4 +1,4 @@
-"""Flipped labels and their draws, and pairs that bring the noisy labels of both solutions."""
+"""Flipped labels and their draws, and pairs that have noisy labels of both solutions."""
 
 from itertools import product
 from pathlib import Path
@@ -83,7 +83,7 @@ def test_flip_shares_match_the_rates(rho0, rho1):
 
 
 def _train_on_whole_epochs(tmp_path, words, resample, *, batch_size=32, epochs=2, **settings) -> list[float]:
-    """The share of flipped labels that each step saw; one step is a whole epoch of 32 pairs by default."""
+    """Share of flipped labels in each step; by default a step is a whole epoch of 32 pairs."""
     trainer = verifier_trainer(
         tmp_path,
         token_pairs(32),
@@ -149,7 +149,7 @@ def test_resumed_training_equals_uninterrupted_training(tmp_path, words, resampl
 
 
 def test_soft_labels_cost_what_noisy_ones_cost_in_the_mean():
-    """Over the four ways in which two independent labels can flip, for cross-entropy."""
+    """The mean is over the four ways in which two independent labels can flip, for cross-entropy."""
     args = NoisyRewardConfig("out", loss="cross_entropy", noise_resample="mean", use_cpu=True, report_to="none")
     chosen, rejected, (rho0, rho1) = torch.tensor([1.5]), torch.tensor([-0.5]), (0.1, 0.3)
     expected = sum(

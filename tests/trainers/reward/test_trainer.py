@@ -326,7 +326,7 @@ TIMED = ("runtime", "per_second", "preparation_time")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A verifier, its pairs, and what two processes made of them."""
+    """A verifier, its pairs, and the results of two processes."""
     folder = tmp_path_factory.mktemp("processes")
     model = llama()
     with torch.no_grad():
