@@ -5,6 +5,7 @@ Each field states its unit and range; the key reference in docs/recipes.md is ge
 """
 
 from dataclasses import asdict
+from math import ceil
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -186,6 +187,9 @@ class MintConfig:
     )
 
 
+MAX_GOODHART_WINDOW = 80  # batches (Kirchner et al. 2024)
+
+
 @section
 class StoppingConfig:
     """When a prover phase ends before its planned steps."""
@@ -205,6 +209,12 @@ class StoppingConfig:
     score_parity_threshold: NonNegative = Field(
         0.1, description="Parity is reached within this margin, in units of the verifier's score."
     )
+    goodhart_window: Count | None = Field(
+        None,
+        description="For `goodhart`: number of batches over which the prover's accuracy is averaged; by default a tenth of the planned "
+        "batches, at most 80 (Kirchner et al. 2024: 80 of some 8,000). The rule needs a whole window, so that one longer than the "
+        "phase is refused.",
+    )
     ema: ProperShare | None = Field(
         None,
         description="Weight of the newest step in the moving averages that the rule uses; by default 5 / `max_steps` (with "
@@ -214,6 +224,10 @@ class StoppingConfig:
     def newest_weight(self, num_batches: int) -> float:
         """Return the weight of the newest batch in the moving averages of a phase with `num_batches`, in (0, 1]."""
         return self.ema or min(1.0, 5 / num_batches)
+
+    def accuracy_window(self, num_batches: int) -> int:
+        """Return the number of batches over which `goodhart` averages the accuracy in a phase with `num_batches`."""
+        return self.goodhart_window or min(MAX_GOODHART_WINDOW, ceil(num_batches / 10))
 
 
 @section

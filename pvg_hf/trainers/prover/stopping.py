@@ -18,7 +18,7 @@ INTERFACE = "(means, config, **options) -> bool"  # signature of a rule; documen
 
 FIRST_SHARE = 0.1  # share of the planned steps before any rule can fire
 
-GOODHART_ACCURACY, GOODHART_WINDOW = 0.2, 80  # accuracy, and number of steps below it (Kirchner et al. 2024)
+GOODHART_ACCURACY = 0.2  # mean accuracy below which the prover only exploits the verifier (Kirchner et al. 2024)
 
 MAX_FAILED_SHARE = 0.5  # of the sneaky solutions; if more of them fail, the others say little about the role
 
@@ -65,6 +65,9 @@ class StopRule:
             The planned steps, and the reward that determines the rule under `auto`.
         fixed (`Mapping[str, float]`, *optional*):
             Means for a role that this phase does not train, such as `score/helpful_correct`.
+
+    Raises:
+        ValueError: for an unknown rule, options that it does not take, or a `goodhart_window` longer than the phase.
     """
 
     def __init__(self, stopping: StoppingConfig, prover: ProverConfig, fixed: Means | None = None):
@@ -74,10 +77,12 @@ class StopRule:
         self.weight = stopping.newest_weight(prover.num_batches)
         self.means: dict[str, float] = {}
         self.fixed = dict(fixed or {})
-        self._accuracies: deque[float] = deque(maxlen=GOODHART_WINDOW)
+        self._accuracies: deque[float] = deque(maxlen=stopping.accuracy_window(prover.num_batches))
         self._max_steps = prover.max_steps
         self._rule = self._goodhart if self.name == "goodhart" else load_rule(self.name)
         self._check_options()
+        if self.name == "goodhart":
+            self._check_window(prover.num_batches)
 
     @property
     def is_custom(self) -> bool:
@@ -121,6 +126,14 @@ class StopRule:
             raise ValueError(
                 f"The stop rule `{self.name}` takes no `stopping.options`, which are arguments for a custom rule; got "
                 f"{options!r:.80}."
+            )
+
+    def _check_window(self, num_batches: int) -> None:
+        window = self.config.goodhart_window
+        if window is not None and window > num_batches:
+            raise ValueError(
+                f"`stopping.goodhart_window` is {window}, but a phase has {num_batches} batches (`prover.max_steps`), so that the "
+                f"stop rule `goodhart` could never fire; set it to at most {num_batches}, or leave it out for a tenth."
             )
 
     def _goodhart(self, means: Means, config: StoppingConfig) -> bool:

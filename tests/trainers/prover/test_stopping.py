@@ -101,18 +101,49 @@ def test_failed_solutions_do_not_make_a_role_nearly_always_incorrect():
 def test_goodhart_needs_a_whole_window_of_low_accuracy():
     """The mean over both roles: .1 and .29 give .195, below .2; .31 in place of .29 gives .205."""
     low, high = figures(helpful=0.29, sneaky=0.1), figures(helpful=0.31, sneaky=0.1)
-    rule = make_rule("goodhart", num_steps=100)
+    rule = make_rule("goodhart", num_steps=100, goodhart_window=80)
     assert [rule.update(step, low) for step in range(1, 81)] == [False] * 79 + [True]
-    rule = make_rule("goodhart", num_steps=100)
+    rule = make_rule("goodhart", num_steps=100, goodhart_window=80)
     assert [rule.update(step, high) for step in range(1, 81)] == [False] * 80
 
 
 def test_goodhart_looks_at_the_last_window_only():
-    rule = make_rule("goodhart", num_steps=300)
+    rule = make_rule("goodhart", num_steps=300, goodhart_window=80)
     done = [rule.update(step, figures(helpful=1.0, sneaky=1.0)) for step in range(1, 41)]
     done += [rule.update(step, figures(helpful=0.0, sneaky=0.0)) for step in range(41, 121)]
     # The mean of the last 80 is below .2 when fewer than 16 of them are of the first 40, that is from step 105 on.
     assert done.index(True) == 104
+
+
+@pytest.mark.parametrize(
+    ("num_steps", "first"),
+    [(60, 7), (55, 6), (8, 1), (800, 81), (2000, 201)],
+    ids=["6 steps", "a tenth, rounded up", "one step", "80 steps", "80 steps after the first tenth"],
+)
+def test_goodhart_averages_over_a_tenth_of_the_phase_by_default(num_steps, first):
+    """Always incorrect: the rule fires in the first step with a whole window that is past the first tenth."""
+    rule = make_rule("goodhart", num_steps=num_steps)
+    done = [rule.update(step, figures(helpful=0.0, sneaky=0.0)) for step in range(1, num_steps + 1)]
+    assert done.index(True) + 1 == first
+
+
+def test_goodhart_counts_the_batches_of_ppo():
+    """60 steps of 4 epochs are 15 batches; a tenth of them, rounded up, are 2."""
+    prover = ProverConfig(reward="goodhart", algorithm="ppo", max_steps=60)
+    rule = StopRule(StoppingConfig(), prover)
+    assert [rule.update(step, figures(helpful=0.0, sneaky=0.0)) for step in (1, 5, 9)] == [False, False, True]
+    assert [
+        StopRule(StoppingConfig(goodhart_window=2), prover).update(step, figures(sneaky=0.0)) for step in (9,)
+    ] == [False]
+
+
+def test_goodhart_window_longer_than_the_phase_is_refused():
+    make_rule("goodhart", num_steps=60, goodhart_window=60)
+    make_rule("parity", num_steps=60, goodhart_window=80)  # another rule does not use it
+    with pytest.raises(ValueError, match=r"`stopping\.goodhart_window` is 80.* 60 batches"):
+        make_rule("auto", reward="goodhart", num_steps=60, goodhart_window=80)
+    with pytest.raises(ValueError, match=r"15 batches"):
+        StopRule(StoppingConfig(goodhart_window=16), ProverConfig(reward="goodhart", algorithm="ppo", max_steps=60))
 
 
 def test_max_steps_never_fires():
