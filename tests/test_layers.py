@@ -118,6 +118,13 @@ def test_lower_layers_need_no_torch():
         for path in lower
     }
     assert {module: names for module, names in used.items() if names} == {}
+    # Nor does anything that they import, in turn.
+    check = (
+        f"import importlib, sys; [importlib.import_module(name) for name in {sorted(map(module_name, lower))}]; "
+        f"print(*sorted({NEEDS_TORCH} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == ""
 
 
 def test_importing_the_package_imports_no_torch():

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from pvg_hf.config.noise_section import check_rates
 from pvg_hf.core.roles import ABSTENTIONS, ACCEPTING, Outcome
-from pvg_hf.noise.rates import check_rates
 from pvg_hf.noise.routing import Routing, Tier, can_pay
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pvg_hf.config.noise_section import check_rates
 from pvg_hf.core.figure import Figure, wilson
-from pvg_hf.noise.rates import check_rates
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import torch
 
-from pvg_hf.noise.rates import check_rates
+from pvg_hf.config.noise_section import check_rates
 from pvg_hf.rewards.inputs import RewardFunction, read_flags
 
 
