@@ -111,7 +111,7 @@ def test_smoothing_is_least_where_sigmoid_of_the_margin_is_one_minus_the_flip_ra
 
 
 def test_forward_is_least_at_the_clean_margin_under_flipped_pairs():
-    # Truly preferred with probability 4/5, told so with probability q = .2 + .6 * .8 = .68
+    # Truly preferred with probability 4/5, labelled so with probability q = .2 + .6 * .8 = .68
     settings = {"flip_rate": 0.2, "correction": "forward"}
     expected_slope = 0.68 * slope(LN4, **settings) - 0.32 * slope(-LN4, **settings)
     assert expected_slope == pytest.approx(0, abs=1e-15)

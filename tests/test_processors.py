@@ -26,7 +26,7 @@ def test_sampling_and_training_tests_hold_without_vector_units():
     settings = {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1"}
     selection = ["-m", "not slow and not gpu", "-q", "-p", "no:cacheprovider", "-n", "0", "-o", "addopts="]
     command = [sys.executable, "-m", "pytest", "--import-mode=importlib", *selection, *SAMPLING_OR_TRAINING]
-    # Without the variables by which pytest-xdist would take the child for one of its own workers.
+    # Without the variables by which pytest-xdist would take the child for one of its workers.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     result = subprocess.run(command, cwd=ROOT, env={**environment, **settings}, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout[-5000:]

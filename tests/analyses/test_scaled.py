@@ -4,7 +4,7 @@ import pytest
 
 from pvg_hf.analyses.scaled import CheckedAnalysis, ScaledVerification, decide_label
 
-YES, NO = (1.0, 1.0, 0.0), (1.0, 0.5, None)  # two of three confirm; one does, one half, one says nothing
+YES, NO = (1.0, 1.0, 0.0), (1.0, 0.5, None)  # two of three confirm; one does, one half, one has no score
 
 
 def analyses(*told) -> list[CheckedAnalysis]:

@@ -299,7 +299,7 @@ def test_a_damaged_run_says_what_to_do_and_shows_the_rest(serve, open_page, run_
 
 
 def test_a_run_without_a_finished_round_is_shown(serve, open_page, run_copy):
-    for name in ("metrics.jsonl", "state.json"):  # the latter says what the former holds
+    for name in ("metrics.jsonl", "state.json"):  # state.json describes metrics.jsonl
         (run_copy / name).unlink()
     put_back = put_aside(run_copy, "pool", "verifier", "evaluation")
     url, _ = serve(run_copy)

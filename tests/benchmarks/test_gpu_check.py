@@ -88,7 +88,9 @@ sys.exit(Check(Path({str(tmp_path)!r}) / "out", [make_part("part", {lines!r})]).
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 130
     pid = int(child.read_text())
-    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE  # nobody waits for it
+    assert (
+        not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    )  # a child that is not waited for
     assert json.loads((tmp_path / "out" / "check_gpu.json").read_text())["parts"]["part"]["status"] == "stopped"
 
 

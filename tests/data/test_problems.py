@@ -58,7 +58,7 @@ def test_the_provers_chat_template_sees_the_recipes_settings(game, tokenizer):
 
 
 def test_an_example_that_is_a_problem_of_the_game_is_refused(game):
-    options = {"num_train": len(NAMES) * len(OBJECTS) * len(NUMBERS) - 8}  # every text there is
+    options = {"num_train": len(NAMES) * len(OBJECTS) * len(NUMBERS) - 8}  # the texts of all problems
     task = {"name": "tests.support.recall_task:ExampleRecallTask", "options": options}
     with pytest.raises(
         ValueError, match=r"The problem `\w+-\d+` of the part `\w+` .*'Ana has 5 pens.'.* `task.few_shot`"

@@ -35,7 +35,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 README = "../README.md"
 PAGES = sorted([*DOCS.glob("*.md"), *DOCS.parent.glob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-MODULE_NAME = re.compile(r"# (\w+\.py)\n")  # a block that is a file of its own names itself in its first line
+MODULE_NAME = re.compile(r"# (\w+\.py)\n")  # a block that is a file has its name in the first line
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 
 CAUSAL_LMS = ("Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-0.5B-Instruct", "Qwen/Qwen3-0.6B")
@@ -220,7 +220,9 @@ def test_examples_of_the_verifier_trainer_page_run(folder, tiny_models, pair_fil
     names = _run("verifier-trainer.md")
     scorer, pair = names["scorer"], names["train"][0]
     read = scorer.verifier_input.encode(scorer.tokenizer, [pair["prompt"]], [pair["chosen"]])
-    assert read == [names["trainer"].train_dataset[0]["chosen_ids"]]  # the scorer reads what was trained on
+    assert read == [
+        names["trainer"].train_dataset[0]["chosen_ids"]
+    ]  # the scorer uses the input format of the training
     assert len(names["scores"]) == 2
     told = set(re.findall(r"`(eval_[a-z_]+)`", (DOCS / "verifier-trainer.md").read_text(encoding="utf-8")))
     assert told - names["trainer"].evaluate().keys() == set()

@@ -94,7 +94,7 @@ def test_a_batch_is_read_by_critic_and_prover_and_trained_on_by_both_as_often_as
     plain = work()
     assert plain.seconds < once.seconds < twice.seconds < 2 * once.seconds
     assert once.memory == twice.memory
-    assert once.memory - plain.memory > 16 * 1000  # and the critic's activations beside the prover's
+    assert once.memory - plain.memory > 16 * 1000  # and the critic's activations with the prover's
     assert plain.memory > TRAINING
 
 

@@ -15,7 +15,7 @@ def test_distinct_texts_duplicates_and_length_by_hand():
         columns=["problem_id", "solution", "num_tokens"],
     )
     figures = diversity_figures(rows, Role.SNEAKY, **DRAWS)
-    # Problem a has 2 distinct of 3 (one repeats), b 1 of 1; the same text under two problems is no repeat.
+    # Problem a has 2 distinct of 3 (one repeats), b 1 of 1; the same text under two problems is not a repeat.
     assert (figures["distinct/sneaky"].value, figures["distinct/sneaky"].n) == (pytest.approx(3 / 4), 4)
     assert (figures["duplicates/sneaky"].value, figures["duplicates/sneaky"].n) == (0.5, 2)
     assert (figures["num_tokens/sneaky"].value, figures["num_tokens/sneaky"].n) == (5.0, 3)

@@ -111,7 +111,7 @@ def test_a_rate_lies_within_its_interval(rows):
     successes, problem_ids = zip(*rows)
     figure = rate_by_problem(successes, problem_ids)
     assert 0 <= figure.low <= figure.value <= figure.high <= 1
-    # Alike or not, n solutions tell no more than n independent ones.
+    # Alike or not, n solutions have at most the information of n independent ones.
     independent = rate(sum(successes), len(successes))
     assert figure.high - figure.low >= independent.high - independent.low - 1e-9
 

@@ -75,7 +75,7 @@ def test_a_difference_of_different_problems_adds_the_variances():
 
 
 def test_a_partly_shared_difference_draws_from_all_problems():
-    # b is shared, a stands on one side and c on the other: (0 + 4) / 2 - (4 + 8) / 2 = -4. Draws with b only give 0, and
+    # b is shared, a is on one side and c on the other: (0 + 4) / 2 - (4 + 8) / 2 = -4. Draws with b only give 0, and
     # with a and b or b and c -2 to -4, so that the interval reaches from about 0 downwards.
     figure = difference([0.0, 4.0], ["a", "b"], [4.0, 8.0], ["b", "c"], **DRAWS)
     assert (figure.value, figure.n, figure.high) == (-4.0, 3, 0.0)

@@ -55,7 +55,7 @@ def test_role_figures_by_hand(helpful):
     assert figures["failed/helpful"] == rate(1, 4)
     assert "valid_sneaky" not in figures
     assert (figures["score/helpful_correct"].value, figures["score/helpful_correct"].n) == (1.25, 2)
-    # The truncated solution's 3.0 is no mistake that convinces.
+    # The truncated solution's 3.0 is not a convincing mistake.
     assert (figures["score/helpful_incorrect"].value, figures["score/helpful_incorrect"].n) == (-1.0, 1)
 
 

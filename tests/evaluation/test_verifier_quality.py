@@ -129,7 +129,7 @@ def test_no_other_threshold_has_a_higher_youden_j(rows):
         accepted = scores > threshold
         return accepted[correct].mean() - accepted[~correct].mean()
 
-    # Accepting everything (J = 0) is no threshold between scores.
+    # Accepting everything (J = 0) is not a threshold between scores.
     cuts = np.unique(scores)[:-1]
     assert quality(choose_threshold(scores, correct)) == pytest.approx(max(map(quality, cuts)))
 

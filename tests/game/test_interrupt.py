@@ -105,7 +105,7 @@ def test_end_of_the_launcher_ends_the_step_with_a_checkpoint(number, to, tmp_pat
     play(load_recipe(recipe), phase="prover", round_index=0)
     check_same_so_far(folder, reference)
     (continued,) = [event["checkpoint"] for event in read_json_lines(folder.events) if event["event"] == "continued"]
-    assert continued in ("checkpoint-3", "checkpoint-4", "checkpoint-5")  # of the step at hand, or hardly later
+    assert continued in ("checkpoint-3", "checkpoint-4", "checkpoint-5")  # of the current step, or hardly later
 
 
 def test_ctrl_c_waits_for_the_end_of_a_generation(tmp_path, make_recipe, reference):

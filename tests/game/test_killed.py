@@ -10,7 +10,7 @@ from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey, read_record, schedule
 from tests.support.game_runs import differing, play_in_process
 
-# A process dies just before this happens; the next one goes on, and dies at the next moment.
+# A process is killed just before this happens; the next one resumes, and is killed at the next moment.
 DEATHS = {
     "bootstrap, between two files": ("os.rename", r"pool/\.base\.partial/test-helpful\.parquet'", 1),
     "verifier, in a checkpoint": ("open", r"verifier/\.round-000\.partial/checkpoints/checkpoint-6/trainer_state", 1),

@@ -20,7 +20,7 @@ def test_a_plan_reports_mistakes_in_the_problems_with_the_others(values):
 def test_a_plan_shows_every_phase_within_80_columns_and_writes_nothing(values, tmp_path):
     plan = describe_plan(load_recipe(values, ["num_rounds=3", "rounds.1.prover.max_steps=7"]))
     lines = plan.splitlines()
-    lines = lines[lines.index("") :]  # paths stand above
+    lines = lines[lines.index("") :]  # paths are in the lines above
     assert max(map(len, lines)) <= 80
     assert [line.split()[0] for line in lines if "solutions on D_V" in line] == ["bootstrap", "mint", "mint", "mint"]
     assert [line for line in lines if line.startswith("Round")] == ["Round 0", "Round 1", "Round 2"]
@@ -45,7 +45,7 @@ def test_a_plan_of_very_many_rounds_does_not_check_each(values):
         assert f"{1 + 4 * num_rounds} phases" in plan
         return sum(entry.callcount for entry in profile.getstats())
 
-    num_calls(200)  # what is loaded or compiled once
+    num_calls(200)  # fill the caches
     # The mixture of the last round has a weight for each round before it, which takes 8 small calls to check.
     assert num_calls(20_000) - num_calls(200) < 10 * (20_000 - 200)
 

@@ -64,7 +64,7 @@ def test_critics_make_the_round_trip(changes, checkpoints, hub, client, play_rou
     assert places == sorted(Path(checkpoint) / CRITIC_FOLDER for checkpoint in checkpoints)
     for place in places:
         mine, theirs = folder.prover(0) / place, pulled.prover(0) / place
-        written = {path.name for path in mine.iterdir()} - {"README.md"}  # PEFT's, which says nothing
+        written = {path.name for path in mine.iterdir()} - {"README.md"}  # PEFT's card, without information
         assert {path.name for path in theirs.iterdir()} == written
         assert [name for name in written if (mine / name).read_bytes() != (theirs / name).read_bytes()] == []
         assert any(_values_of(theirs))

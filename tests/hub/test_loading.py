@@ -209,7 +209,7 @@ def _save_adapters(base: Path, player: str, run: RunFolder, tokenizer) -> None:
         name_base(model, place, player=player, run=run.root)
 
 
-# What the Hub's page of a model with adapters tells its visitors; the base's name is read from the root's configuration there.
+# The code that the Hub's page of a model with adapters shows; the base's name is read from the root's configuration there.
 USE_THIS_MODEL = """
 from peft import AutoPeftModelForCausalLM, AutoPeftModelForSequenceClassification, PeftConfig
 from transformers import AutoModelForSequenceClassification

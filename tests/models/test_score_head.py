@@ -66,7 +66,7 @@ def test_the_head_has_the_documented_distribution():
     model = _llama(hidden_size=256)
     draw_head(model, seed=0)
     # The sum of 256 squared draws of normal(0, .02), over .02^2, is a chi-square of 256 degrees of freedom; its 1e-4
-    # quantiles on both sides are passed by chance for one seed in 5,000; the seed is fixed. Likewise the sum, over
+    # quantiles on both sides are passed by chance for one seed in 5,000; the seed is fixed. The sum, over
     # .02 * 16, is a standard normal.
     standardized = model.score.weight.detach().double() / 0.02
     assert stats.chi2.ppf(1e-4, 256) < standardized.square().sum() < stats.chi2.isf(1e-4, 256)

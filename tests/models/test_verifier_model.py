@@ -33,7 +33,7 @@ def test_a_language_model_becomes_a_classifier(tiny_prover, caplog):
         model = load_classifier(str(tiny_prover))
     assert isinstance(model, LlamaForSequenceClassification)
     assert model.score.weight.shape == (1, 32)
-    assert "score.weight" not in caplog.text  # a head that is drawn anew is meant, not to be warned of
+    assert "score.weight" not in caplog.text  # a new head is intended, so that no warning is shown
     body = load_causal_lm(str(tiny_prover)).model.state_dict()
     assert all(weight.equal(body[name]) for name, weight in model.model.state_dict().items())
 

@@ -76,7 +76,7 @@ def num_running(marker: str) -> int:
 
 
 def test_a_command_that_hangs_is_killed_with_its_children(tmp_path):
-    seconds = f"600.{os.getpid()}"  # told apart from the sleeping of others
+    seconds = f"600.{os.getpid()}"  # distinguishes it from other processes that sleep
     checker = CommandChecker(["sh", "-c", f"sleep {seconds} & sleep {seconds}", "{solution}"])
     outcome = ImperfectChecker(checker, Tier("lean", budget_seconds=0.2)).check(PROBLEM, "4")
     assert (outcome.code, outcome.noise, outcome.duration_ms) == (Outcome.VERIFIER_TIMEOUT, None, 200)

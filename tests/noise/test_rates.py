@@ -29,7 +29,7 @@ def test_pair_outcomes_when_half_are_correct(rate, right, reversed_, tied):
 
 
 def test_two_thirds_of_pairs_are_ties_when_nine_in_ten_are_correct():
-    # Both told apart: .09 * .64 right, .09 * .04 reversed, .81 * .16 + .01 * .16 tied: .0576, .0036, .1312 of .1924
+    # Pairs of each kind: .09 * .64 right, .09 * .04 reversed, .81 * .16 + .01 * .16 tied: .0576, .0036, .1312 of .1924
     rates = pair_outcome_rates(0.2, 0.2, share_correct=0.9)
     assert rates == pytest.approx((0.0576 / 0.1924, 0.0036 / 0.1924, 0.1312 / 0.1924))
     assert round(rates.tied, 2) == 0.68

@@ -77,7 +77,7 @@ def test_events_are_appended_with_the_time_and_found_again(tmp_path):
 @pytest.mark.parametrize(
     ("before", "after", "num_damaged"),
     [
-        (ONE + b'{"event', ONE, 0),  # a crash, which is nothing to tell
+        (ONE + b'{"event', ONE, 0),  # a crash, which needs no message
         (ONE + TWO, ONE + TWO, 0),
         (b"{", b"", 0),
         (ONE + b'{"event": "al\n' + TWO, ONE + TWO, 1),

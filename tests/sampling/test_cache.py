@@ -15,7 +15,7 @@ def test_the_cache_holds_what_a_dynamic_cache_does():
     config = LlamaConfig(num_hidden_layers=2)
     roomy, plain = RoomyCache(config), DynamicCache(config=config)
     rows = 3
-    for num_tokens in (5, 1, 1, ROOM, 1, 2):  # a prompt, tokens, more than there is room for
+    for num_tokens in (5, 1, 1, ROOM, 1, 2):  # a prompt, single tokens, more than fit into the room
         for layer in range(2):
             keys, values = _states(num_tokens, rows)
             found, expected = roomy.update(keys, values, layer), plain.update(keys, values, layer)

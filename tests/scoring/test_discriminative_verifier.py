@@ -171,7 +171,7 @@ def test_long_inputs_are_cut_and_counted(kind, end_token, caplog):
     with caplog.at_level(logging.WARNING):
         scores = scorer([PROBLEM, PROBLEM, PROBLEM], [SOLUTIONS[0], SOLUTIONS[1], SOLUTIONS[0] + " 5"])
     assert scorer.num_cut == 2
-    assert caplog.text.count("was cut") == 1  # said once, counted further
+    assert caplog.text.count("was cut") == 1  # logged once, counted always
     has_end = kind == "bert" or end_token is not None
     cut = [*full[: limit - 1], full[-1]] if has_end else full[:limit]
     assert len(cut) == limit
@@ -238,7 +238,7 @@ def test_loads_from_a_folder_of_an_adapter_with_its_head(tmp_path, tiny_prover):
                 parameter.normal_()
     scores = VerifierScorer(model, tokenizer, _input("</s>"))(PROBLEMS, SOLUTIONS)
     folder = _save(tmp_path, model, tokenizer, _input("</s>"))
-    torch.manual_seed(2)  # what is drawn in loading must not matter
+    torch.manual_seed(2)  # random numbers drawn while loading must not matter
     scorer = VerifierScorer.from_pretrained(folder)
     assert isinstance(scorer.model, PeftModel)
     assert scorer(PROBLEMS, SOLUTIONS) == pytest.approx(scores, abs=1e-5)

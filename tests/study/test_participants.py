@@ -107,7 +107,7 @@ def test_a_participant_who_returns_late_sees_the_next_solution(study, clock):
     clock.wait(3600)
     progress = study.progress("ann")
     assert progress.has_run_out
-    assert not study.progress("ann").has_run_out  # which is said once
+    assert not study.progress("ann").has_run_out  # which is reported once
     assert progress.item != first
     assert progress.seconds_left is None  # it waits until it is asked for
     assert [row["judgment"] for row in study.answers()] == ["time_ran_out"]
@@ -121,7 +121,7 @@ def test_a_restarted_process_continues_where_the_last_one_ended(study, open_agai
     assert again.sheet("ann") == study.sheet("ann")
     progress = again.progress("ann")
     assert (progress.num_done, progress.item, progress.seconds_left) == (3, on_show, None)
-    assert not again.answer("ann", on_show.item, Judgment.CORRECT, 1)  # nobody knows how long it was looked at
+    assert not again.answer("ann", on_show.item, Judgment.CORRECT, 1)  # the time for which it was viewed is unknown
     again.show("ann")
     assert again.answer("ann", on_show.item, Judgment.CORRECT, 1)
     rows = open_again().answers()
@@ -161,7 +161,7 @@ def test_participants_have_different_sheets(study):
     assert not study.knows("bob")
     ann, bob = study.sheet("ann"), study.sheet("bob")
     assert study.knows("bob")
-    assert {item.item for item in ann}.isdisjoint(item.item for item in bob)  # what was given least comes first
+    assert {item.item for item in ann}.isdisjoint(item.item for item in bob)  # the least often given come first
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..\n", "x" * 65, "<b>"])

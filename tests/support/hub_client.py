@@ -86,7 +86,7 @@ def serve(pipe) -> None:
             return
         try:
             pipe.send(("done", vars(hub_orders)[name](*args, **kwargs)))
-        except Exception as err:  # noqa: BLE001 -- whatever it is, the test is to see it
+        except Exception as err:  # noqa: BLE001 -- any error is passed on to the test
             kinds = [kind.__name__ for kind in type(err).__mro__]
             pipe.send(("raised", (str(err), kinds, traceback.format_exc())))
 

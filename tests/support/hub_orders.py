@@ -232,7 +232,7 @@ def upload_answers(repository: str, folder: str, lines: list[str]) -> tuple[list
     place, said = Path(folder), io.StringIO()
     with log_into(said), uploaded(repository, place, os.environ["HF_TOKEN"], retry=QUICK) as lock:
         restored = sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
-        time.sleep(1)  # what is committed at the start does not have the answers
+        time.sleep(1)  # the commit at the start does not have the answers
         with lock, (place / "answers.jsonl").open("a", encoding="utf-8") as file:
             file.writelines(line + "\n" for line in lines)
     return restored, said.getvalue()

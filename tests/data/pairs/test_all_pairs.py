@@ -52,7 +52,7 @@ def test_all_pairs_of_a_problem_with_both_labels(build):
     assert found == {
         ("a -1 1", "a -1 0", 1, 0, "base"),  # labelled correct comes first
         ("a -1 1", "a 0 0", 1, 0, "round-000"),
-        ("a -1 0", "a 0 0", 0, 0, "round-000"),  # of a tie the later one stands for the incorrect one
+        ("a -1 0", "a 0 0", 0, 0, "round-000"),  # in a tie the later solution counts as the incorrect one
     }
     assert len(pairs) == report.num_pairs == 3
     assert {row["chosen"]: row["chosen_correct"] for row in pairs} == {"a -1 1": False, "a -1 0": False}

@@ -34,7 +34,7 @@ def data():
         solution("a", "sneaky", False, 1.0),
         solution("b", "helpful", True, 4.0),
         solution("b", "sneaky", False, -4.0),
-        solution("c", "sneaky", False, 9.0),  # no helpful correct solution beside it
+        solution("c", "sneaky", False, 9.0),  # without a helpful correct solution
         solution("d", "helpful", True, 0.0),
         solution("d", "sneaky", True, 8.0),  # no mistake
         solution("e", "helpful", True, 1.0),

@@ -17,7 +17,7 @@ from pvg_hf.run.read import RoundData, RunData
         ([], False),
         ([["Line 1 is wrong.", True]], False),
         ([["Line 2 calls a true statement false.", True]], False),
-        ([["Line 3 is wrong.", None]], False),  # nobody can tell
+        ([["Line 3 is wrong.", None]], False),  # unknown
         ([["Line 1 is wrong.", True], ["Line 2 is wrong.", False]], True),
     ],
 )

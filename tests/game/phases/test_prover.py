@@ -206,7 +206,7 @@ def test_inputs_that_the_verifier_does_not_see_whole_are_counted(play_phase, tmp
         assert line["prover/num_cut"] == count(rows["prompt"].str.split("\n").str[0], rows["completion"]) > 0
     minted = [pd.read_parquet(file) for file in folder.pool(0).glob("*.parquet")]
     base = [pd.concat([pd.read_parquet(file) for file in folder.pool(-1).glob("test-*.parquet")])]
-    # A file is scored by itself when it is minted, and what stands in two of them counts twice.
+    # Each file is scored separately when it is minted, so that a solution in two files counts twice.
     for phase, scored, place in (("mint", minted, folder.pool(0)), ("evaluate", base, folder.evaluation(0))):
         lines = read_json_lines(place / "metrics.jsonl")
         counts = [line[f"{phase}/num_cut"] for line in lines if f"{phase}/num_cut" in line]
@@ -363,7 +363,7 @@ def test_a_shared_base_changes_only_the_memory(tmp_path, make_recipe):
     ]
     weights = [(run.prover(0) / "adapter_model.safetensors").read_bytes() for run in runs]
     assert weights[0] == weights[1]
-    # Minting adds an adapter to weights of its own, and leaves it beside shared ones: the same up to rounding.
+    # Minting merges an adapter into separate weights, and keeps it apart from shared ones: equal up to rounding.
     pools = [pd.read_parquet(run.pool(0) / "sneaky.parquet") for run in runs]
     assert pools[0]["solution"].equals(pools[1]["solution"])
     assert pools[1]["score"].tolist() == pytest.approx(pools[0]["score"].tolist(), abs=1e-5)

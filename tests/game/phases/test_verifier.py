@@ -80,7 +80,7 @@ def test_adapters_are_continued_like_full_weights(init, tmp_path, game, referenc
         all(torch.equal(second[1][name], last[name]) for name in adapters),
         torch.equal(second[1][head], last[head]),
     ) == continues
-    # the frozen base is nobody's but the initial model's
+    # the frozen base is the initial model's
     initial = load_file(player / "model.safetensors")
     layer = "model.layers.0.self_attn.q_proj"
     assert torch.equal(

@@ -14,7 +14,7 @@ SCRATCH = {
     "vocab_size": 300,
     "config": {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16},
 }
-# Both players are fine-tuned; the prover is made anew first.
+# Both players are fine-tuned; the prover is first initialised from scratch.
 CHANGES = {
     "prover__scratch": SCRATCH,
     "prover__warmup": {"max_steps": 3, "batch_size": 4},

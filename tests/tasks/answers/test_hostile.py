@@ -107,7 +107,7 @@ HOSTILE = {
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_input_is_bounded_also_outside_the_main_thread(text):
-    # Outside the main thread math-verify has no time limit, so only the checks on the form stand in the way.
+    # Outside the main thread math-verify has no time limit, so only the checks on the form protect.
     grades = []
     worker = threading.Thread(
         target=lambda: grades.extend(grade_answer(f"{mark} {text}", r"2\sqrt{3}") for mark in ("", "####"))

@@ -59,7 +59,7 @@ def test_training_and_minting_draw_alike(prover, tokenizer, tmp_path):
     trainer.model.train()
     drawn = _generate(trainer, prompts)
     assert trainer.model.training
-    assert len(set(map(tuple, drawn[:3]))) == 3  # each row has numbers of its own
+    assert len(set(map(tuple, drawn[:3]))) == 3  # each row has different random numbers
     torch.manual_seed(3)
     uniforms = torch.rand(4, 8, dtype=torch.float64)
     alone = [

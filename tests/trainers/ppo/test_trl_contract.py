@@ -45,7 +45,7 @@ def test_log_probabilities_are_computed_with_these_arguments():
     assert parameters[:6] == ["self", "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size"]
     source = inspect.getsource(GRPOTrainer._get_per_token_logps_and_entropies)
     assert "return logps, entropies, aux_loss" in source
-    # The loss asks once, and first: what it got last is the policy at hand.
+    # The loss calls it once, and first: its last result is that of the current policy.
     loss = inspect.getsource(GRPOTrainer._compute_loss)
     assert loss.count("self._get_per_token_logps_and_entropies(") == 1
 

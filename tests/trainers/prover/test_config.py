@@ -57,7 +57,7 @@ def test_steps_per_batch_follow_from_the_settings(settings, num_steps, tmp_path)
         ({"save_steps": 4}, True),
         ({"save_steps": 0.5, "max_steps": 6}, False),  # every 3 steps
         ({"save_steps": 0.5, "max_steps": 7}, True),  # every 4
-        ({"save_steps": 0.5, "max_steps": -1}, True),  # nobody knows yet
+        ({"save_steps": 0.5, "max_steps": -1}, True),  # not known yet
         ({"save_steps": 1, "save_strategy": "no"}, True),
         ({"save_steps": 1, "save_strategy": "epoch"}, True),
     ],

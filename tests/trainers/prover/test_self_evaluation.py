@@ -58,7 +58,7 @@ def test_rewards_are_those_of_the_formula(writer, tmp_path, has_meta):
     assert table["self_evaluation"].tolist() == pytest.approx(expected)
     assert len(set(expected)) > 2
     assert log["self_evaluation/format_rate"] == pytest.approx(_share_of_form(table))
-    if has_meta:  # asked about those with the form, it said nothing of every second
+    if has_meta:  # of the evaluations in the right form, it rated every second one only
         assert log["self_evaluation/unreadable"] == pytest.approx((sum(asked) // 2) / sum(asked))
         assert log["self_evaluation/quality"] == pytest.approx((sum(asked) + 1) // 2 * 0.5 / sum(asked))
     else:

@@ -43,7 +43,7 @@ def test_noise_seed_follows_the_seed():
         ({"noise_rho0": 0.1, "noise_rho1": 0.1}, 1 / 82),
         # a dataset that is noisy already: nothing injected, .2 * .2 / (.04 + .64) assumed
         ({"rho0": 0.2, "rho1": 0.2}, 1 / 17),
-        # what is assumed goes before what is injected
+        # assumed rates take precedence over injected ones
         ({"noise_rho0": 0.1, "noise_rho1": 0.1, "rho0": 0.2, "rho1": 0.2}, 1 / 17),
         ({"noise_level": "pair", "noise_rho0": 0.1, "noise_rho1": 0.1}, 0.1),
         ({"noise_level": "pair", "rho0": 0.3, "rho1": 0.3}, 0.3),
