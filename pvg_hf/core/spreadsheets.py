@@ -5,6 +5,8 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pandas as pd
+
 _SIGNS = ("=", "+", "-", "@", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last four are full-width
 
 _MARK = "'"  # spreadsheets read a cell that begins with it as text
@@ -21,6 +23,11 @@ def escape_cell(text: str) -> str:
     """
     starts = text.lstrip(_SKIPPED).startswith(_SIGNS) or text.startswith(("\t", "\r", "\n"))
     return f"{_MARK}{text}" if starts or text.startswith(_MARK) else text
+
+
+def to_csv(rows: pd.DataFrame) -> str:
+    """Return a table as CSV with a heading; its texts are escaped."""
+    return rows.map(lambda cell: escape_cell(cell) if isinstance(cell, str) else cell).to_csv(index=False)
 
 
 @contextmanager

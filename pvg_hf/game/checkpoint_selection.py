@@ -2,10 +2,10 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from accelerate.utils import broadcast_object_list
 from transformers import TrainerState
@@ -108,15 +108,17 @@ class BestHelpfulCallback(StepFigures):
         model = self.trainer.accelerator.unwrap_model(self.trainer.model)
         engine = self.trainer.vllm_generation if self.trainer.use_vllm else None
         sampler = self.context.players.make_sampler(model, self.trainer.processing_class, engine=engine)
-        prompts = [self.context.problems.prompt(problem, Role.HELPFUL, sampler.tokenizer) for problem in problems]
-
-        def rngs(index: int) -> list[np.random.Generator]:
-            # The same draws at every step, so that checkpoints are comparable.
-            path = (self.context.seed("heldout"), problems[index]["problem_id"])
-            return [derive_rng(*path, number) for number in range(config.eval_samples)]
-
+        seed = self.context.seed("heldout")  # the same draws at every step, so that checkpoints are comparable
         with whole_weights(self.trainer):
-            written = sample_everywhere(processes, sampler, prompts, rngs)
+            written = sample_everywhere(
+                processes,
+                sampler,
+                self.context.problems,
+                problems,
+                Role.HELPFUL,
+                make_rng=partial(derive_rng, seed),
+                num_samples=config.eval_samples,
+            )
         # (problem, sample) of `len(problems) * eval_samples` solutions, those of a problem in a row.
         rows = [
             (problem, strip_evaluation(self.context.recipe.prover, sample, sampler.tokenizer))

@@ -16,6 +16,7 @@ from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.pool import write_pool
+from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import final_grade, make_solution, round_name, solution_features
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
@@ -100,13 +101,9 @@ def _write_chunk(
     """Rows of a chunk in the order of the problems, gathered from all processes."""
     problems = problems.to_list()
     stop_strings = context.problems.task.stop_strings if job.role == Role.BASE else ()
-    prompts = [context.problems.prompt(problem, job.role, sampler.tokenizer) for problem in problems]
 
-    def rngs(index: int) -> list[np.random.Generator]:
-        problem_id = problems[index]["problem_id"]
-        # A generator per solution: its draws depend neither on batches nor on the number of processes.
-        path = (context.recipe.seed, round_name(job.round_index), "mint", job.role, problem_id)
-        return [derive_rng(*path, number) for number in range(job.num_samples)]
+    def make_rng(problem_id: str, number: int) -> np.random.Generator:
+        return derive_rng(context.recipe.seed, round_name(job.round_index), "mint", job.role, problem_id, number)
 
     def finish(indices: list[int], samples: list[list[Sample]]) -> list[list[Row]]:
         samples = [[cut_at_stop(sample, stop_strings, sampler.tokenizer) for sample in row] for row in samples]
@@ -118,31 +115,61 @@ def _write_chunk(
         _score(rows, scorer)
         return rows
 
-    return [row for rows in sample_everywhere(context.processes, sampler, prompts, rngs, finish) for row in rows]
+    found = sample_everywhere(
+        context.processes,
+        sampler,
+        context.problems,
+        problems,
+        job.role,
+        make_rng=make_rng,
+        num_samples=job.num_samples,
+        finish=finish,
+    )
+    return [row for rows in found for row in rows]
 
 
 def sample_everywhere(
     processes: PartialState,
     sampler: Sampler,
-    prompts: Sequence[str],
-    rngs: Callable[[int], Sequence[np.random.Generator]],
+    problems: GameProblems,
+    asked: Sequence[Row],
+    role: Role,
+    *,
+    make_rng: Callable[[str, int], np.random.Generator],
+    num_samples: int,
     finish: Callable[[list[int], list[list[Sample]]], list] = lambda indices, samples: samples,
 ) -> list:
     """
-    Sample solutions to prompts on all processes; each process takes a share of the batches.
+    Sample solutions to problems on all processes; each process takes a share of the batches.
 
     Args:
         processes ([`~accelerate.PartialState`]):
-            State of the processes, all of which must call this with the same prompts.
-        sampler ([`~pvg_hf.sampling.Sampler`]), prompts (`Sequence[str]`), rngs (`Callable`):
-            The same as for [`~pvg_hf.sampling.iterate_samples`].
+            State of the processes, all of which must call this with the same problems.
+        sampler ([`~pvg_hf.sampling.Sampler`]):
+            Sampler of the prover.
+        problems ([`GameProblems`]):
+            The game's problems, which have the prompts.
+        asked (`Sequence[dict]`):
+            The problems to solve.
+        role ([`Role`]):
+            Role whose prompt is used.
+        make_rng (`Callable`):
+            `(problem_id, number) -> generator` of the draws of one solution. They depend neither on batches nor on the number of
+            processes.
+        num_samples (`int`):
+            Number of solutions per problem.
         finish (`Callable`, *optional*):
-            `(indices, samples) -> results`, called in the process that sampled a batch, with one result per prompt. By default,
+            `(indices, samples) -> results`, called in the process that sampled a batch, with one result per problem. By default,
             results are the samples.
 
     Returns:
-        `list`: one result per prompt, in the order of the prompts, on every process.
+        `list`: one result per problem, in the order of `asked`, on every process.
     """
+    prompts = [problems.prompt(problem, role, sampler.tokenizer) for problem in asked]
+
+    def rngs(index: int) -> list[np.random.Generator]:
+        return [make_rng(asked[index]["problem_id"], number) for number in range(num_samples)]
+
     mine: list[tuple[int, Any]] = []
     share = {"process_index": processes.process_index, "num_processes": processes.num_processes}
     for indices, samples in iterate_samples(sampler, prompts, rngs, **share):

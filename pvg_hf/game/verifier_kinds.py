@@ -9,8 +9,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import VerifierConfig
 from pvg_hf.core.figure import Figure
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.phases.score_verifier import train_score_verifier
-from pvg_hf.game.phases.verifier import train_pair_verifier
+from pvg_hf.game.phases.verifier import train_pair_verifier, train_score_verifier
 from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.proof_evaluations import label_new_proofs, record_test_evaluations
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer

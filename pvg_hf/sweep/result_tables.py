@@ -11,6 +11,7 @@ from pvg_hf.config.sections import PLAIN
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json, write_text
 from pvg_hf.core.integrity import read_json
+from pvg_hf.core.spreadsheets import to_csv
 from pvg_hf.evaluation.seeds import mean_over_seeds, show_figure
 from pvg_hf.sweep.cells import Cell, SweepFolder, list_cells
 from pvg_hf.sweep.fits import DEGREES, Fit, find_breakdown, fit_levels
@@ -120,7 +121,7 @@ def write_results(recipe: Recipe, folder: SweepFolder) -> None:
         return
     fits, breakdowns = fit_table(table), breakdown_table(table)
     for name, rows in (("cells", table), ("fits", fits), ("breakdowns", breakdowns)):
-        write_text(folder.root / f"{name}.csv", rows.to_csv(index=False))
+        write_text(folder.root / f"{name}.csv", to_csv(rows))
     raw = {"recipe": recipe.to_dict(), "cells": list(results.values())}
     raw |= {"fits": _plain(fits), "breakdowns": _plain(breakdowns)}
     write_json(folder.root / "results.json", raw)

@@ -14,6 +14,7 @@ from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_text
 from pvg_hf.core.roles import GAME_ROLES, Role
+from pvg_hf.core.spreadsheets import to_csv
 from pvg_hf.data.pool import load_pool
 from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.intervals import rate_by_problem
@@ -163,7 +164,7 @@ def write_twins(recipe: Recipe, twins: Sequence[Twins]) -> Path:
     rates = ", ".join(f"{pair.rate:.3f} (seed {pair.seed})" for pair in twins)
     text = f"# {recipe.name}\n\nFalse positives on the base prover's solutions, of both checkers: {rates}.\n\n"
     write_text(folder / "summary.md", f"{text}{twins_table(twins)}\n")
-    write_text(folder / "steps.csv", steps.to_csv(index=False))
+    write_text(folder / "steps.csv", to_csv(steps))
     if len(steps):
         save_plot(plot_twins(steps), folder)
     return folder

@@ -2,9 +2,10 @@
 
 import csv
 
+import pandas as pd
 import pytest
 
-from pvg_hf.core.spreadsheets import escape_cell, open_table
+from pvg_hf.core.spreadsheets import escape_cell, open_table, to_csv
 
 EXECUTED = [
     "=1+1",
@@ -31,6 +32,11 @@ def test_cells_that_a_spreadsheet_would_execute_are_escaped(text):
 @pytest.mark.parametrize("text", ["", "a=b", "3 + 4", " text", "1", "'quoted'", "''", "'=1", "\u05d0=1", "#### 7"])
 def test_every_text_is_restored(text):
     assert escape_cell(text).removeprefix("'") == text
+
+
+def test_a_table_has_escaped_texts_and_plain_numbers():
+    rows = pd.DataFrame({"name": ["=1+1", "text"], "value": [-1.5, 2.0]})
+    assert to_csv(rows) == "name,value\n'=1+1,-1.5\ntext,2.0\n"
 
 
 def test_long_cells_are_read_and_the_limit_is_restored():

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from pvg_hf.core.roles import Role
-from pvg_hf.evaluation.diversity import diversity_figures
+from pvg_hf.evaluation.role_figures import diversity_figures
 
 DRAWS = {"seed": 0, "num_resamples": 200}
 

@@ -96,7 +96,7 @@ def test_supervised_recovery_draws_no_more_solutions_than_it_reads(play_phase, m
     def note_rows(model, tokenizer, rows, settings, callbacks):
         shown.extend(rows)
 
-    monkeypatch.setattr("pvg_hf.game.recovery.BATCH_SIZE", 1)
+    monkeypatch.setattr("pvg_hf.game.watchdogs.BATCH_SIZE", 1)
     monkeypatch.setattr("pvg_hf.game.training.fine_tune", note_rows)
     folder = play_phase("prover", 0, **COLLAPSE, watchdogs__collapse_recovery="supervised")
     pool = pd.read_parquet(folder.pool(-1) / "base.parquet")

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, set_seed
 
@@ -26,11 +25,10 @@ from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import sample_everywhere
 from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.proof_evaluations import open_meta_verifier
-from pvg_hf.game.recovery import fine_tune_on_incorrect
 from pvg_hf.game.training import LogCallback, finish_player, run_trainer, trainer_run
 from pvg_hf.game.training_data import prover_prompts
 from pvg_hf.game.verifier_kinds import open_scorer
-from pvg_hf.game.watchdogs import Watchdogs
+from pvg_hf.game.watchdogs import Watchdogs, fine_tune_on_incorrect
 from pvg_hf.models.adapters import load_adapter_weights
 from pvg_hf.models.export import CALIBRATION
 from pvg_hf.models.prover_model import load_prover, lora_for_prover
@@ -78,12 +76,16 @@ def honest_side(context: PhaseContext) -> dict[str, float]:
 def _base_solutions(context: PhaseContext, problems: list[dict]) -> list[tuple[dict, str, bool]]:
     """Helpful solutions by the base prover: problem, text, and whether the text was cut."""
     sampler = context.players.base_sampler()
-    prompts = [context.problems.prompt(problem, Role.HELPFUL, sampler.tokenizer) for problem in problems]
-
-    def rngs(index: int) -> list[np.random.Generator]:
-        return [derive_rng(context.seed("honest"), problems[index]["problem_id"])]
-
-    written = sample_everywhere(context.processes, sampler, prompts, rngs)
+    seed = context.seed("honest")
+    written = sample_everywhere(
+        context.processes,
+        sampler,
+        context.problems,
+        problems,
+        Role.HELPFUL,
+        make_rng=lambda problem_id, number: derive_rng(seed, problem_id),
+        num_samples=1,
+    )
     return [(problem, row[0].text, row[0].is_truncated) for problem, row in zip(problems, written, strict=True)]
 
 

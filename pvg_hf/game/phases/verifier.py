@@ -1,4 +1,4 @@
-"""The verifier phase: trains the round's verifier on a mixture of all solutions so far."""
+"""The verifier phase: trains the round's verifier, of either kind, on a mixture of all solutions so far."""
 
 from pathlib import Path
 
@@ -15,15 +15,19 @@ from pvg_hf.game.assumed_rates import NoiseScheduleCallback, verifier_rates
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.heldout import read_heldout, score_heldout
 from pvg_hf.game.players import PlayerLoader
+from pvg_hf.game.proof_evaluations import open_meta_verifier
 from pvg_hf.game.training import finish_player, run_trainer, trainer_run
-from pvg_hf.game.training_data import tokenize_pairs
+from pvg_hf.game.training_data import heldout_proofs, tokenize_pairs, training_proofs
+from pvg_hf.models.adapters import load_adapter_weights
+from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.models.score_head import draw_head
 from pvg_hf.models.sources import load_tokenizer
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import load_classifier, load_verifier, lora_for_verifier
-from pvg_hf.run.file_names import CHECKPOINTS, PAIRS
-from pvg_hf.trainers.arguments import verifier_arguments
+from pvg_hf.run.file_names import CHECKPOINTS, PAIRS, VALIDATION
+from pvg_hf.trainers.arguments import score_arguments, verifier_arguments
 from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
+from pvg_hf.trainers.generative.trainer import ScoreVerifierTrainer
 from pvg_hf.trainers.reward.config import NoisyRewardConfig
 from pvg_hf.trainers.reward.trainer import NoisyRewardTrainer
 
@@ -38,13 +42,13 @@ def train_pair_verifier(context: PhaseContext, output: Path) -> str:
     verifier_input = VerifierInput(config.template, tokenizer.eos_token, config.max_length)
     files = context.folder.training_pools(context.round_index)
     pairs, report = round_pairs(context.recipe, files, context.round_index, "verifier")
-    heldout_pairs, heldout_report = heldout_pairs_of(context)
+    heldout_pairs, heldout_report = _heldout_pairs(context)
     heldout = read_heldout(context, heldout_pairs)
     assumed = verifier_rates(context)
-    model = _initial_verifier(context.players, context.round_index, tokenizer.pad_token_id)
+    model = _initial_pair_verifier(context.players, context.round_index, tokenizer.pad_token_id)
     trainer = NoisyRewardTrainer(
         model=model,
-        args=_arguments(context, output / CHECKPOINTS, assumed.rates),
+        args=_pair_arguments(context, output / CHECKPOINTS, assumed.rates),
         train_dataset=tokenize_pairs(pairs, tokenizer, verifier_input),
         processing_class=tokenizer,
         verifier_input=verifier_input,
@@ -68,7 +72,7 @@ def train_pair_verifier(context: PhaseContext, output: Path) -> str:
     )
 
 
-def _arguments(context: PhaseContext, output: Path, assumed: Rates) -> NoisyRewardConfig:
+def _pair_arguments(context: PhaseContext, output: Path, assumed: Rates) -> NoisyRewardConfig:
     recipe = context.recipe
     return verifier_arguments(
         recipe,
@@ -89,7 +93,7 @@ def _noise_callbacks(recipe: Recipe) -> list[NoiseScheduleCallback]:
     return [NoiseScheduleCallback(recipe.noise, sets_injected=not is_smoothing, sets_assumed=sets_assumed)]
 
 
-def heldout_pairs_of(context: PhaseContext) -> tuple[Dataset, PairReport]:
+def _heldout_pairs(context: PhaseContext) -> tuple[Dataset, PairReport]:
     """Build the held-out pairs. This happens before the training, so that an empty set fails early."""
     files = context.folder.training_pools(context.round_index)
     try:
@@ -104,7 +108,7 @@ def heldout_pairs_of(context: PhaseContext) -> tuple[Dataset, PairReport]:
         raise ValueError(f"The verifier cannot be evaluated on D_V's held-out part: {err}{more}") from err
 
 
-def _initial_verifier(players: PlayerLoader, round_index: int, pad_token_id: int):
+def _initial_pair_verifier(players: PlayerLoader, round_index: int, pad_token_id: int):
     """Weights that the round starts from: the initial ones (Kirchner et al. 2024), or the last round's."""
     config = players.recipe.verifier
     dtype = players.dtype("verifier", is_precise=config.lora is None)
@@ -123,3 +127,44 @@ def _new_adapter(config: VerifierConfig, model, revision: str | None) -> LoraCon
     if config.lora is None or isinstance(model, PeftModel):
         return None
     return lora_for_verifier(config.lora, model, revision)
+
+
+def train_score_verifier(context: PhaseContext, output: Path) -> str:
+    """Write the verifier with its tokenizer, prompts and calibration, and its scores of held-out proofs."""
+    config, players, round_index = context.recipe.verifier, context.players, context.round_index
+    heldout = read_heldout(context, _heldout_pairs(context)[0])
+    initial, revision = players.initial_model("verifier")
+    prompts = config.score_settings.prompts_for(*players.verifier_source(round_index))
+    args = score_arguments(config, trainer_run(context, output / CHECKPOINTS), prompts)
+    model, tokenizer = _initial_score_verifier(players, round_index)
+    model.config._name_or_path = initial  # TRL loads the KL reference from here
+    trainer = ScoreVerifierTrainer(
+        model,
+        args=args,
+        train_dataset=training_proofs(context),
+        eval_dataset=heldout_proofs(context),
+        meta_verifier=open_meta_verifier(players, round_index, context.problems.task),
+        processing_class=tokenizer,
+        peft_config=lora_for_prover(config.lora, revision) if config.lora else None,
+        callbacks=[FiniteLossCallback()],
+    )
+    if config.lora and (last := players.last_verifier(round_index)):
+        load_adapter_weights(trainer.model, last)  # into a fresh one, so that the KL reference is the initial verifier
+    run_trainer(context, trainer, prefix="verifier")
+    rewards = {str(line["step"]): line["eval_reward"] for line in trainer.state.log_history if "eval_reward" in line}
+    best = max(rewards.values())
+    context.record({"verifier/best_validation_reward": best})
+    if context.processes.is_main_process:
+        write_json(output / VALIDATION, rewards)
+    finish_player(trainer, output, player="verifier", run=context.folder.root)
+    return f"validation reward {best:.3f} at its best, " + score_heldout(
+        context, players.score_verifier(output), output, heldout
+    )
+
+
+def _initial_score_verifier(players: PlayerLoader, round_index: int):
+    """Weights (without an adapter) that the round starts from, and their tokenizer."""
+    config = players.recipe.verifier
+    source, revision = players.initial_model("verifier") if config.lora else players.verifier_source(round_index)
+    dtype = players.dtype("verifier", is_precise=config.lora is None)
+    return load_prover(source, revision=revision, dtype=dtype, quantization=config.quantization)

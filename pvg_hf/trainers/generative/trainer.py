@@ -12,6 +12,8 @@ from pvg_hf.analyses.form import Evaluation, read_evaluation
 from pvg_hf.data.proofs import check_proofs
 from pvg_hf.models.sources import load_tokenizer
 from pvg_hf.rewards.predicted_score import score_agreement
+from pvg_hf.scoring import GenerativeVerifier
+from pvg_hf.tasks.base import RatesAnalyses
 from pvg_hf.trainers.common.grpo import SampledGRPOTrainer, completion_text
 from pvg_hf.trainers.generative.config import ScoreVerifierConfig
 from pvg_hf.trainers.generative.meta_verification import MetaVerifier, ask_meta_verifier
@@ -84,8 +86,10 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
         processing_class: PreTrainedTokenizerBase | None = None,
         **kwargs,
     ):
-        if hasattr(meta_verifier, "rate_analyses"):
-            raise TypeError("`meta_verifier` must be a function; for a `GenerativeVerifier` pass its `rate_analyses`.")
+        if isinstance(meta_verifier, GenerativeVerifier | RatesAnalyses):
+            raise TypeError(
+                f"`meta_verifier` must be a function; for a `{type(meta_verifier).__name__}` pass its `rate_analyses`."
+            )
         if meta_verifier is not None and not callable(meta_verifier):
             raise TypeError(f"`meta_verifier` must be a function; got {type(meta_verifier).__name__}.")
         self.settings = args.verifier_settings(_source_of(model))

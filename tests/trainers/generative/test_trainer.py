@@ -5,6 +5,7 @@ import json
 import pytest
 from datasets import Dataset, concatenate_datasets
 
+from pvg_hf import load_task
 from pvg_hf.analyses.form import read_evaluation
 from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.scoring import GenerativeVerifier
@@ -232,10 +233,7 @@ def test_invalid_datasets_are_refused(evaluator, tmp_path, rows, message):
 
 
 def test_an_object_that_is_not_a_meta_verifier_is_refused(evaluator, tmp_path):
-    class Verifier:
-        rate_analyses = None
-
-    for given, message in (("task", "must be a function; got str"), (Verifier(), "pass its `rate_analyses`")):
+    for given, message in (("task", "must be a function; got str"), (load_task("proofs"), "pass its `rate_analyses`")):
         with pytest.raises(TypeError, match=message):
             score_trainer(evaluator, tmp_path, meta_verifier=given)
     for said in (None, [1.0], [2.0] * 16):
