@@ -18,6 +18,7 @@ from tqdm.auto import tqdm
 from pvg_hf.config import Recipe
 from pvg_hf.config.trust import write_origin
 from pvg_hf.core.extensions import NamedCode
+from pvg_hf.core.files import sync_tree
 from pvg_hf.core.hub_access import DamagedDownload, RetryPolicy
 from pvg_hf.core.integrity import RECIPE_FILE
 from pvg_hf.data.schema import round_name
@@ -155,8 +156,7 @@ def pull_round(
     source.fetch_records(staging)
     source.fetch_players(recipe, staging, with_earlier=with_earlier_players, with_provers=with_provers)
     write_origin(staging / "run", run, source.round_index)
-    _write_digests(staging / "run")
-    os.replace(staging / "run", target)
+    _complete(staging / "run", target)
     shutil.rmtree(workspace)
     return target
 
@@ -222,15 +222,17 @@ def pull_into(
     source.fetch_players(recipe, staging)
     write_origin(staging / "run", run, source.round_index, trusted)
     whole = root / STAGING / f"{_WHOLE}-{source.round_index}"
-    _write_digests(staging / "run")
-    os.replace(staging / "run", whole)
+    _complete(staging / "run", whole)
     return _move_in(whole, root)
 
 
-def _write_digests(root: Path) -> None:
+def _complete(staged: Path, place: Path) -> None:
+    """Write the digests of a downloaded run and rename its folder to `place`, once all of its files are on the disk."""
     # Local digests can be trusted: the download compared each file with the Hub's hash.
-    for folder in RunFolder(root).phase_folders():
+    for folder in RunFolder(staged).phase_folders():
         seal_phase(folder)
+    sync_tree(staged)
+    os.replace(staged, place)
 
 
 def _move_in(whole: Path, root: Path) -> int:
