@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pvg_hf import load_recipe, play
-from pvg_hf.game.phases import prover, score_verifier, verifier
+from pvg_hf.game.phases import prover, verifier
 from tests.support.game_runs import branch_off
 
 
@@ -28,7 +28,7 @@ class Beginnings(list):
 def beginnings(monkeypatch) -> Beginnings:
     """Records the trainers while the test plays."""
     seen = Beginnings()
-    for phase in (prover, score_verifier, verifier):
+    for phase in (prover, verifier):
 
         def run_and_note(context, trainer, run=phase.run_trainer, **kwargs):
             seen.add(trainer)
