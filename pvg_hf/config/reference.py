@@ -98,7 +98,7 @@ def _parts() -> Iterator[Part]:
             yield Part("`verifier` and `prover`: keys of both", PlayerConfig)
             for inner, inner_config in _sections(PlayerConfig):
                 yield Part(f"`verifier.{inner}` and `prover.{inner}`", inner_config)
-        yield Part(f"`{name}`: keys of its own", config, of_players)
+        yield Part(f"`{name}`: keys that only it has", config, of_players)
         for inner, inner_config in _sections(config):
             if inner not in of_players:
                 yield Part(f"`{name}.{inner}`", inner_config)
