@@ -11,7 +11,8 @@ import argparse
 from pathlib import Path
 
 from datasets import Dataset
-from transformers import set_seed
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
 
 from pvg_hf import (
     NoisyRewardConfig,
@@ -21,16 +22,9 @@ from pvg_hf import (
     VerifierScorer,
     load_task,
 )
-from pvg_hf.config.player_sections import LoraConfig
-from pvg_hf.core.roles import GAME_ROLES, Role
-from pvg_hf.core.seeding import derive_rng
-from pvg_hf.data.pairs.build import build_pairs
-from pvg_hf.data.pool import write_pool
-from pvg_hf.data.schema import BASE_ROUND, make_solution, solution_features
-from pvg_hf.data.split import split_problems
-from pvg_hf.models.prover_model import load_prover, lora_for_prover
-from pvg_hf.models.sources import resolve_model
-from pvg_hf.sampling import Sampler, iterate_samples
+from pvg_hf.data import build_pairs, solution_features, split_problems, write_pool
+from pvg_hf.models import resolve_model
+from pvg_hf.sampling import Sampler, sample_solutions
 from pvg_hf.tasks import PromptBuilder
 
 parser = argparse.ArgumentParser(description="Play one round of a prover-verifier game on word problems.")
@@ -48,50 +42,23 @@ parts = split_problems(task.problems("train"), task.problems("test"), seed=seed,
 prompts = PromptBuilder(task)
 
 # The players: two small language models. The prover writes solutions; the verifier will read them and give a score.
-base_prover, base_verifier = resolve_model("arithmetic", "prover"), resolve_model("arithmetic", "verifier")
-model, tokenizer = load_prover(base_prover)
+prover_path, verifier_path = resolve_model("arithmetic", "prover"), resolve_model("arithmetic", "verifier")
+base_prover, tokenizer = AutoModelForCausalLM.from_pretrained(prover_path), AutoTokenizer.from_pretrained(prover_path)
 
 
-def write_solutions(model, part: str, role: Role, per_problem: int) -> list[dict]:
-    """Sample solutions to the problems of a part, and let the task say whether each is correct."""
-    problems, rows = parts[part].to_list(), []
-    texts = [prompts.render(prompts.text(problem, role), tokenizer) for problem in problems]
-
-    def rngs(index: int) -> list:
-        return [derive_rng(seed, role, problems[index]["problem_id"], number) for number in range(per_problem)]
-
-    sampler = Sampler(model, tokenizer, max_new_tokens=72)
-    for indices, samples in iterate_samples(sampler, texts, rngs):
-        for problem, written in zip([problems[i] for i in indices], samples, strict=True):
-            for number, sample in enumerate(written):
-                grade = task.grade(problem, sample.text)
-                solution = make_solution(
-                    task=task,
-                    problem=problem,
-                    part=part,
-                    role=role,
-                    round_index=BASE_ROUND,
-                    prover="one-round",
-                    solution=sample.text,
-                    grade=grade,
-                    label=int(grade.correct),
-                    sample_index=number,
-                    num_tokens=sample.num_tokens,
-                    is_truncated=sample.is_truncated,
-                )
-                rows.append(solution)
-    return rows
+def write_solutions(prover, part: str, role: str, number: int) -> list[dict]:
+    """Let a prover write `number` solutions to each problem of a part; the task says whether each is correct."""
+    sampler = Sampler(prover, tokenizer, max_new_tokens=72)
+    return sample_solutions(sampler, prompts, parts[part].to_list(), role, num_samples=number, seed=seed, part=part)
 
 
-# 1. The base prover, which knows of no role yet, writes to the verifier's problems. The task's grades become labels.
-write_pool(
-    folder / "base.parquet", [write_solutions(model, "verifier", Role.BASE, per_problem=8)], solution_features(task)
-)
+# 1. The base prover, which knows of no role yet, writes solutions to the verifier's problems. They form the pool.
+written = {"base": write_solutions(base_prover, "test", "base", 4)}  # on new problems, for comparison at the end
+write_pool(folder / "base.parquet", [write_solutions(base_prover, "verifier", "base", 8)], solution_features(task))
 
-# 2. Pairs: a correct and an incorrect solution of the same problem.
-pairs, _ = build_pairs(
-    folder / "base.parquet", seed=seed, round_index=0, weights={BASE_ROUND: 1.0}, solutions_per_problem=8
-)
+# 2. Pairs: a correct and an incorrect solution of the same problem. In a later round, `weights` would mix the rounds.
+#    A verifier reads the problem, a line break and the solution.
+pairs, _ = build_pairs(folder / "base.parquet", seed=seed, round_index=0, weights={-1: 1.0}, solutions_per_problem=8)
 pairs = pairs.map(lambda row: {"prompt": row["problem"] + "\n"})
 
 # 3. The verifier learns to score the correct solution of each pair above the incorrect one. From here on it is frozen.
@@ -103,19 +70,15 @@ args = NoisyRewardConfig(
     max_steps=options.verifier_steps,
     **common,
 )
-trainer = NoisyRewardTrainer(base_verifier, args=args, train_dataset=pairs)
+trainer = NoisyRewardTrainer(verifier_path, args=args, train_dataset=pairs)
 trainer.train()
 trainer.save_model()
-scorer = VerifierScorer.from_pretrained(folder / "verifier")
+verifier = VerifierScorer.from_pretrained(folder / "verifier")
 
 # 4. The prover learns to convince it: of correct solutions in the helpful role, of incorrect ones in the sneaky role.
 #    A solution is rewarded if it fits its role and scores above the other solutions to the same problem.
-solutions = {"base": write_solutions(model, "test", Role.BASE, per_problem=4)}
-for role in GAME_ROLES:
-    asked = [
-        {**row, "role": role.value, "prompt": prompts.render(prompts.text(row, role), tokenizer)}
-        for row in parts["prover"].to_list()
-    ]
+for role in ("helpful", "sneaky"):
+    asked = [{**problem, "role": role, "prompt": prompts.text(problem, role)} for problem in parts["prover"]]
     args = ProverGRPOConfig(
         str(folder / role),
         reward="standardized_src",
@@ -127,19 +90,19 @@ for role in GAME_ROLES:
         **common,
     )
     trainer = ProverGRPOTrainer(
-        base_prover,
-        scorer=scorer,
+        prover_path,
+        scorer=verifier,
         grader=task.grade,
         args=args,
         train_dataset=Dataset.from_list(asked),
-        peft_config=lora_for_prover(LoraConfig(r=16, alpha=32)),  # an adapter for each role, on the same base
+        peft_config=LoraConfig(r=16, lora_alpha=32, target_modules="all-linear", task_type="CAUSAL_LM"),
     )
     trainer.train()
-    solutions[role.value] = write_solutions(trainer.model, "test", role, per_problem=4)
+    written[role] = write_solutions(trainer.model, "test", role, 4)
 
-# 5. On new problems: how often is each role correct, and what does the verifier think of its solutions? In the next round
-#    the verifier learns from these provers' solutions too, and the game goes on.
+# 5. On new problems: how often is each prover correct, and how does the verifier score what it wrote? In the next round,
+#    the verifier also learns from the solutions of these provers, and new provers are trained against it.
 print("role      correct  mean score")
-for name, rows in solutions.items():
-    scores = scorer([row["problem"] for row in rows], [row["solution"] for row in rows])
-    print(f"{name:8} {sum(row['correct'] for row in rows) / len(rows):8.0%} {sum(scores) / len(scores):11.2f}")
+for role, rows in written.items():
+    scores = verifier([row["problem"] for row in rows], [row["solution"] for row in rows])
+    print(f"{role:8} {sum(row['correct'] for row in rows) / len(rows):8.0%} {sum(scores) / len(scores):11.2f}")

@@ -16,9 +16,10 @@ from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.schema import FAILED_OUTCOMES, outcome_of
 from pvg_hf.game.callbacks import StepFigures
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.minting import grade_sample, sample_everywhere, strip_evaluation
+from pvg_hf.game.minting import sample_everywhere, strip_evaluation
 from pvg_hf.rewards import RewardFunction, correctness_gated_convincingness
 from pvg_hf.sampling import Sample
+from pvg_hf.sampling.solutions import grade_sample
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.trainers.common.distributed import whole_weights
 from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer

@@ -17,13 +17,12 @@ from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.pool import write_pool
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.data.schema import final_grade, make_solution, round_name, solution_features
+from pvg_hf.data.schema import round_name, solution_features
 from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.sampling import Sample, Sampler, iterate_samples
-from pvg_hf.tasks.base import Task, grade_solution
-from pvg_hf.tasks.grade import Grade
+from pvg_hf.sampling.solutions import cut_at_stop, make_rows
 from pvg_hf.trainers.prover.trainer import Scorer
 
 Row = dict[str, Any]
@@ -111,7 +110,8 @@ def _write_chunk(
             [strip_evaluation(context.recipe.prover, sample, sampler.tokenizer) for sample in row] for row in samples
         ]
         task, prover = context.problems.task, _name_prover(context.recipe.name, job)
-        rows = [_rows(task, prover, job, problems[i], found) for i, found in zip(indices, samples, strict=True)]
+        writer = {"part": job.part, "role": job.role, "round_index": job.round_index, "prover": prover}
+        rows = [make_rows(task, problems[i], found, **writer) for i, found in zip(indices, samples, strict=True)]
         _score(rows, scorer)
         return rows
 
@@ -179,43 +179,6 @@ def sample_everywhere(
 
 def _name_prover(run: str, job: WriteJob) -> str:
     return "/".join(filter(None, (run, round_name(job.round_index), job.checkpoint)))
-
-
-def _rows(task: Task, prover: str, job: WriteJob, problem: Row, samples: list[Sample]) -> list[Row]:
-    rows = []
-    for index, sample in enumerate(samples):
-        grade = grade_sample(task, problem, sample)
-        rows.append(
-            make_solution(
-                task=task,
-                problem=problem,
-                part=job.part,
-                role=job.role,
-                round_index=job.round_index,
-                prover=prover,
-                solution=sample.text,
-                grade=grade,
-                label=int(grade.correct),
-                sample_index=index,
-                num_tokens=sample.num_tokens,
-                is_truncated=sample.is_truncated,
-            )
-        )
-    return rows
-
-
-def grade_sample(task: Task, problem: Row, sample: Sample) -> Grade:
-    """Grade a sample; a truncated one has failed."""
-    return final_grade(grade_solution(task, problem, sample.text), sample.is_truncated)
-
-
-def cut_at_stop(sample: Sample, stop_strings: Sequence[str], tokenizer) -> Sample:
-    """Cut a sample at its first stop string, if any; a cut sample counts as finished, not truncated."""
-    places = [place for stop in stop_strings if (place := sample.text.find(stop)) >= 0]
-    if not places:
-        return sample
-    text = sample.text[: min(places)]
-    return Sample(text, len(tokenizer(text, add_special_tokens=False)["input_ids"]), is_truncated=False)
 
 
 def strip_evaluation(config: ProverConfig, sample: Sample, tokenizer) -> Sample:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.test_layers import LAYERS
+from tests.test_layers import walk as nodes_of
 
 REPOSITORY = Path(__file__).parents[2]
 DOCS = REPOSITORY / "docs"
@@ -62,14 +63,57 @@ def _top_names(file: Path) -> set[str]:
     return names
 
 
-def test_each_walk_counts_its_files():
+def _walks() -> list[tuple[str, str, list[tuple[str, str, str]]]]:
+    """Title, text and steps (number, file, name in the file) of each walk."""
     walks = _WALK.findall(_read("architecture.md"))
     assert len(walks) == 3
-    for title, text in walks:
-        steps = re.findall(r"^(\d+)\. `([\w/.]+)`: ", text, re.MULTILINE)
-        assert [int(number) for number, _ in steps] == list(range(1, len(steps) + 1)), title
-        assert len({path for _, path in steps}) == len(steps), title
-        assert f": {len(steps)} files" in text, title
+    return [
+        (title, text, re.findall(r"^(\d+)\. `([\w/.]+)` \(`(\w+)`\): ", text, re.MULTILINE)) for title, text in walks
+    ]
+
+
+@pytest.mark.parametrize("walk", _walks(), ids=lambda walk: walk[0])
+def test_each_walk_counts_its_files_and_names_what_is_in_them(walk):
+    title, text, steps = walk
+    assert [int(number) for number, _, _ in steps] == list(range(1, len(steps) + 1))
+    assert len({path for _, path, _ in steps}) == len(steps)
+    assert f": {len(steps)} files" in text
+    assert [path for _, path, name in steps if name not in _top_names(REPOSITORY / path)] == []
+    contributing = (REPOSITORY / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert re.findall(rf"^\| {title.lower()}[^|]* \| (\d+) \|$", contributing, re.MULTILINE) == [str(len(steps))]
+
+
+@pytest.mark.parametrize("walk", _walks(), ids=lambda walk: walk[0])
+def test_each_file_of_a_walk_is_imported_by_an_earlier_one(walk):
+    paths = [REPOSITORY / path for _, path, _ in walk[2]]
+    within_reach: set[Path] = {paths[0]}
+    unreachable = []
+    for path in paths:
+        if path not in within_reach:
+            unreachable.append(str(path.relative_to(REPOSITORY)))
+        within_reach |= _imported_files(path)
+    assert unreachable == []
+
+
+def _imported_files(file: Path) -> set[Path]:
+    """Files that a file imports when it runs; a name that a package passes on counts for the file that it comes from."""
+    found: set[Path] = set()
+    for node in nodes_of(ast.parse(file.read_text(encoding="utf-8")), with_types=False):
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("pvg_hf"):
+            found |= {_file_of(node.module, alias.name) for alias in node.names}
+    return found
+
+
+def _file_of(module: str, name: str) -> Path:
+    path = REPOSITORY.joinpath(*module.split("."))
+    if not path.is_dir():
+        return path.with_suffix(".py")
+    if (path / f"{name}.py").exists():
+        return path / f"{name}.py"
+    for node in ast.walk(ast.parse((path / "__init__.py").read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and name in {alias.asname or alias.name for alias in node.names}:
+            return _file_of(node.module, name)
+    return path / "__init__.py"
 
 
 def test_layers_are_those_that_the_imports_are_held_to():

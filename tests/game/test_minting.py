@@ -9,11 +9,9 @@ from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.interrupt import StopRequest
 from pvg_hf.game.labels import LabelSource
-from pvg_hf.game.minting import cut_at_stop
 from pvg_hf.noise.draws import solution_key
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey
-from pvg_hf.sampling import Sample
 from pvg_hf.trainers.reward.loss import noisy_labels
 from tests.support.game_runs import branch_off
 from tests.support.recall_task import write_solution
@@ -156,24 +154,6 @@ def test_score_is_that_of_the_rounds_verifier(reference):
         )
         assert rows["score"].tolist() == pytest.approx(scores, abs=1e-5)
     assert pd.read_parquet(reference.pool(-1) / "base.parquet")["score"].isna().all()
-
-
-@pytest.mark.parametrize(
-    ("text", "stop_strings", "kept"),
-    [
-        ("has 3 pens. Ana has 5", (" Ana",), "has 3 pens."),
-        ("has 3 pens. Ana has 5", (" Ana", "pens."), "has 3 "),  # the first in the text, not in the list
-        ("has 3 Ana has 5 Ana", (" Ana",), "has 3"),
-        ("Ana has 3", ("Ana",), ""),
-        ("has 3 pens.", (" Ana",), None),
-        ("has 3 pens. Ana has 5", (), None),
-    ],
-)
-def test_solution_ends_before_its_first_stop_string(text, stop_strings, kept, tokenizer):
-    sample = Sample(text, num_tokens=64, is_truncated=True)
-    num_tokens = None if kept is None else len(tokenizer(kept)["input_ids"])
-    expected = sample if kept is None else Sample(kept, num_tokens, is_truncated=False)
-    assert cut_at_stop(sample, stop_strings, tokenizer) == expected
 
 
 def test_stop_strings_end_the_base_role_and_no_other(tmp_path, game, reference):
