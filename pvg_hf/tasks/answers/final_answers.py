@@ -23,6 +23,7 @@ _MARK = re.compile(
     r"|\#{4,}|(?P<box>\\boxed\s*\{)",
     re.MULTILINE,
 )
+_BARE_NUMBER = re.compile(r"[-+]?[\d.,/ ]+", re.ASCII)
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 
 
@@ -65,13 +66,28 @@ def normalize_answer(text: str) -> str | None:
     """
     if len(text) > MAX_NUMBER_CHARS:
         return None
-    answer = answer_side(plain_text(text))
-    if answer is None:
+    plain = plain_text(text)
+    answer = answer_side(plain)
+    if answer is None or _has_false_equation(plain):
         return None
     number = read_number(answer)
     if number is not None:
         return number.text
     return answer if parse_expression(answer) is not None else None
+
+
+def _has_false_equation(text: str) -> bool:
+    """
+    Whether `=` joins two different numbers, as in `17 = 18`; `≈` may round.
+
+    Numbers with a unit are not compared, since `2 hours = 120 minutes` is true.
+    """
+    for equation in text.split("≈") if "=" in text else ():
+        sides = [side.strip() for side in equation.split("=")]
+        numbers = [read_number(side) for side in sides if _BARE_NUMBER.fullmatch(side)]
+        if len({number.value for number in numbers if number is not None}) > 1:
+            return True
+    return False
 
 
 def answers_equal(a: str | None, b: str | None) -> bool:
@@ -147,7 +163,7 @@ def grade_answer(solution: str, reference: str, answer_format: str = "strict") -
     Args:
         solution (`str`):
             Any text. A solution without a readable answer is incorrect, never an error. If the reference's answer is a
-            number, a solution's answer must also be one: `x` or `18, 20` count as no answer.
+            number, a solution's answer must also be one: `x`, `9*2` and `18, 20` count as no answer.
         reference (`str`):
             A correct solution's text, or a bare answer.
         answer_format (`str`, defaults to `"strict"`):
@@ -162,14 +178,24 @@ def grade_answer(solution: str, reference: str, answer_format: str = "strict") -
     check_answer_format(answer_format)
     expected = reference_answer(reference)
     strict = extract_answer(solution)
-    # Otherwise `x` would be compared with 18 as an expression.
-    if strict is not None and is_numeric(expected) and not is_numeric(strict):
+    if strict is not None and not _is_as_plain(strict, expected):
         strict = None
     readings = {"strict": strict, "lenient": strict or _last_number_text(solution)}
     detail: dict[str, Any] = {}
     for name, answer in readings.items():
         detail |= {f"{name}_answer": answer, f"{name}_correct": answers_equal(answer, expected)}
     return Grade(readings[answer_format], detail[f"{answer_format}_correct"], detail=detail)
+
+
+def _is_as_plain(answer: str, expected: str) -> bool:
+    r"""
+    Whether an answer is as plain as the reference's: a number for a number, a real expression for one (`2\sqrt{3}`).
+
+    Otherwise `x` would be compared with 18 as an expression, and `9*2` would leave the last step to the grader.
+    """
+    if read_number(expected) is not None:
+        return read_number(answer) is not None
+    return is_numeric(answer) or not is_numeric(expected)
 
 
 def _last_number_text(text: str) -> str | None:

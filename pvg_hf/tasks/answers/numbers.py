@@ -4,7 +4,7 @@ import re
 from fractions import Fraction
 from typing import NamedTuple
 
-from pvg_hf.tasks.answers.text import VULGAR_FRACTIONS, last_match, plain_signs
+from pvg_hf.tasks.answers.text import FULL_WIDTH_DIGITS, VULGAR_FRACTIONS, last_match, plain_signs
 from pvg_hf.tasks.answers.words import MAX_UNIT_CHARS, changes_number, is_unit, names_scale, strip_unit_powers
 
 MAX_NUMBER_CHARS = 4300  # the longest integer that Python reads
@@ -31,11 +31,11 @@ _NUMBER_IN_TEXT = re.compile(
     # Part of something longer: `3.14.15`, `1e9999`, `1_000`, `2^5`; also of `minus 5`, which may be a subtraction.
     r"(?P<is_piece>(?<=\d)(?:[._'\u2019]|[eE][+-]?)|\^ ?[{(]?|\b[mM]inus )?"
     # A minus counts as a sign where it cannot be a subtraction or the dash of a list.
-    rf"(?P<sign>(?<![\w)\]}}.%$€£])-|(?<=[=(:]) ?- )?{_MAGNITUDE}",
+    rf"(?P<sign>(?<![\w)\]}}.%$€£])-|(?<=[=≈(:]) ?- )?{_MAGNITUDE}",
     re.ASCII,
 )
 
-_DIGIT = re.compile(rf"[0-9{VULGAR_FRACTIONS}]")
+_DIGIT = re.compile(rf"[0-9{FULL_WIDTH_DIGITS}{VULGAR_FRACTIONS}]")
 
 _POWER_SIGN = re.compile(r" ?\^")
 

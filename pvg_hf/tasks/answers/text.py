@@ -10,14 +10,19 @@ VULGAR_FRACTIONS = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒"
 
 _MINUS_SIGNS = "\u2212\u2010\u2011\u2012\u2013\ufe63\uff0d"  # minus, hyphens, figure and en dash, small and full width
 
+FULL_WIDTH_DIGITS = "\uff10-\uff19"  # for a character class; written in Chinese and Japanese text
+
+_INVISIBLE = "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"  # zero-width spaces and joiners, directions, byte order mark
+
 _SIGNS = str.maketrans(
     {
+        **dict.fromkeys(_INVISIBLE),
+        **{chr(0xFF10 + digit): str(digit) for digit in range(10)},
         **dict.fromkeys(_MINUS_SIGNS, "-"),
         **{sign: unicodedata.normalize("NFKC", sign).replace("\N{FRACTION SLASH}", "/") for sign in VULGAR_FRACTIONS},
         "\N{MULTIPLICATION SIGN}": "*",
         "\N{DIVISION SIGN}": "/",
         "\N{FRACTION SLASH}": "/",
-        "\N{ALMOST EQUAL TO}": "=",
         "\N{GREEK SMALL LETTER PI}": "\\pi ",
     }
 )
@@ -35,7 +40,7 @@ _SUBSTITUTIONS = tuple(
         (r"\\(?:left|right|displaystyle)(?![A-Za-z])", " "),
         (r"\\[dt]frac(?![A-Za-z])", r"\\frac"),
         (r"\\[()\[\],;:! ]|~", " "),
-        (r"\\approx(?![A-Za-z])", "="),
+        (r"\\approx(?![A-Za-z])", "≈"),
         (r"\^\s*(?:\\circ(?![A-Za-z])|\{\s*\\circ\s*\})", "°"),
         (r"(?<=[\w)}])\*\*(?=[\w({-])", "^"),  # 2**3; every other ** is markdown
         (r"\*\*|__", " "),
@@ -55,6 +60,8 @@ _DIGIT = re.compile(r"\d")
 _LETTER = re.compile(r"[^\W\d_]")
 
 _COMMAND = re.compile(r"\\[A-Za-z]+")
+
+_EQUALITY = re.compile(r"[=≈]")
 
 _BRACKETS = re.compile(r"\(([^()\[\]{},]*)\)|\[([^()\[\]{},]*)\]|\{([^()\[\]{},]*)\}")
 
@@ -86,13 +93,14 @@ def answer_side(text: str) -> str | None:
     """
     Return the side of an equation that is the answer: the last side with a digit, or else the last.
 
-    It is `20` for `x = 20`, `20 = x` and `Total = 18 + 2 = 20`. A text without `=` is returned unchanged.
+    It is `20` for `x = 20`, `20 = x` and `Total = 18 + 2 = 20`; `≈` counts as `=`. A text with neither is returned
+    unchanged.
 
     Returns:
         `str`, or `None` if a side is empty, or if another side is neither a name nor a calculation, as in `2x = 18`
         and `18 since 16 + 2 = 18`.
     """
-    sides = text.split("=")
+    sides = _EQUALITY.split(text)
     index = max((index for index, side in enumerate(sides) if _DIGIT.search(side)), default=len(sides) - 1)
     answer = sides.pop(index).strip()
     is_whole = all(map(_is_name_or_calculation, sides)) and (index == len(sides) or bool(sides[-1].strip()))

@@ -47,6 +47,12 @@ DECORATIONS = (
         ("#### 3\nWait.\n#### 4", "4"),
         ("#### 3\nA: 4", "4"),
         (r"A: 4 and \boxed{5}, no: #### 6", "6"),
+        ("#### \u200b18\ufeff", "18"),
+        ("#### \N{FULLWIDTH DIGIT ONE}\N{FULLWIDTH DIGIT EIGHT}", "18"),
+        ("#### 18.25 \N{ALMOST EQUAL TO} 18", "18"),
+        (r"#### 18.2 = 18.20 \approx 18", "18"),
+        ("#### x = 1,000 = 1000", "1000"),
+        ("#### 120 = 2 hours", "2"),
     ],
 )
 def test_the_last_mark_gives_the_answer(text, answer):
@@ -85,6 +91,10 @@ def test_the_last_mark_gives_the_answer(text, answer):
         "#### 2x = 18",
         "#### half of it = 9",
         "#### 18 =",
+        "#### 17 = 18",
+        "#### 18 = 17",
+        r"\boxed{17 = 18.0}",
+        "#### 16 + 2 = 18 = 19",
     ],
 )
 def test_unmarked_empty_or_ambiguous_texts_have_no_answer(text):

@@ -15,6 +15,8 @@ from pvg_hf.tasks.answers import extract_last_number, normalize_answer
         ("16-3", "3"),
         ("about 1.8 million people", "1.8e6"),
         ("half: 1/2.", "1/2"),
+        ("first 4, then \N{FULLWIDTH DIGIT ONE}\N{FULLWIDTH DIGIT EIGHT}", "18"),
+        ("it is \N{ALMOST EQUAL TO} -5", "-5"),
         ("1,2,3", "3"),
         ("so .5", "0.5"),
         ("#### 7\nthat is 3 more", "7"),
