@@ -19,7 +19,7 @@ from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.minting import sample_everywhere, strip_evaluation
 from pvg_hf.rewards import RewardFunction, correctness_gated_convincingness
 from pvg_hf.sampling import Sample
-from pvg_hf.sampling.solutions import grade_sample
+from pvg_hf.sampling.graded_solutions import grade_sample
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.trainers.common.distributed import whole_weights
 from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer

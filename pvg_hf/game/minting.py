@@ -22,7 +22,7 @@ from pvg_hf.game.console import shows_progress
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.sampling import Sample, Sampler, iterate_samples
-from pvg_hf.sampling.solutions import cut_at_stop, make_rows
+from pvg_hf.sampling.graded_solutions import cut_at_stop, make_rows
 from pvg_hf.trainers.prover.trainer import Scorer
 
 Row = dict[str, Any]
