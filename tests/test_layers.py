@@ -138,5 +138,5 @@ def test_importing_the_package_imports_no_torch():
 def test_every_public_name_can_be_imported_and_is_listed():
     assert set(pvg_hf.__all__) <= set(dir(pvg_hf))
     assert [name for name in pvg_hf.__all__ if getattr(pvg_hf, name).__name__ != name] == []
-    with pytest.raises(AttributeError, match="has no attribute 'no_such_name'"):
+    with pytest.raises(AttributeError, match="'no_such_name'"):
         pvg_hf.no_such_name  # noqa: B018

@@ -43,6 +43,7 @@ def start(repository):
         (lambda root: (root / "recipe.yaml").write_text("num_rounds: many") and root, "Restore the recipe"),
         (lambda root: "ana/nothing", "ana/nothing cannot be"),
     ],
+    ids=["missing folder", "folder without a recipe", "invalid recipe", "unknown name"],
 )
 def test_a_run_that_cannot_be_opened_is_reported_in_one_message(tmp_path, capsys, make, message):
     assert main([str(make(tmp_path))]) == 2

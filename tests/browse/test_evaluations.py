@@ -33,7 +33,9 @@ def test_rounds_with_written_evaluations_are_listed(run):
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda file: file.write_bytes(b"x"), lambda file: pd.DataFrame({"a": [1]}).to_parquet(file)]
+    "damage",
+    [lambda file: file.write_bytes(b"x"), lambda file: pd.DataFrame({"a": [1]}).to_parquet(file)],
+    ids=["not Parquet", "other columns"],
 )
 def test_a_damaged_file_is_named_and_the_others_are_read(run, damage):
     run.evaluations()

@@ -33,6 +33,7 @@ def test_texts_are_not_read_for_the_figures(arithmetic_run):
             "runs/mine is not a run's folder: it has no recipe.yaml. Play one first",
         ),
     ],
+    ids=["missing folder", "folder without a recipe"],
 )
 def test_a_missing_run_is_an_error(tmp_path, monkeypatch, make, message):
     monkeypatch.chdir(tmp_path)
@@ -44,9 +45,9 @@ def test_a_missing_run_is_an_error(tmp_path, monkeypatch, make, message):
 
 
 def test_the_error_for_a_missing_run_lists_the_existing_ones(run_copy):
-    with pytest.raises(ValueError, match=r"Open one of .*runs/small\."):
+    with pytest.raises(ValueError, match=r"does not exist.*runs/small\."):
         open_run(run_copy.parent / "smal")
-    with pytest.raises(ValueError, match=r"no recipe\.yaml\. Open one of .*runs/small\."):
+    with pytest.raises(ValueError, match=r"recipe\.yaml.*runs/small\."):
         open_run(run_copy.parent)
 
 

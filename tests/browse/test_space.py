@@ -115,7 +115,7 @@ def test_a_published_run_is_named(tmp_path):
 def test_a_folder_that_is_not_a_run_is_refused(tmp_path, run, monkeypatch):
     (tmp_path / "runs").mkdir()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="neither a run's folder nor the name of a published run"):
+    with pytest.raises(ValueError, match=r"org/run.*recipe\.yaml"):
         build_space(run, tmp_path / "space")
 
 

@@ -79,14 +79,14 @@ def test_texts_that_are_not_scored(desk, problem, solution, message):
 
 def test_a_round_without_a_verifier(desk):
     assert desk.rounds() == [0, 1]
-    with pytest.raises(ValueError, match=r"no verifier of round 7; it has those of \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"round 7.*\[0, 1\]"):
         desk.score(7, "How many?", "has 3")
 
 
 def test_damaged_weights_are_named(run_copy):
     weights = run_copy / "verifier" / "round-000" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
-    with pytest.raises(ValueError, match=r"model\.safetensors is damaged: .* Delete the folder"):
+    with pytest.raises(ValueError, match=r"model\.safetensors is damaged"):
         ScoreDesk(OpenRun(run_copy)).score(0, "How many?", "has 3")
 
 

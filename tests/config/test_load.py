@@ -107,9 +107,7 @@ def test_an_override_of_a_round_does_not_correct_a_mistake_at_the_top():
 
 def test_overrides_of_rounds_that_are_not_played_are_errors():
     rounds = {"rounds": {1: {"prover": {"beta": 0.1}}, 2: {}, 5: {}}}
-    with pytest.raises(
-        RecipeError, match=r"`rounds`: round 2, 5 would never be played, as `num_rounds` is 2"
-    ) as caught:
+    with pytest.raises(RecipeError, match=r"`rounds`: round 2, 5 .*`num_rounds` is 2") as caught:
         load_recipe({**rounds, "prover": {"betaa": 1}})
     assert "2 mistake(s)" in str(caught.value)
     assert load_recipe(rounds, ["num_rounds=6"]).for_round(1).prover.beta == 0.1
@@ -176,7 +174,7 @@ def test_files_that_are_not_recipes_are_errors(tmp_path, text):
 
 
 def test_a_missing_file_and_an_unreadable_override_are_errors(tmp_path):
-    with pytest.raises(RecipeError, match="Cannot read the recipe"):
+    with pytest.raises(RecipeError, match="No such file"):
         load_recipe(tmp_path / "none.yaml")
     with pytest.raises(RecipeError, match=r"section\.key=value"):
         load_recipe({}, ["prover.beta"])
@@ -250,7 +248,7 @@ def test_aliases_of_aliases_take_no_time(tmp_path):
 def test_another_encoding_is_named_with_its_file(encoding, tmp_path):
     path = tmp_path / "r.yaml"
     path.write_bytes("seed: 1  # größer\n".encode(encoding))
-    with pytest.raises(RecipeError, match=r"r\.yaml is not UTF-8 text: line 1 (.|\n)*iconv"):
+    with pytest.raises(RecipeError, match=r"r\.yaml .*UTF-8.* line 1 (.|\n)*iconv"):
         load_recipe(path)
 
 
@@ -309,7 +307,7 @@ def test_a_kept_recipe_that_was_cut_is_damaged(text, tmp_path):
 def test_a_kept_recipe_that_was_changed_is_damaged(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text(dump_recipe(load_recipe({"seed": 3})).replace("seed: 3", "seed: 4"))
-    with pytest.raises(DamagedFileError, match="delete its first line"):
+    with pytest.raises(DamagedFileError, match=r"damaged.*first line"):
         load_kept_recipe(path)
     path.write_text(path.read_text().partition("\n")[2])  # as the message says
     assert load_kept_recipe(path).seed == 4

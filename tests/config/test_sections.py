@@ -114,9 +114,7 @@ def test_impossible_rates_are_errors(values, message):
 
 
 def test_settings_of_ppo_without_ppo_are_an_error():
-    with pytest.raises(
-        RecipeError, match=r"`prover`: `ppo` has settings of `algorithm: ppo`, and `algorithm` is `grpo`"
-    ):
+    with pytest.raises(RecipeError, match=r"`prover`: `ppo` .*`algorithm` is `grpo`"):
         load_recipe({"prover": {"ppo": {"gamma": 0.9}}})
     prover = load_recipe({"prover": {"algorithm": "ppo", "max_steps": 10}}).prover
     assert (prover.steps_per_batch, prover.num_batches, prover.ppo_settings.gae_lambda) == (4, 3, 0.95)

@@ -28,9 +28,7 @@ def test_an_object_is_found_by_module_and_name():
     "spec", ["", "StopEarly", "my_game.rules", "my_game:", ":StopEarly", "a:b:c", "a:b.c", "../a:b"]
 )
 def test_a_name_in_another_form_is_refused(spec):
-    with pytest.raises(
-        ValueError, match=r"Cannot load the reward `.*`: it must be of the form `package\.module:Name`"
-    ):
+    with pytest.raises(ValueError, match=r"reward `.*`: .* `package\.module:Name`"):
         load_extension(spec, "reward")
 
 
@@ -39,15 +37,15 @@ def test_a_name_in_another_form_is_refused(spec):
     ("spec", "missing"), [("my_gam.rules:StopEarly", "my_gam"), ("my_game.rule:StopEarly", "my_game.rule")]
 )
 def test_a_missing_module_is_named(spec, missing):
-    with pytest.raises(ValueError, match=f"Cannot load the stop rule `{spec}`: there is no module `{missing}`"):
+    with pytest.raises(ValueError, match=f"stop rule `{spec}`: .* module `{missing}`"):
         load_extension(spec, "stop rule")
 
 
 @pytest.mark.usefixtures("module")
 def test_a_missing_name_is_an_error_with_the_closest_one():
-    with pytest.raises(ValueError, match=r"module `my_game\.rules` has no `StopEarl`\. Did you mean `StopEarly`\?"):
+    with pytest.raises(ValueError, match=r"`my_game\.rules` has no `StopEarl`\. .* `StopEarly`\?"):
         load_extension("my_game.rules:StopEarl", "stop rule")
-    with pytest.raises(ValueError, match=r"has no `q`\. Known are `StopEarly`, `margin`\."):
+    with pytest.raises(ValueError, match=r"no `q`\. .* `StopEarly`, `margin`\."):
         load_extension("my_game.rules:q", "stop rule")
 
 
@@ -66,7 +64,7 @@ def test_a_missing_name_is_an_error_with_the_closest_one():
 def test_a_module_that_cannot_be_imported_is_named_with_file_and_line(source, mistake, line, tmp_path):
     file = tmp_path / "my_game" / "broken.py"
     file.write_text(source)
-    with pytest.raises(ExtensionError, match=r"Cannot load the task `my_game\.broken:Anything`") as caught:
+    with pytest.raises(ExtensionError, match=r"task `my_game\.broken:Anything`") as caught:
         load_extension("my_game.broken:Anything", "task")
     said = str(caught.value)
     assert mistake in said
@@ -78,7 +76,7 @@ def test_a_module_that_cannot_be_imported_is_named_with_file_and_line(source, mi
 def test_a_mistake_in_a_module_that_the_module_imports_is_placed_there(tmp_path):
     (tmp_path / "my_game" / "helper.py").write_text("\nlimits = {}['depth']\n")
     (tmp_path / "my_game" / "broken.py").write_text("from my_game import helper\n")
-    with pytest.raises(ExtensionError, match=r"KeyError: 'depth' \(.*helper\.py, line 2\)"):
+    with pytest.raises(ExtensionError, match=r"'depth' \(.*helper\.py, line 2\)"):
         load_extension("my_game.broken:Anything", "task")
 
 
@@ -87,5 +85,5 @@ def test_a_mistake_that_the_package_finds_is_placed_in_the_module_that_made_it(t
     (tmp_path / "my_game" / "broken.py").write_text(
         "from pvg_hf.noise import pair_flip_rate\n\nrate = pair_flip_rate(2, 0)\n"
     )
-    with pytest.raises(ExtensionError, match=r"ValueError: `rho0` is 2.* \(.*broken\.py, line 3\)"):
+    with pytest.raises(ExtensionError, match=r"`rho0` is 2.* \(.*broken\.py, line 3\)"):
         load_extension("my_game.broken:Anything", "task")

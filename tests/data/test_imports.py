@@ -124,7 +124,7 @@ def test_parquet_files_and_folders_give_the_same_rows(task, split, write, tmp_pa
 
 
 def test_refuses_a_source_without_any_known_problem(task, split, write):
-    with pytest.raises(ValueError, match="None of the 1 solutions of"):
+    with pytest.raises(ValueError, match="None of the 1 solutions"):
         list(import_solutions(write(ROWS[3:]), task, split))
 
 
@@ -151,19 +151,19 @@ def test_broken_lines_are_named(task, split, tmp_path, line, message):
 
 def test_a_line_that_is_not_utf8_is_named(task, split, tmp_path):
     (tmp_path / "own.jsonl").write_bytes(b'{"problem_id": "\xff"}\n')
-    with pytest.raises(ValueError, match=r"own\.jsonl, line 1: not valid JSON"):
+    with pytest.raises(ValueError, match=r"own\.jsonl, line 1: .*JSON"):
         list(import_solutions(str(tmp_path / "own.jsonl"), task, split))
 
 
 @pytest.mark.parametrize("name", ["none.jsonl", "none.parquet"])
 def test_a_missing_file_is_named(task, split, tmp_path, name):
-    with pytest.raises(ValueError, match=rf"There is no file `{tmp_path / name}`\."):
+    with pytest.raises(ValueError, match=rf"no file `{tmp_path / name}`\."):
         list(import_solutions(str(tmp_path / name), task, split))
 
 
 @pytest.mark.parametrize("source", ["none", "organisation/none"])
 def test_a_missing_folder_or_dataset_is_named(task, split, source):
-    with pytest.raises(ValueError, match=rf"(?s)Cannot read `{source}\[train\]`: .*A source is a"):
+    with pytest.raises(ValueError, match=rf"`{source}\[train\]`: "):
         list(import_solutions(source, task, split))
 
 
@@ -208,7 +208,7 @@ def test_an_unknown_config_or_split_lists_the_existing_ones(task, split, rounds,
 
 
 def test_a_file_has_no_config_split_or_revision(task, split, write):
-    with pytest.raises(ValueError, match=r" is a file, .*; remove {'config': 'base', 'split': 'train'}"):
+    with pytest.raises(ValueError, match=r"a file.* {'config': 'base', 'split': 'train'}"):
         list(import_solutions(write(ROWS), task, split, config="base", split="train"))
 
 
@@ -240,5 +240,5 @@ def test_a_line_that_is_nested_too_deeply_is_named(tmp_path):
     path.write_text('{"problem": "1 + 1"}\n' + "[" * 100_000 + "\n")
     rows = read_rows(str(path))
     next(rows)
-    with pytest.raises(ValueError, match=r"deep\.jsonl, line 2: its brackets are nested too deeply"):
+    with pytest.raises(ValueError, match=r"deep\.jsonl, line 2: .*nested"):
         next(rows)

@@ -109,20 +109,18 @@ def flip_a_byte(data):
     return data[:1000] + bytes([data[1000] ^ 255]) + data[1001:]
 
 
-@pytest.mark.parametrize("damage", [cut_in_half, flip_a_byte, lambda data: b""])
-@pytest.mark.parametrize("read", [load_pool, lambda path: list(iterate_pool(path))])
+@pytest.mark.parametrize("damage", [cut_in_half, flip_a_byte, lambda data: b""], ids=["half", "flipped byte", "empty"])
+@pytest.mark.parametrize("read", [load_pool, lambda path: list(iterate_pool(path))], ids=["load_pool", "iterate_pool"])
 def test_a_damaged_file_is_named(pool, damage, read):
     pool.write_bytes(damage(pool.read_bytes()))
-    with pytest.raises(DamagedFileError, match=r"base\.parquet is .*Parquet") as caught:
+    with pytest.raises(DamagedFileError, match=r"base\.parquet .*Parquet") as caught:
         read(pool)
     assert caught.value.path == pool
     assert "Delete" not in str(caught.value)  # not every pool is a run's
 
 
 def test_missing_columns_are_named(pool):
-    with pytest.raises(
-        ValueError, match=r"base\.parquet` lacks the columns \['score'\]; it has \['problem_id', 'label'\]"
-    ):
+    with pytest.raises(ValueError, match=r"base\.parquet` .*\['score'\].*\['problem_id', 'label'\]"):
         list(iterate_pool(pool, ["label", "score"]))
 
 
@@ -138,6 +136,6 @@ def test_refuses_an_empty_list_of_files():
 
 def test_refuses_pools_of_two_tasks(pool, tmp_path):
     write_pool(tmp_path / "b.parquet", [], Features({**FEATURES, "level": Value("int32")}))
-    with pytest.raises(ValueError, match="only if they are of one task"):
+    with pytest.raises(ValueError, match="one task"):
         load_pool([pool, tmp_path / "b.parquet"])
     assert len(load_pool([pool, tmp_path / "b.parquet"], columns=["label"])) == 20_000

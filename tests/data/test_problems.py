@@ -22,9 +22,7 @@ def test_the_quickstart_recipes_problems_can_be_split(repository):
 def test_a_custom_task_needs_no_answer_format(game):
     task = load_recipe_task(load_recipe(game()))
     assert type(task).__name__ == RecallTask.__name__
-    with pytest.raises(
-        ValueError, match=r"Unknown option `answer_format` of task `tests\.support.recall_task:RecallTask`"
-    ):
+    with pytest.raises(ValueError, match=r"option `answer_format` of task `tests\.support.recall_task:RecallTask`"):
         load_recipe_task(load_recipe(game(task__answer_format="lenient")))
 
 
@@ -60,9 +58,7 @@ def test_the_provers_chat_template_sees_the_recipes_settings(game, tokenizer):
 def test_an_example_that_is_a_problem_of_the_game_is_refused(game):
     options = {"num_train": len(NAMES) * len(OBJECTS) * len(NUMBERS) - 8}  # the texts of all problems
     task = {"name": "tests.support.recall_task:ExampleRecallTask", "options": options}
-    with pytest.raises(
-        ValueError, match=r"The problem `\w+-\d+` of the part `\w+` .*'Ana has 5 pens.'.* `task.few_shot`"
-    ):
+    with pytest.raises(ValueError, match=r"`\w+-\d+` .*'Ana has 5 pens.'.* `task.few_shot`"):
         GameProblems.load(load_recipe(game(task=task)))
     assert GameProblems.load(load_recipe(game(task=task | {"few_shot": 0}))).prompts.examples == ()
 

@@ -60,18 +60,18 @@ def test_a_score_that_is_not_allowed_is_refused_and_kept(path, score):
     fill_in(path, {"b": score})
     before = path.read_bytes()
     for use in (read_review, lambda file: write_review(file, ITEMS, {})):
-        with pytest.raises(ValueError, match=f"row 3: a score must be .* found `{score}`"):
+        with pytest.raises(ValueError, match=f"row 3: .* score .*`{score}`"):
             use(path)
     assert path.read_bytes() == before
 
 
 def test_a_file_that_is_not_utf_8_is_an_error(path):
     path.write_bytes(b"key,score,proof\na,1,Z\xfcge\n")
-    with pytest.raises(ValueError, match="is not UTF-8; save it as `CSV UTF-8`"):
+    with pytest.raises(ValueError, match=r"not UTF-8.* `CSV UTF-8`"):
         read_review(path)
 
 
 def test_a_missing_column_is_an_error(path):
     path.write_text("key,problem\na,P\n")
-    with pytest.raises(ValueError, match=r"lacks the column\(s\) \['score'\]"):
+    with pytest.raises(ValueError, match=r"lacks .*\['score'\]"):
         read_review(path)

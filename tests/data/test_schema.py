@@ -151,7 +151,7 @@ def test_refuses_unknown_labels_and_roles(task, split, name, value):
 @pytest.mark.parametrize("columns", [{"label": Value("string")}, {"length": Value("int32")}])
 def test_refuses_a_task_whose_columns_collide(task, columns):
     task.columns = columns  # `length` is one of its detail columns
-    with pytest.raises(ValueError, match=rf"Task `sum` names the columns {list(columns)}".replace("[", r"\[")):
+    with pytest.raises(ValueError, match=rf"`sum` .* {list(columns)}".replace("[", r"\[")):
         solution_features(task)
 
 

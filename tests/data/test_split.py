@@ -120,9 +120,7 @@ def test_refuses_one_text_in_two_parts():
     train = problems(range(300))
     first, other = across_parts(train)
     leaking = with_row(train, other, f"  {first['problem']}\n")
-    with pytest.raises(
-        ValueError, match=rf"two parts in 1 case, .*`{first['problem_id']}` in `verifier` and `{other}`"
-    ):
+    with pytest.raises(ValueError, match=rf"1 case, .*`{first['problem_id']}` in `verifier` and `{other}`"):
         split_problems(leaking, TEST, seed=0)
 
 
@@ -135,7 +133,7 @@ def test_allows_one_text_twice_in_one_part():
 
 
 def test_refuses_one_id_with_two_texts():
-    with pytest.raises(ValueError, match=r"1 of them .* rows: `p7` has 2 rows with 2 different texts"):
+    with pytest.raises(ValueError, match=r"`p7` has 2 rows with 2 .*texts"):
         split_problems(with_row(problems(range(300)), "p7", "Another?"), TEST, seed=0)
 
 
@@ -150,20 +148,20 @@ def test_refuses_one_text_in_train_and_test():
 
 
 def test_refuses_an_empty_part_and_says_the_sizes():
-    with pytest.raises(ValueError, match=r"`verifier_heldout`.* empty \(sizes: verifier \d, .*test 20\)"):
+    with pytest.raises(ValueError, match=r"`verifier_heldout`.* \(sizes: verifier \d, .*test 20\)"):
         split_problems(problems(range(3)), TEST, seed=0)
 
 
 @pytest.mark.parametrize("column", ["problem_id", "problem", "reference"])
 def test_refuses_missing_columns(column):
-    with pytest.raises(ValueError, match=rf"train problems lack the columns \['{column}'\]"):
+    with pytest.raises(ValueError, match=rf"train problems .*\['{column}'\]"):
         split_problems(problems(range(9)).remove_columns(column), TEST, seed=0)
-    with pytest.raises(ValueError, match=rf"test problems lack the columns \['{column}'\]"):
+    with pytest.raises(ValueError, match=rf"test problems .*\['{column}'\]"):
         split_problems(problems(range(9)), TEST.remove_columns(column), seed=0)
 
 
 def test_refuses_an_unknown_stratum_column():
-    with pytest.raises(ValueError, match=r"lack the columns \['level'\]"):
+    with pytest.raises(ValueError, match=r"lack .*\['level'\]"):
         split_problems(problems(range(9)), TEST, seed=0, stratify_by="level")
 
 

@@ -138,7 +138,7 @@ def test_packages_that_are_missing_here_are_a_note_for_a_card(overrides, key, va
     plan = " ".join(describe_plan(recipe, CARDS["l4"]).split())
     assert key in plan
     assert "not installed on this machine" in plan
-    with pytest.raises(RecipeError, match=r"not installed|need bitsandbytes"):
+    with pytest.raises(RecipeError, match=r"installed|bitsandbytes"):
         describe_plan(recipe)
 
 

@@ -99,7 +99,7 @@ def test_rates_of_one_still_have_an_interval_that_covers_the_truth():
 
 
 def test_a_rate_takes_zeros_and_ones_only():
-    with pytest.raises(ValueError, match="A rate takes 0, 1 and ties"):
+    with pytest.raises(ValueError, match="0, 1 and ties"):
         rate_by_problem([0.3, 1], ["a", "b"])
     with pytest.raises(ValueError, match=r"Shares lie in \[0, 1\]"):
         share_by_problem([0.3, 1.1], ["a", "b"])

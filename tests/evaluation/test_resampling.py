@@ -40,9 +40,9 @@ def test_one_problem_has_no_interval():
 
 
 def test_values_that_are_not_finite_are_refused():
-    with pytest.raises(ValueError, match="1 of 2 values are not finite"):
+    with pytest.raises(ValueError, match=r"1 of 2 .*finite"):
         mean_by_problem([1.0, float("nan")], ["a", "b"], **DRAWS)
-    with pytest.raises(ValueError, match="2 values came with 1 problem ids"):
+    with pytest.raises(ValueError, match=r"2 values .*1 problem ids"):
         mean_by_problem([1.0, 2.0], ["a"], **DRAWS)
 
 

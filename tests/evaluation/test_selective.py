@@ -87,7 +87,7 @@ def test_a_problem_with_more_solutions_counts_several_times():
     assert pairs.accuracies["best"] == 0.5
     assert pairs.calibrations["best"].num_problems == 2
     assert AnswerRules.from_dict(pairs.to_dict()) == pairs
-    with pytest.raises(ValueError, match="No problem has 5 solutions"):
+    with pytest.raises(ValueError, match=r"No .* 5 solutions"):
         fit_rules(rows, 5)
 
 
@@ -161,5 +161,5 @@ def test_without_any_answer_nothing_is_answered():
     assert figures["answers/best"].value == figures["answers/coverage_0.5"].value == 0.0
     assert figures["answers/accuracy_0.5"].value is None
     assert figures["answers/weighted"].value == 0.0
-    with pytest.raises(ValueError, match="no solution with an answer"):
+    with pytest.raises(ValueError, match="no solution"):
         fit_calibration([np.nan], [False])

@@ -110,13 +110,11 @@ def test_invalid_requests_are_refused(problem, settings, part, answerer):
 
 
 def test_a_folder_without_an_evaluated_round_is_refused(tmp_path, reference):
-    with pytest.raises(ValueError, match="holds no round that was evaluated"):
+    with pytest.raises(ValueError, match="no round"):
         Answerer.from_run(tmp_path)
-    with pytest.raises(ValueError, match=f"no folder .*nope. Runs in .*: {reference.root.name}"):
+    with pytest.raises(ValueError, match=f"no folder .*nope\\. .*: {reference.root.name}"):
         Answerer.from_run(reference.root.parent / "nope")
-    with pytest.raises(
-        ValueError, match=r"holds no round 7 that was evaluated with a calibration; it has those of \[0, 1\]"
-    ):
+    with pytest.raises(ValueError, match=r"round 7 .*calibration.* \[0, 1\]"):
         Answerer.from_run(reference.root, round_index=7)
 
 
@@ -125,7 +123,5 @@ def test_a_round_without_weights_is_refused(tmp_path, reference):
     shutil.copytree(reference.root, tmp_path / "game")
     for weights in (tmp_path / "game" / "verifier" / "round-000").glob("*.safetensors"):
         weights.unlink()
-    with pytest.raises(
-        ValueError, match=r"no weights of the players of round 0; it has those of \[1\].*RUN 0` and name"
-    ):
+    with pytest.raises(ValueError, match=r"weights .*round 0; .*\[1\].*RUN 0`"):
         Answerer.from_run(tmp_path / "game", round_index=0)

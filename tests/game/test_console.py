@@ -77,7 +77,9 @@ def test_a_terminal_gets_wrapped_lines(said, monkeypatch):
     assert text.count("\n") > 3
 
 
-@pytest.mark.parametrize(("stream", "wanted", "shown"), [(Terminal(), True, True), (Terminal(), False, False)])
+@pytest.mark.parametrize(
+    ("stream", "wanted", "shown"), [(Terminal(), True, True), (Terminal(), False, False)], ids=["wanted", "unwanted"]
+)
 def test_progress_bars_are_for_terminals(monkeypatch, stream, wanted, shown):
     monkeypatch.setattr(sys, "stderr", stream)
     assert shows_progress(load_recipe({"logging": {"progress": wanted}})) == shown

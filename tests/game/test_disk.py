@@ -84,7 +84,7 @@ def test_an_unwritable_folder_is_distinguished_from_a_full_disk(number, tmp_path
         SafetensorError(f"Error while serializing: I/O error: {os.strerror(number)} (os error {number})"),
     ):
         with (
-            pytest.raises(ValueError, match="cannot be written to") as caught,
+            pytest.raises(ValueError, match="cannot be written") as caught,
             naming_full_disk(tmp_path / "runs" / "game"),
         ):
             raise error
@@ -99,7 +99,7 @@ def test_a_permission_error_outside_the_folder_passes_unchanged(tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="has neither /proc nor /dev/null")
 @pytest.mark.parametrize("output_dir", ["/dev/null", "/proc"])
 def test_place_where_no_folder_can_be_made_is_named(output_dir, game):
-    with pytest.raises(ValueError, match=rf"{output_dir}\b.* (is not a folder|cannot be (created|written to))"):
+    with pytest.raises(ValueError, match=rf"{output_dir}\b.* (is not|cannot be) "):
         play(load_recipe({**game(), "output_dir": output_dir}))
 
 

@@ -308,7 +308,9 @@ def test_a_schedule_over_steps_moves_the_rates_that_a_provers_correction_assumes
 
 
 @pytest.mark.parametrize(
-    ("loss", "injected"), [("bradley_terry", (0.0, 0.0)), ("cross_entropy", pytest.approx((0.35, 0.175)))]
+    ("loss", "injected"),
+    [("bradley_terry", (0.0, 0.0)), ("cross_entropy", pytest.approx((0.35, 0.175)))],
+    ids=["bradley_terry", "cross_entropy"],
 )
 def test_soft_labels_on_a_schedule_over_steps_draw_nothing(loss, injected, play_phase, beginnings):
     schedule = {"over": "steps", "kind": "linear", "length": 8}

@@ -116,5 +116,5 @@ def test_a_plan_of_a_run_with_another_recipe_is_refused(values, tmp_path):
     folder = tmp_path / "runs" / "planned"
     folder.mkdir(parents=True)
     RunFolder(folder).write_recipe(load_recipe({**values, "prover": {**values.get("prover", {}), "beta": 0.7}}))
-    with pytest.raises(RecipeError, match=r"(?s)with another recipe.*prover\.beta.*0\.7"):
+    with pytest.raises(RecipeError, match=r"(?s)another recipe.*`prover\.beta`.*0\.7"):
         describe_plan(recipe)

@@ -28,9 +28,7 @@ def test_phases_in_separate_processes_equal_the_run_in_one(tmp_path, game, refer
 
 
 def test_a_phase_whose_predecessors_are_unfinished_is_refused(game):
-    with pytest.raises(
-        ValueError, match="Phase `round-000/prover` comes after bootstrap, round-000/verifier, not finis"
-    ):
+    with pytest.raises(ValueError, match=r"`round-000/prover` .* bootstrap, round-000/verifier"):
         play(load_recipe(game()), phase="prover", round_index=0)
 
 
@@ -82,7 +80,7 @@ def test_a_run_of_which_nothing_was_played_says_that_it_can_be_deleted(tmp_path,
 
 
 def test_round_without_its_phase_is_refused(tmp_path, game):
-    with pytest.raises(ValueError, match=r"Round 2 was named without a phase\. .*`--phase prover --round 2`"):
+    with pytest.raises(ValueError, match=r"Round 2 .*`--phase prover --round 2`"):
         play(load_recipe(game()), round_index=2)
     assert list(tmp_path.iterdir()) == []
 

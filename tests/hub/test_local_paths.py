@@ -80,7 +80,7 @@ def test_a_published_recipe_checks_itself(tmp_path):
     file.write_bytes(published_recipe(recipe))
     assert load_kept_recipe(file).for_round(1).prover.model == NOT_PUBLISHED
     file.write_bytes(published_recipe(recipe).replace(b"beta: 0.05", b"beta: 0.06"))
-    with pytest.raises(DamagedFileError, match=r"recipe\.yaml is damaged"):
+    with pytest.raises(DamagedFileError, match=r"recipe\.yaml .*damaged"):
         load_kept_recipe(file)
 
 

@@ -50,7 +50,7 @@ def test_the_app_fetches_no_prover(published, client):
 
 
 def test_the_app_says_why_a_published_run_cannot_be_opened(hub, client):
-    with pytest.raises(ClientError, match=r"ana/nothing cannot be \w+: .*the Hub answered 404") as caught:
+    with pytest.raises(ClientError, match=r"ana/nothing .*404") as caught:
         client("open_in_the_app", "ana/nothing")
     assert "ValueError" in caught.value.kinds
 

@@ -85,7 +85,7 @@ def test_permanent_damage_is_an_error_and_leaves_no_run(published, client, refer
     """Files that were downloaded are not requested again."""
     whole, before = 5, len(published.requests)
     published.faults.append(Fault("GET /blobs/", change=lambda body: b"?" * len(body), count=99, skip=whole))
-    with pytest.raises(ClientError, match="does not match the hash that the Hub announced") as caught:
+    with pytest.raises(ClientError, match=" hash ") as caught:
         client("pull", RUN, "latest", str(tmp_path))
     assert "HubError" in caught.value.kinds
     assert not (tmp_path / "game").exists()

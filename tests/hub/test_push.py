@@ -97,7 +97,7 @@ def test_everything_is_private_unless_the_recipe_says_otherwise(hub, client, ref
 
 def test_a_public_repository_is_refused_for_a_private_run(hub, client, reference):
     client("push", str(reference.root), 0, private=False)
-    with pytest.raises(ClientError, match=r"ana/game-prover is public, and the recipe wants it private"):
+    with pytest.raises(ClientError, match=r"ana/game-prover is public"):
         client("push", str(reference.root), 1)
     assert hub.repo("game-prover").tags.keys() == {"round-000"}
 
@@ -151,7 +151,7 @@ def test_a_commit_of_somebody_else_is_kept(hub, client, reference, expected):
 @pytest.mark.parametrize("skip", range(3))
 def test_a_push_stopped_between_upload_and_tag_is_resumed(skip, hub, client, reference, expected):
     hub.faults.append(Fault("POST .*/tag/", 500, count=3, skip=skip))
-    with pytest.raises(ClientError, match="is tagged round-000: the Hub answered 500") as caught:
+    with pytest.raises(ClientError, match=r"round-000: .*500") as caught:
         client("push", str(reference.root), 0)
     assert "HubError" in caught.value.kinds
     assert "round-000" not in hub.repo("game-solutions").tags  # which would say that all is there
@@ -172,7 +172,7 @@ def test_a_push_killed_before_its_tag_is_resumed(hub, client, reference, expecte
 
 def test_an_expired_token_is_named_and_not_tried_again(hub, client, reference):
     hub.tokens = {"another"}
-    with pytest.raises(ClientError, match=r"401.*missing, expired or not allowed here: `hf auth login`") as caught:
+    with pytest.raises(ClientError, match=r"401.*expired.*`hf auth login`") as caught:
         client("push", str(reference.root), 0)
     assert len(hub.requests) == 1
     assert TOKEN not in caught.value.trace
@@ -215,7 +215,7 @@ def test_a_tag_that_somebody_else_sets_meanwhile_is_refused(name, hub, client, r
         repo.tags["round-000"] = repo.log[0]
 
     hub.faults.append(Fault(f"POST .*{name}/tag/", act=steal))
-    with pytest.raises(ClientError, match=f"{name} has other content of ") as caught:
+    with pytest.raises(ClientError, match=f"{name} .*other content") as caught:
         client("push", str(reference.root), 0)
     assert "ValueError" in caught.value.kinds
 
@@ -249,7 +249,7 @@ def test_overwriting_takes_back_the_rounds_after_it(hub, client, reference, othe
 def test_a_round_before_published_ones_is_refused(hub, client, reference):
     """The published rounds were not played from this one."""
     client("push", str(reference.root), 1)
-    with pytest.raises(ClientError, match=r"- ana/game-prover has later rounds without it: round-001"):
+    with pytest.raises(ClientError, match=r"- ana/game-prover .*: round-001"):
         client("push", str(reference.root), 0)
     client("push", str(reference.root), 0, overwrite=True)
     assert [hub.repo(name).tags.keys() for name in RUNS] == [{"round-000"}] * 3
@@ -270,6 +270,6 @@ def test_missing_rounds_cannot_be_published(folder, round_index, message, client
 
 @pytest.mark.parametrize("settings", [{"run_name": "a--b"}, {"namespace": "-x"}, {"run_name": "x" * 90}])
 def test_names_that_the_hub_does_not_take_are_refused(settings, client, hub, reference):
-    with pytest.raises(ClientError, match="not a valid repository name"):
+    with pytest.raises(ClientError, match="repository name"):
         client("push", str(reference.root), 0, **{"namespace": OWNER, **settings})
     assert hub.requests == []

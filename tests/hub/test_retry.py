@@ -62,18 +62,18 @@ def test_a_signature_that_expired_is_not_blamed_on_the_token(hub, endpoint, wait
     hub.faults.append(Fault("GET /blobs", 403, count=2))
     signed = endpoint.replace("127.0.0.1", "localhost") + "/blobs?X-Amz-Signature=abc"
     assert RetryPolicy().run("it", Failing(_answer_of(signed))) == 1
-    with pytest.raises(HubError, match="signature of the address was refused") as caught:
+    with pytest.raises(HubError, match=r"signature .*clock") as caught:
         RetryPolicy(num_attempts=1).run("it", Failing(_answer_of(signed)))
     assert "token" not in str(caught.value)
     assert "abc" not in str(caught.value)
     hub.faults.append(Fault("GET /api", 403))
-    with pytest.raises(HubError, match="The token may not write here"):
+    with pytest.raises(HubError, match="write access"):
         RetryPolicy().run("it", Failing(_answer_of(f"{endpoint}/api")))
     assert waits == [2]
 
 
 def test_a_missing_token_is_mentioned_once(waits):
-    with pytest.raises(HubError, match=r"it: no token is set: `hf auth login`, or set HF_TOKEN$"):
+    with pytest.raises(HubError, match=r"no token .*`hf auth login`.* HF_TOKEN$"):
         RetryPolicy().run("it", Failing(LocalTokenNotFoundError("Token is required\nto call.")))
     assert waits == []
 
@@ -85,7 +85,7 @@ def test_waits_twice_as_long_each_time_up_to_a_limit(waits):
 
 
 def test_gives_up_and_says_what_failed(waits):
-    with pytest.raises(HubError, match="it is read: DamagedDownload: again") as caught:
+    with pytest.raises(HubError, match="read: DamagedDownload: again") as caught:
         RetryPolicy(num_attempts=2, first_wait=1, max_wait=1).run(
             "it is read", Failing(*[DamagedDownload("again")] * 2)
         )
@@ -117,7 +117,7 @@ def test_a_network_that_is_lost_below_the_client_is_tried_again(kind, waits):
     error = kind("Server error: 503 Service Unavailable")
     assert RetryPolicy().run("it", Failing(error, error)) == 2
     assert waits == [2, 4]
-    with pytest.raises(HubError, match=f"it is written: {kind.__name__}: Server error: 503") as caught:
+    with pytest.raises(HubError, match=f"{kind.__name__}: .*503") as caught:
         RetryPolicy(num_attempts=2).run("it is written", Failing(error, error))
     assert caught.value.__cause__ is error
 

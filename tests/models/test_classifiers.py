@@ -89,18 +89,18 @@ def test_a_frozen_head_is_detected():
 
 
 def test_two_logits_are_refused_with_the_remedy():
-    with pytest.raises(ValueError, match=r"has 2 logits.*num_labels=1, ignore_mismatched_sizes=True"):
+    with pytest.raises(ValueError, match=r"2 logits.*num_labels=1"):
         check_classifier(_llama(num_labels=2))
 
 
 def test_a_model_without_head_is_refused():
-    with pytest.raises(ValueError, match="`LlamaModel` has no classification head"):
+    with pytest.raises(ValueError, match=r"`LlamaModel` .*head"):
         check_classifier(LlamaModel(LlamaConfig(**SIZES, **WORDS, num_labels=1)))
 
 
 def test_a_trained_classifier_with_two_labels_is_refused_by_its_folder(tmp_path):
     _llama(num_labels=2).save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"trained classifier with 2 labels.*model_init_kwargs"):
+    with pytest.raises(ValueError, match=r"2 labels.*model_init_kwargs"):
         check_classifier_source(str(tmp_path))
 
 

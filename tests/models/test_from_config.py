@@ -66,7 +66,7 @@ def test_wrong_arguments_are_refused(config, message):
 
 
 def test_all_wrong_arguments_are_reported():
-    with pytest.raises(ValueError, match=r"`hidden_sise`.*Unknown argument `zebra`.*Known are .*`hidden_size`"):
+    with pytest.raises(ValueError, match=r"`hidden_sise`.*Unknown .*`zebra`.*`hidden_size`"):
         _make(hidden_sise=16, zebra=1)
 
 

@@ -25,7 +25,7 @@ def test_pickled_weights_in_a_folder_are_refused(load, tiny_prover, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(tiny_prover, folder)
     pickle_weights(folder, "model.safetensors", "pytorch_model.bin")
-    with pytest.raises(ValueError, match=r"has no weights as safetensors .*, but pytorch_model.bin. A pickle can run"):
+    with pytest.raises(ValueError, match=r"safetensors .*pytorch_model\.bin"):
         load(str(folder))
 
 
@@ -43,7 +43,7 @@ def test_a_pickled_adapter_is_refused(make, load, wider_prover, tokenizer, tmp_p
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     pickle_weights(tmp_path, "adapter_model.safetensors", "adapter_model.bin")
-    with pytest.raises(ValueError, match=r"\(adapter_model.safetensors\), but adapter_model.bin"):
+    with pytest.raises(ValueError, match=r"\(adapter_model\.safetensors\).* adapter_model\.bin"):
         load(tmp_path)
-    with pytest.raises(ValueError, match=r"\(adapter_model.safetensors\), but adapter_model.bin"):
+    with pytest.raises(ValueError, match=r"\(adapter_model\.safetensors\).* adapter_model\.bin"):
         load_adapter_weights(model, tmp_path)

@@ -73,5 +73,5 @@ def test_gradients_are_the_same_before_and_after_a_forward_without_them(base):
 def test_a_device_without_4_bit_weights_is_refused():
     check_quantization("none", torch.device("mps"))
     check_quantization("4bit", torch.device("cpu"))
-    with pytest.raises(ValueError, match=r"no 4-bit weights for the device `mps` \(it has for cpu, cuda, xpu\)"):
+    with pytest.raises(ValueError, match=r"4-bit .*`mps` .*cpu, cuda, xpu"):
         check_quantization("4bit", torch.device("mps"))

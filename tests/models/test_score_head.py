@@ -83,7 +83,7 @@ def test_the_global_generator_is_left_alone():
 
 
 def test_a_model_without_a_head_is_refused(tiny_prover):
-    with pytest.raises(ValueError, match=r"LlamaForCausalLM.*no score head"):
+    with pytest.raises(ValueError, match=r"LlamaForCausalLM.*score head"):
         draw_head(load_causal_lm(str(tiny_prover)), seed=0)
 
 
@@ -94,7 +94,11 @@ def _in_half_precision(build) -> nn.Module:
 
 
 @pytest.mark.parametrize("autocast", [False, True])
-@pytest.mark.parametrize("build", [_llama, _bert, _roberta, lambda: _with_adapters(_llama())])
+@pytest.mark.parametrize(
+    "build",
+    [_llama, _bert, _roberta, lambda: _with_adapters(_llama())],
+    ids=["llama", "bert", "roberta", "llama with adapters"],
+)
 def test_a_head_computes_in_float32_on_a_body_in_half_precision(build, autocast):
     model, ids = _in_half_precision(build), torch.tensor([[3, 4, 5], [6, 7, 8]])
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):

@@ -125,9 +125,7 @@ def test_model_without_adapters_is_left_as_it_was_saved(tiny_prover, tmp_path):
 @pytest.mark.parametrize("base", ["../../models/prover", "/runs/game/models/prover"])
 def test_a_missing_base_is_named(base, tmp_path):
     LoraConfig(base_model_name_or_path=base).save_pretrained(tmp_path)
-    with pytest.raises(
-        ValueError, match=rf"adapter in `{tmp_path}` is on the base `{base}`, .* does not exist\. Move"
-    ):
+    with pytest.raises(ValueError, match=rf"adapter in `{tmp_path}` .*base `{base}`"):
         read_adapter(tmp_path, "prover")
 
 

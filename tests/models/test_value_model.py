@@ -55,7 +55,7 @@ def test_a_verifier_in_4_bits_is_refused(wider_prover):
 
 def test_a_model_that_attends_to_later_tokens_cannot_be_a_critic():
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    with pytest.raises(ValueError, match="`BertModel` attends to later tokens"):
+    with pytest.raises(ValueError, match=r"`BertModel` .*later tokens"):
         value_model_on(BertModel(BertConfig(vocab_size=20, **sizes)))
 
 

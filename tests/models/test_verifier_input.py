@@ -28,12 +28,12 @@ def test_long_inputs_are_not_truncated(tokenizer):
 
 @pytest.mark.parametrize("template", ["{{ problem }} {{ answer }}", "{{ problem }", "{% for %}", "{{ problem.x.y }}"])
 def test_a_bad_template_is_refused(template):
-    with pytest.raises(ValueError, match=r"cannot be rendered .* may use `problem` and `solution` only"):
+    with pytest.raises(ValueError, match=r"rendered .* `problem` and `solution`"):
         VerifierInput(template, None, 64)
 
 
 def test_an_end_token_that_the_tokenizer_does_not_know_is_refused(tokenizer):
-    with pytest.raises(ValueError, match=r"`<end>` is not in the verifier's vocabulary.* `</s>`"):
+    with pytest.raises(ValueError, match=r"`<end>` .*vocabulary.* `</s>`"):
         VerifierInput(INPUT.template, "<end>", 64).encode(tokenizer, ["Ana has 3 pens."], ["#### 3"])
 
 
@@ -44,5 +44,5 @@ def test_the_input_format_is_stored_with_the_weights(tmp_path):
 
 
 def test_a_folder_without_an_input_format_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"has no verifier_input\.json.*`VerifierInput\(.*\)\.save"):
+    with pytest.raises(ValueError, match=r"verifier_input\.json.*`VerifierInput\("):
         VerifierInput.load(tmp_path)

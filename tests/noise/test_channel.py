@@ -98,5 +98,5 @@ def test_labels_of_the_channel_can_be_made_unbiased(policy):
 def test_a_budget_below_the_first_call_leaves_no_label_to_correct():
     channel = routed_channel(Routing(budget=1))
     assert channel.correct.abstain == 1
-    with pytest.raises(ValueError, match="abstains from every solution"):
+    with pytest.raises(ValueError, match="abstains"):
         _ = channel.label_rates

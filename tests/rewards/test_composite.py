@@ -85,7 +85,7 @@ def test_signals_of_a_solution_without_an_answer_are_not_read():
     answered = torch.tensor([True, False])
     paid = composite(SCORES[:2], weights={"test_pass_rate": 1.0}, test_pass_rate=unknown, answered=answered)
     assert paid.tolist() == [0.5, 0]
-    with pytest.raises(ValueError, match="`test_pass_rate` is NaN for 1 of 2"):
+    with pytest.raises(ValueError, match=r"`test_pass_rate` .*1 of 2"):
         composite(SCORES[:2], weights={"test_pass_rate": 1.0}, test_pass_rate=unknown)
     assert composite(SCORES[:2], weights={"acceptance_prob": 1.0}, test_pass_rate=unknown).tolist() == pytest.approx(
         [0.8, 0.8]

@@ -74,21 +74,21 @@ def test_group_size_must_divide_the_batch(reward, group_size):
 @pytest.mark.parametrize("reward", ROLE_REWARDS)
 def test_a_group_must_not_mix_roles(reward):
     sneaky = flags(0, 0, 0, 1, 1, 1, 1, 0)
-    with pytest.raises(ValueError, match="2 of 4 groups mix the roles, the first of them group 1"):
+    with pytest.raises(ValueError, match=r"2 of 4 groups .*group 1"):
         reward(torch.zeros(8), torch.ones(8), sneaky, group_size=2)
 
 
 @pytest.mark.parametrize("reward", ALL_REWARDS)
 def test_scores_must_be_finite(reward):
     scores = torch.tensor([0.0, math.nan, math.inf, -math.inf])
-    with pytest.raises(ValueError, match="3 of 4 scores are not finite"):
+    with pytest.raises(ValueError, match=r"3 of 4 scores .*finite"):
         reward(scores, torch.ones(4), torch.zeros(4), group_size=2)
 
 
 @pytest.mark.parametrize("name", ["correct", "sneaky", "answered"])
 def test_flags_must_be_0_or_1(name):
     given = {"correct": torch.ones(2), "sneaky": torch.zeros(2), "answered": torch.ones(2)}
-    with pytest.raises(ValueError, match=f"`{name}` must be 0 or 1; 1 are not, e.g. 0.5"):
+    with pytest.raises(ValueError, match=f"`{name}` .*0 or 1; .*0.5"):
         goodhart(torch.zeros(2), group_size=2, **given | {name: torch.tensor([0.5, 1.0])})
     with pytest.raises(ValueError, match=rf"`{name}` has shape \(2, 1\)"):
         goodhart(torch.zeros(2), group_size=2, **given | {name: torch.ones(2, 1)})

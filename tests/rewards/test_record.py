@@ -60,7 +60,7 @@ def test_formulas_page_lists_every_reward():
 
 
 def test_a_reward_must_be_callable():
-    with pytest.raises(ValueError, match="TOLERANCE` is a float; it must be a function"):
+    with pytest.raises(ValueError, match="TOLERANCE` is a float"):
         load_reward("pvg_hf.rewards.relative:TOLERANCE")
 
 
@@ -94,7 +94,7 @@ def test_what_a_custom_reward_returns_is_checked(function, parts):
 
 
 def test_scores_that_are_not_finite_are_not_blamed_on_the_reward():
-    with pytest.raises(ValueError, match="1 of 2 scores are not finite"):
+    with pytest.raises(ValueError, match=r"1 of 2 scores .*finite"):
         _call(lambda scores, *args, **options: scores, scores=(1.0, float("nan")))
 
 
@@ -102,14 +102,12 @@ def test_scores_that_are_not_finite_are_not_blamed_on_the_reward():
     ("name", "closest"), [("standardised_src", "standardized_src"), ("SRC", "src"), ("godhart", "goodhart")]
 )
 def test_the_error_of_an_unknown_name_has_the_closest_one(name, closest):
-    with pytest.raises(ValueError, match=f"Unknown reward `{name}`.*Did you mean `{closest}`"):
+    with pytest.raises(ValueError, match=f"reward `{name}`.* `{closest}`"):
         load_reward(name)
 
 
 def test_the_error_of_a_name_like_no_other_lists_all():
-    with pytest.raises(
-        ValueError, match=r"Unknown reward `zebra`. Known are `src`, `cgc`, .*`acceptance`. .*package.module:Name"
-    ):
+    with pytest.raises(ValueError, match=r"reward `zebra`\. .*`src`, `cgc`, .*`acceptance`\. .*package\.module:Name"):
         load_reward("zebra")
 
 

@@ -84,7 +84,7 @@ def test_damaged_metrics_are_named(damage, make_run):
     assert load_run(folder).rounds[0].steps["step"].tolist() == [1, 2]
     path = folder / "metrics.jsonl"
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(DamagedFileError, match="Start the run again") as caught:
+    with pytest.raises(DamagedFileError, match="rewrites") as caught:
         load_run(folder)
     assert caught.value.path == path
 
@@ -93,5 +93,5 @@ def test_a_line_without_its_phase_is_named(make_run):
     """An older version, which kept no digest, may have left it."""
     folder = make_run(0)
     write_metrics(folder, {"phasX": "prover", "round": 0, "step": 1})
-    with pytest.raises(DamagedFileError, match=r"metrics\.jsonl is damaged: a line has no `phase`"):
+    with pytest.raises(DamagedFileError, match=r"metrics\.jsonl .*damaged: .*`phase`"):
         load_run(folder)

@@ -39,9 +39,7 @@ def test_overrides_of_rounds_to_come_may_change(tmp_path, game, reference):
     copy_until(reference, tmp_path, "round-000/prover")
     check = partial(check_same_recipe, RunFolder(tmp_path / "game"))
     check(load_recipe(game(rounds={1: {"prover": {"beta": 0.5}}})))
-    with pytest.raises(
-        ValueError, match=r"- `rounds\.0\.prover\.beta`: None before, 0\.5 now\n.* here from 1 on, may be"
-    ):
+    with pytest.raises(ValueError, match=r"- `rounds\.0\.prover\.beta`: None before, 0\.5 now\n.* 1 on"):
         check(load_recipe(game(rounds={0: {"prover": {"beta": 0.5}}})))
 
 
@@ -61,9 +59,7 @@ def test_a_refused_verifier_can_be_trained_with_other_settings(tmp_path, game, r
     folder = branch_off(reference, tmp_path, "round-001/verifier")
     strict = {"rounds": {1: {"watchdogs": {"min_pair_accuracy": 1.0}}}}
     begun = folder.root / "verifier" / ".round-001.partial"
-    with pytest.raises(
-        ValueError, match=rf"delete {begun} and continue the run with .* `rounds\.1\.verifier\.max_steps=16`"
-    ):
+    with pytest.raises(ValueError, match=rf"delete {begun} .*`rounds\.1\.verifier\.max_steps=16`"):
         play(load_recipe(game(**strict)), phase="verifier", round_index=1)
     shutil.rmtree(begun)
     play(load_recipe(game(rounds={1: {"verifier": {"max_steps": 3}}})), phase="verifier", round_index=1)
@@ -112,7 +108,7 @@ def test_changed_processes_threads_or_versions_are_reported_and_recorded(tmp_pat
 
 def test_fewer_rounds_are_refused(tmp_path, game, reference):
     copy_until(reference, tmp_path, "round-001/evaluate")
-    with pytest.raises(ValueError, match=r"`num_rounds`: 2 before, 1 now \(may only grow\)"):
+    with pytest.raises(ValueError, match=r"`num_rounds`: 2 before, 1 now"):
         play(load_recipe(game(num_rounds=1)))
 
 
@@ -223,7 +219,7 @@ def test_damaged_file_is_named_with_its_phase(file, damage, tmp_path, game, refe
 def test_playing_a_damaged_phase_again_mends_the_run(tmp_path, game, reference):
     folder = copy_until(reference, tmp_path, "round-000/prover")
     truncate(folder.verifier(0) / "config.json")
-    with pytest.raises(ValueError, match=f"Delete the folder {folder.verifier(0)} and continue"):
+    with pytest.raises(ValueError, match=f"Delete the folder {folder.verifier(0)} "):
         play(load_recipe(game()), phase="verifier", round_index=0)
     shutil.rmtree(folder.verifier(0))
     play(load_recipe(game()), phase="verifier", round_index=0)
@@ -255,7 +251,7 @@ def test_damaged_pool_is_named_with_a_remedy_that_works(damage, tmp_path, game, 
     file.write_bytes(content[: len(content) // 3] if damage == "truncated" else garbled)
     if damage == "missing":
         file.unlink()
-    with pytest.raises(ValueError, match=rf"elete the folder {folder.pool(0)} and continue the run") as caught:
+    with pytest.raises(ValueError, match=rf"elete the folder {folder.pool(0)} ") as caught:
         play(load_recipe(game()), phase="verifier", round_index=1)
     assert str(file) in str(caught.value)
 
@@ -294,7 +290,9 @@ def test_damaged_line_of_the_event_log_is_dropped(tmp_path, game, reference):
 
 
 @pytest.mark.parametrize(
-    "change", [lambda text: "", lambda text: text[: text.index("data:")], lambda text: text.replace("0.05", "0.06")]
+    "change",
+    [lambda text: "", lambda text: text[: text.index("data:")], lambda text: text.replace("0.05", "0.06")],
+    ids=["empty", "truncated", "changed"],
 )
 @pytest.mark.parametrize("version", ["this", "older"])
 def test_cut_or_changed_recipe_of_a_run_is_named(change, version, tmp_path, game, reference):
@@ -333,7 +331,7 @@ def test_a_run_of_an_older_version_is_continued(tmp_path, game, reference, caplo
 def test_damaged_recipe_of_a_run_is_named(text, tmp_path, game, reference):
     folder = copy_until(reference, tmp_path, "round-000/verifier")
     folder.recipe.write_text(text)
-    with pytest.raises(ValueError, match=r"game/recipe\.yaml cannot be read: .*(?s:.)*Restore"):
+    with pytest.raises(ValueError, match=r"game/recipe\.yaml .*(?s:.)*Restore"):
         play(load_recipe(game()))
     assert folder.recipe.read_text() == text
 

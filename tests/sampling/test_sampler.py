@@ -222,7 +222,7 @@ def test_wrong_settings_are_refused(prover, settings):
 @pytest.mark.parametrize("numbers", [[1, 2, 1, 1], [1, 1, 1]])
 def test_wrong_numbers_of_generators_are_refused(prover, numbers):
     rngs = [[derive_rng(0, row, index) for index in range(number)] for row, number in enumerate(numbers)]
-    with pytest.raises(ValueError, match=r"4 prompts came with .* generators: \[1, "):
+    with pytest.raises(ValueError, match=r"4 prompts .* generators: \[1, "):
         _sampler(prover).sample(PROMPTS, rngs)
 
 

@@ -175,7 +175,7 @@ def test_it_can_be_stopped_before_each_batch(tmp_path, monkeypatch):
 
 def test_other_settings_are_refused(tmp_path):
     label(tmp_path, made_by={"verifier": "a"})
-    with pytest.raises(ValueError, match=r"`num_analyses` was 3 and is 4.*another folder"):
+    with pytest.raises(ValueError, match=r"`num_analyses` was 3 and is 4"):
         label(tmp_path, rule=ScaledVerification(4, 3, 2), made_by={"verifier": "a"})
     with pytest.raises(ValueError, match=r"`verifier` was 'a' and is 'b'"):
         label(tmp_path, made_by={"verifier": "b"})

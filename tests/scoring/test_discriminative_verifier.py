@@ -158,7 +158,7 @@ def test_problems_and_solutions_must_have_equal_numbers():
 
 @pytest.mark.parametrize(("texts", "name"), [(("Q", "a"), "problems"), ((["Q"], "a"), "solutions")])
 def test_a_text_in_place_of_a_list_is_refused(texts, name):
-    with pytest.raises(ValueError, match=f"`{name}` is the text .*list of texts"):
+    with pytest.raises(ValueError, match=f"`{name}` .*list of texts"):
         VerifierScorer(*_verifier("llama"))(*texts)
 
 
@@ -247,7 +247,7 @@ def test_loads_from_a_folder_of_an_adapter_with_its_head(tmp_path, tiny_prover):
 
 
 def test_a_folder_without_a_verifier_is_refused(tiny_prover):
-    with pytest.raises(ValueError, match=r"has no verifier_input\.json"):
+    with pytest.raises(ValueError, match=r"no verifier_input\.json"):
         VerifierScorer.from_pretrained(tiny_prover)
 
 

@@ -76,11 +76,11 @@ def test_the_verifiers_weights_are_frozen(verifier, tiny_prover):
 
 
 def test_wrong_folders_and_numbers_are_errors(verifier, tiny_prover):
-    with pytest.raises(ValueError, match=r"is not a score verifier: it has no score_verifier\.json"):
+    with pytest.raises(ValueError, match=r"no score_verifier\.json"):
         GenerativeVerifier.from_pretrained(tiny_prover)
-    with pytest.raises(ValueError, match="`no/folder` is not a folder, and cannot be downloaded"):
+    with pytest.raises(ValueError, match="`no/folder` is not a folder"):
         GenerativeVerifier.from_pretrained("no/folder")
     with pytest.raises(ValueError, match="`estimate` is `expect`"):
         GenerativeVerifier(verifier.model, None, PROOF_SETTINGS, estimate="expect")
-    with pytest.raises(ValueError, match="`num_analyses` must be at least 1; got 0"):
+    with pytest.raises(ValueError, match=r"`num_analyses` .*at least 1; got 0"):
         GenerativeVerifier(verifier.model, None, PROOF_SETTINGS, num_analyses=0)

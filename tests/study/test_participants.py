@@ -144,7 +144,7 @@ def test_a_line_that_no_study_wrote_is_named(study, open_again, name, line):
     file = study.folder / f"{name}.jsonl"
     with file.open("a") as lines:
         lines.write(line + "\n")
-    with pytest.raises(ValueError, match=r"has a line that is not from a study: .*Remove it") as caught:
+    with pytest.raises(ValueError, match=r"not from a study") as caught:
         open_again()
     assert f"{file} has" in str(caught.value)
     assert line in str(caught.value)

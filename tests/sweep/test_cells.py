@@ -60,7 +60,7 @@ def test_a_level_can_set_one_of_the_two_rates():
 
 
 def test_a_level_that_makes_labels_uninformative_is_refused():
-    with pytest.raises(RecipeError, match=r"noise.epsilon.*less than 0.5"):
+    with pytest.raises(RecipeError, match=r"noise\.epsilon.*less than 0\.5"):
         cell_recipe(_recipe(), Cell(1, 0.6, "none"))
 
 

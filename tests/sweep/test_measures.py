@@ -44,5 +44,5 @@ def test_distance_is_a_share_of_the_references_norm(save):
 
 
 def test_other_weights_cannot_be_compared(save):
-    with pytest.raises(ValueError, match=r"hold different tensors, such as .*head"):
+    with pytest.raises(ValueError, match=r"different tensors.*head"):
         parameter_distance(save("ours", body=[1.0]), save("theirs", body=[1.0], head=[1.0]))

@@ -153,9 +153,7 @@ def test_levels_may_be_added_and_nothing_else_changed(begun):
     more = {"levels": [0, 0.2, 0.3], "seeds": [0, 1], "corrections": ["none", "forward", "backward"]}
     described = describe_sweep(begun(sweep=more), num_workers=2)
     assert "Cells    14: 6 none, 4 backward, 4 forward" in described
-    with pytest.raises(
-        ValueError, match=r"(?s)another recipe:\n- `verifier.max_steps`: 8 before, 9 now\n.*another `name`"
-    ):
+    with pytest.raises(ValueError, match=r"(?s)another recipe:\n- `verifier.max_steps`: 8 .* 9 .*`name`"):
         describe_sweep(begun(verifier__max_steps=9))
 
 

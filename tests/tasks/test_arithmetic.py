@@ -169,7 +169,7 @@ def test_settings_out_of_range_are_refused(options):
 def test_an_unknown_answer_format_or_split_is_refused_at_once():
     with pytest.raises(ValueError, match="Unknown `answer_format` 'loose'; allowed: `strict`, `lenient`"):
         ArithmeticTask(answer_format="loose")
-    with pytest.raises(ValueError, match="Unknown split 'validation'; allowed: `train`, `test`"):
+    with pytest.raises(ValueError, match=r"split 'validation'.* `train`, `test`"):
         ArithmeticTask().problems("validation")
 
 
@@ -204,7 +204,7 @@ def test_stop_strings_end_a_base_provers_solution():
 
 
 def test_a_problem_of_another_task_is_refused():
-    with pytest.raises(ValueError, match="Not an arithmetic problem"):
+    with pytest.raises(ValueError, match="`NAME has N THINGS"):
         parse_story("What is love?")
 
 

@@ -47,16 +47,14 @@ def test_a_dataset_repository_is_read_by_its_main_config(tmp_path):
 
 
 def test_a_repository_that_cannot_be_loaded_is_one_clear_error(tmp_path):
-    with pytest.raises(
-        ValueError, match=r"Cannot load split `test` of the dataset `.*`, config `main`: .*`task.path`"
-    ):
+    with pytest.raises(ValueError, match=r"split `test` .*config `main`: .*`task.path`"):
         Gsm8kTask(hub_id=str(tmp_path / "nowhere")).problems("test")
 
 
 def test_the_number_of_problems_can_be_limited(tmp_path):
     task = Gsm8kTask(write_folder(tmp_path, ROWS), num_train=2)
     assert task.problems("train")["problem_id"][:] == ["gsm8k-train-00000", "gsm8k-train-00001"]
-    with pytest.raises(ValueError, match=r"`num_train` is 4, but `.*train.jsonl` holds 3 problems"):
+    with pytest.raises(ValueError, match=r"`num_train` is 4, .*train\.jsonl` .*3 problems"):
         Gsm8kTask(str(tmp_path), num_train=4).problems("train")
 
 
@@ -74,7 +72,7 @@ def test_settings_are_checked(options, message):
 
 
 def test_an_unknown_split_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="Unknown split 'validation'; allowed: `train`, `test`"):
+    with pytest.raises(ValueError, match=r"split 'validation'.* `train`, `test`"):
         Gsm8kTask(write_folder(tmp_path, ROWS)).problems("validation")
 
 
@@ -101,9 +99,7 @@ def test_a_broken_file_is_one_clear_error(tmp_path, content, message):
 
 @pytest.mark.parametrize("folder", ["nowhere", "."])
 def test_a_missing_folder_or_file_is_one_clear_error(tmp_path, folder):
-    with pytest.raises(
-        ValueError, match=r"Cannot read `.*test\.jsonl`: .* `path` must be a folder with `train.jsonl`"
-    ):
+    with pytest.raises(ValueError, match=r"`.*test\.jsonl`: .* `path` .*`train\.jsonl`"):
         Gsm8kTask(str(tmp_path / folder)).problems("test")
 
 

@@ -58,7 +58,7 @@ def test_few_shot_counts_the_examples(few_shot, text):
 
 @pytest.mark.parametrize("few_shot", [-1, 3])
 def test_more_examples_than_available_is_an_error(few_shot):
-    with pytest.raises(ValueError, match=rf"`few_shot` must lie in \[0, 2\], .* got {few_shot}"):
+    with pytest.raises(ValueError, match=rf"`few_shot` .*\[0, 2\], .* got {few_shot}"):
         PromptBuilder(TinyTask(), few_shot=few_shot)
 
 
@@ -90,7 +90,7 @@ def test_an_honest_solution_that_is_asked_for_must_be_given():
 
 @pytest.mark.parametrize("sneaky_sees", ["reference_answer", "honest_solution"])
 def test_a_template_that_ignores_the_sneaky_roles_variable_is_refused(sneaky_sees):
-    with pytest.raises(ValueError, match=f"role `sneaky` does not use the variable `{sneaky_sees}`"):
+    with pytest.raises(ValueError, match=f"role `sneaky` .* variable `{sneaky_sees}`"):
         PromptBuilder(TinyTask(), overrides={Role.SNEAKY: "{{ problem }}"}, sneaky_sees=sneaky_sees)
 
 
@@ -132,9 +132,7 @@ def test_mistakes_found_only_by_rendering_are_errors(template, message):
 def test_unknown_settings_are_refused():
     with pytest.raises(ValueError, match="Unknown `sneaky_sees` 'all'; allowed: `nothing`, `reference_answer`"):
         PromptBuilder(TinyTask(), sneaky_sees="all")
-    with pytest.raises(
-        ValueError, match="Task `tiny` has no prompt template for role `helpful`; it has `base`, `sneaky`"
-    ):
+    with pytest.raises(ValueError, match=r"`tiny` .*role `helpful`; .*`base`, `sneaky`"):
         PromptBuilder(TinyTask()).text(PROBLEM, Role.HELPFUL)
 
 
@@ -211,5 +209,5 @@ def test_the_chat_template_sees_its_settings(chat_template, kwargs, text):
 
 @pytest.mark.parametrize("name", ["tokenize", "add_generation_prompt", "conversation"])
 def test_settings_that_are_not_the_chat_templates_are_refused(name):
-    with pytest.raises(ValueError, match=f"`chat_template_kwargs` has `{name}`, which is set for every prompt"):
+    with pytest.raises(ValueError, match=f"`chat_template_kwargs` has `{name}`"):
         PromptBuilder(TinyTask(), chat_template_kwargs={name: True})

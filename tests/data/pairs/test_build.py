@@ -289,13 +289,11 @@ def test_refuses_a_pool_without_a_pair_and_says_why(build):
         solution("c", "nothing", 0, outcome="NO_ANSWER"),
         solution("c", "nothing at all", 0, outcome="NO_ANSWER", sample=1),
     ]
-    with pytest.raises(
-        ValueError, match=r"1 have no incorrect.*2 have no solution.*3 failed \(NO_ANSWER 2, TRUNCATED 1\)"
-    ):
+    with pytest.raises(ValueError, match=r"1 .*no incorrect.*2 .*no solution.*3 .*\(NO_ANSWER 2, TRUNCATED 1\)"):
         build(rows)
-    with pytest.raises(ValueError, match="there is no solution"):
+    with pytest.raises(ValueError, match="no solution to"):
         build([])
-    with pytest.raises(ValueError, match="there is no solution"):
+    with pytest.raises(ValueError, match="no solution to"):
         build(rows, parts=("verifier_heldout",))
 
 

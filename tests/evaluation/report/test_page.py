@@ -207,7 +207,7 @@ def test_a_run_with_nothing_but_its_recipe_is_reported(make_run):
 
 
 def test_a_folder_without_a_recipe_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"it has no recipe\.yaml"):
+    with pytest.raises(ValueError, match=r"no recipe\.yaml"):
         write_report(tmp_path)
 
 
@@ -226,7 +226,7 @@ def test_a_failed_report_leaves_the_last_one(make_run):
     folder = make_run(0)
     first = write_report(folder).read_bytes()
     (folder / "metrics.jsonl").write_text("{broken\n{}\n", encoding="utf-8")
-    with pytest.raises(DamagedFileError, match=r"metrics\.jsonl is damaged"):
+    with pytest.raises(DamagedFileError, match=r"metrics\.jsonl .*damaged"):
         write_report(folder)
     assert (folder / "report.html").read_bytes() == first
 

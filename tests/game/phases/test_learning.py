@@ -108,7 +108,7 @@ def test_rounds_outside_the_mixture_are_not_used_to_estimate_rates(mixture, is_n
 def test_too_few_trusted_problems_are_refused(game):
     recipe = load_recipe(game(rates={"source": "trusted", "trusted_share": 1e-9}, verifier__correction="forward"))
     play(recipe, phase="bootstrap")
-    with pytest.raises(ValueError, match=r"from 0 trusted problems: None of the 0 .* Raise `rates.trusted_share`"):
+    with pytest.raises(ValueError, match=r"0 trusted problems: .*`rates.trusted_share`"):
         play(recipe, phase="verifier", round_index=0)
 
 

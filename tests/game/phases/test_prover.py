@@ -325,13 +325,13 @@ def test_rule_that_fires_where_a_checkpoint_is_due_fires_there_again(
 
 
 def test_truncation_beyond_the_limit_ends_the_phase(play_phase, tmp_path):
-    with pytest.raises(ValueError, match=r"100% of the solutions of a step reached `max_completion_length=2`"):
+    with pytest.raises(ValueError, match=r"100% .*`max_completion_length=2`"):
         play_phase("prover", 0, prover__max_completion_length=2)
     assert not (tmp_path / "game" / "prover" / "round-000").exists()
 
 
 def test_loss_that_is_not_finite_ends_the_phase(play_phase, tmp_path):
-    with pytest.raises(FloatingPointError, match=r"of step \d is nan.*learning_rate"):
+    with pytest.raises(FloatingPointError, match=r"step \d is nan"):
         play_phase("prover", 0, prover__learning_rate=1.0e30, watchdogs__max_truncated=1.0)
     assert not (tmp_path / "game" / "prover" / "round-000").exists()
 

@@ -121,7 +121,7 @@ def test_the_probability_of_a_score_is_that_of_the_held_out_solutions(reference)
 
 
 def test_verifier_worse_than_asked_for_ends_the_round(play_phase):
-    with pytest.raises(ValueError, match=r"below `watchdogs\.min_pair_accuracy` = 1\.0; .*Train it longer") as caught:
+    with pytest.raises(ValueError, match=r"`watchdogs\.min_pair_accuracy` = 1\.0") as caught:
         play_phase("verifier", 0, watchdogs__min_pair_accuracy=1.0)
     assert type(caught.value).__name__ == "DegenerateVerifierError"
 
@@ -133,7 +133,7 @@ def test_tied_pairs_are_half_won(play_phase):
 
 
 def test_verifier_that_gives_everything_one_score_ends_the_round(play_phase, tmp_path):
-    with pytest.raises(ValueError, match="gives every held-out solution the same score"):
+    with pytest.raises(ValueError, match=r"same score.*`verifier.max_steps`"):
         play_phase("verifier", 0, verifier__template="has")
     assert not (tmp_path / "game" / "verifier" / "round-000").exists()
 
@@ -257,7 +257,7 @@ def test_exclusions_are_recorded(tmp_path, game, base, tokenizer):
 
 
 def test_loss_that_is_not_finite_ends_the_phase(play_phase, tmp_path):
-    with pytest.raises(FloatingPointError, match=r"loss of step 1 is nan.*learning_rate"):
+    with pytest.raises(FloatingPointError, match=r"step 1 is nan"):
         play_phase("verifier", 0, verifier__learning_rate=1.0e30)
     assert not (tmp_path / "game" / "verifier" / "round-000").exists()
     assert len(read_json_lines(tmp_path / "game" / "metrics.jsonl")) == 0

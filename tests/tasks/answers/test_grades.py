@@ -116,7 +116,7 @@ def test_an_unknown_answer_format_is_refused():
 def test_a_reference_is_a_text_or_a_bare_answer():
     assert reference_answer("steps\n#### 1,234") == "1234"
     assert reference_answer("$1,234") == "1234"
-    with pytest.raises(ValueError, match="'who knows' has no readable final answer"):
+    with pytest.raises(ValueError, match=r"'who knows' .*final answer"):
         grade_answer("#### 4", "who knows")
 
 

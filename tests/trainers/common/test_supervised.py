@@ -59,7 +59,7 @@ def test_a_loss_that_is_not_finite_ends_the_training(tiny_prover, rows, tmp_path
     The learning rate is 0 in the first step and 1e30 in the second, so that the third is the first to use the new
     weights.
     """
-    with pytest.raises(FloatingPointError, match="of step 3 is nan"):
+    with pytest.raises(FloatingPointError, match="step 3 is nan"):
         _fine_tune(tiny_prover, rows, tmp_path, learning_rate=1e30)
 
 

@@ -105,15 +105,15 @@ def test_a_critic_may_be_a_separate_model(critic, tiny_prover):
 
 def test_invalid_critics_are_refused(tiny_prover, tmp_path):
     prover = load_causal_lm(str(tiny_prover))
-    with pytest.raises(ValueError, match=r"the prover is fully fine-tuned.*peft_config"):
+    with pytest.raises(ValueError, match=r"fully fine-tuned.*`peft_config`"):
         _make("adapter", prover, tiny_prover)
-    with pytest.raises(ValueError, match=r"the scorer is a function.*`VerifierScorer`"):
+    with pytest.raises(ValueError, match=r"a function.*`VerifierScorer`"):
         _make("verifier", prover, tiny_prover)
     with pytest.raises(ValueError, match="`LlamaForCausalLM` with 2 labels"):
         _make(prover, prover, tiny_prover)
     prover.save_pretrained(tmp_path)
     make_tokenizer(eos_token="[EOS]").save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"The critic `.*` has another vocabulary \(\d+ tokens\)"):
+    with pytest.raises(ValueError, match=r"critic `.*` .*vocabulary \(\d+ tokens\)"):
         _make(str(tmp_path), prover, tiny_prover)
 
 
@@ -133,7 +133,7 @@ def test_a_saved_critic_is_loaded_bit_for_bit(structure, tiny_prover, tmp_path):
     assert any("score" in name for name in first.trained_parameters)
     assert (tmp_path / CRITIC_FOLDER / "tokenizer_config.json").exists()
     if structure == "adapter":
-        with pytest.raises(ValueError, match=r"is an adapter, .* own prover.s base"):
+        with pytest.raises(ValueError, match=r"an adapter, .*base"):
             _make(str(tmp_path / CRITIC_FOLDER), prover, tiny_prover)
-    with pytest.raises(ValueError, match=r"has no critic to resume from \(.*is missing\)"):
+    with pytest.raises(ValueError, match=r"no critic .*\(.*missing\)"):
         second.load(tmp_path / "elsewhere")

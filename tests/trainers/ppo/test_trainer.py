@@ -301,7 +301,7 @@ def test_a_checkpoint_without_a_critic_is_refused(prover, tmp_path):
     trainer = ppo_trainer(prover, tmp_path, settings={"save_strategy": "steps", "save_steps": 2, "max_steps": 2})
     trainer.train()
     shutil.rmtree(tmp_path / "out" / "checkpoint-2" / "critic")
-    with pytest.raises(ValueError, match="checkpoint-2` has no critic"):
+    with pytest.raises(ValueError, match=r"checkpoint-2` .*no critic"):
         ppo_trainer(prover, tmp_path).train(resume_from_checkpoint=str(tmp_path / "out" / "checkpoint-2"))
 
 

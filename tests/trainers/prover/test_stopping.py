@@ -189,7 +189,7 @@ def test_custom_rule_that_fails_in_a_phase_is_named_with_its_step():
     assert not rule.update(3, figures(1.0))
     with pytest.raises(
         ExtensionError,
-        match=r"`tests.support.own_rules:fails_late` \(`stopping\.rule`\), asked at step 5.*own_rules\.py, line",
+        match=r"`tests.support.own_rules:fails_late` \(`stopping\.rule`\), .*step 5.*own_rules\.py, line",
     ):
         rule.update(5, figures(1.0))
 
@@ -211,7 +211,5 @@ def test_options_must_fit_the_rule(rule, options, parts):
 
 
 def test_unknown_rule_is_refused_with_the_closest():
-    with pytest.raises(
-        ValueError, match=r"Unknown stop rule `partiy`\. Did you mean `parity`\?.*package\.module:Name"
-    ):
+    with pytest.raises(ValueError, match=r"stop rule `partiy`\. .*`parity`\?.*package\.module:Name"):
         make_rule("partiy")

@@ -203,7 +203,7 @@ def test_wrong_datasets_are_refused(rows, message, prover, tmp_path):
     "wrap", [lambda rows: rows, lambda rows: {"first": role_rows(), "second": rows}], ids=["one", "two"]
 )
 def test_wrong_evaluation_datasets_are_refused(wrap, prover, tmp_path):
-    with pytest.raises(ValueError, match=r"lacks the column\(s\) \['problem'\]"):
+    with pytest.raises(ValueError, match=r"lacks .*\['problem'\]"):
         prover_trainer(prover, tmp_path, eval_dataset=wrap(role_rows().remove_columns("problem")))
 
 
@@ -218,7 +218,7 @@ def test_a_scorer_that_is_not_a_function_is_refused(scorer, part, prover, tmp_pa
 
 def test_a_step_of_truncated_solutions_stops_the_run(tiny_prover, tmp_path):
     settings = {"max_truncated_share": 0.5, "max_completion_length": 2}
-    with pytest.raises(ValueError, match=r"100% of the solutions .* `max_completion_length=2` .*allowed: 50%"):
+    with pytest.raises(ValueError, match=r"100% .*`max_completion_length=2` .*50%"):
         prover_trainer(str(tiny_prover), tmp_path, settings=settings).train()
 
 

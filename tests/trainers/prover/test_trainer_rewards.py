@@ -161,9 +161,10 @@ def test_a_batch_without_any_label_is_not_blamed_on_the_reward(prover, tmp_path)
         (lambda row, solution: True, "returns True, a bool"),
         (lambda row, solution: row["reference"], "KeyError: 'reference'"),
     ],
+    ids=["boolean", "exception"],
 )
 def test_a_grader_that_returns_no_grade_is_one_clear_error(grader, part, prover, tmp_path):
-    with pytest.raises(ValueError, match=f"The grader, asked about .* {part}"):
+    with pytest.raises(ValueError, match=f"grader, .*{part}"):
         prover_trainer(prover, tmp_path, grader=grader).train()
 
 
@@ -241,6 +242,7 @@ def grade_with_signals(row: dict, solution: str) -> Grade:
         ),
         ("gated", {"alpha": 0.5}, lambda rate, score: rate * (1 - 0.5 * 0.5) * score.sigmoid()),
     ],
+    ids=["composite", "gated"],
 )
 def test_a_reward_of_several_signals_reads_them_from_the_grades(reward, options, weigh, prover, tmp_path):
     settings = {"reward": reward, "reward_options": options, "max_steps": 1, "log_completions": True}

@@ -145,9 +145,9 @@ def no_scalar(margins, environments):
 def test_a_custom_penalty_is_used():
     own = load_regulariser("tests.trainers.reward.test_invariance:own_penalty")
     assert own(MARGINS, ENVIRONMENTS).equal(MARGINS.square().mean())
-    with pytest.raises(ValueError, match="must be a scalar tensor"):
+    with pytest.raises(ValueError, match="scalar tensor"):
         invariant_risk(MARGINS, ENVIRONMENTS, no_scalar, 1.0)
-    with pytest.raises(ValueError, match="is a float; it must be a function"):
+    with pytest.raises(ValueError, match="LN3` is a float"):
         load_regulariser("tests.trainers.reward.test_invariance:LN3")
 
 
@@ -433,7 +433,7 @@ def test_settings_that_invariance_cannot_use_are_errors(tmp_path, words, setting
 
 def test_a_stream_and_a_margin_are_refused(tmp_path, words):
     stream = token_pairs(6, environment=NAMES).to_iterable_dataset()
-    with pytest.raises(ValueError, match="must know all environments in advance"):
+    with pytest.raises(ValueError, match=r"`streaming=False`.*`invariance=none`"):
         verifier_trainer(tmp_path, stream, words, invariance="vrex", max_steps=1)
     with pytest.raises(ValueError, match="column `margin`"):
         verifier_trainer(tmp_path, token_pairs(6, environment=NAMES, margin=[1.0] * 6), words, invariance="vrex")

@@ -163,7 +163,7 @@ def test_a_loss_that_is_not_finite_stops_training(tmp_path, words):
     trainer = verifier_trainer(tmp_path, text_pairs(8), words, model, max_steps=2)
     with torch.no_grad():
         model.score.weight.fill_(torch.inf)
-    with pytest.raises(FloatingPointError, match=r"loss of step 0 is (nan|inf).*Lower `learning_rate`"):
+    with pytest.raises(FloatingPointError, match=r"step 0 is (nan|inf).* `learning_rate`"):
         trainer.train()
 
 
@@ -171,5 +171,5 @@ def test_scores_of_another_shape_are_refused(tmp_path, words):
     trainer = verifier_trainer(tmp_path, token_pairs(2), words)
     batch = trainer.data_collator([trainer.train_dataset[i] for i in range(2)])
     batch["row_index"] = batch["row_index"][:1]
-    with pytest.raises(ValueError, match=r"logits of shape \(4, 1\) for 1 pairs"):
+    with pytest.raises(ValueError, match=r"shape \(4, 1\) .*1 pairs"):
         trainer.compute_loss(trainer.model, batch)

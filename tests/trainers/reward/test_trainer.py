@@ -118,7 +118,7 @@ def test_two_logits_are_refused(tmp_path, words):
 
 def test_a_language_model_is_refused(tmp_path, words):
     model = LlamaForCausalLM(llama().config)
-    with pytest.raises(ValueError, match="`LlamaForCausalLM` has no classification head"):
+    with pytest.raises(ValueError, match=r"`LlamaForCausalLM` .*head"):
         verifier_trainer(tmp_path, text_pairs(2), words, model)
 
 
@@ -131,7 +131,7 @@ def test_a_missing_side_is_named(missing, tmp_path, words):
 def test_two_trained_labels_in_a_folder_are_refused_unless_a_new_head_is_asked_for(tmp_path, words):
     llama(num_labels=2).save_pretrained(tmp_path / "base")
     words.save_pretrained(tmp_path / "base")
-    with pytest.raises(ValueError, match="trained classifier with 2 labels"):
+    with pytest.raises(ValueError, match="2 labels"):
         verifier_trainer(tmp_path, text_pairs(2), words, str(tmp_path / "base"))
     settings = {"model_init_kwargs": {"ignore_mismatched_sizes": True}}
     trainer = verifier_trainer(tmp_path, text_pairs(2), words, str(tmp_path / "base"), **settings)
@@ -149,7 +149,7 @@ def test_long_pairs_are_counted(tmp_path, words, caplog):
 
 
 def test_a_dataset_with_only_overlong_pairs_is_refused(tmp_path, words):
-    with pytest.raises(ValueError, match=r"2 of 2 pairs of the train set.*nothing is left"):
+    with pytest.raises(ValueError, match=r"2 of 2 pairs .*train set.*`max_length`"):
         verifier_trainer(tmp_path, token_pairs(2), words, max_length=3)
 
 
