@@ -6,6 +6,7 @@ import shutil
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import astuple, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,23 +33,49 @@ _LOOPBACK = ("127.", "localhost", "::1", "0.0.0.0")
 
 
 def pytest_make_parametrize_id(val: Any) -> str | None:
-    """Readable id of a list or mapping of plain values, or of a dtype, which pytest would number."""
+    """Readable id of a long text, or of a mapping, dataclass or the like of plain values, which pytest would number."""
     if isinstance(val, torch.dtype):
         return str(val).removeprefix("torch.")
-    if not isinstance(val, list | tuple | dict) or not _is_plain(val):
+    if isinstance(val, str):
+        return None if len(val) <= 100 else _shorten(val.encode("unicode_escape").decode())
+    if val is None or isinstance(val, bool | int | float | bytes):
         return None
-    is_words = isinstance(val, list | tuple) and val and all(isinstance(item, str) for item in val)
-    text = " ".join(val).encode("unicode_escape").decode() if is_words else ascii(val).replace("'", "")
-    return text if len(text) <= 60 else text[:57] + "..."
+    try:
+        plain = _to_plain(val)
+    except TypeError:
+        return None
+    is_words = isinstance(plain, list | tuple) and plain and all(isinstance(item, str) for item in plain)
+    return _shorten(" ".join(plain).encode("unicode_escape").decode() if is_words else ascii(plain).replace("'", ""))
 
 
-def _is_plain(val: Any) -> bool:
-    """Whether the text of a value is the same in all processes: it has no addresses and a fixed order."""
+def _shorten(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:28]}...{text[-29:]}"
+
+
+def _to_plain(val: Any) -> Any:
+    """
+    Return a value whose text is the same in all processes, without addresses or sets.
+
+    Raises:
+        TypeError: if there is none.
+    """
     if isinstance(val, dict):
-        return all(_is_plain(item) for pair in val.items() for item in pair)
+        return {_to_plain(key): _to_plain(item) for key, item in val.items()}
+    if isinstance(val, set | frozenset):
+        return sorted(map(_to_plain, val))
     if isinstance(val, list | tuple):
-        return all(map(_is_plain, val))
-    return val is None or isinstance(val, str | int | float)
+        return type(val)(map(_to_plain, val)) if type(val) in (list, tuple) else list(map(_to_plain, val))
+    if isinstance(val, torch.Tensor):
+        return val.tolist()
+    if isinstance(val, Exception):
+        return f"{type(val).__name__}: {val}"
+    if is_dataclass(val) and not isinstance(val, type):
+        return _to_plain(list(astuple(val)))
+    if isinstance(val, str):
+        return str(val)  # an enum's value
+    if val is None or isinstance(val, int | float):
+        return val
+    raise TypeError(f"{type(val)} is not plain.")
 
 
 @pytest.fixture(autouse=True)

@@ -281,6 +281,20 @@ def test_conditions_select_critical_problems(condition, columns, expected):
         (lambda: Routes(critical="level more"), "Cannot read the condition `level more`"),
         (lambda: Routes(critical="math:pi"), "it must be a function"),
     ],
+    ids=[
+        "timeout 1",
+        "negative spurious_pass",
+        "spurious rates above 1",
+        "budget_seconds 0",
+        "cost 0",
+        "unknown start",
+        "unknown policy",
+        "max_attempts 0",
+        "budget 0",
+        "slices without slice_by",
+        "condition that cannot be read",
+        "condition that is not a function",
+    ],
 )
 def test_invalid_checker_settings_are_errors(make, message):
     with pytest.raises(ValueError, match=message):
