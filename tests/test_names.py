@@ -21,8 +21,6 @@ SHARED_NAMES = {
     "task": ("pvg_hf.tasks.*.task",),
     # Modules of phases are named after their phases.
     "prover": ("pvg_hf.game.phases.prover", "pvg_hf.trainers.prover"),
-    # Audits of what a user may supply: a reward's correction, and a task's grader.
-    "audit": ("pvg_hf.rewards.audit", "pvg_hf.tasks.audit"),
     # The loader of datasets of proofs, which users import, and the task that ships with such a dataset.
     "proofs": ("pvg_hf.data.proofs", "pvg_hf.tasks.proofs"),
 }

@@ -22,7 +22,7 @@ from pvg_hf.models.hardware import Hardware
 from pvg_hf.models.sources import resolve_model
 from pvg_hf.preflight.loading import check_source
 from pvg_hf.preflight.refusals import refusals
-from pvg_hf.rewards.audit import audit_prover
+from pvg_hf.rewards.correction_audit import audit_prover
 from pvg_hf.trainers.arguments import (
     PROVER_CONFIGS,
     TrainerRun,

@@ -1,8 +1,8 @@
 """Rewards for provers, as pure functions of tensors over groups of consecutive rows."""
 
-from pvg_hf.rewards.audit import CorrectionAudit, audit_noise_correction
 from pvg_hf.rewards.baselines import acceptance, correctness_only, goodhart
 from pvg_hf.rewards.composite import composite, gated_multiplicative
+from pvg_hf.rewards.correction_audit import CorrectionAudit, audit_noise_correction
 from pvg_hf.rewards.gated import correctness_gated_convincingness, count_floor_violations
 from pvg_hf.rewards.inputs import RewardFunction, role_aligned
 from pvg_hf.rewards.noise_corrected import noise_corrected

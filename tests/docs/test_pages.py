@@ -27,7 +27,7 @@ from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.models.verifier_model import lora_for_verifier
 from pvg_hf.preflight.mistakes import check_recipe
 from pvg_hf.rewards import load_reward
-from pvg_hf.rewards.audit import audit_prover
+from pvg_hf.rewards.correction_audit import audit_prover
 from pvg_hf.trainers.prover.stopping import FIGURES_OF_EVERY_STEP, FIGURES_OF_SOME_STEPS, StopRule
 from pvg_hf.trainers.reward.invariance import load_regulariser
 
