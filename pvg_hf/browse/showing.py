@@ -129,7 +129,7 @@ def show_problem(
 def _choose(
     rows: Sequence[dict[str, Any]], role: Role, asked: Filter, sample_index: int | None
 ) -> dict[str, Any] | None:
-    """The requested row, else the most convincing of the kind that the filter is about, else the most convincing."""
+    """Return the requested row, if any, else the most convincing one that the filter selects, else the most convincing of all."""
     named = [row for row in rows if row["sample_index"] == sample_index]
     if named or asked is Filter.ALL:
         return next(iter([*named, *rows]), None)

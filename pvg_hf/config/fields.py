@@ -128,7 +128,7 @@ def check_option(section: type, key: str, value: object, *, name: str | None = N
 
 
 def default_of(section: type, key: str) -> Any:
-    """Return the default of a section's key, also one from a factory, which the JSON schema lacks."""
+    """Return the default of a section's key, including defaults from a factory, which the JSON schema omits."""
     return section.__pydantic_fields__[key].get_default(call_default_factory=True)
 
 

@@ -136,7 +136,7 @@ def effective_size(share: float, excess: np.ndarray, *, least: float, most: floa
 
 def independent_problems(sizes: np.ndarray) -> float:
     """
-    Return the number of equally large problems with the same information, if a problem's trials all agree (Kish).
+    Return Kish's effective number of problems: equally large ones with the same information, if a problem's trials agree.
     """
     return float(sizes.sum() ** 2 / np.square(sizes).sum())
 

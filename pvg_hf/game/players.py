@@ -170,7 +170,7 @@ class PlayerLoader:
         )
 
     def last_verifier(self, round_index: int) -> Path | None:
-        """Folder of the last round's verifier, if that of `round_index` starts from it."""
+        """Return the folder of the previous round's verifier, if this round's verifier starts from it."""
         if self.recipe.verifier.init == "full" or round_index == 0:
             return None
         return self.folder.verifier(round_index - 1)

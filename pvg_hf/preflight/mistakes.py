@@ -211,7 +211,7 @@ def _check_overrides(recipe: Recipe) -> Iterator[str]:
 
 
 def _check_import(recipe: Recipe, problems: GameProblems) -> list[str]:
-    """List mistakes in `bootstrap.import_from`: a file's columns and first matching row; of a dataset, only that it exists."""
+    """List mistakes in `bootstrap.import_from`: a file's columns and first matching row; for a dataset, only if it is missing."""
     bootstrap = recipe.bootstrap
     source = bootstrap.import_from
     if source is None:

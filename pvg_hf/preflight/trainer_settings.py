@@ -314,7 +314,7 @@ def refused_fields(
     for name, value in config.trainer.items():
         mistake = f"`{player}.trainer` has `{name}`, which"
         if name in keys:
-            yield f"{mistake} the recipe sets by its key `{keys[name]}`: use that."
+            yield f"{mistake} the recipe sets with its key `{keys[name]}`; use that key."
         elif name in settings:
             yield f"{mistake} the game sets itself and relies on: leave it out."
         elif name in _MEANINGLESS:

@@ -57,7 +57,7 @@ class BaseModelConfig:
 
     @property
     def world(self) -> str:
-        """`arithmetic` or `proofs`."""
+        """Name of the task: `arithmetic` or `proofs`."""
         return "proofs" if self.texts == "evaluations" else "arithmetic"
 
     def build_tokenizer(self) -> PreTrainedTokenizerBase:
@@ -93,7 +93,7 @@ BASE_MODELS = {
 
 
 def train_base_model(config: BaseModelConfig, *, show_progress: bool) -> LlamaForCausalLM:
-    """Train a base model from its seed, on texts from the world's grammar."""
+    """Train a base model on texts of its task, drawn from its seed."""
     tokenizer, model = config.build_tokenizer(), initial_model(config)
     with tempfile.TemporaryDirectory() as folder:
         settings = FineTuning(

@@ -127,7 +127,7 @@ class Gsm8kTask(Task):
         source, rows = self._read(split)
         number = self.num_problems[split]
         if not rows:
-            raise ValueError(f"There is no problem in {source}.")
+            raise ValueError(f"There are no problems in {source}.")
         if number is not None and number > len(rows):
             raise ValueError(f"`num_{split}` is {number}, but {source} holds {len(rows)} problems.")
         problems = [_problem(split, index, row, source) for index, row in enumerate(rows[:number])]

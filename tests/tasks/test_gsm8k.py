@@ -87,7 +87,7 @@ def test_an_unknown_split_is_refused(tmp_path):
             '{"question": "q", "answer": "no idea"}\n',
             "Problem 0 of `.*`: The reference 'no idea' has no readable final answer",
         ),
-        ("\n", "There is no problem in"),
+        ("\n", "no problems in"),
         (b"\xff\xfe", r"Cannot read `.*train\.jsonl`"),
     ],
 )

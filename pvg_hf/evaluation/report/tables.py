@@ -92,7 +92,7 @@ class Table:
 
     @property
     def _widths(self) -> list[int]:
-        """Width in characters of each column after the first: longest word of its heading or longest line of a cell."""
+        """Width of each column after the first, in characters: the longest word of its heading, or the longest line of its cells."""
         widths = [max(map(len, header.split()), default=0) for header in self.headers[1:]]
         for _, cells in self.rows:
             lines = (max(len(cell.value), len(cell.interval), len(cell.n)) for cell in cells)

@@ -188,9 +188,9 @@ def test_a_warm_verifier_continues_its_adapter_with_the_first_as_reference(make_
         ({"data__pairs": "all"}, "`data.pairs` chooses pairs"),
         ({"data__solutions_per_problem": 8}, "`data.solutions_per_problem` chooses pairs"),
         ({"verifier__save_steps": 2}, "set `verifier.score.eval_steps`"),
-        ({"verifier__trainer": {"num_generations": 8}}, "by its key `verifier.score.num_generations`"),
-        ({"verifier__trainer": {"judge_prompt": "?"}}, "by its key `verifier.score.judge_prompt`"),
-        ({"verifier__trainer": {"per_device_train_batch_size": 8}}, "by its key `verifier.score.proofs_per_step`"),
+        ({"verifier__trainer": {"num_generations": 8}}, "key `verifier.score.num_generations`"),
+        ({"verifier__trainer": {"judge_prompt": "?"}}, "key `verifier.score.judge_prompt`"),
+        ({"verifier__trainer": {"per_device_train_batch_size": 8}}, "key `verifier.score.proofs_per_step`"),
         ({"verifier__score__chat_template_kwargs": {"tokenize": True}}, "`chat_template_kwargs` has `tokenize`"),
         (
             {"task__name": "tests.support.recall_task:RecallTask"},
