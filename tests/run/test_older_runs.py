@@ -26,6 +26,7 @@ def old_run(tmp_path, monkeypatch) -> RunFolder:
     return RunFolder(Path("runs/game"))
 
 
+@pytest.mark.slow
 def test_an_older_run_is_resumed_from_its_last_checkpoint_and_finished(old_run):
     finished = {path: path.read_bytes() for path in old_run.root.glob("[!.]*/[!.]*/*") if path.is_file()}
     checkpoint = old_run.root / "prover" / ".round-001.partial" / "checkpoints" / "checkpoint-2"
