@@ -49,10 +49,10 @@ def test_only_predictions_below_one_need_checks():
     ("settings", "message"),
     [
         ({"num_checks": 2}, r"`num_checks` \(m\) must be odd.*got 2"),
-        ({"num_analyses": 2, "num_agreements": 3}, r"`num_agreements` \(k\) is 3, more than the 2 analyses"),
-        ({"num_analyses": 0}, "`num_analyses` must be at least 1; got 0"),
-        ({"num_checks": -1}, "`num_checks` must be at least 1; got -1"),
-        ({"num_agreements": 0}, "`num_agreements` must be at least 1; got 0"),
+        ({"num_analyses": 2, "num_agreements": 3}, r"`num_agreements` \(k\) is 3, .*2 analyses"),
+        ({"num_analyses": 0}, "`num_analyses` .*got 0"),
+        ({"num_checks": -1}, "`num_checks` .*got -1"),
+        ({"num_agreements": 0}, "`num_agreements` .*got 0"),
     ],
 )
 def test_invalid_numbers_are_errors(settings, message):

@@ -26,8 +26,8 @@ def test_settings_are_saved_and_loaded(tmp_path):
     ("settings", "message"),
     [
         ({"evaluate_prompt": "{{ problem"}, "`evaluate_prompt` .*template"),
-        ({"evaluate_prompt": "{{ analysis }}"}, "unknown variable `analysis`; it may use `problem` and `proof`"),
-        ({"judge_prompt": "{{ score }}"}, "`judge_prompt` uses the unknown variable `score`"),
+        ({"evaluate_prompt": "{{ analysis }}"}, "variable `analysis`; .*`problem` and `proof`"),
+        ({"judge_prompt": "{{ score }}"}, "`judge_prompt` .*variable `score`"),
         ({"chat_template_kwargs": {"tokenize": True}}, "`chat_template_kwargs` has `tokenize`"),
     ],
 )

@@ -134,12 +134,12 @@ def test_refuses_a_source_without_any_known_problem(task, split, write):
         ("{", "not valid JSON"),
         ("[1]", "one JSON object"),
         ('{"solution": "1"}', "neither `problem_id` nor `problem`"),
-        ('{"problem_id": "sum-0"}', "`solution` must be a text, but it is missing"),
-        ('{"problem_id": "sum-0", "solution": 1}', "`solution` must be a text, but it is 1"),
-        ('{"problem_id": "sum-0", "solution": "\\ud800"}', "`solution` cannot be written as UTF-8"),
+        ('{"problem_id": "sum-0"}', "`solution` .*missing"),
+        ('{"problem_id": "sum-0", "solution": 1}', "`solution` .*is 1"),
+        ('{"problem_id": "sum-0", "solution": "\\ud800"}', "`solution` .*UTF-8"),
         ('{"problem_id": "sum-0", "solution": "1", "problem": "2 + 1 ="}', "not that problem's: '2"),
         ('{"problem_id": "sum-0", "solution": "1"}', "`told`, mapped to `label`, is missing"),
-        ('{"problem_id": "sum-0", "solution": "1", "told": "yes"}', "must be 0 or 1 .*; got 'yes'"),
+        ('{"problem_id": "sum-0", "solution": "1", "told": "yes"}', "0 or 1 .*; got 'yes'"),
     ],
 )
 def test_broken_lines_are_named(task, split, tmp_path, line, message):
@@ -199,7 +199,7 @@ def test_a_config_and_a_split_are_chosen(task, split, rounds, config, part, text
         ({"config": "round-001"}, r"round-001/train.*\['base', 'round-000'\]"),
         ({"config": "round-000"}, r"round-000/train.*\['helpful', 'sneaky'\].*`bootstrap.import_split`"),
         ({"config": "base", "split": "sneaky"}, r"base/sneaky.*\['base'\]"),
-        ({"config": "base", "split": "base", "revision": "v1"}, "has no revisions; remove {'revision': 'v1'}"),
+        ({"config": "base", "split": "base", "revision": "v1"}, "no revisions; .*{'revision': 'v1'}"),
     ],
 )
 def test_an_unknown_config_or_split_lists_the_existing_ones(task, split, rounds, choice, message):

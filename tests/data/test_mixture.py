@@ -54,8 +54,8 @@ def test_a_custom_function_gives_the_weights(kind, kwargs):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("from_the_future", r"weighs the sources \[2\], but this round's are -1 \(base\) to 1"),
-        ("nothing", "must return a mapping .*got None"),
+        ("from_the_future", r"sources \[2\], .*-1 \(base\) to 1"),
+        ("nothing", "a mapping .*got None"),
         ("number", "is a int; it must be a function"),
         ("nowhere", "has no `nowhere`"),
     ],
@@ -69,14 +69,14 @@ def test_refuses_a_mixture_that_is_not_a_function(name, message):
 @pytest.mark.parametrize(
     ("kind", "round_index", "kwargs", "message"),
     [
-        ("newest", 1, {}, "Unknown mixture `newest`. Known are"),
-        ("latest", -1, {}, "`round_index` must be 0 or more"),
+        ("newest", 1, {}, "mixture `newest`"),
+        ("latest", -1, {}, "`round_index` .*0 or more"),
         ("sliding", 1, {}, "`sliding` needs `window`; got None"),
         ("sliding", 1, {"window": 0}, "at least 1; got 0"),
-        ("latest", 1, {"window": 2}, "`latest` does not take `window`; got 2"),
+        ("latest", 1, {"window": 2}, "`latest` .*`window`; got 2"),
         ("latest", 1, {"custom": {0: 1}}, "`latest` does not take `custom`"),
         ("custom", 1, {}, "`custom` needs `custom`"),
-        ("custom", 1, {"custom": {-2: 1}}, r"sources \[-2\], but this round's are -1 \(base\) to 0"),
+        ("custom", 1, {"custom": {-2: 1}}, r"sources \[-2\], .*-1 \(base\) to 0"),
         ("custom", 1, {"custom": {"base": 1}}, r"sources \['base'\]"),
         ("custom", 1, {"custom": {-1: -1.0, 0: 2.0}}, r"got \{-1: -1.0\}"),
         ("custom", 1, {"custom": {-1: math.nan, 0: 2.0}}, "finite numbers"),

@@ -91,8 +91,8 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(pool):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"problem_id": "p"}, r"missing columns \['label'\], unknown columns \[\]"),
-        ({"problem_id": "p", "label": 1, "lable": 1}, r"missing columns \[\], unknown columns \['lable'\]"),
+        ({"problem_id": "p"}, r"missing .*\['label'\], unknown .*\[\]"),
+        ({"problem_id": "p", "label": 1, "lable": 1}, r"missing .*\[\], unknown .*\['lable'\]"),
     ],
 )
 def test_refuses_rows_that_do_not_fit(tmp_path, row, message):

@@ -39,9 +39,9 @@ def test_a_source_without_scores_can_be_read(write):
 @pytest.mark.parametrize(
     ("rows", "columns", "message"),
     [
-        ([{"problem": "P", "solution": "Q"}], None, r"line 1: `proof` must be a text, but it is missing"),
-        ([{"problem": "P", "proof": 3}], None, r"line 1: `proof` must be a text, but it is 3"),
-        ([{"problem": "P", "proof": "Q"}], {"score": "grade"}, r"line 1: the column `grade`, mapped to `score`"),
+        ([{"problem": "P", "solution": "Q"}], None, r"line 1: `proof` .*missing"),
+        ([{"problem": "P", "proof": 3}], None, r"line 1: `proof` .*is 3"),
+        ([{"problem": "P", "proof": "Q"}], {"score": "grade"}, r"line 1: .*`grade`, .*`score`"),
         ([{"problem": "P", "proof": "Q"}], {"grade": "score"}, r"`columns` maps \['grade'\]"),
         (
             [{"problem": "P", "proof": "Q", "score": score} for score in (1, 0.7, "1", -1)],
@@ -60,10 +60,10 @@ def test_sources_that_hold_no_proofs_are_errors(write, rows, columns, message):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"problem": ["P"], "solution": ["Q"]}, r"lacks the column\(s\) \['proof', 'score'\]"),
+        ({"problem": ["P"], "solution": ["Q"]}, r"lacks .*\['proof', 'score'\]"),
         ({"problem": ["P"] * 9, "proof": ["Q"] * 9, "score": [2.0] * 9}, r"row 0: 2.0, .* row 4: 2.0 and 4 more"),
         ({"problem": ["P"], "proof": ["Q"], "score": ["1"]}, "row 0: '1'"),
-        ({"problem": ["P"], "proof": ["Q"], "score": [None]}, "None of the 1 proofs has a score"),
+        ({"problem": ["P"], "proof": ["Q"], "score": [None]}, "None of the 1 proofs"),
     ],
 )
 def test_datasets_without_the_columns_are_errors(columns, message):

@@ -123,9 +123,9 @@ def _is_same_where_it_is(folder: str, reference: RunFolder) -> bool:
 @pytest.mark.parametrize(
     ("run", "round_index", "message"),
     [
-        (RUN, 7, r"Round 7 of ana/game is not published; .*\[0, 1\]"),
-        (f"{OWNER}/nobody", "latest", "404.*There is no such repository or revision, or the token may not see it"),
-        ("game", 0, r"is named `NAMESPACE/RUN`, e.g. `ana/quickstart`; got 'game'"),
+        (RUN, 7, r"Round 7 of ana/game .*\[0, 1\]"),
+        (f"{OWNER}/nobody", "latest", "404.*repository or revision"),
+        ("game", 0, r"`NAMESPACE/RUN`, .*got 'game'"),
         ("a/b/c", 0, "is named `NAMESPACE/RUN`"),
         ("ana/../etc", 0, "is named `NAMESPACE/RUN`"),
         ("ana/..", 0, r"`ana/\.\.-\w+`"),

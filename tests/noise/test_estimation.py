@@ -32,9 +32,9 @@ def test_intervals_cover_the_true_rates_as_often_as_stated():
 @pytest.mark.parametrize(
     ("labels", "truths", "message"),
     [
-        ([0, 1], [1, 1], "None of the 2 trusted items is incorrect"),
-        ([0, 1], [0, 0], "None of the 2 trusted items is correct"),
-        ([0, 2], [0, 1], "`labels` must be 0 or 1; 1 are not, e.g. 2"),
+        ([0, 1], [1, 1], "None .*2 .*is incorrect"),
+        ([0, 1], [0, 0], "None .*2 .*is correct"),
+        ([0, 2], [0, 1], "`labels` .*0 or 1; .*e.g. 2"),
         ([0, 1], [0, 0.5], "`truths` must be 0 or 1"),
         ([0, 1, 1], [0, 1], r"`labels` has shape \(3,\)"),
         ([1, 0, 0, 1], [0, 0, 1, 1], "must be below 1"),

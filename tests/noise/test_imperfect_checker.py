@@ -268,17 +268,17 @@ def test_conditions_select_critical_problems(condition, columns, expected):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Tier("t", timeout=1.0), "`timeout` of the tier `t` is 1.0"),
-        (lambda: Tier("t", spurious_pass=-0.1), "`spurious_pass` of the tier `t` is -0.1"),
+        (lambda: Tier("t", timeout=1.0), "`timeout` .*`t` is 1.0"),
+        (lambda: Tier("t", spurious_pass=-0.1), "`spurious_pass` .*`t` is -0.1"),
         (lambda: Tier("t", spurious_fail=0.6, spurious_pass=0.5), "sum to 1.1"),
-        (lambda: Tier("t", budget_seconds=0), "`budget_seconds` of the tier `t` is 0"),
-        (lambda: Tier("t", cost=0), "`cost` of the tier `t` is 0"),
-        (lambda: Routing(start="balancd"), "Unknown tier `balancd`. Did you mean `balanced`"),
+        (lambda: Tier("t", budget_seconds=0), "`budget_seconds` .*`t` is 0"),
+        (lambda: Tier("t", cost=0), "`cost` .*`t` is 0"),
+        (lambda: Routing(start="balancd"), "tier `balancd`.*`balanced`"),
         (lambda: Routing(escalation_policy="alway"), "`escalation_policy` is `alway`.*Did you mean `always`"),
         (lambda: Routing(max_attempts=0), "`max_attempts` is 0"),
         (lambda: Routing(budget=0), "`budget` is 0"),
         (lambda: Routes(slices={"3": Routing()}), "no `slice_by`"),
-        (lambda: Routes(critical="level more"), "Cannot read the condition `level more`"),
+        (lambda: Routes(critical="level more"), "condition `level more`"),
         (lambda: Routes(critical="math:pi"), "it must be a function"),
     ],
     ids=[

@@ -59,14 +59,14 @@ def test_rewards_are_zero_without_an_answer():
         ({"weights": {"certified": -1.0}}, "weight of `certified` is -1.0"),
         ({"weights": {"certified": 0.0}}, "at least one must be above 0"),
         ({"weights": {}}, "at least one must be above 0"),
-        ({"weights": {"certfied": 1.0}}, "Unknown signal `certfied`.*Did you mean `certified`"),
-        ({"weights": {"zebra": 1.0}}, "Unknown signal `zebra`. Known are `test_pass_rate`, .*`acceptance_prob`"),
+        ({"weights": {"certfied": 1.0}}, "signal `certfied`.* `certified`"),
+        ({"weights": {"zebra": 1.0}}, "signal `zebra`.* `test_pass_rate`, .*`acceptance_prob`"),
         (
             {"weights": WEIGHTS, "gates": {"similarity": 1.0}},
-            "Unknown signal `similarity`.*Did you mean `dissimilarity`",
+            "signal `similarity`.* `dissimilarity`",
         ),
         ({"weights": WEIGHTS, "gates": {"certified": 1.5}}, "gate of `certified` is 1.5"),
-        ({"weights": WEIGHTS, "similarity": None}, "`dissimilarity` has a weight or a gate, but `similarity` was not"),
+        ({"weights": WEIGHTS, "similarity": None}, "`dissimilarity` .* `similarity` was not"),
         (
             {"weights": WEIGHTS, "test_pass_rate": torch.tensor([0.0, 1.5, 1.0])},
             "`test_pass_rate` must lie in.*e.g. 1.5",

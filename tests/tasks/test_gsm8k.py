@@ -61,7 +61,7 @@ def test_the_number_of_problems_can_be_limited(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_train": 0}, "`num_train` must be at least 1, .*got 0"),
+        ({"num_train": 0}, "`num_train` .*got 0"),
         ({"num_test": -1}, "`num_test` must be at least 1"),
         ({"answer_format": "loose"}, "Unknown `answer_format` 'loose'"),
     ],
@@ -79,13 +79,13 @@ def test_an_unknown_split_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"question": "q", "answer": "#### 1"}\n{"question": \n', r"train\.jsonl`, line 2, is not JSON"),
-        ('{"question": "q"}\n', r"line 1, must hold the texts `question` and `answer`; it holds `question`"),
-        ('{"question": "q", "answer": 3}\n', "line 1, must hold the texts"),
-        ("[1, 2]\n", r"line 1, must hold the texts `question` and `answer`; it holds \[1, 2\]"),
+        ('{"question": "q", "answer": "#### 1"}\n{"question": \n', r"train\.jsonl`, line 2, .*JSON"),
+        ('{"question": "q"}\n', r"line 1, .*`question` and `answer`; .* `question`"),
+        ('{"question": "q", "answer": 3}\n', "line 1, .*`question` and `answer`"),
+        ("[1, 2]\n", r"line 1, .*`question` and `answer`; .*\[1, 2\]"),
         (
             '{"question": "q", "answer": "no idea"}\n',
-            "Problem 0 of `.*`: The reference 'no idea' has no readable final answer",
+            "Problem 0 of `.*`: .*'no idea'",
         ),
         ("\n", "no problems in"),
         (b"\xff\xfe", r"Cannot read `.*train\.jsonl`"),

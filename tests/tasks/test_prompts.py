@@ -104,10 +104,10 @@ def test_an_override_replaces_the_template_of_its_role_alone():
     ("overrides", "message"),
     [
         ({"sneeky": "x"}, "Unknown role `sneeky`; allowed: `helpful`, `sneaky`, `base`"),
-        ({"helpful": "{{ problm }}"}, "role `helpful` uses the unknown variable `problm`; known are `problem`"),
-        ({"helpful": "{{ reference }}"}, "role `helpful` uses the unknown variable `reference`"),
-        ({"base": "{{ problem"}, "The prompt template of role `base` is malformed"),
-        ({"base": "{% if problem %}"}, "The prompt template of role `base` is malformed"),
+        ({"helpful": "{{ problm }}"}, "role `helpful` .*variable `problm`; .*`problem`"),
+        ({"helpful": "{{ reference }}"}, "role `helpful` .*variable `reference`"),
+        ({"base": "{{ problem"}, "role `base` is malformed"),
+        ({"base": "{% if problem %}"}, "role `base` is malformed"),
         ({"base": "{{ problem | no_such_filter }}"}, "role `base` .* 'no_such_filter'"),
     ],
 )
@@ -119,9 +119,9 @@ def test_a_bad_template_is_refused_before_any_prompt_is_written(overrides, messa
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        ("{{ examples[7].problem }}", "role `base` cannot be rendered: .*7"),
-        ("{{ examples[0].answer }}", "role `base` cannot be rendered: .*'answer'"),
-        ("{{ problem.__class__.__mro__ }}", "role `base` cannot be rendered: .*__class__.* unsafe"),
+        ("{{ examples[7].problem }}", "role `base` .*rendered: .*7"),
+        ("{{ examples[0].answer }}", "role `base` .*rendered: .*'answer'"),
+        ("{{ problem.__class__.__mro__ }}", "role `base` .*rendered: .*__class__.* unsafe"),
     ],
 )
 def test_mistakes_found_only_by_rendering_are_errors(template, message):

@@ -186,8 +186,8 @@ def test_a_model_made_in_memory_has_no_reference_to_load(prover, tmp_path):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (role_rows().remove_columns("role"), r"lacks the column\(s\) \['role'\]; it has \['prompt', 'problem'\]"),
-        (role_rows().remove_columns(["prompt", "problem"]), r"lacks the column\(s\) \['prompt', 'problem'\]"),
+        (role_rows().remove_columns("role"), r"lacks .*\['role'\]; .*\['prompt', 'problem'\]"),
+        (role_rows().remove_columns(["prompt", "problem"]), r"lacks .*\['prompt', 'problem'\]"),
         (role_rows(["helpful", "base"]), r"Unknown role\(s\) \['base'\]"),
         (role_rows().to_iterable_dataset(), r"is a IterableDataset.*`streaming=False`"),
         (role_rows(["helpful"], num_problems=3), "has 3 prompts, fewer than the 4 of one generation batch"),

@@ -410,12 +410,12 @@ def test_balanced_training_resumed_equals_uninterrupted_training(tmp_path, words
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"environment_column": "writer"}, "from the column `writer`, which the training set lacks"),
+        ({"environment_column": "writer"}, "column `writer`, .*lacks"),
         ({"crowded_environments": "refuse", "per_device_train_batch_size": 1}, "cannot hold 2 environments"),
         ({"invariance": "balanced", "per_device_train_batch_size": 3}, "even batch size"),
         ({"correction": "forward", "rho0": 0.1}, "`correction` is `forward`"),
         ({"loss": "cross_entropy"}, "`loss` is `cross_entropy`"),
-        ({"gradient_accumulation_steps": 2}, "`gradient_accumulation_steps` is 2. Set it to 1"),
+        ({"gradient_accumulation_steps": 2}, "`gradient_accumulation_steps` is 2"),
         (
             {"invariance": "balanced", "train_sampling_strategy": "group_by_length"},
             "`train_sampling_strategy` is `group_by_length`. .*`random`",
