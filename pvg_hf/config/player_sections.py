@@ -71,6 +71,8 @@ class PPOConfig:
 
 Combination = Literal["additive", "multiplicative"]
 
+Estimate = Literal["sampled", "expected"]
+
 Generation = Literal["transformers", "continuous", "vllm_colocate", "vllm_server"]
 
 
@@ -120,7 +122,7 @@ class ScoreConfig:
         2,
         description="Number of independent analyses of a proof when it is scored; its score is the mean of their scores.",
     )
-    estimate: Literal["sampled", "expected"] = Field(
+    estimate: Estimate = Field(
         "sampled",
         description="Value of an evaluation: the score in its box, or the expected score under the model's distribution over "
         "the box's content, which has a lower variance.",

@@ -12,7 +12,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from pvg_hf.core.extensions import NamedCode, check_command, load_extension, refuse_withheld
+from pvg_hf.core.extensions import ExtensionError, NamedCode, check_command, load_extension, refuse_withheld
 from pvg_hf.noise.verdicts import ProblemRow, Verdict, judge
 
 KEPT_VARIABLES = frozenset(
@@ -210,7 +210,7 @@ class WorkerChecker:
             code = self._process.exitcode
             self.close()
             return Verdict(None, 0.0, f"The checker's process ended with {code} before it answered.")
-        if isinstance(answer, TypeError):
+        if isinstance(answer, ExtensionError):
             self.close()
             raise answer
         return answer
@@ -259,5 +259,5 @@ def _serve(function: str | Callable[[ProblemRow, str], bool], connection: Connec
             return
         try:
             connection.send(judge(found, problem, solution))
-        except TypeError as err:
+        except ExtensionError as err:
             connection.send(err)

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from pvg_hf.core.extensions import ExtensionError
+
 ProblemRow = Mapping[str, Any]
 
 
@@ -63,7 +65,7 @@ def judge(function: Callable[[ProblemRow, str], bool], problem: ProblemRow, solu
     Call a checker. Any error that it raises becomes its verdict, which does not pass the solution.
 
     Raises:
-        TypeError: if it returns something that is not a boolean.
+        ExtensionError: if it returns something that is not a boolean.
     """
     started = time.monotonic()
     try:
@@ -71,7 +73,7 @@ def judge(function: Callable[[ProblemRow, str], bool], problem: ProblemRow, solu
     except (Exception, SystemExit) as err:  # noqa: BLE001 - a user's checker may raise anything
         return Verdict(None, time.monotonic() - started, f"{type(err).__name__}: {err}")
     if not isinstance(passed, bool | np.bool_):
-        raise TypeError(
+        raise ExtensionError(
             f"The checker returned {passed!r}, a {type(passed).__name__}; it must return True (correct) or False."
         )
     return Verdict(bool(passed), time.monotonic() - started)

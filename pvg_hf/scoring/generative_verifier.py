@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +12,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from pvg_hf.analyses.form import read_evaluation, text_before_score
 from pvg_hf.analyses.settings import ScoreVerifierSettings
-from pvg_hf.core.extensions import suggest
+from pvg_hf.config.fields import check_option
+from pvg_hf.config.players import Estimate, ScoreConfig
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.models.prover_model import load_prover, merge_adapter
 from pvg_hf.models.sources import local_folder, resolve_dtype
@@ -20,7 +21,7 @@ from pvg_hf.sampling import Sample, Sampler, iterate_samples
 from pvg_hf.scoring.batching import check_texts
 from pvg_hf.scoring.expected_score import Box, BoxReader
 
-Estimate = Literal["sampled", "expected"]
+_DEFAULTS = ScoreConfig()
 
 SHOW_PROGRESS_FROM = 64  # number of prompts
 
@@ -38,7 +39,7 @@ class GenerativeVerifier:
             Its tokenizer.
         settings ([`ScoreVerifierSettings`]):
             Prompts, maximum length and temperature.
-        num_analyses (`int`, defaults to 4):
+        num_analyses (`int`, defaults to 2):
             k, the number of independent analyses of a proof; its score is the mean of their scores.
         estimate (`str`, defaults to `"sampled"`):
             Value of an evaluation: `"sampled"`, the score in its box; `"expected"`, the expected score under the
@@ -64,16 +65,14 @@ class GenerativeVerifier:
         tokenizer: PreTrainedTokenizerBase,
         settings: ScoreVerifierSettings,
         *,
-        num_analyses: int = 4,
-        estimate: Estimate = "sampled",
+        num_analyses: int = _DEFAULTS.num_analyses,
+        estimate: Estimate = _DEFAULTS.estimate,
         seed: int = 0,
         prompts_per_batch: int = 32,
         show_progress: bool = True,
     ):
-        if num_analyses < 1:
-            raise ValueError(f"`num_analyses` must be at least 1; got {num_analyses}.")
-        if estimate not in get_args(Estimate):
-            raise ValueError(f"`estimate` is `{estimate}`. {suggest(str(estimate), get_args(Estimate))}")
+        check_option(ScoreConfig, "num_analyses", num_analyses)
+        check_option(ScoreConfig, "estimate", estimate)
         self.model = model
         self.estimate = estimate
         self.num_cut = 0  # number of truncated inputs, as in `VerifierScorer`; here inputs are never truncated

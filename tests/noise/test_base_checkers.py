@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pvg_hf.core.extensions import ExtensionError
 from pvg_hf.core.roles import Outcome
 from pvg_hf.noise import CommandChecker, ImperfectChecker, Routing, Tier, WorkerChecker
 from pvg_hf.noise.verdicts import Verdict
@@ -113,7 +114,7 @@ def test_a_worker_that_hangs_is_killed_and_replaced(worker, text):
 
 
 def test_a_worker_whose_answer_is_not_a_boolean_is_an_error(worker):
-    with pytest.raises(TypeError, match=r"returned None.* True"):
+    with pytest.raises(ExtensionError, match=r"returned None.* True"):
         worker.ask(PROBLEM, "shrug", 5)
 
 

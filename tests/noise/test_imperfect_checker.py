@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
+from pvg_hf.core.extensions import ExtensionError
 from pvg_hf.core.roles import Outcome
 from pvg_hf.noise import (
     DEFAULT_TIERS,
@@ -167,7 +168,7 @@ def test_a_text_with_half_a_surrogate_pair_is_checked():
 
 @pytest.mark.parametrize("answer", [None, 1, "True", 0.5])
 def test_an_answer_that_is_not_a_boolean_is_an_error(answer):
-    with pytest.raises(TypeError, match="must return True"):
+    with pytest.raises(ExtensionError, match="must return True"):
         ImperfectChecker(lambda problem, solution: answer).check(problem(), "right")
 
 

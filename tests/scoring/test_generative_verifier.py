@@ -82,5 +82,5 @@ def test_wrong_folders_and_numbers_are_errors(verifier, tiny_prover):
         GenerativeVerifier.from_pretrained("no/folder")
     with pytest.raises(ValueError, match="`estimate` is `expect`"):
         GenerativeVerifier(verifier.model, None, PROOF_SETTINGS, estimate="expect")
-    with pytest.raises(ValueError, match=r"`num_analyses` .*at least 1; got 0"):
+    with pytest.raises(ValueError, match="`num_analyses` is 0"):
         GenerativeVerifier(verifier.model, None, PROOF_SETTINGS, num_analyses=0)

@@ -70,11 +70,11 @@ def write_report(run_folder: Path) -> Path:
     run = load_run(run_folder)
     images = _write_plots(run, run_folder / "plots")
     page = run_folder / "report.html"
-    write_text(page, render_page(run, images))
+    write_text(page, render_page(run, images, RunFolder(run_folder)))
     return page
 
 
-def render_page(run: RunData, images: dict[str, Image]) -> str:
+def render_page(run: RunData, images: dict[str, Image], folder: RunFolder) -> str:
     """Render the page as HTML; every value is escaped."""
     return (
         make_environment()
@@ -85,7 +85,7 @@ def render_page(run: RunData, images: dict[str, Image]) -> str:
             progress=describe_progress(run),
             origin=_origin(run),
             rewards=describe_rewards(run.recipe),
-            command=_command(run),
+            command=_command(run, folder),
             count_noun=count_noun,
             verdict=write_verdict(run),
             rounds=rounds_table(run),
@@ -156,12 +156,13 @@ def describe_rewards(recipe: Recipe) -> str:
     return ", ".join([f"reward {reward}", *others])
 
 
-def _command(run: RunData) -> str:
-    """Command line that plays the recipe again under another name."""
+def _command(run: RunData, folder: RunFolder) -> str:
+    """Command line that plays the recipe in the folder that was read again, under another name."""
     num_processes = run.environment.get("num_processes", 1)
     launcher = "python" if num_processes == 1 else f"accelerate launch --num_processes {num_processes}"
-    recipe = RunFolder.of(run.recipe).recipe
-    return shlex.join([*launcher.split(), "scripts/run_rounds.py", str(recipe), f"name={run.recipe.name}-again"])
+    return shlex.join(
+        [*launcher.split(), "scripts/run_rounds.py", str(folder.recipe), f"name={run.recipe.name}-again"]
+    )
 
 
 def _write_plots(run: RunData, folder: Path) -> dict[str, Image]:

@@ -87,11 +87,11 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
         **kwargs,
     ):
         if isinstance(meta_verifier, GenerativeVerifier | RatesAnalyses):
-            raise TypeError(
+            raise ValueError(
                 f"`meta_verifier` must be a function; for a `{type(meta_verifier).__name__}` pass its `rate_analyses`."
             )
         if meta_verifier is not None and not callable(meta_verifier):
-            raise TypeError(f"`meta_verifier` must be a function; got {type(meta_verifier).__name__}.")
+            raise ValueError(f"`meta_verifier` must be a function; got {type(meta_verifier).__name__}.")
         self.settings = args.verifier_settings(_source_of(model))
         self.meta_verifier = meta_verifier
         self.evaluation_reward = args.evaluation_reward()
