@@ -184,7 +184,7 @@ def _as_overrides(settings: Settings) -> list[str]:
 
 
 def _describe_players(game: Game, recipe: Recipe, plan: RoundPlan) -> dict[str, Any]:
-    sizes = {name: size for name, size in plan.sizes.items() if size is not None}
+    sizes = plan.sizes
     wanted = load_recipe(RECIPES / game.recipe).prover.quantization
     copies = 2 * (2 * sizes["prover"].num_parameters + sizes["verifier"].num_parameters)
     return {
@@ -207,5 +207,5 @@ def _estimate_hours(whole: Recipe, phases: Mapping[str, Mapping[str, Any]]) -> f
         for name, number in plan.counts.items():
             if name not in phases:
                 return None
-            hours += number * plan.work(name).seconds * phases[name]["worked_over_planned"] / 3600
+            hours += number * plan.machine.seconds(plan.work(name)) * phases[name]["worked_over_planned"] / 3600
     return round(hours, 2)

@@ -11,8 +11,9 @@ import pandas as pd
 from benchmarks.gpu_check.machine import compute_dtype, matrix_rate, read_peak, reset_peak
 from benchmarks.gpu_check.meter import Meter
 from pvg_hf.estimate.amounts import Amounts, Length, TextLengths, find_tokenizer, tokenizer_source
+from pvg_hf.estimate.phase_costs import PHASE_COSTS
 from pvg_hf.estimate.player_sizes import PlayerSize
-from pvg_hf.estimate.round_plans import RoundPlan, estimate_work
+from pvg_hf.estimate.round_plans import RoundPlan
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.models.verifier_input import VerifierInput
@@ -112,13 +113,13 @@ def compare_with_plan(plan: RoundPlan, context: PhaseContext, peak: int, worked:
     """
     phase = context.phase.name
     amounts = replace(plan.amounts, lengths=lengths_as_written(plan.amounts, context))
-    planned, at_lengths = plan.work(phase), estimate_work(amounts, plan.players, phase)
+    planned, at_lengths = plan.work(phase), PHASE_COSTS[phase].work(amounts, plan.sizes)
     return {
         "planned_gb": round(planned.memory / 1e9, 3),
         "planned_at_lengths_gb": round(at_lengths.memory / 1e9, 3),
         "peak_over_planned": round(peak / at_lengths.memory, 3),
         "worked_seconds": round(worked, 2),
-        "worked_over_planned": round(worked / at_lengths.seconds, 3),
+        "worked_over_planned": round(worked / plan.machine.seconds(at_lengths), 3),
     }
 
 

@@ -1,4 +1,4 @@
-"""Numbers of solutions and tokens that each phase of a game writes, reads and trains on."""
+"""Lengths of a game's texts, and numbers of its problems, pairs and solutions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,21 +26,11 @@ LONGEST_OF_A_BATCH = 0.95  # quantile of lengths that a batch is assumed to be p
 
 @dataclass(frozen=True)
 class Length:
-    """
-    Length of one kind of text in tokens.
-
-    Args:
-        mean (`float`):
-            Mean length of the sample.
-        high (`float`):
-            Length that a batch is padded to.
-        longest (`int`):
-            Maximum length of the sample.
-    """
+    """Length of one kind of text in tokens."""
 
     mean: float
-    high: float
-    longest: int
+    high: float  # that a batch is padded to
+    longest: int  # of the sample
 
     @classmethod
     def of(cls, lengths: Sequence[int]) -> "Length":
@@ -64,24 +54,12 @@ class Length:
 
 @dataclass(frozen=True)
 class TextLengths:
-    """
-    Lengths of a game's texts.
+    """Lengths of a game's texts."""
 
-    Args:
-        prompt (`dict[Role, Length]`):
-            Prompts of each role, with the chat template applied.
-        solution (`Length`):
-            Reference solutions with an end token, as an estimate of the prover's solutions.
-        verifier_input (`Length`):
-            Verifier inputs of problems with their reference solutions.
-        is_estimated (`bool`):
-            Whether a tokenizer was missing, so that lengths are estimated from characters.
-    """
-
-    prompt: dict[Role, Length]
-    solution: Length
-    verifier_input: Length
-    is_estimated: bool
+    prompt: dict[Role, Length]  # with the chat template applied
+    solution: Length  # of reference solutions with an end token, as an estimate of the prover's
+    verifier_input: Length  # of problems with their reference solutions
+    is_estimated: bool  # from characters, because a tokenizer was missing
 
 
 def measure_lengths(recipe: Recipe, problems: GameProblems) -> TextLengths:
@@ -146,21 +124,9 @@ def _count(texts: list[str], tokenizer: PreTrainedTokenizerBase | None) -> list[
 
 @dataclass(frozen=True)
 class Amounts:
-    """
-    Counts of a round, and of the phases before it.
+    """Counts of a round, and of the phases before it."""
 
-    Args:
-        recipe ([`Recipe`]):
-            Recipe with the round's overrides.
-        problems ([`GameProblems`]):
-            Problems of the game.
-        hardware ([`Hardware`]):
-            Hardware that the game is played on.
-        lengths ([`TextLengths`]):
-            Lengths of the game's texts.
-    """
-
-    recipe: Recipe
+    recipe: Recipe  # with the round's overrides
     problems: GameProblems
     hardware: Hardware
     lengths: TextLengths

@@ -30,41 +30,19 @@ QUANTIZED_BYTES = (
 
 @dataclass(frozen=True)
 class PlayerSize:
-    """
-    Size of a player.
+    """Size of a player."""
 
-    Args:
-        num_parameters (`int`):
-            Number of weights, including an adapter's.
-        num_trained (`int`):
-            Number of trained weights.
-        num_multiplied (`int`):
-            Number of weights in matrix products with every token: all except an input embedding that is only looked up.
-        num_layers (`int`), hidden_size (`int`), vocab_size (`int`):
-            Dimensions of the architecture.
-        cache_width (`int`):
-            Numbers in the KV cache per token and layer: keys and values of all key-value heads.
-        max_positions (`int`, *optional*):
-            Maximum input length of the model in tokens, if its configuration states it.
-        weight_bytes (`int`):
-            Bytes of a frozen weight that is not quantised, 2 or 4; layers compute in this precision.
-        num_quantized (`int`):
-            Number of weights in 4 bits.
-        trained_bytes (`int`):
-            Bytes of a trained weight.
-    """
-
-    num_parameters: int
+    num_parameters: int  # including an adapter's
     num_trained: int
-    num_multiplied: int
+    num_multiplied: int  # in matrix products with every token: all except an input embedding that is only looked up
     num_layers: int
     hidden_size: int
     vocab_size: int
-    cache_width: int
-    max_positions: int | None
-    weight_bytes: int
-    num_quantized: int
-    trained_bytes: int
+    cache_width: int  # numbers in the KV cache per token and layer: keys and values of all key-value heads
+    max_positions: int | None  # maximum input length in tokens, if the configuration states it
+    weight_bytes: int  # of a frozen weight that is not quantised, 2 or 4; layers compute in this precision
+    num_quantized: int  # weights in 4 bits
+    trained_bytes: int  # of a trained weight
 
     @property
     def frozen_bytes(self) -> float:
@@ -127,17 +105,8 @@ def measure_size(
     """
     Build a model without its weights and count them; `None` if its configuration is unknown.
 
-    Args:
-        config ([`~transformers.PretrainedConfig`], *optional*):
-            Configuration of the model.
-        has_lm_head (`bool`):
-            Whether it is a language model; otherwise it has a head of one logit.
-        dtype (`torch.dtype`):
-            Type of the weights that are not quantised.
-        lora ([`LoraConfig`], *optional*):
-            Adapter to train; without one, all weights are trained.
-        is_quantized (`bool`, defaults to `False`):
-            Whether the matrices below the adapter are stored in 4 bits.
+    It is a language model or has a head of one logit. `dtype` is that of the weights that are not quantised. An adapter is
+    all that is trained; `is_quantized` says whether the matrices below it are stored in 4 bits.
     """
     if config is None:
         return None

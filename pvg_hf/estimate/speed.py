@@ -1,61 +1,54 @@
 """Speed of a machine: measured on this one, or assumed for a named graphics card."""
 
 import re
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import psutil
 import torch
 import torch.nn.functional as F
+from torch import get_num_threads
+from torch.utils.benchmark import Timer
 
-from pvg_hf.core.extensions import suggest
+from pvg_hf.estimate.costs import Work
 
 TOKENS = 2048  # rows of the timed matrix product
 
 VECTOR_BYTES = 64 * 2**20  # size of a matrix that exceeds any processor's cache
 
+REACHED_SHARE = 0.4  # share of the matrix rate that a whole forward or backward pass reaches
+
 
 @dataclass(frozen=True)
 class Machine:
-    """
-    Speed of a machine.
+    """Speed of a machine."""
 
-    Args:
-        flops (`float`):
-            Floating-point operations per second in a layer's matrix products.
-        bandwidth (`float`):
-            Bytes of weights read per second in a product with a single token.
-        latency (`float`):
-            Seconds of the smallest operation.
-    """
+    flops: float  # floating-point operations per second in a layer's matrix products
+    bandwidth: float  # bytes of weights read per second in a product with a single token
+    latency: float  # seconds of the smallest operation
 
-    flops: float
-    bandwidth: float
-    latency: float
+    def seconds(self, work: Work) -> float:
+        """Return the estimated duration of work."""
+        return work.flops / (REACHED_SHARE * self.flops) + work.traffic / self.bandwidth + work.launches * self.latency
 
 
 def measure_machine(device: torch.device, dtype: torch.dtype, width: int, seconds: float = 0.2) -> Machine:
     """
-    Measure the speed of this machine by three kinds of operations.
+    Measure the speed of this machine in a total of `seconds`.
 
-    Args:
-        device (`torch.device`):
-            Device of the game.
-        dtype (`torch.dtype`):
-            Data type of the weights.
-        width (`int`):
-            Hidden size of the player; narrow matrices reach only a part of a processor's speed.
-        seconds (`float`, defaults to 0.2):
-            Total time of the measurement.
+    Narrow matrices reach only a part of a processor's speed, so that `width` must be the hidden size of the player.
     """
-    rows, weights = (torch.ones(shape, device=device, dtype=dtype) for shape in ((TOKENS, width), (3 * width, width)))
     side = int((VECTOR_BYTES / dtype.itemsize) ** 0.5)
-    row, matrix = (torch.ones(shape, device=device, dtype=dtype) for shape in ((1, side), (side, side)))
+    shapes = ((TOKENS, width), (3 * width, width), (1, side), (side, side))
+    rows, weights, row, matrix = (torch.ones(shape, device=device, dtype=dtype) for shape in shapes)
+
+    def time(rows: torch.Tensor, weights: torch.Tensor) -> float:
+        timer = Timer(
+            "linear(x, w)", globals={"linear": F.linear, "x": rows, "w": weights}, num_threads=get_num_threads()
+        )
+        return timer.blocked_autorange(min_run_time=seconds / 3).median
+
     with torch.inference_mode():
-        product = _time(lambda: F.linear(rows, weights), device, seconds / 3)
-        read = _time(lambda: F.linear(row, matrix), device, seconds / 3)
-        small = _time(lambda: F.linear(row[:, :8], matrix[:8, :8]), device, seconds / 3)
+        product, read, small = time(rows, weights), time(row, matrix), time(row[:, :8], matrix[:8, :8])
     return Machine(
         flops=2 * TOKENS * 3 * width**2 / product, bandwidth=matrix.numel() * dtype.itemsize / read, latency=small
     )
@@ -68,29 +61,8 @@ def total_memory(device: torch.device) -> int:
     return psutil.virtual_memory().total
 
 
-def _time(operation: Callable[[], object], device: torch.device, seconds: float) -> float:
-    """Mean seconds of a call, over as many calls as fit in `seconds`."""
-    operation()  # not timed: the first call may include setup
-    _synchronize(device)
-    started, calls = time.perf_counter(), 0
-    while time.perf_counter() - started < seconds:
-        operation()
-        _synchronize(device) if calls % 16 == 0 else None
-        calls += 1
-    _synchronize(device)
-    return (time.perf_counter() - started) / calls
-
-
-def _synchronize(device: torch.device) -> None:
-    """Wait until a GPU has finished its queue."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
 # Assumed shares of a card's peak rates; none of them is measured.
-MATRIX_SHARE = (
-    0.75  # large matrix products; a whole pass reaches `costs.REACHED_SHARE` of that, which is 30 % of the peak
-)
+MATRIX_SHARE = 0.75  # large matrix products; a whole pass reaches `REACHED_SHARE` of that, which is 30 % of the peak
 
 BANDWIDTH_SHARE = 0.7
 
@@ -99,29 +71,13 @@ LAUNCH_SECONDS = 8e-6  # seconds that the processor needs to launch an operation
 
 @dataclass(frozen=True)
 class Card:
-    """
-    A graphics card.
+    """A graphics card."""
 
-    Args:
-        name (`str`):
-            Name on the command line.
-        memory (`float`):
-            Memory in GiB, as reported by torch.
-        half (`float`):
-            Peak TFLOP/s of dense bfloat16 products with float32 accumulation.
-        single (`float`):
-            Peak TFLOP/s in float32, without TensorFloat-32.
-        bandwidth (`float`):
-            Peak memory bandwidth in GB/s.
-        has_bfloat16 (`bool`, defaults to `True`):
-            Whether the card supports bfloat16; if not, `half` is for float16.
-    """
-
-    name: str
-    memory: float
-    half: float
-    single: float
-    bandwidth: float
+    name: str  # on the command line
+    memory: float  # GiB, as reported by torch
+    half: float  # peak TFLOP/s of dense bfloat16 products with float32 accumulation; of float16 without bfloat16
+    single: float  # peak TFLOP/s in float32, without TensorFloat-32
+    bandwidth: float  # peak memory bandwidth in GB/s
     has_bfloat16: bool = True
 
     @property
@@ -176,8 +132,5 @@ def find_card(name: str) -> Card:
     plain = {re.sub(r"[^a-z0-9]", "", known): card for known, card in CARDS.items()}
     wanted = re.sub(r"[^a-z0-9]", "", name.lower())
     if wanted not in plain:
-        sizes = [f"`{card.name}`" for known, card in plain.items() if wanted and known.startswith(wanted)]
-        advice = f"Did you mean {' or '.join(sizes)}?" if sizes else suggest(name, CARDS)
-        known = "" if advice.startswith("Known") else f" Known are {', '.join(f'`{known}`' for known in CARDS)}."
-        raise ValueError(f"Unknown card `{name}`. {advice}{known}")
+        raise ValueError(f"Unknown card `{name}`. Known are {', '.join(f'`{known}`' for known in CARDS)}.")
     return plain[wanted]

@@ -14,12 +14,11 @@ from pvg_hf.core.units import show_bytes, show_count, show_seconds
 from pvg_hf.data.label_rates import routed_rates
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.estimate.amounts import TextLengths
-from pvg_hf.estimate.costs import REACHED_SHARE
 from pvg_hf.estimate.memory import list_memory_settings
-from pvg_hf.estimate.phase_amounts import count_tokens, describe_amount
+from pvg_hf.estimate.phase_costs import PHASE_COSTS
 from pvg_hf.estimate.player_sizes import PlayerSize, has_adapter_critic
 from pvg_hf.estimate.round_plans import RoundPlan, plan_rounds, planned_hardware
-from pvg_hf.estimate.speed import BANDWIDTH_SHARE, MATRIX_SHARE, Card
+from pvg_hf.estimate.speed import BANDWIDTH_SHARE, MATRIX_SHARE, REACHED_SHARE, Card
 from pvg_hf.preflight.custom_code import seems_relative
 from pvg_hf.preflight.mistakes import check_recipe, list_mistakes
 from pvg_hf.rewards import load_reward
@@ -38,6 +37,11 @@ ROUGH = (
     "process. The formulas are in docs/recipes.md."
 )
 
+RECORDED = (
+    "A time with * was recorded in this run, by the last of these rounds that is finished, or else by an earlier one, in proportion "
+    "to the tokens."
+)
+
 NOT_MEASURED = (
     f"No time was measured: the card is assumed to reach {MATRIX_SHARE * REACHED_SHARE:.0%} of its peak rate and "
     f"{BANDWIDTH_SHARE:.0%} of its bandwidth. Expect a factor of 3 either way. Memory is that of the models, for each process. "
@@ -46,18 +50,7 @@ NOT_MEASURED = (
 
 
 def list_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
-    """
-    Warn about valid but unusual settings.
-
-    Args:
-        recipe ([`Recipe`]):
-            The recipe.
-        plans (`Sequence[RoundPlan]`):
-            Plans of its rounds.
-
-    Yields:
-        `str`: a note of one or two sentences.
-    """
+    """Warn about valid but unusual settings, in one or two sentences each."""
     yield from _missing_figure_notes(recipe)
     yield from dict.fromkeys(note for plan in plans for note in _reward_notes(plan.amounts.recipe))
     yield from _mean_rate_notes(plans)
@@ -120,7 +113,7 @@ def _length_notes(recipe: Recipe, first: RoundPlan) -> Iterator[str]:
     written = prompt + recipe.prover.max_completion_length
     needed = {"prover": written, "critic": written, "verifier": lengths.verifier_input.longest}
     for name, size in first.sizes.items():
-        if size is not None and size.max_positions is not None and needed[name] > size.max_positions:
+        if size.max_positions is not None and needed[name] > size.max_positions:
             yield (
                 f"texts may reach {needed[name]:,} tokens, and the {name}'s configuration ends at "
                 f"`max_position_embeddings` = {size.max_positions:,}."
@@ -133,7 +126,7 @@ def _memory_notes(recipe: Recipe, plans: Sequence[RoundPlan]) -> Iterator[str]:
     where = f"`{card.name}`" if card else "this machine"
     phases = {name: (plan, plan.work(name)) for plan in reversed(plans) for name in plan.counts}
     for name, (plan, work) in phases.items():
-        if work is not None and work.memory > available:
+        if work.memory > available:
             of_round = recipe.for_round(plan.indices[0])
             yield (
                 f"the {name} phase is estimated at {show_bytes(work.memory)}, and {where} has {show_bytes(available)}. In "
@@ -204,6 +197,8 @@ def describe_plan(recipe: Recipe, card: Card | None = None) -> str:
         "",
         *wrap(NOT_MEASURED if card else ROUGH, WIDTH),
     ]
+    if any(plan.recorded for plan in plans):
+        lines += wrap(RECORDED, WIDTH)
     for note in list_notes(recipe, plans):
         lines += wrap(f"Note: {note}", WIDTH)
     return "\n".join(lines)
@@ -262,8 +257,7 @@ def _describe_machine(first: RoundPlan) -> str:
             f"{'bfloat16' if card.has_bfloat16 else 'float16'}, {card.bandwidth:,.0f} GB/s at best"
         )
     count = f"{hardware.device.type}, {number}"
-    speeds = [f"{name} {player.machine.flops / 1e9:,.0f} GFLOP/s" for name, player in first.players.items()]
-    return f"{count}; measured in matrices of the {', '.join(speeds)}" if speeds else count
+    return f"{count}; {first.machine.flops / 1e9:,.0f} GFLOP/s measured in matrices of the prover's width"
 
 
 def _describe_player(recipe: Recipe, first: RoundPlan, name: str) -> str:
@@ -280,9 +274,7 @@ def _describe_critic(recipe: Recipe, first: RoundPlan) -> dict[str, str]:
     return {"Critic": f"{what}, {_describe_size(first.sizes['critic'])}"}
 
 
-def _describe_size(size: PlayerSize | None) -> str:
-    if size is None:
-        return "of unknown size: its configuration is not on this machine, and the Hub cannot be asked"
+def _describe_size(size: PlayerSize) -> str:
     is_full = size.num_trained == size.num_parameters
     trained = "all" if is_full else show_count(size.num_trained)
     return f"{show_count(size.num_parameters)} parameters, {trained} trained"
@@ -306,23 +298,20 @@ def _rows(plan: RoundPlan) -> Iterator[str]:
 
 
 def _phase_rows(plan: RoundPlan, phase: str, label: str) -> Iterator[str]:
-    work = plan.work(phase)
-    tokens = f"{'~' if plan.amounts.lengths.is_estimated else ''}{show_count(count_tokens(plan.amounts, phase))}"
-    costs = (show_bytes(work.memory), show_seconds(work.seconds)) if work else ("unknown", "unknown")
-    first, *more = wrap(describe_amount(plan.amounts, phase), CELLS[1] - 1)
-    yield _row(label, first, tokens, *costs)
+    costs, seconds = PHASE_COSTS[phase], plan.seconds(phase)
+    tokens = f"{'~' if plan.amounts.lengths.is_estimated else ''}{show_count(costs.tokens(plan.amounts))}"
+    time = show_seconds(seconds) + ("*" if phase in plan.recorded else "")
+    first, *more = wrap(costs.describe(plan.amounts), CELLS[1] - 1)
+    yield _row(label, first, tokens, show_bytes(plan.work(phase).memory), time)
     for text in more:
         yield _row("", text, "", "", "")
 
 
 def _show_total(recipe: Recipe, plans: list[RoundPlan]) -> str:
-    """Estimated time of the unfinished phases."""
+    """Expected time of the unfinished phases."""
     finished = finished_phases(recipe, RunFolder.of(recipe))
-    counts = [(plan, plan.counts - Counter(key.name for key in finished if plan.covers(key))) for plan in plans]
-    works = [(plan.work(name), number) for plan, names in counts for name, number in names.items()]
-    if any(work is None for work, _ in works):
-        return "unknown"
-    return show_seconds(sum(work.seconds * number for work, number in works))
+    left = [(plan, plan.counts - Counter(key.name for key in finished if plan.covers(key))) for plan in plans]
+    return show_seconds(sum(plan.seconds(name) * number for plan, counts in left for name, number in counts.items()))
 
 
 def _entry(label: str, text: str) -> list[str]:

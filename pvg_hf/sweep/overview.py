@@ -31,14 +31,13 @@ def show_plan(recipe: Recipe, cells: Sequence[Cell], num_workers: int) -> str:
             f"Levels   {recipe.sweep.vary} {', '.join(f'{level:g}' for level in levels)}",
             f"Seeds    {', '.join(map(str, recipe.sweep.seeds))}",
             f"Cells    {len(cells)}: {', '.join(f'{number} {name}' for name, number in counts.items())}",
-            f"To play  {len(todo)} cells with {num_workers} worker(s), "
-            + ("of unknown time" if seconds is None else f"{show_seconds(seconds)} ({how})"),
+            f"To play  {len(todo)} cells with {num_workers} worker(s), {show_seconds(seconds)} ({how})",
         ]
     )
 
 
-def expect_seconds(recipe: Recipe, todo: Sequence[Cell], num_workers: int) -> float | None:
-    """Expected seconds for the remaining cells, from finished ones or else from the game's plan; `None` if unknown."""
+def expect_seconds(recipe: Recipe, todo: Sequence[Cell], num_workers: int) -> float:
+    """Expected seconds for the remaining cells, from finished ones or else from the game's plan."""
     if not todo:
         return 0.0
     measured = _cell_seconds(recipe)
@@ -46,22 +45,18 @@ def expect_seconds(recipe: Recipe, todo: Sequence[Cell], num_workers: int) -> fl
         return len(todo) * sum(measured) / len(measured) / num_workers
     with _threads(max(1, num_cores() // num_workers)):
         played = cell_recipe(recipe, todo[0], takes_pool=False)
-        works = list(_works(played, recipe.sweep.form))
-        if None in works:
-            return None
-        pools = len({cell.seed for cell in todo}) * works[0] if needs_pool(recipe) else 0.0
-        return (pools + len(todo) * sum(works[1:])) / num_workers
+        before, *phases = _phase_seconds(played, recipe.sweep.form)
+    pools = len({cell.seed for cell in todo}) * before if needs_pool(recipe) else 0.0
+    return (pools + len(todo) * sum(phases)) / num_workers
 
 
-def _works(played: Recipe, form: str) -> Iterator[float | None]:
-    """Planned seconds before the rounds, and then of each phase of a cell; `None` if unknown."""
+def _phase_seconds(played: Recipe, form: str) -> Iterator[float]:
+    """Planned seconds before the rounds, and then of each phase of a cell."""
     plans = plan_rounds(played, GameProblems.load(played))
-    early = [plans[0].work(name) for name in plans[0].early]
-    yield None if None in early else sum(work.seconds for work in early)
+    yield sum(plans[0].seconds(name) for name in plans[0].early)
     for plan in plans:
         for name in ROUND_PHASES if form == "game" else ("verifier",):
-            work = plan.work(name)
-            yield None if work is None else len(plan.indices) * work.seconds
+            yield len(plan.indices) * plan.seconds(name)
 
 
 def _cell_seconds(recipe: Recipe) -> list[float]:

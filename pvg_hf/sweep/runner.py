@@ -141,9 +141,10 @@ def _play_alone(recipe: Recipe, phases: list[str]) -> None:
 
 def _finish(recipe: Recipe, todo: list[Cell], finished: set[Cell], num_workers: int) -> dict[Cell, Exception]:
     """Play the remaining cells, and return the error of each failed one."""
-    expected = expect_seconds(recipe, todo, num_workers) if todo else 0.0
-    about = "unknown time" if expected is None else f"about {show_seconds(expected)}"
-    logger.info("%d cells to play, %d finished: %s with %d worker(s)", len(todo), len(finished), about, num_workers)
+    about = show_seconds(expect_seconds(recipe, todo, num_workers))
+    logger.info(
+        "%d cells to play, %d finished: about %s with %d worker(s)", len(todo), len(finished), about, num_workers
+    )
     failed, started = {}, time.monotonic()
     ended = finish_cells(todo, finished, partial(finish_cell, recipe), num_workers=num_workers)
     with tqdm(total=len(todo), desc=recipe.name, unit="cell", disable=not _shows_bar(recipe)) as bar:

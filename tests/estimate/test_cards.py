@@ -22,14 +22,10 @@ def test_a_card_is_found_by_its_name(name, found):
     assert find_card(name) is CARDS[found]
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [("rtx4900", "Did you mean `rtx4090`"), ("a100", "`a100-40gb` or `a100-80gb`"), ("mi300x", "Known are")],
-)
-def test_an_unknown_card_lists_the_known_ones(name, meant):
+@pytest.mark.parametrize("name", ["rtx4900", "a100", ""])
+def test_an_unknown_card_lists_the_known_ones(name):
     with pytest.raises(ValueError, match=f"`{name}`") as refused:
         find_card(name)
-    assert meant in str(refused.value)
     assert all(f"`{known}`" in str(refused.value) for known in CARDS)
 
 
@@ -84,7 +80,7 @@ def test_weights_are_planned_as_the_card_holds_them(values, monkeypatch):
     adapted = plan_rounds(lora, world, CARDS["l4"])[0]
     assert adapted.sizes["prover"].weight_bytes == 2
     assert adapted.memory == CARDS["l4"].num_bytes
-    assert adapted.players["prover"].machine == CARDS["l4"].machine(torch.bfloat16)
+    assert adapted.machine == CARDS["l4"].machine(torch.bfloat16)
 
 
 def test_a_machine_without_a_gpu_plans_for_one(values, monkeypatch):

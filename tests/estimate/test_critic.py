@@ -6,12 +6,11 @@ import pytest
 
 from pvg_hf import load_recipe
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.estimate.phase_amounts import count_tokens, describe_amount
+from pvg_hf.estimate.phase_costs import PHASE_COSTS
 from pvg_hf.estimate.player_sizes import PlayerSize, critic_bytes, read_critic_size, read_player_size
-from pvg_hf.estimate.round_plans import Player, estimate_work, needed_players
 from pvg_hf.game.plan import describe_plan
 from pvg_hf.preflight.mistakes import check_recipe
-from tests.support.sized_players import PLAYERS, SIZE, TRAINING
+from tests.support.sized_players import SIZE, SIZES, TRAINING
 
 PPO = "prover.algorithm=ppo"
 
@@ -83,16 +82,15 @@ def test_a_critics_memory_is_counted(recipe_of, hardware):
 
 
 def test_a_batch_is_read_by_critic_and_prover_and_trained_on_by_both_as_often_as_said(amounts_of):
-    players = {**PLAYERS, "critic": Player(replace(SIZE, num_trained=1000), PLAYERS["prover"].machine)}
+    sizes = {**SIZES, "critic": replace(SIZE, num_trained=1000)}
 
     def work(*overrides):
         amounts = amounts_of("prover.roles=sneaky_only", *overrides)
-        assert set(needed_players(amounts, "prover")) <= players.keys()
-        return estimate_work(amounts, players, "prover")
+        return PHASE_COSTS["prover"].work(amounts, sizes)
 
     once, twice = (work(PPO, f"prover.ppo={{num_iterations: {n}}}", f"prover.max_steps={5 * n}") for n in (1, 2))
     plain = work()
-    assert plain.seconds < once.seconds < twice.seconds < 2 * once.seconds
+    assert plain.flops < once.flops < twice.flops < 2 * once.flops
     assert once.memory == twice.memory
     assert once.memory - plain.memory > 16 * 1000  # and the critic's activations with the prover's
     assert plain.memory > TRAINING
@@ -100,8 +98,8 @@ def test_a_batch_is_read_by_critic_and_prover_and_trained_on_by_both_as_often_as
 
 def test_amounts_go_by_batches(amounts_of):
     amounts = amounts_of(PPO, "prover.ppo={num_iterations: 2}", "prover.max_steps=10")  # 5 batches, as in the recipe
-    assert count_tokens(amounts, "prover") == count_tokens(amounts_of(), "prover")
-    assert "10 steps, 2 on each batch of 4 prompts x 4 solutions" in describe_amount(amounts, "prover")
+    assert PHASE_COSTS["prover"].tokens(amounts) == PHASE_COSTS["prover"].tokens(amounts_of())
+    assert "10 steps, 2 on each batch of 4 prompts x 4 solutions" in PHASE_COSTS["prover"].describe(amounts)
 
 
 @pytest.mark.parametrize(

@@ -1,67 +1,73 @@
-"""Time and memory of whole phases."""
+"""Times that earlier phases of a run have recorded, in the plan of what is left."""
 
-from dataclasses import replace
+from dataclasses import asdict
 
 import pytest
 
-from pvg_hf.estimate.round_plans import Player, estimate_work, needed_players
-from tests.support.sized_players import PLAYERS, SIZE, TRAINING, WEIGHTS
+from pvg_hf.core.files import write_json
+from pvg_hf.core.integrity import DamagedFileError, seal
+from pvg_hf.data.problems import GameProblems
+from pvg_hf.estimate.round_plans import plan_rounds
+from pvg_hf.estimate.speed import CARDS
+from pvg_hf.game.plan import describe_plan
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.schedule import PhaseKey, PhaseRecord
 
 
-def peak(amounts, phase):
-    return estimate_work(amounts, PLAYERS, phase).memory
+@pytest.fixture
+def recipe(recipe_of):
+    """A recipe of three rounds, whose second prover takes twice the steps."""
+    return recipe_of("num_rounds=3", "prover.max_steps=5", "rounds.1.prover.max_steps=10", "device=auto")
 
 
-def seconds(amounts, phase):
-    return estimate_work(amounts, PLAYERS, phase).seconds
+def finish(recipe, phase: str, round_index: int, seconds: float, num_processes: int = 1) -> None:
+    target = PhaseKey(phase, round_index).target(RunFolder.of(recipe))
+    target.mkdir(parents=True)
+    write_json(target / "phase.json", seal(asdict(PhaseRecord(num_processes, seconds))))
 
 
-def test_weights_are_counted(amounts_of):
-    assert peak(amounts_of(), "bootstrap") > WEIGHTS
-    assert peak(amounts_of(), "mint") > 2 * WEIGHTS
-    assert peak(amounts_of(), "evaluate") > WEIGHTS
-    assert peak(amounts_of(), "verifier") > TRAINING
+def seconds(recipe, phase: str) -> list[float]:
+    return [plan.seconds(phase) for plan in plan_rounds(recipe, GameProblems.load(recipe))]
 
 
-def test_a_verifier_that_scores_is_held_in_its_own_type(amounts_of):
-    """It is in float32 here, even if its base is in bfloat16 below an adapter in training."""
-    trained = {"verifier": Player(replace(SIZE, weight_bytes=2), PLAYERS["verifier"].machine)}
-    assert estimate_work(amounts_of(), trained, "evaluate") == estimate_work(amounts_of(), PLAYERS, "evaluate")
+def test_a_recorded_time_is_that_of_its_phase_and_of_later_rounds_by_their_tokens(recipe):
+    finish(recipe, "prover", 0, 600)
+    assert seconds(recipe, "prover") == pytest.approx([600, 1200, 600])
+    finish(recipe, "prover", 1, 1500)
+    assert seconds(recipe, "prover") == pytest.approx([600, 1500, 750])
 
 
-def test_the_reference_is_a_second_copy_without_adapters(amounts_of):
-    with_reference, without = peak(amounts_of(), "prover"), peak(amounts_of("prover.beta=0"), "prover")
-    assert without > TRAINING + WEIGHTS  # and the verifier's
-    assert with_reference - without == WEIGHTS
-    assert peak(amounts_of("prover.lora={}"), "prover") == without
+def test_equal_rounds_take_the_time_of_the_last_finished_one(recipe_of):
+    recipe = recipe_of("num_rounds=4")
+    for round_index, taken in enumerate((600, 900)):
+        finish(recipe, "mint", round_index, taken)
+    assert seconds(recipe, "mint") == [900]
 
 
-def test_a_smaller_micro_batch_needs_less_memory_and_more_time(amounts_of):
-    whole, half = amounts_of(), amounts_of("prover.micro_batch_size=8")
-    assert peak(half, "prover") < peak(whole, "prover")
-    assert seconds(half, "prover") > seconds(whole, "prover")
+def test_times_of_other_machines_and_numbers_of_processes_are_not_taken(recipe):
+    finish(recipe, "prover", 0, 600)
+    finish(recipe, "mint", 0, 600, num_processes=2)
+    problems = GameProblems.load(recipe)
+    assert [list(plan.recorded) for plan in plan_rounds(recipe, problems)] == [["prover"]] * 3
+    assert not any(plan.recorded for plan in plan_rounds(recipe, problems, CARDS["l4"]))
 
 
-def test_separate_roles_train_twice_and_choose_a_checkpoint_once(amounts_of):
-    adapter = "prover.lora={}"
-    separate = amounts_of("prover.roles=separate", adapter, "prover.max_steps=10", "prover.eval_steps=10")
-    twice_as_long = amounts_of(adapter, "prover.max_steps=20", "prover.eval_steps=20")
-    assert seconds(separate, "prover") == pytest.approx(seconds(twice_as_long, "prover"))
+def test_a_plan_marks_recorded_times_and_adds_up_what_is_left(recipe):
+    assert "*" not in describe_plan(recipe)
+    for phase in ("verifier", "prover", "mint", "evaluate"):
+        finish(recipe, phase, 0, 6000)
+    plan = describe_plan(recipe).splitlines()
+    times = [line.split()[-2:] for line in plan if line.startswith("  prover")]
+    assert times == [["100", "min*"], ["3.3", "h*"], ["100", "min*"]]  # 6,000 s and 12,000 s
+    (left,) = [line for line in plan if line.startswith("To play")]
+    # Eight phases of 6,000 s, of which one takes twice as long, and the bootstrap.
+    assert left.split()[-2:] == ["15", "h"]
+    assert "A time with * was recorded in this run" in " ".join(plan)
 
 
-def test_only_a_helpful_prover_is_chosen(amounts_of):
-    often, once = (amounts_of("prover.roles=sneaky_only", f"prover.eval_steps={steps}") for steps in (1, 5))
-    assert seconds(often, "prover") == seconds(once, "prover")
-    often, once = (amounts_of(f"prover.eval_steps={steps}") for steps in (1, 5))
-    assert seconds(often, "prover") > seconds(once, "prover")
-
-
-def test_imported_solutions_need_not_be_written(amounts_of):
-    assert seconds(amounts_of("bootstrap.import_from=org/solutions"), "bootstrap") < seconds(amounts_of(), "bootstrap")
-
-
-def test_a_warmup_trains_all_weights_in_spite_of_adapters(amounts_of):
-    amounts = amounts_of("prover.warmup={max_steps: 2}")
-    assert needed_players(amounts, "warmup") == ("prover",)
-    all_trained = {"prover": Player(replace(SIZE, num_trained=1000), PLAYERS["prover"].machine)}
-    assert estimate_work(amounts, PLAYERS, "warmup") == estimate_work(amounts, all_trained, "warmup")
+def test_a_damaged_record_is_named(recipe):
+    finish(recipe, "prover", 0, 600)
+    file = PhaseKey("prover", 0).target(RunFolder.of(recipe)) / "phase.json"
+    file.write_text(file.read_text().replace("600", "700"))
+    with pytest.raises(DamagedFileError, match=r"phase\.json"):
+        describe_plan(recipe)

@@ -1,8 +1,6 @@
-"""Players of round sizes, on a machine of round speeds."""
+"""Players of round sizes."""
 
 from pvg_hf.estimate.player_sizes import PlayerSize
-from pvg_hf.estimate.round_plans import Player
-from pvg_hf.estimate.speed import Machine
 
 WEIGHTS, TRAINING = 1000 * 4, 500 * 4 + 500 * 16  # bytes; a trained weight has a gradient and two averages
 SIZE = PlayerSize(
@@ -18,4 +16,4 @@ SIZE = PlayerSize(
     num_quantized=0,
     trained_bytes=4,
 )
-PLAYERS = {name: Player(SIZE, Machine(flops=1e6, bandwidth=1e6, latency=1e-3)) for name in ("prover", "verifier")}
+SIZES = {"prover": SIZE, "verifier": SIZE}
