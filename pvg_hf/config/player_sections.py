@@ -1,6 +1,6 @@
 """Recipe sections of the players: their models, their training, and corrections for label noise."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -72,6 +72,12 @@ class PPOConfig:
 Combination = Literal["additive", "multiplicative"]
 
 Estimate = Literal["sampled", "expected"]
+
+RewardScaling = Literal["none", "group", "batch"]
+
+PairCorrection = Literal["none", "smoothing", "forward", "backward"]
+
+VerifierCorrection = Literal[PairCorrection, "exact"]
 
 Generation = Literal["transformers", "continuous", "vllm_colocate", "vllm_server"]
 
@@ -431,7 +437,7 @@ class VerifierConfig(PlayerConfig):
     loss: Annotated[Literal["bradley_terry", "cross_entropy"], Sets()] = Field(
         "bradley_terry", description="Loss on pairs, or on single solutions."
     )
-    correction: Annotated[Literal["none", "smoothing", "forward", "backward", "exact"], Sets()] = Field(
+    correction: Annotated[VerifierCorrection, Sets()] = Field(
         "none",
         description="Correction of the loss for label noise at the rates of `rates`; `smoothing` and `exact` are for "
         "`bradley_terry` only. If the pool's labels are noisy, `exact` and every correction of `cross_entropy` need "
@@ -469,6 +475,12 @@ class VerifierConfig(PlayerConfig):
         if self.score is not None and "score" not in self.traits.sections:
             raise ValueError(f"`score` has settings of `kind: score`, and `kind` is `{self.kind}`")
         return self
+
+    @classmethod
+    def pair_keys(cls) -> list[str]:
+        """Return the keys that only a verifier of kind `bradley_terry` uses, which is trained on pairs."""
+        shared = {key.name for key in fields(PlayerConfig)} | {"kind", "score", "init", "max_steps"}
+        return [key.name for key in fields(cls) if key.name not in shared]
 
     @property
     def traits(self) -> VerifierTraits:
@@ -555,7 +567,7 @@ class ProverConfig(PlayerConfig):
     max_completion_length: Annotated[Count, Sets()] = Field(
         128, description="Maximum length of a solution, in tokens; one that does not end counts as failed."
     )
-    scale_rewards: Annotated[Literal["none", "group", "batch"], Sets()] = Field(
+    scale_rewards: Annotated[RewardScaling, Sets()] = Field(
         "none",
         description="Division of advantages by the standard deviation of a group or batch; `none` keeps the -1 of `src` and the -2 of `cgc`.",
     )

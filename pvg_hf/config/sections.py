@@ -23,6 +23,7 @@ from pvg_hf.config.player_sections import (
     ScratchConfig,
     SelfEvaluationConfig,
     VerifierConfig,
+    VerifierCorrection,
     WarmupConfig,
 )
 from pvg_hf.core.roles import Role
@@ -60,6 +61,13 @@ GoodhartAction = Annotated[
 ]
 
 
+SneakySees = Literal["nothing", "reference_answer", "honest_solution"]
+
+CorrectSource = Literal["prover", "dataset", "both"]
+
+PairChoice = Literal["labelled", "all"]
+
+
 @section
 class TaskConfig:
     """The task of the game."""
@@ -86,9 +94,7 @@ class TaskConfig:
         description="Number of solved examples in the base prompt; by default the task's own number: for `arithmetic` 0 of its 3, "
         "for `gsm8k` all 4.",
     )
-    sneaky_sees: Literal["nothing", "reference_answer", "honest_solution"] = Field(
-        "nothing", description="What the sneaky role is shown in addition to the problem."
-    )
+    sneaky_sees: SneakySees = Field("nothing", description="What the sneaky role is shown in addition to the problem.")
 
 
 @section
@@ -157,11 +163,11 @@ class DataConfig:
     solutions_per_problem: Annotated[int, Field(ge=2, multiple_of=2)] = Field(
         4, description="Solutions used per problem, half of them correct; new rounds replace some of the old ones."
     )
-    correct_source: Literal["prover", "dataset", "both"] = Field(
+    correct_source: CorrectSource = Field(
         "prover",
         description="Source of the correct side of a pair: solutions of provers, the task's reference solutions, or both.",
     )
-    pairs: Literal["labelled", "all"] = Field(
+    pairs: PairChoice = Field(
         "labelled",
         description="`labelled`: pairs of a solution labelled correct and one labelled incorrect. `all`: all pairs of "
         "`solutions_per_problem` solutions chosen regardless of their labels, including ties, which `verifier.correction: exact` "
@@ -322,9 +328,7 @@ class HubConfig:
     )
 
 
-Correction = Literal[
-    "none", "smoothing", "forward", "backward", "exact", "pointwise", "pointwise_forward", "pointwise_backward"
-]
+Correction = Literal[VerifierCorrection, "pointwise", "pointwise_forward", "pointwise_backward"]
 
 Level = Annotated[float, Field(ge=0, lt=1)]
 

@@ -6,11 +6,15 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from datasets import Dataset
 
+from pvg_hf.config.fields import check_option
+from pvg_hf.config.sections import SplitConfig
 from pvg_hf.core.seeding import derive_uniform
 from pvg_hf.tasks.base import PROBLEM_COLUMNS
 
 PARTS = ("verifier", "verifier_heldout", "prover", "prover_heldout", "test")
 VERIFIER_PARTS = PARTS[:2]
+
+_DEFAULTS = SplitConfig()
 
 
 def split_problems(
@@ -18,9 +22,9 @@ def split_problems(
     test: Dataset | None,
     *,
     seed: int,
-    verifier_share: float = 0.5,
-    heldout_share: float = 0.1,
-    test_share: float = 0.1,
+    verifier_share: float = _DEFAULTS.verifier_share,
+    heldout_share: float = _DEFAULTS.heldout_share,
+    test_share: float = _DEFAULTS.test_share,
     stratify_by: str | None = None,
 ) -> dict[str, Dataset]:
     """
@@ -52,7 +56,9 @@ def split_problems(
         ValueError: if a share is outside its range, a column is missing, an id is repeated, the same text (up to white
             space) occurs in two parts, or a part is empty.
     """
-    _check_shares(verifier_share=verifier_share, heldout_share=heldout_share, test_share=test_share)
+    shares = {"verifier_share": verifier_share, "heldout_share": heldout_share, "test_share": test_share}
+    for name, share in shares.items():
+        check_option(SplitConfig, name, share)
     _check_columns("train", train, PROBLEM_COLUMNS if stratify_by is None else (*PROBLEM_COLUMNS, stratify_by))
     ids, texts = list(train["problem_id"]), list(train["problem"])
     bounds = _part_bounds(verifier_share, heldout_share, test_share if test is None else 0.0)
@@ -101,13 +107,6 @@ def _positions(ids: Sequence[str], seed: int, strata: Sequence[object] | None) -
         offset = derive_uniform(seed, "split", "stratum", stratum)
         positions[ranked] = (np.arange(len(ranked)) + offset) / len(ranked)
     return positions
-
-
-def _check_shares(**shares: float) -> None:
-    for name, share in shares.items():
-        if not 0 < share < 1:
-            hint = f" Did you mean {share / 100:g}?" if 1 <= share < 100 else ""
-            raise ValueError(f"`{name}` is a fraction and must lie strictly between 0 and 1; got {share}.{hint}")
 
 
 def _check_columns(name: str, problems: Dataset, columns: Iterable[str]) -> None:

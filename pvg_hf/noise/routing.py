@@ -31,6 +31,8 @@ DEFAULT_TIER = "balanced"
 
 CRITICAL_TIER = "slow_precise"
 
+_DEFAULTS = CheckerConfig()
+
 
 @dataclass(frozen=True)
 class Tier:
@@ -43,14 +45,10 @@ class Tier:
     Args:
         name (`str`):
             Name in events and metrics.
-        timeout, spurious_fail, spurious_pass (`float`):
-            Rates in [0, 1) with a sum below 1.
-        budget_seconds (`float`):
-            Time limit of a call, above 0. A base checker that takes longer is stopped and counts as timed out.
-        cost (`float`):
-            Cost of a call, above 0, in the unit of the budgets.
-        timeout_duration ([`Duration`], *optional*):
-            Duration of an injected timeout, at most the time budget; the whole time budget by default.
+        timeout, spurious_fail, spurious_pass, budget_seconds, cost (`float`), timeout_duration ([`Duration`], *optional*):
+            As the keys of a tier in a recipe (docs/recipes.md); the sum of the rates is below 1. The defaults of a
+            recipe depend on the tier's name ([`~pvg_hf.config.noise_section.TIER_DEFAULTS`]), while this class has no noise by
+            default.
 
     Raises:
         ValueError: for a value outside its range.
@@ -190,31 +188,29 @@ class Routing:
     """
     Tiers that can be called about a solution, and the rule for calling the next one.
 
+    It is the section `noise.checker` of a recipe (docs/recipes.md) with its tiers resolved; ranges and defaults are those
+    of its keys.
+
     Args:
         tiers (`tuple[Tier, ...]`):
             All tiers, in the order in which a solution escalates.
-        escalation_policy (`str`):
-            When the next tier is called: `"on_failure"`, unless a call accepted; `"on_timeout"`; `"always"`, up to
-            the last tier; `"never"`. The last call decides.
+        escalation_policy (`str`), max_attempts (`int`), noise_enabled (`bool`):
+            The keys of these names.
         start (`str`, *optional*):
-            The first tier to call; by default `balanced` if nothing escalates, else the first tier.
-        max_attempts (`int`):
-            Maximum number of calls per solution, at least 1.
+            The key `tier`.
         budget (`float`, *optional*):
-            Maximum cost of the calls per solution, above 0.
-        noise_enabled (`bool`):
-            Whether noise is injected. Without it, only the tiers, budgets and durations of a real checker remain.
+            The key `budget.per_solution`.
 
     Raises:
         ValueError: for an unknown policy or tier, or a number outside its range.
     """
 
     tiers: tuple[Tier, ...] = tuple(DEFAULT_TIERS.values())
-    escalation_policy: Policy = "never"
-    start: str | None = None
-    max_attempts: int = 3
-    budget: float | None = None
-    noise_enabled: bool = True
+    escalation_policy: Policy = _DEFAULTS.escalation_policy
+    start: str | None = _DEFAULTS.tier
+    max_attempts: int = _DEFAULTS.max_attempts
+    budget: float | None = _DEFAULTS.budget.per_solution
+    noise_enabled: bool = _DEFAULTS.noise_enabled
 
     def __post_init__(self):
         check_option(CheckerConfig, "escalation_policy", self.escalation_policy)

@@ -71,20 +71,6 @@ class BradleyTerryChecks:
         return True  # its adapter is loaded with its settings, and trained further
 
 
-# Keys of `verifier` that only a Bradley-Terry verifier uses.
-_PAIR_KEYS = (
-    "loss",
-    "correction",
-    "invariance",
-    "center",
-    "pairs_per_step",
-    "template",
-    "max_length",
-    "tokens_per_batch",
-    "shares_base",
-)
-
-
 class ScoreChecks:
     """Checks of a generative verifier, which is trained on single proofs."""
 
@@ -97,7 +83,7 @@ class ScoreChecks:
         assumed_rates: Rates,
     ) -> Iterator[str]:
         config, defaults = recipe.verifier, VerifierConfig()
-        for name in _PAIR_KEYS:
+        for name in config.pair_keys():
             if vars(config)[name] != vars(defaults)[name]:
                 yield f"`verifier.{name}` is for `verifier.kind: bradley_terry`, and `kind` is `score`; leave it out."
         yield from _check_data(recipe.data)

@@ -3,17 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 
-from pvg_hf.config.player_sections import ProverConfig
+from pvg_hf.config.fields import check_option
+from pvg_hf.config.player_sections import ProverConfig, RewardScaling
 from pvg_hf.noise.rates import check_rates
 from pvg_hf.rewards.inputs import RewardFunction
 from pvg_hf.rewards.noise_corrected import noise_corrected
 from pvg_hf.rewards.record import load_reward
 
-RewardScaling = Literal["none", "group", "batch"]
 NUM_PROBLEMS = 64  # problems of the probe, each with a group in either role
 SCALING_EPS = 1e-4  # added to a standard deviation before dividing by it, as in TRL
 TOLERANCE = 1e-3  # a relative difference that `SCALING_EPS` alone can cause
@@ -81,8 +81,7 @@ def audit_noise_correction(
     check_rates(rho0, rho1)
     if group_size < 2:
         raise ValueError(f"`group_size` is {group_size}; a group must have at least 2 solutions.")
-    if scale_rewards not in get_args(RewardScaling):
-        raise ValueError(f"`scale_rewards` is {scale_rewards!r}; allowed are {list(get_args(RewardScaling))}.")
+    check_option(ProverConfig, "scale_rewards", scale_rewards)
     probe = _Probe.draw(group_size, signals)
     probe.check_independence(reward)
     if rho0 == rho1 == 0:

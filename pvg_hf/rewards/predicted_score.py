@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import torch
 
 from pvg_hf.config.fields import check_option
-from pvg_hf.config.player_sections import Combination, ScoreConfig
+from pvg_hf.config.player_sections import Combination, ScoreConfig, SelfEvaluationConfig
 
 logger = logging.getLogger(__name__)
 
-_DEFAULTS = ScoreConfig()
+_DEFAULTS, _SELF_DEFAULTS = ScoreConfig(), SelfEvaluationConfig()
 
 
 def score_agreement(predicted: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
@@ -99,8 +99,8 @@ def self_evaluating_reward(
     agreement: torch.Tensor,
     quality: torch.Tensor | None = None,
     *,
-    proof_weight: float = 0.76,
-    evaluation_weight: float = 0.24,
+    proof_weight: float = _SELF_DEFAULTS.proof_weight,
+    evaluation_weight: float = _SELF_DEFAULTS.evaluation_weight,
 ) -> torch.Tensor:
     """
     Reward of a prover that also evaluates its own proof (DeepSeekMath-V2, 2025).

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from pvg_hf.analyses.form import read_evaluation, text_before_score
 from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.config.fields import check_option
-from pvg_hf.config.players import Estimate, ScoreConfig
+from pvg_hf.config.player_sections import Estimate, ScoreConfig
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.models.prover_model import load_prover, merge_adapter
 from pvg_hf.models.sources import local_folder, resolve_dtype

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError
 
+from pvg_hf.config.fields import check_option
+from pvg_hf.config.sections import SneakySees, TaskConfig
 from pvg_hf.core.roles import Role
 from pvg_hf.core.templates import check_chat_template_kwargs, compile_template, outside_variables, render_prompt
 from pvg_hf.tasks.answers import reference_answer
@@ -14,7 +16,7 @@ from pvg_hf.tasks.base import Problem, Task
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-SneakySees = Literal["nothing", "reference_answer", "honest_solution"]
+_DEFAULTS = TaskConfig()
 
 _HINTS = ("reference_answer", "honest_solution")
 
@@ -49,15 +51,13 @@ class PromptBuilder:
 
     task: Task
     overrides: Mapping[Role | str, str] = field(default_factory=dict)
-    sneaky_sees: SneakySees = "nothing"
+    sneaky_sees: SneakySees = _DEFAULTS.sneaky_sees
     few_shot: int | None = None
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     templates: Mapping[Role, str] = field(init=False, repr=False)
 
     def __post_init__(self):
-        if self.sneaky_sees not in get_args(SneakySees):
-            allowed = ", ".join(f"`{name}`" for name in get_args(SneakySees))
-            raise ValueError(f"Unknown `sneaky_sees` {self.sneaky_sees!r}; allowed: {allowed}.")
+        check_option(TaskConfig, "sneaky_sees", self.sneaky_sees)
         num_examples = len(self.task.few_shot_examples)
         if self.few_shot is not None and not 0 <= self.few_shot <= num_examples:
             raise ValueError(

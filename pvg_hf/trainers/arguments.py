@@ -30,8 +30,6 @@ from pvg_hf.trainers.prover.config import ProverGRPOConfig
 from pvg_hf.trainers.reward.config import NoisyRewardConfig
 
 MAX_SEED = 2**31  # transformers seeds NumPy's old generator, which takes 32 bits
-# Keys of `verifier` that its trainer uses for every `verifier.kind`.
-_KEYS_OF_ALL_KINDS = frozenset(field.name for field in fields(PlayerConfig)) | {"max_steps"}
 PROVER_CONFIGS: dict[str, type[ProverGRPOConfig]] = {"grpo": ProverGRPOConfig, "ppo": ProverPPOConfig}
 
 
@@ -127,7 +125,7 @@ def score_settings(config: VerifierConfig, run: TrainerRun) -> dict[str, Any]:
         **_shared_settings(config, run),
         "per_device_train_batch_size": rows,
         "per_device_eval_batch_size": rows,
-        **_taken_values(config, "verifier", _KEYS_OF_ALL_KINDS),
+        **_taken_values(config, "verifier", without=config.pair_keys()),
         **_taken_values(score, "verifier"),
         "model_init_kwargs": _reference_settings(config),
         "shuffle_dataset": False,
@@ -225,12 +223,12 @@ def _shared_settings(config: PlayerConfig, run: TrainerRun) -> dict[str, Any]:
     }
 
 
-def _taken_values(config: Any, player: str, keys: Collection[str] | None = None) -> dict[str, Any]:
-    """Return the trainer arguments that get the unchanged values of a section's keys, or of some of its keys."""
+def _taken_values(config: Any, player: str, *, without: Collection[str] = ()) -> dict[str, Any]:
+    """Return the trainer arguments that get the unchanged values of a section's keys, except those of some keys."""
     return {
         argument: vars(config)[field.name]
         for field in fields(config)
-        if keys is None or field.name in keys
+        if field.name not in without
         for argument in marked_arguments(type(config), field.name, player, Sets)
     }
 

@@ -166,9 +166,7 @@ def test_refuses_an_unknown_stratum_column():
 
 
 @pytest.mark.parametrize("name", ["verifier_share", "heldout_share", "test_share"])
-@pytest.mark.parametrize(
-    ("share", "message"), [(50, "Did you mean 0.5?"), (0, "got 0"), (1.0, "got 1"), (-0.1, "-0.1")]
-)
-def test_refuses_shares_out_of_range(name, share, message):
-    with pytest.raises(ValueError, match=f"`{name}` is a fraction .*{message}"):
+@pytest.mark.parametrize("share", [50, 0, 1.0, -0.1])
+def test_refuses_shares_out_of_range(name, share):
+    with pytest.raises(ValueError, match=f"`{name}` is {share}"):
         split_problems(problems(range(300)), None, seed=0, **{name: share})

@@ -3,13 +3,14 @@
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from datasets import Dataset, Features, Value
 
+from pvg_hf.config.fields import check_option
+from pvg_hf.config.sections import CorrectSource, DataConfig, PairChoice
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.mixture import check_mixture_weights
 from pvg_hf.data.pairs.candidates import ROLES, Candidates, read_candidates
@@ -75,9 +76,7 @@ class _ColumnTexts:
         return self.file.read(end - start).decode()
 
 
-CorrectSource = Literal["prover", "dataset", "both"]
-
-PairChoice = Literal["labelled", "all"]
+_DEFAULTS = DataConfig()
 
 REFERENCE = "reference"
 """Role of a chosen text that is the problem's reference, and the name of its source."""
@@ -114,9 +113,9 @@ def build_pairs(
     round_index: int,
     weights: Mapping[int, float],
     solutions_per_problem: int,
-    correct_source: CorrectSource = "prover",
-    pairs: PairChoice = "labelled",
-    pair_share: float = 1.0,
+    correct_source: CorrectSource = _DEFAULTS.correct_source,
+    pairs: PairChoice = _DEFAULTS.pairs,
+    pair_share: float = _DEFAULTS.pair_share,
     parts: Sequence[str] = ("verifier",),
 ) -> tuple[Dataset, PairReport]:
     """
@@ -295,12 +294,12 @@ def _check_settings(
     weights: Mapping[int, float], solutions_per_problem: int, correct_source: str, parts: Sequence[str]
 ) -> None:
     check_mixture_weights(weights)
+    # A recipe demands an even number; with an odd one, a draw gives each problem's last slot to either label.
     if solutions_per_problem < 2:
         raise ValueError(
             f"`solutions_per_problem` must be at least 2, one of each label; got {solutions_per_problem}."
         )
-    if correct_source not in get_args(CorrectSource):
-        raise ValueError(f"Unknown `correct_source` `{correct_source}`; allowed are {list(get_args(CorrectSource))}.")
+    check_option(DataConfig, "correct_source", correct_source)
     if isinstance(parts, str) or not parts or not set(parts) <= set(PARTS):
         raise ValueError(f"`parts` must be a sequence of some of {list(PARTS)}; got {parts!r}.")
 
@@ -312,10 +311,8 @@ def check_pair_choice(pairs: str, pair_share: float, correct_source: str) -> Non
     Raises:
         ValueError: for a setting outside its range, or settings that contradict each other.
     """
-    if pairs not in get_args(PairChoice):
-        raise ValueError(f"Unknown `pairs` `{pairs}`; allowed are {list(get_args(PairChoice))}.")
-    if not 0 < pair_share <= 1:
-        raise ValueError(f"`pair_share` is {pair_share}; the probability that a pair is kept lies in (0, 1].")
+    check_option(DataConfig, "pairs", pairs)
+    check_option(DataConfig, "pair_share", pair_share)
     if pairs == "all" and correct_source != "prover":
         raise ValueError(
             f"`correct_source` is `{correct_source}`, but `pairs` is `all`, which pairs solutions of provers: a reference has no "

@@ -8,8 +8,6 @@ from pvg_hf.rewards.predicted_score import EvaluationReward
 from pvg_hf.trainers.common.grpo_config import SampledGRPOConfig
 from pvg_hf.trainers.common.options import check_options, option
 
-_SCORE_OPTIONS = ("num_generations", "temperature", "max_completion_length", "combination")
-
 
 @dataclass
 class ScoreVerifierConfig(SampledGRPOConfig):
@@ -47,7 +45,9 @@ class ScoreVerifierConfig(SampledGRPOConfig):
     judge_prompt: str | None = option(ScoreConfig, "judge_prompt")
 
     def __post_init__(self):
-        check_options(self, ScoreConfig, *_SCORE_OPTIONS)
+        # Only its own arguments: TRL has an `eval_steps` with other values than the recipe's.
+        own = ScoreVerifierConfig.__annotations__.keys() & ScoreConfig.__annotations__.keys()
+        check_options(self, ScoreConfig, *sorted(own))
         reward = self.evaluation_reward()
         self.format_weight, self.score_weight = reward.format_weight, reward.score_weight  # so that it warns only once
         super().__post_init__()

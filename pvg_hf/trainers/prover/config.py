@@ -49,6 +49,7 @@ class ProverGRPOConfig(SampledGRPOConfig):
     reward_correction: str = option(ProverConfig, "reward_correction")
     rho0: float = field(default=0.0, metadata={"help": "Assumed P(graded correct | incorrect)."})
     rho1: float = field(default=0.0, metadata={"help": "Assumed P(graded incorrect | correct)."})
+    # 1.0 stops nothing: by itself the trainer has no watchdogs, and a game passes `watchdogs.max_truncated`.
     max_truncated_share: float = field(default=1.0, metadata={"help": "Stop above this share of truncation."})
     acceptance_threshold: float | None = field(
         default=None, metadata={"help": "Score above which the verifier accepts."}

@@ -7,6 +7,8 @@ import torch
 from accelerate.utils import gather
 
 from pvg_hf.analyses.form import read_evaluation, text_before_evaluation
+from pvg_hf.config.fields import check_option
+from pvg_hf.config.player_sections import SelfEvaluationConfig
 from pvg_hf.rewards.predicted_score import score_agreement, self_evaluating_reward
 from pvg_hf.trainers.common.grpo import completion_text
 from pvg_hf.trainers.generative.meta_verification import MetaVerifier, ask_meta_verifier
@@ -14,6 +16,8 @@ from pvg_hf.trainers.prover.metrics import RoleSignals
 from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
 
 NAN = float("nan")
+
+_DEFAULTS = SelfEvaluationConfig()
 
 
 class SelfEvaluatingProverTrainer(ProverGRPOTrainer):
@@ -32,6 +36,9 @@ class SelfEvaluatingProverTrainer(ProverGRPOTrainer):
         kwargs:
             Further arguments of [`ProverGRPOTrainer`].
 
+    Raises:
+        ValueError: for a weight outside [0, 1].
+
     Example:
 
     ```python
@@ -49,11 +56,13 @@ class SelfEvaluatingProverTrainer(ProverGRPOTrainer):
         self,
         model,
         *,
-        proof_weight: float = 0.76,
-        evaluation_weight: float = 0.24,
+        proof_weight: float = _DEFAULTS.proof_weight,
+        evaluation_weight: float = _DEFAULTS.evaluation_weight,
         meta_verifier: MetaVerifier | None = None,
         **kwargs,
     ):
+        check_option(SelfEvaluationConfig, "proof_weight", proof_weight)
+        check_option(SelfEvaluationConfig, "evaluation_weight", evaluation_weight)
         self._weights = {"proof_weight": proof_weight, "evaluation_weight": evaluation_weight}
         self._meta_verifier = meta_verifier
         self._own: torch.Tensor | None = None  # evaluations of the current step, gathered: (5, N)

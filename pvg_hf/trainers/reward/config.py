@@ -5,6 +5,7 @@ from typing import get_args
 
 from trl import RewardConfig
 
+from pvg_hf.config.fields import default_of
 from pvg_hf.config.noise_section import NoiseConfig, Resample
 from pvg_hf.config.player_sections import VerifierConfig
 from pvg_hf.core.extensions import suggest
@@ -14,7 +15,7 @@ from pvg_hf.trainers.common.distributed import turn_off_gpu_defaults
 from pvg_hf.trainers.common.options import check_options, option
 from pvg_hf.trainers.reward.invariance import InvarianceArguments
 
-_RESAMPLES = (*get_args(Resample), "mean")
+_RESAMPLES = (*get_args(Resample), "mean")  # in a recipe, `noise.soft_labels` is the mean
 
 
 @dataclass
@@ -69,11 +70,18 @@ class NoisyRewardConfig(InvarianceArguments, RewardConfig):
     loss: str = option(VerifierConfig, "loss")
     correction: str = option(VerifierConfig, "correction")
     center: float = option(VerifierConfig, "center")
-    noise_level: str = field(default="label", metadata={"help": "Injected noise flips each `label`, or each `pair`."})
-    noise_rho0: float = field(default=0.0, metadata={"help": "Injected P(label 1 | truth 0), or P(pair is reversed)."})
-    noise_rho1: float = field(default=0.0, metadata={"help": "Injected P(label 0 | truth 1), or P(pair is reversed)."})
+    noise_level: str = option(NoiseConfig, "level")
+    noise_rho0: float = field(
+        default=default_of(NoiseConfig, "rho0"),
+        metadata={"help": "Injected P(label 1 | truth 0), or P(pair is reversed)."},
+    )
+    noise_rho1: float = field(
+        default=default_of(NoiseConfig, "rho1"),
+        metadata={"help": "Injected P(label 0 | truth 1), or P(pair is reversed)."},
+    )
     noise_resample: str = field(
-        default="fixed", metadata={"help": "When to draw: `fixed`, each `epoch` or `step`; or use the `mean`."}
+        default=default_of(NoiseConfig, "resample"),
+        metadata={"help": "When to draw: `fixed`, each `epoch` or `step`; or use the `mean`."},
     )
     noise_seed: int | None = field(default=None, metadata={"help": "Seed of the noise; `seed` by default."})
     rho0: float | None = field(default=None, metadata={"help": "Assumed P(label 1 | truth 0); default: injected."})

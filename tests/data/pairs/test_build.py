@@ -301,7 +301,7 @@ def test_refuses_a_pool_without_a_pair_and_says_why(build):
     ("kwargs", "message"),
     [
         ({"solutions_per_problem": 1}, "`solutions_per_problem` must be at least 2.*got 1"),
-        ({"correct_source": "teacher"}, "Unknown `correct_source` `teacher`; allowed are"),
+        ({"correct_source": "teacher"}, "`correct_source` is `teacher`"),
         ({"parts": "verifier"}, "must be a sequence of some of"),
         ({"parts": ()}, r"got \(\)"),
         ({"parts": ("train",)}, r"got \('train',\)"),
