@@ -189,6 +189,9 @@ class SelfEvaluationConfig:
     )
 
 
+PENALTY_WEIGHTS = {"vrex": 10.0, "irmv1": 100.0}  # those of DomainBed
+
+
 @section
 class InvarianceConfig:
     """
@@ -208,7 +211,8 @@ class InvarianceConfig:
     )
     weight: Annotated[NonNegative | None, Sets("invariance_weight")] = Field(
         None,
-        description="Weight of the penalty; by default 10 for V-REx, 100 for IRMv1 and 1 for a custom one. Above 1, the whole loss "
+        description=f"Weight of the penalty; by default {PENALTY_WEIGHTS['vrex']:g} for V-REx, {PENALTY_WEIGHTS['irmv1']:g} for "
+        "IRMv1 and 1 for a custom one. Above 1, the whole loss "
         "is divided by it.",
     )
     warmup_steps: Annotated[CountOrZero | None, Sets("invariance_warmup_steps")] = Field(

@@ -14,6 +14,8 @@ from pvg_hf.rewards.inputs import RewardFunction
 from pvg_hf.rewards.noise_corrected import noise_corrected
 from pvg_hf.rewards.record import load_reward
 
+_DEFAULTS = ProverConfig()
+
 NUM_PROBLEMS = 64  # problems of the probe, each with a group in either role
 SCALING_EPS = 1e-4  # added to a standard deviation before dividing by it, as in TRL
 TOLERANCE = 1e-3  # a relative difference that `SCALING_EPS` alone can cause
@@ -45,7 +47,7 @@ def audit_noise_correction(
     rho1: float,
     *,
     group_size: int = 8,
-    scale_rewards: RewardScaling = "none",
+    scale_rewards: RewardScaling = _DEFAULTS.scale_rewards,
     signals: Sequence[str] = (),
 ) -> CorrectionAudit:
     """

@@ -12,7 +12,7 @@ from accelerate import Accelerator
 from torch.utils.data import Sampler
 from transformers import TrainerCallback
 
-from pvg_hf.config.player_sections import InvarianceConfig
+from pvg_hf.config.player_sections import PENALTY_WEIGHTS, InvarianceConfig
 from pvg_hf.core.extensions import load_function, running, suggest
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.trainers.common.options import check_options, option
@@ -111,8 +111,6 @@ INTERFACE = "(margins, environments) -> penalty"
 
 METHODS = ("none", "balanced", "vrex", "irmv1", "balanced+vrex", "balanced+irmv1")
 
-DEFAULT_WEIGHTS = {"vrex": 10.0, "irmv1": 100.0}  # those of DomainBed
-
 _BALANCED = "balanced"
 
 
@@ -163,7 +161,7 @@ def read_method(name: str) -> Method:
     penalty = rest if is_balanced and plus else name
     if name == _BALANCED:
         return Method(True, None)
-    if penalty not in DEFAULT_WEIGHTS and ":" not in penalty:
+    if penalty not in PENALTY_WEIGHTS and ":" not in penalty:
         raise ValueError(
             f"Unknown invariance `{name}`. {suggest(name, METHODS)} Name a custom penalty as `package.module:Name`, "
             "also after `balanced+`."
@@ -313,7 +311,7 @@ class InvarianceArguments:
         penalty = self.invariance_method.penalty
         if penalty is None:
             return 0.0
-        return DEFAULT_WEIGHTS.get(penalty, 1.0) if self.invariance_weight is None else self.invariance_weight
+        return PENALTY_WEIGHTS.get(penalty, 1.0) if self.invariance_weight is None else self.invariance_weight
 
     def penalty_start(self, max_steps: int) -> int:
         """Return the step at which the penalty is switched on, given the total number of steps."""
