@@ -257,7 +257,7 @@ def _describe_machine(first: RoundPlan) -> str:
             f"{'bfloat16' if card.has_bfloat16 else 'float16'}, {card.bandwidth:,.0f} GB/s at best"
         )
     count = f"{hardware.device.type}, {number}"
-    return f"{count}; {first.machine.flops / 1e9:,.0f} GFLOP/s measured in matrices of the prover's width"
+    return f"{count}; {first.machine.flops / 1e9:,.0f} GFLOP/s measured at the prover's width"
 
 
 def _describe_player(recipe: Recipe, first: RoundPlan, name: str) -> str:
