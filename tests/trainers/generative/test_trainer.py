@@ -233,7 +233,10 @@ def test_invalid_datasets_are_refused(evaluator, tmp_path, rows, message):
 
 
 def test_an_object_that_is_not_a_meta_verifier_is_refused(evaluator, tmp_path):
-    for given, message in (("task", "`meta_verifier`.*str"), (load_task("proofs"), "`meta_verifier`.*`rate_analyses`")):
+    for given, message in (
+        ("task", "`meta_verifier`.*str"),
+        (load_task("proofs"), "`meta_verifier`.*`rate_analyses`"),
+    ):
         with pytest.raises(ValueError, match=message):
             score_trainer(evaluator, tmp_path, meta_verifier=given)
     for said in (None, [1.0], [2.0] * 16):
