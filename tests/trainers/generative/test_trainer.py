@@ -250,7 +250,7 @@ def test_an_object_that_is_not_a_meta_verifier_is_refused(evaluator, tmp_path):
     [
         ({"num_generations": 1}, "`num_generations` is 1"),
         ({"combination": "sum"}, "`combination` is `sum`"),
-        ({"format_weight": -1.0}, "must be at least 0"),
+        ({"format_weight": -1.0}, "`format_weight` is -1.0"),
         ({"max_completion_length": None}, "`max_completion_length` is None"),
         ({"evaluate_prompt": "{{ solution }}"}, "unknown variable `solution`"),
     ],
