@@ -55,7 +55,7 @@ __all__ = [
     "restate_rates",
 ]
 
-GoodhartAction = Annotated[
+WatchAction = Annotated[
     Literal["off", "alert", "stop"],
     BeforeValidator(lambda value: "off" if value is False else value),  # YAML reads an unquoted `off` as False
 ]
@@ -249,9 +249,20 @@ class WatchdogConfig:
         description="In addition to the alert, restart the phase: at a higher temperature, with the easiest problems first, or "
         "after a short fine-tuning on known incorrect solutions.",
     )
-    goodharting: GoodhartAction = Field(
+    goodharting: WatchAction = Field(
         "alert",
         description="What to do if the score gap falls while the exploit rate rises, or if the verifier ranks incorrect above correct.",
+    )
+    false_positives: WatchAction = Field(
+        "alert",
+        description="What to do if the helpful role's wrong solutions are accepted much more often at the start of its training than "
+        "before it, by the observed labels or by the verifier (docs/noise.md).",
+    )
+    false_positive_window: ProperShare = Field(
+        0.15, description="The start of the training, as a share of its planned steps, for `false_positives`."
+    )
+    max_false_positive_rise: Share = Field(
+        0.3, description="The rise of the share of accepted wrong solutions that `false_positives` reacts to."
     )
     min_pair_accuracy: Share = Field(
         0.55,

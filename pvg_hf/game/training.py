@@ -294,6 +294,22 @@ class PhaseProgress(ProgressCallback):
             self.training_bar.set_postfix(shown)
 
 
+class BeginCallback(TrainerCallback):
+    """
+    Calls a function when training starts or resumes.
+
+    Args:
+        listener (`Callable`):
+            Gets the number of steps that the training has taken.
+    """
+
+    def __init__(self, listener: Callable[[int], None]):
+        self.listener = listener
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.listener(state.global_step)
+
+
 class LogCallback(TrainerCallback):
     """
     Calls a function with every step's figures.

@@ -22,11 +22,15 @@ HELDOUT = "heldout.parquet"  # scores of solutions to held-out problems
 PAIRS = "pairs.json"  # numbers of pairs, and of solutions that are in none
 VALIDATION = "validation.json"  # rewards of a generative verifier's checkpoints
 
+# In the folder of a round's prover.
+FALSE_POSITIVES = "false-positives.json"  # shares of wrong solutions accepted before and early in each training
+
 # In the folder of a round's prover, next to its weights; with `roles: separate`, in that of each role.
 BEST_HELPFUL = "best-helpful"  # folder of the best helpful checkpoint
 CHECKPOINTS = (
     "checkpoints"  # folder of the trainer's checkpoints, deleted when the training ends; a verifier has it, too
 )
+WRONG_SOLUTIONS = "wrong-solutions.jsonl"  # counts of wrong solutions, and of accepted ones, early in a training
 COMPLETIONS = "completions"  # folder of the solutions that were written in each step
 STEPS = "steps.jsonl"  # metrics of a role that is trained separately
 RECOVERY = "recovery.json"  # how the training started again after a collapse of the sneaky role

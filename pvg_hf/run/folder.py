@@ -29,6 +29,7 @@ from pvg_hf.run.file_names import (
     CALL_SUMMARY,
     ENVIRONMENT,
     EVENTS,
+    FALSE_POSITIVES,
     METRICS,
     REPORT,
     ROUND_FOLDERS,
@@ -163,6 +164,10 @@ class RunFolder:
     def call_summaries(self) -> list[Path]:
         """`checks.json` of all finished phases that called a checker."""
         return sorted(self.root.glob(f"[!.]*/[!.]*/{CALL_SUMMARY}"))
+
+    def false_positive_summaries(self) -> list[Path]:
+        """`false-positives.json` of all finished prover phases that have one, by round."""
+        return sorted(self.root.glob(f"prover/[!.]*/{FALSE_POSITIVES}"))
 
     def training_pools(self, round_index: int) -> list[Path]:
         """

@@ -89,6 +89,8 @@ class RunData:
             All rounds that have started.
         call_summaries (`list[dict]`):
             `checks.json` of all finished phases with a checker, in order.
+        false_positives (`list[dict]`):
+            `false-positives.json` of all finished prover phases, by round.
         num_lost_events (`int`):
             Number of unreadable lines of `events.jsonl` (the last one may be half-written right now), plus the number of
             finished phases without an event.
@@ -100,6 +102,7 @@ class RunData:
     events: list[RunEvent]
     rounds: list[RoundData]
     call_summaries: list[dict[str, Any]] = field(default_factory=list)
+    false_positives: list[dict[str, Any]] = field(default_factory=list)
     num_lost_events: int = 0
 
     @property
@@ -152,6 +155,7 @@ def load_run(run_folder: Path, *, solution_columns: Sequence[str] | None = None)
             _load_round(folder, index, steps, metrics, solution_columns) for index in _round_indices(folder, steps)
         ],
         call_summaries=_load_call_summaries(folder),
+        false_positives=[_read_json(path) for path in folder.false_positive_summaries()],
     )
 
 

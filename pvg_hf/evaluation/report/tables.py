@@ -358,6 +358,19 @@ def noise_table(run: RunData) -> Table:
     return Table(["", *(noise.replace("_", " ") for noise in NOISE_TYPES)], rows)
 
 
+def false_positive_table(run: RunData) -> Table:
+    """Share of wrong solutions accepted before and early in each prover phase, one row per round, checker and role."""
+    rows = [
+        (
+            f"round {phase['round']}, {one['checker']}, {one['role']}",
+            [figure_cell(Figure.from_dict(one[name]), 3) for name in ("before", "early", "rise")],
+        )
+        for phase in run.false_positives
+        for one in phase["rises"]
+    ]
+    return Table(["", "before", "early", "rise"], rows)
+
+
 def escalation_table(run: RunData) -> Table:
     """Escalations, one row per phase and transition: further calls, and the share of them that accepted."""
     rows = [

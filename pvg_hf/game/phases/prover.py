@@ -17,15 +17,17 @@ from pvg_hf.core.integrity import find_damaged, read_json, read_json_lines
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.schema import Outcome, outcome_of
+from pvg_hf.evaluation.false_positive_rise import last_early_step
 from pvg_hf.game.assumed_rates import NoiseScheduleCallback, prover_rates, report_prover_correction
 from pvg_hf.game.callbacks import CountsCallback, LabelCallback
 from pvg_hf.game.checkpoint_selection import BestHelpfulCallback
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.false_positive_watch import FalsePositiveWatch, summarize_false_positives
 from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import sample_everywhere
 from pvg_hf.game.players import PlayerLoader
 from pvg_hf.game.proof_evaluations import open_meta_verifier
-from pvg_hf.game.training import LogCallback, finish_player, run_trainer, trainer_run
+from pvg_hf.game.training import BeginCallback, LogCallback, finish_player, run_trainer, trainer_run
 from pvg_hf.game.training_data import prover_prompts
 from pvg_hf.game.verifier_kinds import open_scorer
 from pvg_hf.game.watchdogs import Watchdogs, fine_tune_on_incorrect
@@ -42,7 +44,7 @@ from pvg_hf.trainers.ppo.trainer import ProverPPOTrainer
 from pvg_hf.trainers.prover.config import ProverGRPOConfig
 from pvg_hf.trainers.prover.self_evaluation import SelfEvaluatingProverTrainer
 from pvg_hf.trainers.prover.stopping import StopRule
-from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
+from pvg_hf.trainers.prover.trainer import Observer, ProverGRPOTrainer
 
 logger = logging.getLogger(__name__)
 
@@ -119,6 +121,7 @@ def run_prover(context: PhaseContext, output: Path) -> str:
     assumed = prover_rates(context)
     correction = report_prover_correction(context, assumed)
     line = _train_roles(context, output, assumed.rates)
+    summarize_false_positives(context, output)
     if assumed.figures:
         context.record(assumed.figures)
     return correction + line
@@ -201,16 +204,29 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
     config = replace(context.recipe.watchdogs, collapse_recovery=collapse_recovery)
     watchdogs = Watchdogs(config, context.alert, fixed)
     labels = LabelSource(context, sub_phase.output, is_noisy=context.recipe.noise.is_for_prover)
-    trainer = _make_trainer(context, sub_phase, labels)
+    threshold = read_json(context.folder.verifier(context.round_index) / CALIBRATION)["threshold"]
+    args = _arguments(context, sub_phase, threshold)
+    false_positives = FalsePositiveWatch(
+        config,
+        sub_phase.output,
+        context.alert,
+        last_step=last_early_step(args.max_steps, config.false_positive_window, args.steps_per_batch),
+        threshold=threshold,
+        has_checker=labels.noise is not None,
+        is_main=context.processes.is_main_process,
+    )
+    trainer = _make_trainer(context, sub_phase, labels, args, false_positives.observe)
     ends: list[str] = []
 
     def listen(step: int, figures: dict[str, float]) -> bool:
-        is_done, is_alarmed = rule.update(step, figures), watchdogs.update(step, figures)
+        is_done = rule.update(step, figures)
+        is_alarmed = any([watchdogs.update(step, figures), false_positives.update(step)])
         if is_done or is_alarmed:
             ends.append(f"{rule.name} at step {step}" if is_done else f"watchdog at step {step}")
         return is_done or is_alarmed
 
     # The order matters: the stop rule first, then the last held-out evaluation, which asks whether the phase ends.
+    trainer.add_callback(BeginCallback(false_positives.begin))
     trainer.add_callback(LogCallback(listen))
     lost_step = None
     if Role.HELPFUL in sub_phase.roles:
@@ -277,7 +293,9 @@ def _grpo_trainer(context: PhaseContext) -> TrainerMaker:
 PROVER_TRAINERS: dict[str, Callable[[PhaseContext], TrainerMaker]] = {"grpo": _grpo_trainer, "ppo": _ppo_trainer}
 
 
-def _make_trainer(context: PhaseContext, sub_phase: SubPhase, labels: LabelSource) -> ProverGRPOTrainer:
+def _make_trainer(
+    context: PhaseContext, sub_phase: SubPhase, labels: LabelSource, args: ProverGRPOConfig, observer: Observer
+) -> ProverGRPOTrainer:
     config, round_index = context.recipe.prover, context.round_index
     model, tokenizer = _initial_prover(context.players, round_index)
     base, revision = context.players.initial_model("prover")
@@ -287,7 +305,8 @@ def _make_trainer(context: PhaseContext, sub_phase: SubPhase, labels: LabelSourc
         scorer=open_scorer(context.players, round_index, base_owner=model),
         grader=partial(grade_solution, context.problems.task),
         feedback=None if labels.noise is None else labels.observed,
-        args=_arguments(context, sub_phase),
+        observer=observer,
+        args=args,
         train_dataset=prover_prompts(
             config,
             context.problems,
@@ -336,12 +355,12 @@ def _continue_adapter(
     load_adapter_weights(trainer.model, previous)
 
 
-def _arguments(context: PhaseContext, sub_phase: SubPhase) -> ProverGRPOConfig:
+def _arguments(context: PhaseContext, sub_phase: SubPhase, threshold: float) -> ProverGRPOConfig:
     temperature = context.recipe.prover.temperature
     return prover_arguments(
         context.recipe,
         trainer_run(context, sub_phase.output / CHECKPOINTS, *sub_phase.roles, sub_phase.recovery),
         assumed_rates=sub_phase.rates,
         temperature=temperature * (RECOVERY_TEMPERATURE if sub_phase.recovery == "temperature" else 1.0),
-        threshold=read_json(context.folder.verifier(context.round_index) / CALIBRATION)["threshold"],
+        threshold=threshold,
     )

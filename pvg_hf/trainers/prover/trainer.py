@@ -33,6 +33,8 @@ Scorer = Callable[[list[str], list[str]], list[float]]
 
 LabelFunction = Callable[[list[dict[str, Any]], int], list[int | None]]
 
+Observer = Callable[[int, list[dict[str, Any]]], None]
+
 RoleReward = Callable[..., torch.Tensor]
 
 OWN_REWARD = "own_reward"  # name in the log of a reward that was passed as a function
@@ -70,6 +72,10 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             for a solution that gets no reward and has no effect. A row is that of the dataset with `solution`,
             `correct` and `outcome`; every process gets those of all processes, in the same order. Metrics and
             evaluation use the grade.
+        observer (`Callable`, *optional*):
+            Function `(step, graded) -> None` that gets each training batch, written after `step` steps: for each
+            solution of all processes `problem_id` (of the row, if it has one), `role`, `correct`, `failed`, `score` and
+            `label` (1, 0, or NaN), as a dict.
         reward_funcs (`list[Callable]`, *optional*):
             Further TRL reward functions, added to the role reward with `args.reward_weights` (the role reward's weight
             comes first).
@@ -113,6 +119,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         eval_dataset: Dataset | dict[str, Dataset] | None = None,
         reward: RoleReward | None = None,
         feedback: LabelFunction | None = None,
+        observer: Observer | None = None,
         reward_funcs: Sequence[Callable] = (),
         **kwargs,
     ):
@@ -126,6 +133,7 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         self.reward = load_reward(args.reward) if reward is None else as_reward(reward, OWN_REWARD)
         self.plain_reward = partial(self.reward, **(args.reward_options or {}))
         self.feedback = feedback
+        self.observer = observer
         super().__init__(
             model,
             reward_funcs=[self._verifier_score, *reward_funcs],
@@ -164,6 +172,8 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         self._check_any_reward(rewards[~observed.isnan(), 0])
         rewards[observed.isnan()] = torch.nan  # in all columns, or TRL would take the row's reward for 0
         self._record(signals, rewards[:, 0])
+        if self.observer is not None and self.model.training:
+            self.observer(self.state.global_step, _graded_rows(inputs, signals, observed))
         return rewards
 
     def _check_any_reward(self, rewards: torch.Tensor) -> None:
@@ -260,6 +270,23 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         if "kl" in self._metrics[mode]:
             self._metrics[mode]["kl_from_base"] = list(self._metrics[mode]["kl"])
         super().log(logs, start_time)
+
+
+def _graded_rows(
+    inputs: Sequence[Mapping[str, Any]], signals: RoleSignals, observed: torch.Tensor
+) -> list[dict[str, Any]]:
+    """Gather what an observer gets of each solution, in the order of the signals."""
+    places = gather_object([(row.get("problem_id"), row["role"]) for row in inputs])
+    columns = {
+        "correct": signals.correct.bool().tolist(),
+        "failed": signals.failed.bool().tolist(),
+        "score": signals.scores.tolist(),
+        "label": observed.tolist(),
+    }
+    return [
+        {"problem_id": problem_id, "role": str(role), **dict(zip(columns, values, strict=True))}
+        for (problem_id, role), *values in zip(places, *columns.values(), strict=True)
+    ]
 
 
 def _describe_scorer(scorer: object) -> str:

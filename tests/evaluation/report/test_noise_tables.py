@@ -2,7 +2,13 @@ from dataclasses import replace
 
 import pytest
 
-from pvg_hf.evaluation.report.tables import calls_table, channel_table, escalation_table, noise_table
+from pvg_hf.evaluation.report.tables import (
+    calls_table,
+    channel_table,
+    escalation_table,
+    false_positive_table,
+    noise_table,
+)
 from pvg_hf.run.read import load_run
 
 FIGURE = {"value": 0.125, "low": 0.0625, "high": 0.25, "n": 1600}
@@ -58,6 +64,13 @@ def test_escalations_and_the_channel_are_tabulated(run):
     ((name, cells),) = channel_table(run).rows
     assert name == "all"
     assert [cell.value for cell in cells] == ["0.0308", "0.0500", "0.0097", "0.0097", "2.95", "2.95"]
+
+
+def test_the_rise_of_false_positives_has_a_row_for_each_checker_and_role(run):
+    rise = {"checker": "labels", "role": "helpful", "before": FIGURE, "early": FIGURE, "rise": {**FIGURE, "n": 40}}
+    ((place, cells),) = false_positive_table(replace(run, false_positives=[{"round": 1, "rises": [rise]}])).rows
+    assert place == "round 1, labels, helpful"
+    assert [(cell.value, cell.n) for cell in cells] == [("0.125", "n=1,600"), ("0.125", "n=1,600"), ("0.125", "n=40")]
 
 
 def test_a_run_without_a_checker_has_no_such_tables(run_template):

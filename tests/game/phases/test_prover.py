@@ -367,3 +367,20 @@ def test_a_shared_base_changes_only_the_memory(tmp_path, make_recipe):
     pools = [pd.read_parquet(run.pool(0) / "sneaky.parquet") for run in runs]
     assert pools[0]["solution"].equals(pools[1]["solution"])
     assert pools[1]["score"].tolist() == pytest.approx(pools[0]["score"].tolist(), abs=1e-5)
+
+
+def test_the_rise_of_false_positives_is_measured_by_the_labels_and_by_the_verifier(play_phase):
+    folder = play_phase("prover", 0, noise={"applies_to": "prover", "rho0": 0.4})
+    written = read_json_lines(folder.prover(0) / "wrong-solutions.jsonl")
+    assert {row["step"] for row in written} == {0, 1}  # of six steps: before the first, and the one after it
+    assert all(0 <= row["accepted"] <= row["wrong"] for row in written)
+    rises = {
+        f"{one['checker']}_{one['role']}": one for one in read_json(folder.prover(0) / "false-positives.json")["rises"]
+    }
+    assert {"labels_helpful", "labels_sneaky", "verifier_helpful", "verifier_sneaky"} >= rises.keys() != set()
+    lines = read_json_lines(folder.prover(0) / "metrics.jsonl")
+    for name, one in rises.items():
+        assert one["before"]["n"] == sum(
+            row["wrong"] for row in written if row["step"] == 0 and f"{row['checker']}_{row['role']}" == name
+        )
+        assert any(line.get(f"false_positive_rise/{name}/before", -1) == one["before"]["value"] for line in lines)
