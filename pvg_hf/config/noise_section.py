@@ -1,6 +1,7 @@
 """The section `noise` of a recipe: labels that flip, and checkers that err, time out and cost something."""
 
 import math
+import re
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, get_args
 
@@ -154,6 +155,100 @@ class BudgetConfig:
     total: Positive | None = Field(None, description="For all calls of the game.")
 
 
+_OPERANDS = {
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "contains", "regex"), "value"),
+    **dict.fromkeys(("in", "nin"), "values"),
+    "between": "range",
+}
+_COMPARES_NUMBERS = ("lt", "le", "gt", "ge")
+
+
+@section
+class ErrorBucketConfig:
+    """Solutions with error rates of their own."""
+
+    selector: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Which solutions: `{path: rel_error, op: lt, value: 0.1}`, or `{all: [...]}` or `{any: [...]}` of such; "
+        "docs/noise.md lists paths and operations.",
+    )
+    TPR: Share | None = Field(None, description="P(accepted | correct) of these solutions.")
+    FPR: Share | None = Field(None, description="P(accepted | incorrect) of these solutions.")
+
+    @model_validator(mode="after")
+    def _check(self) -> "ErrorBucketConfig":
+        check_selector(self.selector)
+        return self
+
+
+@section
+class ErrorsConfig:
+    """
+    Systematic errors of a checker, as the section `mixup` of the study "Delay, Plateau, or Collapse" (arXiv 2605.02909)
+    states them.
+    """
+
+    TPR: Share = Field(1.0, description="P(accepted | correct) of solutions in no bucket.")
+    FPR: Share = Field(0.0, description="P(accepted | incorrect) of solutions in no bucket.")
+    strategy: Literal["uniform", "targeted"] = Field(
+        "targeted", description="`targeted` uses the buckets, `uniform` has one pair of rates for all solutions."
+    )
+    targeted_buckets: list[ErrorBucketConfig] = Field(
+        default_factory=list, description="Solutions with other rates; the first bucket that fits decides."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> "ErrorsConfig":
+        if (self.strategy == "targeted") != bool(self.targeted_buckets):
+            raise ValueError("`strategy: targeted` and `targeted_buckets` are given together, or neither is")
+        return self
+
+
+def check_selector(selector: object) -> None:
+    """
+    Check the form of a bucket's selector.
+
+    Raises:
+        ValueError: for an unknown key or operation, or a missing operand.
+    """
+    if not isinstance(selector, dict):
+        raise ValueError(
+            f"a selector is a mapping such as `{{path: rel_error, op: lt, value: 0.1}}`; got {selector!r:.80}"
+        )
+    for name in ("all", "any"):
+        if name in selector:
+            if set(selector) != {name} or not isinstance(selector[name], list) or not selector[name]:
+                raise ValueError(
+                    f"a selector with `{name}` has a list of selectors and nothing else; got {selector!r:.80}"
+                )
+            for one in selector[name]:
+                check_selector(one)
+            return
+    operand = _OPERANDS.get(selector.get("op"))
+    if operand is None:
+        raise ValueError(f"`op` is {selector.get('op')!r}; allowed: {', '.join(_OPERANDS)}")
+    if set(selector) != {"path", "op", operand} or not isinstance(selector["path"], str):
+        raise ValueError(
+            f"a selector with `op: {selector['op']}` has `path`, `op` and `{operand}`; got {selector!r:.80}"
+        )
+    _check_operand(selector["op"], operand, selector[operand])
+
+
+def _check_operand(op: str, operand: str, value: object) -> None:
+    if operand == "values" and not isinstance(value, list):
+        raise ValueError(f"`values` must be a list; got {value!r:.80}")
+    numbers = value if operand == "range" and isinstance(value, list) else [value]
+    if (op in _COMPARES_NUMBERS or operand == "range") and not all(type(number) in (int, float) for number in numbers):
+        raise ValueError(f"`op: {op}` compares numbers; got {value!r:.80}")
+    if operand == "range" and len(numbers) != 2:
+        raise ValueError(f"`range` must be the two ends, [low, high]; got {value!r:.80}")
+    if op == "regex":
+        try:
+            re.compile(str(value))
+        except re.error as err:
+            raise ValueError(f"`value` is no regular expression: {err}") from err
+
+
 @section
 class CheckerConfig:
     """A checker that errs, instead of labels that flip."""
@@ -172,6 +267,11 @@ class CheckerConfig:
         default_factory=list,
         description="Names of environment variables that a command or function sees in addition to those that programs need to "
         "run (`PATH`, `HOME`, `LANG`, ...). It sees no others: no token, key or password that is not listed here.",
+    )
+    errors: ErrorsConfig | None = Field(
+        None,
+        description="Systematic errors of the base checker's verdicts. The noise of the tiers comes on top; `noise_enabled: false` "
+        "leaves the systematic errors alone.",
     )
     noise_enabled: bool = Field(True, description="Whether noise is injected.")
     tiers: TiersConfig = Field(default_factory=TiersConfig, description="Differences from the tiers' defaults.")

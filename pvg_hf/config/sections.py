@@ -73,7 +73,8 @@ class TaskConfig:
     """The task of the game."""
 
     name: str = Field(
-        "arithmetic", description="`arithmetic`, `gsm8k`, `proofs`, or a custom task as `package.module:Name`."
+        "arithmetic",
+        description="`arithmetic`, `decimal_chain_sum`, `gsm8k`, `proofs`, or a custom task as `package.module:Name`.",
     )
     path: FilePath | None = Field(
         None, description="Folder of the task's files, for a task that needs files (`gsm8k`)."

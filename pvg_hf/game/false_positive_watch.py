@@ -1,14 +1,19 @@
 """The watchdog for a rise of false positives, and the figures that a prover phase records of it."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pvg_hf.config.sections import WatchdogConfig
 from pvg_hf.core.files import Journal, write_json
 from pvg_hf.core.roles import Role
-from pvg_hf.evaluation.false_positive_rise import WrongSolutions, false_positive_rises, is_collapse_expected
+from pvg_hf.evaluation.false_positive_rise import (
+    FalsePositiveRise,
+    WrongSolutions,
+    false_positive_rises,
+    is_collapse_expected,
+)
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.run.file_names import FALSE_POSITIVES, WRONG_SOLUTIONS
 
@@ -130,13 +135,12 @@ def summarize_false_positives(context: PhaseContext, output: Path) -> None:
     if not rises or not context.processes.is_main_process:
         return
     write_json(output / FALSE_POSITIVES, {"round": context.round_index, "rises": [rise.to_dict() for rise in rises]})
-    for found in rises:
-        key = f"false_positive_rise/{found.name}"
-        context.record(
-            {
-                key: found.rise.value,
-                **{f"{key}/{name}": vars(found.rise)[name] for name in ("low", "high", "n")},
-                f"{key}/before": found.before.value,
-                f"{key}/early": found.early.value,
-            }
-        )
+    context.record(dict(metric for found in rises for metric in _metrics(found)))
+
+
+def _metrics(found: FalsePositiveRise) -> Iterator[tuple[str, float | None]]:
+    key = f"false_positive_rise/{found.name}"
+    yield key, found.rise.value
+    yield from ((f"{key}/{name}", vars(found.rise)[name]) for name in ("low", "high", "n"))
+    yield f"{key}/before", found.before.value
+    yield f"{key}/early", found.early.value

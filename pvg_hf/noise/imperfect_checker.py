@@ -9,6 +9,7 @@ from pvg_hf.config.noise_section import CheckerConfig
 from pvg_hf.core.extensions import NamedCode, refuse_withheld
 from pvg_hf.core.roles import ACCEPTING, SPURIOUS, Outcome, label_of
 from pvg_hf.noise.draws import call_draws, call_path, solution_key
+from pvg_hf.noise.error_buckets import ErrorBuckets
 from pvg_hf.noise.ledger import Ledger
 from pvg_hf.noise.processes import CommandChecker, WorkerChecker
 from pvg_hf.noise.routing import Call, Routes, Routing, Tier, can_pay, make_call, make_routes
@@ -136,6 +137,8 @@ class ImperfectChecker:
             Budgets per round and in total.
         write (`Callable`, *optional*):
             Called with a line of JSON for each call, e.g. `file.write`.
+        errors ([`~pvg_hf.noise.error_buckets.ErrorBuckets`], *optional*):
+            Systematic errors of the base checker's verdicts.
 
     Raises:
         TypeError: from `check`, if the base checker returns something that is not a boolean.
@@ -159,6 +162,7 @@ class ImperfectChecker:
         clock: VirtualClock | None = None,
         ledger: Ledger | None = None,
         write: Callable[[str], object] | None = None,
+        errors: ErrorBuckets | None = None,
     ):
         routes = Routing((routes,)) if isinstance(routes, Tier) else routes
         self.routes = routes if isinstance(routes, Routes) else Routes(routes)
@@ -167,6 +171,7 @@ class ImperfectChecker:
         self.clock = clock or VirtualClock()
         self.ledger = ledger or Ledger()
         self.write = write
+        self.errors = errors
         self._known: dict[tuple[int, int], CheckerOutcome] = {}
 
     def verdict(self, problem: ProblemRow, solution: str) -> Verdict:
@@ -208,6 +213,9 @@ class ImperfectChecker:
         routing, slice_name = self.routes.of(problem)
         if verdict is None and self.can_begin(problem):
             verdict = self.verdict(problem, solution)
+        if self.errors is not None and verdict is not None and verdict.passed is not None:
+            passed = self.errors.judge(problem, solution, verdict.passed, round_index=round_index)
+            verdict = verdict._replace(passed=passed)
         asked = Asked(problem["problem_id"], key, slice_name, round_index, step)
         # Without a verdict the budget is exhausted before the first call, so it is never used.
         outcome = self._call_tiers(asked, routing, verdict or _NO_VERDICT)
@@ -271,7 +279,11 @@ def make_checker(
             As for [`ImperfectChecker`].
     """
     clock = RealClock() if config.clock == "real" else VirtualClock()
-    return ImperfectChecker(make_base(config), make_routes(config), seed=seed, clock=clock, ledger=ledger, write=write)
+    errors = None if config.errors is None else ErrorBuckets(config.errors, seed)
+    routes = make_routes(config)
+    return ImperfectChecker(
+        make_base(config), routes, seed=seed, clock=clock, ledger=ledger, write=write, errors=errors
+    )
 
 
 def make_base(config: CheckerConfig) -> BaseChecker | None:

@@ -10,6 +10,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.config.noise_section import CheckerConfig, NoiseConfig
 from pvg_hf.core.extensions import suggest
 from pvg_hf.data.label_rates import label_rates
+from pvg_hf.noise.error_buckets import FEATURES, paths_of
 from pvg_hf.noise.imperfect_checker import make_base
 from pvg_hf.noise.routing import Routes, make_routes
 from pvg_hf.noise.verdicts import BaseChecker
@@ -52,7 +53,7 @@ def check_checker_settings(recipe: Recipe, round_index: int, parts: Mapping[str,
     """
     checker = recipe.noise.checker
     routes = make_routes(checker)
-    mistakes = list(_check_columns(routes, parts))
+    mistakes = [*_check_columns(routes, parts), *_check_selectors(checker, parts)]
     mistakes = mistakes or refusals("`noise.checker`", partial(_check_budgets, recipe.noise, routes, parts))
     yield from mistakes or check_label_rates(recipe, round_index, parts)
     yield from [] if mistakes else _check_base(checker, parts["verifier"], routes.routing.longest_seconds)
@@ -99,6 +100,14 @@ def _check_columns(routes: Routes, parts: Mapping[str, Dataset]) -> Iterator[str
                 f"`noise.checker.slices` has `{name}`, but no problem has that `{routes.slice_by}`. "
                 f"{suggest(name, values)}"
             )
+
+
+def _check_selectors(checker: CheckerConfig, parts: Mapping[str, Dataset]) -> Iterator[str]:
+    """List paths of the checker's systematic errors that are neither features of a solution nor columns."""
+    known = [*FEATURES, *parts["verifier"].column_names]
+    buckets = [] if checker.errors is None else checker.errors.targeted_buckets
+    for path in sorted({path for bucket in buckets for path in paths_of(bucket.selector)} - set(known)):
+        yield f"`noise.checker.errors` has a selector with the path `{path}`, which no solution has. {suggest(path, known)}"
 
 
 def _check_critical(problems: Dataset, column: str) -> Iterator[str]:

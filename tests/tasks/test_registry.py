@@ -57,7 +57,11 @@ def test_a_custom_task_takes_its_options():
             {},
             "Unknown task `arithmetics`. Did you mean `arithmetic`?.*package.module:Name",
         ),
-        ("zebra", {}, "Unknown task `zebra`. Known are `arithmetic`, `gsm8k`, `proofs`. .* `package.module:Name`"),
+        (
+            "zebra",
+            {},
+            "Unknown task `zebra`. Known are `arithmetic`, `decimal_chain_sum`, `gsm8k`, `proofs`. .* `package.module:Name`",
+        ),
         (
             "arithmetic",
             {"num_trains": 3},

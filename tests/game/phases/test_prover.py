@@ -25,8 +25,9 @@ THE_PROVER = {"phase": "prover", "round_index": 0}
 
 
 def prover_steps(folder, round_index=0):
-    """Lines of a prover phase's log, by step."""
-    return {line["step"]: line for line in read_json_lines(folder.prover(round_index) / "metrics.jsonl")}
+    """Lines of a prover phase's log that belong to a step, by step."""
+    lines = read_json_lines(folder.prover(round_index) / "metrics.jsonl")
+    return {line["step"]: line for line in lines if line["step"] is not None}
 
 
 def is_same(weights, others):
