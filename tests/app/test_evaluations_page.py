@@ -45,6 +45,7 @@ def test_hallucinated_issues_are_marked(serve, score_run, open_page, tmp_path):
     expect(page.locator("#evaluation .flaw").first).to_contain_text("hallucinated")
 
 
+@pytest.mark.slow
 def test_new_evaluations_appear_while_the_app_is_open(serve, score_run, open_page, tmp_path):
     root = tmp_path / "runs" / "game"
     shutil.copytree(score_run.root, root)

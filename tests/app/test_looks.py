@@ -174,6 +174,7 @@ def test_rounds_are_whole_on_paper(addresses, open_page):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.slow
 def test_texts_have_the_contrast_of_wcag_aa(addresses, open_page, scheme):
     for path, ready in PATHS.items():
         page = open_page(addresses[path], scheme=scheme)
@@ -298,6 +299,7 @@ def test_a_damaged_run_says_what_to_do_and_shows_the_rest(serve, open_page, run_
     expect(page.get_by_role("alert")).to_contain_text("model.safetensors is damaged")
 
 
+@pytest.mark.slow
 def test_a_run_without_a_finished_round_is_shown(serve, open_page, run_copy):
     for name in ("metrics.jsonl", "state.json"):  # state.json describes metrics.jsonl
         (run_copy / name).unlink()

@@ -211,6 +211,7 @@ def test_participants_see_only_the_study(serve, open_page, arithmetic_run, folde
     expect(page.locator("#draw-sheets")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_study_is_run_by_one_process(serve, open_page, arithmetic_run, folder):
     first, _ = serve(arithmetic_run, folder=folder)
     second, _ = serve(arithmetic_run, folder=folder)

@@ -20,6 +20,9 @@ CHANGES = {
 }
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def twofold(tmp_path_factory, make_recipe, reference) -> dict[str, RunFolder]:
     """Phases played by two processes, each starting from the reference run."""
@@ -86,7 +89,6 @@ def test_role_metrics_are_over_both_processes(twofold):
             assert line[f"prover/reward/{role}"] == pytest.approx(of_role["src"].mean(), abs=1e-4)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ending", "checkpoint"),
     [

@@ -82,7 +82,7 @@ def test_a_custom_reward_may_leave_solutions_without_a_reward():
         (lambda scores, *args, **options: scores[:2], ["(2,)", "(4,)"]),
         (lambda scores, *args, **options: scores > 0, ["torch.bool"]),
         (lambda scores, *args, **options: scores / 0, ["4 infinite"]),
-        (lambda scores, *args, **options: {}["margin"], ["KeyError", "margin", "test_registry.py, line"]),
+        (lambda scores, *args, **options: {}["margin"], ["KeyError", "margin", "test_record.py, line"]),
         (lambda scores, correct, sneaky: scores, ["group_size"]),
     ],
     ids=["list", "shape", "type", "infinite", "error", "signature"],
@@ -107,7 +107,7 @@ def test_the_error_of_an_unknown_name_has_the_closest_one(name, closest):
 
 
 def test_the_error_of_a_name_like_no_other_lists_all():
-    with pytest.raises(ValueError, match=r"reward `zebra`\. .*`src`, `cgc`, .*`acceptance`\. .*package\.module:Name"):
+    with pytest.raises(ValueError, match=r"`zebra`.*`src`, `cgc`, .*`acceptance`, .*`gated`\. .*package\.module:Name"):
         load_reward("zebra")
 
 

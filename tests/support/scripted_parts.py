@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from benchmarks.gpu_check.parts import Part
 
 COUNT = """
-import json, pathlib, sys
+import json, os, pathlib, sys
 result = pathlib.Path(sys.argv[1])
 number = json.loads(result.read_text())["number"] if result.exists() else 0
-result.write_text(json.dumps({"number": number + 1}))
+partial = result.with_suffix(".partial")
+partial.write_text(json.dumps({"number": number + 1}))
+os.replace(partial, result)  # the check reads this file while the process runs
 """
 
 
