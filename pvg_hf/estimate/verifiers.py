@@ -100,11 +100,11 @@ class ScoreCosts:
         return _analysing(amounts, size, num_new, score.label_analyses * (1 + score.label_checks))
 
 
-_COSTS: dict[str, VerifierCosts] = {"bradley_terry": BradleyTerryCosts(), "score": ScoreCosts()}
+VERIFIER_COSTS: dict[str, VerifierCosts] = {"bradley_terry": BradleyTerryCosts(), "score": ScoreCosts()}
 
 
 def verifier_costs(recipe: Recipe) -> VerifierCosts:
-    return _COSTS[recipe.verifier.kind]
+    return VERIFIER_COSTS[recipe.verifier.kind]
 
 
 def _analysis_length(amounts: Amounts) -> Length:

@@ -5,7 +5,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 from pvg_hf.config.player_sections import VERIFIER_TRAITS, VerifierConfig
-from pvg_hf.estimate.verifiers import COSTS
+from pvg_hf.estimate.verifiers import VERIFIER_COSTS
 from pvg_hf.game.verifier_kinds import KINDS
 from pvg_hf.hub.cards.player import VERIFIER_CARDS
 from pvg_hf.preflight.verifier_settings import VERIFIER_CHECKS
@@ -13,7 +13,7 @@ from pvg_hf.preflight.verifier_settings import VERIFIER_CHECKS
 
 @pytest.mark.parametrize(
     "table",
-    [VERIFIER_TRAITS, COSTS, VERIFIER_CHECKS, KINDS, VERIFIER_CARDS],
+    [VERIFIER_TRAITS, VERIFIER_COSTS, VERIFIER_CHECKS, KINDS, VERIFIER_CARDS],
     ids=["traits", "costs", "checks", "kinds", "cards"],
 )
 def test_each_table_has_every_kind(table):
