@@ -74,6 +74,6 @@ def judge(function: Callable[[ProblemRow, str], bool], problem: ProblemRow, solu
         return Verdict(None, time.monotonic() - started, f"{type(err).__name__}: {err}")
     if not isinstance(passed, bool | np.bool_):
         raise ExtensionError(
-            f"The checker returned {passed!r}, a {type(passed).__name__}; it must return True (correct) or False."
+            f"The checker returned {passed!r:.80}, a {type(passed).__name__}; it must return True (correct) or False."
         )
     return Verdict(bool(passed), time.monotonic() - started)

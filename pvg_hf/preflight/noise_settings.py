@@ -8,7 +8,7 @@ from datasets import Dataset
 
 from pvg_hf.config import Recipe
 from pvg_hf.config.noise_section import CheckerConfig, NoiseConfig
-from pvg_hf.core.extensions import suggest
+from pvg_hf.core.extensions import ExtensionError, suggest
 from pvg_hf.data.label_rates import label_rates
 from pvg_hf.noise.error_buckets import FEATURES, paths_of
 from pvg_hf.noise.imperfect_checker import make_base
@@ -138,7 +138,7 @@ def _ask_base(base: BaseChecker, problems: Dataset, budget_seconds: float) -> It
         where = f"`noise.checker.base`, asked whether {asked} solves the problem `{problem['problem_id']}`,"
         try:
             verdict = base.ask(problem, solution, budget_seconds)
-        except TypeError as err:
+        except ExtensionError as err:
             yield f"{where} gives no verdict: {err}"
             return
         if solution == problem["reference"] and verdict.passed is None:

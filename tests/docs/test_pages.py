@@ -270,7 +270,7 @@ def test_examples_of_the_noise_page_run(folder):
     assert names["outcome"].truth is True
     assert len(names["lines"]) == names["outcome"].attempts
     texts = [yaml.safe_load(text) for language, text in _blocks("noise.md") if language == "yaml"]
-    assert [load_recipe(values).noise.applies_to for values in texts] == ["verifier"] * 5
+    assert [load_recipe(values).noise.applies_to for values in texts] == ["verifier"] * 4 + ["prover", "verifier"]
 
 
 def test_examples_of_the_readme_run(folder, tiny_models, pair_files):
