@@ -210,7 +210,7 @@ def test_the_error_for_a_setting_with_dashes_shows_the_right_form(arguments, hin
     [
         ([], "arguments are required: recipe\n"),
         (["QUICKSTART", "--for", "t4"], "--for belongs to --plan"),
-        (["QUICKSTART", "--plan", "--for", "rtx4091"], "Did you mean `rtx4090`"),
+        (["QUICKSTART", "--plan", "--for", "rtx4091"], "Unknown card `rtx4091`. Known are"),
         (["QUICKSTART", "prover.bta=1"], "Unknown key `bta` in section `prover`. Did you mean `beta`?"),
         (["QUICKSTART", "0.1"], "'0.1'; write `section.key=value`"),
         (["nowhere.yaml"], "Cannot read the recipe nowhere.yaml"),
