@@ -15,6 +15,12 @@ from tests.support.own_rules import scaled_score
 from tests.support.recall_task import write_solution
 
 
+def heldout_lines(folder):
+    """The prover phase's figures of the steps at which its held-out solutions were judged."""
+    lines = read_json_lines(folder.prover(0) / "metrics.jsonl")
+    return [line for line in lines if "prover/heldout/selection" in line]
+
+
 def heldout_solutions(folder, weights, max_new_tokens=8, num_samples=2):
     """
     Scores of a prover's solutions to the first four of D_pi's held-out problems, with the seeds that a phase uses;
@@ -54,7 +60,7 @@ def test_prover_is_judged_by_its_heldout_solutions(reward, options, judge, play_
     itself says nothing about the group.
     """
     folder = play_phase("prover", 0, prover__reward=reward, prover__reward_options=options)
-    line = read_json_lines(folder.prover(0) / "metrics.jsonl")[-1]
+    line = heldout_lines(folder)[-1]
     assert line["step"] == 6
     scores, correct, _ = heldout_solutions(folder, folder.prover(0))
     rewards = judge(scores, correct, torch.zeros(8, dtype=torch.bool), group_size=2)
@@ -76,7 +82,9 @@ def test_a_prover_is_trained_and_judged_by_several_signals(reward, options, high
     scores, correct, _ = heldout_solutions(folder, folder.prover(0))
     # Correct solutions pass all tests; what incorrect ones earn depends on whether they have an answer.
     least = scores.sigmoid() + 2.0 if reward == "composite" else scores.sigmoid() * 0.5
-    assert least[correct].sum() / len(scores) - 1e-5 <= lines[-1]["prover/heldout/selection"] <= highest
+    assert (
+        least[correct].sum() / len(scores) - 1e-5 <= heldout_lines(folder)[-1]["prover/heldout/selection"] <= highest
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,7 +99,7 @@ def test_a_prover_is_trained_and_judged_by_several_signals(reward, options, high
 )
 def test_held_out_scores_are_corrected_only_for_noise_in_their_labels(changes, is_plain, play_phase):
     folder = play_phase("prover", 0, prover__reward="cgc", prover__reward_correction="backward", **changes)
-    line = read_json_lines(folder.prover(0) / "metrics.jsonl")[-1]
+    line = heldout_lines(folder)[-1]
     scores, correct, _ = heldout_solutions(folder, folder.prover(0))
     plain = torch.where(correct, scores, -2.0).mean().item()
     assert (line["prover/heldout/selection"] == pytest.approx(plain, abs=1e-5)) == is_plain
@@ -107,7 +115,7 @@ def test_truncated_held_out_solutions_count_as_failed(play_phase, tokenizer):
     folder = play_phase(
         "prover", 0, watchdogs__max_truncated=1.0, **{f"prover__{key}": value for key, value in settings.items()}
     )
-    line = read_json_lines(folder.prover(0) / "metrics.jsonl")[-1]
+    line = heldout_lines(folder)[-1]
     scores, correct, is_stated = heldout_solutions(folder, folder.prover(0), length, num_samples=8)
     assert (is_stated & ~correct).any()
     assert line["prover/heldout/accuracy"] == pytest.approx(correct.float().mean().item())
@@ -120,17 +128,12 @@ def test_truncated_held_out_solutions_count_as_failed(play_phase, tokenizer):
 
 def test_only_every_few_steps_and_the_last_step_are_judged(play_phase):
     folder = play_phase("prover", 0, prover__eval_steps=4)
-    lines = read_json_lines(folder.prover(0) / "metrics.jsonl")
-    assert [line["step"] for line in lines if "prover/heldout/selection" in line] == [4, 6]
+    assert [line["step"] for line in heldout_lines(folder)] == [4, 6]
 
 
 def test_best_checkpoint_is_the_one_that_was_judged_best(play_phase):
     folder = play_phase("prover", 0, prover__learning_rate=0.01, watchdogs__max_truncated=1.0)
-    figures = [
-        line["prover/heldout/selection"]
-        for line in read_json_lines(folder.prover(0) / "metrics.jsonl")
-        if "prover/heldout/selection" in line
-    ]
+    figures = [line["prover/heldout/selection"] for line in heldout_lines(folder)]
     assert len(figures) > 1
     scores, correct, _ = heldout_solutions(folder, folder.prover(0) / "best-helpful")
     rewards = torch.where(correct, scores, -2.0)  # CGC of the helpful role
