@@ -160,7 +160,7 @@ _OPERANDS = {
     **dict.fromkeys(("in", "nin"), "values"),
     "between": "range",
 }
-_COMPARES_NUMBERS = ("lt", "le", "gt", "ge")
+COMPARES_NUMBERS = ("lt", "le", "gt", "ge", "between")
 
 
 @section
@@ -199,8 +199,15 @@ class ErrorsConfig:
 
     @model_validator(mode="after")
     def _check(self) -> "ErrorsConfig":
-        if (self.strategy == "targeted") != bool(self.targeted_buckets):
-            raise ValueError("`strategy: targeted` and `targeted_buckets` are given together, or neither is")
+        number = len(self.targeted_buckets)
+        if self.strategy == "targeted" and not number:
+            raise ValueError(
+                "`strategy` is `targeted` and needs `targeted_buckets`; without any, set `strategy: uniform`"
+            )
+        if self.strategy == "uniform" and number:
+            raise ValueError(
+                f"`strategy` is `uniform` and has no buckets; remove the {number} `targeted_buckets`, or set `targeted`"
+            )
         return self
 
 
@@ -224,21 +231,20 @@ def check_selector(selector: object) -> None:
             for one in selector[name]:
                 check_selector(one)
             return
-    operand = _OPERANDS.get(selector.get("op"))
+    op = selector.get("op")
+    operand = _OPERANDS.get(op) if isinstance(op, str) else None
     if operand is None:
-        raise ValueError(f"`op` is {selector.get('op')!r}; allowed: {', '.join(_OPERANDS)}")
+        raise ValueError(f"`op` is {op!r:.80}; allowed: {', '.join(_OPERANDS)}")
     if set(selector) != {"path", "op", operand} or not isinstance(selector["path"], str):
-        raise ValueError(
-            f"a selector with `op: {selector['op']}` has `path`, `op` and `{operand}`; got {selector!r:.80}"
-        )
-    _check_operand(selector["op"], operand, selector[operand])
+        raise ValueError(f"a selector with `op: {op}` has `path`, `op` and `{operand}`; got {selector!r:.80}")
+    _check_operand(op, operand, selector[operand])
 
 
 def _check_operand(op: str, operand: str, value: object) -> None:
     if operand == "values" and not isinstance(value, list):
         raise ValueError(f"`values` must be a list; got {value!r:.80}")
     numbers = value if operand == "range" and isinstance(value, list) else [value]
-    if (op in _COMPARES_NUMBERS or operand == "range") and not all(type(number) in (int, float) for number in numbers):
+    if op in COMPARES_NUMBERS and not all(type(number) in (int, float) for number in numbers):
         raise ValueError(f"`op: {op}` compares numbers; got {value!r:.80}")
     if operand == "range" and len(numbers) != 2:
         raise ValueError(f"`range` must be the two ends, [low, high]; got {value!r:.80}")

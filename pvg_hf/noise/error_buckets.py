@@ -1,12 +1,15 @@
 """Systematic errors of a checker: solutions in a bucket are accepted at rates of their own."""
 
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
+from numbers import Number
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
-from pvg_hf.config.noise_section import ErrorsConfig
+from pvg_hf.config.noise_section import COMPARES_NUMBERS, ErrorsConfig
+from pvg_hf.core.extensions import show_value
 from pvg_hf.core.seeding import derive_uniform
 from pvg_hf.noise.draws import solution_key
 from pvg_hf.noise.verdicts import ProblemRow
@@ -130,10 +133,24 @@ FEATURES: Mapping[str, Callable[[_Features], Any]] = {
 """Values of a solution by the `path` of a selector; any other path is a column of the problem."""
 
 
-def paths_of(selector: Mapping[str, Any]) -> set[str]:
-    """Return the paths that a selector names."""
+def conditions_of(selector: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the conditions (`path`, `op` and an operand) of a selector."""
     inner = selector.get("all") or selector.get("any")
-    return {selector["path"]} if inner is None else set().union(*map(paths_of, inner))
+    if inner is None:
+        yield selector
+    else:
+        yield from (condition for one in inner for condition in conditions_of(one))
+
+
+def meets(condition: Mapping[str, Any], problem: ProblemRow, solution: str, *, seed: int = 0) -> bool:
+    """
+    Whether a solution meets a condition.
+
+    Raises:
+        ValueError: if the condition compares numbers, and the value is none; or if it is about the distance from the
+            reference's answer, and the reference has no answer.
+    """
+    return _holds(condition, _Features(problem, solution, seed)[condition["path"]])
 
 
 def _fits(selector: Mapping[str, Any], features: _Features) -> bool:
@@ -149,18 +166,24 @@ def _holds(condition: Mapping[str, Any], value: Any) -> bool:
     op = condition["op"]
     if value is None:
         return op == "ne"
-    if op in ("in", "nin"):
-        return (value in condition["values"]) == (op == "in")
-    if op == "between":
-        low, high = map(_exact, condition["range"])
-        return low <= value <= high
     if op == "regex":
         return re.search(str(condition["value"]), str(value)) is not None
     if op == "contains":
         return str(condition["value"]) in str(value)
+    value = _exact(value)
+    if op in ("in", "nin"):
+        return (value in map(_exact, condition["values"])) == (op == "in")
+    if op in COMPARES_NUMBERS and not isinstance(value, Number):
+        raise ValueError(
+            f"`op: {op}` compares numbers, but `{condition['path']}` is {show_value(value)}; for text, use `eq`, `in`, "
+            "`contains` or `regex`"
+        )
+    if op == "between":
+        low, high = map(_exact, condition["range"])
+        return low <= value <= high
     return _COMPARISONS[op](value, _exact(condition["value"]))
 
 
 def _exact(value: Any) -> Any:
-    """Return a number as it is written, so that an error of exactly .1 is not below .1."""
-    return Fraction(str(value)) if type(value) in (int, float) else value
+    """Return a finite number as it is written, so that an error of exactly .1 is not below .1."""
+    return Fraction(str(value)) if type(value) in (int, float) and math.isfinite(value) else value

@@ -10,7 +10,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.config.noise_section import CheckerConfig, NoiseConfig
 from pvg_hf.core.extensions import ExtensionError, suggest
 from pvg_hf.data.label_rates import label_rates
-from pvg_hf.noise.error_buckets import FEATURES, paths_of
+from pvg_hf.noise.error_buckets import FEATURES, conditions_of, meets
 from pvg_hf.noise.imperfect_checker import make_base
 from pvg_hf.noise.routing import Routes, make_routes
 from pvg_hf.noise.verdicts import BaseChecker
@@ -103,11 +103,16 @@ def _check_columns(routes: Routes, parts: Mapping[str, Dataset]) -> Iterator[str
 
 
 def _check_selectors(checker: CheckerConfig, parts: Mapping[str, Dataset]) -> Iterator[str]:
-    """List paths of the checker's systematic errors that are neither features of a solution nor columns."""
-    known = [*FEATURES, *parts["verifier"].column_names]
+    """List conditions of the checker's systematic errors whose path is unknown, or that fail on a reference solution."""
+    where, problems = "`noise.checker.errors`", parts["verifier"]
+    known = [*FEATURES, *problems.column_names]
     buckets = [] if checker.errors is None else checker.errors.targeted_buckets
-    for path in sorted({path for bucket in buckets for path in paths_of(bucket.selector)} - set(known)):
-        yield f"`noise.checker.errors` has a selector with the path `{path}`, which no solution has. {suggest(path, known)}"
+    conditions = [condition for bucket in buckets for condition in conditions_of(bucket.selector)]
+    for path in sorted({condition["path"] for condition in conditions} - set(known)):
+        yield f"{where} has a selector with the path `{path}`, which no solution has. {suggest(path, known)}"
+    problem = problems[0]
+    tries = [partial(meets, one, problem, problem["reference"]) for one in conditions if one["path"] in known]
+    yield from dict.fromkeys(mistake for attempt in tries for mistake in refusals(where, attempt))
 
 
 def _check_critical(problems: Dataset, column: str) -> Iterator[str]:

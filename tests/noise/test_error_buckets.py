@@ -1,5 +1,7 @@
 """Systematic errors of a checker, in the form of the study's files."""
 
+import math
+
 import numpy as np
 import pytest
 import yaml
@@ -11,7 +13,7 @@ from pvg_hf.noise.imperfect_checker import ImperfectChecker, make_checker
 from pvg_hf.noise.routing import Tier
 from pvg_hf.noise.verdicts import Verdict
 
-PROBLEM = {"problem_id": "a", "reference": "80 + 20 = 100\n#### 100", "difficulty": 4}
+PROBLEM = {"problem_id": "a", "reference": "80 + 20 = 100\n#### 100", "difficulty": 4, "weight": 0.1, "nan": math.nan}
 
 # As in configs/rgym/decimal_chain_sum_3_6/*/rel_error/1e-1.yaml of the study.
 PUBLISHED = """
@@ -58,6 +60,11 @@ def test_the_published_section_accepts_answers_that_are_off_by_less_than_a_tenth
         ({"path": "difficulty", "op": "eq", "value": 4}, True),
         ({"path": "difficulty", "op": "ne", "value": 4}, False),
         ({"path": "missing", "op": "lt", "value": 4}, False),
+        ({"path": "weight", "op": "le", "value": 0.1}, True),  # as written, although the float .1 is above 1/10
+        ({"path": "weight", "op": "in", "values": [0.1]}, True),
+        ({"path": "rel_error", "op": "in", "values": [0.03]}, True),
+        ({"path": "rel_error", "op": "between", "range": [0.01, math.inf]}, True),
+        ({"path": "nan", "op": "lt", "value": 4}, False),
         (
             {"all": [{"path": "difficulty", "op": "eq", "value": 4}, {"path": "abs_error", "op": "gt", "value": 5}]},
             False,
@@ -125,8 +132,9 @@ def test_a_checker_errs_before_the_noise_of_its_tiers():
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"targeted_buckets": []}, "targeted_buckets"),
-        ({"strategy": "uniform"}, "targeted_buckets"),
+        ({"targeted_buckets": []}, "is `targeted` and needs `targeted_buckets`"),
+        ({"strategy": "uniform"}, "remove the 1 `targeted_buckets`"),
+        ({"targeted_buckets": [bucket(path="rel_error", op=["lt"], value=1)]}, r"\['lt'\]"),
         ({"targeted_buckets": [bucket(path="rel_error", op="below", value=1)]}, "'below'"),
         ({"targeted_buckets": [bucket(path="rel_error", op="lt")]}, "`value`"),
         ({"targeted_buckets": [bucket(path="rel_error", op="lt", value="small")]}, "'small'"),

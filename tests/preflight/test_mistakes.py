@@ -187,6 +187,14 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["noise.checker={slice_by: dificulty}"], ["`noise.checker.slice_by`", "dificulty"]),
         (["noise={applies_to: prover, checker: {slice_by: dificulty}}"], ["dificulty"]),
         (["noise={applies_to: prover, checker: {budget: {total: 1}}}"], ["`budget.total` (1)"]),
+        (
+            ["noise.checker.errors={targeted_buckets: [{selector: {path: dificulty, op: lt, value: 1}}]}"],
+            ["`noise.checker.errors`", "`dificulty`", "Did you mean `difficulty`?"],
+        ),
+        (
+            ["noise.checker.errors={targeted_buckets: [{selector: {path: completion_full, op: lt, value: 1}}]}"],
+            ["`noise.checker.errors`", "`op: lt` compares numbers", "`completion_full` is '"],
+        ),
         (["noise.checker={base: 'no_such:rule'}"], ["`noise.checker.base`", "no module `no_such`"]),
         (["noise.checker={base: 'math:isnan'}"], ["`noise.checker.base`", "ends with an error: TypeError"]),
         (["noise.checker={base: 'operator:itemgetter'}"], ["whether the reference solution", "must return True"]),
