@@ -340,19 +340,19 @@ def test_loss_that_is_not_finite_ends_the_phase(play_phase, tmp_path):
 def test_goodharting_ends_the_phase_if_configured(play_phase, reference):
     """
     It ends at the first step in which the verifier ranks incorrect solutions above correct ones, by the reference's
-    figures.
+    figures, or at its last step if there is none.
     """
     ranks = {step: line.get("prover/score_correctness_correlation") for step, line in prover_steps(reference).items()}
-    first = next(step for step, rank in ranks.items() if rank is not None and rank < 0)
+    reversed_in = [step for step, rank in ranks.items() if rank is not None and rank < 0]
     folder = play_phase("prover", 0, watchdogs__window=1, watchdogs__goodharting="stop")
-    assert list(prover_steps(folder)) == list(range(1, first + 1))
-    (told,) = [
+    assert list(prover_steps(folder)) == list(range(1, min(reversed_in, default=max(ranks)) + 1))
+    alerts = [
         event
         for event in read_json_lines(folder.events)
         if event["event"] == "alert" and event["kind"] == "goodharting"
     ]
-    assert told["message"].startswith(f"Step {first}: ")
-    assert (told["phase"], told["round"]) == ("prover", 0)
+    assert [alert["message"].split(":")[0] for alert in alerts] == [f"Step {step}" for step in reversed_in[:1]]
+    assert all((alert["phase"], alert["round"]) == ("prover", 0) for alert in alerts)
 
 
 @pytest.mark.slow
