@@ -58,6 +58,10 @@ def plan_rounds(recipe: Recipe, problems: GameProblems, card: Card | None = None
 
     Without a card, the speed of this machine is measured, and a phase that the run has finished with as many processes takes
     the recorded time: that of the last finished round of the group, or of an earlier one in proportion to its tokens.
+
+    Raises:
+        ValueError: if the configuration of a model is neither on this machine nor on the Hub.
+        DamagedFileError: if the record of a finished phase is damaged.
     """
     hardware = planned_hardware(recipe, card)
     dtype = hardware.dtype(recipe.prover.dtype, is_precise=False)
@@ -90,7 +94,12 @@ def _player_sizes(recipe: Recipe, hardware: Hardware) -> dict[str, PlayerSize]:
     sizes = {name: read_player_size(config, name, hardware) for name, config in recipe.players.items()}
     if recipe.prover.has_critic:
         sizes["critic"] = read_critic_size(recipe, hardware)
-    assert None not in sizes.values(), "The preflight refuses models without a configuration."
+    unknown = [name for name, size in sizes.items() if size is None]
+    if unknown:  # the checks before a plan have read it, so that only the connection can have failed since
+        raise ValueError(
+            f"Cannot read the configuration of the model of: {', '.join(unknown)}. It is not on this machine, and the Hub does not "
+            "give it. Plan again when the Hub can be reached, or download the model (`hf download ORG/NAME`)."
+        )
     return sizes
 
 

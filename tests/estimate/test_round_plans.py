@@ -1,4 +1,4 @@
-"""Times that earlier phases of a run have recorded, in the plan of what is left."""
+"""Plans of rounds, with the times that earlier phases of the run have recorded."""
 
 from dataclasses import asdict
 
@@ -63,6 +63,12 @@ def test_a_plan_marks_recorded_times_and_adds_up_what_is_left(recipe):
     # Eight phases of 6,000 s, of which one takes twice as long, and the bootstrap.
     assert left.split()[-2:] == ["15", "h"]
     assert "A time with * was recorded in this run" in " ".join(plan)
+
+
+def test_a_model_whose_configuration_cannot_be_read_is_named(recipe_of):
+    recipe = recipe_of("verifier.model=org/never-downloaded")
+    with pytest.raises(ValueError, match=r"model of: verifier\."):
+        plan_rounds(recipe, GameProblems.load(recipe))
 
 
 def test_a_damaged_record_is_named(recipe):
