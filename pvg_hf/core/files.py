@@ -69,8 +69,8 @@ class Journal:
             logger.warning("Skipping %d unreadable line(s) of %s.", num_lost, self.path)
         return rows
 
-    def append(self, row: Row) -> None:
-        self.append_lines(self._encode(row))
+    def append(self, *rows: Row) -> None:
+        self.append_lines("".join(map(self._encode, rows)))
 
     def append_lines(self, lines: str) -> None:
         """Append encoded rows."""

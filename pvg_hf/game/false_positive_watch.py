@@ -104,8 +104,7 @@ class FalsePositiveWatch:
         ]
         self._rows += rows
         if self._is_main:
-            for row in rows:
-                self._journal.append(row)
+            self._journal.append(*rows)
 
     def update(self, step: int) -> bool:
         """Compare once the last early step was trained on, and return whether the phase should end."""

@@ -14,8 +14,8 @@ def journal(tmp_path) -> Journal:
 
 def test_lines_are_read_in_order(journal):
     assert journal.read() == []
-    for number in range(3):
-        journal.append({"number": number, "text": "ä\u2028\n"})
+    journal.append({"number": 0, "text": "ä\u2028\n"})
+    journal.append(*({"number": number, "text": ""} for number in (1, 2)))
     assert [row["number"] for row in journal.read()] == [0, 1, 2]
     assert journal.read()[0]["text"] == "ä\u2028\n"
 
