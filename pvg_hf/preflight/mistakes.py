@@ -12,7 +12,7 @@ from pvg_hf.config import Recipe, RecipeError
 from pvg_hf.config.sections import TRACKERS
 from pvg_hf.core.hub_access import find_dataset_refusal
 from pvg_hf.data.imports import imported_rows
-from pvg_hf.data.label_rates import stated_rates
+from pvg_hf.data.label_rates import label_rates, stated_rates
 from pvg_hf.data.mixture import weights_for
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.models.hardware import Hardware
@@ -168,8 +168,9 @@ def _check_learning(
     """List mistakes in the corrections and the verifier's trainer, given noise without mistakes."""
     assumed = {player: stated_rates(recipe, round_index, player, problems[player]) for player in recipe.players}
     yield from check_corrections(recipe, assumed)
+    caused = label_rates(recipe, round_index, "verifier", problems["verifier"])
     checks = VERIFIER_CHECKS[recipe.verifier.kind]
-    yield from checks.check_trainer(recipe, round_index, problems, hardware, assumed["verifier"])
+    yield from checks.check_trainer(recipe, hardware, label_rates=caused, assumed_rates=assumed["verifier"])
 
 
 def _check_machine(recipe: Recipe) -> Iterator[str]:

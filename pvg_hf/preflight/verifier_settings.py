@@ -1,6 +1,6 @@
 """Checks of a recipe's verifier that depend on its kind."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -8,12 +8,12 @@ from typing import Protocol
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import VerifierConfig
 from pvg_hf.config.sections import DataConfig
-from pvg_hf.data.label_rates import Rates, label_rates
+from pvg_hf.data.label_rates import Rates
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.models.sources import resolve_model
 from pvg_hf.preflight.refusals import refusals
 from pvg_hf.preflight.trainer_settings import ANYWHERE, refused_fields
-from pvg_hf.tasks.base import PROOF_SCORE, Problem, RatesAnalyses, Task
+from pvg_hf.tasks.base import PROOF_SCORE, RatesAnalyses, Task
 from pvg_hf.trainers.arguments import (
     TrainerRun,
     score_arguments,
@@ -29,12 +29,7 @@ class VerifierChecks(Protocol):
     """Protocol of the checks of a recipe's verifier, with one implementation for each value of `verifier.kind`."""
 
     def check_trainer(
-        self,
-        recipe: Recipe,
-        round_index: int,
-        problems: Mapping[str, Iterable[Problem]],
-        hardware: Hardware,
-        assumed_rates: Rates,
+        self, recipe: Recipe, hardware: Hardware, *, label_rates: Rates, assumed_rates: Rates
     ) -> Iterator[str]:
         """List mistakes in `verifier`, `data` and `noise` that the verifier's trainer would refuse."""
 
@@ -49,16 +44,9 @@ class BradleyTerryChecks:
     """Checks of a verifier with a score head, which is trained on pairs."""
 
     def check_trainer(
-        self,
-        recipe: Recipe,
-        round_index: int,
-        problems: Mapping[str, Iterable[Problem]],
-        hardware: Hardware,
-        assumed_rates: Rates,
+        self, recipe: Recipe, hardware: Hardware, *, label_rates: Rates, assumed_rates: Rates
     ) -> Iterator[str]:
-        caused = label_rates(recipe, round_index, "verifier", problems["verifier"])
-        rates = {"label_rates": caused, "assumed_rates": assumed_rates}
-        run = TrainerRun(ANYWHERE, hardware)
+        run, rates = TrainerRun(ANYWHERE, hardware), {"label_rates": label_rates, "assumed_rates": assumed_rates}
         settings = verifier_settings(recipe, run, **rates)
         refused = list(refused_fields("verifier", recipe.verifier, NoisyRewardConfig, settings))
         yield from refused or refusals("`verifier`", partial(verifier_arguments, recipe, run, **rates))
@@ -75,12 +63,7 @@ class ScoreChecks:
     """Checks of a generative verifier, which is trained on single proofs."""
 
     def check_trainer(
-        self,
-        recipe: Recipe,
-        round_index: int,
-        problems: Mapping[str, Iterable[Problem]],
-        hardware: Hardware,
-        assumed_rates: Rates,
+        self, recipe: Recipe, hardware: Hardware, *, label_rates: Rates, assumed_rates: Rates
     ) -> Iterator[str]:
         config, defaults = recipe.verifier, VerifierConfig()
         for name in config.pair_keys():
