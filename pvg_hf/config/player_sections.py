@@ -388,7 +388,7 @@ class PlayerConfig:
 @dataclass(frozen=True)
 class VerifierTraits:
     """
-    What a kind of verifier decides about the settings of a game.
+    Traits of a kind of verifier, on which checks, estimates and trainer arguments depend.
 
     Args:
         has_score_head (`bool`):
@@ -488,7 +488,7 @@ class VerifierConfig(PlayerConfig):
 
     @property
     def traits(self) -> VerifierTraits:
-        """What the verifier's kind decides about the settings of a game."""
+        """Traits of the verifier's kind."""
         return VERIFIER_TRAITS[self.kind]
 
     @property

@@ -21,7 +21,7 @@ from pvg_hf.run.schedule import PhaseKey
 @dataclass
 class PhaseContext:
     """
-    What a phase needs: the round's recipe, the run's folder, the problems, and where figures are recorded.
+    Context of a phase: the round's recipe, the run's folder, the problems, and where figures are recorded.
 
     Args:
         recipe ([`Recipe`]):

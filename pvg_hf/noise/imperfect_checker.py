@@ -141,7 +141,7 @@ class ImperfectChecker:
             Systematic errors of the base checker's verdicts.
 
     Raises:
-        TypeError: from `check`, if the base checker returns something that is not a boolean.
+        ExtensionError: from `check`, if the base checker returns something that is not a boolean.
 
     Example:
 

@@ -182,7 +182,7 @@ class WorkerChecker:
             `pvg_hf.noise.processes.KEPT_VARIABLES`.
 
     Raises:
-        TypeError: from `ask`, if the function returns something that is not a boolean.
+        ExtensionError: from `ask`, if the function returns something that is not a boolean.
         UntrustedCodeError: if a pulled recipe names the function and the user has not trusted it yet.
     """
 
