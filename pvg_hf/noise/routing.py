@@ -134,8 +134,7 @@ class Predicate:
         elif comparison is None and text.isidentifier():
             self.column, self._holds = text, lambda problem: problem[text]
         elif comparison is not None:
-            self.column, sign, value = comparison[1], comparison[2], yaml.safe_load(comparison[3])
-            self._holds = lambda problem: _OPERATORS[sign](problem[self.column], value)
+            self.column, self._holds = comparison[1], _make_comparison(text, *comparison.groups())
         else:
             raise ValueError(
                 f"Cannot read the condition `{text}`: it must be a column, a comparison such as `difficulty >= 5`, or "
@@ -149,6 +148,23 @@ class Predicate:
 
     def __call__(self, problem: ProblemRow) -> bool:
         return bool(self._holds(problem))
+
+
+def _make_comparison(text: str, column: str, sign: str, written: str) -> Callable[[ProblemRow], bool]:
+    try:
+        value = yaml.safe_load(written)
+    except (yaml.YAMLError, ValueError) as err:
+        raise ValueError(f"Cannot read the condition `{text}`: {written!r} is not a value in YAML.") from err
+
+    def holds(problem: ProblemRow) -> bool:
+        try:
+            return _OPERATORS[sign](problem[column], value)
+        except TypeError as err:
+            raise ValueError(
+                f"The condition `{text}` cannot compare {problem[column]!r:.80} with {value!r:.80}."
+            ) from err
+
+    return holds
 
 
 def _load_function(spec: str) -> Callable[[ProblemRow], bool]:

@@ -174,6 +174,8 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["noise.checker={slice_by: difficulty, slices: {9: {}}}"], ["has `9`, but no problem has that `difficulty`"]),
         (["noise.checker={critical: lemma}"], ["`noise.checker.critical` names the column `lemma`"]),
         (["noise.checker={critical: level more}"], ["Cannot read the condition `level more`"]),
+        (["noise.checker={critical: 'difficulty == ['}"], ["Cannot read the condition `difficulty == [`", "'['"]),
+        (["noise.checker={critical: difficulty > five}"], ["`difficulty > five` cannot compare", "'five'"]),
         (["noise.checker={tiers: {balanced: {timeout: 0.5, spurious_fail: 0.5}}}"], ["sum to 1.01", "below 1"]),
         (["noise.checker={critical: difficulty}"], ["the column `difficulty`", "`int64`", "`difficulty >= 5`"]),
         (["noise.checker={critical: problem_id}"], ["the column `problem_id`", "`string`"]),
