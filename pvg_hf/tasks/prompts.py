@@ -119,10 +119,6 @@ class PromptBuilder:
             return template.render(variables, problem=problem["problem"], examples=self.examples, **hints)
         except TemplateError as err:
             raise ValueError(f"The prompt template of role `{role}` cannot be rendered: {err.message}.") from err
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as err:  # raised by an expression
-            raise ValueError(
-                f"The prompt template of role `{role}` cannot be rendered: {type(err).__name__}: {err}."
-            ) from err
 
     def _hints(self, problem: Problem, role: Role, honest_solution: str | None) -> dict[str, str | None]:
         hints: dict[str, str | None] = dict.fromkeys(_HINTS)
