@@ -86,7 +86,7 @@ def render_page(run: RunData, images: dict[str, Image], folder: RunFolder) -> st
             progress=describe_progress(run),
             origin=_origin(run),
             rewards=describe_rewards(run.recipe),
-            command=_command(run, folder),
+            command=_command(run),
             count_noun=count_noun,
             verdict=write_verdict(run),
             rounds=rounds_table(run),
@@ -158,13 +158,16 @@ def describe_rewards(recipe: Recipe) -> str:
     return ", ".join([f"reward {reward}", *others])
 
 
-def _command(run: RunData, folder: RunFolder) -> str:
-    """Command line that plays the recipe in the folder that was read again, under another name."""
+def _command(run: RunData) -> str:
+    """
+    Command line that plays the recipe again under another name, from the folder that the recipe names.
+
+    The folder that was read may be another one; its path has no place in a page that is published.
+    """
     num_processes = run.environment.get("num_processes", 1)
     launcher = "python" if num_processes == 1 else f"accelerate launch --num_processes {num_processes}"
-    return shlex.join(
-        [*launcher.split(), "scripts/run_rounds.py", str(folder.recipe), f"name={run.recipe.name}-again"]
-    )
+    recipe = RunFolder.of(run.recipe).recipe
+    return shlex.join([*launcher.split(), "scripts/run_rounds.py", str(recipe), f"name={run.recipe.name}-again"])
 
 
 def _write_plots(run: RunData, folder: Path) -> dict[str, Image]:
