@@ -109,6 +109,13 @@ def _imports_are_not_collected():
     gc.freeze()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _imports_are_collected_at_the_end():
+    """Unfreeze imported objects, or the interpreter does not free them, and DuckDB reports each as `nanobind: leaked`."""
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(scope="session")
 def repository() -> Path:
     return REPOSITORY
