@@ -1,3 +1,5 @@
+"""The watchdog on a rise of false positives."""
+
 import math
 
 import pytest
@@ -67,7 +69,7 @@ def test_a_rise_ends_the_phase_if_the_recipe_says_so(tmp_path):
         ([1, 4, 4, 4], {"false_positives": "off"}),
     ],
 )
-def test_no_alert(tmp_path, accepted, changes):
+def test_small_late_or_ignored_rises_raise_no_alert(tmp_path, accepted, changes):
     watched = Watched(tmp_path, **changes)
     watched.train(accepted)
     assert watched.alerts == []
@@ -90,7 +92,7 @@ def test_a_resumed_training_compares_what_the_first_start_wrote(tmp_path):
     assert files[0] == files[1]
 
 
-def test_what_is_counted(tmp_path):
+def test_wrong_solutions_with_a_label_are_counted(tmp_path):
     watched = Watched(tmp_path)
     watched.watch.begin(0)
     solutions = [

@@ -201,7 +201,7 @@ def test_processes_but_the_main_one_stay_silent(monkeypatch, capfd):
 
 
 def test_a_request_counts_if_nobody_reads_the_answer():
-    """In `... 2>&1 | tee log`, Ctrl-C ends `tee`, too."""
+    """Ctrl-C in `... 2>&1 | tee log` also ends `tee`, so that nothing reads stderr."""
     reader, writer = os.pipe()
     os.close(reader)
     kept = os.dup(2)

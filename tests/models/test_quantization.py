@@ -50,7 +50,7 @@ def test_an_adapter_on_full_weights_does_not_mention_quantization(base, tokenize
 
 
 def test_gradients_are_the_same_before_and_after_a_forward_without_them(base):
-    """On processors with AVX512-BF16, bitsandbytes would repack the weights in a forward without gradients."""
+    """bitsandbytes would repack the weights in a forward without gradients on processors with AVX512-BF16."""
     model = make_prover(base, "4bit")
     layers = [module for module in model.modules() if isinstance(module, Linear4bit)]
     assert layers

@@ -75,7 +75,7 @@ def test_the_published_section_accepts_answers_that_are_off_by_less_than_a_tenth
         ),
     ],
 )
-def test_selectors(selector, is_accepted):
+def test_a_selector_fits_by_its_value_and_operation(selector, is_accepted):
     assert errors(bucket(**selector)).judge(PROBLEM, "Certainly:\n#### 97", passed=False) == is_accepted
 
 

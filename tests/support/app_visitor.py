@@ -14,6 +14,8 @@ OWNER = Owner("of-the-tests")
 
 class Visitor:
     """
+    Sends requests to the app by plain HTTP.
+
     Args:
         url (`str`):
             Address of the app.

@@ -118,7 +118,6 @@ def test_evaluations_are_kept_with_their_issues_and_figures(score_run):
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_a_killed_game_ends_in_the_same_bytes(score_run, make_score_recipe, tmp_path):
     recipe, log = make_score_recipe(tmp_path), tmp_path / "log.txt"
     deaths = [

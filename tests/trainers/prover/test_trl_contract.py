@@ -163,7 +163,7 @@ def test_the_new_name_of_checkpointing_is_mirrored_without_a_warning(value, tmp_
 
 
 def test_the_old_name_of_checkpointing_warns(tmp_path):
-    """When it no longer warns or no longer exists, `hardware.py` can be deleted."""
+    """`turn_off_gpu_defaults` need not set the new name once the old one no longer warns."""
     with pytest.warns(FutureWarning, match="`gradient_checkpointing` is deprecated"):
         TrainingArguments(str(tmp_path), report_to="none", gradient_checkpointing=True)
 
