@@ -4,6 +4,7 @@ import doctest
 import json
 import re
 import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from pvg_hf import VerifierScorer, load_recipe, load_task
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import LoraConfig
 from pvg_hf.core.roles import GAME_ROLES
+from pvg_hf.data.pool import load_pool
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.data.schema import solution_features
 from pvg_hf.models.from_config import train_tokenizer
@@ -232,6 +234,15 @@ def test_examples_of_the_verifier_trainer_page_run(folder, tiny_models, pair_fil
     penalty = load_regulariser("own_penalty:worst_risk")
     margins, environments = torch.tensor([0.0, 2.0, -2.0]), torch.tensor([0, 0, 1])
     assert penalty(margins, environments).item() == pytest.approx(2.1269, abs=1e-4)  # log(1 + e^2)
+
+
+def test_examples_of_the_data_page_run(folder, arithmetic_run):
+    shutil.copytree(arithmetic_run / "pool", folder / "pool")
+    names = _run("data.md")
+    assert [row["role"] for row in names["rows"]] == ["sneaky"] * 40
+    assert len(load_pool("sneaky.parquet")) == 40
+    assert len(names["heldout"]) < len(names["solutions"])
+    assert len(names["pairs"]) == names["report"].num_pairs > 0
 
 
 def test_recipes_of_the_prover_trainer_page_are_valid():
