@@ -7,7 +7,10 @@ import multiprocessing
 import os
 import sys
 import traceback
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from tests.support.loopback_hub import TOKEN
@@ -25,6 +28,8 @@ class ClientError(Exception):
 
 class Client:
     """
+    A process that runs the functions of `hub_orders.py`.
+
     Args:
         endpoint (`str`):
             Address of the Hub.
@@ -84,11 +89,18 @@ def serve(pipe) -> None:
             name, args, kwargs = pipe.recv()
         except EOFError:
             return
-        try:
+        with ExitStack() as stack:
+            stack.push(partial(send_error, pipe))
             pipe.send(("done", vars(hub_orders)[name](*args, **kwargs)))
-        except Exception as err:  # noqa: BLE001 -- any error is passed on to the test
-            kinds = [kind.__name__ for kind in type(err).__mro__]
-            pipe.send(("raised", (str(err), kinds, traceback.format_exc())))
+
+
+def send_error(pipe, kind: type | None, err: BaseException | None, trace: TracebackType | None) -> bool:
+    """Send the error of an order, if any; returns whether it was sent, so that the process continues."""
+    is_sent = isinstance(err, Exception)
+    if is_sent:
+        kinds = [base.__name__ for base in kind.__mro__]
+        pipe.send(("raised", (str(err), kinds, "".join(traceback.format_exception(err)))))
+    return is_sent
 
 
 def refuse_other_machines(event: str, arguments: tuple) -> None:
