@@ -53,9 +53,8 @@ class ScoreVerifierTrainer(SampledGRPOTrainer):
             Further arguments of [`~trl.GRPOTrainer`].
 
     Raises:
-        TypeError: for a meta-verifier that is not a function.
-        ValueError: for missing columns, invalid scores, no reference score at all, or fewer rows than one generation
-            batch.
+        ValueError: for a meta-verifier that is not a function, missing columns, invalid scores, no reference score at
+            all, or fewer rows than one generation batch.
 
     Example:
 
