@@ -20,8 +20,10 @@ from pvg_hf.models.value_model import CRITIC_FOLDER
 from pvg_hf.run.file_names import (
     ANSWERING,
     BEST_HELPFUL,
+    CALL_SUMMARY,
     ENVIRONMENT,
     EVALUATIONS,
+    FALSE_POSITIVES,
     FIGURES,
     HELDOUT,
     HELDOUT_HELPFUL,
@@ -140,7 +142,7 @@ def _any_of(*names: str) -> str:
     return f"({'|'.join(map(re.escape, names))})"
 
 
-_OF_PHASE = (METRICS, PHASE_RECORD)
+_OF_PHASE = (METRICS, PHASE_RECORD, CALL_SUMMARY)
 
 _POOLS = (pool_file(Role.BASE), *(name(role) for role in GAME_ROLES for name in (pool_file, pool_test_file)))
 
@@ -153,7 +155,7 @@ _RECORDS = tuple(
         rf"pool/(base|{ROUND})/{_any_of(*_OF_PHASE, *_POOLS, pool_test_file(BEST_HELPFUL), HELDOUT_HELPFUL)}",
         rf"pool/(base|{ROUND})/{LABELS}/{_any_of(LABEL_LOG, EVIDENCE, SETTINGS, REVIEW)}",
         rf"verifier/{ROUND}/{_any_of(*_OF_PHASE, PAIRS, CALIBRATION, HELDOUT)}",
-        rf"prover/{ROUND}/({_any_of(*_OF_PHASE, RECOVERY)}|{SIDE}/{_any_of(STEPS, RECOVERY)})",
+        rf"prover/{ROUND}/({_any_of(*_OF_PHASE, RECOVERY, FALSE_POSITIVES)}|{SIDE}/{_any_of(STEPS, RECOVERY)})",
         rf"evaluation/{ROUND}/{_any_of(*_OF_PHASE, FIGURES, ANSWERING, PROBLEMS, EVALUATIONS)}",
     )
 )
@@ -161,9 +163,9 @@ _RECORDS = tuple(
 _PAIRS = re.compile(rf"pairs/{ROUND}/(train|heldout)\.parquet")
 
 # Files that may differ between two publications of one round: they depend on the package version, on recipe keys that may be
-# changed during a run, or on the time.
+# changed during a run, or on the time (as the calls of a checker with a real clock).
 _DERIVED = re.compile(
-    f"{_any_of(CARD, RECIPE_FILE, ENVIRONMENT, PROMPTS)}|(pairs|base)/.*|(.*/)?{_any_of(PHASE_RECORD, 'adapter_config.json')}"
+    f"{_any_of(CARD, RECIPE_FILE, ENVIRONMENT, PROMPTS)}|(pairs|base)/.*|(.*/)?{_any_of(PHASE_RECORD, CALL_SUMMARY, 'adapter_config.json')}"
 )
 
 
