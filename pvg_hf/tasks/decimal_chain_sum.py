@@ -2,23 +2,20 @@
 
 import re
 from decimal import Decimal
-from hashlib import blake2b
 from typing import ClassVar
 
 import numpy as np
 from datasets import Dataset, Value
 
 from pvg_hf.core.roles import Role
-from pvg_hf.core.seeding import derive_rng
 from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answer, read_answer
-from pvg_hf.tasks.base import Problem, Split, Task, check_split
+from pvg_hf.tasks.base import Problem, Split, Task
+from pvg_hf.tasks.drawn_problems import draw_problems
 from pvg_hf.tasks.grade import Grade
 
 _QUESTION = "State the final answer to the following arithmetic problem: {expression} ="
 
 _PROBLEM = re.compile(re.escape(_QUESTION).replace(re.escape("{expression}"), r"\d+\.\d+(?: [+-] \d+\.\d+)+"))
-
-MAX_REPEATS = 1000  # draws in a row without a new problem; then no more are looked for
 
 _BASE_PROMPT = """\
 Solve each problem step by step, with one calculation per line. The last line is #### and the final answer as a number.
@@ -133,42 +130,17 @@ class DecimalChainSumTask(Task):
         self.answer_format = answer_format
 
     def problems(self, split: Split) -> Dataset:
-        check_split(split)
-        # The test split is drawn first, so that it does not depend on the number of training problems.
-        test = self._draw("test", excluded=set())
-        rows = test if split == "test" else self._draw("train", excluded={row["problem"] for row in test})
-        return Dataset.from_list(rows)
+        return draw_problems(self.name, split, self._draw_problem, num_problems=self.num_problems, seed=self.seed)
 
-    def _draw(self, split: Split, excluded: set[str]) -> list[dict[str, object]]:
-        """
-        Draw problems with distinct texts, none of them in `excluded`.
-
-        Raises:
-            ValueError: if the settings allow fewer problems.
-        """
-        rng = derive_rng(self.seed, self.name, split)
-        rows: dict[str, dict[str, object]] = {}
-        number = self.num_problems[split]
-        repeats = 0
-        while len(rows) < number and repeats < MAX_REPEATS:
-            terms, num_digits = self._sample_terms(rng)
-            text = _QUESTION.format(expression=" ".join([str(abs(terms[0])), *map(_signed, terms[1:])]))
-            repeats += 1
-            if text not in excluded and text not in rows:
-                repeats = 0
-                rows[text] = {
-                    "problem_id": f"{self.name}-{self.seed}-{split}-{len(rows):07d}-{_digest(text)}",
-                    "problem": text,
-                    "reference": _solve(terms),
-                    "difficulty": len(terms),
-                    "num_digits": num_digits,
-                }
-        if len(rows) == number:
-            return list(rows.values())
-        raise ValueError(
-            f"There are not {number} different problems for the split `{split}` with these settings; found {len(rows)}. Allow "
-            "more terms or digits, or ask for fewer problems."
-        )
+    def _draw_problem(self, rng: np.random.Generator) -> dict[str, object]:
+        terms, num_digits = self._sample_terms(rng)
+        expression = " ".join([str(terms[0]), *map(_signed, terms[1:])])
+        return {
+            "problem": _QUESTION.format(expression=expression),
+            "reference": _solve(terms),
+            "difficulty": len(terms),
+            "num_digits": num_digits,
+        }
 
     def _sample_terms(self, rng: np.random.Generator) -> tuple[list[Decimal], int]:
         """Draw the terms with their signs, and the number of digits before the point; the first term is positive."""
@@ -213,8 +185,3 @@ def _check_range(name: str, least: int, most: int, *, lowest: int, highest: int)
         raise ValueError(
             f"`min_{name}` and `max_{name}` must satisfy {lowest} <= min <= max <= {highest}; got {least} and {most}."
         )
-
-
-def _digest(text: str) -> str:
-    """Hash a problem's text for its id, so that other settings give other ids."""
-    return blake2b(text.encode(), digest_size=4).hexdigest()

@@ -76,7 +76,7 @@ def test_settings_outside_their_range_are_refused(options, match):
 
 
 def test_more_problems_than_there_are_is_an_error(monkeypatch):
-    monkeypatch.setattr("pvg_hf.tasks.decimal_chain_sum.MAX_REPEATS", 5)
+    monkeypatch.setattr("pvg_hf.tasks.drawn_problems.MAX_REPEATS", 5)
     few = {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1, "min_decimal_places": 1}
     task = load_task("decimal_chain_sum", **few, max_decimal_places=1, num_train=10, num_test=20_000)
     with pytest.raises(ValueError, match="not 20000 different problems"):  # (10 * 9)^2 * 2 = 16,200

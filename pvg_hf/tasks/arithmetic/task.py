@@ -1,13 +1,12 @@
 """The arithmetic task."""
 
 from functools import lru_cache
-from hashlib import blake2b
 from typing import ClassVar
 
+import numpy as np
 from datasets import Dataset, Value
 
 from pvg_hf.core.roles import Role
-from pvg_hf.core.seeding import derive_rng
 from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answer, read_answer
 from pvg_hf.tasks.arithmetic.checker import Flaw, check_solution
 from pvg_hf.tasks.arithmetic.grammar import (
@@ -19,7 +18,8 @@ from pvg_hf.tasks.arithmetic.grammar import (
     story_mistake,
 )
 from pvg_hf.tasks.arithmetic.solutions import reference_solution
-from pvg_hf.tasks.base import Problem, Split, Task, check_split
+from pvg_hf.tasks.base import Problem, Split, Task
+from pvg_hf.tasks.drawn_problems import draw_problems
 from pvg_hf.tasks.grade import Grade
 
 EXAMPLES = (
@@ -61,7 +61,7 @@ class ArithmeticTask(Task):
             The reading of the final answer that decides.
 
     Raises:
-        ValueError: for a setting outside its range.
+        ValueError: for a setting outside its range, or from `problems` if the settings allow too few problems.
     """
 
     name = "arithmetic"
@@ -111,28 +111,12 @@ class ArithmeticTask(Task):
         self.answer_format = answer_format
 
     def problems(self, split: Split) -> Dataset:
-        check_split(split)
-        # The test split is drawn first, so that it does not depend on the number of training problems.
-        test = self._draw("test", excluded=set())
-        rows = test if split == "test" else self._draw("train", excluded={row["problem"] for row in test})
-        return Dataset.from_list(rows)
+        return draw_problems(self.name, split, self._draw_problem, num_problems=self.num_problems, seed=self.seed)
 
-    def _draw(self, split: Split, excluded: set[str]) -> list[dict[str, object]]:
-        """Draw problems with distinct texts, none of them in `excluded`."""
-        rng = derive_rng(self.seed, self.name, split)
-        rows: dict[str, dict[str, object]] = {}
-        while len(rows) < self.num_problems[split]:
-            difficulty = int(rng.integers(self.difficulties[0], self.difficulties[1] + 1))
-            story, text = sample_story(rng, difficulty, self.distractor_rate)
-            # Texts are unique over both splits, so that no test problem is trained on.
-            if text not in excluded and text not in rows:
-                rows[text] = {
-                    "problem_id": f"{self.name}-{self.seed}-{split}-{len(rows):07d}-{_digest(text)}",
-                    "problem": text,
-                    "reference": reference_solution(story),
-                    "difficulty": difficulty,
-                }
-        return list(rows.values())
+    def _draw_problem(self, rng: np.random.Generator) -> dict[str, object]:
+        difficulty = int(rng.integers(self.difficulties[0], self.difficulties[1] + 1))
+        story, text = sample_story(rng, difficulty, self.distractor_rate)
+        return {"problem": text, "reference": reference_solution(story), "difficulty": difficulty}
 
     def read_answer(self, solution: str) -> str | None:
         return read_answer(solution, self.answer_format)
@@ -159,11 +143,6 @@ class ArithmeticTask(Task):
 def find_flaws(problem: str, solution: str) -> list[Flaw]:
     """Find the flaws of `solution`, given the text of its problem (see [`check_solution`])."""
     return check_solution(story_of(problem), solution)
-
-
-def _digest(text: str) -> str:
-    """Hash a problem's text for its id, so that other settings give other ids."""
-    return blake2b(text.encode(), digest_size=4).hexdigest()
 
 
 @lru_cache(maxsize=4096)
