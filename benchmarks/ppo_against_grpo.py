@@ -29,6 +29,7 @@ from pathlib import Path
 from scipy.stats import t
 
 from pvg_hf.config import Recipe, load_recipe
+from pvg_hf.core.markdown import markdown_table
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "arithmetic-ppo.yaml"
 SHARED = ["num_rounds=1", "stopping.rule=max_steps", "logging.progress=false"]
@@ -111,7 +112,7 @@ def table(folders: dict[tuple[int, str], Path]) -> str:
         "peak, MB",
         *(name for name, _ in SEED_COLUMNS),
     ]
-    rows, values = [headings, ["---"] * len(headings)], {}
+    rows, values = [headings], {}
     for (seed, algorithm), folder in folders.items():
         run, cost = load_run(folder), json.loads((folder / COST).read_text())
         (data,), prover = run.evaluated, run.recipe.prover
@@ -127,7 +128,7 @@ def table(folders: dict[tuple[int, str], Path]) -> str:
             *([a - b for a, b in zip(values[s, "ppo"], values[s, "grpo"], strict=True)] for s in seeds), strict=True
         )
         rows.append(["all", "ppo minus grpo", "", "", *map(mean_over_seeds, columns)])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return markdown_table(rows)
 
 
 def mean_over_seeds(differences: tuple[float, ...]) -> str:

@@ -1,7 +1,9 @@
 """Formats the results of the check as Markdown, for docs/performance.md."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from pvg_hf.core.markdown import markdown_table
 
 Figures = Mapping[str, Any]
 PHASES = ("warmup", "bootstrap", "verifier", "prover", "mint", "evaluate")
@@ -41,7 +43,7 @@ def describe(results: Figures) -> str:
         )
     ]
     if phases:
-        blocks.append(_table(["", "phase", *(heading for heading, _ in COLUMNS)], phases))
+        blocks.append(markdown_table([["", "phase", *(heading for heading, _ in COLUMNS)], *phases]))
     games = [_game_row(name, part["figures"]) for name, part in parts.items() if "weights" in part.get("figures", {})]
     if games:
         headings = [
@@ -53,8 +55,8 @@ def describe(results: Figures) -> str:
             "hours of the recipe",
             "",
         ]
-        blocks.append(_table(headings, games))
-    blocks.append(_table(["part", "", "s", ""], [_part_row(name, part) for name, part in parts.items()]))
+        blocks.append(markdown_table([headings, *games]))
+    blocks.append(markdown_table([["part", "", "s", ""], *(_part_row(name, part) for name, part in parts.items())]))
     return "\n\n".join(blocks)
 
 
@@ -90,11 +92,6 @@ def _part_row(name: str, part: Figures) -> list[str]:
     last = part.get("last_lines", [])[-1:]
     why = "; ".join(filter(None, [part.get("reason", ""), counts, *last]))
     return [name, part["status"], _show(part.get("seconds")), why.replace("|", "\\|")]
-
-
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _show(value: float | None, *, is_share: bool = False) -> str:

@@ -5,10 +5,13 @@ from collections.abc import Iterable
 import pandas as pd
 
 from pvg_hf.core.figure import Figure
+from pvg_hf.core.markdown import markdown_table
 from pvg_hf.evaluation.intervals import rate_by_problem
 from pvg_hf.tasks.audit import AuditTrial, AuditVerdict
 
 VERDICTS = tuple(verdict.value for verdict in AuditVerdict)
+
+_SHOWN = 32  # characters of an example, from its end
 
 
 def tabulate_trials(trials: Iterable[AuditTrial]) -> pd.DataFrame:
@@ -55,10 +58,10 @@ def family_table(table: pd.DataFrame) -> str:
     """Format a Markdown table with a row per family and certified verdict."""
     rows = [["family", "must be", "transforms", "problems", "n", *VERDICTS]]
     for (family, due), figures in audit_figures(table, ["family", "due"]).items():
-        of_group = table[(table["family"] == family) & (table["due"] == due)]
-        counts = (of_group["transform"].nunique(), of_group["problem_id"].nunique(), len(of_group))
+        trials = table[(table["family"] == family) & (table["due"] == due)]
+        counts = (trials["transform"].nunique(), trials["problem_id"].nunique(), len(trials))
         rows.append([family, due, *map(str, counts), *(_show(figures[verdict]) for verdict in VERDICTS)])
-    return _markdown(rows)
+    return markdown_table(rows)
 
 
 def finding_table(table: pd.DataFrame) -> str:
@@ -76,10 +79,7 @@ def finding_table(table: pd.DataFrame) -> str:
         example = repr(found["text"].iloc[0][-_SHOWN:]).replace("|", "\\|")
         counted = [str(counts.get(verdict, 0)) for verdict in VERDICTS]
         rows.append([family, transform, due, *counted, str(len(trials)), f"`` {example} ``"])
-    return _markdown(rows) if len(rows) > 1 else ""
-
-
-_SHOWN = 32  # characters of an example, from its end
+    return markdown_table(rows) if len(rows) > 1 else ""
 
 
 def _show(figure: Figure) -> str:
@@ -87,8 +87,3 @@ def _show(figure: Figure) -> str:
     if not figure.value:
         return f"0 (at most {figure.high:.4f})"
     return f"{figure.value:.4f} ({figure.low:.4f} - {figure.high:.4f})"
-
-
-def _markdown(rows: list[list[str]]) -> str:
-    head, *body = rows
-    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *body))

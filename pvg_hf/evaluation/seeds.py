@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from statsmodels.stats.weightstats import DescrStatsW
 
 from pvg_hf.core.figure import ALPHA, EMPTY, Figure
+from pvg_hf.core.markdown import markdown_table
 from pvg_hf.run.read import load_run
 
 # Column headings and keys of the figures.
@@ -32,12 +33,12 @@ def seeds_table(run_folders: Sequence[Path]) -> str:
     Raises:
         ValueError: if a folder does not contain a run.
     """
-    rows = [["seed", "round", *(heading for heading, _ in SEED_COLUMNS)], ["---"] * (2 + len(SEED_COLUMNS))]
+    rows = [["seed", "round", *(heading for heading, _ in SEED_COLUMNS)]]
     for run in map(load_run, run_folders):
         for data in run.evaluated:
             cells = [show_figure(data.figure(key)) for _, key in SEED_COLUMNS]
             rows.append([str(run.recipe.seed), str(data.round_index), *cells])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return markdown_table(rows)
 
 
 def mean_over_seeds(values: ArrayLike) -> Figure:

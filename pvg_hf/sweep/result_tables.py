@@ -11,6 +11,7 @@ from pvg_hf.config.sections import PLAIN
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json, write_text
 from pvg_hf.core.integrity import read_json
+from pvg_hf.core.markdown import markdown_table
 from pvg_hf.core.spreadsheets import to_csv
 from pvg_hf.evaluation.seeds import mean_over_seeds, show_figure
 from pvg_hf.sweep.cells import Cell, SweepFolder, list_cells
@@ -29,16 +30,16 @@ def summarize(recipe: Recipe, table: pd.DataFrame, fits: pd.DataFrame, breakdown
         f"Means over {table['seed'].nunique()} seed(s), with 95 % intervals by Student's t over seeds; `change` is from the same "
         "seed's verifier that learned from clean labels by the plain loss.",
         "",
-        *_means(recipe.sweep.vary, table),
+        _mean_table(recipe.sweep.vary, table),
     ]
-    lines += _section(f"Against `{PLAIN}` at the same level", _gain_lines(table)) if _has_corrections(table) else []
+    lines += _section(f"Against `{PLAIN}` at the same level", _gain_table(table)) if _has_corrections(table) else []
     if table["level"].nunique() >= LEVELS_OF_A_FIT:
-        lines += _section("Fits", _fit_lines(fits)) if len(fits) else []
-        lines += _section("Breakdown", _breakdown_lines(table, breakdowns)) if len(breakdowns) else []
+        lines += _section("Fits", _term_table(fits)) if len(fits) else []
+        lines += _section("Breakdown", _describe_breakdowns(table, breakdowns)) if len(breakdowns) else []
     return "\n".join(lines) + "\n"
 
 
-def _means(vary: str, table: pd.DataFrame) -> list[str]:
+def _mean_table(vary: str, table: pd.DataFrame) -> str:
     columns = {}
     for name in (name for name in MEASURES if name in table):
         columns[name] = MEASURES[name].title
@@ -50,14 +51,14 @@ def _means(vary: str, table: pd.DataFrame) -> list[str]:
             continue  # another correction's row shows the same training
         shown = [_show(mean_over_seeds(cells[column])) for column in columns]
         rows.append([correction, f"{level:g}", str(len(cells)), *shown])
-    return _markdown(rows)
+    return markdown_table(rows)
 
 
 def _has_corrections(table: pd.DataFrame) -> bool:
     return PLAIN in set(table["correction"]) and table["correction"].nunique() > 1
 
 
-def _gain_lines(table: pd.DataFrame) -> list[str]:
+def _gain_table(table: pd.DataFrame) -> str:
     """Gain of each correction over the uncorrected loss, paired by seed."""
     names = [name for name, measure in MEASURES.items() if name in table and measure.is_share]
     rows = [["correction", "level", *(MEASURES[name].title for name in names)]]
@@ -67,10 +68,10 @@ def _gain_lines(table: pd.DataFrame) -> list[str]:
             plain = by_place.reindex([(PLAIN, level, seed) for seed in cells["seed"]])
             gains = [mean_over_seeds(cells[name].to_numpy(float) - plain[name].to_numpy(float)) for name in names]
             rows.append([correction, f"{level:g}", *map(_show, gains)])
-    return _markdown(rows)
+    return markdown_table(rows)
 
 
-def _fit_lines(fits: pd.DataFrame) -> list[str]:
+def _term_table(fits: pd.DataFrame) -> str:
     rows = [["measure", "correction", "fit", "of level", "of level squared", "R² within seeds", "n"]]
     for (name, correction, kind), terms in fits.groupby(["measure", "correction", "fit"], sort=False):
         shown = [_show_term(term) for term in terms.itertuples()]
@@ -79,7 +80,7 @@ def _fit_lines(fits: pd.DataFrame) -> list[str]:
         rows.append(
             [MEASURES[name].title, correction, kind, *shown, *[""] * (2 - len(shown)), fitted, str(terms["n"].iloc[0])]
         )
-    return _markdown(rows)
+    return markdown_table(rows)
 
 
 def _show_term(term: Any) -> str:
@@ -91,26 +92,23 @@ def _show(figure: Figure) -> str:
     return show_figure(figure, with_n=False)
 
 
-def _breakdown_lines(table: pd.DataFrame, breakdowns: pd.DataFrame) -> list[str]:
+def _describe_breakdowns(table: pd.DataFrame, breakdowns: pd.DataFrame) -> str:
     rows = [["measure", "correction", "half is lost at", "seeds that lose half", "first level with a clear loss"]]
     for row in breakdowns.itertuples():
         seeds = f"{row.num_broken} of {row.num_seeds}"
         seeds += "" if pd.isna(row.lowest) else f", at {row.lowest:.3g} to {row.highest:.3g}"
         rows.append([MEASURES[row.measure].title, row.correction, _level(row.level), seeds, _level(row.told_from)])
     without = [measure for name, measure in MEASURES.items() if name in table and measure.floor is None]
-    return [*_markdown(rows), "", *(f"- No level of {measure.title}: {measure.why_no_floor}." for measure in without)]
+    notes = (f"- No level of {measure.title}: {measure.why_no_floor}." for measure in without)
+    return "\n".join([markdown_table(rows), "", *notes])
 
 
 def _level(level: float | None) -> str:
     return "no level" if pd.isna(level) else f"{level:.3g}"
 
 
-def _section(title: str, lines: list[str]) -> list[str]:
-    return ["", f"## {title}", "", *lines]
-
-
-def _markdown(rows: list[list[str]]) -> list[str]:
-    return [f"| {' | '.join(row)} |" for row in (rows[0], ["---"] * len(rows[0]), *rows[1:])]
+def _section(title: str, text: str) -> list[str]:
+    return ["", f"## {title}", "", text]
 
 
 def write_results(recipe: Recipe, folder: SweepFolder) -> None:

@@ -13,6 +13,7 @@ import pandas as pd
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_text
+from pvg_hf.core.markdown import markdown_table
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.core.spreadsheets import to_csv
 from pvg_hf.data.pool import load_pool
@@ -106,14 +107,14 @@ def false_positives(folder: RunFolder, round_index: int) -> Figure:
 def twins_table(twins: Sequence[Twins]) -> str:
     """Format the results as a Markdown table with a row per seed, checker and round."""
     head = ["seed", "checker", "round", "false positives", "helpful accuracy", "against the base", "sneaky accuracy"]
-    rows = [head, ["---"] * len(head)]
+    rows = [head]
     for pair in twins:
         for kind, folder in pair.folders.items():
             for data in _load(folder.root).evaluated:
                 names = ("accuracy/helpful", "accuracy_change/helpful", "accuracy/sneaky")
                 figures = [false_positives(folder, data.round_index), *map(data.figure, names)]
                 rows.append([str(pair.seed), kind, str(data.round_index), *map(show_figure, figures)])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return markdown_table(rows)
 
 
 def helpful_accuracy(twins: Sequence[Twins]) -> pd.DataFrame:

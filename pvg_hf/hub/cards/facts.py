@@ -8,6 +8,7 @@ from huggingface_hub import EvalResult
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import PlayerConfig
 from pvg_hf.config.recipe import NOT_PUBLISHED
+from pvg_hf.core.markdown import markdown_table
 from pvg_hf.data.schema import round_name
 from pvg_hf.hub.local_paths import is_local_path
 from pvg_hf.models.sources import PACKAGED
@@ -31,12 +32,6 @@ VERIFIER_COLUMNS = (
 )
 CARD_COLUMNS = {"prover": PROVER_COLUMNS, "verifier": VERIFIER_COLUMNS}
 TASK_TYPES = {"prover": "text-generation", "verifier": "text-classification"}
-
-
-def markdown_table(rows: Sequence[Sequence[str]]) -> str:
-    """Format rows as a Markdown table; the first row has the headings."""
-    head, *body = (f"| {' | '.join(row)} |" for row in rows)
-    return "\n".join([head, "|" + "---|" * len(rows[0]), *body])
 
 
 def rounds_markdown(figures: Sequence[Figures], player: str) -> str:
