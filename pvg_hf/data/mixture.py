@@ -6,7 +6,7 @@ from numbers import Real
 from typing import Literal, get_args
 
 from pvg_hf.config.sections import DataConfig
-from pvg_hf.core.extensions import cut_to_line, load_function, running, suggest
+from pvg_hf.core.extensions import ExtensionError, cut_to_line, load_function, running, suggest
 from pvg_hf.data.schema import BASE_ROUND
 
 MixtureKind = Literal["equal_per_round", "latest", "exponential", "sliding", "custom"]
@@ -45,6 +45,7 @@ def mixture_weights(
     Raises:
         ValueError: for an unknown kind, an argument that is missing or belongs to another kind, and weights that are
             negative, not finite, all 0, or of unknown sources.
+        ExtensionError: if a custom function raises an error or returns no mapping.
     """
     # `mixture: module:Name` is short for `mixture: custom` with this function as `weights`.
     if ":" in kind and custom is None:
@@ -86,7 +87,7 @@ def _custom_weights(custom: Mapping[int, float] | str, round_index: int) -> Mapp
         with running(f"The mixture `{custom}`, asked for round {round_index},"):
             weights = function(round_index)
         if not isinstance(weights, Mapping):
-            raise ValueError(
+            raise ExtensionError(
                 f"The mixture `{custom}` must return a mapping of sources to weights for round {round_index}; got "
                 f"{weights!r:.80}."
             )

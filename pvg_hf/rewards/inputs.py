@@ -5,6 +5,8 @@ from typing import Protocol
 
 import torch
 
+from pvg_hf.core.extensions import ExtensionError
+
 
 class RewardFunction(Protocol):
     """Calling convention of a prover reward, built-in or custom."""
@@ -148,21 +150,23 @@ def check_rewards(rewards: object, scores: torch.Tensor, what: str) -> None:
             Name of the reward in messages, e.g. ``The reward `my_rewards:margin` ``.
 
     Raises:
-        ValueError: if it is not a tensor, has another shape or type, or contains an infinite value.
+        ExtensionError: if it is not a tensor, has another shape or type, or contains an infinite value.
     """
     if not isinstance(rewards, torch.Tensor):
-        raise ValueError(
+        raise ExtensionError(
             f"{what} returns a {type(rewards).__name__}; it must return a tensor with a reward for each score."
         )
     if rewards.shape != scores.shape:
-        raise ValueError(
+        raise ExtensionError(
             f"{what} returns a tensor of shape {tuple(rewards.shape)} for scores of shape {tuple(scores.shape)}; they "
             "must agree: one reward per score."
         )
     if not rewards.is_floating_point():
-        raise ValueError(f"{what} returns a tensor of {rewards.dtype}; it must be floating point, e.g. by `.float()`.")
+        raise ExtensionError(
+            f"{what} returns a tensor of {rewards.dtype}; it must be floating point, e.g. by `.float()`."
+        )
     if rewards.isinf().any():
-        raise ValueError(f"{what} returns {int(rewards.isinf().sum())} infinite rewards of {len(rewards)}.")
+        raise ExtensionError(f"{what} returns {int(rewards.isinf().sum())} infinite rewards of {len(rewards)}.")
 
 
 def _check_group_size(group_size: int, num_solutions: int) -> None:

@@ -51,8 +51,9 @@ class Reward:
         Compute the rewards of a batch of solutions; see [`~pvg_hf.rewards.RewardFunction`] for the arguments.
 
         Raises:
-            ValueError: if a score is not finite, the function raises any error, or its result is not a floating point
-                tensor of the shape of `scores` without infinities.
+            ValueError: if a score is not finite.
+            ExtensionError: if the function raises any error, or its result is not a floating point tensor of the shape
+                of `scores` without infinities.
         """
         read_scores(scores)
         what = f"The reward `{self.name}`"

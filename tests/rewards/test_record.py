@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from pvg_hf import rewards
+from pvg_hf.core.extensions import ExtensionError
 from pvg_hf.rewards import REWARDS, Reward, as_reward, load_reward
 from tests.support.own_rules import above_the_group, scaled_score
 
@@ -88,7 +89,7 @@ def test_a_custom_reward_may_leave_solutions_without_a_reward():
     ids=["list", "shape", "type", "infinite", "error", "signature"],
 )
 def test_what_a_custom_reward_returns_is_checked(function, parts):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ExtensionError) as caught:
         _call(function)
     assert [part for part in ["`mine`", *parts] if part not in str(caught.value)] == []
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pvg_hf.analyses.form import Evaluation
+from pvg_hf.core.extensions import ExtensionError
 
 MetaVerifier = Callable[[list[str], list[str], list[str]], Sequence[float | None]]
 """Function (problems, proofs, analyses) -> qualities in [0, 1], or `None` for an unreadable answer."""
@@ -43,7 +44,7 @@ def ask_meta_verifier(
     the meta-verifier is not asked.
 
     Raises:
-        ValueError: unless the meta-verifier returns a quality in [0, 1], or `None`, for each analysis.
+        ExtensionError: unless the meta-verifier returns a quality in [0, 1], or `None`, for each analysis.
     """
     numbers = range(len(evaluations))
     exempt = {index for index in numbers if meta_verifier is None or (is_exempt is not None and is_exempt[index])}
@@ -65,13 +66,15 @@ def ask_meta_verifier(
 
 def _check_qualities(said: Sequence[float | None], num_analyses: int) -> None:
     if not isinstance(said, Sequence):
-        raise ValueError(f"The meta-verifier returned {said!r}; it must return a list with one quality per analysis.")
+        raise ExtensionError(
+            f"The meta-verifier returned {said!r:.80}; it must return a list with one quality per analysis."
+        )
     if len(said) != num_analyses:
-        raise ValueError(
+        raise ExtensionError(
             f"The meta-verifier was asked about {num_analyses} analyses and returned {len(said)} qualities."
         )
     wrong = [value for value in said if value is not None and not 0 <= value <= 1]
     if wrong:
-        raise ValueError(
+        raise ExtensionError(
             f"The meta-verifier returned the quality {wrong[0]}; a quality must lie in [0, 1], or be `None` if unreadable."
         )

@@ -13,7 +13,7 @@ from torch.utils.data import Sampler
 from transformers import TrainerCallback
 
 from pvg_hf.config.player_sections import PENALTY_WEIGHTS, InvarianceConfig
-from pvg_hf.core.extensions import load_function, running, suggest
+from pvg_hf.core.extensions import ExtensionError, load_function, running, suggest
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.trainers.common.options import check_options, option
 
@@ -213,14 +213,14 @@ def invariant_risk(
             Weight of the penalty, at least 0.
 
     Raises:
-        ValueError: if the regulariser does not return a scalar.
+        ExtensionError: if the regulariser does not return a scalar.
     """
     risks = torch.stack([F.softplus(-part).mean() for part in _split_by_environment(margins, environments)])
     penalty = margins.new_zeros(())
     if len(risks) > 1:
         penalty = regulariser(margins, environments)
         if not isinstance(penalty, torch.Tensor) or penalty.shape != ():
-            raise ValueError(f"An invariance penalty must be a scalar tensor; got {penalty!r}.")
+            raise ExtensionError(f"An invariance penalty must be a scalar tensor; got {penalty!r:.80}.")
     loss = risks.mean() + weight * penalty if weight > 0 else risks.mean()
     numbers = environments.unique().tolist()
     return InvariantRisk(loss, penalty, dict(zip(numbers, risks.tolist(), strict=True)))

@@ -8,6 +8,7 @@ from datasets import Dataset, concatenate_datasets
 from pvg_hf import load_task
 from pvg_hf.analyses.form import read_evaluation
 from pvg_hf.analyses.settings import ScoreVerifierSettings
+from pvg_hf.core.extensions import ExtensionError
 from pvg_hf.scoring import GenerativeVerifier
 from tests.support.prover_training import LORA, loss_lines, read_completions
 from tests.support.score_training import PROOFS, proof_rows, save_evaluator, score_args, score_trainer
@@ -241,7 +242,7 @@ def test_an_object_that_is_not_a_meta_verifier_is_refused(evaluator, tmp_path):
             score_trainer(evaluator, tmp_path, meta_verifier=given)
     for said in (None, [1.0], [2.0] * 16):
         trainer = score_trainer(evaluator, tmp_path, meta_verifier=lambda *texts, said=said: said)
-        with pytest.raises(ValueError, match="The meta-verifier"):
+        with pytest.raises(ExtensionError, match="The meta-verifier"):
             trainer.train()
 
 

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from transformers import TrainerCallback
 
+from pvg_hf.core.extensions import ExtensionError
 from pvg_hf.trainers.reward.invariance import (
     METHODS,
     BalancedSampler,
@@ -145,7 +146,7 @@ def no_scalar(margins, environments):
 def test_a_custom_penalty_is_used():
     own = load_regulariser("tests.trainers.reward.test_invariance:own_penalty")
     assert own(MARGINS, ENVIRONMENTS).equal(MARGINS.square().mean())
-    with pytest.raises(ValueError, match="scalar tensor"):
+    with pytest.raises(ExtensionError, match="scalar tensor"):
         invariant_risk(MARGINS, ENVIRONMENTS, no_scalar, 1.0)
     with pytest.raises(ValueError, match="LN3` is a float"):
         load_regulariser("tests.trainers.reward.test_invariance:LN3")
