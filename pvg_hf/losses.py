@@ -9,9 +9,9 @@ from typing import Literal, get_args
 import torch
 import torch.nn.functional as F
 
+from pvg_hf.config.noise_section import check_rates
 from pvg_hf.config.player_sections import PairCorrection
 from pvg_hf.core.extensions import suggest
-from pvg_hf.noise.rates import check_rates
 
 LabelCorrection = Literal["none", "forward", "backward"]
 UNBOUNDED_CORRECTIONS = frozenset({"backward", "exact"})  # their losses are unbounded below, so they need centring

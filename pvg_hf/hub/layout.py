@@ -41,9 +41,8 @@ from pvg_hf.scoring.auto_label import EVIDENCE, LABEL_LOG, REVIEW, SETTINGS
 
 PUBLISHED_PLAYERS = ("prover", "verifier")
 
-BASES = {
-    player: f"{player}-base" for player in PUBLISHED_PLAYERS
-}  # base weights of adapters that are nowhere else on the Hub
+# Repositories for the base weights of adapters that are nowhere else on the Hub.
+BASES = {player: f"{player}-base" for player in PUBLISHED_PLAYERS}
 
 SOLUTIONS = "solutions"
 

@@ -5,7 +5,7 @@ import pytest
 
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.intervals import rate
-from pvg_hf.evaluation.role_figures import game_figures, role_figures, scored_rows
+from pvg_hf.evaluation.role_figures import diversity_figures, game_figures, role_figures, scored_rows
 
 DRAWS = {"seed": 0, "num_resamples": 200}
 COLUMNS = [
@@ -99,3 +99,20 @@ def test_a_round_without_a_role_gives_empty_figures(sneaky):
     assert figures["completeness"].value is None
     assert figures["score_gap"].n == 0
     assert figures["soundness"] == rate(2, 3)
+
+
+def test_distinct_texts_duplicates_and_length_by_hand():
+    rows = pd.DataFrame(
+        [("a", "x", 4), ("a", "x", 4), ("a", "y", 7), ("b", "x", None)],
+        columns=["problem_id", "solution", "num_tokens"],
+    )
+    figures = diversity_figures(rows, Role.SNEAKY, **DRAWS)
+    # Problem a has 2 distinct of 3 (one repeats), b 1 of 1; the same text under two problems is not a repeat.
+    assert (figures["distinct/sneaky"].value, figures["distinct/sneaky"].n) == (pytest.approx(3 / 4), 4)
+    assert (figures["duplicates/sneaky"].value, figures["duplicates/sneaky"].n) == (0.5, 2)
+    assert (figures["num_tokens/sneaky"].value, figures["num_tokens/sneaky"].n) == (5.0, 3)
+
+
+def test_no_solutions_give_empty_figures_of_diversity():
+    rows = pd.DataFrame(columns=["problem_id", "solution", "num_tokens"])
+    assert {figure.n for figure in diversity_figures(rows, Role.HELPFUL, **DRAWS).values()} == {0}

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from pvg_hf.config.noise_section import check_rates
 from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.config.sections import WatchdogConfig
-from pvg_hf.noise.rates import check_rates
 from pvg_hf.trainers.common.grpo_config import SampledGRPOConfig
 from pvg_hf.trainers.common.options import check_options, option
 

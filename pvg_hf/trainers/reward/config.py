@@ -6,11 +6,11 @@ from typing import get_args
 from trl import RewardConfig
 
 from pvg_hf.config.fields import default_of
-from pvg_hf.config.noise_section import NoiseConfig, Resample
+from pvg_hf.config.noise_section import NoiseConfig, Resample, check_rates
 from pvg_hf.config.player_sections import VerifierConfig
 from pvg_hf.core.extensions import suggest
 from pvg_hf.losses import UNBOUNDED_CORRECTIONS, LabelCorrection
-from pvg_hf.noise.rates import check_rates, pair_flip_rate
+from pvg_hf.noise.rates import pair_flip_rate
 from pvg_hf.trainers.common.distributed import turn_off_gpu_defaults
 from pvg_hf.trainers.common.options import check_options, option
 from pvg_hf.trainers.reward.invariance import InvarianceArguments
