@@ -71,11 +71,11 @@ def write_report(run_folder: Path) -> Path:
     run = load_run(run_folder)
     images = _write_plots(run, run_folder / "plots")
     page = run_folder / "report.html"
-    write_text(page, render_page(run, images, RunFolder(run_folder)))
+    write_text(page, render_page(run, images))
     return page
 
 
-def render_page(run: RunData, images: dict[str, Image], folder: RunFolder) -> str:
+def render_page(run: RunData, images: dict[str, Image]) -> str:
     """Render the page as HTML; every value is escaped."""
     return (
         make_environment()
