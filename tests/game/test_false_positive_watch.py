@@ -92,6 +92,15 @@ def test_a_resumed_training_compares_what_the_first_start_wrote(tmp_path):
     assert files[0] == files[1]
 
 
+def test_a_training_that_resumes_after_the_comparison_repeats_its_alert_in_the_same_words(tmp_path):
+    """`PhaseContext.alert` leaves out an alert that the run already has. The logged steps are reported again first."""
+    first, resumed = Watched(tmp_path), Watched(tmp_path)
+    first.train([1, 2, 4, 4, 4])
+    resumed.watch.begin(4)
+    assert [resumed.watch.update(step) for step in range(1, 5)] == [False] * 4
+    assert resumed.alerts == first.alerts != []
+
+
 def test_wrong_solutions_with_a_label_are_counted(tmp_path):
     watched = Watched(tmp_path)
     watched.watch.begin(0)
