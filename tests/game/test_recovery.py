@@ -9,7 +9,7 @@ from pvg_hf import load_recipe, play
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.data.pool import load_pool, write_pool
 from pvg_hf.run.folder import RunFolder
-from tests.support.game_runs import branch_off, differing, forget_digests, play_in_process
+from tests.support.game_runs import branch_off, differing, forget_digests, play_in_process, prover_steps
 
 # Collapse, at the second step, unless all sneaky solutions are answered and incorrect.
 COLLAPSE = {"watchdogs__min_valid_sneaky": 1.0, "watchdogs__window": 2, "watchdogs__goodharting": "off"}
@@ -26,7 +26,7 @@ def test_a_collapse_is_reported_once_and_the_phase_continues(play_phase):
     assert kind == "sneaky_collapse"
     assert message.startswith("Step 2: ")
     assert message.endswith("of the sneaky solutions of the last 2 steps are answered and incorrect, below 100%.")
-    assert len(read_json_lines(folder.prover(0) / "metrics.jsonl")) == 6
+    assert len(prover_steps(folder)) == 6
 
 
 @pytest.mark.parametrize("lora", [pytest.param(None, marks=pytest.mark.slow), {"r": 4}])
@@ -36,7 +36,7 @@ def test_phase_starts_again_with_the_recovery(recovery, lora, play_phase, beginn
     first, second = beginnings
     assert first[0].state.global_step == 2
     assert second[0].state.global_step == 6  # a second collapse does not end the phase
-    assert [line["step"] for line in read_json_lines(folder.prover(0) / "metrics.jsonl")] == [1, 2, 3, 4, 5, 6]
+    assert list(prover_steps(folder)) == [1, 2, 3, 4, 5, 6]
     assert read_json(folder.prover(0) / "recovery.json")["recovery"] == recovery
     assert alerts(folder)[1] == ("sneaky_collapse", f"The prover phase starts again with the recovery `{recovery}`.")
 

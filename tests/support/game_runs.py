@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pvg_hf import load_recipe, play
-from pvg_hf.core.integrity import DIGESTS
+from pvg_hf.core.integrity import DIGESTS, read_json_lines
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import schedule
 
@@ -20,6 +20,12 @@ DRIVER = Path(__file__).parent / "game_driver.py"
 # Every process is the child of a server that has imported everything already: it costs no import.
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["pvg_hf.game.play"])
+
+
+def prover_steps(folder: RunFolder, round_index: int = 0) -> dict[int, dict[str, Any]]:
+    """Lines of a prover phase's log that belong to a step, by step."""
+    lines = read_json_lines(folder.prover(round_index) / "metrics.jsonl")
+    return {line["step"]: line for line in lines if line["step"] is not None}
 
 
 def play_in_process(order: dict[str, Any], log: Path) -> int:

@@ -17,17 +17,18 @@ from pvg_hf.models.prover_model import load_prover
 from pvg_hf.sampling import Sampler
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.trainers.prover.stopping import StopRule
-from tests.support.game_runs import branch_off, differing, forget_digests, play_in_process, whole_and_killed
+from tests.support.game_runs import (
+    branch_off,
+    differing,
+    forget_digests,
+    play_in_process,
+    prover_steps,
+    whole_and_killed,
+)
 from tests.support.recall_task import write_solution
 
 LORA = {"r": 4}
 THE_PROVER = {"phase": "prover", "round_index": 0}
-
-
-def prover_steps(folder, round_index=0):
-    """Lines of a prover phase's log that belong to a step, by step."""
-    lines = read_json_lines(folder.prover(round_index) / "metrics.jsonl")
-    return {line["step"]: line for line in lines if line["step"] is not None}
 
 
 def is_same(weights, others):

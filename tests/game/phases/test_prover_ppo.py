@@ -7,15 +7,11 @@ from safetensors.torch import load_file
 from pvg_hf.core.integrity import read_json_lines
 from pvg_hf.models.value_model import CRITIC_FOLDER, load_value_model
 from pvg_hf.trainers.ppo.trainer import ProverPPOTrainer
-from tests.support.game_runs import differing, whole_and_killed
+from tests.support.game_runs import differing, prover_steps, whole_and_killed
 
 LORA = {"r": 4}
 PPO = {"prover__algorithm": "ppo", "prover__ppo": {"num_iterations": 2, "critic": "verifier"}}
 WITH_ADAPTERS = {"prover__algorithm": "ppo", "prover__ppo": {"num_iterations": 2}, "prover__lora": LORA}
-
-
-def _steps(folder) -> dict[int, dict]:
-    return {line["step"]: line for line in read_json_lines(folder.prover(0) / "metrics.jsonl")}
 
 
 def test_a_round_trains_with_a_critic_from_the_verifier(play_phase, beginnings, reference):
@@ -25,7 +21,7 @@ def test_a_round_trains_with_a_critic_from_the_verifier(play_phase, beginnings, 
     assert (trainer.args.num_iterations, trainer.beta) == (2, 0.05)
     assert len(trainer.train_dataset) == 3 * 4  # batches, prompts a batch: two steps are taken on each
     assert any(not torch.equal(weights[name], tensor) for name, tensor in trainer.model.state_dict().items())
-    steps = _steps(folder)
+    steps = prover_steps(folder)
     assert list(steps) == [1, 2, 3, 4, 5, 6]
     assert all({"prover/loss/value", "prover/approx_kl", "prover/kl"} <= line.keys() for line in steps.values())
     assert ["prover/explained_variance" in line for line in steps.values()] == [True, False] * 3
