@@ -10,7 +10,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from pvg_hf.config.fields import Count, Decides, FilePath, NonNegative, ProperShare, Seed, Sets, Share, section
+from pvg_hf.config.fields import (
+    Count,
+    CountOrZero,
+    Decides,
+    FilePath,
+    NonNegative,
+    ProperShare,
+    Seed,
+    Sets,
+    Share,
+    section,
+)
 from pvg_hf.config.noise_section import NoiseConfig, restate_rates
 from pvg_hf.config.player_sections import (
     InvarianceConfig,
@@ -284,6 +295,11 @@ class EvaluationConfig:
     )
     bootstrap_samples: Annotated[int, Field(ge=100)] = Field(
         1000, description="Number of bootstrap resamples of the problems for an interval."
+    )
+    crossed_rounds: CountOrZero = Field(
+        8,
+        description="Number of earlier rounds (round 0 and the latest ones) whose verifiers score the round's test solutions, "
+        "and whose test solutions the round's verifier scores; 0 for none.",
     )
     num_examples: Count = Field(12, description="Number of problems whose solutions the report shows side by side.")
 

@@ -204,14 +204,18 @@ class MintCosts:
 
 class EvaluateCosts:
     def describe(self, amounts: Amounts) -> str:
-        return f"{amounts.num_test_solutions:,} base solutions on test scored again"
+        return (
+            f"{amounts.num_test_solutions:,} base solutions on test scored, {amounts.num_crossed_solutions:,} of other rounds or by "
+            "their verifiers (mean)"
+        )
 
     def tokens(self, amounts: Amounts) -> float:
-        return amounts.num_test_solutions * amounts.lengths.verifier_input.mean
+        return (amounts.num_test_solutions + amounts.num_crossed_solutions) * amounts.lengths.verifier_input.mean
 
     def work(self, amounts: Amounts, sizes: Sizes) -> Work:
         weights = _as_scorer(amounts, sizes["verifier"]).frozen_bytes
-        return _scoring(amounts, sizes, amounts.num_test_solutions).holding(weights)
+        number = (amounts.num_test_solutions + amounts.num_crossed_solutions) / amounts.num_processes
+        return _scoring(amounts, sizes, number).holding(weights)
 
 
 PHASE_COSTS: dict[str, PhaseCosts] = {

@@ -31,6 +31,7 @@ from pvg_hf.run.file_names import (
     METRICS,
     PAIRS,
     PHASE_RECORD,
+    POOL_SCORES,
     PROBLEMS,
     RECOVERY,
     STEPS,
@@ -155,7 +156,7 @@ _RECORDS = tuple(
         rf"pool/(base|{ROUND})/{LABELS}/{_any_of(LABEL_LOG, EVIDENCE, SETTINGS, REVIEW)}",
         rf"verifier/{ROUND}/{_any_of(*_OF_PHASE, PAIRS, CALIBRATION, HELDOUT)}",
         rf"prover/{ROUND}/({_any_of(*_OF_PHASE, RECOVERY, FALSE_POSITIVES)}|{SIDE}/{_any_of(STEPS, RECOVERY)})",
-        rf"evaluation/{ROUND}/{_any_of(*_OF_PHASE, FIGURES, ANSWERING, PROBLEMS, EVALUATIONS)}",
+        rf"evaluation/{ROUND}/{_any_of(*_OF_PHASE, FIGURES, ANSWERING, PROBLEMS, POOL_SCORES, EVALUATIONS)}",
     )
 )
 

@@ -43,6 +43,7 @@ LABELS = "labels"  # folder of the labels that a generative verifier assigned
 FIGURES = "metrics.json"  # figures with n and interval
 PROBLEMS = "problems.parquet"  # figures of each test problem
 ANSWERING = "answering.json"  # rules that choose answers, and their calibration
+POOL_SCORES = "pool_scores.parquet"  # scores of test solutions by the verifiers of several rounds
 EVALUATIONS = "evaluations.parquet"  # evaluations of test proofs by a generative verifier
 
 REWRITTEN = frozenset({PHASE_RECORD, REVIEW})

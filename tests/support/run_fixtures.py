@@ -18,6 +18,8 @@ from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.schema import BASE_ROUND, environment_name, make_solution, round_name
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
 from pvg_hf.evaluation.verifier_quality import choose_threshold
+from pvg_hf.evaluation.verifiers_by_pools import pool_figures
+from pvg_hf.run.file_names import POOL_SCORES
 from pvg_hf.tasks.arithmetic import ArithmeticTask, parse_story
 from pvg_hf.tasks.arithmetic.flaws import sample_flawed_solution
 
@@ -82,7 +84,7 @@ def run_template(tmp_path_factory, rounds_data) -> Callable[[int], Path]:
             _write_beginning(folder)
         else:
             shutil.copytree(make(num_finished - 1), folder)
-            _write_round(folder, num_finished - 1, rounds_data[num_finished - 1])
+            _write_round(folder, num_finished - 1, rounds_data)
         _write_lines(folder / "events.jsonl", _events(num_finished))
         _write_lines(folder / "metrics.jsonl", _metrics(min(num_finished + 1, NUM_ROUNDS)))
         return folder
@@ -135,7 +137,8 @@ def _draw_solution(task, problem, role, round_index, index, accuracy, gap, rng) 
     )
 
 
-def _write_round(folder: Path, k: int, data: dict[str, pd.DataFrame]) -> None:
+def _write_round(folder: Path, k: int, rounds_data: list[dict[str, pd.DataFrame]]) -> None:
+    data = rounds_data[k]
     pool, evaluation = folder / "pool" / round_name(k), folder / "evaluation" / round_name(k)
     pool.mkdir(parents=True)
     evaluation.mkdir(parents=True)
@@ -150,9 +153,38 @@ def _write_round(folder: Path, k: int, data: dict[str, pd.DataFrame]) -> None:
         seed=0,
         num_resamples=NUM_RESAMPLES,
     )
+    scores = pd.concat([_crossed(rounds_data, *pair) for pair in _pairs(k)])
+    scores.to_parquet(evaluation / POOL_SCORES)
+    pools = pool_figures(scores, seed=0, num_resamples=NUM_RESAMPLES)
+    figures |= {f"round/{name}": figure for name, figure in pools.items()}
     values = {key: figure.to_dict() for key, figure in figures.items()}
     (evaluation / "metrics.json").write_text(json.dumps(values, allow_nan=False), encoding="utf-8")
     problem_table(test).to_parquet(evaluation / "problems.parquet")
+
+
+def _pairs(k: int) -> list[tuple[int, int]]:
+    """Verifiers and pools that the evaluation of a round adds."""
+    return [(k, pool) for pool in range(BASE_ROUND, k + 1)] + [(verifier, k) for verifier in range(k)]
+
+
+def _crossed(rounds_data: list[dict[str, pd.DataFrame]], verifier: int, pool: int) -> pd.DataFrame:
+    """A pool as a verifier scores it: one that is later than the pool gives its mistakes 1.5 less, round by round."""
+    rows = rounds_data[verifier]["base"] if pool == BASE_ROUND else rounds_data[pool]["test"]
+    later = max(0, verifier - pool) if pool != BASE_ROUND else 0
+    score = rows["score"] - 1.5 * later * ~rows["correct"].astype(bool)
+    return rows.assign(verifier=verifier, own_score=rows["score"], score=score)[
+        [
+            "verifier",
+            "round_index",
+            "role",
+            "problem_id",
+            "sample_index",
+            "correct",
+            "outcome",
+            "score",
+            "own_score",
+        ]
+    ]
 
 
 def _events(num_finished: int) -> list[dict]:

@@ -16,6 +16,7 @@ from pvg_hf.core.files import write_bytes, write_text
 from pvg_hf.evaluation.report.escaping import show_preformatted, show_text
 from pvg_hf.evaluation.report.examples import NUM_EARLIER_EXAMPLES, Example, choose_examples
 from pvg_hf.evaluation.report.plots import PLOTS, Plot
+from pvg_hf.evaluation.report.pool_tables import pools_tables
 from pvg_hf.evaluation.report.statements import describe_progress, write_verdict
 from pvg_hf.evaluation.report.tables import (
     answers_table,
@@ -91,6 +92,7 @@ def render_page(run: RunData, images: dict[str, Image]) -> str:
             verdict=write_verdict(run),
             rounds=rounds_table(run),
             answers=answers_table(run),
+            pools=pools_tables(run),
             sources=sources_table(run),
             evaluations=evaluations_table(run),
             confusion=confusion_table(run),

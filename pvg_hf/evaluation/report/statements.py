@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from pvg_hf.core.figure import Figure
 from pvg_hf.evaluation.report.plots.best_of_n_curves import PREFIX, sizes
+from pvg_hf.evaluation.report.pool_tables import robustness_change
 from pvg_hf.evaluation.report.tables import count_noun
 from pvg_hf.run.read import RoundData, RunData
 
@@ -67,6 +68,7 @@ def write_verdict(run: RunData) -> list[Statement]:
         _helpful_statement(last),
         *_best_helpful_statements(last),
         _sneaky_statement(last),
+        *_robustness_statements(run),
         _exploit_statement(run),
         *_choice_statements(run),
         _pair_statement(run),
@@ -136,6 +138,26 @@ def _persuasion_words(last: RoundData) -> str:
     _, words = _read_change(change, better="higher", worse="lower", other="those")
     interval = f"{change.value:+.2f} [{change.low:+.2f}, {change.high:+.2f}]"
     return f"Its incorrect solutions score {interval} against the base's: {words}."
+
+
+def _robustness_statements(run: RunData) -> list[Statement]:
+    # On the same solutions: the next statement compares each verifier with another prover.
+    found = robustness_change(run)
+    if found is None:
+        return []
+    pool, last, own, change = found
+    mark, words = _read_change(change, better="more", worse="fewer", other="before")
+    mark = {"good": "bad", "bad": "good"}.get(mark, mark)
+    return [
+        Statement(
+            mark,
+            "Later verifier, same mistakes",
+            f"the verifier of round {run.evaluated[-1].round_index} accepts {percent(last)} of the sneaky mistakes of round {pool}'s "
+            f"prover, and that of round {pool} accepted {percent(own)}, each at the threshold where it accepts 95 % of the helpful correct "
+            f"solutions. Change {_points(change)}: {words}.",
+            {"every verifier on every prover's solutions": "plot-pools"},
+        )
+    ]
 
 
 def _exploit_statement(run: RunData) -> Statement:

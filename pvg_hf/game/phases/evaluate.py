@@ -7,13 +7,16 @@ import pandas as pd
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import read_json
-from pvg_hf.core.roles import GAME_ROLES, Role
+from pvg_hf.core.roles import Role
 from pvg_hf.data.pool import load_pool
+from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.role_figures import has_failed
 from pvg_hf.evaluation.selective import AnswerRules, fit_rules
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
+from pvg_hf.evaluation.verifiers_by_pools import pool_figures
 from pvg_hf.game.context import PhaseContext
-from pvg_hf.game.verifier_kinds import open_scorer, verifier_kind
+from pvg_hf.game.pool_scores import read_test_rows, score_pools
+from pvg_hf.game.verifier_kinds import verifier_kind
 from pvg_hf.models.export import CALIBRATION
 from pvg_hf.run.file_names import ANSWERING, BEST_HELPFUL, FIGURES, HELDOUT, HELDOUT_HELPFUL, PROBLEMS, pool_test_file
 from pvg_hf.run.folder import RunFolder
@@ -21,10 +24,15 @@ from pvg_hf.tasks import Task
 
 
 def run_evaluate(context: PhaseContext, output: Path) -> str:
-    """Write `metrics.json` (figures with n and interval), `problems.parquet` and `answering.json` (its calibration)."""
+    """
+    Write `metrics.json` (figures with n and interval), `problems.parquet`, `answering.json` (its calibration) and
+    `pool_scores.parquet` (scores by the verifiers of several rounds).
+    """
     folder, round_index = context.folder, context.round_index
     calibration = read_json(folder.verifier(round_index) / CALIBRATION)
-    test = pd.concat([_test_rows(folder, round_index), _rescored_base_rows(context)], ignore_index=True)
+    scores = score_pools(context, output)
+    test = pd.concat([read_test_rows(folder, round_index), _rescored_base_rows(folder, scores, round_index)])
+    test = test.reset_index(drop=True)
     best_helpful = _best_helpful_rows(folder, round_index)
     figures = evaluate_round(
         test,
@@ -37,6 +45,12 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
         num_resamples=context.recipe.evaluation.bootstrap_samples,
     )
     figures["round/verifier_mixture_pair_accuracy"] = Figure.from_dict(calibration["pair_accuracy"])
+    figures |= {
+        f"round/{name}": figure
+        for name, figure in pool_figures(
+            scores, seed=context.seed("pools"), num_resamples=context.recipe.evaluation.bootstrap_samples
+        ).items()
+    }
     figures |= verifier_kind(context.recipe).evaluate(context, output)
     if context.processes.is_main_process:
         write_json(output / FIGURES, {key: figure.to_dict() for key, figure in figures.items()})
@@ -48,11 +62,6 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
         f"helpful accuracy {figures['round/accuracy/helpful']}, sneaky accuracy {figures['round/accuracy/sneaky']}, "
         f"soundness {figures['round/soundness']}"
     )
-
-
-def _test_rows(folder: RunFolder, round_index: int) -> pd.DataFrame:
-    files = [folder.pool(round_index) / pool_test_file(role) for role in GAME_ROLES]
-    return load_pool(files).to_pandas()
 
 
 def _best_helpful_rows(folder: RunFolder, round_index: int) -> pd.DataFrame | None:
@@ -92,11 +101,8 @@ def fit_answers(folder: RunFolder, round_index: int, task: Task, num_samples: in
     return fit_rules(rows, num_samples or written, same=task.answers_equal)
 
 
-def _rescored_base_rows(context: PhaseContext) -> pd.DataFrame:
-    """Score the base prover's test solutions with this round's verifier."""
-    rows = _test_rows(context.folder, -1)
-    scorer = open_scorer(context.players, context.round_index)
-    rows["score"] = scorer(rows["problem"].tolist(), rows["solution"].tolist())
-    counts = {f"evaluate/{name}": number for name, number in scorer.counts.items()}  # every process scores everything
-    context.record(counts)
-    return rows
+def _rescored_base_rows(folder: RunFolder, scores: pd.DataFrame, round_index: int) -> pd.DataFrame:
+    """Test solutions of the base prover, with the scores of the round's verifier."""
+    rows = read_test_rows(folder, BASE_ROUND)
+    is_base = (scores["verifier"] == round_index) & (scores["round_index"] == BASE_ROUND)
+    return rows.assign(score=scores.loc[is_base, "score"].to_numpy(float))

@@ -60,12 +60,14 @@ def finished(run_template, tmp_path_factory):
 def test_the_page_holds_everything_a_reader_looks_for(finished):
     _, page = finished
     assert page.texts["h2"] == [
+        "Does a later verifier accept fewer mistakes?",
         "The rounds in numbers",
         "Results round by round",
         "How each prover phase went",
         "Can the verifier be trusted to choose?",
         "What the verifier's scores look like",
         "Which mistakes are made",
+        "Every verifier on every prover's solutions",
         "Answers to test problems",
         "The last verifier, by source of the solutions",
         "What the verifiers were trained on, and what was left out",

@@ -14,6 +14,7 @@ from pvg_hf.evaluation.report.plots import (
     plot_dynamics,
     plot_flaws,
     plot_over_rounds,
+    plot_pool_matrix,
     plot_scores,
 )
 from pvg_hf.run.read import load_run
@@ -157,3 +158,33 @@ def test_rounds_without_any_figure_are_drawn_without_a_warning(make_plot, run):
         return replace(data, figures=dict.fromkeys(data.figures, EMPTY))
 
     make_plot(replace(run, rounds=[without_figures(data) for data in run.rounds]))
+
+
+def test_verifiers_by_pools_draw_every_figure_once_and_frame_the_pool_of_a_verifier(run):
+    matrix, lines = plot_pool_matrix(run).canvas.axes
+    texts = [text.get_text() for text in matrix.texts]
+    assert len(texts) == 2 * 3  # two verifiers, and the pools of the base and of two rounds
+    figure = run.rounds[1].figure("pools/accepted/round-001/round-000")
+    assert f"{figure.value:.2f}\n[{figure.low:.2f}, {figure.high:.2f}]" in texts
+    assert [(patch.get_x() + 0.47, patch.get_y() + 0.47) for patch in matrix.patches] == [(1, 0), (2, 1)]
+    assert [label.get_text() for label in matrix.get_yticklabels()] == ["verifier 0", "verifier 1"]
+    drawn = lines_of_errorbars(lines)
+    assert drawn["prover 0"] == pytest.approx(
+        [run.rounds[0].figure("pools/accepted/round-000/round-000").value, figure.value]
+    )
+
+
+def test_many_pools_are_drawn_above_their_lines(run):
+    cells = {
+        f"pools/accepted/round-{v:03d}/{'base' if p < 0 else f'round-{p:03d}'}": Figure(0.5, 0.4, 0.6, 50)
+        for v in range(8)
+        for p in range(-1, 8)
+    }
+    canvas = plot_pool_matrix(replace(run, rounds=[replace(run.rounds[0], figures=cells)])).canvas
+    assert canvas.axes[0].get_position().y0 > canvas.axes[1].get_position().y1
+    assert canvas.get_figwidth() < 13
+
+
+def lines_of_errorbars(axes):
+    """Values of each labelled line with error bars."""
+    return {bars.get_label(): bars[0].get_ydata() for bars in axes.containers}

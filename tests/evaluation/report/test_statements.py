@@ -110,3 +110,32 @@ def test_alerts_are_counted_by_kind(run):
 )
 def test_shares_are_written_in_percent(figure, text):
     assert percent(figure) == text
+
+
+@pytest.mark.parametrize(
+    ("change", "mark", "words"),
+    [
+        (Figure(-0.3, -0.4, -0.2, 60), "good", "Change -30.0 points [-40.0, -20.0]: clearly fewer than before"),
+        (Figure(0.3, 0.2, 0.4, 60), "bad", "clearly more than before"),
+        (Figure(0.0, -0.1, 0.1, 60), "open", "not clearly different"),
+    ],
+    ids=["fewer", "more", "the same"],
+)
+def test_a_later_verifier_is_compared_on_the_same_mistakes(run, change, mark, words):
+    figures = {
+        "pools/accepted/round-001/round-000": Figure(0.2, 0.1, 0.3, 400),
+        "pools/accepted_change/round-001/round-000": change,
+    }
+    statement = said(with_figures(run, {}, figures), "Later verifier")
+    assert statement.mark == mark
+    assert (
+        "the verifier of round 1 accepts 20.0 % [10.0, 30.0] (n=400) of the sneaky mistakes of round 0"
+        in statement.text
+    )
+    assert words in statement.text
+
+
+def test_one_round_has_no_later_verifier(run):
+    assert not [
+        s for s in write_verdict(replace(run, rounds=run.rounds[:1])) if s.subject.startswith("Later verifier")
+    ]

@@ -1,0 +1,87 @@
+"""Verifiers x pools: the share of each pool's sneaky mistakes that each verifier accepts."""
+
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from pvg_hf.core.figure import Figure
+from pvg_hf.evaluation.report.plots.style import (
+    Plot,
+    draw_figures,
+    legend_beside,
+    new_canvas,
+    round_style,
+    tidy,
+)
+from pvg_hf.evaluation.report.pool_tables import pool_cells, pool_heading
+from pvg_hf.evaluation.verifiers_by_pools import COMPLETENESS
+from pvg_hf.run.read import RunData
+
+Cells = dict[tuple[int, int], Figure]
+
+MAX_BESIDE = 5  # pools; with more, the second panel is below the first
+DARK = 0.8  # share from which a cell is dark enough for white text
+TERMS = {
+    "pool": "the test solutions of one prover in both roles; every verifier of a column judges the same solutions.",
+    "accepted": f"scored above the threshold at which a verifier accepts {100 * COMPLETENESS:.0f} % of the pool's helpful correct "
+    "solutions, so that all verifiers are equally complete.",
+    "framed": "the verifier that the pool's prover was trained against.",
+}
+
+
+def plot_pool_matrix(run: RunData) -> Plot | None:
+    """Shares as a matrix with a row per verifier and a column per pool, and as a line per pool."""
+    cells = {key: figure for key, figure in pool_cells(run, "accepted").items() if figure.value is not None}
+    verifiers, pools = (sorted({key[index] for key in cells}) for index in (0, 1))
+    if not cells:
+        return None
+    width, height = 1.6 + 1.15 * len(pools), 1.3 + 0.75 * len(verifiers)
+    if len(pools) <= MAX_BESIDE:
+        canvas = new_canvas(width + 4.6, max(3.6, height))
+        matrix, lines = canvas.subplots(1, 2, width_ratios=[width, 4.6])
+    else:
+        canvas = new_canvas(width, height + 3.6)
+        matrix, lines = canvas.subplots(2, 1, height_ratios=[height, 3.6])
+    _draw_matrix(matrix, cells, verifiers, pools)
+    _draw_lines(lines, cells, verifiers, pools)
+    return Plot("pools", "Does a later verifier accept fewer mistakes?", _caption(cells, pools), canvas, TERMS)
+
+
+def _draw_matrix(axes: Axes, cells: Cells, verifiers: list[int], pools: list[int]) -> None:
+    shares = [[cells[v, p].value if (v, p) in cells else float("nan") for p in pools] for v in verifiers]
+    axes.imshow(shares, cmap="Oranges", vmin=0, vmax=1, aspect="auto")
+    for (verifier, pool), figure in cells.items():
+        row, column = verifiers.index(verifier), pools.index(pool)
+        interval = "" if figure.low is None else f"\n[{figure.low:.2f}, {figure.high:.2f}]"
+        color = "white" if figure.value >= DARK else "black"
+        axes.text(column, row, f"{figure.value:.2f}{interval}", ha="center", va="center", fontsize=9, color=color)
+        if verifier == pool:
+            axes.add_patch(Rectangle((column - 0.47, row - 0.47), 0.94, 0.94, fill=False, linewidth=2))
+    axes.set_xticks(range(len(pools)), [pool_heading(pool).replace(" ", "\n") for pool in pools], fontsize=9)
+    axes.set_yticks(range(len(verifiers)), [f"verifier {verifier}" for verifier in verifiers], fontsize=9)
+    axes.set_xlabel("sneaky mistakes of")
+    axes.spines[:].set_visible(False)
+
+
+def _draw_lines(axes: Axes, cells: Cells, verifiers: list[int], pools: list[int]) -> None:
+    for position, pool in enumerate(pools):
+        known = [verifier for verifier in verifiers if (verifier, pool) in cells]
+        shift = 0.06 * (position - (len(pools) - 1) / 2)
+        style = round_style(position, len(pools))
+        figures = [cells[verifier, pool] for verifier in known]
+        draw_figures(axes, known, figures, shift=shift, label=pool_heading(pool), **style)
+    tidy(axes)
+    axes.set_xticks(verifiers)
+    axes.set_xlim(verifiers[0] - 0.5, verifiers[-1] + 0.5)
+    axes.set_ylim(-0.02, 1.02)
+    axes.set_xlabel("verifier of round")
+    axes.set_ylabel("share of sneaky mistakes accepted")
+    legend_beside(axes)
+
+
+def _caption(cells: Cells, pools: list[int]) -> str:
+    counts = {pool: next(figure.n for (_, other), figure in sorted(cells.items()) if other == pool) for pool in pools}
+    numbers = ", ".join(f"{count:,} of {pool_heading(pool)}" for pool, count in counts.items())
+    return (
+        "Read a column downwards: a verifier that became more robust accepts fewer of the same mistakes. Values in "
+        f"brackets and bars are 95 % intervals (bootstrap over problems). Sneaky mistakes: {numbers}."
+    )

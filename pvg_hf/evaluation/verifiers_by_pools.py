@@ -1,0 +1,122 @@
+"""
+Figures of verifiers x pools: the verifier of any round on the test solutions of any round.
+
+Comparing each verifier only with the prover that was trained against it hides robustness, since the attacker changes
+with the verifier. On one pool, all verifiers judge the same solutions.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from pvg_hf.core.figure import EMPTY, Figure
+from pvg_hf.core.roles import Role
+from pvg_hf.core.seeding import derive_seed
+from pvg_hf.data.schema import round_name
+from pvg_hf.evaluation.intervals import share_by_problem
+from pvg_hf.evaluation.resampling import Statistic, bootstrap_statistic
+from pvg_hf.evaluation.roc import fpr_at_tpr, roc_statistic
+from pvg_hf.evaluation.role_figures import scored_rows
+from pvg_hf.evaluation.verifier_quality import pair_accuracy, roc_auc
+
+COMPLETENESS = 0.95
+"""Share of the helpful correct solutions of a pool that every verifier accepts in the comparison."""
+
+
+def pool_figures(scores: pd.DataFrame, *, seed: int, num_resamples: int) -> dict[str, Figure]:
+    """
+    Compute the figures of each verifier on each pool.
+
+    Args:
+        scores (`pd.DataFrame`):
+            Test solutions with `verifier` and `round_index` (rounds of the verifier and of the prover), `role`,
+            `problem_id`, `correct`, `outcome`, `score` (by that verifier) and `own_score` (by the verifier of
+            [`own_verifier`]; null if unknown).
+        seed (`int`), num_resamples (`int`):
+            Settings of the bootstraps over problems. Figures of one pool use the same draws of problems.
+
+    Returns:
+        `dict[str, Figure]`: for each verifier and pool, keys such as `pools/accepted/round-001/base`:
+
+        - `accepted`: share of the sneaky incorrect solutions that are accepted when a share of `COMPLETENESS` of the
+          helpful correct ones is; `n` counts sneaky mistakes;
+        - `accepted_change`: the same minus that of the pool's own verifier, for other verifiers; `n` counts problems;
+        - `auc` and `pair_accuracy`: of all solutions of the pool, whatever their roles.
+    """
+    figures = {}
+    for (verifier, pool), rows in scores.groupby(["verifier", "round_index"]):
+        rows, place = scored_rows(rows), f"{round_name(verifier)}/{round_name(pool)}"
+        draws = {"seed": derive_seed(seed, "pools", pool), "num_resamples": num_resamples}
+        figures[f"pools/accepted/{place}"] = accepted_share(rows, **draws)
+        figures[f"pools/auc/{place}"] = roc_auc(rows) if len(rows) else EMPTY
+        figures[f"pools/pair_accuracy/{place}"] = pair_accuracy(rows)
+        if verifier != own_verifier(pool):
+            figures[f"pools/accepted_change/{place}"] = accepted_change(rows, **draws)
+    return figures
+
+
+def crossed_rounds(round_index: int, limit: int) -> list[int]:
+    """Return the earlier rounds whose verifiers and pools a round is crossed with: 0 and the latest, at most `limit`."""
+    if limit == 0:
+        return []
+    earlier = list(range(round_index))
+    return earlier if len(earlier) <= limit else [0, *earlier[len(earlier) - limit + 1 :]]
+
+
+def own_verifier(pool: int) -> int:
+    """Return the round of the verifier that a pool's prover was trained against; 0 for the base prover's."""
+    return max(pool, 0)
+
+
+def accepted_share(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> Figure:
+    """
+    Share of the sneaky incorrect solutions accepted when `COMPLETENESS` of the helpful correct ones are.
+
+    Each resample of the problems sets its own threshold. Equal scores are accepted in part, so that the completeness is
+    the same for all verifiers.
+
+    Args:
+        rows (`pd.DataFrame`):
+            Scored solutions of one pool that did not fail.
+        seed (`int`), num_resamples (`int`):
+            Settings of the bootstrap over problems.
+    """
+    rows = _game_rows(rows)
+    mistakes = rows[~rows["correct"].astype(bool)]
+    figure = bootstrap_statistic(
+        _accepted(rows, "score"), rows["problem_id"].to_numpy(), seed=seed, num_resamples=num_resamples
+    )
+    if figure.value is not None and figure.low is None:  # all resamples agree, e.g. if no mistake is accepted
+        figure = share_by_problem(np.full(len(mistakes), figure.value), mistakes["problem_id"])
+    return replace(figure, n=len(mistakes))
+
+
+def accepted_change(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> Figure:
+    """
+    Difference of [`accepted_share`] between two verifiers on the same solutions: that of `score` minus `own_score`.
+
+    Both shares are computed on the same resamples of the problems. `n` counts problems.
+    """
+    rows = _game_rows(rows)
+    if rows["own_score"].isna().any():
+        return EMPTY
+    ours, own = _accepted(rows, "score"), _accepted(rows, "own_score")
+    figure = bootstrap_statistic(
+        lambda weights: ours(weights) - own(weights),
+        rows["problem_id"].to_numpy(),
+        seed=seed,
+        num_resamples=num_resamples,
+    )
+    return replace(figure, n=rows["problem_id"].nunique())
+
+
+def _accepted(rows: pd.DataFrame, column: str) -> Statistic:
+    scores, correct = rows[column].to_numpy(float), rows["correct"].to_numpy(bool)
+    return roc_statistic(scores, correct, lambda curves: fpr_at_tpr(curves, COMPLETENESS))
+
+
+def _game_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """Select the helpful correct and the sneaky incorrect solutions."""
+    correct = rows["correct"].astype(bool)
+    return rows[((rows["role"] == Role.HELPFUL.value) & correct) | ((rows["role"] == Role.SNEAKY.value) & ~correct)]

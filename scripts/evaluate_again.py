@@ -1,0 +1,30 @@
+"""
+Evaluate all rounds of a run again, so that a run of an older version has the figures of this one.
+
+    python scripts/evaluate_again.py runs/quickstart
+
+Nothing is trained or written by a prover. The verifiers of all evaluated rounds must still be in the run's folder.
+"""
+
+import sys
+from pathlib import Path
+
+from pvg_hf.game.console import ScriptParser, quiet_libraries, set_up_logging
+
+
+def main() -> int:
+    parser = ScriptParser(__doc__)
+    parser.add_argument("run", type=Path, help="the run's folder")
+    arguments = parser.parse_args()
+
+    set_up_logging()
+    quiet_libraries()
+    # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
+    from pvg_hf.game.cli import run_command
+    from pvg_hf.game.reevaluation import evaluate_again
+
+    return run_command(lambda: f"Report: {evaluate_again(arguments.run).report}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

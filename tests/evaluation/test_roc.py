@@ -1,0 +1,97 @@
+"""ROC curves, by hand and against the figures of whole samples."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pvg_hf.evaluation.roc import (
+    RocCurves,
+    area,
+    balanced_best_of,
+    fpr_at_tpr,
+    partial_area,
+    roc_statistic,
+    tpr_at_fpr,
+)
+from pvg_hf.evaluation.verifier_quality import roc_auc
+
+# Descending: correct 5, incorrect 4, a tie of one correct and one incorrect at 3, correct 2, incorrect 1.
+SCORES = np.array([5.0, 4.0, 3.0, 3.0, 2.0, 1.0])
+CORRECT = np.array([True, False, True, False, True, False])
+EQUAL = np.ones((1, 6))
+
+
+@pytest.fixture
+def curves():
+    return RocCurves(SCORES, CORRECT)(EQUAL)
+
+
+def test_points_lie_below_each_distinct_score(curves):
+    fprs, tprs = curves
+    assert fprs[0] == pytest.approx([0, 0, 1 / 3, 2 / 3, 2 / 3, 1])
+    assert tprs[0] == pytest.approx([0, 1 / 3, 1 / 3, 2 / 3, 1, 1])
+
+
+def test_a_tie_counts_half_of_a_pair(curves):
+    # Of nine pairs 5 wins three, 3 ties with 3 and wins against 1, 2 wins against 1: 5.5.
+    assert area(curves) == pytest.approx([5.5 / 9])
+
+
+@pytest.mark.parametrize(
+    ("tpr", "fpr"), [(1 / 3, 0.0), (0.5, 0.5), (2 / 3, 2 / 3), (0.95, 2 / 3), (1.0, 2 / 3), (1 / 6, 0.0)]
+)
+def test_false_positives_at_a_completeness(curves, tpr, fpr):
+    """The lowest of several rates; half of a tie is accepted to reach one half."""
+    assert fpr_at_tpr(curves, tpr) == pytest.approx([fpr], abs=1e-6)
+
+
+@pytest.mark.parametrize(("fpr", "tpr"), [(0.0, 1 / 3), (1 / 3, 1 / 3), (0.5, 0.5), (2 / 3, 1.0), (0.9, 1.0)])
+def test_true_positives_at_a_rate_of_false_ones(curves, fpr, tpr):
+    assert tpr_at_fpr(curves, fpr) == pytest.approx([tpr], abs=1e-6)
+
+
+def test_partial_area_is_a_mean_height(curves):
+    assert partial_area(curves, 1 / 3) == pytest.approx([1 / 3])
+    # A third at the height 1/3, then half of the tie's line up to 1/2: (1/9 + 5/12 / 6) / (1/2).
+    assert partial_area(curves, 0.5) == pytest.approx([(1 / 9 + 5 / 72) / 0.5])
+    assert partial_area(curves, 1.0) == pytest.approx(area(curves))
+
+
+def test_a_weight_is_a_number_of_copies():
+    weights = np.array([[2.0, 0, 1, 3, 1, 1]])
+    repeated = np.repeat(np.arange(6), weights[0].astype(int))
+    copies = RocCurves(SCORES[repeated], CORRECT[repeated])(np.ones((1, len(repeated))))
+    weighted = RocCurves(SCORES, CORRECT)(weights)
+    for read in (area, lambda both: fpr_at_tpr(both, 0.6), lambda both: balanced_best_of(both, 4)):
+        assert read(weighted) == pytest.approx(read(copies))
+
+
+def test_a_resample_without_a_class_has_no_figure():
+    weights = np.array([[1.0, 0, 1, 0, 1, 0], [0, 1.0, 0, 1, 0, 1], [1, 1, 1, 1, 1, 1]])
+    both = RocCurves(SCORES, CORRECT)(weights)
+    for read in (lambda c: fpr_at_tpr(c, 0.5), lambda c: tpr_at_fpr(c, 0.5), lambda c: partial_area(c, 0.5), area):
+        assert np.isnan(read(both)).tolist() == [True, True, False]
+
+
+def test_the_area_is_the_auc_of_a_sample():
+    rng = np.random.default_rng(0)
+    scores, correct = rng.integers(0, 12, 200).astype(float), rng.random(200) < 0.4
+    rows = pd.DataFrame({"problem_id": np.arange(200), "score": scores, "correct": correct})
+    value = roc_statistic(scores, correct, area)(np.ones((1, 200)))
+    assert value == pytest.approx([roc_auc(rows).value])
+
+
+def test_best_of_two_is_the_area(curves):
+    assert balanced_best_of(curves, 2) == pytest.approx(area(curves))
+
+
+def test_best_of_four_by_hand():
+    # Correct scores are 3 or 1 with equal chances, incorrect ones always 2: of two correct ones, the best beats 2 in 3/4.
+    scores, correct = np.array([3.0, 1.0, 2.0]), np.array([True, True, False])
+    assert balanced_best_of(RocCurves(scores, correct)(np.ones((1, 3))), 4) == pytest.approx([3 / 4])
+
+
+@pytest.mark.parametrize("n", [2, 8, 32])
+def test_equal_scores_are_a_fair_choice(n):
+    scores, correct = np.zeros(6), CORRECT
+    assert balanced_best_of(RocCurves(scores, correct)(EQUAL), n) == pytest.approx([0.5])

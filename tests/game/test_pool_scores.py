@@ -1,0 +1,103 @@
+"""Scores of every round's solutions by every round's verifier, in a game that was played."""
+
+import shutil
+
+import pandas as pd
+import pytest
+
+from pvg_hf import load_recipe, play
+from pvg_hf.core.integrity import DamagedFileError, read_json
+from pvg_hf.game import pool_scores
+from pvg_hf.game.pool_scores import KEYS, read_test_rows
+from pvg_hf.game.reevaluation import evaluate_again
+from pvg_hf.run.file_names import POOL_SCORES
+from pvg_hf.scoring import VerifierScorer
+from tests.support.game_runs import bytes_of, copy_until
+
+
+def scores_of(folder, round_index) -> pd.DataFrame:
+    return pd.read_parquet(folder.evaluation(round_index) / POOL_SCORES)
+
+
+def pairs(table) -> set[tuple[int, int]]:
+    return set(zip(table["verifier"], table["round_index"]))
+
+
+def test_every_verifier_scores_every_pool(reference):
+    assert pairs(scores_of(reference, 0)) == {(0, -1), (0, 0)}
+    assert pairs(scores_of(reference, 1)) == {(1, -1), (1, 0), (0, 1), (1, 1)}
+
+
+@pytest.mark.parametrize(("verifier", "pool"), [(1, -1), (1, 0), (0, 1), (1, 1)])
+def test_scores_are_those_of_the_verifier(reference, verifier, pool):
+    table = scores_of(reference, 1)
+    table = table[(table["verifier"] == verifier) & (table["round_index"] == pool)]
+    rows = read_test_rows(reference, pool)
+    scorer = VerifierScorer.from_pretrained(reference.verifier(verifier), device="cpu")
+    expected = scorer(rows["problem"].tolist(), rows["solution"].tolist())
+    pd.testing.assert_frame_equal(table[KEYS].reset_index(drop=True), rows[KEYS])
+    assert table["score"].tolist() == pytest.approx(expected, abs=1e-5)
+    own = scores_of(reference, 0).query("verifier == 0 and round_index == -1") if pool == -1 else rows
+    assert table["own_score"].tolist() == pytest.approx(own["score"].tolist(), abs=1e-5)
+
+
+def test_the_evaluation_holds_the_figures(reference):
+    figures = read_json(reference.evaluation(1) / "metrics.json")
+    assert {name for name in figures if name.startswith("round/pools/accepted/")} == {
+        f"round/pools/accepted/{place}"
+        for place in ("round-001/base", "round-001/round-000", "round-000/round-001", "round-001/round-001")
+    }
+
+
+def test_an_interrupted_evaluation_continues_after_the_last_pool(tmp_path, game, reference, monkeypatch):
+    folder = copy_until(reference, tmp_path, "round-001/mint")
+    scored = []
+
+    def fail_in_the_third(processes, scorer, rows, score=pool_scores._score_shared):
+        scored.append(rows["round_index"].iloc[0])
+        if len(scored) == 3:
+            raise KeyboardInterrupt
+        return score(processes, scorer, rows)
+
+    monkeypatch.setattr(pool_scores, "_score_shared", fail_in_the_third)
+    with pytest.raises(KeyboardInterrupt):
+        play(load_recipe(game()))
+    play(load_recipe(game()))
+    assert scored == [-1, 0, 1, 1]  # the third again, and none of the first two
+    assert bytes_of(folder) == bytes_of(reference)
+
+
+def test_a_verifier_that_was_deleted_scores_nothing_more(tmp_path, game, reference):
+    folder = copy_until(reference, tmp_path, "round-001/mint")
+    (folder.verifier(0) / "model.safetensors").unlink()
+    play(load_recipe(game()))
+    assert pairs(scores_of(folder, 1)) == {(1, -1), (1, 0), (1, 1)}
+
+
+def test_rounds_need_not_be_crossed(tmp_path, play_phase):
+    play_phase("evaluate", 1, evaluation__crossed_rounds=0)
+    table = pd.read_parquet(tmp_path / "game" / "evaluation" / "round-001" / POOL_SCORES)
+    assert pairs(table) == {(1, -1), (1, 1)}
+
+
+def test_a_run_of_an_older_version_is_evaluated_again(tmp_path, reference):
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    for k in (0, 1):
+        (folder.evaluation(k) / POOL_SCORES).unlink()
+        (folder.evaluation(k) / "digests.json").unlink()
+    evaluate_again(folder.root)
+    assert bytes_of(folder) == bytes_of(reference)
+
+
+def test_nothing_is_deleted_if_a_verifier_is_missing(tmp_path, reference):
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    (folder.verifier(0) / "model.safetensors").unlink()
+    with pytest.raises(DamagedFileError, match=r"round-000/model\.safetensors is missing"):
+        evaluate_again(folder.root)
+    assert (folder.evaluation(0) / "metrics.json").exists()
+
+
+def test_a_renamed_folder_is_refused(tmp_path, reference):
+    copy = shutil.copytree(reference.root, tmp_path / "other")
+    with pytest.raises(ValueError, match="name `game`"):
+        evaluate_again(copy)
