@@ -69,7 +69,7 @@ def pair_metrics(pairs: Sequence[ScoredPair]) -> dict[str, float]:
 
     Returns:
         `dict[str, float]`: `min_reward`, `mean_reward`, `max_reward`, `margin` (mean difference of scores); `accuracy`
-        (share of pairs in which the chosen solution scores strictly higher), `clean_accuracy` (share of pairs in which
+        (share of pairs in which the chosen solution scores higher; equal scores count half), `clean_accuracy` (share of pairs in which
         the truly correct solution does, over the `num_clean_pairs` that are not truly tied; omitted if there are none)
         and `num_pairs`; and the last four again per source, e.g. as `accuracy/SOURCE`.
     """
@@ -87,13 +87,18 @@ def pair_metrics(pairs: Sequence[ScoredPair]) -> dict[str, float]:
 
 
 def _accuracies(pairs: Sequence[ScoredPair]) -> dict[str, float]:
-    right = [pair.chosen > pair.rejected for pair in pairs]
+    right = [_win(pair.chosen - pair.rejected) for pair in pairs]
     # A truly tied pair has no right order and is not counted.
-    clean = [pair.clean_order * (pair.chosen - pair.rejected) > 0 for pair in pairs if pair.clean_order]
+    clean = [_win(pair.clean_order * (pair.chosen - pair.rejected)) for pair in pairs if pair.clean_order]
     metrics = {"accuracy": sum(right) / len(right), "num_pairs": len(right), "num_clean_pairs": len(clean)}
     if clean:
         metrics["clean_accuracy"] = sum(clean) / len(clean)
     return metrics
+
+
+def _win(difference: float) -> float:
+    """Return 1 if the difference is positive, 0.5 for equal scores, else 0; as in the figures of the evaluation."""
+    return 0.5 * ((difference > 0) + (difference >= 0))
 
 
 def _group_by_source(pairs: Sequence[ScoredPair]) -> Mapping[str, list[ScoredPair]]:

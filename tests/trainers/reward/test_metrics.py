@@ -1,8 +1,10 @@
 """Figures of pairs by hand, and the evaluation of a verifier: clean, uncorrected, and by source."""
 
+import numpy as np
 import pytest
 import torch
 
+from pvg_hf.evaluation.verifier_quality import pair_wins
 from pvg_hf.trainers.reward.metrics import ScoredPair, pair_metrics, scored_pairs, unique_pairs
 from tests.support.verifier_training import softplus, token_pairs, verifier_trainer
 
@@ -11,7 +13,7 @@ PAIRS = [
     ScoredPair(
         1, chosen=0.0, rejected=3.0, clean_order=-1, source="base"
     ),  # labelled the wrong way round, judged right
-    ScoredPair(2, chosen=1.0, rejected=1.0, clean_order=1, source="sneaky"),  # equal scores judge nothing
+    ScoredPair(2, chosen=1.0, rejected=1.0, clean_order=1, source="sneaky"),  # equal scores count half
     ScoredPair(3, chosen=5.0, rejected=-1.0, clean_order=0, source="sneaky"),  # truly a tie
 ]
 
@@ -23,20 +25,28 @@ def test_metrics_by_hand():
             "mean_reward": (2 + 1 + 0 + 3 + 1 + 1 + 5 - 1) / 8,
             "max_reward": 5.0,
             "margin": (1 - 3 + 0 + 6) / 4,
-            "accuracy": 2 / 4,
+            "accuracy": 2.5 / 4,
             "num_pairs": 4,
-            "clean_accuracy": 2 / 3,
+            "clean_accuracy": 2.5 / 3,
             "num_clean_pairs": 3,
             "accuracy/base": 1 / 2,
             "num_pairs/base": 2,
             "clean_accuracy/base": 2 / 2,
             "num_clean_pairs/base": 2,
-            "accuracy/sneaky": 1 / 2,
+            "accuracy/sneaky": 1.5 / 2,
             "num_pairs/sneaky": 2,
-            "clean_accuracy/sneaky": 0 / 1,
+            "clean_accuracy/sneaky": 0.5 / 1,
             "num_clean_pairs/sneaky": 1,
         }
     )
+
+
+def test_ties_count_as_in_the_report():
+    """The trainer's accuracy and the evaluation's pair accuracy are the same figure of the same pairs."""
+    scores = [(2.0, 1.0), (1.0, 1.0), (0.0, 1.0), (0.5, 0.5)]
+    pairs = [ScoredPair(row, *both) for row, both in enumerate(scores)]
+    chosen, rejected = np.array(scores).T
+    assert pair_metrics(pairs)["accuracy"] == pair_wins(chosen, rejected).mean() == 0.5
 
 
 def test_without_clean_truths_the_order_of_the_dataset_is_the_truth():
