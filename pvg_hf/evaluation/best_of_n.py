@@ -6,6 +6,8 @@ from scipy.special import gammaln
 
 from pvg_hf.core.figure import Figure
 from pvg_hf.evaluation.intervals import share_by_problem
+from pvg_hf.evaluation.resampling import bootstrap_statistic
+from pvg_hf.evaluation.roc import balanced_best_of, roc_statistic
 
 
 def balanced_best_of_n(rows: pd.DataFrame, n: int) -> Figure:
@@ -36,6 +38,30 @@ def balanced_best_of_n(rows: pd.DataFrame, n: int) -> Figure:
         if min(correct.sum(), (~correct).sum()) >= n // 2:
             shares[problem_id] = share_of_correct_choices(scores[correct], scores[~correct], n // 2)
     return share_by_problem(list(shares.values()), list(shares))
+
+
+def predicted_best_of_n(rows: pd.DataFrame, n: int, *, seed: int, num_resamples: int) -> Figure:
+    """
+    Predict [`balanced_best_of_n`] from the ROC curve of all solutions (see [`~pvg_hf.evaluation.roc.balanced_best_of`]).
+
+    The prediction needs no eligible problem. It differs from the measured share as far as problems differ: a verifier
+    whose scores depend on the problem orders the solutions of one problem better than those of several.
+
+    Args:
+        rows (`pd.DataFrame`):
+            Solutions with `problem_id`, `score` and `correct`.
+        n (`int`):
+            Number of solutions to choose from; even.
+        seed (`int`), num_resamples (`int`):
+            Settings of the bootstrap over problems.
+
+    Returns:
+        `Figure`: `n` is the number of solutions.
+    """
+    statistic = roc_statistic(
+        rows["score"].to_numpy(float), rows["correct"].to_numpy(bool), lambda curves: balanced_best_of(curves, n)
+    )
+    return bootstrap_statistic(statistic, rows["problem_id"].to_numpy(), seed=seed, num_resamples=num_resamples)
 
 
 def share_of_correct_choices(correct_scores: np.ndarray, incorrect_scores: np.ndarray, half: int) -> float:

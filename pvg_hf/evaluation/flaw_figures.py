@@ -1,12 +1,18 @@
-"""Flaws of solutions, for tasks that detect them (`first_flaw_kind`, `num_steps`, `num_flaws`)."""
+"""
+Flaws and forms of solutions, for tasks that report them (`first_flaw_kind`, `num_steps`, `num_flaws`, `implicit_share`).
+"""
 
+import numpy as np
 import pandas as pd
 
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import Role
 from pvg_hf.evaluation.intervals import rate_by_problem, share_by_problem
+from pvg_hf.evaluation.verifiers_by_pools import accepted_rows
 
 FLAW_COLUMNS = ("first_flaw_kind", "num_steps", "num_flaws")
+
+FORMS = ("explicit", "partly", "implicit")  # how much of its steps a solution leaves to the reader
 
 
 def has_flaws(rows: pd.DataFrame) -> bool:
@@ -56,3 +62,50 @@ def flaw_figures(rows: pd.DataFrame, role: Role) -> dict[str, Figure]:
         f"step_validity/{role}": share_by_problem(valid, rows["problem_id"]),
         f"flawed_correct/{role}": rate_by_problem(correct["num_flaws"] > 0, correct["problem_id"]),
     }
+
+
+def form_of(implicit_share: pd.Series) -> pd.Series:
+    """
+    Return the form of each solution by the share of its steps' content that it leaves implicit.
+
+    `explicit` is a share of 0, `partly` one below a half, `implicit` the rest; null if the task does not know it.
+    """
+    forms = np.select([implicit_share == 0, implicit_share < 0.5, implicit_share >= 0.5], FORMS, default=None)
+    return pd.Series(forms, index=implicit_share.index, dtype=object)
+
+
+def acceptance_figures(rows: pd.DataFrame) -> dict[str, Figure]:
+    """
+    Compute which kinds of sneaky mistakes and which forms of solutions the verifier accepts.
+
+    The threshold is that of the comparison of verifiers: a share of `COMPLETENESS` of the helpful correct solutions is
+    accepted. The intervals take it as given.
+
+    Args:
+        rows (`pd.DataFrame`):
+            Scored solutions of both roles that did not fail, with `first_flaw_kind` and `implicit_share` if the task
+            has them.
+
+    Returns:
+        `dict[str, Figure]`: `accepted_flaw/KIND`, the share accepted of the sneaky incorrect solutions whose first flaw
+        is of this kind; `accepted_form/SIDE/FORM`, that of the helpful correct and of the sneaky incorrect solutions of
+        each form (`SIDE` is `helpful_correct` or `sneaky_incorrect`); and `implicit_share/ROLE`, the mean of the column.
+        Empty for tasks without these columns.
+    """
+    figures, accepted = {}, accepted_rows(rows)
+    is_correct = accepted["correct"].astype(bool)
+    sides = {"helpful_correct": accepted[is_correct], "sneaky_incorrect": accepted[~is_correct]}
+    if "first_flaw_kind" in rows:
+        for kind, group in sides["sneaky_incorrect"].groupby("first_flaw_kind"):
+            figures[f"accepted_flaw/{kind}"] = _accepted_share(group)
+    if "implicit_share" in rows:
+        for side, group in sides.items():
+            for form, members in group.groupby(form_of(group["implicit_share"])):
+                figures[f"accepted_form/{side}/{form}"] = _accepted_share(members)
+        for role, group in rows[rows["implicit_share"].notna()].groupby("role"):
+            figures[f"implicit_share/{role}"] = share_by_problem(group["implicit_share"], group["problem_id"])
+    return figures
+
+
+def _accepted_share(rows: pd.DataFrame) -> Figure:
+    return share_by_problem(rows["accepted"], rows["problem_id"])

@@ -1,14 +1,24 @@
 """ROC curves of a verifier's scores on weighted solutions, and the figures that are read from them."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
+import pandas as pd
 
-from pvg_hf.evaluation.resampling import Statistic, divide
+from pvg_hf.core.figure import Figure
+from pvg_hf.core.seeding import derive_seed
+from pvg_hf.evaluation.resampling import Statistic, bootstrap_statistic, divide
 
 Curves = tuple[np.ndarray, np.ndarray]  # false and true positive rates, each (num_resamples, num_points)
 
-_TINY = 1e-9  # rounding error of a rate
+MAX_FPR = 0.1  # up to which the partial area is taken
+
+FPRS = (0.01, 0.05)  # false positive rates at which the true positive rate is reported
+
+TINY = 1e-9  # rounding error of a rate
+
+_MAX_NODES = 32  # exact up to n = 64, and precise enough above
 
 
 class RocCurves:
@@ -56,12 +66,12 @@ class RocCurves:
 def fpr_at_tpr(curves: Curves, tpr: float) -> np.ndarray:
     """Return the lowest false positive rate at which each curve has a true positive rate of `tpr`."""
     # Reversed, so that of several points with the same rate `np.interp` takes the leftmost.
-    return _along(curves, lambda fprs, tprs: np.interp(1 - tpr + _TINY, 1 - tprs[::-1], fprs[::-1]))
+    return _along(curves, lambda fprs, tprs: np.interp(1 - tpr + TINY, 1 - tprs[::-1], fprs[::-1]))
 
 
 def tpr_at_fpr(curves: Curves, fpr: float) -> np.ndarray:
     """Return the highest true positive rate at which each curve has a false positive rate of `fpr`."""
-    return _along(curves, lambda fprs, tprs: np.interp(fpr + _TINY, fprs, tprs))
+    return _along(curves, lambda fprs, tprs: np.interp(fpr + TINY, fprs, tprs))
 
 
 def area(curves: Curves) -> np.ndarray:
@@ -74,8 +84,8 @@ def partial_area(curves: Curves, max_fpr: float) -> np.ndarray:
     """Return the mean true positive rate over false positive rates up to `max_fpr`; chance is `max_fpr / 2`."""
 
     def mean_height(fprs: np.ndarray, tprs: np.ndarray) -> float:
-        inside = fprs <= max_fpr + _TINY
-        end = np.interp(max_fpr + _TINY, fprs, tprs)
+        inside = fprs <= max_fpr + TINY
+        end = np.interp(max_fpr + TINY, fprs, tprs)
         return np.trapezoid(np.append(tprs[inside], end), np.append(fprs[inside], max_fpr)) / max_fpr
 
     return _along(curves, mean_height)
@@ -98,13 +108,63 @@ def balanced_best_of(curves: Curves, n: int) -> np.ndarray:
     """
     half = n // 2
     fprs, tprs = curves
-    # The integrand is a polynomial of degree n - 1 on each line, so that n / 2 nodes integrate it exactly.
-    nodes, node_weights = np.polynomial.legendre.leggauss(half)
-    widths, total = np.diff(tprs, axis=1), np.zeros(len(tprs))
+    below, others = 1 - tprs, 1 - fprs  # shares of the correct and incorrect solutions that a score is above
+    widths = -np.diff(below, axis=1)
+    is_tie = ((widths > 0) & (np.diff(others, axis=1) < 0)).any(0)  # a line that is neither vertical nor horizontal
+    steps = others[:, 1:] ** half * -np.diff(below**half, axis=1)  # exact where F is constant, 0 where T is
+    total = steps[:, ~is_tie].sum(1)
+    # The integrand is a polynomial of degree n - 1, which n / 2 nodes integrate exactly.
+    nodes, node_weights = np.polynomial.legendre.leggauss(min(half, _MAX_NODES))
+    starts = [rates[:, :-1][:, is_tie] for rates in (below, others)]
+    ends = [rates[:, 1:][:, is_tie] for rates in (below, others)]
     for node, weight in zip((nodes + 1) / 2, node_weights / 2):
-        below, others = 1 - tprs[:, :-1] - node * widths, 1 - fprs[:, :-1] - node * np.diff(fprs, axis=1)
-        total += weight * (widths * half * below ** (half - 1) * others**half).sum(1)
+        t, f = (start + node * (end - start) for start, end in zip(starts, ends))
+        total += weight * (widths[:, is_tie] * half * t ** (half - 1) * f**half).sum(1)
     return total
+
+
+def roc_figures(rows: pd.DataFrame, threshold: float, *, seed: int, num_resamples: int) -> dict[str, Figure]:
+    """
+    Compute figures of a verifier's ROC curve.
+
+    Args:
+        rows (`pd.DataFrame`):
+            Solutions with `problem_id`, `score` (finite) and `correct`.
+        threshold (`float`):
+            A solution is accepted if its score is strictly above it.
+        seed (`int`), num_resamples (`int`):
+            Settings of the bootstrap over problems.
+
+    Returns:
+        `dict[str, Figure]`: `auc`; `partial_auc` (mean true positive rate over false positive rates up to `MAX_FPR`);
+        `tpr_at_X`, the true positive rate at each false positive rate of `FPRS`; and `g_mean`, the geometric mean of
+        true positive and true negative rate at the threshold. `n` is the number of solutions.
+    """
+    scores, correct = rows["score"].to_numpy(float), rows["correct"].to_numpy(bool)
+    curves = RocCurves(scores, correct)
+    statistics = {
+        "auc": lambda weights: area(curves(weights)),
+        "partial_auc": lambda weights: partial_area(curves(weights), MAX_FPR),
+        **{f"tpr_at_{fpr}": partial(lambda fpr, weights: tpr_at_fpr(curves(weights), fpr), fpr) for fpr in FPRS},
+        "g_mean": geometric_mean(scores > threshold, correct),
+    }
+    return {
+        name: bootstrap_statistic(
+            statistic, rows["problem_id"].to_numpy(), seed=derive_seed(seed, "roc"), num_resamples=num_resamples
+        )
+        for name, statistic in statistics.items()
+    }
+
+
+def geometric_mean(accepted: np.ndarray, correct: np.ndarray) -> Statistic:
+    """Return the geometric mean of true positive and true negative rate as a function of weights `(m, n)`."""
+
+    def statistic(weights: np.ndarray) -> np.ndarray:
+        rates = (divide(weights @ (right & kind), weights @ kind) for right, kind in cells)
+        return np.sqrt(np.prod(list(rates), axis=0))
+
+    cells = ((accepted, correct), (~accepted, ~correct))
+    return statistic
 
 
 def roc_statistic(scores: np.ndarray, correct: np.ndarray, read: Callable[[Curves], np.ndarray]) -> Statistic:

@@ -118,7 +118,7 @@ def diversity_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resample
 
     Args:
         rows (`pd.DataFrame`):
-            Solutions with `problem_id`, `solution` and `num_tokens`, all of this role.
+            Solutions with `problem_id`, `solution`, `correct` and `num_tokens`, all of this role.
         role ([`~pvg_hf.core.roles.Role`]):
             The role, which ends the keys.
         seed (`int`), num_resamples (`int`):
@@ -126,16 +126,24 @@ def diversity_figures(rows: pd.DataFrame, role: Role, *, seed: int, num_resample
 
     Returns:
         `dict[str, Figure]`: `distinct/<role>` (distinct texts per problem over solutions; `n` solutions),
-        `duplicates/<role>` (solutions of a problem that repeat another's text; `n` problems) and `num_tokens/<role>`
-        (mean length in the prover's tokens; `n` solutions of known length).
+        `duplicates/<role>` (solutions of a problem that repeat another's text; `n` problems), `distinct_correct/<role>`
+        (distinct correct texts of a problem that has one; `n` problems) and `num_tokens/<role>` (mean length in the
+        prover's tokens; `n` solutions of known length).
     """
     repeated = rows.duplicated(["problem_id", "solution"])  # False for the first of several equal texts
     repeats = repeated.groupby(rows["problem_id"], sort=False).sum()
     known = rows[rows["num_tokens"].notna()]
+    correct_texts = rows[rows["correct"].astype(bool)].groupby("problem_id", sort=False)["solution"].nunique()
     return {
         f"distinct/{role}": rate_by_problem(~repeated, rows["problem_id"]),
         f"duplicates/{role}": mean_by_problem(
             repeats, repeats.index, seed=derive_seed(seed, "duplicates", role), num_resamples=num_resamples
+        ),
+        f"distinct_correct/{role}": mean_by_problem(
+            correct_texts,
+            correct_texts.index,
+            seed=derive_seed(seed, "distinct_correct", role),
+            num_resamples=num_resamples,
         ),
         f"num_tokens/{role}": mean_by_problem(
             known["num_tokens"],

@@ -9,10 +9,11 @@ from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.schema import BASE_ROUND
-from pvg_hf.evaluation.best_of_n import balanced_best_of_n
-from pvg_hf.evaluation.flaw_figures import flaw_figures, has_flaws
+from pvg_hf.evaluation.best_of_n import balanced_best_of_n, predicted_best_of_n
+from pvg_hf.evaluation.flaw_figures import acceptance_figures, flaw_figures, has_flaws
 from pvg_hf.evaluation.intervals import rate_by_problem, rate_difference
 from pvg_hf.evaluation.resampling import difference
+from pvg_hf.evaluation.roc import roc_figures
 from pvg_hf.evaluation.role_figures import diversity_figures, game_figures, is_valid_mistake, role_figures, scored_rows
 from pvg_hf.evaluation.selective import SameAnswer, answer_figures
 from pvg_hf.evaluation.verifier_quality import accept_crossfitted, pair_accuracy, quality_figures
@@ -86,13 +87,15 @@ def evaluate_round(
         **{f"base_{name}": figure for name, figure in _prover_figures(base, **draws).items()},
         **_changes(current, best_helpful_rows, base, **draws),
         **game_figures(helpful, sneaky, threshold, **draws),
-        **{f"best_of_n/{n}": balanced_best_of_n(scored_rows(helpful), n) for n in best_of_n},
+        **_best_of_n_figures(scored_rows(helpful), best_of_n, **draws),
         **answer_figures(
             helpful if best_helpful_rows is None else best_helpful_rows,
             seed=derive_seed(seed, "answers"),
             same=same_answer,
         ),
         **_verifier_figures(scored_rows(heldout_rows), **draws),
+        **{f"test_{name}": figure for name, figure in roc_figures(scored_rows(current), threshold, **draws).items()},
+        **acceptance_figures(scored_rows(current)),
         "test_pair_accuracy": pair_accuracy(scored_rows(current)),
         "test_pair_accuracy/base": pair_accuracy(scored_rows(base)),
         "threshold": Figure(float(threshold), None, None, len(scored_rows(heldout_rows))),
@@ -145,6 +148,15 @@ def _prover_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> dic
         if has_flaws(rows):
             figures |= flaw_figures(selected, role)
     return figures
+
+
+def _best_of_n_figures(
+    helpful: pd.DataFrame, sizes: Sequence[int], *, seed: int, num_resamples: int
+) -> dict[str, Figure]:
+    """Balanced best-of-n as measured, and as predicted from the ROC curve of all helpful solutions."""
+    draws = {"seed": derive_seed(seed, "best_of_n"), "num_resamples": num_resamples}
+    measured = {f"best_of_n/{n}": balanced_best_of_n(helpful, n) for n in sizes}
+    return measured | {f"best_of_n_predicted/{n}": predicted_best_of_n(helpful, n, **draws) for n in sizes}
 
 
 def _changes(

@@ -16,7 +16,7 @@ from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.schema import round_name
 from pvg_hf.evaluation.intervals import share_by_problem
 from pvg_hf.evaluation.resampling import Statistic, bootstrap_statistic
-from pvg_hf.evaluation.roc import fpr_at_tpr, roc_statistic
+from pvg_hf.evaluation.roc import TINY, fpr_at_tpr, roc_statistic
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.evaluation.verifier_quality import pair_accuracy, roc_auc
 
@@ -109,6 +109,26 @@ def accepted_change(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> Fig
         num_resamples=num_resamples,
     )
     return replace(figure, n=rows["problem_id"].nunique())
+
+
+def accepted_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """
+    Return the helpful correct and the sneaky incorrect solutions with the share of each that is `accepted`.
+
+    It is 1 above the score at which `COMPLETENESS` of the helpful correct solutions are accepted, 0 below it, and the
+    same share for all solutions with that score. Their mean over sneaky incorrect ones is [`accepted_share`].
+    """
+    rows = _game_rows(rows)
+    scores, correct = rows["score"].to_numpy(float), rows["correct"].to_numpy(bool)
+    if not correct.any():
+        return rows.assign(accepted=0.0).iloc[:0]
+    values, counts = np.unique(-scores[correct], return_counts=True)  # descending scores
+    reached = np.cumsum(counts)
+    wanted = COMPLETENESS * reached[-1]
+    place = int(np.argmax(reached >= wanted - TINY))
+    share_of_ties = (wanted - (reached[place] - counts[place])) / counts[place]
+    threshold = -values[place]
+    return rows.assign(accepted=np.where(scores == threshold, min(share_of_ties, 1.0), scores > threshold))
 
 
 def _accepted(rows: pd.DataFrame, column: str) -> Statistic:

@@ -23,7 +23,7 @@ from pvg_hf.core.integrity import (
 )
 from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.data.schema import BASE_ROUND
-from pvg_hf.run.file_names import EVALUATIONS, FIGURES, PROBLEMS, pool_test_file
+from pvg_hf.run.file_names import EVALUATIONS, FIGURES, POOL_SCORES, PROBLEMS, pool_test_file
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.schedule import PhaseKey
 
@@ -58,6 +58,8 @@ class RoundData:
             that were cut when they were scored (`PHASE/num_cut`), and evaluations without a score (`PHASE/num_unreadable`).
         evaluations (`pd.DataFrame`, *optional*):
             Evaluations of test proofs by a generative verifier (`kind: score`).
+        pool_scores (`pd.DataFrame`, *optional*):
+            Scores of test solutions by the verifiers of several rounds; `None` in a run of an older version.
     """
 
     round_index: int
@@ -67,6 +69,7 @@ class RoundData:
     solutions: pd.DataFrame | None
     counts: Counter[str] = field(default_factory=Counter)
     evaluations: pd.DataFrame | None = None
+    pool_scores: pd.DataFrame | None = None
 
     def figure(self, name: str) -> Figure:
         """A figure by its key without the prefix `round/`; an empty one if the round does not have it."""
@@ -178,7 +181,7 @@ def _load_round(
 ) -> RoundData:
     evaluation, pool = folder.evaluation(round_index), folder.pool(round_index)
     figures = _load_figures(evaluation / FIGURES)
-    problems, written = evaluation / PROBLEMS, evaluation / EVALUATIONS
+    problems, written, crossed = (evaluation / name for name in (PROBLEMS, EVALUATIONS, POOL_SCORES))
     return RoundData(
         round_index=round_index,
         steps=steps[steps["round"] == round_index].dropna(axis="columns", how="all"),
@@ -187,6 +190,7 @@ def _load_round(
         solutions=_load_solutions([pool / pool_test_file(role) for role in GAME_ROLES], solution_columns),
         counts=_load_counts(metrics, round_index),
         evaluations=_read_columns(written, None) if written.is_file() else None,
+        pool_scores=_read_columns(crossed, None) if crossed.is_file() else None,
     )
 
 

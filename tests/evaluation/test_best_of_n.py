@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pvg_hf.evaluation.best_of_n import balanced_best_of_n, share_of_correct_choices
+from pvg_hf.evaluation.best_of_n import balanced_best_of_n, predicted_best_of_n, share_of_correct_choices
 from pvg_hf.evaluation.intervals import rate
 
 
@@ -80,3 +80,12 @@ def test_problems_that_all_agree_still_have_an_interval():
 def test_an_odd_n_is_refused(n):
     with pytest.raises(ValueError, match=f"even .*got {n}"):
         balanced_best_of_n(as_rows({}), n)
+
+
+def test_the_prediction_takes_all_problems_to_be_alike():
+    """In each problem the correct solution scores higher, but problem b's scores lie above those of a."""
+    rows = as_rows({"a": {True: [1.0], False: [0.0]}, "b": {True: [3.0], False: [2.0]}})
+    assert balanced_best_of_n(rows, 2).value == 1.0
+    predicted = predicted_best_of_n(rows, 2, seed=0, num_resamples=100)
+    assert (predicted.value, predicted.n) == (0.75, 4)  # a's correct solution loses against b's incorrect one
+    assert predicted_best_of_n(rows, 8, seed=0, num_resamples=100).value is not None  # without eight of either kind

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from pvg_hf.core.roles import Role
-from pvg_hf.evaluation.flaw_figures import flaw_figures, flaw_table, has_flaws
+from pvg_hf.evaluation.flaw_figures import acceptance_figures, flaw_figures, flaw_table, form_of, has_flaws
 from pvg_hf.evaluation.intervals import rate
 
 
@@ -54,3 +54,41 @@ def test_tasks_without_flaws_have_no_flaw_figures(rows):
 
 def test_no_flaw_at_all_gives_an_empty_table(rows):
     assert flaw_table(rows.head(1)).empty
+
+
+@pytest.mark.parametrize(
+    ("share", "form"), [(0.0, "explicit"), (0.01, "partly"), (0.49, "partly"), (0.5, "implicit"), (1.0, "implicit")]
+)
+def test_forms_of_solutions(share, form):
+    assert form_of(pd.Series([share])).tolist() == [form]
+
+
+def test_acceptance_by_kind_and_form_by_hand():
+    """Of 20 helpful correct solutions at 1 to 20, 19 are accepted: those from 2 up."""
+    helpful = [(f"p{k}", "helpful", True, None, float(k + 1), 0.0 if k < 10 else 0.6) for k in range(20)]
+    sneaky = [
+        ("p0", "sneaky", False, "wrong_sum", 3.0, 0.0),
+        ("p1", "sneaky", False, "wrong_sum", 1.5, 0.3),
+        ("p2", "sneaky", False, "dropped_step", 9.0, 0.9),
+        ("p3", "sneaky", True, None, 9.0, 0.9),  # not asked of the role
+        ("p4", "helpful", False, "wrong_sum", 9.0, 0.9),
+    ]
+    columns = ["problem_id", "role", "correct", "first_flaw_kind", "score", "implicit_share"]
+    rows = pd.DataFrame(helpful + sneaky, columns=columns)
+    figures = acceptance_figures(rows)
+    assert {name: (figure.value, figure.n) for name, figure in figures.items()} == {
+        "accepted_flaw/wrong_sum": (0.5, 2),
+        "accepted_flaw/dropped_step": (1.0, 1),
+        "accepted_form/helpful_correct/explicit": (pytest.approx(0.9), 10),
+        "accepted_form/helpful_correct/implicit": (1.0, 10),
+        "accepted_form/sneaky_incorrect/explicit": (1.0, 1),
+        "accepted_form/sneaky_incorrect/partly": (0.0, 1),
+        "accepted_form/sneaky_incorrect/implicit": (1.0, 1),
+        "implicit_share/helpful": (pytest.approx(6.9 / 21), 21),
+        "implicit_share/sneaky": (pytest.approx(2.1 / 4), 4),
+    }
+
+
+def test_tasks_without_the_columns_have_no_such_figures():
+    rows = pd.DataFrame({"problem_id": ["a"], "role": ["helpful"], "correct": [True], "score": [1.0]})
+    assert acceptance_figures(rows) == {}

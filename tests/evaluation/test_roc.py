@@ -10,6 +10,7 @@ from pvg_hf.evaluation.roc import (
     balanced_best_of,
     fpr_at_tpr,
     partial_area,
+    roc_figures,
     roc_statistic,
     tpr_at_fpr,
 )
@@ -95,3 +96,36 @@ def test_best_of_four_by_hand():
 def test_equal_scores_are_a_fair_choice(n):
     scores, correct = np.zeros(6), CORRECT
     assert balanced_best_of(RocCurves(scores, correct)(EQUAL), n) == pytest.approx([0.5])
+
+
+def test_a_prediction_equals_draws_from_the_curve():
+    """Many draws with replacement, ties broken evenly; the standard error of the share is at most .0036."""
+    rng = np.random.default_rng(0)
+    scores, correct = rng.integers(0, 6, 80).astype(float), rng.random(80) < 0.5
+    right, wrong = (rng.choice(scores[kind], (20_000, 4)) for kind in (correct, ~correct))
+    best = np.maximum(right.max(1), wrong.max(1))[:, None]
+    winners = (right == best).sum(1), (wrong == best).sum(1)
+    drawn = (winners[0] / (winners[0] + winners[1])).mean()
+    predicted = balanced_best_of(RocCurves(scores, correct)(np.ones((1, 80))), 8)
+    assert predicted == pytest.approx([drawn], abs=4 * 0.0036)
+
+
+def test_large_n_chooses_among_the_highest_scores():
+    # A quarter of the correct solutions ties with a quarter of the incorrect ones at the top.
+    scores, correct = np.array([1.0, 0, 0, 0, 1, 0, 0, 0]), np.array([True] * 4 + [False] * 4)
+    assert balanced_best_of(RocCurves(scores, correct)(np.ones((1, 8))), 600) == pytest.approx([0.5], abs=1e-6)
+
+
+def test_figures_of_a_curve_by_hand():
+    rows = pd.DataFrame({"problem_id": list("abcdef"), "score": SCORES, "correct": CORRECT})
+    figures = roc_figures(rows, 2.5, seed=0, num_resamples=100)
+    values = {name: figure.value for name, figure in figures.items()}
+    assert values == {
+        "auc": pytest.approx(5.5 / 9),
+        "partial_auc": pytest.approx(1 / 3),
+        "tpr_at_0.01": pytest.approx(1 / 3),
+        "tpr_at_0.05": pytest.approx(1 / 3),
+        # Above 2.5 are two of three correct and two of three incorrect solutions.
+        "g_mean": pytest.approx((2 / 3 * 1 / 3) ** 0.5),
+    }
+    assert {figure.n for figure in figures.values()} == {6}

@@ -4,7 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pvg_hf.evaluation.verifiers_by_pools import accepted_change, accepted_share, crossed_rounds, pool_figures
+from pvg_hf.evaluation.verifiers_by_pools import (
+    accepted_change,
+    accepted_rows,
+    accepted_share,
+    crossed_rounds,
+    pool_figures,
+)
 
 DRAWS = {"seed": 0, "num_resamples": 200}
 
@@ -121,3 +127,20 @@ def test_failed_solutions_do_not_count():
 )
 def test_a_limit_keeps_the_first_and_the_latest_rounds(round_index, limit, expected):
     assert crossed_rounds(round_index, limit) == expected
+
+
+@pytest.mark.parametrize("num_values", [3, 1000], ids=["with many ties", "without ties"])
+def test_the_solutions_accepted_make_up_the_share(num_values):
+    rng = np.random.default_rng(0)
+    rows = solutions(50, lambda problem, is_correct: float(rng.integers(num_values) + num_values * is_correct // 3))
+    accepted = accepted_rows(rows)
+    assert accepted.loc[accepted["correct"], "accepted"].mean() == pytest.approx(0.95)
+    mistakes = accepted.loc[~accepted["correct"], "accepted"]
+    share = accepted_share(rows, **DRAWS).value
+    # Between the scores of two correct solutions the curve is a line, and the threshold a step.
+    assert mistakes.mean() == pytest.approx(share, abs=1e-6 if num_values == 3 else 0.02)
+
+
+def test_without_correct_solutions_nothing_is_accepted():
+    rows = solutions(5, lambda problem, is_correct: 0.0)
+    assert accepted_rows(rows[~rows["correct"]]).empty

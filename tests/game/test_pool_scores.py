@@ -47,6 +47,8 @@ def test_the_evaluation_holds_the_figures(reference):
         f"round/pools/accepted/{place}"
         for place in ("round-001/base", "round-001/round-000", "round-000/round-001", "round-001/round-001")
     }
+    assert figures["round/parity_gap"]["n"] == 6  # steps
+    assert figures["round/new_texts/sneaky_incorrect"]["n"] > 0
 
 
 def test_an_interrupted_evaluation_continues_after_the_last_pool(tmp_path, game, reference, monkeypatch):

@@ -19,6 +19,7 @@ from pvg_hf.evaluation.report.plots import PLOTS, Plot
 from pvg_hf.evaluation.report.pool_tables import pools_tables
 from pvg_hf.evaluation.report.statements import describe_progress, write_verdict
 from pvg_hf.evaluation.report.tables import (
+    acceptance_tables,
     answers_table,
     calls_table,
     channel_table,
@@ -27,8 +28,10 @@ from pvg_hf.evaluation.report.tables import (
     diversity_table,
     escalation_table,
     false_positive_table,
+    new_texts_table,
     noise_table,
     pairs_table,
+    roc_table,
     rounds_table,
     scoring_counts_table,
     sources_table,
@@ -93,6 +96,9 @@ def render_page(run: RunData, images: dict[str, Image]) -> str:
             rounds=rounds_table(run),
             answers=answers_table(run),
             pools=pools_tables(run),
+            roc=roc_table(run),
+            acceptance=acceptance_tables(run),
+            new_texts=new_texts_table(run),
             sources=sources_table(run),
             evaluations=evaluations_table(run),
             confusion=confusion_table(run),

@@ -70,6 +70,7 @@ def write_verdict(run: RunData) -> list[Statement]:
         _sneaky_statement(last),
         *_robustness_statements(run),
         _exploit_statement(run),
+        *_parity_statements(run),
         *_choice_statements(run),
         _pair_statement(run),
         _alert_statement(run),
@@ -171,6 +172,25 @@ def _exploit_statement(run: RunData) -> Statement:
         "Verifier fooled",
         f"{text}, and accepted {percent(first)} in round {run.evaluated[0].round_index}: {words}.",
     )
+
+
+def _parity_statements(run: RunData) -> list[Statement]:
+    known = [data for data in run.evaluated if "parity_step" in data.figures]
+    if not known:
+        return []
+    return [
+        Statement(
+            "plain", "Parity", f"{'; '.join(map(_describe_parity, known))}.", {"training curves": "plot-dynamics"}
+        )
+    ]
+
+
+def _describe_parity(data: RoundData) -> str:
+    step, gap = data.figure("parity_step"), data.figure("parity_gap")
+    if step.value is not None:
+        return f"the sneaky prover reached it at step {step.value:.0f} of {step.n} in round {data.round_index}"
+    left = "" if gap.value is None else f", with a score gap of {gap.value:.2f} left"
+    return f"not reached in round {data.round_index} within {step.n} steps{left}"
 
 
 def _choice_statements(run: RunData) -> list[Statement]:

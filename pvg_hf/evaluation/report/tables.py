@@ -1,6 +1,7 @@
 """The tables of the report."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,6 +117,23 @@ ROUND_COLUMNS = (
     ("completeness", "completeness", None, 3),
     ("soundness", "soundness", None, 3),
     ("score gap", "score_gap", None, 2),
+    ("parity at step", "parity_step", None, 0),
+    ("gap to parity", "parity_gap", None, 2),
+)
+
+# The verifier's ROC curve on the test solutions of the round's prover.
+ROC_COLUMNS = (
+    ("AUC", "test_auc"),
+    ("partial AUC, FPR up to .1", "test_partial_auc"),
+    ("TPR at FPR .01", "test_tpr_at_0.01"),
+    ("TPR at FPR .05", "test_tpr_at_0.05"),
+    ("g-mean", "test_g_mean"),
+)
+
+NEW_TEXT_COLUMNS = tuple(
+    (f"new texts, {role} {kind}", f"new_texts/{role}_{kind}")
+    for role in GAME_ROLES
+    for kind in ("correct", "incorrect")
 )
 
 SOURCE_COLUMNS = (
@@ -131,6 +149,7 @@ SOURCE_COLUMNS = (
 DIVERSITY_COLUMNS = (
     ("distinct texts", "distinct", 3),
     ("duplicates per problem", "duplicates", 2),
+    ("correct texts per problem", "distinct_correct", 2),
     ("tokens per solution", "num_tokens", 1),
     ("answered", "answered", 3),
     ("truncated", "truncated", 3),
@@ -139,6 +158,7 @@ DIVERSITY_COLUMNS = (
     ("lenient accuracy", "accuracy_lenient", 3),
     ("valid steps", "step_validity", 3),
     ("flawed though correct", "flawed_correct", 3),
+    ("implicit share", "implicit_share", 3),
 )
 
 
@@ -177,6 +197,68 @@ def rounds_table(run: RunData) -> Table:
         base = [figure_cell(rounds[0].figure(key), d) if key else TableCell(MISSING) for _, _, key, d in ROUND_COLUMNS]
         rows.insert(0, ("base prover", base))
     return Table(["", *(column[0] for column in ROUND_COLUMNS)], rows)
+
+
+def roc_table(run: RunData) -> Table:
+    """Figures of each verifier's ROC curve on its own prover's test solutions, one row per round."""
+    return _figures_table(run, ROC_COLUMNS)
+
+
+def new_texts_table(run: RunData) -> Table:
+    """Shares of texts that no earlier prover wrote, and of pair slots that stayed empty, one row per round."""
+    table = _figures_table(run, NEW_TEXT_COLUMNS)
+    headers = [*table.headers, "slots left empty"]
+    rounds = {data.round_index: data for data in run.evaluated}
+    rows = [
+        (heading, [*cells, _empty_slots(run, rounds[index])]) for (heading, cells), index in zip(table.rows, rounds)
+    ]
+    return Table(headers, rows if any("new_texts/helpful_correct" in data.figures for data in run.evaluated) else [])
+
+
+def _figures_table(run: RunData, columns: Sequence[tuple[str, str]]) -> Table:
+    rows = [
+        (f"round {data.round_index}", [figure_cell(data.figure(key), 3) for _, key in columns])
+        for data in run.evaluated
+        if any(key in data.figures for _, key in columns)
+    ]
+    return Table(["", *(heading for heading, _ in columns)], rows)
+
+
+def acceptance_tables(run: RunData) -> dict[str, Table]:
+    """Shares accepted by kind of the first flaw and by form, with a row per kind or form and a column per round."""
+    tables = {
+        "Sneaky mistakes accepted, by the first flaw": _by_round(run, "accepted_flaw/"),
+        "Solutions accepted, by form": _by_round(run, "accepted_form/"),
+    }
+    return {heading: table for heading, table in tables.items() if table.rows}
+
+
+def _by_round(run: RunData, prefix: str) -> Table:
+    names = sorted(
+        {key.removeprefix(prefix) for data in run.evaluated for key in data.figures if key.startswith(prefix)}
+    )
+    rows = [
+        (
+            name.replace("_", " ").replace("/", ", "),
+            [figure_cell(data.figure(prefix + name), 3) for data in run.evaluated],
+        )
+        for name in names
+    ]
+    return Table(["", *(f"round {data.round_index}" for data in run.evaluated)], rows)
+
+
+def _empty_slots(run: RunData, data: RoundData) -> TableCell:
+    """Number of slots of the training pairs that stayed empty, and their share if prover's solutions fill all slots."""
+    if "pairs/unfilled" not in data.counts:
+        return TableCell(MISSING)
+    config, empty = run.recipe.for_round(data.round_index).data, data.counts["pairs/unfilled"]
+    num_problems = data.counts["pairs/num_problems"] + sum(
+        count for key, count in data.counts.items() if key.startswith("pairs/without_pair/")
+    )
+    slots = num_problems * config.solutions_per_problem
+    if config.correct_source != "prover" or not slots:
+        return TableCell(f"{empty:,}")
+    return TableCell(f"{empty / slots:.3f}", n=f"{empty:,} of {slots:,}")
 
 
 def sources_table(run: RunData) -> Table:

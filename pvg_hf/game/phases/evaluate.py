@@ -6,19 +6,31 @@ import pandas as pd
 
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.files import write_json
-from pvg_hf.core.integrity import read_json
-from pvg_hf.core.roles import Role
+from pvg_hf.core.integrity import read_json, read_json_lines
+from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.pool import load_pool
 from pvg_hf.data.schema import BASE_ROUND
+from pvg_hf.evaluation.prover_figures import parity_figures
 from pvg_hf.evaluation.role_figures import has_failed
 from pvg_hf.evaluation.selective import AnswerRules, fit_rules
 from pvg_hf.evaluation.summary import evaluate_round, problem_table
+from pvg_hf.evaluation.text_novelty import new_text_figures
 from pvg_hf.evaluation.verifiers_by_pools import pool_figures
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.pool_scores import read_test_rows, score_pools
 from pvg_hf.game.verifier_kinds import verifier_kind
 from pvg_hf.models.export import CALIBRATION
-from pvg_hf.run.file_names import ANSWERING, BEST_HELPFUL, FIGURES, HELDOUT, HELDOUT_HELPFUL, PROBLEMS, pool_test_file
+from pvg_hf.run.file_names import (
+    ANSWERING,
+    BEST_HELPFUL,
+    FIGURES,
+    HELDOUT,
+    HELDOUT_HELPFUL,
+    METRICS,
+    PROBLEMS,
+    pool_file,
+    pool_test_file,
+)
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.tasks import Task
 
@@ -45,12 +57,12 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
         num_resamples=context.recipe.evaluation.bootstrap_samples,
     )
     figures["round/verifier_mixture_pair_accuracy"] = Figure.from_dict(calibration["pair_accuracy"])
-    figures |= {
-        f"round/{name}": figure
-        for name, figure in pool_figures(
-            scores, seed=context.seed("pools"), num_resamples=context.recipe.evaluation.bootstrap_samples
-        ).items()
+    further = {
+        **pool_figures(scores, seed=context.seed("pools"), num_resamples=context.recipe.evaluation.bootstrap_samples),
+        **_new_text_figures(folder, round_index),
+        **parity_figures(read_json_lines(folder.prover(round_index) / METRICS)),
     }
+    figures |= {f"round/{name}": figure for name, figure in further.items()}
     figures |= verifier_kind(context.recipe).evaluate(context, output)
     if context.processes.is_main_process:
         write_json(output / FIGURES, {key: figure.to_dict() for key, figure in figures.items()})
@@ -62,6 +74,11 @@ def run_evaluate(context: PhaseContext, output: Path) -> str:
         f"helpful accuracy {figures['round/accuracy/helpful']}, sneaky accuracy {figures['round/accuracy/sneaky']}, "
         f"soundness {figures['round/soundness']}"
     )
+
+
+def _new_text_figures(folder: RunFolder, round_index: int) -> dict[str, Figure]:
+    earlier, pool = folder.training_pools(round_index), folder.pool(round_index)
+    return new_text_figures(earlier, {role: pool / pool_file(role) for role in GAME_ROLES})
 
 
 def _best_helpful_rows(folder: RunFolder, round_index: int) -> pd.DataFrame | None:

@@ -43,7 +43,7 @@ from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
 from pvg_hf.trainers.ppo.trainer import ProverPPOTrainer
 from pvg_hf.trainers.prover.config import ProverGRPOConfig
 from pvg_hf.trainers.prover.self_evaluation import SelfEvaluatingProverTrainer
-from pvg_hf.trainers.prover.stopping import StopRule
+from pvg_hf.trainers.prover.stopping import ParityClock, StopRule
 from pvg_hf.trainers.prover.trainer import Observer, ProverGRPOTrainer
 
 logger = logging.getLogger(__name__)
@@ -203,6 +203,7 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
     collapse_recovery = context.recipe.watchdogs.collapse_recovery if sub_phase.recovery == "none" else "none"
     config = replace(context.recipe.watchdogs, collapse_recovery=collapse_recovery)
     watchdogs = Watchdogs(config, context.alert, fixed)
+    parity = ParityClock(context.recipe.stopping, context.recipe.prover, fixed)
     labels = LabelSource(context, sub_phase.output, is_noisy=context.recipe.noise.is_for_prover)
     threshold = read_json(context.folder.verifier(context.round_index) / CALIBRATION)["threshold"]
     args = _arguments(context, sub_phase, threshold)
@@ -219,6 +220,7 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
     ends: list[str] = []
 
     def listen(step: int, figures: dict[str, float]) -> bool:
+        parity.update(step, figures)
         is_done = rule.update(step, figures)
         is_alarmed = any([watchdogs.update(step, figures), false_positives.update(step)])
         if is_done or is_alarmed:
@@ -246,6 +248,8 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
         resumable_every=trainer.args.steps_per_batch,
         before_step=lost_step,
     )
+    if Role.SNEAKY in sub_phase.roles:
+        context.record({f"prover/{name}": value for name, value in parity.figures().items()})
     if context.processes.is_main_process:
         _keep_completions(sub_phase.output)
     finish_player(trainer, sub_phase.output, player="prover", run=context.folder.root)

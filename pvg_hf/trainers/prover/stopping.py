@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -140,6 +141,46 @@ class StopRule:
         """Whether the prover's accuracy is low over a whole window (Kirchner et al. 2024)."""
         window = self._accuracies
         return len(window) == window.maxlen and sum(window) / len(window) < GOODHART_ACCURACY
+
+
+class ParityClock:
+    """
+    Records when parity is first reached, whatever rule ends the phase.
+
+    Args:
+        stopping ([`StoppingConfig`]), prover ([`ProverConfig`]), fixed (`Mapping[str, float]`, *optional*):
+            As for [`StopRule`].
+    """
+
+    def __init__(self, stopping: StoppingConfig, prover: ProverConfig, fixed: Means | None = None):
+        self._rule = StopRule(replace(stopping, rule="parity", options={}), prover, fixed)
+        self._num_steps = 0
+        self._step: int | None = None
+
+    def update(self, step: int, figures: Means) -> None:
+        """Update by a step's metrics on clean labels."""
+        is_reached = self._rule.update(step, figures)
+        self._num_steps = max(self._num_steps, step)
+        if is_reached and self._step is None:
+            self._step = step
+
+    def figures(self) -> dict[str, float]:
+        """
+        Return the record.
+
+        Returns:
+            `dict[str, float]`: `parity_step`, the first step with parity (missing if it was not reached);
+            `parity_num_steps`, the number of steps; `parity_gap`, the smoothed mean score of helpful correct minus that
+            of sneaky incorrect solutions at the end (missing if there were none).
+        """
+        means = {**self._rule.means, **self._rule.fixed}
+        helpful, sneaky = means.get("score/helpful_correct"), means.get("score/sneaky_incorrect")
+        found = {
+            "parity_step": self._step,
+            "parity_num_steps": self._num_steps,
+            "parity_gap": None if helpful is None or sneaky is None else helpful - sneaky,
+        }
+        return {name: value for name, value in found.items() if value is not None}
 
 
 def load_rule(name: str) -> Rule:

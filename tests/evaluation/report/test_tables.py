@@ -1,21 +1,26 @@
 """The tables of the report."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pandas as pd
 import pytest
 
+from pvg_hf import load_recipe
 from pvg_hf.core.figure import EMPTY, Figure
 from pvg_hf.evaluation.intervals import rate
 from pvg_hf.evaluation.report.tables import (
     MAX_WIDTH,
     Table,
     TableCell,
+    acceptance_tables,
     count_noun,
     difficulty_table,
     diversity_table,
     duration,
+    new_texts_table,
     pairs_table,
+    roc_table,
     rounds_table,
     scoring_counts_table,
     sources_table,
@@ -171,3 +176,46 @@ def test_a_narrow_table_is_left_alone():
 @pytest.mark.parametrize(("number", "text"), [(0, "0 rounds"), (1, "1 round"), (2_000, "2,000 rounds")])
 def test_counted_things_are_singular_or_plural(number, text):
     assert count_noun(number, "round") == text
+
+
+def test_roc_table_has_a_row_per_round_that_was_evaluated_with_it(run):
+    assert [heading for heading, _ in roc_table(run).rows] == ["round 0", "round 1"]
+    figures = {"test_auc": Figure(0.8, 0.7, 0.9, 600), "test_tpr_at_0.01": Figure(0.1, 0.0, 0.2, 600)}
+    older, newer = replace(run.rounds[0], figures={}), replace(run.rounds[1], figures=figures)
+    table = roc_table(replace(run, rounds=[older, newer]))
+    assert [heading for heading, _ in table.rows] == ["round 1"]
+    found = dict(zip(table.headers[1:], table.rows[0][1]))
+    assert found["AUC"] == TableCell("0.800", "[0.700, 0.900]", "n=600")
+    assert found["TPR at FPR .01"].value == "0.100"
+
+
+def test_acceptance_tables_have_a_column_per_round(run):
+    figures = {"accepted_flaw/wrong_sum": Figure(0.3, 0.2, 0.4, 90), "accepted_form/helpful_correct/partly": EMPTY}
+    rounds = [replace(run.rounds[0], figures=figures), replace(run.rounds[1], figures={"accepted_flaw/b": EMPTY})]
+    tables = acceptance_tables(replace(run, rounds=rounds))
+    flaws, forms = tables.values()
+    assert flaws.headers == forms.headers == ["", "round 0", "round 1"]
+    assert forms.rows[0][0] == "helpful correct, partly"
+    assert [heading for heading, _ in flaws.rows] == ["b", "wrong sum"]
+
+
+@pytest.mark.parametrize(
+    ("source", "cell"),
+    [
+        # (1000 problems with a pair + 7 without) of four slots each, of which 40 are empty.
+        ("prover", TableCell("0.010", n="40 of 4,028")),
+        ("both", TableCell("40")),
+    ],
+)
+def test_empty_slots_are_a_share_if_solutions_alone_fill_them(run, source, cell):
+    recipe = load_recipe({**run.recipe.to_dict(), "data": {"correct_source": source, "solutions_per_problem": 4}})
+    counts = Counter({
+        "pairs/num_problems": 1000, "pairs/without_pair/no_correct": 4, "pairs/without_pair/no_incorrect": 3,
+        "pairs/unfilled": 40,
+    })  # fmt: skip
+    figures = {"new_texts/helpful_correct": Figure(0.5, 0.4, 0.6, 100)}
+    table = new_texts_table(
+        replace(run, recipe=recipe, rounds=[replace(run.rounds[0], counts=counts, figures=figures)])
+    )
+    assert table.rows[0][1][-1] == cell
+    assert table.rows[0][1][0] == TableCell("0.500", "[0.400, 0.600]", "n=100")

@@ -3,7 +3,7 @@ import pytest
 from pvg_hf.config.player_sections import ProverConfig
 from pvg_hf.config.sections import StoppingConfig
 from pvg_hf.core.extensions import ExtensionError
-from pvg_hf.trainers.prover.stopping import StopRule
+from pvg_hf.trainers.prover.stopping import ParityClock, StopRule
 
 
 def make_rule(rule="parity", *, reward="src", num_steps=10, fixed=None, **stopping) -> StopRule:
@@ -213,3 +213,30 @@ def test_options_must_fit_the_rule(rule, options, parts):
 def test_unknown_rule_is_refused_with_the_closest():
     with pytest.raises(ValueError, match=r"stop rule `partiy`\. .*`parity`\?.*package\.module:Name"):
         make_rule("partiy")
+
+
+def make_clock(*, fixed=None, **stopping) -> ParityClock:
+    return ParityClock(StoppingConfig(**stopping), ProverConfig(max_steps=10), fixed)
+
+
+@pytest.mark.parametrize("rule", ["max_steps", "parity_and_incorrect", "tests.support.own_rules:after_patience"])
+def test_parity_is_recorded_whatever_the_rule(rule):
+    """Sneaky means, with half the weight on the newest: 0, .8, .9 (parity, 1 - .1), .45, .725."""
+    options = {"patience": 3} if "own_rules" in rule else {}
+    clock = make_clock(rule=rule, ema=0.5, options=options)
+    for step, value in ((2, 0.0), (3, 1.6), (4, 1.0), (5, 0.0), (6, 1.0)):
+        clock.update(step, figures(1.0, value))
+    assert clock.figures() == {"parity_step": 4, "parity_num_steps": 6, "parity_gap": pytest.approx(0.275)}
+
+
+def test_parity_that_was_not_reached_has_no_step():
+    clock = make_clock(fixed={"score/helpful_correct": 2.0})
+    for step in range(1, 11):
+        clock.update(step, figures(None, 0.5))
+    assert clock.figures() == {"parity_num_steps": 10, "parity_gap": 1.5}
+
+
+def test_parity_needs_both_sides():
+    clock = make_clock()
+    clock.update(5, figures(None, 0.5))
+    assert clock.figures() == {"parity_num_steps": 5}

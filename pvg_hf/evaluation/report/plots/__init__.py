@@ -5,10 +5,11 @@ from pvg_hf.evaluation.report.plots.dynamics import plot_dynamics
 from pvg_hf.evaluation.report.plots.flaw_kinds import plot_flaws
 from pvg_hf.evaluation.report.plots.over_rounds import plot_over_rounds
 from pvg_hf.evaluation.report.plots.pool_matrix import plot_pool_matrix
+from pvg_hf.evaluation.report.plots.roc_panels import plot_roc
 from pvg_hf.evaluation.report.plots.scores import plot_scores
 from pvg_hf.evaluation.report.plots.style import Plot
 
-PLOTS = (plot_pool_matrix, plot_over_rounds, plot_dynamics, plot_best_of_n, plot_scores, plot_flaws)
+PLOTS = (plot_pool_matrix, plot_over_rounds, plot_dynamics, plot_roc, plot_best_of_n, plot_scores, plot_flaws)
 
 __all__ = [
     "PLOTS",
@@ -18,5 +19,6 @@ __all__ = [
     "plot_flaws",
     "plot_over_rounds",
     "plot_pool_matrix",
+    "plot_roc",
     "plot_scores",
 ]
