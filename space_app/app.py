@@ -35,6 +35,7 @@ from space_app.solutions_page import build_solutions_page
 from space_app.study_owner import build_owner_page
 from space_app.study_page import build_study_page
 from space_app.theme import make_theme
+from space_app.verifiers_page import build_verifiers_page
 
 logger = logging.getLogger(__name__)
 
@@ -190,6 +191,7 @@ def _make_pages(run: OpenRun, study: Study | str, settings: StudySettings, folde
             build_solutions_page(app, run)
     pages = {
         ("Rounds", "rounds"): partial(build_rounds_page, run=run, folder=folder),
+        ("Verifiers", "verifiers"): partial(build_verifiers_page, run=run),
         ("Evaluations", "evaluations"): partial(build_evaluations_page, run=run),
         ("Score your own", "score"): partial(build_score_page, run=run),
         ("Study", "study"): partial(_put_study, run=run, study=study, settings=settings),

@@ -15,6 +15,7 @@ from pvg_hf.evaluation.report.tables import rounds_table
 from pvg_hf.run.read import RunData
 from space_app.events import SLOW
 from space_app.render import heading, notice, render
+from space_app.verifiers_page import VERIFIER_PLOTS
 
 
 def build_rounds_page(demo: gr.Blocks, run: OpenRun, folder: Path) -> None:
@@ -80,7 +81,8 @@ def _round_indices(data: RunData) -> list[int]:
 
 
 def _show_rounds(data: RunData) -> str:
-    plots = [plot for make_plot in PLOTS if (plot := make_plot(data)) is not None]
+    makers = [make_plot for make_plot in PLOTS if make_plot not in VERIFIER_PLOTS]  # the others are on the page "Verifiers"
+    plots = [plot for make_plot in makers if (plot := make_plot(data)) is not None]
     return render("rounds", images=[embed(plot, plot.to_png()) for plot in plots], table=rounds_table(data))
 
 

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.browser
 PATHS = {
     "": "#card-sneaky pre",
     "rounds": "#comparison table",
+    "verifiers": "#verifiers img",
     "evaluations": "#evaluation pre",
     "score": "#own-solution",
     "study": "#study-go",
@@ -30,6 +31,7 @@ JUDGMENTS = ", ".join(f"{name} ({number})" for number, (name, *_) in enumerate(A
 CONTROLS = {
     "": f"{SOLUTIONS}, {PICKS}",
     "rounds": "Download all figures (CSV), Round of small, Run, Its round",
+    "verifiers": "",
     "evaluations": "Round, Show, Previous, Evaluation 1 of 1, Next",
     "score": "Verifier of, Problem, Solution, a step on each line, Fill in an example, Score",
     "study": "Show the first solution",
@@ -308,6 +310,7 @@ def test_a_run_without_a_finished_round_is_shown(serve, open_page, run_copy):
     for path, message in {
         "": "has no solutions yet",
         "rounds": "There is nothing to plot yet",
+        "verifiers": "No round of this run was evaluated with these figures yet",
         "score": "has no verifier yet",
         "study": "there is nothing to judge",
     }.items():

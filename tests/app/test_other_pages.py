@@ -24,6 +24,15 @@ def test_rounds_are_shown_as_plots_and_numbers(app, open_page, arithmetic_run, t
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "figures.csv"), figures_frame(OpenRun(arithmetic_run).data()))
 
 
+def test_every_verifier_on_every_prover_is_a_page(app, open_page):
+    page = open_page(f"{app}/verifiers")
+    expect(page.locator("#verifiers img")).to_have_count(2)
+    first = page.locator("#verifiers table").first
+    expect(first.locator("thead th")).to_have_text(["", "base prover", "prover 0", "prover 1"])
+    expect(first.locator("tbody th")).to_have_text(["verifier 0", "verifier 1"])
+    assert page.evaluate("[...document.querySelectorAll('#verifiers img')].every(image => image.naturalWidth > 300)")
+
+
 def test_two_rounds_are_compared(app, open_page):
     page = open_page(f"{app}/rounds")
     table = page.locator("#comparison table")
