@@ -1,5 +1,6 @@
 """
-Play a recipe once per seed and print a table of each round's results, with intervals.
+Play a recipe once per seed and print tables of the results, with intervals: each round's figures, and every verifier on
+every prover's solutions.
 
     python scripts/play_seeds.py recipes/quickstart.yaml --seeds 0 1 2
 
@@ -23,7 +24,7 @@ def main() -> int:
     quiet_libraries()
     # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
     from pvg_hf import play
-    from pvg_hf.evaluation.seeds import seeds_table
+    from pvg_hf.evaluation.seeds import seeds_pools_table, seeds_table
     from pvg_hf.game.cli import run_command
 
     def play_all() -> str:
@@ -31,7 +32,8 @@ def main() -> int:
         for seed in arguments.seeds:
             name = f"name={load_recipe(arguments.recipe, arguments.overrides).name}-seed-{seed}"
             folders.append(play(load_recipe(arguments.recipe, [*arguments.overrides, name, f"seed={seed}"])).root)
-        return seeds_table(folders)
+        accepted = "Share of sneaky mistakes accepted at 95 % completeness, by verifier and prover:"
+        return f"{seeds_table(folders)}\n\n{accepted}\n\n{seeds_pools_table(folders)}"
 
     return run_command(play_all)
 

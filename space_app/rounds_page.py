@@ -81,7 +81,9 @@ def _round_indices(data: RunData) -> list[int]:
 
 
 def _show_rounds(data: RunData) -> str:
-    makers = [make_plot for make_plot in PLOTS if make_plot not in VERIFIER_PLOTS]  # the others are on the page "Verifiers"
+    makers = [
+        make_plot for make_plot in PLOTS if make_plot not in VERIFIER_PLOTS
+    ]  # the others are on the page "Verifiers"
     plots = [plot for make_plot in makers if (plot := make_plot(data)) is not None]
     return render("rounds", images=[embed(plot, plot.to_png()) for plot in plots], table=rounds_table(data))
 

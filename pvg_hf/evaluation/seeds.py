@@ -9,6 +9,7 @@ from statsmodels.stats.weightstats import DescrStatsW
 
 from pvg_hf.core.figure import ALPHA, EMPTY, Figure
 from pvg_hf.core.markdown import markdown_table
+from pvg_hf.evaluation.report.pool_tables import pool_cells, pool_heading
 from pvg_hf.run.read import load_run
 
 # Column headings and keys of the figures.
@@ -38,6 +39,31 @@ def seeds_table(run_folders: Sequence[Path]) -> str:
         for data in run.evaluated:
             cells = [show_figure(data.figure(key)) for _, key in SEED_COLUMNS]
             rows.append([str(run.recipe.seed), str(data.round_index), *cells])
+    return markdown_table(rows)
+
+
+def seeds_pools_table(run_folders: Sequence[Path]) -> str:
+    """
+    Return a Markdown table of verifiers x pools, with a row per seed and verifier and a column per prover.
+
+    A cell is the share of the prover's sneaky mistakes that the verifier accepts, as in
+    [`~pvg_hf.evaluation.verifiers_by_pools.pool_figures`].
+
+    Args:
+        run_folders (`Sequence[Path]`):
+            Runs of one recipe.
+
+    Raises:
+        ValueError: if a folder does not contain a run.
+    """
+    runs = [load_run(folder) for folder in run_folders]
+    found = [pool_cells(run, "accepted") for run in runs]
+    pools = sorted({pool for cells in found for _, pool in cells})
+    rows = [["seed", "verifier", *map(pool_heading, pools)]]
+    for run, cells in zip(runs, found):
+        for verifier in sorted({verifier for verifier, _ in cells}):
+            shares = [show_figure(cells.get((verifier, pool), EMPTY)) for pool in pools]
+            rows.append([str(run.recipe.seed), str(verifier), *shares])
     return markdown_table(rows)
 
 

@@ -53,14 +53,12 @@ def score_pools(context: PhaseContext, output: Path) -> pd.DataFrame:
         verifier.
     """
     folder, number, processes = context.folder, context.round_index, context.processes
-    rounds = crossed_rounds(number, context.recipe.evaluation.crossed_rounds)
-    planned = [(number, BASE_ROUND)]
-    planned += [(number, pool) for pool in rounds if _has_solutions(folder, pool)]
-    planned += [(verifier, number) for verifier in rounds if _has_weights(folder, verifier)]
+    limit = context.recipe.evaluation.crossed_rounds
+    # The main process looks at the files, because it also writes.
+    planned = broadcast_object_list([_plan(folder, number, limit) if processes.is_main_process else None])[0]
     parts = {key: output / "pool_scores" / f"{round_name(key[0])}-on-{round_name(key[1])}.parquet" for key in planned}
-    # The main process looks, because it also writes.
-    todo = broadcast_object_list([[key for key in planned if not parts[key].exists()]])
-    for key, rows, counts in _score_all(context, todo[0]):
+    todo = broadcast_object_list([[key for key in planned if not parts[key].exists()]])[0]
+    for key, rows, counts in _score_all(context, todo):
         if processes.is_main_process:
             write_json(parts[key].with_suffix(".json"), counts)
             _write(rows[COLUMNS], parts[key])  # last, because it marks the part as done
@@ -76,6 +74,14 @@ def score_pools(context: PhaseContext, output: Path) -> pd.DataFrame:
         _write(table, output / POOL_SCORES)
         remove(output / "pool_scores")
     return table
+
+
+def _plan(folder: RunFolder, round_index: int, limit: int) -> list[tuple[int, int]]:
+    """List the verifiers and pools to score, as far as they are on disk."""
+    rounds = crossed_rounds(round_index, limit)
+    earlier_pools = [(round_index, pool) for pool in rounds if _has_solutions(folder, pool)]
+    earlier_verifiers = [(verifier, round_index) for verifier in rounds if _has_weights(folder, verifier)]
+    return [(round_index, BASE_ROUND), *earlier_pools, *earlier_verifiers]
 
 
 def read_test_rows(folder: RunFolder, round_index: int) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 import json
 
-from pvg_hf.evaluation.seeds import SEED_COLUMNS, seeds_table
+from pvg_hf.evaluation.seeds import SEED_COLUMNS, seeds_pools_table, seeds_table
 
 
 def _set_figures(run, round_name, **figures) -> None:
@@ -24,3 +24,13 @@ def test_a_row_per_seed_and_evaluated_round(make_run):
     assert header[5:7] == ["sneaky: valid mistakes, against the base, sneaky role", "sneaky: failed"]
     assert rows[0][5:7] == ["0.200 [0.125, 0.250] (n=1,200)", "0.500 (n=2)"]
     assert rows[1][5] == "none (n=0)"
+
+
+def test_every_verifier_has_a_row_per_seed(make_run):
+    run = make_run(2)
+    header, _, *rows = [line.strip("| ").split(" | ") for line in seeds_pools_table([run]).splitlines()]
+    assert header == ["seed", "verifier", "base prover", "prover 0", "prover 1"]
+    assert [row[:2] for row in rows] == [["0", "0"], ["0", "1"]]
+    values = json.loads((run / "evaluation" / "round-001" / "metrics.json").read_text())
+    figure = values["round/pools/accepted/round-001/round-000"]
+    assert rows[1][3].startswith(f"{figure['value']:.3f} [")
