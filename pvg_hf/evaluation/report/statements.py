@@ -156,7 +156,6 @@ def _robustness_statements(run: RunData) -> list[Statement]:
             f"the verifier of round {run.evaluated[-1].round_index} accepts {percent(last)} of the sneaky mistakes of round {pool}'s "
             f"prover, and that of round {pool} accepted {percent(own)}, each at the threshold where it accepts 95 % of the helpful correct "
             f"solutions. Change {_points(change)}: {words}.",
-            {"every verifier on every prover's solutions": "plot-pools"},
         )
     ]
 

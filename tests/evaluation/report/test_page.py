@@ -64,7 +64,7 @@ def test_the_page_holds_everything_a_reader_looks_for(finished):
         "The rounds in numbers",
         "Results round by round",
         "How each prover phase went",
-        "Which mistakes cost which completeness?",
+        "ROC curves of every verifier",
         "Can the verifier be trusted to choose?",
         "What the verifier's scores look like",
         "Which mistakes are made",

@@ -15,6 +15,7 @@ from pvg_hf.evaluation.report.plots import (
     plot_flaws,
     plot_over_rounds,
     plot_pool_matrix,
+    plot_roc,
     plot_scores,
 )
 from pvg_hf.run.read import load_run
@@ -96,6 +97,23 @@ def test_best_of_n_shows_chance_intervals_and_eligible_problems(run):
     assert (low, high) == (0.5, 0.875)
     assert eligible.get_lines()[0].get_ydata().tolist() == [40, 3, 0]
     assert "40 (n=2), 3 (n=4), 0 (n=8)" in plot.caption
+
+
+def test_best_of_n_is_drawn_beside_its_prediction(run):
+    figures = {
+        f"best_of_n{kind}/{n}": Figure(0.5 + n / 100, 0.4, 0.6, 40) for kind in ("", "_predicted") for n in (2, 4)
+    }
+    shares, _ = plot_best_of_n(replace(run, rounds=[replace(run.rounds[0], figures=figures)])).canvas.axes
+    assert lines_of(shares)["predicted"].get_ydata().tolist() == [0.52, 0.54]
+
+
+def test_roc_curves_have_a_panel_per_prover_and_a_line_per_verifier(run):
+    axes = plot_roc(run).canvas.axes
+    assert [panel.get_title() for panel in axes] == ["base prover", "prover 0", "prover 1"]
+    assert [set(lines_of(panel)) for panel in axes] == [{"verifier 0", "verifier 1"}] * 3
+    later = lines_of(axes[1])["verifier 1"].get_xydata()
+    assert later[0].tolist() == [0, 0]
+    assert later[-1].tolist() == [1, 1]
 
 
 def test_rounds_begin_with_the_base_prover(run):

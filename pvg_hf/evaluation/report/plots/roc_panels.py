@@ -37,7 +37,7 @@ def plot_roc(run: RunData) -> Plot | None:
         _finish(axes, pool)
     panels[0].set_ylabel("true positive rate")
     legend_beside(panels[-1])
-    return Plot("roc", "Which mistakes cost which completeness?", _caption(scores, pools), canvas, TERMS)
+    return Plot("roc", "ROC curves of every verifier", _caption(scores, pools), canvas, TERMS)
 
 
 def _draw(axes: Axes, rows: pd.DataFrame, label: str, style: dict) -> None:
