@@ -249,11 +249,17 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
         before_step=lost_step,
     )
     if Role.SNEAKY in sub_phase.roles:
-        context.record({f"prover/{name}": value for name, value in parity.figures().items()})
+        _add_to_last_step(context, {f"prover/{name}": value for name, value in parity.figures().items()})
     if context.processes.is_main_process:
         _keep_completions(sub_phase.output)
     finish_player(trainer, sub_phase.output, player="prover", run=context.folder.root)
     return watchdogs, _describe(trainer.state.global_step, ends, rule)
+
+
+def _add_to_last_step(context: PhaseContext, values: Mapping[str, float]) -> None:
+    """Add values to the metrics of the last step: they are known only when the training is over."""
+    context.metrics[-1] |= values
+    context.track(values, step=context.metrics[-1]["step"])
 
 
 def _keep_completions(output: Path) -> None:
