@@ -252,9 +252,14 @@ class StoppingConfig:
 class WatchdogConfig:
     """Watchdogs on the training, and what they do."""
 
-    window: Count = Field(10, description="Number of steps that a watchdog considers together.")
+    window: Count = Field(
+        10,
+        description="Least number of batches that a watchdog tests together: it tests the whole phase, its halves, quarters and so on. "
+        "A phase with fewer batches is not watched.",
+    )
     min_valid_sneaky: Share = Field(
-        0.1, description="The sneaky role has collapsed if a smaller share of its solutions is answered and incorrect."
+        0.1,
+        description="The sneaky role has collapsed if significantly less than this share of its solutions is answered and incorrect.",
     )
     collapse_recovery: Literal["none", "temperature", "easier", "supervised"] = Field(
         "none",
@@ -263,7 +268,8 @@ class WatchdogConfig:
     )
     goodharting: WatchAction = Field(
         "alert",
-        description="What to do if the score gap falls while the exploit rate rises, or if the verifier ranks incorrect above correct.",
+        description="What to do if the score gap falls while the exploit rate rises, or if the verifier ranks incorrect above correct, "
+        "significantly: in a phase without a change, an alert has a probability of at most 5 % (docs/evaluation.md).",
     )
     false_positives: WatchAction = Field(
         "alert",

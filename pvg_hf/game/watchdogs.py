@@ -1,12 +1,17 @@
-"""Watchdogs of a prover phase detect a collapsed sneaky role and a gamed verifier; a short training recovers the sneaky role."""
+"""
+Watchdogs of a prover phase detect a collapsed sneaky role and a gamed verifier; a short training recovers the sneaky role.
 
-from collections import deque
+Each looks at the phase many times, and is corrected for it: in a phase in which nothing changes, the probability of an alert of a
+kind is at most 5 % over all its steps (`benchmarks/watchdog_alarms.py` measures it).
+"""
+
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from datasets import Dataset
-from scipy.stats import linregress
+from scipy.stats import binom, linregress, ttest_1samp
 
 from pvg_hf.config.sections import WatchdogConfig
 from pvg_hf.core.roles import Role
@@ -18,94 +23,160 @@ from pvg_hf.game.training import fine_tune_player
 
 Alert = Callable[[str, str], None]
 
-SIGNIFICANT = 2.0  # standard errors
+FALSE_ALARM_RATE = 0.05  # of each kind of alert, in a whole phase in which nothing changes
+
+NUM_GOODHARTING_TESTS = 2  # a closing gap, and reversed ranks
+
+LEAST_STEPS = 3  # fewer have no standard error of a slope
 
 SUPERVISED_STEPS, BATCH_SIZE = 20, 16  # of the recovery
 
 
 class Watchdogs:
     """
-    Monitors each step's figures over a window. An alert of each kind is raised at most once per phase.
+    Tests each phase's figures for a change. An alert of each kind is raised at most once per phase.
+
+    Tested are the whole phase, each half, each quarter, and so on down to `window` steps, each when its last step is reached. The
+    tests share the false-alarm rate of the phase equally (Bonferroni). They assume that the steps of a phase without change are
+    independent.
 
     Args:
         config ([`WatchdogConfig`]):
             Window, thresholds and reactions.
         alert (`Callable`):
             Called with `(kind, message)`.
+        num_steps (`int`):
+            Planned steps with figures: the phase's batches.
+        sneaky_groups (`int`):
+            Groups of sneaky solutions per step. A group's solutions may all be alike, so that it counts as one observation.
         fixed (`Mapping[str, float]`, *optional*):
             Means of a role that is not trained in this phase; its `score/helpful_correct` is used for the score gap.
     """
 
-    def __init__(self, config: WatchdogConfig, alert: Alert, fixed: Mapping[str, float] | None = None):
+    def __init__(
+        self,
+        config: WatchdogConfig,
+        alert: Alert,
+        *,
+        num_steps: int,
+        sneaky_groups: int,
+        fixed: Mapping[str, float] | None = None,
+    ):
         self.config = config
         self.has_collapsed = False
         self.is_goodharting = False
         self._alert = alert
+        self._sneaky_groups = sneaky_groups
         self._fixed = dict(fixed or {})
-        self._windows: dict[str, deque[float]] = {}
+        self._lengths = window_lengths(num_steps, config.window)
+        num_looks = sum(num_steps // length for length in self._lengths)
+        self._level = FALSE_ALARM_RATE / max(1, num_looks)  # of a single test
+        self._valid: list[float] = []
+        self._gaps: list[tuple[float, float]] = []  # score gap and exploit rate of a step that has both
+        self._correlations: list[float] = []
 
     def update(self, step: int, figures: Mapping[str, float]) -> bool:
         """Add a step's figures, and return whether the phase should end."""
-        figures = self._add_gap(figures)
-        for key in ("valid_sneaky", "score_gap", "exploit_rate", "score_correctness_correlation"):
-            if key in figures:
-                self._windows.setdefault(key, deque(maxlen=self.config.window)).append(figures[key])
-        self._watch_collapse(step)
-        self._watch_goodharting(step)
+        if "valid_sneaky" in figures:
+            self._valid.append(figures["valid_sneaky"])
+            self._watch_collapse(step)
+        reasons = [*self._test_gap(figures), *self._test_ranks(figures)]
+        if reasons and not self.is_goodharting and self.config.goodharting != "off":
+            self.is_goodharting = True
+            self._alert("goodharting", f"Step {step}: {reasons[0]}.")
         collapse_ends = self.has_collapsed and self.config.collapse_recovery != "none"
         return collapse_ends or (self.is_goodharting and self.config.goodharting == "stop")
 
-    def _add_gap(self, figures: Mapping[str, float]) -> Mapping[str, float]:
-        """Add the score gap to a step's figures if the helpful side is fixed and the step has only the sneaky side."""
-        sneaky, helpful = figures.get("score/sneaky_incorrect"), self._fixed.get("score/helpful_correct")
-        return figures if sneaky is None or helpful is None else {**figures, "score_gap": helpful - sneaky}
-
     def _watch_collapse(self, step: int) -> None:
-        valid = self._window("valid_sneaky")
-        if not self.has_collapsed and valid is not None and valid.mean() < self.config.min_valid_sneaky:
+        for length in self._due(self._valid):
+            share, number = float(np.mean(self._valid[-length:])), length * self._sneaky_groups
+            p_value = binom.cdf(np.ceil(share * number), number, self.config.min_valid_sneaky)
+            # Shares above the threshold are no collapse, however few the groups are.
+            if self.has_collapsed or share >= self.config.min_valid_sneaky or p_value > self._level:
+                continue
             self.has_collapsed = True
             self._alert(
                 "sneaky_collapse",
-                f"Step {step}: {valid.mean():.0%} of the sneaky solutions of the last {len(valid)} steps are answered and "
-                f"incorrect, below {self.config.min_valid_sneaky:.0%}.",
+                f"Step {step}: {share:.0%} of the sneaky solutions of the last {length} steps are answered and "
+                f"incorrect, significantly below {self.config.min_valid_sneaky:.0%}.",
             )
 
-    def _watch_goodharting(self, step: int) -> None:
-        if self.is_goodharting or self.config.goodharting == "off":
-            return
-        reason = self._gap_closes() or self._ranks_reversed()
-        if reason:
-            self.is_goodharting = True
-            self._alert("goodharting", f"Step {step}: {reason}.")
+    def _test_gap(self, figures: Mapping[str, float]) -> list[str]:
+        """Test whether the gap shrinks and the verifier accepts more mistakes; return a description if it does."""
+        sneaky, helpful = figures.get("score/sneaky_incorrect"), self._fixed.get("score/helpful_correct")
+        gap = figures.get("score_gap") if sneaky is None or helpful is None else helpful - sneaky
+        if gap is None or "exploit_rate" not in figures:
+            return []
+        self._gaps.append((gap, figures["exploit_rate"]))
+        found = []
+        for length in self._due(self._gaps):
+            gaps, exploits = np.array(self._gaps[-length:]).T
+            falling, rising = fit_trend(gaps, "less"), fit_trend(exploits, "greater")
+            # Both must be significant, so that the pair of tests is no more often wrong than either.
+            if max(falling.p_value, rising.p_value) <= self._level / NUM_GOODHARTING_TESTS:
+                found.append(
+                    f"over {length} steps the score gap fell from {falling.first:.2f} to {falling.last:.2f} while the exploit "
+                    f"rate rose from {rising.first:.0%} to {rising.last:.0%} (ends of fitted lines)"
+                )
+        return found
 
-    def _gap_closes(self) -> str | None:
-        gap, exploits = self._window("score_gap"), self._window("exploit_rate")
-        # Goodharting: the gap shrinks and the verifier accepts more mistakes, both significantly.
-        if gap is None or exploits is None or _trend(gap) > -SIGNIFICANT or _trend(exploits) < SIGNIFICANT:
-            return None
-        return (
-            f"over {len(gap)} steps the score gap fell from {gap[0]:.2f} to {gap[-1]:.2f} while the exploit rate rose "
-            f"from {exploits[0]:.0%} to {exploits[-1]:.0%}"
-        )
+    def _test_ranks(self, figures: Mapping[str, float]) -> list[str]:
+        """Test whether the verifier ranks incorrect solutions above correct ones; return a description if it does."""
+        if "score_correctness_correlation" not in figures:
+            return []
+        self._correlations.append(figures["score_correctness_correlation"])
+        return [
+            f"over {length} steps the verifier ranked incorrect solutions above correct ones"
+            for length in self._due(self._correlations)
+            if p_value_below_zero(np.array(self._correlations[-length:])) <= self._level / NUM_GOODHARTING_TESTS
+        ]
 
-    def _ranks_reversed(self) -> str | None:
-        correlations = self._window("score_correctness_correlation")
-        if correlations is None or correlations.mean() >= 0:
-            return None
-        return f"over {len(correlations)} steps the verifier ranked incorrect solutions above correct ones"
-
-    def _window(self, key: str) -> np.ndarray | None:
-        """Figures of a full window; `None` if it is not full yet."""
-        window = self._windows.get(key, ())
-        return np.array(window) if len(window) == self.config.window else None
+    def _due(self, values: list) -> list[int]:
+        """Return the lengths of the windows that end with the newest of `values`."""
+        return [length for length in self._lengths if len(values) % length == 0]
 
 
-def _trend(values: np.ndarray) -> float:
-    """Slope divided by its standard error; 0 if the window is too short or constant."""
-    if len(values) < 3 or np.ptp(values) == 0:
-        return 0.0
-    fit = linregress(np.arange(len(values)), values)
-    return float(fit.slope / max(fit.stderr, 1e-12))
+@dataclass(frozen=True)
+class Trend:
+    """
+    A line that is fitted to the figures of successive steps.
+
+    Args:
+        first, last (`float`):
+            Its values at both ends.
+        p_value (`float`):
+            Of the slope, one-sided, by Student's t.
+    """
+
+    first: float
+    last: float
+    p_value: float
+
+
+def window_lengths(num_steps: int, least: int) -> list[int]:
+    """Return the lengths of the windows that are tested: the whole phase, its half, quarter, ..., of at least `least` steps."""
+    lengths = []
+    while num_steps >= least:
+        lengths.append(num_steps)
+        num_steps //= 2
+    return lengths
+
+
+def fit_trend(values: np.ndarray, alternative: str) -> Trend:
+    """Fit a line to the figures of successive steps, and test its slope for being `less` or `greater` than 0."""
+    if len(values) < LEAST_STEPS or np.ptp(values) == 0:
+        return Trend(float(values[0]), float(values[-1]), 1.0)
+    fit = linregress(np.arange(len(values)), values, alternative=alternative)
+    return Trend(float(fit.intercept), float(fit.intercept + fit.slope * (len(values) - 1)), float(fit.pvalue))
+
+
+def p_value_below_zero(values: np.ndarray) -> float:
+    """Return the p-value of a negative mean, by Student's t."""
+    if len(values) < LEAST_STEPS:
+        return 1.0
+    if np.ptp(values) == 0:
+        return 0.0 if values[0] < 0 else 1.0
+    return float(ttest_1samp(values, 0.0, alternative="less").pvalue)
 
 
 def fine_tune_on_incorrect(context: PhaseContext, model, tokenizer) -> None:

@@ -11,7 +11,7 @@ from pvg_hf.data.pool import load_pool, write_pool
 from pvg_hf.run.folder import RunFolder
 from tests.support.game_runs import branch_off, differing, forget_digests, play_in_process, prover_steps
 
-# Collapse, at the second step, unless all sneaky solutions are answered and incorrect.
+# Collapse, at the third of six steps, unless all sneaky solutions are answered and incorrect.
 COLLAPSE = {"watchdogs__min_valid_sneaky": 1.0, "watchdogs__window": 2, "watchdogs__goodharting": "off"}
 THE_PROVER = {"phase": "prover", "round_index": 0}
 
@@ -24,8 +24,10 @@ def test_a_collapse_is_reported_once_and_the_phase_continues(play_phase):
     folder = play_phase("prover", 0, **COLLAPSE)
     ((kind, message),) = alerts(folder)
     assert kind == "sneaky_collapse"
-    assert message.startswith("Step 2: ")
-    assert message.endswith("of the sneaky solutions of the last 2 steps are answered and incorrect, below 100%.")
+    assert message.startswith("Step 3: ")
+    assert message.endswith(
+        "of the sneaky solutions of the last 3 steps are answered and incorrect, significantly below 100%."
+    )
     assert len(prover_steps(folder)) == 6
 
 
@@ -34,7 +36,7 @@ def test_a_collapse_is_reported_once_and_the_phase_continues(play_phase):
 def test_phase_starts_again_with_the_recovery(recovery, lora, play_phase, beginnings):
     folder = play_phase("prover", 0, **COLLAPSE, watchdogs__collapse_recovery=recovery, prover__lora=lora)
     first, second = beginnings
-    assert first[0].state.global_step == 2
+    assert first[0].state.global_step == 3
     assert second[0].state.global_step == 6  # a second collapse does not end the phase
     assert list(prover_steps(folder)) == [1, 2, 3, 4, 5, 6]
     assert read_json(folder.prover(0) / "recovery.json")["recovery"] == recovery
@@ -74,7 +76,7 @@ def test_killed_in_the_second_attempt_it_resumes_to_the_same_bytes(recovery, tmp
         output_dir = tmp_path / name
         runs.append(branch_off(reference, output_dir, "round-000/prover"))
         recipe = make_recipe(output_dir, **COLLAPSE, watchdogs__collapse_recovery=recovery)
-        if name == "killed":  # the first attempt ends at step 2
+        if name == "killed":  # the first attempt ends at step 3
             moment = {
                 "event": "open",
                 "pattern": r"prover/\.round-000\.partial/checkpoints/checkpoint-6/trainer_state",

@@ -1,40 +1,76 @@
+import numpy as np
 import pytest
 
 from pvg_hf.config.sections import WatchdogConfig
-from pvg_hf.game.watchdogs import Watchdogs, _trend
+from pvg_hf.game.watchdogs import Watchdogs, fit_trend, p_value_below_zero, window_lengths
 
 
 class Watched:
-    """Watchdogs with a window of 4, their answers and their alerts."""
+    """Watchdogs of a phase of 8 steps, tested as a whole and by halves, what they answered, and their alerts."""
 
-    def __init__(self, fixed=None, **config):
+    def __init__(self, fixed=None, num_steps=8, sneaky_groups=8, **config):
         self.alerts = []
         self.watchdogs = Watchdogs(
-            WatchdogConfig(window=4, **config), lambda kind, message: self.alerts.append((kind, message)), fixed
+            WatchdogConfig(**{"window": 4, **config}),
+            lambda kind, message: self.alerts.append((kind, message)),
+            num_steps=num_steps,
+            sneaky_groups=sneaky_groups,
+            fixed=fixed,
         )
 
     def update(self, **columns) -> list[bool]:
-        """Report steps from 1 on, one for each value of the columns."""
+        """Steps from 1 on, one for each value of the columns."""
         rows = zip(*columns.values(), strict=True)
         return [
             self.watchdogs.update(step, dict(zip(columns, row, strict=True))) for step, row in enumerate(rows, start=1)
         ]
 
 
-def test_a_collapse_is_reported_once_a_whole_window_is_low():
-    """Means of the last four: .25, .1 (not below .1), .075, 0: the third is the first below."""
+@pytest.mark.parametrize(
+    ("num_steps", "least", "lengths"),
+    [(50, 10, [50, 25, 12]), (300, 10, [300, 150, 75, 37, 18]), (12, 10, [12]), (9, 10, []), (1, 1, [1])],
+)
+def test_a_phase_is_tested_whole_and_in_halves(num_steps, least, lengths):
+    assert window_lengths(num_steps, least) == lengths
+
+
+def test_collapse_is_reported_once():
+    """
+    Of the 32 groups of 4 steps as many as 0 and 3 are valid. There are 3 tests, of .05 / 3 = .0167 each, and .9 ** 32 = .034 is
+    above it. Of the 64 groups of 8 steps, 3 or fewer are valid with a probability of .1 ** 0 * .9 ** 64 + ... = .111.
+    """
     watched = Watched()
-    assert watched.update(valid_sneaky=[0.7, 0.1, 0.1, 0.1, 0.1, 0.0, 0.0, 0.0, 0.0]) == [False] * 9
+    assert watched.update(valid_sneaky=[0.0] * 4 + [3 / 32] * 4) == [False] * 8
+    assert watched.alerts == []
+    watched = Watched()
+    # None of 64: .9 ** 64 = .0012.
+    watched.update(valid_sneaky=[0.0] * 8)
     assert watched.alerts == [
         (
             "sneaky_collapse",
-            "Step 6: 8% of the sneaky solutions of the last 4 steps are answered and incorrect, below 10%.",
+            "Step 8: 0% of the sneaky solutions of the last 8 steps are answered and incorrect, significantly below 10%.",
         )
     ]
 
 
-def test_a_collapse_ends_the_phase_if_a_recovery_is_configured():
-    watched = Watched(collapse_recovery="temperature")
+def test_collapse_is_seen_earlier_where_a_step_has_more_groups():
+    """None of 4 * 10 groups: .9 ** 40 = .0148, below .0167; but not with .9 ** 36 = .0225."""
+    watched = Watched(sneaky_groups=10)
+    watched.update(valid_sneaky=[0.0] * 4)
+    assert [message.split(":")[0] for _, message in watched.alerts] == ["Step 4"]
+    watched = Watched(sneaky_groups=9)
+    watched.update(valid_sneaky=[0.0] * 4)
+    assert watched.alerts == []
+
+
+def test_share_above_the_threshold_is_no_collapse():
+    watched = Watched(min_valid_sneaky=0.5)
+    watched.update(valid_sneaky=[0.5] * 8)
+    assert watched.alerts == []
+
+
+def test_collapse_ends_the_phase_where_there_is_a_recovery():
+    watched = Watched(collapse_recovery="temperature", sneaky_groups=10)
     assert watched.update(valid_sneaky=[0.0] * 5) == [False, False, False, True, True]
     assert watched.watchdogs.has_collapsed
 
@@ -45,11 +81,11 @@ def test_steps_of_a_helpful_phase_are_no_collapse():
     assert watched.alerts == []
 
 
-FALLING, RISING = [4.0, 3.1, 1.9, 1.0], [0.1, 0.2, 0.31, 0.4]
+FALLING, RISING = [4.0, 3.0, 2.1, 1.0], [0.1, 0.2, 0.31, 0.4]
 
 
 @pytest.mark.parametrize(
-    ("gap", "exploits", "is_told"),
+    ("gap", "exploits", "is_reported"),
     [
         (FALLING, RISING, True),
         (RISING, RISING, False),
@@ -59,50 +95,77 @@ FALLING, RISING = [4.0, 3.1, 1.9, 1.0], [0.1, 0.2, 0.31, 0.4]
         ([1.8, 0.1, 0.9, 1.2], RISING, False),
     ],
 )
-def test_goodharting_is_a_falling_gap_with_rising_exploits(gap, exploits, is_told):
+def test_goodharting_is_a_falling_gap_with_rising_exploits(gap, exploits, is_reported):
+    """The level of a test is .05 / 3 looks / 2 tests = .0083; both trends of the first case are below .004."""
     watched = Watched()
     assert watched.update(score_gap=gap, exploit_rate=exploits) == [False] * 4
-    assert [kind for kind, _ in watched.alerts] == ["goodharting"] * is_told
+    assert [kind for kind, _ in watched.alerts] == ["goodharting"] * is_reported
 
 
-def test_the_goodharting_alert_has_its_figures():
+def test_trend_of_the_whole_phase_is_seen_at_its_end():
+    """The halves are too noisy by themselves."""
+    noise = [0.3, -0.3, 0.3, -0.3, 0.3, -0.3, 0.3, -0.3]
+    exploits = [0.1 * (step + sway) for step, sway in enumerate(noise)]
+    watched = Watched()
+    watched.update(score_gap=[-value for value in exploits], exploit_rate=exploits)
+    assert [message.split(":")[0] for _, message in watched.alerts] == ["Step 8"]
+
+
+def test_goodharting_says_what_was_seen():
+    """Fitted lines: mean 2.525, slope (-1.5 * 4 - .5 * 3 + .5 * 2.1 + 1.5 * 1) / 5 = -.99, so 4.01 and 1.04 at the ends."""
     watched = Watched()
     watched.update(score_gap=FALLING, exploit_rate=RISING)
     assert watched.alerts[0][1] == (
-        "Step 4: over 4 steps the score gap fell from 4.00 to 1.00 while the exploit rate rose from 10% to 40%."
+        "Step 4: over 4 steps the score gap fell from 4.01 to 1.04 while the exploit rate rose from 10% to 40% "
+        "(ends of fitted lines)."
     )
 
 
-@pytest.mark.parametrize(("fixed", "is_told"), [({"score/helpful_correct": 5.0}, True), ({}, False), (None, False)])
-def test_gap_is_taken_from_the_side_that_is_not_trained(fixed, is_told):
-    """5 minus 1, 1.9, 3.1, 4: the gap falls from 4 to 1."""
+@pytest.mark.parametrize(
+    ("fixed", "is_reported"), [({"score/helpful_correct": 5.0}, True), ({}, False), (None, False)]
+)
+def test_gap_is_taken_from_the_side_that_is_not_trained(fixed, is_reported):
+    """5 less 1, 2, 2.9, 4 are the values of `FALLING`."""
     watched = Watched(fixed)
-    watched.update(**{"score/sneaky_incorrect": [1.0, 1.9, 3.1, 4.0], "exploit_rate": RISING})
-    told = "Step 4: over 4 steps the score gap fell from 4.00 to 1.00 while the exploit rate rose from 10% to 40%."
-    assert watched.alerts == [("goodharting", told)] * is_told
+    watched.update(**{"score/sneaky_incorrect": [1.0, 2.0, 2.9, 4.0], "exploit_rate": RISING})
+    assert [message.split(" while")[0] for _, message in watched.alerts] == [
+        "Step 4: over 4 steps the score gap fell from 4.01 to 1.04"
+    ] * is_reported
 
 
-def test_goodharting_is_a_reversed_ranking_too():
+def test_reversed_ranks_are_goodharting_too():
+    """
+    The mean of (-.5, -.4, -.5, -.6) is -.5, its standard error sqrt(.02 / 3 / 4) = .041: -12.2 of them. That of (.5, -.5, -.5,
+    -.5) is only -1 of its standard error.
+    """
     watched = Watched()
-    watched.update(score_correctness_correlation=[0.5, -0.25, -0.25, 0.0, -0.25])
-    # the mean of the first four is 0, which is not below 0, and that of the last four -.1875
+    watched.update(score_correctness_correlation=[0.5, -0.5, -0.5, -0.5, -0.5, -0.4, -0.5, -0.6])
     assert watched.alerts == [
-        ("goodharting", "Step 5: over 4 steps the verifier ranked incorrect solutions above correct ones.")
+        ("goodharting", "Step 8: over 4 steps the verifier ranked incorrect solutions above correct ones.")
     ]
 
 
 @pytest.mark.parametrize(
     ("setting", "ends", "num_alerts"), [("off", False, 0), ("alert", False, 1), ("stop", True, 1)]
 )
-def test_goodharting_can_stop_alert_or_be_ignored(setting, ends, num_alerts):
+def test_goodharting_stops_or_reports_or_neither(setting, ends, num_alerts):
     watched = Watched(goodharting=setting)
     assert watched.update(score_correctness_correlation=[-0.5] * 6)[-1] == ends
     assert len(watched.alerts) == num_alerts
 
 
-def test_trend_is_the_slope_in_standard_errors():
-    """(0, 2, 1): slope 1 / 2, residuals (-.5, 1, -.5), error variance 1.5, standard error sqrt(1.5 / 2) = .866."""
-    assert _trend([0.0, 2.0, 1.0]) == pytest.approx(0.5 / 0.75**0.5)
-    assert _trend([1.0, 1.0, 1.0]) == 0.0
-    assert _trend([1.0, 2.0]) == 0.0
-    assert _trend([1.0, 2.0, 3.0]) > 1e6
+def test_trend_is_tested_by_students_t():
+    """(0, 2, 1): slope .5, standard error .866, t = .577 with one degree of freedom: P = .5 - atan(.577) / pi = 1 / 3."""
+    values = np.array([0.0, 2.0, 1.0])
+    assert fit_trend(values, "greater").p_value == pytest.approx(1 / 3)
+    assert fit_trend(values, "less").p_value == pytest.approx(2 / 3)
+    assert (fit_trend(values, "less").first, fit_trend(values, "less").last) == pytest.approx((0.5, 1.5))
+    assert fit_trend(np.ones(3), "greater").p_value == 1.0
+    assert fit_trend(np.array([1.0, 2.0]), "greater").p_value == 1.0
+
+
+def test_negative_mean_is_tested_by_students_t():
+    """(-1, 0, -2): mean -1, standard error 1 / sqrt(3), t = -1.732 with two degrees of freedom: P = .1127."""
+    assert p_value_below_zero(np.array([-1.0, 0.0, -2.0])) == pytest.approx(0.5 - 1.5**0.5 / 10**0.5, abs=1e-4)
+    assert p_value_below_zero(np.array([-1.0, -1.0])) == 1.0
+    assert p_value_below_zero(np.full(3, 0.5)) == 1.0

@@ -198,12 +198,19 @@ def _train(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) 
 
 
 def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, float]) -> tuple[Watchdogs, str]:
-    rule = StopRule(context.recipe.stopping, context.recipe.prover, fixed)
+    rule = StopRule(context.recipe.stopping, context.recipe.prover, fixed=fixed)
     # A second collapse only raises an alert: there is no further recovery, so that the phase need not end for it.
     collapse_recovery = context.recipe.watchdogs.collapse_recovery if sub_phase.recovery == "none" else "none"
     config = replace(context.recipe.watchdogs, collapse_recovery=collapse_recovery)
-    watchdogs = Watchdogs(config, context.alert, fixed)
-    parity = ParityClock(context.recipe.stopping, context.recipe.prover, fixed)
+    prover = context.recipe.prover
+    watchdogs = Watchdogs(
+        config,
+        context.alert,
+        num_steps=prover.num_batches,
+        sneaky_groups=prover.prompts_per_step // len(sub_phase.roles),
+        fixed=fixed,
+    )
+    parity = ParityClock(context.recipe.stopping, prover, fixed)
     labels = LabelSource(context, sub_phase.output, is_noisy=context.recipe.noise.is_for_prover)
     threshold = read_json(context.folder.verifier(context.round_index) / CALIBRATION)["threshold"]
     args = _arguments(context, sub_phase, threshold)

@@ -150,9 +150,9 @@ def test_sneaky_only_is_compared_with_references(tmp_path, game, reference, monk
     """
     sides = []
 
-    def note_side(made, first, second, fixed):
-        sides.append(fixed)
-        return made(first, second, fixed)
+    def note_side(made, *args, **settings):
+        sides.append(settings["fixed"])
+        return made(*args, **settings)
 
     for made in (StopRule, Watchdogs):
         monkeypatch.setattr(f"pvg_hf.game.phases.prover.{made.__name__}", partial(note_side, made))
@@ -338,22 +338,25 @@ def test_loss_that_is_not_finite_ends_the_phase(play_phase, tmp_path):
     assert not (tmp_path / "game" / "prover" / "round-000").exists()
 
 
-def test_goodharting_ends_the_phase_if_configured(play_phase, reference):
-    """
-    It ends at the first step in which the verifier ranks incorrect solutions above correct ones, by the reference's
-    figures, or at its last step if there is none.
-    """
-    ranks = {step: line.get("prover/score_correctness_correlation") for step, line in prover_steps(reference).items()}
-    reversed_in = [step for step, rank in ranks.items() if rank is not None and rank < 0]
-    folder = play_phase("prover", 0, watchdogs__window=1, watchdogs__goodharting="stop")
-    assert list(prover_steps(folder)) == list(range(1, min(reversed_in, default=max(ranks)) + 1))
-    alerts = [
+class SeesReversedRanks(Watchdogs):
+    """Watchdogs of a phase whose verifier ranks incorrect solutions above correct ones in every step."""
+
+    def update(self, step, figures):
+        return super().update(step, {**figures, "score_correctness_correlation": -0.5 - 0.01 * step})
+
+
+def test_goodharting_ends_the_phase_if_configured(play_phase, monkeypatch):
+    """The phase of six steps is tested in two halves and as a whole."""
+    monkeypatch.setattr("pvg_hf.game.phases.prover.Watchdogs", SeesReversedRanks)
+    folder = play_phase("prover", 0, watchdogs__window=3, watchdogs__goodharting="stop")
+    assert list(prover_steps(folder)) == [1, 2, 3]
+    (told,) = [
         event
         for event in read_json_lines(folder.events)
         if event["event"] == "alert" and event["kind"] == "goodharting"
     ]
-    assert [alert["message"].split(":")[0] for alert in alerts] == [f"Step {step}" for step in reversed_in[:1]]
-    assert all((alert["phase"], alert["round"]) == ("prover", 0) for alert in alerts)
+    assert told["message"].startswith("Step 3: ")
+    assert (told["phase"], told["round"]) == ("prover", 0)
 
 
 @pytest.mark.slow

@@ -132,9 +132,6 @@ def test_goodhart_counts_the_batches_of_ppo():
     prover = ProverConfig(reward="goodhart", algorithm="ppo", max_steps=60)
     rule = StopRule(StoppingConfig(), prover)
     assert [rule.update(step, figures(helpful=0.0, sneaky=0.0)) for step in (1, 5, 9)] == [False, False, True]
-    assert [
-        StopRule(StoppingConfig(goodhart_window=2), prover).update(step, figures(sneaky=0.0)) for step in (9,)
-    ] == [False]
 
 
 def test_goodhart_window_longer_than_the_phase_is_refused():
