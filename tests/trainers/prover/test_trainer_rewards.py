@@ -10,8 +10,18 @@ import torch
 from pvg_hf.models.prover_model import load_causal_lm
 from pvg_hf.rewards import correctness_gated_convincingness, goodhart, noise_corrected
 from pvg_hf.tasks.grade import Grade
+from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
 from tests.support.prover_batches import generate, is_truncated, token_logprobs
-from tests.support.prover_training import GROUP_SIZE, grade_by_length, loss_lines, prover_trainer, read_completions
+from tests.support.prover_training import (
+    GROUP_SIZE,
+    grade_by_length,
+    loss_lines,
+    prover_args,
+    prover_trainer,
+    read_completions,
+    role_rows,
+    score_texts,
+)
 from tests.support.rewards_by_hand import rewards_by_hand
 
 
@@ -153,6 +163,51 @@ def test_a_batch_without_any_label_is_not_blamed_on_the_reward(prover, tmp_path)
     )
     trainer.train()
     assert trainer.state.global_step == 1
+
+
+def test_solutions_without_a_label_do_not_change_the_weights(prover, tmp_path):
+    """After a first step away from the reference, no checker knows a label: the KL divergence does not pull back."""
+    weights = []
+
+    def feedback(rows, step):
+        weights.append({name: tensor.clone() for name, tensor in trainer.model.state_dict().items()})
+        return [index % 2 if step == 0 else None for index in range(len(rows))]
+
+    # Plain gradient descent: Adam would take a further step by the momentum of the first.
+    settings = {"beta": 0.5, "max_steps": 3, "optim": "sgd", "learning_rate": 0.1, "lr_scheduler_type": "constant"}
+    trainer = prover_trainer(prover, tmp_path, feedback=feedback, settings=settings)
+    trainer.train()
+    first, second, third = weights
+    assert any(not torch.equal(second[name], tensor) for name, tensor in first.items())
+    assert all(torch.equal(third[name], tensor) for name, tensor in second.items())
+    assert all(torch.equal(trainer.model.state_dict()[name], tensor) for name, tensor in second.items())
+
+
+def test_tokens_of_solutions_without_a_label_do_not_count(prover, tmp_path):
+    """A third of the solutions has a label: the normaliser counts their tokens only, and the others are masked."""
+    batches = []
+
+    class Noting(ProverGRPOTrainer):
+        def _compute_loss(self, model, inputs):
+            batches.append(inputs)
+            return super()._compute_loss(model, inputs)
+
+    Noting(
+        prover,
+        scorer=score_texts,
+        grader=grade_by_length,
+        feedback=lambda rows, step: [1 if index % 3 == 0 else None for index in range(len(rows))],
+        args=prover_args(tmp_path, beta=0.1, max_steps=1),
+        train_dataset=role_rows(),
+    ).train()
+    (batch,) = batches
+    assert len(batch["completion_mask"]) == 16
+    counted = (batch["completion_mask"] * batch["tool_mask"]).sum(dim=1)  # the rows are shuffled
+    lengths = batch["completion_mask"].sum(dim=1)
+    assert (lengths > 0).all()
+    assert torch.equal(counted, torch.where(counted > 0, lengths, 0))
+    assert (counted > 0).sum() == 6  # rows 0, 3, ..., 15
+    assert batch["num_items_in_batch"] == counted.sum()
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,15 @@ def test_rewards_are_gathered_in_place_of_every_process():
     assert "rewards_per_func = self._calculate_rewards(inputs, prompts, completions, completion_ids_list)" in generate
 
 
+def test_the_mask_of_tool_calls_is_only_for_the_loss():
+    loss = inspect.getsource(GRPOTrainer._compute_loss)
+    assert 'mask = completion_mask if "tool_mask" not in inputs else completion_mask * inputs["tool_mask"]' in loss
+    assert loss.count("tool_mask") == 2
+    assert 'normalizer = inputs["num_items_in_batch"].clamp(min=1.0)' in loss
+    generate = inspect.getsource(GRPOTrainer._generate_and_score_completions)
+    assert "num_items_in_batch = self.accelerator.gather(loss_mask.sum()).sum()" in generate
+
+
 def test_reward_functions_get_columns_and_may_log(trainer):
     source = inspect.getsource(GRPOTrainer._calculate_rewards)
     assert 'reward_kwargs["log_extra"] = self._log_completion_extra' in source
