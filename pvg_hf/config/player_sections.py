@@ -577,7 +577,8 @@ class ProverConfig(PlayerConfig):
     )
     eval_steps: Count = Field(
         10,
-        description="Steps between evaluations on the prover's held-out problems, by which the best helpful checkpoint is chosen.",
+        description="Steps between evaluations on the prover's held-out problems, by which the best helpful checkpoint is chosen; the prover "
+        "that the phase begins with is evaluated too, and kept if no later one is better.",
     )
     eval_problems: Count = Field(100, description="Maximum number of held-out problems in such an evaluation.")
     eval_samples: Count = Field(2, description="Helpful solutions per problem in such an evaluation.")

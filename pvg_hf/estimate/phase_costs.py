@@ -174,7 +174,7 @@ def _selection(amounts: Amounts, sizes: Sizes) -> Work:
     num_problems = min(config.eval_problems, amounts.num_problems("prover_heldout"))
     once = Writing(Role.HELPFUL, num_problems, config.eval_samples).work(amounts, sizes["prover"])
     once += _scoring(amounts, sizes, num_problems * config.eval_samples)
-    return once * -(-config.max_steps // config.eval_steps)
+    return once * (1 + -(-config.max_steps // config.eval_steps))  # before the first step, too
 
 
 class MintCosts:

@@ -29,9 +29,10 @@ logger = logging.getLogger(__name__)
 
 class BestHelpfulCallback(StepFigures):
     """
-    Keeps the helpful checkpoint with the highest mean reward on held-out problems.
+    Keeps the helpful checkpoint with the highest mean reward on held-out problems, the starting point included.
 
-    The prover writes helpful solutions to these problems every `eval_steps` and at the end. The reward is the trainer's own,
+    The prover writes helpful solutions to these problems before the first step, every `eval_steps` and at the end, each time with the
+    same random numbers. The prover that the training begins with is kept until a later one has a higher reward. The reward is the trainer's own,
     unless it is relative to the prover's group, as signed relative convincingness (SRC): that does not measure how good a group
     is. Checkpoints are then compared by correctness-gated convincingness (CGC): the verifier's score if the solution is correct,
     else -2.
@@ -53,6 +54,7 @@ class BestHelpfulCallback(StepFigures):
         self.output = output
         self.is_over = is_over
         self.best = float("-inf")
+        self._start: Mapping[str, float] = {}  # figures before the first step, until they are logged
         self.trainer: ProverGRPOTrainer | None = None
 
     def attach(self, trainer: ProverGRPOTrainer) -> None:
@@ -62,14 +64,20 @@ class BestHelpfulCallback(StepFigures):
 
     def on_train_begin(self, args, state, control, **kwargs):
         for entry in state.log_history:  # steps before the checkpoint that training resumes from
-            if "heldout/selection" in entry:
-                self.best = max(self.best, entry["heldout/selection"])
+            for key in ("start/selection", "heldout/selection"):
+                self.best = max(self.best, entry.get(key, self.best))
+        if state.global_step == 0:
+            start = self._judge()
+            self.best = start["heldout/selection"]
+            self._start = {key.replace("heldout/", "start/"): value for key, value in start.items()}
+            self._keep(0)
 
     def step_figures(self, state: TrainerState) -> Mapping[str, float]:
         is_last = state.global_step == state.max_steps or self.is_over()
         # `is_over` is known here because the stop rule's callback comes before this one.
         is_due = is_last or state.global_step % self.context.recipe.prover.eval_steps == 0
-        return self._judge() if is_due else {}
+        start, self._start = self._start, {}  # in the line of the first step
+        return {**start, **(self._judge() if is_due else {})}
 
     def on_log(self, args, state, control, logs: dict[str, Any], **kwargs):
         super().on_log(args, state, control, logs, **kwargs)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pvg_hf import VerifierScorer, load_recipe
-from pvg_hf.core.integrity import read_json_lines
+from pvg_hf.core.integrity import read_digests, read_json_lines
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng, derive_seed
 from pvg_hf.data.problems import GameProblems
@@ -131,10 +131,35 @@ def test_only_every_few_steps_and_the_last_step_are_judged(play_phase):
     assert [line["step"] for line in heldout_lines(folder)] == [4, 6]
 
 
+def selection_figures(folder) -> list[float]:
+    """The starting point's figure, and those of the evaluations."""
+    lines = read_json_lines(folder.prover(0) / "metrics.jsonl")
+    assert [line["step"] for line in lines if "prover/start/selection" in line] == [1]
+    return [lines[0]["prover/start/selection"], *(line["prover/heldout/selection"] for line in heldout_lines(folder))]
+
+
 def test_best_checkpoint_is_the_one_that_was_judged_best(play_phase):
     folder = play_phase("prover", 0, prover__learning_rate=0.01, watchdogs__max_truncated=1.0)
-    figures = [line["prover/heldout/selection"] for line in heldout_lines(folder)]
-    assert len(figures) > 1
+    figures = selection_figures(folder)
+    assert len(figures) > 2
     scores, correct, _ = heldout_solutions(folder, folder.prover(0) / "best-helpful")
     rewards = torch.where(correct, scores, -2.0)  # CGC of the helpful role
     assert max(figures) == pytest.approx(rewards.mean().item(), abs=1e-5)
+
+
+def test_the_starting_point_is_judged_by_the_same_draws(play_phase):
+    folder = play_phase("prover", 0, prover__max_steps=1)
+    recipe = load_recipe(folder.recipe)
+    scores, correct, _ = heldout_solutions(folder, recipe.prover.model)
+    line = read_json_lines(folder.prover(0) / "metrics.jsonl")[0]
+    assert line["prover/start/accuracy"] == pytest.approx(correct.float().mean().item())
+    assert line["prover/start/score"] == pytest.approx(scores.mean().item(), abs=1e-5)
+    assert line["prover/start/selection"] == pytest.approx(torch.where(correct, scores, -2.0).mean().item(), abs=1e-5)
+
+
+def test_the_starting_point_is_kept_if_no_checkpoint_is_better(play_phase):
+    """Steps so small that no solution changes: every evaluation has the figure of the starting point."""
+    folder = play_phase("prover", 0, prover__learning_rate=1e-12)
+    assert len(set(selection_figures(folder))) == 1
+    assert read_digests(folder.prover(0) / "best-helpful")["step"] == 0
+    assert read_digests(folder.prover(0) / "best-helpful") != read_digests(folder.prover(0))

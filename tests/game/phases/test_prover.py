@@ -303,7 +303,7 @@ def test_a_custom_stop_rule_ends_the_phase(play_phase):
     ("signal", "file", "code"),
     [
         ("SIGKILL", r"partial/config\.json", -9),  # when the weights of step 3, the last, are about to be written
-        ("SIGINT", r"partial/best-helpful/config\.json", 1),  # when those of step 2 are: it is caught in step 3
+        ("SIGINT", r"checkpoints/checkpoint-2/config\.json", 1),  # after step 2: it is caught in step 3
     ],
 )
 def test_rule_that_fires_where_a_checkpoint_is_due_fires_there_again(
