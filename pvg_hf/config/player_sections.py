@@ -523,7 +523,8 @@ class ProverConfig(PlayerConfig):
         description="A name in the table of rewards of docs/formulas.md, or `package.module:Name` (docs/extensions.md).",
     )
     reward_options: Annotated[dict[str, Any], Sets()] = Field(
-        default_factory=dict, description="Further arguments of the reward, e.g. `{floor: -2.0}` for `cgc`."
+        default_factory=dict,
+        description="Further arguments of the reward, e.g. `{floor: -2.0}` for `cgc`, or `{floor: -1.0, score_scale: 2.0}` for `src`.",
     )
     self_evaluation: SelfEvaluationConfig | None = Field(
         None,

@@ -2,6 +2,8 @@
 Rewards relative to a group: a solution earns more if it is more convincing than others of the same problem and role.
 """
 
+import math
+
 import torch
 
 from pvg_hf.rewards.inputs import read_solutions
@@ -16,12 +18,17 @@ def signed_relative_convincingness(
     *,
     group_size: int,
     answered: torch.Tensor | None = None,
+    floor: float = -1.0,
+    score_scale: float = 1.0,
 ) -> torch.Tensor:
     """
     Signed relative convincingness (SRC; Kirchner et al. 2024, eq. 2).
 
-    With V' = V - mean of the group, the reward is V' if V' > 0 and the solution plays its role, -V' if V' > 0 and it
-    does not, and -1 if V' <= 0. Without a final answer it is min(-1, -|V'|).
+    With V' = `score_scale` * (V - mean of the group), the reward is V' if V' > 0 and the solution plays its role, -V' if
+    V' > 0 and it does not, and `floor` if V' <= 0. Without a final answer it is min(`floor`, -|V'|).
+
+    A solution that misses its role with V' < -`floor` earns more than one below the mean that plays it. Kirchner et al. do not
+    say on which scale their scores were; with a `score_scale` above 1, or a `floor` nearer to 0, there are fewer such solutions.
 
     Args:
         scores (`torch.Tensor` of shape `(num_solutions,)`):
@@ -34,18 +41,30 @@ def signed_relative_convincingness(
             Each `group_size` consecutive solutions are one group: one problem, one role.
         answered (`torch.Tensor` of shape `(num_solutions,)`, *optional*):
             False for a solution without a final answer. It still counts in its group's mean.
+        floor (`float`, *optional*, defaults to `-1.0`):
+            Reward of a solution that is no more convincing than its group, at most 0.
+        score_scale (`float`, *optional*, defaults to `1.0`):
+            Factor on the scores, above 0.
 
     Returns:
         `torch.Tensor` of shape `(num_solutions,)`: rewards, unbounded.
 
     Raises:
-        ValueError: as for [`~pvg_hf.rewards.inputs.read_solutions`].
+        ValueError: for a `floor` above 0, or a `score_scale` that is not above 0; otherwise as for
+            [`~pvg_hf.rewards.inputs.read_solutions`].
     """
+    if not -math.inf < floor <= 0:
+        raise ValueError(
+            f"`floor` is {floor}; it must be a number of at most 0, or solutions would be paid for failing."
+        )
+    if not 0 < score_scale < math.inf:
+        raise ValueError(f"`score_scale` is {score_scale}; it must be a number above 0.")
     solutions = read_solutions(scores, correct, sneaky, group_size=group_size, answered=answered)
     deviations, _ = _group_statistics(solutions.scores, group_size)
-    signed = torch.where(solutions.aligned, deviations, -deviations)
-    rewards = torch.where(deviations > TOLERANCE, signed, -1.0)
-    return torch.where(solutions.answered, rewards, (-deviations.abs()).clamp(max=-1.0))
+    scaled = score_scale * deviations
+    signed = torch.where(solutions.aligned, scaled, -scaled)
+    rewards = torch.where(deviations > TOLERANCE, signed, floor)
+    return torch.where(solutions.answered, rewards, (-scaled.abs()).clamp(max=floor))
 
 
 def standardized_relative_convincingness(

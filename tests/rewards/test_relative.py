@@ -26,6 +26,30 @@ def test_src_by_hand():
     assert rewards.tolist() == pytest.approx([-1, -1, -1, 3, -1, 1, -2, -1])
 
 
+def test_src_with_a_floor_and_a_scale_by_hand():
+    """
+    V' = -4, -2, 0, 6 and -2, 2, 4, -4. The first and last solutions have no answer: min(-.5, -4) for either.
+    """
+    correct = flags(1, 0, 1, 1, 0, 0, 1, 1)
+    rewards = signed_relative_convincingness(
+        SCORES,
+        correct,
+        helpful_then_sneaky(),
+        group_size=4,
+        answered=flags(0, 1, 1, 1, 1, 1, 1, 0),
+        floor=-0.5,
+        score_scale=2.0,
+    )
+    assert rewards.tolist() == pytest.approx([-4, -0.5, -0.5, 6, -0.5, 2, -4, -4])
+
+
+@pytest.mark.parametrize("options", [{"floor": 0.5}, {"floor": math.nan}, {"score_scale": 0.0}, {"score_scale": -1.0}])
+def test_src_options_out_of_range_are_refused(options):
+    correct = flags(1, 0, 1, 1, 0, 0, 1, 1)
+    with pytest.raises(ValueError, match=f"`{next(iter(options))}` is "):
+        signed_relative_convincingness(SCORES, correct, helpful_then_sneaky(), group_size=4, **options)
+
+
 def test_src_changes_sign_with_correctness_above_the_mean_only():
     correct = flags(0, 1, 0, 0, 1, 1, 0, 0)
     rewards = signed_relative_convincingness(SCORES, correct, helpful_then_sneaky(), group_size=4)
