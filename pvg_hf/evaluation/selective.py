@@ -10,7 +10,7 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
 from pvg_hf.core.figure import Figure
-from pvg_hf.evaluation.intervals import rate_by_problem, rate_difference
+from pvg_hf.evaluation.intervals import rate_by_problem, rate_difference, share_by_problem
 from pvg_hf.evaluation.role_figures import has_failed
 from pvg_hf.evaluation.verifier_quality import first_half
 from pvg_hf.tasks.answers import answers_equal
@@ -103,15 +103,7 @@ def choose_answer(
     Returns:
         [`Choice`]; `None` if no solution can be chosen.
     """
-    groups: list[list[int]] = []
-    for index, answer in enumerate(answers):
-        if answer is None:
-            continue
-        group = next((group for group in groups if same(answers[group[0]], answer)), None)
-        if group is None:
-            groups.append([index])
-        else:
-            group.append(index)
+    groups = _group_answers(answers, same)
     if not groups:
         return None
 
@@ -133,6 +125,27 @@ def choose_answer(
     return Choice(top(group), weight / len(answers), len(group))
 
 
+def _group_answers(answers: Sequence[str | None], same: SameAnswer) -> list[list[int]]:
+    """Return the indices of the solutions with each answer, in the order in which the answers were given first."""
+    groups: list[list[int]] = []
+    for index, answer in enumerate(answers):
+        if answer is None:
+            continue
+        group = next((group for group in groups if same(answers[group[0]], answer)), None)
+        if group is None:
+            groups.append([index])
+        else:
+            group.append(index)
+    return groups
+
+
+def vote_share(answers: Sequence[str | None], correct: Sequence[bool], same: SameAnswer = answers_equal) -> float:
+    """Return the probability that a vote is right if ties are broken at random: of the most frequent answers, the share correct."""
+    groups = _group_answers(answers, same)
+    most = [group for group in groups if len(group) == max(map(len, groups))]
+    return sum(correct[group[0]] for group in most) / len(most) if most else 0.0
+
+
 def choose(rows: pd.DataFrame, *, weigh: Calibration | None = None, same: SameAnswer = answers_equal) -> pd.DataFrame:
     """
     Apply each rule to each problem's solutions.
@@ -147,7 +160,8 @@ def choose(rows: pd.DataFrame, *, weigh: Calibration | None = None, same: SameAn
 
     Returns:
         `pd.DataFrame`: per problem `problem_id`; whether the first solution is correct (`first`), and whether the
-        choice of each rule is (under the rule's name); and the choice's confidence (`confidence/RULE`), NaN if every
+        choice of each rule is (under the rule's name); the probability that a vote is right if ties are broken at random
+        (`vote_share`); and the choice's confidence (`confidence/RULE`), NaN if every
         solution failed. Failed solutions are not chosen.
     """
     rows = rows.sort_values(["problem_id", "sample_index"], kind="stable")
@@ -158,6 +172,7 @@ def choose(rows: pd.DataFrame, *, weigh: Calibration | None = None, same: SameAn
         answers = [None if pd.isna(answer) else answer for answer in group["answer"]]
         scores, correct = group["score"].tolist(), group["correct"].astype(bool).tolist()
         found: dict[str, Any] = {"problem_id": problem_id, "first": correct[0]}
+        found["vote_share"] = vote_share(answers, correct, same)
         for rule in ANSWER_RULES:
             if rule == "weighted-vote" and weigh is None:
                 continue
@@ -342,8 +357,9 @@ def answer_figures(
     """
     choices = _crossfit(rows, seed, same)
     ids, best = choices["problem_id"], choices["best"]
-    names = {"first": "first", "majority": "vote", "best": "best", "weighted": "weighted-vote"}
+    names = {"first": "first", "best": "best", "weighted": "weighted-vote"}
     figures = {f"answers/{name}": rate_by_problem(choices[column], ids) for name, column in names.items()}
+    figures["answers/majority"] = share_by_problem(choices["vote_share"], ids)
     figures["answers/gain"] = rate_difference(best, ids, choices["first"], ids)
     for threshold in thresholds:
         is_answered = choices["probability"] >= threshold
@@ -380,7 +396,9 @@ def _crossfit(rows: pd.DataFrame, seed: int, same: SameAnswer) -> pd.DataFrame:
             ]
         found.append(choices.assign(probability=probabilities))
     if not found:
-        empty = pd.DataFrame(columns=["problem_id", "first", *ANSWER_RULES, "probability"])
-        return empty.astype({"first": bool, **dict.fromkeys(ANSWER_RULES, bool), "probability": float})
+        empty = pd.DataFrame(columns=["problem_id", "first", *ANSWER_RULES, "vote_share", "probability"])
+        return empty.astype(
+            {"first": bool, **dict.fromkeys(ANSWER_RULES, bool), "vote_share": float, "probability": float}
+        )
     order = rows["problem_id"].drop_duplicates()
     return pd.concat(found).set_index("problem_id").loc[order].reset_index()

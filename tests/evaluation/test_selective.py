@@ -11,6 +11,7 @@ from pvg_hf.evaluation.selective import (
     choose_answer,
     fit_calibration,
     fit_rules,
+    vote_share,
 )
 
 WEIGH = Calibration(
@@ -45,6 +46,30 @@ def test_first_best_and_votes_by_hand():
         [(0.6225 + 0.7311) / 3, 1.2311 / 3], abs=1e-3
     )
     assert table.loc["p2", [f"confidence/{rule}" for rule in ANSWER_RULES]].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("answers", "correct", "share"),
+    [
+        (["1", "2", "2.0", "1"], [False, True, True, False], 0.5),  # a tie of 1 and 2, whose notations are equal
+        (["1", "2", "3"], [False, False, True], 1 / 3),
+        (["1", "2", "2"], [True, False, False], 0.0),
+        (["1", None, None], [True, False, False], 1.0),
+        ([None, None], [False, False], 0.0),
+    ],
+    ids=["two", "three", "no tie", "one answer", "no answer"],
+)
+def test_a_tied_vote_is_shared(answers, correct, share):
+    assert vote_share(answers, correct) == pytest.approx(share)
+
+
+def test_the_majority_figure_shares_ties():
+    """In the first problem 1 and 2 tie, and 2 is right; in the second 5 is right without a tie: (.5 + 1) / 2."""
+    rows = solutions(
+        [("1", False, 0.0), ("2", True, 0.0)],
+        [("5", True, 0.0), ("5", True, 0.0)],
+    )
+    assert answer_figures(rows, seed=0)["answers/majority"].value == pytest.approx(0.75)
 
 
 @pytest.mark.parametrize(
