@@ -227,6 +227,12 @@ class StoppingConfig:
     score_parity_threshold: NonNegative = Field(
         0.1, description="Parity is reached within this margin, in units of the verifier's score."
     )
+    labels: Literal["clean", "observed"] = Field(
+        "clean",
+        description="Labels by which a run decides: the stop rule, the watchdogs of a prover phase, the best helpful checkpoint and the "
+        "verifier's threshold. `clean`: the truth. `observed`: as the player sees them (`noise`), which is all that a user of an imperfect "
+        "checker has. Judging always uses clean labels.",
+    )
     goodhart_window: Count | None = Field(
         None,
         description="For `goodhart`: number of batches over which the prover's accuracy is averaged; by default a tenth of the planned "

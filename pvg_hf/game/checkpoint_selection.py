@@ -16,11 +16,13 @@ from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.schema import FAILED_OUTCOMES, outcome_of
 from pvg_hf.game.callbacks import StepFigures
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.labels import LabelSource
 from pvg_hf.game.minting import sample_everywhere, strip_evaluation
-from pvg_hf.rewards import RewardFunction, correctness_gated_convincingness
+from pvg_hf.rewards import RewardFunction, correctness_gated_convincingness, noise_corrected
 from pvg_hf.sampling import Sample
 from pvg_hf.sampling.graded_solutions import grade_sample
 from pvg_hf.scoring import VerifierScorer
+from pvg_hf.tasks.grade import Grade
 from pvg_hf.trainers.common.distributed import whole_weights
 from pvg_hf.trainers.prover.trainer import ProverGRPOTrainer
 
@@ -46,13 +48,23 @@ class BestHelpfulCallback(StepFigures):
             Folder of the best checkpoint.
         is_over (`Callable`):
             Whether a rule ends the phase at the current step.
+        labels ([`LabelSource`], *optional*):
+            Labels of the solutions that the reward reads; clean ones by default.
     """
 
-    def __init__(self, context: PhaseContext, scorer: VerifierScorer, output: Path, is_over: Callable[[], bool]):
+    def __init__(
+        self,
+        context: PhaseContext,
+        scorer: VerifierScorer,
+        output: Path,
+        is_over: Callable[[], bool],
+        labels: LabelSource | None = None,
+    ):
         self.context = context
         self.scorer = scorer
         self.output = output
         self.is_over = is_over
+        self.labels = labels
         self.best = float("-inf")
         self._start: Mapping[str, float] = {}  # figures before the first step, until they are logged
         self.trainer: ProverGRPOTrainer | None = None
@@ -65,10 +77,10 @@ class BestHelpfulCallback(StepFigures):
     def on_train_begin(self, args, state, control, **kwargs):
         for entry in state.log_history:  # steps before the checkpoint that training resumes from
             for key in ("start/selection", "heldout/selection"):
-                self.best = max(self.best, entry.get(key, self.best))
+                self._improves(entry.get(key))
         if state.global_step == 0:
             start = self._judge()
-            self.best = start["heldout/selection"]
+            self._improves(start["heldout/selection"])
             self._start = {key.replace("heldout/", "start/"): value for key, value in start.items()}
             self._keep(0)
 
@@ -81,9 +93,18 @@ class BestHelpfulCallback(StepFigures):
 
     def on_log(self, args, state, control, logs: dict[str, Any], **kwargs):
         super().on_log(args, state, control, logs, **kwargs)
-        if logs.get("heldout/selection", float("-inf")) > self.best:
-            self.best = logs["heldout/selection"]
+        if self._improves(logs.get("heldout/selection")):
             self._keep(state.global_step)
+
+    def on_train_end(self, args, state, control, **kwargs):
+        if self.labels is not None:
+            self.labels.close()
+
+    def _improves(self, selection: float | None) -> bool:
+        """Note a figure of an evaluation, and return whether it is the highest so far; `None` is never."""
+        is_best = selection is not None and selection > self.best
+        self.best = selection if is_best else self.best
+        return is_best
 
     def _keep(self, step: int) -> None:
         # Remove the digests first: a folder without them is incomplete.
@@ -134,31 +155,68 @@ class BestHelpfulCallback(StepFigures):
             for problem, samples in zip(problems, written, strict=True)
             for sample in samples
         ]
-        figures = [self._figures(rows)] if processes.is_main_process else [None]
+        graded = [grade_sample(self.context.problems.task, problem, sample) for problem, sample in rows]
+        labels = self._observe(rows, graded)  # on all processes, which may share the checker's work
+        figures = [self._figures(rows, graded, labels)] if processes.is_main_process else [None]
         return broadcast_object_list(figures)[0]  # saving is collective: all processes must agree
 
-    def _figures(self, rows: list[tuple[dict[str, Any], Sample]]) -> dict[str, float]:
-        config = self.context.recipe.prover
-        graded = [(grade_sample(self.context.problems.task, problem, sample), sample) for problem, sample in rows]
+    def _observe(self, rows: list[tuple[dict[str, Any], Sample]], graded: list[Grade]) -> list[int | None]:
+        """Return the label of each solution that decides; `None` if the checker abstained."""
+        if self.labels is None:
+            return [int(grade.correct) for grade in graded]
+        asked = [
+            {
+                **problem,
+                "solution": sample.text,
+                "correct": grade.correct,
+                "outcome": outcome_of(grade, sample.is_truncated).value,
+            }
+            for (problem, sample), grade in zip(rows, graded, strict=True)
+        ]
+        return self.labels.observed(asked, self.trainer.state.global_step)
+
+    def _figures(
+        self, rows: list[tuple[dict[str, Any], Sample]], graded: list[Grade], labels: list[int | None]
+    ) -> dict[str, float]:
         scores = torch.tensor(self.scorer([problem["problem"] for problem, _ in rows], [s.text for _, s in rows]))
-        correct = torch.tensor([grade.correct for grade, _ in graded])
-        judged = torch.tensor([outcome_of(grade, s.is_truncated) not in FAILED_OUTCOMES for grade, s in graded])
-        further: dict[str, torch.Tensor] = {}
-        if self.trainer.reward.is_relative:
-            reward: RewardFunction = correctness_gated_convincingness
-        else:
-            reward = self._reward()
-            further = {n: torch.tensor([grade.signal(n) for grade, _ in graded]) for n in self.trainer.reward.signals}
-        sneaky = torch.zeros_like(correct)
-        rewards = reward(scores, correct, sneaky, group_size=config.eval_samples, answered=judged, **further)
-        right = correct & judged
-        return {
+        correct = torch.tensor([grade.correct for grade in graded])
+        outcomes = [outcome_of(grade, sample.is_truncated) for grade, (_, sample) in zip(graded, rows, strict=True)]
+        judged = torch.tensor([outcome not in FAILED_OUTCOMES for outcome in outcomes])
+        observed = torch.tensor([label == 1 for label in labels])
+        further = {name: torch.tensor([grade.signal(name) for grade in graded]) for name in self._signals}
+        rewards = self._reward(
+            scores,
+            observed,
+            torch.zeros_like(correct),
+            group_size=self.context.recipe.prover.eval_samples,
+            answered=judged,
+            **further,
+        )
+        has_label = torch.tensor([label is not None for label in labels])
+        figures = {
             "heldout/accuracy": correct.float().mean().item(),
             "heldout/score": scores.mean().item(),
-            "heldout/score_correct": scores[right].mean().item() if right.any() else None,
-            "heldout/selection": rewards.mean().item(),
+            "heldout/score_correct": _mean(scores[correct & judged]),
+            "heldout/selection": _mean(rewards[has_label]),
         }
+        if self.labels is not None:
+            figures["heldout/score_observed_correct"] = _mean(scores[observed & judged])
+        return figures
 
+    @property
+    def _signals(self) -> tuple[str, ...]:
+        return () if self.trainer.reward.is_relative else tuple(self.trainer.reward.signals)
+
+    @property
     def _reward(self) -> RewardFunction:
-        # Held-out solutions have clean labels, so that the game's own noise must not be corrected here.
-        return self.trainer.role_reward if self.trainer.feedback is None else self.trainer.plain_reward
+        trainer, args = self.trainer, self.trainer.args
+        # Clean labels must not be corrected for the game's own noise. Without feedback, it is the grader that errs.
+        is_corrected = args.reward_correction != "none" and (trainer.feedback is None or self.labels is not None)
+        if not trainer.reward.is_relative:
+            return trainer.role_reward if is_corrected else trainer.plain_reward
+        cgc: RewardFunction = correctness_gated_convincingness
+        return noise_corrected(cgc, args.rho0, args.rho1) if is_corrected and self.labels is not None else cgc
+
+
+def _mean(values: torch.Tensor) -> float | None:
+    return values.mean().item() if len(values) else None

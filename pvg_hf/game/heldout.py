@@ -18,6 +18,7 @@ from pvg_hf.evaluation.role_figures import has_failed, scored_rows
 from pvg_hf.evaluation.selective import fit_calibration
 from pvg_hf.evaluation.verifier_quality import choose_threshold, pair_wins
 from pvg_hf.game.context import PhaseContext
+from pvg_hf.game.labels import LabelSource
 from pvg_hf.models.export import CALIBRATION
 from pvg_hf.run.file_names import HELDOUT
 from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
@@ -103,10 +104,11 @@ def score_heldout(
     answered = scored_rows(rows)
     _check_pair_accuracy(context.recipe, context.round_index, verifier, answered, accuracy.value)
 
-    threshold = choose_threshold(answered["score"].to_numpy(), answered["correct"].to_numpy())
+    known, labels = _deciding_labels(context, verifier, answered)
+    threshold = choose_threshold(known["score"].to_numpy(), labels)
     if context.processes.is_main_process:
         rows.to_parquet(verifier / HELDOUT, write_page_checksum=True)
-        line = fit_calibration(answered["score"], answered["correct"])
+        line = fit_calibration(known["score"], labels)
         probability = {"slope": line.slope, "intercept": line.intercept}
         calibration = {"threshold": threshold, "pair_accuracy": accuracy.to_dict(), "probability": probability}
         write_json(verifier / CALIBRATION, calibration)
@@ -114,6 +116,21 @@ def score_heldout(
     context.record({"verifier/heldout_pair_accuracy": accuracy.value, "verifier/threshold": threshold, **counts})
     context.processes.wait_for_everyone()
     return f"pair accuracy {accuracy} on the held-out part of its mixture"
+
+
+def _deciding_labels(context: PhaseContext, verifier: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return the solutions with a label by which the recipe decides (`stopping.labels`), and these labels as booleans."""
+    noise = context.recipe.noise
+    source = LabelSource.for_decisions(context, verifier, is_noisy=noise.is_for_verifier)
+    if source is None:
+        return rows, rows["correct"].to_numpy()
+    problems = {problem["problem_id"]: problem for problem in context.problems.parts["verifier_heldout"]}
+    asked = [{**problems[row["problem_id"]], **row} for row in rows.to_dict("records")]
+    labels = pd.Series(source.observed(asked, 0), index=rows.index, dtype="Int8")
+    source.close()
+    labels[rows["environment"] == REFERENCE] = 1  # references have no noise
+    is_known = labels.notna()
+    return rows[is_known], (labels[is_known] == 1).to_numpy(dtype=bool)
 
 
 def _check_pair_accuracy(

@@ -37,6 +37,8 @@ class LabelSource:
             Folder for `events.jsonl`, the log of a checker's calls.
         is_noisy (`bool`):
             Whether `noise` applies to the player; without it, labels are clean.
+        is_logged (`bool`, defaults to `True`):
+            Whether a checker's calls are logged and paid from its budgets.
 
     Attributes:
         counts (`Counter[str]`):
@@ -44,13 +46,14 @@ class LabelSource:
             `feedback.abstained.count`.
     """
 
-    def __init__(self, context: PhaseContext, output: Path, *, is_noisy: bool):
+    def __init__(self, context: PhaseContext, output: Path, *, is_noisy: bool, is_logged: bool = True):
         self.context = context
         noise = context.recipe.noise
         self.noise = noise if is_noisy and noise.is_any else None
         self.round_index = BASE_ROUND if context.phase.round_index is None else context.phase.round_index
         self.counts: Counter[str] = Counter()
-        self._log = CallLog(output, is_main=context.processes.is_main_process)
+        self._is_logged = is_logged
+        self._log = CallLog(output, is_main=context.processes.is_main_process and is_logged)
         self._checker: ImperfectChecker | None = None
 
     @classmethod
@@ -67,11 +70,27 @@ class LabelSource:
         if source.noise is not None:
             context.record(source.take_counts())
 
+    @classmethod
+    def for_decisions(cls, context: PhaseContext, output: Path, *, is_noisy: bool) -> "LabelSource | None":
+        """
+        Return the labels by which a phase decides on held-out solutions, or `None` if the recipe decides by clean ones.
+
+        A checker's calls about these solutions are neither logged nor paid from its budgets.
+        """
+        if context.recipe.stopping.labels == "clean":
+            return None
+        source = cls(context, output, is_noisy=is_noisy, is_logged=False)
+        source.begin()
+        return source
+
     def begin(self, step: int = 0) -> None:
         """Start or resume at a training step. Calls that an earlier start made from this step on are dropped."""
         if self.noise is None or self.noise.checker is None:
             return
         config = self.noise.checker
+        if not self._is_logged:
+            self._checker = make_checker(config, seed=self.context.recipe.seed)
+            return
         kept = self._log.cut(step)
         known = [*events_of_parts(self.context.folder, self.context.phase), *kept]
         self.context.processes.wait_for_everyone()

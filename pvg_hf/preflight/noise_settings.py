@@ -26,6 +26,12 @@ def check_noise(recipe: Recipe) -> Iterator[str]:
             f"`verifier.correction` is `{correction}` together with `noise.soft_labels`, which already average over the noise "
             "and leave nothing to correct: set only one of the two."
         )
+    if recipe.stopping.labels == "observed" and noise.flips_in_training:
+        yield (
+            f"`stopping.labels` is `observed`, but with `noise.level: {noise.level}` and `noise.resample: {noise.resample}` labels are "
+            "flipped in the verifier's training only, and held-out solutions have no observed label: take `clean`, or labels that "
+            "are flipped once."
+        )
     if noise.checker is not None:
         yield from refusals("`noise.checker`", partial(make_routes, noise.checker))
         yield from refusals("`noise.checker.command`", partial(make_base, noise.checker))

@@ -1,14 +1,18 @@
 from functools import partial
 
+import pandas as pd
 import pytest
 import torch
 
 from pvg_hf import VerifierScorer, load_recipe
-from pvg_hf.core.integrity import read_digests, read_json_lines
+from pvg_hf.core.integrity import read_digests, read_json, read_json_lines
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng, derive_seed
 from pvg_hf.data.problems import GameProblems
+from pvg_hf.evaluation.role_figures import scored_rows
+from pvg_hf.evaluation.verifier_quality import choose_threshold
 from pvg_hf.models.prover_model import load_prover
+from pvg_hf.noise.draws import label_draw, solution_key
 from pvg_hf.rewards import correctness_gated_convincingness, goodhart
 from pvg_hf.sampling import Sampler
 from tests.support.own_rules import scaled_score
@@ -21,7 +25,7 @@ def heldout_lines(folder):
     return [line for line in lines if "prover/heldout/selection" in line]
 
 
-def heldout_solutions(folder, weights, max_new_tokens=8, num_samples=2):
+def heldout_solutions(folder, weights, max_new_tokens=8, num_samples=2, with_rows=False):
     """
     Scores of a prover's solutions to the first four of D_pi's held-out problems, with the seeds that a phase uses;
     whether they are correct, and whether they state the right answer though they may be truncated.
@@ -39,7 +43,12 @@ def heldout_solutions(folder, weights, max_new_tokens=8, num_samples=2):
     scores = score([problem["problem"] for problem, _ in rows], [sample.text for _, sample in rows])
     is_stated = torch.tensor([world.task.grade(problem, sample.text).correct for problem, sample in rows])
     is_cut = torch.tensor([sample.is_truncated for _, sample in rows])
-    return torch.tensor(scores), is_stated & ~is_cut, is_stated
+    found = torch.tensor(scores), is_stated & ~is_cut, is_stated
+    if not with_rows:
+        return found
+    grades = [world.task.grade(problem, sample.text) for problem, sample in rows]
+    is_judged = [g.answer is not None and not s.is_truncated for g, (_, s) in zip(grades, rows, strict=True)]
+    return *found, [(p["problem_id"], s.text, judged) for (p, s), judged in zip(rows, is_judged, strict=True)]
 
 
 @pytest.mark.parametrize(
@@ -163,3 +172,54 @@ def test_the_starting_point_is_kept_if_no_checkpoint_is_better(play_phase):
     assert len(set(selection_figures(folder))) == 1
     assert read_digests(folder.prover(0) / "best-helpful")["step"] == 0
     assert read_digests(folder.prover(0) / "best-helpful") != read_digests(folder.prover(0))
+
+
+MOSTLY_ACCEPTED = {"rho0": 0.9, "rho1": 0.0}
+
+
+def observed_labels(problem_ids, texts, correct, seed=0) -> list[bool]:
+    """Labels after flips of incorrect solutions at the rate of `MOSTLY_ACCEPTED`."""
+    keys = [solution_key(*solution) for solution in zip(problem_ids, texts, strict=True)]
+    return [bool(c) or label_draw(seed, key) < 0.9 for c, key in zip(correct, keys, strict=True)]
+
+
+@pytest.mark.parametrize(("labels", "is_observed"), [("clean", False), ("observed", True)])
+def test_the_checkpoint_is_chosen_by_the_labels_of_the_recipe(labels, is_observed, play_phase):
+    noise = {**MOSTLY_ACCEPTED, "applies_to": "prover"}
+    folder = play_phase("prover", 0, prover__reward="cgc", stopping__labels=labels, noise=noise)
+    line = read_json_lines(folder.prover(0) / "metrics.jsonl")[-1]
+    scores, correct, _, rows = heldout_solutions(folder, folder.prover(0), with_rows=True)
+    problem_ids, texts, is_judged = zip(*rows, strict=True)
+    flipped = observed_labels(problem_ids, texts, correct, load_recipe(folder.recipe).seed)
+    decisive = (torch.tensor(flipped) if is_observed else correct) & torch.tensor(is_judged)
+    assert line["prover/heldout/selection"] == pytest.approx(
+        torch.where(decisive, scores, -2.0).mean().item(), abs=1e-5
+    )
+    assert line["prover/heldout/accuracy"] == pytest.approx(
+        correct.float().mean().item()
+    )  # judging is by clean labels
+    assert ("prover/heldout/score_observed_correct" in line) == is_observed
+
+
+@pytest.mark.parametrize(("labels", "last"), [("clean", 6), ("observed", 1)])
+def test_a_phase_stops_by_the_labels_of_the_recipe(labels, last, play_phase):
+    """The rule waits until nearly all sneaky solutions that did not fail seem correct, which at this rate they do."""
+    noise = {"rho0": 0.99, "rho1": 0.0, "applies_to": "prover"}
+    rule = "tests.support.own_rules:seems_correct"
+    folder = play_phase("prover", 0, stopping={"rule": rule, "labels": labels}, noise=noise)
+    assert read_json_lines(folder.prover(0) / "metrics.jsonl")[-1]["step"] == last
+
+
+@pytest.mark.parametrize("labels", ["clean", "observed"])
+def test_the_threshold_is_chosen_by_the_labels_of_the_recipe(labels, play_phase):
+    folder = play_phase("verifier", 0, stopping__labels=labels, noise={"rho0": 0.3, "rho1": 0.0})
+    rows = scored_rows(pd.read_parquet(folder.verifier(0) / "heldout.parquet"))
+    correct = rows["correct"].to_numpy()
+    if labels == "observed":
+        keys = [solution_key(*solution) for solution in zip(rows["problem_id"], rows["solution"], strict=True)]
+        seed = load_recipe(folder.recipe).seed
+        flips = [label_draw(seed, key) < 0.3 for key in keys]
+        assert any(flips[i] and not correct[i] for i in range(len(rows)))
+        correct = correct | flips
+    threshold = read_json(folder.verifier(0) / "calibration.json")["threshold"]
+    assert threshold == choose_threshold(rows["score"].to_numpy(), correct)

@@ -54,6 +54,10 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["data.mixture=sys:exit", "num_rounds=1"], ["`data.mixture`", "SystemExit"]),
         (["stopping.rule=os:environ"], ["`stopping.rule`", "`os:environ`"]),
         (["prover.reward=goodhart", "stopping.goodhart_window=9000"], ["`stopping.goodhart_window` is 9000", "never"]),
+        (
+            ["stopping.labels=observed", "noise={level: pair, epsilon: 0.1}"],
+            ["`stopping.labels` is `observed`", "`clean`"],
+        ),
         (["stopping.rule=partiy"], ["`stopping.rule`", "Did you mean `parity`?"]),
         (["prover.trainer={max_steps: 3}"], ["`max_steps`", "its key `prover.max_steps`"]),
         (["prover.trainer={logging_steps: 10}"], ["`logging_steps`", "the game sets itself"]),

@@ -51,3 +51,8 @@ def knows_no_mistake(problem, solution) -> bool | None:
 def fails_on_mistakes(problem, solution) -> bool:
     assert solution == problem["reference"]
     return True
+
+
+def seems_correct(means, config):
+    """Stop as soon as nearly all sneaky solutions that did not fail seem correct."""
+    return means.get("judged_accuracy/sneaky", 0.0) > 0.9

@@ -16,7 +16,7 @@ from pvg_hf.core.files import remove, write_json, write_json_lines
 from pvg_hf.core.integrity import find_damaged, read_json, read_json_lines
 from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.data.schema import Outcome, outcome_of
+from pvg_hf.data.schema import FAILED_OUTCOMES, Outcome, outcome_of
 from pvg_hf.evaluation.false_positive_rise import last_early_step
 from pvg_hf.game.assumed_rates import NoiseScheduleCallback, prover_rates, report_prover_correction
 from pvg_hf.game.callbacks import CountsCallback, LabelCallback
@@ -37,11 +37,12 @@ from pvg_hf.models.prover_model import load_prover, lora_for_prover
 from pvg_hf.models.sources import is_adapter
 from pvg_hf.run.file_names import BEST_HELPFUL, CHECKPOINTS, COMPLETIONS, RECOVERY, STEPS
 from pvg_hf.run.schedule import staged
-from pvg_hf.tasks.base import grade_solution
+from pvg_hf.tasks.base import Task, grade_solution
 from pvg_hf.trainers.arguments import prover_arguments
 from pvg_hf.trainers.common.finite_loss import FiniteLossCallback
 from pvg_hf.trainers.ppo.trainer import ProverPPOTrainer
 from pvg_hf.trainers.prover.config import ProverGRPOConfig
+from pvg_hf.trainers.prover.metrics import observed_metrics
 from pvg_hf.trainers.prover.self_evaluation import SelfEvaluatingProverTrainer
 from pvg_hf.trainers.prover.stopping import ParityClock, StopRule
 from pvg_hf.trainers.prover.trainer import Observer, ProverGRPOTrainer
@@ -65,14 +66,35 @@ def honest_side(context: PhaseContext) -> dict[str, float]:
         written = [(problem, problem["reference"], False) for problem in problems]
     else:
         written = _base_solutions(context, problems)
-    grade = context.problems.task.grade
-    correct = [(p, text) for p, text, cut in written if outcome_of(grade(p, text), cut) == Outcome.VERIFIED]
+    rows = [_graded_row(context.problems.task, *solution) for solution in written]
+    observed = [row["correct"] for row in rows]
+    labels = None if context.recipe.data.correct_source == "dataset" else _deciding_labels(context)
+    if labels is not None:
+        observed = labels.observed(rows, 0)
+        labels.close()
+    correct = [
+        (row, row["solution"])
+        for row, label in zip(rows, observed, strict=True)
+        if label and row["outcome"] not in FAILED_OUTCOMES
+    ]
     if not correct:
         context.alert("no_honest_side", "No helpful solution of the fixed side is correct; parity cannot be measured.")
         return {}
     scorer = open_scorer(context.players, context.round_index)
     scores = scorer([problem["problem"] for problem, _ in correct], [text for _, text in correct])
     return {"score/helpful_correct": sum(scores) / len(scores)}
+
+
+def _graded_row(task: Task, problem: dict[str, Any], text: str, is_truncated: bool) -> dict[str, Any]:
+    grade = task.grade(problem, text)
+    outcome = outcome_of(grade, is_truncated)
+    return {**problem, "solution": text, "correct": outcome == Outcome.VERIFIED, "outcome": outcome.value}
+
+
+def _deciding_labels(context: PhaseContext) -> LabelSource | None:
+    """Return the labels by which the phase decides on held-out solutions, or `None` for clean ones."""
+    is_noisy = context.recipe.noise.is_for_prover
+    return LabelSource.for_decisions(context, context.folder.root, is_noisy=is_noisy)
 
 
 def _base_solutions(context: PhaseContext, problems: list[dict]) -> list[tuple[dict, str, bool]]:
@@ -138,7 +160,7 @@ def _train_roles(context: PhaseContext, output: Path, rates: tuple[float, float]
         sub_phase = SubPhase((role,), output / role, rates, first_step=index * config.max_steps)
         lines.append(f"{role}: {_train_separately(context, sub_phase, fixed)}")
         # The sneaky role, trained next, is compared with the trained helpful one.
-        fixed = _final_heldout(context.metrics)
+        fixed = _final_heldout(context.metrics, context.recipe.stopping.labels)
     return "; ".join(lines)
 
 
@@ -168,10 +190,11 @@ def _is_done(output: Path, processes: PartialState) -> bool:
     return broadcast_object_list([is_done])[0]
 
 
-def _final_heldout(metrics: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def _final_heldout(metrics: Sequence[Mapping[str, Any]], labels: str) -> dict[str, float]:
     """Last held-out figures of the helpful sub-phase, which the stop rules of the sneaky one need."""
-    judged = [line for line in metrics if "prover/heldout/score_correct" in line]
-    score = judged[-1]["prover/heldout/score_correct"] if judged else None
+    key = "prover/heldout/score_correct" if labels == "clean" else "prover/heldout/score_observed_correct"
+    judged = [line for line in metrics if key in line]
+    score = judged[-1][key] if judged else None
     return {} if score is None else {"score/helpful_correct": score}
 
 
@@ -226,8 +249,11 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
     trainer = _make_trainer(context, sub_phase, labels, args, false_positives.observe)
     ends: list[str] = []
 
+    decides_by_observed = labels.noise is not None and context.recipe.stopping.labels == "observed"
+
     def listen(step: int, figures: dict[str, float]) -> bool:
         parity.update(step, figures)
+        figures = observed_metrics(figures) if decides_by_observed else figures
         is_done = rule.update(step, figures)
         is_alarmed = any([watchdogs.update(step, figures), false_positives.update(step)])
         if is_done or is_alarmed:
@@ -240,7 +266,11 @@ def _train_once(context: PhaseContext, sub_phase: SubPhase, fixed: dict[str, flo
     lost_step = None
     if Role.HELPFUL in sub_phase.roles:
         best = BestHelpfulCallback(
-            context, trainer.scorer, sub_phase.output / BEST_HELPFUL, is_over=lambda: bool(ends)
+            context,
+            trainer.scorer,
+            sub_phase.output / BEST_HELPFUL,
+            is_over=lambda: bool(ends),
+            labels=_deciding_labels(context),
         )
         best.attach(trainer)
         lost_step = best.lost_step()

@@ -19,6 +19,26 @@ OPTIONAL_METRICS = frozenset(
 """Metrics without a value in a step that has no solution of their kind."""
 
 
+OBSERVED = "observed/"
+"""Prefix of metrics of the labels that the reward uses, if these are not the truth."""
+
+_OF_LABELS = ("accuracy/", "judged_accuracy/", "score/")  # prefixes of metrics that depend on labels, besides the next
+
+_ALSO_OF_LABELS = frozenset({"exploit_rate", "score_correctness_correlation", "score_gap", "valid_sneaky"})
+
+
+def is_of_labels(metric: str) -> bool:
+    """Whether a metric of [`role_metrics`] depends on which solutions are correct."""
+    return metric.startswith(_OF_LABELS) or metric in _ALSO_OF_LABELS
+
+
+def observed_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return a step's metrics without the truth: those of the observed labels in the place of those of clean ones."""
+    unlabelled = {k: v for k, v in metrics.items() if not is_of_labels(k) and not k.startswith(OBSERVED)}
+    observed = {name.removeprefix(OBSERVED): value for name, value in metrics.items() if name.startswith(OBSERVED)}
+    return {**unlabelled, **observed}
+
+
 @dataclass(frozen=True)
 class RoleSignals:
     """
@@ -42,6 +62,12 @@ class RoleSignals:
     sneaky: torch.Tensor
     truncated: torch.Tensor
     further: Mapping[str, torch.Tensor] = field(default_factory=dict)
+
+    def with_labels(self, labels: torch.Tensor) -> "RoleSignals":
+        """Return the solutions with a label (1 or 0; NaN: none), as if it were the truth."""
+        known = ~labels.isnan()
+        names = ("scores", "answered", "failed", "sneaky", "truncated")
+        return RoleSignals(correct=labels[known] == 1, **{name: getattr(self, name)[known] for name in names})
 
 
 def role_metrics(signals: RoleSignals, rewards: torch.Tensor, threshold: float | None = None) -> dict[str, float]:

@@ -23,7 +23,7 @@ from pvg_hf.rewards import (
 from pvg_hf.tasks.grade import Grade, call_grader
 from pvg_hf.trainers.common.grpo import SampledGRPOTrainer, completion_text
 from pvg_hf.trainers.prover.config import ProverGRPOConfig
-from pvg_hf.trainers.prover.metrics import OPTIONAL_METRICS, RoleSignals, role_metrics
+from pvg_hf.trainers.prover.metrics import OBSERVED, OPTIONAL_METRICS, RoleSignals, is_of_labels, role_metrics
 
 logger = get_logger(__name__)
 
@@ -176,6 +176,8 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         self._record(signals, rewards[:, 0])
         if self.observer is not None and self.model.training:
             self.observer(self.state.global_step, _graded_rows(inputs, signals, observed))
+        if self.feedback is not None and self.model.training:
+            self._record_observed(signals, observed, rewards[:, 0])
         return rewards
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -276,6 +278,16 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
                 f"{self.max_completion_length}` without an end token (allowed: {self.args.max_truncated_share:.0%}). "
                 "Raise the length, or train the prover to stop."
             )
+
+    def _record_observed(self, signals: RoleSignals, observed: torch.Tensor, rewards: torch.Tensor) -> None:
+        """Record the metrics that depend on labels for the observed ones, too, under `observed/`."""
+        known = ~observed.isnan()
+        if not known.any():
+            return
+        found = role_metrics(signals.with_labels(observed), rewards[known], self.args.acceptance_threshold)
+        for key, value in found.items():
+            if is_of_labels(key):
+                self._metrics["train"][OBSERVED + key].append(value)
 
     def _determine_best_metric(self, metrics: dict[str, float], trial: Any) -> bool:
         """Treat an evaluation in which the metric has no value as not the best one."""

@@ -9,7 +9,7 @@ import torch
 from pvg_hf.data.schema import FAILED_OUTCOMES, Outcome
 from pvg_hf.evaluation.role_figures import scored_rows
 from pvg_hf.tasks.grade import Grade
-from pvg_hf.trainers.prover.metrics import RoleSignals, role_metrics
+from pvg_hf.trainers.prover.metrics import RoleSignals, observed_metrics, role_metrics
 from tests.support.prover_training import (
     grade_by_length,
     loss_lines,
@@ -233,3 +233,26 @@ def test_an_unknown_metric_of_the_best_model_is_still_an_error(prover, tmp_path)
     settings = {"eval_strategy": "steps", "eval_steps": 1, "metric_for_best_model": "eval_scoregap", "max_steps": 1}
     with pytest.raises(KeyError, match="eval_scoregap"):
         prover_trainer(prover, tmp_path, eval_dataset=role_rows(), settings=settings).train()
+
+
+def test_observed_metrics_replace_those_of_the_truth():
+    metrics = {"accuracy/sneaky": 0.5, "score_gap": 1.0, "failed/sneaky": 0.25, "observed/accuracy/sneaky": 0.75}
+    assert observed_metrics(metrics) == {"accuracy/sneaky": 0.75, "failed/sneaky": 0.25}
+
+
+def test_metrics_of_observed_labels_leave_out_solutions_without_one():
+    """Three sneaky solutions: a mistake labelled correct, a correct one without a label, a mistake labelled as one."""
+    signals = RoleSignals(
+        scores=torch.tensor([1.0, 2.0, 4.0]),
+        correct=torch.tensor([False, True, False]),
+        answered=torch.ones(3, dtype=torch.bool),
+        failed=torch.zeros(3, dtype=torch.bool),
+        sneaky=torch.ones(3, dtype=torch.bool),
+        truncated=torch.zeros(3, dtype=torch.bool),
+    )
+    found = role_metrics(signals.with_labels(torch.tensor([1.0, torch.nan, 0.0])), torch.zeros(2))
+    assert (found["accuracy/sneaky"], found["score/sneaky_correct"], found["score/sneaky_incorrect"]) == (
+        0.5,
+        1.0,
+        4.0,
+    )

@@ -100,6 +100,10 @@ def test_the_reward_uses_feedback_labels_and_skips_unlabelled_solutions(prover, 
     assert table["advantage"][known].tolist() == pytest.approx((total - means)[known].tolist(), abs=1e-4)
     line = loss_lines(trainer)[0]
     assert line["accuracy/helpful"] == pytest.approx(table["correct"][table["role"] == "helpful"].mean())
+    of_helpful = [label for label, role in zip(labels, table["role"], strict=True) if role == "helpful"]
+    assert line["observed/accuracy/helpful"] == pytest.approx(
+        statistics.mean(label for label in of_helpful if label is not None)
+    )
     paid = table[known & (table["role"] == "helpful")]["correctness_only"]
     assert line["reward/helpful"] == pytest.approx(paid.mean())
 
