@@ -87,7 +87,7 @@ class ScoreConfig:
     """A verifier that writes an evaluation and predicts a score (`verifier.kind: score`)."""
 
     proofs_per_step: Annotated[BatchSize, Decides("per_device_train_batch_size", "per_device_eval_batch_size")] = (
-        Field(8, description="Proofs per step and process; each has a group of evaluations.")
+        Field(8, description="Proofs per batch, over all processes; each has a group of evaluations.")
     )
     num_generations: Annotated[GroupSize, Sets()] = Field(4, description="Evaluations per proof: one group (K).")
     temperature: Annotated[Positive, Sets()] = Field(
@@ -458,8 +458,8 @@ class VerifierConfig(PlayerConfig):
     max_steps: Annotated[Count, Sets(), Decides("num_train_epochs")] = Field(
         300, description="Optimiser steps per round."
     )
-    pairs_per_step: Annotated[BatchSize, Sets("per_device_train_batch_size")] = Field(
-        32, description="Pairs per batch and process."
+    pairs_per_step: Annotated[BatchSize, Decides("per_device_train_batch_size")] = Field(
+        32, description="Pairs per batch, over all processes."
     )
     template: str = Field(
         "{{ problem }}\n{{ solution }}", description="Jinja template of the verifier's input; stored with its weights."

@@ -156,7 +156,7 @@ class Amounts:
     def pairs_per_step(self) -> int:
         """Pairs of an optimiser step, over all processes."""
         verifier = self.recipe.verifier
-        return verifier.pairs_per_step * verifier.gradient_accumulation_steps * self.num_processes
+        return verifier.pairs_per_step * verifier.gradient_accumulation_steps
 
     @property
     def num_prompts(self) -> int:

@@ -1,5 +1,6 @@
 """Amounts and costs of each kind of verifier: training, scoring, and labelling of new proofs."""
 
+from math import ceil
 from typing import Protocol
 
 from pvg_hf.config import Recipe
@@ -43,7 +44,7 @@ class BradleyTerryCosts:
         return training(
             size,
             num_batches=config.max_steps * config.gradient_accumulation_steps,
-            rows=2 * config.pairs_per_step,
+            rows=2 * config.pairs_per_step // amounts.num_processes,
             text=amounts.lengths.verifier_input,
             num_logits=0,
             recomputes=config.gradient_checkpointing,
@@ -73,9 +74,10 @@ class ScoreCosts:
     def training(self, amounts: Amounts, size: PlayerSize) -> Work:
         """Cost of training: it writes, reads (KL reference) and trains on analyses, and is validated."""
         config, score = amounts.recipe.verifier, amounts.recipe.verifier.score_settings
-        rows, analysis = score.proofs_per_step * score.num_generations, _analysis_length(amounts)
+        num_proofs, analysis = score.proofs_per_step / amounts.num_processes, _analysis_length(amounts)
+        rows = ceil(num_proofs * score.num_generations)
         text = amounts.lengths.verifier_input + analysis
-        step = _analysing(amounts, size, score.proofs_per_step, score.num_generations) + training(
+        step = _analysing(amounts, size, num_proofs, score.num_generations) + training(
             size,
             num_batches=1,
             rows=rows,

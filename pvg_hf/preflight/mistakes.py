@@ -237,9 +237,7 @@ def _check_sequence(recipe: Recipe, round_index: int, hardware: Hardware, refuse
     if unweighable and ":" in data.mixture:
         unweighable = [] if data.mixture in refused else unweighable
         refused.add(data.mixture)
-    yield from unweighable or check_invariance_settings(
-        recipe.for_round(round_index), round_index, hardware.num_processes
-    )
+    yield from unweighable or check_invariance_settings(recipe.for_round(round_index), round_index)
     if round_index > 0:
         yield from _check_continuation(recipe.for_round(round_index - 1), recipe.for_round(round_index), round_index)
 

@@ -119,19 +119,19 @@ def _check_choice(recipe: Recipe) -> Iterator[str]:
         )
 
 
-def check_invariance_settings(recipe: Recipe, round_index: int, num_processes: int) -> list[str]:
+def check_invariance_settings(recipe: Recipe, round_index: int) -> list[str]:
     """List mistakes in `verifier.invariance`, given the environments in a round's mixture."""
     method = recipe.verifier.invariance.method
     if method == "none" or refusals(method, partial(read_method, method)):
         return []  # an unknown method is refused with the trainer's arguments
-    return refusals("`verifier.invariance`", partial(_try_batch, recipe, round_index, num_processes))
+    return refusals("`verifier.invariance`", partial(_try_batch, recipe, round_index))
 
 
-def _try_batch(recipe: Recipe, round_index: int, num_processes: int) -> None:
+def _try_batch(recipe: Recipe, round_index: int) -> None:
     config, weights = recipe.verifier.invariance, weights_for(recipe.data, round_index)
     roles = len(GAME_ROLES) if config.environments == "round_role" else 1
     number = sum(1 if source == BASE_ROUND else roles for source, weight in weights.items() if weight > 0)
-    batch_size = recipe.verifier.pairs_per_step * num_processes
+    batch_size = recipe.verifier.pairs_per_step
     is_balanced = read_method(config.method).is_balanced
     check_batch(number, batch_size, is_balanced=is_balanced, crowded=config.crowded)
 

@@ -46,6 +46,12 @@ class BradleyTerryChecks:
     def check_trainer(
         self, recipe: Recipe, hardware: Hardware, *, label_rates: Rates, assumed_rates: Rates
     ) -> Iterator[str]:
+        if recipe.verifier.pairs_per_step % hardware.num_processes:
+            yield (
+                f"`verifier.pairs_per_step` is {recipe.verifier.pairs_per_step}, the pairs of all processes, which "
+                f"{hardware.num_processes} processes cannot share evenly; take a multiple of {hardware.num_processes}."
+            )
+            return
         run, rates = TrainerRun(ANYWHERE, hardware), {"label_rates": label_rates, "assumed_rates": assumed_rates}
         settings = verifier_settings(recipe, run, **rates)
         refused = list(refused_fields("verifier", recipe.verifier, NoisyRewardConfig, settings))
@@ -80,6 +86,13 @@ class ScoreChecks:
                 "labels (`level: label`, `resample: fixed`, without `soft_labels` and without a schedule over `steps`)."
             )
         run = TrainerRun(ANYWHERE, hardware)
+        score = config.score_settings
+        if score.proofs_per_step * score.num_generations % hardware.num_processes:
+            yield (
+                f"`verifier.score.proofs_per_step` x `num_generations` = {score.proofs_per_step} x {score.num_generations} "
+                f"evaluations cannot be shared evenly by {hardware.num_processes} processes."
+            )
+            return
         settings = score_settings(config, run)
         refused = list(refused_fields("verifier", config, ScoreVerifierConfig, settings))
         yield from refused or refusals("`verifier`", partial(_make_score_arguments, config, run))

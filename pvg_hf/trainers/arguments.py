@@ -90,6 +90,7 @@ def verifier_settings(
         **_taken_values(config, "verifier"),
         **_taken_values(noise, "verifier"),
         **_taken_values(config.invariance, "verifier"),
+        "per_device_train_batch_size": config.pairs_per_step // run.hardware.num_processes,
         "environment_column": {"round": "source", "round_role": "environment"}[config.invariance.environments],
         "noise_rho0": label_rates[0] if in_trainer else 0.0,
         "noise_rho1": label_rates[1] if in_trainer else 0.0,
@@ -120,7 +121,7 @@ def score_arguments(config: VerifierConfig, run: TrainerRun, prompts: ScoreVerif
 def score_settings(config: VerifierConfig, run: TrainerRun) -> dict[str, Any]:
     """Return the score verifier's arguments that `verifier.trainer` must not set, except its prompts."""
     score = config.score_settings
-    rows = score.proofs_per_step * score.num_generations
+    rows = score.proofs_per_step * score.num_generations // run.hardware.num_processes
     return {
         **_shared_settings(config, run),
         "per_device_train_batch_size": rows,

@@ -14,7 +14,7 @@ from tests.support.game_runs import branch_off, check_same_so_far, differing, st
 # the learning rate whatever the gradient's, so that a gradient near zero would turn rounding into a whole step.
 DESCENT = {"verifier__trainer": {"optim": "sgd"}, "verifier__learning_rate": 1.0}
 CHANGES = {
-    "verifier": {**DESCENT, "verifier__pairs_per_step": 4},  # a process, 8 in all
+    "verifier": DESCENT,  # 8 pairs, 4 by each process
     # 3 prompts of 4 solutions give either process 6 solutions: the middle group straddles them.
     "prover": {"prover__prompts_per_step": 3, "logging__log_completions": True},
 }

@@ -1,5 +1,6 @@
 """Mistakes of a recipe that are found before anything is played."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from pvg_hf import load_recipe, play
 from pvg_hf.config import RecipeError
 from pvg_hf.config.load import known_keys
 from pvg_hf.data.problems import GameProblems
+from pvg_hf.models.hardware import Hardware
 from pvg_hf.preflight.mistakes import check_recipe
 from pvg_hf.preflight.trainer_settings import check_batch_arithmetic
 from pvg_hf.trainers.arguments import TrainerRun, prover_arguments, recipe_keys, verifier_arguments
@@ -343,6 +345,22 @@ def test_one_process_with_several_gpus_is_a_mistake(mistakes_of, monkeypatch):
     assert "CUDA_VISIBLE_DEVICES=0" in mistake
     assert "--num_processes 4" in mistake
     assert mistakes_of("device=cpu") == []
+
+
+@pytest.mark.parametrize(
+    ("overrides", "part"),
+    [
+        (["verifier.pairs_per_step=6"], "`verifier.pairs_per_step` is 6"),
+        (["verifier.pairs_per_step=8"], None),
+        (["verifier.kind=score", "verifier.score={proofs_per_step: 3, num_generations: 2}"], "3 x 2 evaluations"),
+    ],
+)
+def test_a_verifiers_batches_must_divide_over_processes(overrides, part):
+    recipe = load_recipe({}, overrides)
+    hardware = replace(Hardware.here("cpu"), num_processes=4)
+    found = [line for line in check_recipe(recipe, None, hardware) if "evenly" in line and "`verifier" in line]
+    assert len(found) == (part is not None)
+    assert part is None or part in found[0]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Keys of a recipe that set trainer arguments."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -39,6 +39,16 @@ def settings_of(recipe, trainer: str) -> dict:
 )
 def test_a_key_is_passed_as_the_argument_that_it_is_marked_with(overrides, trainer, argument, value):
     assert settings_of(load_recipe({}, overrides), trainer)[argument] == value
+
+
+def test_a_batch_is_divided_among_processes():
+    run = TrainerRun(Path("checkpoints"), replace(Hardware.here("cpu"), num_processes=4))
+    recipe = load_recipe({}, ["verifier.kind=score", "verifier.score={proofs_per_step: 6, num_generations: 8}"])
+    rates = {"label_rates": (0.0, 0.0), "assumed_rates": (0.0, 0.0)}
+    assert verifier_settings(recipe, run, **rates)["per_device_train_batch_size"] == 8
+    # 6 proofs with 8 evaluations each
+    score = score_settings(recipe.verifier, run)
+    assert (score["per_device_train_batch_size"], score["per_device_eval_batch_size"]) == (12, 12)
 
 
 def test_arguments_of_another_kind_of_verifier_are_left_out():
