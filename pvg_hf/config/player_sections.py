@@ -290,7 +290,7 @@ class ScratchConfig:
 
 @section
 class WarmupConfig:
-    """Supervised fine-tuning on the task's reference solutions, before the bootstrap."""
+    """Supervised fine-tuning on reference solutions to the player's own problems (D_V or D_pi), before the bootstrap."""
 
     max_steps: Count = Field(200, description="Optimiser steps.")
     batch_size: Count = Field(16, description="Solutions per step and process.")

@@ -270,7 +270,7 @@ class WatchdogConfig:
     collapse_recovery: Literal["none", "temperature", "easier", "supervised"] = Field(
         "none",
         description="In addition to the alert, restart the phase: at a higher temperature, with the easiest problems first, or "
-        "after a short fine-tuning on known incorrect solutions.",
+        "after a short fine-tuning on incorrect solutions, which the prover writes to its own problems (D_pi).",
     )
     goodharting: WatchAction = Field(
         "alert",

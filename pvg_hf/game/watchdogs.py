@@ -7,19 +7,20 @@ kind is at most 5 % over all its steps (`benchmarks/watchdog_alarms.py` measures
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from math import ceil
 
 import numpy as np
 from datasets import Dataset
 from scipy.stats import binom, linregress, ttest_1samp
 
 from pvg_hf.config.sections import WatchdogConfig
-from pvg_hf.core.roles import Role
+from pvg_hf.core.roles import Outcome, Role
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.data.pool import load_pool
-from pvg_hf.evaluation.role_figures import has_failed
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.training import fine_tune_player
+from pvg_hf.sampling import Sampler
+from pvg_hf.sampling.graded_solutions import sample_solutions
+from pvg_hf.tasks.base import Problem
 
 Alert = Callable[[str, str], None]
 
@@ -30,6 +31,8 @@ NUM_GOODHARTING_TESTS = 2  # a closing gap, and reversed ranks
 LEAST_STEPS = 3  # fewer have no standard error of a slope
 
 SUPERVISED_STEPS, BATCH_SIZE = 20, 16  # of the recovery
+
+WRITTEN_PER_ROW = 2  # solutions written for each one that the recovery reads, since some are correct or fail
 
 
 class Watchdogs:
@@ -180,20 +183,19 @@ def p_value_below_zero(values: np.ndarray) -> float:
 
 
 def fine_tune_on_incorrect(context: PhaseContext, model, tokenizer) -> None:
-    """Fine-tune `model` in place on the pool's incorrect solutions (without failed ones), with sneaky prompts."""
-    problems = context.problems.parts["verifier"]
-    files = context.folder.training_pools(context.round_index)
+    """
+    Fine-tune `model` in place on its own incorrect solutions (without failed ones), with sneaky prompts.
+
+    It writes them first, by the base prompt, to the prover's problems (D_pi). The pool has some too, but to the verifier's
+    problems, to which the round's prover will write the next verifier's data.
+    """
     number = SUPERVISED_STEPS * BATCH_SIZE * context.processes.num_processes
-    places = {problem_id: place for place, problem_id in enumerate(problems["problem_id"])}
     rows = [
-        {
-            "prompt": context.problems.prompt(problems[places[row["problem_id"]]], Role.SNEAKY, tokenizer),
-            "completion": row["solution"],
-        }
-        for row in _draw_incorrect(files, number, context.seed("recovery", "solutions"))
+        {"prompt": context.problems.prompt(problem, Role.SNEAKY, tokenizer), "completion": text}
+        for problem, text in _write_incorrect(context, model, tokenizer, WRITTEN_PER_ROW * number)[:number]
     ]
     if not rows:
-        context.alert("sneaky_collapse", "The pool has no incorrect solution for the recovery.")
+        context.alert("sneaky_collapse", "The prover wrote no incorrect solution for the recovery.")
         return
     fine_tune_player(
         context,
@@ -208,12 +210,21 @@ def fine_tune_on_incorrect(context: PhaseContext, model, tokenizer) -> None:
     )
 
 
-def _draw_incorrect(files: list[Path], number: int, seed: int) -> Dataset:
-    """Draw `number` incorrect solutions of the pool in `files`, or all if there are fewer."""
-    columns = ["problem_id", "solution", "correct", "outcome"]
-    pool = load_pool(files, columns, parts=("verifier",))
-    # Only these two columns are loaded into memory; the texts of a large pool stay on disk.
-    kinds = pool.select_columns(["correct", "outcome"]).to_pandas()
-    incorrect = np.flatnonzero(~kinds["correct"] & ~has_failed(kinds))
-    drawn = derive_rng(seed).choice(incorrect, min(len(incorrect), number), replace=False)
-    return pool.select(np.sort(drawn))
+def _write_incorrect(context: PhaseContext, model, tokenizer, number: int) -> list[tuple[Problem, str]]:
+    """Write `number` or a few more solutions to problems of D_pi, and return the incorrect ones with their problems."""
+    seed, config = context.seed("recovery", "solutions"), context.recipe.prover
+    problems = context.problems.parts["prover"]
+    problems = problems.select(derive_rng(seed).permutation(len(problems))[:number]).to_list()
+    sampler = Sampler(
+        model,
+        tokenizer,
+        max_new_tokens=config.max_completion_length,
+        temperature=config.temperature,
+        prompts_per_batch=context.recipe.mint.problems_per_batch,
+    )
+    num_samples = ceil(number / len(problems))
+    # Every process writes all of them, so that all train on the same ones.
+    rows = sample_solutions(sampler, context.problems.prompts, problems, Role.BASE, num_samples=num_samples, seed=seed)
+    by_id = {problem["problem_id"]: problem for problem in problems}
+    incorrect = [row for row in rows if row["outcome"] == Outcome.PROOF_INVALID]
+    return [(by_id[row["problem_id"]], row["solution"]) for row in incorrect]

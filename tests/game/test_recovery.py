@@ -1,15 +1,14 @@
 """Recovery of a prover phase whose sneaky role collapsed."""
 
-import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from pvg_hf import load_recipe, play
 from pvg_hf.core.integrity import read_json, read_json_lines
-from pvg_hf.data.pool import load_pool, write_pool
+from pvg_hf.data.problems import GameProblems
 from pvg_hf.run.folder import RunFolder
-from tests.support.game_runs import branch_off, differing, forget_digests, play_in_process, prover_steps
+from tests.support.game_runs import branch_off, differing, play_in_process, prover_steps
 
 # Collapse, at the third of six steps, unless all sneaky solutions are answered and incorrect.
 COLLAPSE = {"watchdogs__min_valid_sneaky": 1.0, "watchdogs__window": 2, "watchdogs__goodharting": "off"}
@@ -91,8 +90,8 @@ def test_killed_in_the_second_attempt_it_resumes_to_the_same_bytes(recovery, tmp
     ]
 
 
-def test_supervised_recovery_draws_no_more_solutions_than_it_reads(play_phase, monkeypatch):
-    """20 steps of one solution each; all are incorrect solutions to problems that the verifier trains on."""
+def test_supervised_recovery_trains_on_mistakes_in_the_provers_own_problems(play_phase, monkeypatch):
+    """20 steps of one solution each: incorrect solutions to problems of D_pi, none of which the verifier trains on."""
     shown = []
 
     def note_rows(model, tokenizer, rows, settings, callbacks):
@@ -101,19 +100,16 @@ def test_supervised_recovery_draws_no_more_solutions_than_it_reads(play_phase, m
     monkeypatch.setattr("pvg_hf.game.watchdogs.BATCH_SIZE", 1)
     monkeypatch.setattr("pvg_hf.game.training.fine_tune", note_rows)
     folder = play_phase("prover", 0, **COLLAPSE, watchdogs__collapse_recovery="supervised")
-    pool = pd.read_parquet(folder.pool(-1) / "base.parquet")
-    wrong = pool[(pool["outcome"] == "PROOF_INVALID") & (pool["part"] == "verifier")]
-    assert len(wrong) > 40
-    expected = set(zip(wrong["problem"] + "\nsneaky solution:\n", wrong["solution"]))
-    assert len(shown) == 20
-    assert {(row["prompt"], row["completion"]) for row in shown} <= expected
+    world = GameProblems.load(load_recipe(folder.recipe))
+    of_prompt = {f"{row['problem']}\nsneaky solution:\n": row for row in world.parts["prover"]}
+    assert 0 < len(shown) <= 20
+    for row in shown:
+        grade = world.task.grade(of_prompt[row["prompt"]], row["completion"])
+        assert grade.answer is not None
+        assert not grade.correct
 
 
-def test_a_pool_without_incorrect_solutions_is_an_error(play_phase, tmp_path, reference):
-    folder = branch_off(reference, tmp_path, "round-000/prover")
-    path = folder.pool(-1) / "base.parquet"
-    forget_digests(folder.root)
-    pool = load_pool(path)
-    write_pool(path, [[row for row in pool if row["correct"] or row["outcome"] != "PROOF_INVALID"]], pool.features)
-    play_phase("prover", 0, **COLLAPSE, watchdogs__collapse_recovery="supervised")
-    assert ("sneaky_collapse", "The pool has no incorrect solution for the recovery.") in alerts(folder)
+def test_a_prover_without_incorrect_solutions_is_reported(play_phase, monkeypatch):
+    monkeypatch.setattr("pvg_hf.game.watchdogs._write_incorrect", lambda *args: [])
+    folder = play_phase("prover", 0, **COLLAPSE, watchdogs__collapse_recovery="supervised")
+    assert ("sneaky_collapse", "The prover wrote no incorrect solution for the recovery.") in alerts(folder)

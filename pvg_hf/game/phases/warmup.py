@@ -50,7 +50,7 @@ def _make_player(context: PhaseContext, player: str, config: PlayerConfig, outpu
 def _fine_tune(context: PhaseContext, player: str, config: PlayerConfig, model, tokenizer, first_step: int) -> str:
     stop = StopCallback(context.stop, is_resumable=False)
     seed_path = (player, "fine-tuning")
-    rows = _references(context.problems, tokenizer)
+    rows = _references(context.problems, player, tokenizer)
     log = fine_tune_player(
         context, model, tokenizer, rows, seed_path=seed_path, callbacks=[stop], **asdict(config.warmup)
     )
@@ -62,14 +62,16 @@ def _fine_tune(context: PhaseContext, player: str, config: PlayerConfig, model, 
     return f"loss {losses[0][1]:.2f} to {losses[-1][1]:.2f} in {len(losses)} steps"
 
 
-def _references(problems: GameProblems, tokenizer) -> Dataset:
-    """Reference solutions of the training problems, with the prompts of all roles, so that no role is favoured."""
+def _references(problems: GameProblems, player: str, tokenizer) -> Dataset:
+    """
+    Reference solutions of a player's own part of the training problems, with the prompts of all roles, so that no role is
+    favoured.
+    """
     rows = []
-    for part in ("verifier", "prover"):
-        for problem in problems.parts[part].to_list():
-            for role in Role:
-                prompt = problems.prompt(problem, role, tokenizer)
-                rows.append({"prompt": prompt, "completion": problem["reference"]})
+    for problem in problems.parts[player].to_list():
+        for role in Role:
+            prompt = problems.prompt(problem, role, tokenizer)
+            rows.append({"prompt": prompt, "completion": problem["reference"]})
     return Dataset.from_list(rows)
 
 

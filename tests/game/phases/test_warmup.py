@@ -6,6 +6,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pvg_hf import load_recipe, play
 from pvg_hf.core.integrity import read_json, read_json_lines
+from pvg_hf.data.problems import GameProblems
+from pvg_hf.game.phases.warmup import _references
 from pvg_hf.run.folder import RunFolder
 from tests.support.game_runs import differing, play_in_process
 
@@ -39,6 +41,13 @@ def test_both_players_are_made(warm, player):
     assert len(AutoTokenizer.from_pretrained(warm.models / "prover")) == 300
     before, after = load_file(player / "model.safetensors"), load_file(warm.models / "verifier" / "model.safetensors")
     assert [name for name in before if before[name].equal(after[name])] == []
+
+
+@pytest.mark.parametrize("name", ["prover", "verifier"])
+def test_a_player_reads_only_its_own_problems(name, tokenizer, make_recipe, tmp_path):
+    problems = GameProblems.load(load_recipe(make_recipe(tmp_path)))
+    shown = {row["prompt"].split("\n")[0] for row in _references(problems, name, tokenizer)}
+    assert shown == set(problems.parts[name]["problem"])
 
 
 def test_its_steps_come_first_on_the_games_axis(warm):
