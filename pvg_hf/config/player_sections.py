@@ -432,6 +432,11 @@ class VerifierConfig(PlayerConfig):
         description="Initial weights of each round: `full`, the initial weights and a new head (Kirchner et al. 2024); `head_only`, "
         "the last round's body and a new head; `warm`, the last round's verifier.",
     )
+    head: Literal["new", "keep"] = Field(
+        "new",
+        description="Head that the initial weights get: `new`, drawn from normal(0, 0.02), the same in every round; `keep`, the "
+        "checkpoint's own, which must be a trained one with one logit.",
+    )
     shares_base: bool = Field(
         False,
         description="The verifier is an adapter and a head on the prover's base, which is in memory only once. "

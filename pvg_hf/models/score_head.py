@@ -136,8 +136,16 @@ def check_classifier_source(source: str, *, revision: str | None = None, trust_r
 
 def has_other_head(config: PretrainedConfig) -> bool:
     """Whether a checkpoint is a sequence classifier with a number of labels other than one."""
-    is_classifier = any(name.endswith("ForSequenceClassification") for name in config.architectures or ())
-    return is_classifier and config.num_labels != 1
+    return _is_classifier(config) and config.num_labels != 1
+
+
+def has_trained_head(config: PretrainedConfig) -> bool:
+    """Whether a checkpoint is a sequence classifier with one logit."""
+    return _is_classifier(config) and config.num_labels == 1
+
+
+def _is_classifier(config: PretrainedConfig) -> bool:
+    return any(name.endswith("ForSequenceClassification") for name in config.architectures or ())
 
 
 def empty_classifier(source: str, *, revision: str | None = None, trust_remote_code: bool = False) -> PreTrainedModel:

@@ -19,7 +19,7 @@ from pvg_hf.estimate.player_sizes import find_config, read_player_size
 from pvg_hf.models.from_config import scratch_mistakes
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.models.quantization import check_quantization
-from pvg_hf.models.score_head import has_other_head
+from pvg_hf.models.score_head import has_other_head, has_trained_head
 from pvg_hf.models.sources import PACKAGED, is_adapter, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.preflight.refusals import refusals
@@ -131,6 +131,8 @@ def check_player(recipe: Recipe, player: str, hardware: Hardware, texts: Sequenc
     )
     if player == "verifier" and not (mistakes or config.scratch):
         mistakes = refusals(f"`verifier.model` is `{config.model}`", partial(_check_head, config))
+    if player == "verifier" and not mistakes:
+        mistakes = list(_check_kept_head(config))
     yield from mistakes or refusals(f"`{player}`", partial(read_player_size, config, player, hardware))
     yield from [] if mistakes else check_tokenizer(recipe, player, texts)
     yield from _check_quantization(config, player, hardware)
@@ -200,6 +202,23 @@ def _check_head(config: PlayerConfig) -> None:
             "that it was made from, or give it a new head (`AutoModelForSequenceClassification.from_pretrained(..., "
             "num_labels=1, ignore_mismatched_sizes=True)`), save that and name its folder."
         )
+
+
+def _check_kept_head(config: VerifierConfig) -> Iterator[str]:
+    """List a mistake if `verifier.head` is `keep` and there is no head to keep."""
+    if config.head == "new" or config.is_generative:
+        return
+    if config.init == "head_only":
+        yield "`verifier.head` is `keep`, but `verifier.init: head_only` gives every round a new head; take `full` or `warm`."
+    elif config.is_made:
+        yield "`verifier.head` is `keep`, but `scratch` and `warmup` make a language model without a head; take `new`."
+    else:
+        stored = find_config(resolve_model(config.model, "verifier"), config.revision)
+        if stored is not None and not has_trained_head(stored):
+            yield (
+                f"`verifier.head` is `keep`, but `{config.model}` is no sequence classifier with one logit "
+                f"(it is `{', '.join(stored.architectures or ['a model'])}`); take `new`, or name a checkpoint with a trained head."
+            )
 
 
 def _is_hub_id(source: str) -> bool:

@@ -409,6 +409,27 @@ def test_a_classifier_of_several_labels_as_verifier_is_a_mistake(
         assert "ignore_mismatched_sizes=True" in mistakes[0]
 
 
+@pytest.mark.parametrize(
+    ("overrides", "part"),
+    [
+        ([], "no sequence classifier with one logit"),
+        (["verifier.init=head_only"], "`verifier.init: head_only`"),
+        (["verifier.warmup={}"], "a language model without a head"),
+    ],
+    ids=["language model", "head_only", "warmup"],
+)
+def test_a_head_that_cannot_be_kept_is_a_mistake(overrides, part, mistakes_of):
+    (mistake,) = mistakes_of("verifier.head=keep", *overrides)
+    assert "`verifier.head` is `keep`" in mistake
+    assert part in mistake
+
+
+def test_a_trained_head_can_be_kept(mistakes_of, tiny_prover, tmp_path):
+    AutoModelForSequenceClassification.from_pretrained(tiny_prover, num_labels=1).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(tiny_prover).save_pretrained(tmp_path)
+    assert mistakes_of("verifier.head=keep", f"verifier.model={tmp_path}") == []
+
+
 def test_a_configuration_that_cannot_be_read_is_one_mistake(mistakes_of, tiny_prover, tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "zebra"}')
     (mistake,) = mistakes_of(f"verifier.model={tmp_path}")

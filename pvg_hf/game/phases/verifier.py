@@ -8,6 +8,7 @@ from peft import LoraConfig, PeftModel
 from pvg_hf.config import Recipe
 from pvg_hf.config.player_sections import VerifierConfig
 from pvg_hf.core.files import write_json
+from pvg_hf.core.seeding import derive_seed
 from pvg_hf.data.label_rates import Rates, label_rates
 from pvg_hf.data.pairs.pair_report import NoPairsError, PairReport
 from pvg_hf.data.pairs.round_pairs import round_pairs
@@ -55,8 +56,10 @@ def train_pair_verifier(context: PhaseContext, output: Path) -> str:
         peft_config=_new_adapter(config, model, revision),
         callbacks=[FiniteLossCallback(), *_noise_callbacks(context.recipe)],
     )
-    if config.init != "warm" or context.round_index == 0:  # otherwise, the last round's verifier is trained further
-        draw_head(trainer.model, context.seed("head"))
+    is_continued = config.init == "warm" and context.round_index > 0  # the last round's verifier is trained further
+    if config.head == "new" and not is_continued:
+        # The same in every round, so that all rounds have the same initial weights (Kirchner et al. 2024).
+        draw_head(trainer.model, derive_seed(context.recipe.seed, "verifier", "head"))
     run_trainer(context, trainer, prefix="verifier")
     counts = {
         **report.as_metrics(),

@@ -7,10 +7,13 @@ import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import AutoTokenizer
 
 from pvg_hf import VerifierScorer, load_recipe, play
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.evaluation.role_figures import scored_rows
+from pvg_hf.models.score_head import draw_head
+from pvg_hf.models.verifier_model import load_classifier
 from tests.support.game_runs import branch_off
 
 LORA = {"r": 4}
@@ -53,6 +56,26 @@ def test_inits_agree_in_the_first_round(init, play_phase, reference):
     folder = play_phase("verifier", 0, verifier__init=init)
     mine, others = (run.verifier(0) / "model.safetensors" for run in (folder, reference))
     assert filecmp.cmp(mine, others, shallow=False)
+
+
+def test_the_new_head_is_the_same_in_every_round(tmp_path, game, reference, beginnings):
+    folder = branch_off(reference, tmp_path, "round-001/verifier")
+    shutil.rmtree(folder.verifier(0))
+    for round_index in (0, 1):
+        play(load_recipe(game(verifier__max_steps=1)), phase="verifier", round_index=round_index)
+    (_, first), (_, second) = beginnings
+    assert torch.equal(first[HEAD], second[HEAD])
+
+
+@pytest.mark.parametrize(("head", "is_kept"), [("keep", True), ("new", False)])
+def test_the_head_of_the_checkpoint_is_kept_if_configured(head, is_kept, play_phase, beginnings, player, tmp_path):
+    model = load_classifier(str(player))
+    draw_head(model, seed=5)
+    model.save_pretrained(tmp_path / "with-head")
+    AutoTokenizer.from_pretrained(player).save_pretrained(tmp_path / "with-head")
+    play_phase("verifier", 0, verifier__model=str(tmp_path / "with-head"), verifier__head=head, verifier__max_steps=1)
+    ((_, weights),) = beginnings
+    assert torch.equal(weights[HEAD], model.state_dict()[HEAD]) == is_kept
 
 
 @pytest.mark.parametrize("lora", [None, LORA])
