@@ -8,6 +8,7 @@ import pandas as pd
 from pvg_hf.core.figure import Figure
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.core.seeding import derive_seed
+from pvg_hf.data.pairs.build import REFERENCE
 from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.evaluation.best_of_n import balanced_best_of_n, predicted_best_of_n
 from pvg_hf.evaluation.flaw_figures import acceptance_figures, flaw_figures, has_flaws
@@ -16,6 +17,7 @@ from pvg_hf.evaluation.resampling import difference
 from pvg_hf.evaluation.roc import roc_figures
 from pvg_hf.evaluation.role_figures import diversity_figures, game_figures, is_valid_mistake, role_figures, scored_rows
 from pvg_hf.evaluation.selective import SameAnswer, answer_figures
+from pvg_hf.evaluation.separability import author_separability
 from pvg_hf.evaluation.verifier_quality import accept_crossfitted, pair_accuracy, quality_figures
 from pvg_hf.tasks.answers import answers_equal
 
@@ -32,7 +34,7 @@ TEST_COLUMNS = (
     "num_tokens",
     "is_truncated",
 )
-HELDOUT_COLUMNS = ("problem_id", "environment", "correct", "outcome", "score")
+HELDOUT_COLUMNS = ("problem_id", "solution", "environment", "correct", "outcome", "score")
 
 
 def evaluate_round(
@@ -96,6 +98,7 @@ def evaluate_round(
         **_verifier_figures(scored_rows(heldout_rows), **draws),
         **{f"test_{name}": figure for name, figure in roc_figures(scored_rows(current), threshold, **draws).items()},
         **acceptance_figures(scored_rows(current)),
+        **_author_figures(scored_rows(heldout_rows), seed=seed),
         "test_pair_accuracy": pair_accuracy(scored_rows(current)),
         "test_pair_accuracy/base": pair_accuracy(scored_rows(base)),
         "threshold": Figure(float(threshold), None, None, len(scored_rows(heldout_rows))),
@@ -219,6 +222,14 @@ def _verifier_figures(rows: pd.DataFrame, *, seed: int, num_resamples: int) -> d
             part, compared=compared, seed=derive_seed(seed, "verifier", suffix), num_resamples=num_resamples
         ).items()
     }
+
+
+def _author_figures(rows: pd.DataFrame, *, seed: int) -> dict[str, Figure]:
+    """Tell the reference solutions among the held-out ones from those of provers, if the verifier learned from both."""
+    is_reference = rows["environment"] == REFERENCE
+    if not is_reference.any():
+        return {}
+    return {"author_separability": author_separability(rows, is_reference, seed=derive_seed(seed, "authors"))}
 
 
 def _correct_in_same_problems(part: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:

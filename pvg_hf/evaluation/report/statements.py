@@ -73,6 +73,7 @@ def write_verdict(run: RunData) -> list[Statement]:
         *_parity_statements(run),
         *_choice_statements(run),
         _pair_statement(run),
+        *_author_statements(last),
         _alert_statement(run),
     ]
 
@@ -217,6 +218,26 @@ def _pair_statement(run: RunData) -> Statement:
         "Verifier pair accuracy",
         f"on held-out problems, chance 50 %: {shares}{'' if beats_chance else '; not clearly better than chance in every round'}.",
     )
+
+
+def _author_statements(last: RoundData) -> list[Statement]:
+    figure = last.figure("author_separability")
+    if figure.low is None:
+        return []
+    is_clear = figure.low > 0.5
+    words = (
+        "so the verifier's pair accuracy may come from style, and is no evidence that it checks solutions"
+        if is_clear
+        else "not clearly better than chance"
+    )
+    return [
+        Statement(
+            "bad" if is_clear else "plain",
+            "Authors told apart",
+            f"the correct side of pairs is a reference solution. From the letters alone, a classifier tells references from the "
+            f"prover's solutions with an AUC of {percent(figure)}, chance 50 %: {words}.",
+        )
+    ]
 
 
 def _alert_statement(run: RunData) -> Statement:

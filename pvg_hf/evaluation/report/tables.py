@@ -111,6 +111,7 @@ ROUND_COLUMNS = (
     ("pair accuracy, own mixture", "verifier_mixture_pair_accuracy", None, 3),
     ("pair accuracy, held-out", "verifier_pair_accuracy", None, 3),
     ("pair accuracy, this prover", "test_pair_accuracy", None, 3),
+    ("authors told apart, held-out", "author_separability", None, 3),
     ("AUC, held-out", "verifier_auc", None, 3),
     ("Youden J, held-out", "verifier_youden_j", None, 3),
     ("calibration error", "verifier_calibration_error", None, 3),
@@ -135,6 +136,8 @@ NEW_TEXT_COLUMNS = tuple(
     for role in GAME_ROLES
     for kind in ("correct", "incorrect")
 )
+
+ONLY_IF_KNOWN = ("author_separability",)  # of runs whose verifiers learn from reference solutions
 
 SOURCE_COLUMNS = (
     ("pair accuracy", "pair_accuracy"),
@@ -189,14 +192,15 @@ SCORING_PHASES = ("verifier", "prover", "mint", "evaluate")
 def rounds_table(run: RunData) -> Table:
     """Main figures: one row for the base prover, and one per evaluated round."""
     rounds = run.evaluated
+    columns = [c for c in ROUND_COLUMNS if c[1] not in ONLY_IF_KNOWN or any(c[1] in data.figures for data in rounds)]
     rows = [
-        (f"round {data.round_index}", [figure_cell(data.figure(key), d) for _, key, _, d in ROUND_COLUMNS])
+        (f"round {data.round_index}", [figure_cell(data.figure(key), d) for _, key, _, d in columns])
         for data in rounds
     ]
     if rounds:
-        base = [figure_cell(rounds[0].figure(key), d) if key else TableCell(MISSING) for _, _, key, d in ROUND_COLUMNS]
+        base = [figure_cell(rounds[0].figure(key), d) if key else TableCell(MISSING) for _, _, key, d in columns]
         rows.insert(0, ("base prover", base))
-    return Table(["", *(column[0] for column in ROUND_COLUMNS)], rows)
+    return Table(["", *(column[0] for column in columns)], rows)
 
 
 def roc_table(run: RunData) -> Table:
