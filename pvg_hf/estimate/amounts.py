@@ -12,7 +12,6 @@ from pvg_hf.config.player_sections import VerifierConfig
 from pvg_hf.core.hub_access import is_on_hub
 from pvg_hf.core.roles import GAME_ROLES, Role
 from pvg_hf.data.problems import GameProblems
-from pvg_hf.evaluation.verifiers_by_pools import crossed_rounds
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.models.sources import load_tokenizer, resolve_model
 from pvg_hf.models.verifier_input import VerifierInput
@@ -182,6 +181,5 @@ class Amounts:
     @property
     def num_crossed_solutions(self) -> int:
         """Number of solutions that an evaluation scores for the comparison with other rounds, in the mean over rounds."""
-        limit, rounds = self.recipe.evaluation.crossed_rounds, range(self.recipe.num_rounds)
-        num_pools = 2 * sum(len(crossed_rounds(k, limit)) for k in rounds)  # other solutions, and other verifiers
-        return round(num_pools / len(rounds) * self.num_test_solutions)
+        rounds = np.minimum(np.arange(self.recipe.num_rounds), self.recipe.evaluation.crossed_rounds)
+        return round(2 * rounds.mean() * self.num_test_solutions)  # other solutions, and by other verifiers

@@ -60,8 +60,7 @@ def crossed_rounds(round_index: int, limit: int) -> list[int]:
     """Return the earlier rounds whose verifiers and pools a round is crossed with: 0 and the latest, at most `limit`."""
     if limit == 0:
         return []
-    earlier = list(range(round_index))
-    return earlier if len(earlier) <= limit else [0, *earlier[len(earlier) - limit + 1 :]]
+    return list(range(round_index)) if round_index <= limit else [0, *range(round_index - limit + 1, round_index)]
 
 
 def own_verifier(pool: int) -> int:

@@ -206,7 +206,7 @@ def _check_head(config: PlayerConfig) -> None:
 
 def _check_kept_head(config: VerifierConfig) -> Iterator[str]:
     """List a mistake if `verifier.head` is `keep` and there is no head to keep."""
-    if config.head == "new" or config.is_generative:
+    if config.head == "new" or not config.traits.has_score_head:
         return
     if config.init == "head_only":
         yield "`verifier.head` is `keep`, but `verifier.init: head_only` gives every round a new head; take `full` or `warm`."

@@ -32,7 +32,7 @@ def test_tokens_of_each_phase(amounts_of):
     assert PHASE_COSTS["prover"].tokens(amounts) == 5 * 16 * (15 + 8)  # prompts of both roles
     on_pool = 25 * (10 + 3 * 8) + 25 * (20 + 3 * 8)
     assert PHASE_COSTS["mint"].tokens(amounts) == on_test + on_pool + 5 * (10 + 2 * 8)
-    assert PHASE_COSTS["evaluate"].tokens(amounts) == 12 * 30
+    assert PHASE_COSTS["evaluate"].tokens(amounts) == (12 + 12) * 30  # the base prover's, and of another round
 
 
 def test_amounts_of_separate_and_single_roles(amounts_of):

@@ -103,16 +103,18 @@ def test_a_round_without_a_role_gives_empty_figures(sneaky):
 
 def test_distinct_texts_duplicates_and_length_by_hand():
     rows = pd.DataFrame(
-        [("a", "x", 4), ("a", "x", 4), ("a", "y", 7), ("b", "x", None)],
-        columns=["problem_id", "solution", "num_tokens"],
+        [("a", "x", 4, True), ("a", "x", 4, True), ("a", "y", 7, True), ("b", "x", None, False)],
+        columns=["problem_id", "solution", "num_tokens", "correct"],
     )
     figures = diversity_figures(rows, Role.SNEAKY, **DRAWS)
     # Problem a has 2 distinct of 3 (one repeats), b 1 of 1; the same text under two problems is not a repeat.
     assert (figures["distinct/sneaky"].value, figures["distinct/sneaky"].n) == (pytest.approx(3 / 4), 4)
     assert (figures["duplicates/sneaky"].value, figures["duplicates/sneaky"].n) == (0.5, 2)
+    # Of the problems, only a has a correct solution: two texts.
+    assert (figures["distinct_correct/sneaky"].value, figures["distinct_correct/sneaky"].n) == (2.0, 1)
     assert (figures["num_tokens/sneaky"].value, figures["num_tokens/sneaky"].n) == (5.0, 3)
 
 
 def test_no_solutions_give_empty_figures_of_diversity():
-    rows = pd.DataFrame(columns=["problem_id", "solution", "num_tokens"])
+    rows = pd.DataFrame(columns=["problem_id", "solution", "num_tokens", "correct"])
     assert {figure.n for figure in diversity_figures(rows, Role.HELPFUL, **DRAWS).values()} == {0}

@@ -154,15 +154,15 @@ def test_time_of_a_phase_is_that_of_all_its_starts(tmp_path, game, reference):
 
 
 def test_a_report_that_cannot_be_written_does_not_end_the_game(tmp_path, game, reference, caplog):
-    """The report reads the solutions of all rounds; the evaluation of the last one does not."""
+    """The report reads the evaluations of all rounds; that of the last round does not."""
     folder = copy_until(reference, tmp_path, "round-001/evaluate")
     forget_digests(folder.root)  # or the game would not start
-    table = folder.pool(0) / "test-sneaky.parquet"
+    table = folder.evaluation(0) / "problems.parquet"
     content = table.read_bytes()
     table.write_bytes(content[:8] + b"\0" * 64 + content[72:])  # in the first column
     play(load_recipe(game()))
     assert "The report could not be written" in caplog.text
-    assert differing(folder, reference) == ["pool/round-000/test-sneaky.parquet"]
+    assert differing(folder, reference) == ["evaluation/round-000/problems.parquet"]
 
 
 def test_rounds_can_be_added_to_a_finished_game(tmp_path, game, reference):

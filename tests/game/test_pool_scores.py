@@ -1,6 +1,7 @@
 """Scores of every round's solutions by every round's verifier, in a game that was played."""
 
 import shutil
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -11,6 +12,7 @@ from pvg_hf.game import pool_scores
 from pvg_hf.game.pool_scores import KEYS, read_test_rows
 from pvg_hf.game.reevaluation import evaluate_again
 from pvg_hf.run.file_names import POOL_SCORES
+from pvg_hf.run.folder import RunFolder
 from pvg_hf.scoring import VerifierScorer
 from tests.support.game_runs import bytes_of, copy_until
 
@@ -83,7 +85,7 @@ def test_rounds_need_not_be_crossed(tmp_path, play_phase):
 
 
 def test_a_run_of_an_older_version_is_evaluated_again(tmp_path, reference):
-    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    folder = RunFolder(Path(shutil.copytree(reference.root, tmp_path / reference.root.name)))
     for k in (0, 1):
         (folder.evaluation(k) / POOL_SCORES).unlink()
         (folder.evaluation(k) / "digests.json").unlink()

@@ -67,7 +67,8 @@ def test_critics_make_the_round_trip(changes, checkpoints, hub, client, play_rou
         written = {path.name for path in mine.iterdir()} - {"README.md"}  # PEFT's card, without information
         assert {path.name for path in theirs.iterdir()} == written
         assert [name for name in written if (mine / name).read_bytes() != (theirs / name).read_bytes()] == []
-        assert any(_values_of(theirs))
+        # The best checkpoint may be the starting point, whose critic says 0 of everything.
+        assert any(_values_of(theirs)) or "best-helpful" in place.parts
 
     card = client("card_of", f"{OWNER}/game-prover", "round-000")
     assert f"`{CRITIC_FOLDER.as_posix()}` inside each\ncheckpoint" in card

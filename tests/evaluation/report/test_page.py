@@ -107,7 +107,7 @@ def test_the_page_is_one_file_without_scripts_or_links_outside(finished):
     folder, page = finished
     assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in page.tags}
     sources = [attributes["src"] for tag, attributes in page.tags if tag == "img"]
-    assert len(sources) == 5
+    assert len(sources) == 7
     assert all(source.startswith("data:image/png;base64,") for source in sources)
     text = (folder / "report.html").read_text(encoding="utf-8")
     assert not re.search(r"(src|href)=\"(?!data:|#)|url\(|@import", text)
@@ -156,6 +156,8 @@ def test_plots_are_saved_next_to_the_page_without_temporary_files(finished):
         "best_of_n.png",
         "dynamics.png",
         "flaws.png",
+        "pools.png",
+        "roc.png",
         "rounds.png",
         "scores.png",
     ]
