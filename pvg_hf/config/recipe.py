@@ -49,6 +49,9 @@ class Recipe:
     sweep: s.SweepConfig | None = Field(
         None, description="What `scripts/sweep_noise.py` varies; a single game ignores this section."
     )
+    arms: s.ArmsConfig | None = Field(
+        None, description="What `scripts/compare_checkers.py` compares; a single game ignores this section."
+    )
     rounds: dict[f.CountOrZero, dict[str, Any]] = Field(
         default_factory=dict,
         description="Sections to override in single rounds, by round index from 0, e.g. `{1: {prover: {beta: 0.1}}}`.",

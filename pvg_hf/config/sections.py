@@ -22,7 +22,7 @@ from pvg_hf.config.fields import (
     Share,
     section,
 )
-from pvg_hf.config.noise_section import NoiseConfig, restate_rates
+from pvg_hf.config.noise_section import ErrorBucketConfig, NoiseConfig, restate_rates
 from pvg_hf.config.player_sections import (
     InvarianceConfig,
     LoraConfig,
@@ -40,6 +40,7 @@ from pvg_hf.config.player_sections import (
 from pvg_hf.core.roles import Role
 
 __all__ = [
+    "ArmsConfig",
     "BootstrapConfig",
     "DataConfig",
     "EvaluationConfig",
@@ -373,6 +374,35 @@ Correction = Literal[VerifierCorrection, "pointwise", "pointwise_forward", "poin
 Level = Annotated[float, Field(ge=0, lt=1)]
 
 PLAIN, POINTWISE = "none", "pointwise"
+
+
+@section
+class ArmsConfig:
+    """
+    Checkers that err at one rate in different ways, which `scripts/compare_checkers.py` compares. A single game ignores
+    this section.
+    """
+
+    rate: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.108,
+        description="Share of the base prover's wrong solutions that each checker accepts. What its buckets do not account for is "
+        "accepted at random.",
+    )
+    seeds: Annotated[list[Seed], Field(min_length=1)] = Field(
+        default_factory=lambda: [0, 1, 2, 3, 4], description="Replaces the recipe's `seed`."
+    )
+    checkers: dict[Annotated[str, Field(pattern=r"^[\w-]+$")], list[ErrorBucketConfig]] = Field(
+        default_factory=dict,
+        description="The buckets of `noise.checker.errors` by name of the checker; an empty list is random errors. A game with clean "
+        "labels, `clean`, is always played.",
+    )
+
+    @field_validator("checkers")
+    @classmethod
+    def _check_names(cls, checkers: dict[str, Any]) -> dict[str, Any]:
+        if "clean" in checkers:
+            raise ValueError("`clean` is the game without errors; give the checker another name")
+        return checkers
 
 
 @section
