@@ -4,11 +4,12 @@ The sections of a recipe.
 Each field states its unit and range; the key reference in docs/recipes.md is generated from them.
 """
 
+import re
 from dataclasses import asdict
 from math import ceil
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from pvg_hf.config.fields import (
     Count,
@@ -376,6 +377,17 @@ Level = Annotated[float, Field(ge=0, lt=1)]
 PLAIN, POINTWISE = "none", "pointwise"
 
 
+def _check_each_once(values: list[Any]) -> list[Any]:
+    twice = sorted({value for value in values if values.count(value) > 1})
+    if twice:
+        raise ValueError(f"each value may occur once; {', '.join(map(str, twice))} is repeated")
+    return values
+
+
+_EACH_ONCE = AfterValidator(_check_each_once)
+_ARM_NAME = r"^[\w-]+$"
+
+
 @section
 class ArmsConfig:
     """
@@ -388,20 +400,23 @@ class ArmsConfig:
         description="Share of the base prover's wrong solutions that each checker accepts. What its buckets do not account for is "
         "accepted at random.",
     )
-    seeds: Annotated[list[Seed], Field(min_length=1)] = Field(
+    seeds: Annotated[list[Seed], Field(min_length=1), _EACH_ONCE] = Field(
         default_factory=lambda: [0, 1, 2, 3, 4], description="Replaces the recipe's `seed`."
     )
-    checkers: dict[Annotated[str, Field(pattern=r"^[\w-]+$")], list[ErrorBucketConfig]] = Field(
+    checkers: dict[Annotated[str, Field(pattern=_ARM_NAME)], list[ErrorBucketConfig]] = Field(
         default_factory=dict,
         description="The buckets of `noise.checker.errors` by name of the checker; an empty list is random errors. A game with clean "
         "labels, `clean`, is always played.",
     )
 
-    @field_validator("checkers")
+    @field_validator("checkers", mode="before")
     @classmethod
-    def _check_names(cls, checkers: dict[str, Any]) -> dict[str, Any]:
-        if "clean" in checkers:
-            raise ValueError("`clean` is the game without errors; give the checker another name")
+    def _check_names(cls, checkers: Any) -> Any:
+        for name in checkers if isinstance(checkers, dict) else ():
+            if name == "clean":
+                raise ValueError("`clean` is the game without errors; give the checker another name")
+            if isinstance(name, str) and not re.search(_ARM_NAME, name):
+                raise ValueError(f"{name!r:.80} cannot be a checker's name; use letters, digits, `_` and `-` only")
         return checkers
 
 
@@ -417,26 +432,18 @@ class SweepConfig:
         description="`verifier`: only the first verifier, on solutions of the base prover. `game`: all rounds; the figures "
         "are those of the last one.",
     )
-    levels: Annotated[list[Level], Field(min_length=1)] = Field(
+    levels: Annotated[list[Level], Field(min_length=1), _EACH_ONCE] = Field(
         default_factory=lambda: [0.0, 0.1, 0.2, 0.3, 0.4],
         description="Rates of wrong labels. The clean verifier, with which all others are compared, is always trained.",
     )
     vary: Literal["epsilon", "rho0", "rho1"] = Field(
         "epsilon", description="The rate of `noise` that the levels set; `noise` itself must not set a rate."
     )
-    seeds: Annotated[list[Seed], Field(min_length=1)] = Field(
+    seeds: Annotated[list[Seed], Field(min_length=1), _EACH_ONCE] = Field(
         default_factory=lambda: [0, 1, 2], description="Replaces the recipe's `seed`; each seed has its own pool."
     )
-    corrections: Annotated[list[Correction], Field(min_length=1)] = Field(
+    corrections: Annotated[list[Correction], Field(min_length=1), _EACH_ONCE] = Field(
         default_factory=lambda: [PLAIN, "forward"],
         description="Corrections of the verifier's loss. `pointwise` is cross-entropy on single solutions without a correction; "
         "those without this prefix are for Bradley-Terry. `exact`, `pointwise_forward` and `pointwise_backward` use `data.pairs: all`.",
     )
-
-    @field_validator("levels", "seeds", "corrections")
-    @classmethod
-    def _each_once(cls, values: list[Any]) -> list[Any]:
-        twice = sorted({value for value in values if values.count(value) > 1})
-        if twice:
-            raise ValueError(f"each value may occur once; {', '.join(map(str, twice))} is repeated")
-        return values

@@ -46,6 +46,7 @@ GAME_WIDE_SECTIONS = (
     "bootstrap",
     "hub",
     "sweep",
+    "arms",
     "rounds",
 )
 

@@ -204,6 +204,27 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
             ["noise.checker.errors={targeted_buckets: [{selector: {path: completion_full, op: lt, value: 1}}]}"],
             ["`noise.checker.errors`", "`op: lt` compares numbers", "`completion_full` is '"],
         ),
+        (
+            [
+                "noise.checker.errors={targeted_buckets: [{selector: {any: [{all: [{path: dificulty, op: eq, value: 1}]}]}}]}"
+            ],
+            ["`dificulty`", "Did you mean `difficulty`?"],
+        ),
+        (  # the same mistake in two buckets
+            [
+                "noise.checker.errors={targeted_buckets: [{selector: {path: problem, op: gt, value: 1}}, "
+                "{selector: {all: [{path: problem, op: gt, value: 2}]}}]}"
+            ],
+            ["`op: gt` compares numbers", "`problem` is '", "use `eq`, `in`, `contains` or `regex`"],
+        ),
+        (
+            ["rounds.1.noise.checker.errors={targeted_buckets: [{selector: {path: rel_eror, op: lt, value: 1}}]}"],
+            ["In round 1:", "`rel_eror`", "Did you mean `rel_error`?"],
+        ),
+        (  # a column of the solution, which a checker does not see
+            ["noise.checker.errors={targeted_buckets: [{selector: {path: correct, op: eq, value: 1}}]}"],
+            ["`noise.checker.errors`", "`correct`, which no solution has"],
+        ),
         (["noise.checker={base: 'no_such:rule'}"], ["`noise.checker.base`", "no module `no_such`"]),
         (["noise.checker={base: 'math:isnan'}"], ["`noise.checker.base`", "ends with an error: TypeError"]),
         (["noise.checker={base: 'operator:itemgetter'}"], ["whether the reference solution", "must return True"]),
@@ -228,6 +249,7 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["bootstrap.import_from=own.jsonl", "bootstrap.import_split=train"], ["`bootstrap.import_from`", "'train'"]),
         (["logging.report_to=[tensorbord]"], ["`tensorbord`", "trackio, wandb, tensorboard"]),
         (["rounds.1.seed=3"], ["`rounds.1` overrides `seed`"]),
+        (["rounds.1.arms={}"], ["`rounds.1` overrides `arms`"]),
         (["rounds.1.prover.warmup={}"], ["`rounds.1` overrides `prover.warmup`"]),
         (["rounds.1.prover.reward=srcc"], ["In round 1: `prover.reward`"]),
         (["rounds.1={prover: {init: previous, lora: {}}}"], ["In round 1:", "round 0 has other `prover.lora`"]),
@@ -238,6 +260,21 @@ def test_each_mistake_is_reported_once_with_its_key(mistakes_of, overrides, part
     assert len(mistakes) == 1
     for part in parts:
         assert part in mistakes[0]
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        "{path: difficulty, op: between, range: [2, 4]}",
+        "{path: problem_draw, op: lt, value: 0.1}",
+        "{path: completion_full, op: contains, value: Certainly}",
+        "{path: rel_error, op: le, value: 0.1}",
+        "{any: [{path: problem_id, op: in, values: [a, b]}, {path: completion_extracted, op: regex, value: 7$}]}",
+    ],
+    ids=["column", "draw", "text", "error", "several"],
+)
+def test_a_selector_may_name_columns_of_the_task_and_features_of_the_solution(selector, mistakes_of):
+    assert mistakes_of(f"noise.checker.errors={{targeted_buckets: [{{selector: {selector}, FPR: 0.5}}]}}") == []
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,11 @@ def test_changed_recipe_is_refused_with_every_difference(tmp_path, game, referen
     assert folder.recipe.read_bytes() == before
 
 
+def test_sections_that_a_game_ignores_may_change(game, reference):
+    recipe = load_recipe(game(arms={"checkers": {"random": []}}, sweep={"levels": [0.1]}))
+    check_same_recipe(reference, recipe)
+
+
 def test_overrides_of_rounds_to_come_may_change(tmp_path, game, reference):
     """Round 0 has finished its verifier, and round 1 has not begun."""
     copy_until(reference, tmp_path, "round-000/prover")
