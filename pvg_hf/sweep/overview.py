@@ -45,13 +45,13 @@ def expect_seconds(recipe: Recipe, todo: Sequence[Cell], num_workers: int) -> fl
         return len(todo) * sum(measured) / len(measured) / num_workers
     with _threads(max(1, num_cores() // num_workers)):
         played = cell_recipe(recipe, todo[0], takes_pool=False)
-        before, *phases = _phase_seconds(played, recipe.sweep.form)
+        before, *phases = phase_seconds(played, recipe.sweep.form)
     pools = len({cell.seed for cell in todo}) * before if needs_pool(recipe) else 0.0
     return (pools + len(todo) * sum(phases)) / num_workers
 
 
-def _phase_seconds(played: Recipe, form: str) -> Iterator[float]:
-    """Planned seconds before the rounds, and then of each phase of a cell."""
+def phase_seconds(played: Recipe, form: str) -> Iterator[float]:
+    """Yield the planned seconds before the rounds, and then of each phase of a cell."""
     plans = plan_rounds(played, GameProblems.load(played))
     yield sum(plans[0].seconds(name) for name in plans[0].early)
     for plan in plans:

@@ -5,7 +5,6 @@ Each result appears by one rename, so that a stopped sweep resumes with the unfi
 """
 
 import logging
-import sys
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -19,6 +18,7 @@ from pvg_hf.core.files import write_json, write_text
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.units import show_seconds
 from pvg_hf.data.problems import GameProblems
+from pvg_hf.game.console import shows_progress
 from pvg_hf.game.play import play
 from pvg_hf.preflight.mistakes import check_recipe, list_mistakes
 from pvg_hf.run.lock import locked
@@ -36,7 +36,7 @@ from pvg_hf.sweep.cells import (
 from pvg_hf.sweep.measures import measure_cell
 from pvg_hf.sweep.overview import expect_seconds, show_plan
 from pvg_hf.sweep.result_tables import write_results
-from pvg_hf.sweep.workers import default_workers, finish_cells
+from pvg_hf.sweep.workers import default_workers, finish_cells, log_ends
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,10 @@ class CellsFailedError(RuntimeError):
     """
 
     def __init__(self, failed: dict[Cell, Exception], num_cells: int, folder: SweepFolder):
-        reasons = "\n".join(f"- {cell}: {error}" for cell, error in failed.items())
+        cells: dict[Exception, list[str]] = {}  # without its reference, a cell has the reference's error
+        for cell, error in failed.items():
+            cells.setdefault(error, []).append(str(cell))
+        reasons = "\n".join(f"- {'; '.join(names)}: {error}" for error, names in cells.items())
         super().__init__(
             f"{len(failed)} of {num_cells} cells have no result:\n{reasons}\nThe same command tries them again. The results "
             f"of the others are in {folder.root}."
@@ -145,20 +148,13 @@ def _finish(recipe: Recipe, todo: list[Cell], finished: set[Cell], num_workers: 
     logger.info(
         "%d cells to play, %d finished: about %s with %d worker(s)", len(todo), len(finished), about, num_workers
     )
-    failed, started = {}, time.monotonic()
+    failed = {}
     ended = finish_cells(todo, finished, partial(finish_cell, recipe), num_workers=num_workers)
-    with tqdm(total=len(todo), desc=recipe.name, unit="cell", disable=not _shows_bar(recipe)) as bar:
-        for number, (cell, error) in enumerate(ended, start=1):
-            left = (time.monotonic() - started) / number * (len(todo) - number)
+    with tqdm(total=len(todo), desc=recipe.name, unit="cell", disable=not shows_progress(recipe)) as bar:
+        for cell, error in log_ends(ended, len(todo), partial(_headline, recipe)):
             failed |= {cell: error} if error else {}
-            outcome = _headline(recipe, cell) if error is None else f"no result: {error}"
-            logger.info("%d/%d %s: %s; about %s left", number, len(todo), cell, outcome, show_seconds(left))
             bar.update()
     return failed
-
-
-def _shows_bar(recipe: Recipe) -> bool:
-    return recipe.logging.progress and sys.stderr.isatty()
 
 
 def _headline(recipe: Recipe, cell: Cell) -> str:

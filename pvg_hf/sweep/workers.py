@@ -5,7 +5,8 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -13,9 +14,12 @@ from contextlib import contextmanager
 import torch
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.units import show_seconds
 from pvg_hf.game.console import quiet_libraries, set_up_logging
 from pvg_hf.run.environment import num_cores
 from pvg_hf.sweep.cells import Cell
+
+logger = logging.getLogger(__name__)
 
 
 def begin_worker(num_threads: int) -> None:
@@ -67,7 +71,7 @@ def finish_cells(
 
     Args:
         cells (`Sequence[Cell]`):
-            Cells to play, references first.
+            Cells to play, or other work with a `reference`; references first.
         finished (`set[Cell]`):
             Cells that were finished before.
         work (`Callable`):
@@ -92,6 +96,29 @@ def finish_cells(
             ready.add(cell)
         else:
             failed[cell] = error
+        yield cell, error
+
+
+def log_ends(ended: Iterable[Finished], num_cells: int, headline: Callable[[Cell], str]) -> Iterator[Finished]:
+    """
+    Log the outcome of each cell that ends, with the expected time for the others.
+
+    Args:
+        ended (`Iterable`):
+            The return value of [`finish_cells`].
+        num_cells (`int`):
+            Number of cells that will end.
+        headline (`Callable`):
+            Describes the result of a cell.
+
+    Yields:
+        The items of `ended`.
+    """
+    started = time.monotonic()
+    for number, (cell, error) in enumerate(ended, start=1):
+        left = (time.monotonic() - started) / number * (num_cells - number)
+        outcome = headline(cell) if error is None else f"no result: {error}"
+        logger.info("%d/%d %s: %s; about %s left", number, num_cells, cell, outcome, show_seconds(left))
         yield cell, error
 
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -17,6 +18,7 @@ from pvg_hf.run.folder import RunFolder
 from pvg_hf.sweep import describe_sweep, run_sweep
 from pvg_hf.sweep.cells import Cell, SweepFolder
 from pvg_hf.sweep.measures import MEASURES
+from pvg_hf.sweep.runner import CellsFailedError
 from tests.support.game_runs import play_in_process
 
 VERIFIER_MEASURES = ["pair_accuracy", "auc", "clean_loss", "parameter_distance"]
@@ -108,6 +110,18 @@ def test_a_failed_cell_is_named_and_the_others_run(swept, make_sweep, repository
     finished = {name: figures for name, figures in _figures(swept).items() if name != forward.name}
     assert _figures(folder) == finished
     assert len(pd.read_csv(folder.root / "cells.csv")) == len(pd.read_csv(swept.root / "cells.csv")) - 1
+
+
+def test_an_error_that_cells_share_is_shown_once():
+    no_reference, other = ValueError("nothing to learn from"), ValueError("out of reach")
+    error = CellsFailedError(
+        {CLEAN: no_reference, NOISY: no_reference, Cell(1, 0.2, "none"): other}, 9, SweepFolder(Path("levels"))
+    )
+    assert str(error).splitlines()[:3] == [
+        "3 of 9 cells have no result:",
+        "- seed 0, level 0, none; seed 0, level 0.2, none: nothing to learn from",
+        "- seed 1, level 0.2, none: out of reach",
+    ]
 
 
 @pytest.mark.slow

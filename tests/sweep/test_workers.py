@@ -1,11 +1,12 @@
 """Cells are finished after their references, in one process or in several."""
 
+import logging
 from functools import partial
 
 import pytest
 
 from pvg_hf.sweep.cells import Cell
-from pvg_hf.sweep.workers import finish_cells
+from pvg_hf.sweep.workers import finish_cells, log_ends
 from tests.support.cell_work import touch
 
 REFERENCES = [Cell(seed, 0.0, "none") for seed in (0, 1, 2)]
@@ -25,6 +26,15 @@ def test_a_reference_that_was_finished_before_is_enough(tmp_path):
     (tmp_path / REFERENCES[0].name).touch()
     ended = finish_cells(OTHERS[:1], {REFERENCES[0]}, partial(touch, tmp_path), num_workers=1)
     assert list(ended) == [(OTHERS[0], None)]
+
+
+def test_each_end_is_logged_with_its_outcome(caplog):
+    ended = [(REFERENCES[0], None), (REFERENCES[1], ValueError("nothing to learn from"))]
+    with caplog.at_level(logging.INFO, logger="pvg_hf"):
+        assert list(log_ends(ended, 2, lambda cell: f"{cell.seed} is well")) == ended
+    first, second = (record.getMessage() for record in caplog.records)
+    assert first.startswith("1/2 seed 0, level 0, none: 0 is well; about ")
+    assert second.startswith("2/2 seed 1, level 0, none: no result: nothing to learn from; about < 1 s left")
 
 
 def test_an_error_that_is_not_a_cells_own_ends_the_sweep(tmp_path):
