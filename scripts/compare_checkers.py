@@ -5,7 +5,8 @@ Play a recipe with checkers that err at one rate in different ways, and compare 
     python scripts/compare_checkers.py recipes/noise/same-rate.yaml prover.max_steps=50 --seeds 0
     python scripts/compare_checkers.py recipes/noise/same-rate.yaml --plan
 
-Runs are kept in OUTPUT_DIR/NAME-ARM-seed-K; finished runs are not played again. The table is in OUTPUT_DIR/NAME.
+The same command resumes a stopped comparison: finished games are not played again. They are in OUTPUT_DIR/NAME-ARM-seed-K. The
+folder OUTPUT_DIR/NAME holds summary.md and games.csv.
 """
 
 import sys
@@ -19,25 +20,25 @@ def main() -> int:
     parser.add_argument("recipe", help="a YAML file with a section `arms`")
     parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings that override the recipe")
     parser.add_argument("--seeds", type=int, nargs="+", help="seeds (default: those of the recipe)")
-    parser.add_argument("--plan", action="store_true", help="check and describe a game of each arm, and stop")
+    parser.add_argument("--plan", action="store_true", help="check the recipe, print how long it will take, and stop")
     arguments = parser.parse_intermixed_args()
 
     set_up_logging()
     quiet_libraries()
     # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
     from pvg_hf.game.cli import run_command
-    from pvg_hf.game.plan import describe_plan
-    from pvg_hf.sweep.arms import describe_arms, play_arms, write_arms
+    from pvg_hf.sweep.arms import describe_arms, play_arms
+    from pvg_hf.sweep.runner import CellsFailedError
 
-    def play_all() -> str:
-        recipe = load_recipe(arguments.recipe, arguments.overrides)
+    def run() -> str:
+        seeds = [f"arms.seeds={arguments.seeds}"] if arguments.seeds else []
+        recipe = load_recipe(arguments.recipe, [*arguments.overrides, *seeds])
         if arguments.plan:
-            plans = [f"{title}\n{describe_plan(one)}" for title, one in describe_arms(recipe, arguments.seeds)]
-            return "\n\n".join(plans)
-        folder = write_arms(recipe, play_arms(recipe, arguments.seeds))
-        return f"{(folder / 'summary.md').read_text(encoding='utf-8')}\nEverything is in {folder}"
+            return describe_arms(recipe)
+        folder = play_arms(recipe)
+        return f"{folder.summary.read_text(encoding='utf-8')}\nEverything is in {folder.root}"
 
-    return run_command(play_all)
+    return run_command(run, errors=(CellsFailedError,))
 
 
 if __name__ == "__main__":

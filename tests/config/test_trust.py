@@ -23,6 +23,7 @@ from pvg_hf.noise.imperfect_checker import make_base
 from pvg_hf.noise.routing import make_routes
 from pvg_hf.rewards import load_reward
 from pvg_hf.sweep import describe_sweep, run_sweep
+from pvg_hf.sweep.arms import describe_arms, play_arms
 from pvg_hf.trainers.prover.stopping import load_rule
 from pvg_hf.trainers.reward.invariance import load_regulariser
 
@@ -161,6 +162,15 @@ def test_a_function_as_checker_is_not_handed_to_a_worker(foreign, make_run):
     recipe = load_recipe(make_run({"noise": {"checker": {"base": f"{module}:anything"}}}))
     with pytest.raises(UntrustedCodeError, match=r"noise\.checker\.base"):
         make_base(recipe.noise.checker)
+    assert not imported.exists()
+
+
+@pytest.mark.parametrize("run", [describe_arms, play_arms])
+def test_a_comparison_of_a_pulled_recipe_runs_nothing(run, foreign, make_run):
+    module, imported = foreign
+    recipe = load_recipe(make_run({"arms": {"checkers": {"a": []}}, "stopping": {"rule": f"{module}:anything"}}))
+    with pytest.raises(UntrustedCodeError, match=r"stopping\.rule"):
+        run(recipe)
     assert not imported.exists()
 
 
