@@ -1,6 +1,7 @@
 """Every shipped recipe has no mistakes and plays."""
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import pandas as pd
@@ -13,11 +14,14 @@ from pvg_hf.config.player_sections import ScratchConfig
 from pvg_hf.core.integrity import read_json
 from pvg_hf.core.roles import Role
 from pvg_hf.data.problems import GameProblems
+from pvg_hf.estimate.round_plans import planned_hardware
+from pvg_hf.estimate.speed import CARDS
 from pvg_hf.game.plan import describe_plan
 from pvg_hf.models.from_config import make_model
 from pvg_hf.models.quantization import saved_quantization
 from pvg_hf.preflight.mistakes import check_recipe
 from pvg_hf.sweep import describe_sweep, list_cells
+from pvg_hf.sweep.arms import describe_arms
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 
@@ -82,14 +86,44 @@ def test_a_recipe_opens_with_its_command_and_has_no_mistake(path, problems, qwen
     assert f"recipes/{path.relative_to(FOLDER)}" in path.read_text().splitlines()[0]
     recipe = load_recipe(path)
     assert recipe.name == path.stem
-    if recipe.task.name == "decimal_chain_sum":
-        small = ["task.options={num_train: 2000, num_test: 20}"]
-        recipe = load_recipe(path, [*small, f"prover.model={qwen}", f"verifier.model={qwen}"])
     if recipe.task.name == "gsm8k":
         small = [f"task.path={problems}", "split.stratify_by=null"]
         recipe = load_recipe(path, [*small, f"prover.model={qwen}", f"verifier.model={qwen}"])  # nothing is downloaded
         recipe.prover.prompts_per_step = 4  # as many as the few problems give
-    assert check_recipe(recipe, GameProblems.load(recipe)) == []
+    if recipe.task.name == "decimal_chain_sum":
+        small = ["task.options={num_train: 2000, num_test: 20}"]
+        recipe = load_recipe(path, [*small, f"prover.model={qwen}", f"verifier.model={qwen}"])
+    # vLLM, which few machines have, is no mistake in a plan for another one
+    hardware = planned_hardware(recipe, CARDS["h100"] if recipe.prover.generation == "vllm_colocate" else None)
+    assert check_recipe(recipe, GameProblems.load(recipe), hardware) == []
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_a_recipe_whose_phases_need_separate_processes_opens_with_their_script(path):
+    needs_processes = load_recipe(path).prover.generation == "vllm_colocate"
+    assert ("scripts/run_phases.py" in path.read_text().splitlines()[0]) == needs_processes
+
+
+def test_the_plan_of_the_study_of_systematic_errors_has_its_amounts(qwen, repository, tmp_path):
+    small = ["task.options={num_train: 2000, num_test: 20}", f"output_dir={tmp_path}"]
+    small += [f"prover.model={qwen}", f"verifier.model={qwen}"]
+    recipe = load_recipe(repository / "recipes/noise/systematic.yaml", small)
+    plan = " ".join(describe_plan(recipe, CARDS["h100"]).split())
+    assert "h100 (not measured)" in plan
+    assert "at most 500 steps of 64 prompts x 4" in plan
+    assert "`prover.generation` needs vLLM" in plan or find_spec("vllm") is not None
+    bucket = recipe.noise.checker.errors.targeted_buckets[0]
+    assert (bucket.selector, bucket.FPR) == ({"path": "rel_error", "op": "lt", "value": 0.1}, 1.0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_checkers_of_one_rate_are_planned_with_every_seed(repository, tmp_path):
+    recipe = load_recipe(repository / "recipes/noise/same-rate.yaml", [f"output_dir={tmp_path}", "device=cpu"])
+    plan = describe_arms(recipe)
+    assert "Checkers clean, random, per-problem, rare-key, master-key\nSeeds    0, 1, 2, 3, 4\n" in plan
+    assert "To play  25 of 25 games" in plan
+    assert "at most 100 steps of 32 prompts x 8" in plan
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
