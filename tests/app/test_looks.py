@@ -85,7 +85,7 @@ def check_controls(page, expected: str) -> None:
     assert page.evaluate(empty_frames) == 0
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.slow), 390])
 def test_only_a_pages_own_controls_are_visible(addresses, open_page, width):
     for path, ready in PATHS.items():
         page = open_page(addresses[path], width=width)

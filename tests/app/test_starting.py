@@ -79,6 +79,7 @@ def test_ctrl_c_while_loading_ends_the_app_quietly(start, arithmetic_run):
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_temporary_files_are_removed(start, run_copy, tmp_path):
     place = tmp_path / "temporary"
     place.mkdir()

@@ -112,6 +112,7 @@ def test_an_answer_that_comes_too_late_says_so(serve, open_page, arithmetic_run,
     assert [row["judgment"] for row in answers(folder)] == ["time_ran_out"] * 2
 
 
+@pytest.mark.slow
 def test_answers_are_committed_on_sigterm(open_page, arithmetic_run, folder, tmp_path, repository):
     hub = LoopbackHub()
     with socket.socket() as found:
