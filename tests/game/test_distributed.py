@@ -8,7 +8,7 @@ from pvg_hf import VerifierScorer, load_recipe, play
 from pvg_hf.core.integrity import read_json, read_json_lines
 from pvg_hf.rewards import signed_relative_convincingness
 from pvg_hf.run.folder import RunFolder
-from tests.support.game_runs import branch_off, check_same_so_far, differing, start_two
+from tests.support.game_runs import branch_off, check_same_so_far, differing, prover_steps, start_two
 
 # By plain gradient descent, which keeps a difference in rounding as small as it was. Adam's first steps have the size of
 # the learning rate whatever the gradient's, so that a gradient near zero would turn rounding into a whole step.
@@ -82,8 +82,8 @@ def test_a_group_across_processes_uses_its_own_mean(twofold):
 
 def test_role_metrics_are_over_both_processes(twofold):
     folder = twofold["prover"]
-    for line in read_json_lines(folder.prover(0) / "metrics.jsonl"):
-        rows = pd.read_parquet(folder.prover(0) / "completions" / f"completions_{line['step']:05d}.parquet")
+    for step, line in prover_steps(folder).items():
+        rows = pd.read_parquet(folder.prover(0) / "completions" / f"completions_{step:05d}.parquet")
         for role, of_role in rows.groupby("role"):
             assert line[f"prover/accuracy/{role}"] == pytest.approx(of_role["correct"].mean(), abs=1e-4)
             assert line[f"prover/reward/{role}"] == pytest.approx(of_role["src"].mean(), abs=1e-4)
