@@ -41,7 +41,7 @@ def main() -> int:
         source = RunFolder(arguments.run).player(arguments.player, arguments.round_index, arguments.checkpoint)
         dtypes = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32, None: None}
         export_merged(source, arguments.output, player=arguments.player, dtype=dtypes[arguments.dtype])
-    except ValueError as err:
+    except (ValueError, OSError) as err:
         print(f"error: {err}", file=sys.stderr)
         return 2
     print(f"{source} -> {arguments.output}")

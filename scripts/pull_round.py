@@ -35,7 +35,7 @@ def main() -> int:
 
     try:
         print(pull_round(**vars(arguments)))
-    except (ValueError, HubError) as err:
+    except (ValueError, OSError, HubError) as err:
         print(f"error: {err}", file=sys.stderr)
         return 2
     return 0

@@ -35,7 +35,7 @@ def main() -> int:
         rounds = publishable_rounds(arguments.run) if arguments.round_index is None else [arguments.round_index]
         for round_index in rounds:
             print(f"round {round_index}: {push_round(arguments.run, round_index, hub=hub)}")
-    except (ValueError, HubError) as err:
+    except (ValueError, OSError, HubError) as err:
         print(f"error: {err}", file=sys.stderr)
         return 2
     if not rounds:

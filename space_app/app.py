@@ -83,6 +83,8 @@ def serve(source: str, settings: StudySettings, port: int | None) -> None:
         os.environ.setdefault("GRADIO_TEMP_DIR", f"{folder}/gradio")  # uploads, and copies of downloads
         app = make_app(source, settings, stack)
         _, url, _ = launch(app, settings.owner, server_port=port, prevent_thread_lock=True, quiet=True)
+        if "SPACE_HOST" in os.environ:  # in a Space, Gradio knows the address within the container only
+            url = f"https://{os.environ['SPACE_HOST']}/"
         signal.signal(signal.SIGTERM, _interrupt)
         stack.callback(_close, app)  # before the study's uploads end, so that no answer arrives after the last commit
         print(f"Open {url} in a browser; Ctrl-C ends the app.")

@@ -60,8 +60,10 @@ def find_task_class(name: str) -> type[Task]:
         )
     found = load_extension(TASKS.get(name, name), "task")
     if not (inspect.isclass(found) and issubclass(found, Task)):
+        # The object itself is not shown: it may hold what is private, such as `os:environ`.
+        kind = f"the class `{found.__name__}`" if inspect.isclass(found) else f"of type `{type(found).__name__}`"
         raise ValueError(
-            f"Cannot load the task `{name}`: it must be a subclass of `pvg_hf.tasks.Task`, not {found!r}."
+            f"Cannot load the task `{name}`: it must be a subclass of `pvg_hf.tasks.Task`, and it is {kind}."
         )
     return found
 

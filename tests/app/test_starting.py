@@ -79,6 +79,13 @@ def test_ctrl_c_while_loading_ends_the_app_quietly(start, arithmetic_run):
     assert "Traceback" not in said
 
 
+def test_in_a_space_the_owners_link_has_the_spaces_address(start, run_copy):
+    app = start(str(run_copy), SPACE_HOST="ana-game.hf.space")
+    _, opened, owners = [app.stdout.readline() for _ in range(3)]
+    assert opened.startswith("Open https://ana-game.hf.space/ in a browser")
+    assert "https://ana-game.hf.space/owner?token=" in owners
+
+
 @pytest.mark.slow
 def test_temporary_files_are_removed(start, run_copy, tmp_path):
     place = tmp_path / "temporary"

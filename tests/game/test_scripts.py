@@ -47,6 +47,15 @@ def test_untrained_players_cannot_be_exported(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_that_cannot_be_made_is_an_error_in_one_line(reference, repository, monkeypatch, capsys):
+    script = str(repository / "scripts" / "export_player.py")
+    monkeypatch.setattr(sys, "argv", [script, str(reference.root), "--output", "/dev/null/out"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(script, run_name="__main__")
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("error: [Errno 20] Not a directory: '/dev/null/out")
+
+
 def test_players_are_found_by_their_paths(reference):
     assert reference.player("verifier", 0) == reference.verifier(0)
     assert reference.player("prover") == reference.prover(1)

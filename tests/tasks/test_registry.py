@@ -70,7 +70,8 @@ def test_a_custom_task_takes_its_options():
         ("gsm8k", {"zebra": 3}, "Unknown option `zebra` of task `gsm8k`. Known are `path`, `hub_id`, `answer_format`"),
         ("arithmetic", {"num_test": 0}, "`num_train` and `num_test` must be at least 1; got 4000 and 0"),
         ("my_echo_task:Echo", {}, "Task `my_echo_task:Echo` needs the option `word`"),
-        ("my_echo_task:not_a_task", {}, "must be a subclass of `pvg_hf.tasks.Task`, not 3"),
+        ("my_echo_task:not_a_task", {}, "must be a subclass of `pvg_hf.tasks.Task`, and it is of type `int`.$"),
+        ("os:environ", {}, "and it is of type `_Environ`.$"),  # its values may be secrets
         ("my_echo_task:Ech", {}, "has no `Ech`. Did you mean `Echo`?"),
     ],
 )
