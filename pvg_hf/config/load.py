@@ -84,7 +84,7 @@ def load_kept_recipe(path: Path) -> Recipe:
     except FileNotFoundError as err:
         raise DamagedFileError(path, "is missing", put_back) from err
     except (UnicodeDecodeError, RecipeError) as err:
-        raise DamagedFileError(path, f"cannot be read: {err}", put_back) from err
+        raise DamagedFileError(path, f"cannot be read: {str(err).removesuffix('.')}", put_back) from err
     if "\nrounds:" not in f"\n{text}":  # the last key in every version
         raise DamagedFileError(path, "was truncated: it has no `rounds`", put_back)
     return recipe

@@ -178,17 +178,14 @@ def _parity_statements(run: RunData) -> list[Statement]:
     known = [data for data in run.evaluated if "parity_step" in data.figures]
     if not known:
         return []
-    return [
-        Statement(
-            "plain", "Parity", f"{'; '.join(map(_describe_parity, known))}.", {"training curves": "plot-dynamics"}
-        )
-    ]
+    said = "; ".join(map(_describe_parity, known))
+    return [Statement("plain", "Parity", f"{said[0].upper()}{said[1:]}.", {"training curves": "plot-dynamics"})]
 
 
 def _describe_parity(data: RoundData) -> str:
     step, gap = data.figure("parity_step"), data.figure("parity_gap")
     if step.value is not None:
-        return f"the sneaky prover reached it at step {step.value:.0f} of {step.n} in round {data.round_index}"
+        return f"reached in round {data.round_index} at step {step.value:.0f} of {step.n}"
     left = "" if gap.value is None else f", with a score gap of {gap.value:.2f} left"
     return f"not reached in round {data.round_index} within {step.n} steps{left}"
 
