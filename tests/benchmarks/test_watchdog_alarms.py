@@ -55,5 +55,5 @@ def test_phases_without_a_change_raise_hardly_any_alert(kind, name):
     [("goodharting", "trend of 1"), ("goodharting", "reversal"), ("sneaky_collapse", "collapse to 0")],
 )
 def test_changes_are_seen(kind, name):
-    """At a power of .9, fewer than 12 of 20 phases have an alert with a probability of 1e-5."""
+    """The bound of 12 alerts in 20 phases is missed with a probability of 1e-5 at a power of .9."""
     assert alarm_rate(kind, WITH_CHANGE[kind, name], 50, 20, 0, name).value >= 0.6

@@ -83,7 +83,7 @@ def test_an_odd_n_is_refused(n):
 
 
 def test_the_prediction_takes_all_problems_to_be_alike():
-    """In each problem the correct solution scores higher, but problem b's scores lie above those of a."""
+    """The correct solution scores higher within each problem, though problem b's scores lie above those of a."""
     rows = as_rows({"a": {True: [1.0], False: [0.0]}, "b": {True: [3.0], False: [2.0]}})
     assert balanced_best_of_n(rows, 2).value == 1.0
     predicted = predicted_best_of_n(rows, 2, seed=0, num_resamples=100)

@@ -64,7 +64,7 @@ def test_forms_of_solutions(share, form):
 
 
 def test_acceptance_by_kind_and_form_by_hand():
-    """Of 20 helpful correct solutions at 1 to 20, 19 are accepted: those from 2 up."""
+    """Helpful correct solutions score 1 to 20. At 95 % completeness, 19 of them are accepted: those from 2 up."""
     helpful = [(f"p{k}", "helpful", True, None, float(k + 1), 0.0 if k < 10 else 0.6) for k in range(20)]
     sneaky = [
         ("p0", "sneaky", False, "wrong_sum", 3.0, 0.0),

@@ -5,7 +5,7 @@ from pvg_hf.evaluation.prover_figures import parity_figures
 
 
 def test_the_last_record_of_parity_counts():
-    """With `roles: separate` the sneaky role is trained last."""
+    """The figures are those of the sneaky role, which `roles: separate` trains last."""
     lines = [
         {"prover/score/helpful_correct": 1.0},
         {"prover/parity_num_steps": 3, "prover/parity_gap": 2.0},

@@ -64,7 +64,7 @@ def test_a_tied_vote_is_shared(answers, correct, share):
 
 
 def test_the_majority_figure_shares_ties():
-    """In the first problem 1 and 2 tie, and 2 is right; in the second 5 is right without a tie: (.5 + 1) / 2."""
+    """The first problem has a tie of 1 and 2, of which 2 is right; the second has 5 alone, which is right: (.5 + 1) / 2."""
     rows = solutions(
         [("1", False, 0.0), ("2", True, 0.0)],
         [("5", True, 0.0), ("5", True, 0.0)],

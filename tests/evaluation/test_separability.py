@@ -1,4 +1,4 @@
-"""Authors that are told apart by the letters of their texts."""
+"""How well a classifier tells two authors apart by their texts."""
 
 import pandas as pd
 import pytest
