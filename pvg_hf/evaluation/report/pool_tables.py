@@ -11,7 +11,7 @@ from pvg_hf.run.read import RunData
 # Name of the figure, and heading of its table.
 POOL_MEASURES = {
     "accepted": "Sneaky mistakes accepted",
-    "accepted_change": "Sneaky mistakes accepted, less the pool's own verifier",
+    "accepted_change": "Sneaky mistakes accepted, against the pool's own verifier",
     "auc": "AUC",
     "pair_accuracy": "Pair accuracy",
 }
