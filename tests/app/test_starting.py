@@ -99,7 +99,8 @@ def test_temporary_files_are_removed(start, run_copy, tmp_path):
     assert list(place.glob("pvg-*"))
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=120)
-    assert list(place.glob("pvg-*")) + list(place.glob("gradio*")) == []
+    assert list(place.glob("pvg-*")) == []
+    assert [path for path in place.glob("gradio/**/*") if path.is_file()] == []  # Gradio itself leaves an empty folder
     assert sorted(run_copy.rglob("*")) == before
 
 
