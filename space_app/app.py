@@ -83,15 +83,22 @@ def serve(source: str, settings: StudySettings, port: int | None) -> None:
         os.environ.setdefault("GRADIO_TEMP_DIR", f"{folder}/gradio")  # uploads, and copies of downloads
         app = make_app(source, settings, stack)
         _, url, _ = launch(app, settings.owner, server_port=port, prevent_thread_lock=True, quiet=True)
-        if "SPACE_HOST" in os.environ:  # in a Space, Gradio knows the address within the container only
-            url = f"https://{os.environ['SPACE_HOST']}/"
         signal.signal(signal.SIGTERM, _interrupt)
         stack.callback(_close, app)  # before the study's uploads end, so that no answer arrives after the last commit
-        print(f"Open {url} in a browser; Ctrl-C ends the app.")
-        print(f"Results and sheets of the study, for its owner alone: {settings.owner.link(url)}", flush=True)
+        print(describe_addresses(url, settings.owner), flush=True)
         with suppress(KeyboardInterrupt):
             while True:
                 time.sleep(1)
+
+
+def describe_addresses(url: str, owner: Owner) -> str:
+    """Two lines with the app's address, which Gradio serves at `url`, and the link of the study's owner."""
+    if "SPACE_HOST" in os.environ:  # in a Space, Gradio knows the address within the container only
+        url = f"https://{os.environ['SPACE_HOST']}/"
+    return (
+        f"Open {url} in a browser; Ctrl-C ends the app.\n"
+        f"Results and sheets of the study, for its owner alone: {owner.link(url)}"
+    )
 
 
 def _close(app: gr.Blocks) -> None:

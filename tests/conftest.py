@@ -99,6 +99,14 @@ def _one_thread():
     torch.set_num_threads(int(os.environ["PVG_TESTS_THREADS"]))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _disk_is_not_waited_for():
+    """Leave it to the system when files reach the disk: a test may lose its process, and never its power."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _imports_are_not_collected():
     """

@@ -85,10 +85,10 @@ def check_controls(page, expected: str) -> None:
     assert page.evaluate(empty_frames) == 0
 
 
-@pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.slow), 390])
-def test_only_a_pages_own_controls_are_visible(addresses, open_page, width):
+@pytest.mark.slow
+def test_only_a_pages_own_controls_are_visible_on_a_wide_screen(addresses, open_page):
     for path, ready in PATHS.items():
-        page = open_page(addresses[path], width=width)
+        page = open_page(addresses[path])
         expect(page.locator(ready).first).to_be_visible()
         check_controls(page, CONTROLS[path])
         page.close()
@@ -115,7 +115,7 @@ def test_only_a_pages_own_controls_are_visible_after_it_was_used(addresses, open
     check_controls(page, CONTROLS["evaluations"])
 
 
-@pytest.mark.parametrize("is_alone", [False, True])
+@pytest.mark.parametrize("is_alone", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_participants_see_the_buttons_that_answer(serve, open_page, arithmetic_run, tmp_path, is_alone):
     url, _ = serve(arithmetic_run, folder=tmp_path / "study", num_solutions=2, is_alone=is_alone)
     page = open_page(url if is_alone else f"{url}/study")
@@ -130,9 +130,10 @@ def test_participants_see_the_buttons_that_answer(serve, open_page, arithmetic_r
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_narrow_screen_needs_no_scrolling_sideways(addresses, open_page, path):
+def test_a_narrow_screen_shows_a_pages_own_controls_and_needs_no_scrolling_sideways(addresses, open_page, path):
     page = open_page(addresses[path], width=390)
     expect(page.locator(PATHS[path]).first).to_be_visible()
+    check_controls(page, CONTROLS[path])
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     wide = """[...document.querySelectorAll('button, input, textarea, pre')].filter(element => element.offsetParent
         && element.getBoundingClientRect().right > 391 && !element.closest('.scroll, nav')).map(e => e.outerHTML.slice(0, 80))"""
@@ -325,7 +326,8 @@ def test_a_new_round_appears_while_the_app_is_open(serve, open_page, run_copy):
     page = open_page(url)
     expect(page.get_by_role("combobox", name="Round")).to_have_value("round 0")
     put_back()
-    check_all_is_there(url, open_page)
+    expect(open_page(url).get_by_role("combobox", name="Round")).to_have_value("round 1")
+    expect(open_page(f"{url}/score").get_by_role("combobox", name="Verifier of")).to_have_value("round 1")
 
 
 def put_aside(run: Path, *names: str) -> Callable[[], None]:

@@ -66,6 +66,7 @@ def test_keys_lead_through_the_problems(app, open_page, index):
     expect(page.locator("#problem")).to_contain_text("No problem fits")
 
 
+@pytest.mark.slow
 def test_ten_key_presses_move_on_by_ten_problems(app, open_page, index):
     texts = problem_texts(index, Query(1))
     page = open_page(f"{app}/?show=all")

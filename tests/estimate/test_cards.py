@@ -1,8 +1,6 @@
 """Plans for a graphics card that this machine does not have."""
 
 import importlib.util
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -136,14 +134,3 @@ def test_packages_that_are_missing_here_are_a_note_for_a_card(overrides, key, va
     assert "not installed on this machine" in plan
     with pytest.raises(RecipeError, match=r"installed|bitsandbytes"):
         describe_plan(recipe)
-
-
-def test_for_belongs_to_plan(repository):
-    script = [
-        sys.executable,
-        str(repository / "scripts" / "run_rounds.py"),
-        str(repository / "recipes" / "quickstart.yaml"),
-    ]
-    ended = subprocess.run([*script, "--for", "t4"], capture_output=True, text=True)
-    assert ended.returncode == 2
-    assert "--plan" in ended.stderr

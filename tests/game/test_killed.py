@@ -28,12 +28,25 @@ DEATHS = {
 }
 
 
+ONCE_IN_EVERY_PHASE = (*list(DEATHS)[:5], "verifier, all but finished")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[ONCE_IN_EVERY_PHASE, pytest.param(tuple(DEATHS), marks=pytest.mark.slow)],
+    ids=["once in every phase", "at all moments"],
+)
+def deaths(request) -> tuple[str, ...]:
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory, make_recipe) -> RunFolder:
-    """A game that was killed at each of `DEATHS` and resumed."""
+def killed(tmp_path_factory, make_recipe, deaths) -> RunFolder:
+    """A game that was killed at each of these moments and resumed."""
     output_dir = tmp_path_factory.mktemp("killed")
     recipe, log = make_recipe(output_dir), output_dir / "log.txt"
-    for name, (event, pattern, count) in DEATHS.items():
+    for name in deaths:
+        event, pattern, count = DEATHS[name]
         moment = {"event": event, "pattern": pattern, "count": count}
         code = play_in_process({"recipe": recipe, "signal": "SIGKILL", "moment": moment}, log)
         if code != -signal.SIGKILL:
@@ -68,13 +81,16 @@ def test_end_of_every_phase_is_in_the_event_log_once(killed):
         assert (record.seconds, record.summary) == (event["seconds"], event["summary"])
 
 
-def test_resumes_from_the_newest_complete_checkpoint(killed):
+def test_resumes_from_the_newest_complete_checkpoint(killed, deaths):
+    checkpoints = {
+        "verifier, in a checkpoint": ("verifier", 0, "checkpoint-4"),
+        "prover, in a checkpoint": ("prover", 0, "checkpoint-2"),
+        "verifier, after its last checkpoint": ("verifier", 1, "checkpoint-8"),
+        "prover, after its last checkpoint": ("prover", 1, "checkpoint-6"),
+    }
     continued = [event for event in read_json_lines(killed.events) if event["event"] == "continued"]
     assert [(event["phase"], event["round"], event["checkpoint"]) for event in continued] == [
-        ("verifier", 0, "checkpoint-4"),
-        ("prover", 0, "checkpoint-2"),
-        ("verifier", 1, "checkpoint-8"),
-        ("prover", 1, "checkpoint-6"),
+        checkpoints[name] for name in deaths if name in checkpoints
     ]
 
 

@@ -245,7 +245,9 @@ def test_a_custom_checker_is_called(tmp_path, game, monkeypatch):
     assert not rows["is_noise_flagged"].any()
 
 
-@pytest.mark.parametrize("base", ["grade", "tests.support.own_rules:ends_evenly"])
+@pytest.mark.parametrize(
+    "base", ["grade", pytest.param("tests.support.own_rules:ends_evenly", marks=pytest.mark.slow)]
+)
 def test_an_error_of_the_tasks_grade_is_not_a_checker_outcome(base, tmp_path, game, monkeypatch):
     """
     The grade is the truth, for which there is no substitute: the phase ends, and is resumed once the task is

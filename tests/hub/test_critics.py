@@ -26,7 +26,7 @@ ADAPTERS = {
 TEXT = "Box 7?"
 CASES = [
     pytest.param(WHOLE, ["", "best-helpful"], id="whole"),
-    pytest.param(ADAPTERS, ["helpful", "helpful/best-helpful", "sneaky"], id="adapters"),
+    pytest.param(ADAPTERS, ["helpful", "helpful/best-helpful", "sneaky"], id="adapters", marks=pytest.mark.slow),
 ]
 
 

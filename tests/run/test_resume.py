@@ -247,7 +247,9 @@ def test_weights_that_the_next_phase_starts_from_are_needed(tmp_path, game, refe
         play(load_recipe(game(verifier__init="warm")))
 
 
-@pytest.mark.parametrize("damage", ["truncated", "missing", "other bytes"])
+@pytest.mark.parametrize(
+    "damage", [*(pytest.param(name, marks=pytest.mark.slow) for name in ("truncated", "missing")), "other bytes"]
+)
 def test_damaged_pool_is_named_with_a_remedy_that_works(damage, tmp_path, game, reference):
     folder = copy_until(reference, tmp_path, "round-001/verifier")
     file = folder.pool(0) / "sneaky.parquet"
@@ -355,15 +357,18 @@ def killed_late(tmp_path_factory, make_recipe, reference) -> RunFolder:
     ("file", "damage"),
     [
         ("model.safetensors", truncate),
-        ("optimizer.pt", truncate),
         ("optimizer.pt", Path.unlink),
-        ("scheduler.pt", Path.unlink),
-        ("rng_state.pth", Path.unlink),
-        ("rng_state.pth", truncate),
         ("trainer_state.json", truncate),
-        *((name, flip) for name in ("model.safetensors", "optimizer.pt", "rng_state.pth", "trainer_state.json")),
-        ("model.safetensors", Path.unlink),
+        ("rng_state.pth", flip),
         ("digests.json", truncate),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                *((name, flip) for name in ("model.safetensors", "optimizer.pt", "trainer_state.json")),
+                *((name, Path.unlink) for name in ("model.safetensors", "scheduler.pt", "rng_state.pth")),
+                *((name, truncate) for name in ("optimizer.pt", "rng_state.pth")),
+            )
+        ),
     ],
 )
 def test_checkpoint_that_is_not_whole_is_passed_over(file, damage, tmp_path, game, killed_late, reference):

@@ -148,13 +148,13 @@ def test_scores_of_a_person_are_trained_on(score_run, tmp_path):
 
 def test_a_prover_can_evaluate_its_own_proofs(make_score_recipe, tmp_path):
     """Only its proofs go to the pool and the verifier; its reward rises if its evaluation of itself is accurate."""
-    folder = play(load_recipe(make_score_recipe(tmp_path, num_rounds=1, **SELF_EVALUATION)))
+    folder = play(load_recipe(make_score_recipe(tmp_path, num_rounds=1, **SELF_EVALUATION, prover__max_steps=3)))
     rows = load_pool([folder.pool(0) / "test-helpful.parquet"]).to_pandas()
     # A sampled text may also hold the beginning of the opening sentence; only the whole sentence opens an evaluation.
     assert [text for text in rows["solution"] if text_before_evaluation(text) != text] == []
     lines = [json.loads(line) for line in (folder.prover(0) / "metrics.jsonl").read_text().splitlines()]
     steps = [line for line in lines if "prover/self_evaluation/format_rate" in line]
-    assert len(steps) == 6
+    assert len(steps) == 3
     assert any(line["prover/self_evaluation/format_rate"] > 0 for line in steps)
     assert all(0 <= line["prover/reward"] <= 1 for line in steps)
     assert all(0 <= line["prover/self_evaluation/quality"] <= 1 for line in steps)  # by the verifier's meta-verifier
