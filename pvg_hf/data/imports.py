@@ -33,12 +33,14 @@ def read_rows(
     """
     Yield the rows of a source, with their places.
 
+    A line of a `.jsonl` file that holds no JSON object is skipped; a warning after the last line counts them.
+
     Args:
         source (`str`), config (`str`, *optional*), split (`str`, *optional*), revision (`str`, *optional*):
             As for [`~pvg_hf.data.imports.import_solutions`].
 
     Raises:
-        ValueError: if the source is unreadable, or has no such config, split or revision.
+        ValueError: if the source is unreadable or holds no JSON object, or has no such config, split or revision.
     """
     path = Path(source)
     if path.suffix not in (".jsonl", ".parquet"):
@@ -97,20 +99,41 @@ def _numbered(name: str, rows: Iterable[Mapping[str, Any]]) -> Iterator[Numbered
 
 
 def _read_jsonl(path: Path) -> Iterator[NumberedRow]:
+    """Yield the objects of a file; count the lines that hold none, and warn of them after the last line."""
+    num_lines, problems = 0, []
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
-            place = f"{path}, line {number}"
             if not line.strip():
                 continue
+            num_lines += 1
             try:
-                row = json.loads(line)
-            except ValueError as err:  # JSONDecodeError or UnicodeDecodeError
-                raise ValueError(f"{place}: not valid JSON ({err}).") from err
-            except RecursionError as err:
-                raise ValueError(f"{place}: its brackets are nested too deeply.") from err
-            if not isinstance(row, dict):
-                raise ValueError(f"{place}: a line must hold one JSON object; got {line[:80]!r}.")
-            yield place, row
+                row = _parse_object(line)
+            except ValueError as err:
+                problems.append(f"line {number}: {err}")
+            else:
+                yield f"{path}, line {number}", row
+    if problems and len(problems) == num_lines:
+        raise ValueError(f"No line of `{path}` holds a JSON object; {problems[0]}")
+    if problems:
+        logger.warning(
+            "Skipped %d of the %d lines of `%s`, which hold no JSON object; the first is %s",
+            len(problems),
+            num_lines,
+            path,
+            problems[0],
+        )
+
+
+def _parse_object(line: bytes) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError as err:  # JSONDecodeError or UnicodeDecodeError
+        raise ValueError(f"not valid JSON ({err}).") from err
+    except RecursionError as err:
+        raise ValueError("its brackets are nested too deeply.") from err
+    if not isinstance(row, dict):
+        raise ValueError(f"a line must hold one JSON object; got {line[:80]!r}.")
+    return row
 
 
 def text_of(place: str, row: Mapping[str, Any], column: str) -> str:

@@ -1,6 +1,7 @@
 """Finds all mistakes of a recipe that can be found before anything is played."""
 
 import os
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from importlib.util import find_spec
@@ -177,9 +178,13 @@ def _check_learning(
 def _check_machine(recipe: Recipe) -> Iterator[str]:
     place = RunFolder.of(recipe).root
     above = next(path for path in (place, *place.absolute().parents) if path.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK):
-        reason = "cannot be written to" if above.is_dir() else "is not a folder"
-        yield f"`output_dir` is `{recipe.output_dir}`, but {above} {reason}."
+    if not above.is_dir():
+        yield f"`output_dir` is `{recipe.output_dir}`, but {above} is not a folder."
+    else:
+        try:  # the permissions do not tell: root may write to a read-only disk or /proc, which takes no folder
+            tempfile.TemporaryDirectory(dir=above).cleanup()
+        except OSError as err:
+            yield f"`output_dir` is `{recipe.output_dir}`, but {above} cannot be written to ({err.strerror})."
     if recipe.device == "cuda" and not torch.cuda.is_available():
         yield "`device` is `cuda`, but torch finds no GPU here; `auto` uses one if there is one."
     num_gpus = torch.cuda.device_count()

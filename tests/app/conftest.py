@@ -68,7 +68,7 @@ def open_page(chromium) -> Iterator:
 
     def note(request) -> None:
         parts = urlsplit(request.url)
-        if parts.scheme not in ("data", "blob") and parts.hostname not in _OWN:
+        if parts.scheme not in ("data", "blob", "file") and parts.hostname not in _OWN:
             failures.append(f"request to {request.url}")
 
     def start(url: str, *, width: int = 1280, scheme: str = "light", profile=None):

@@ -1,5 +1,6 @@
 import json
 import logging
+import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -131,8 +132,6 @@ def test_refuses_a_source_without_any_known_problem(task, split, write):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "not valid JSON"),
-        ("[1]", "one JSON object"),
         ('{"solution": "1"}', "neither `problem_id` nor `problem`"),
         ('{"problem_id": "sum-0"}', "`solution` .*missing"),
         ('{"problem_id": "sum-0", "solution": 1}', "`solution` .*is 1"),
@@ -149,10 +148,28 @@ def test_broken_lines_are_named(task, split, tmp_path, line, message):
         list(import_solutions(str(path), task, split, columns={"label": "told"}))
 
 
-def test_a_line_that_is_not_utf8_is_named(task, split, tmp_path):
-    (tmp_path / "own.jsonl").write_bytes(b'{"problem_id": "\xff"}\n')
-    with pytest.raises(ValueError, match=r"own\.jsonl, line 1: .*JSON"):
-        list(import_solutions(str(tmp_path / "own.jsonl"), task, split))
+UNREADABLE = {
+    "invalid JSON": (b"{", "not valid JSON"),
+    "another type": (b"[1]", "one JSON object"),
+    "not UTF-8": (b'{"problem_id": "\xff"}', "not valid JSON"),
+    "nested too deeply": (b"[" * 100_000, "nested too deeply"),
+}
+
+
+@pytest.mark.parametrize(("line", "reason"), UNREADABLE.values(), ids=UNREADABLE)
+def test_a_line_without_an_object_is_skipped_and_counted(tmp_path, caplog, line, reason):
+    path = tmp_path / "own.jsonl"
+    path.write_bytes(b'{"a": 1}\n\n' + line + b'\n{"a": 2}\n')
+    assert list(read_rows(str(path))) == [(f"{path}, line 1", {"a": 1}), (f"{path}, line 4", {"a": 2})]
+    assert re.search(rf"Skipped 1 of the 3 lines of .*own\.jsonl.*line 3: .*{reason}", caplog.text)
+
+
+@pytest.mark.parametrize(("line", "reason"), UNREADABLE.values(), ids=UNREADABLE)
+def test_a_file_without_any_object_is_refused(tmp_path, line, reason):
+    path = tmp_path / "own.jsonl"
+    path.write_bytes(line + b"\n")
+    with pytest.raises(ValueError, match=rf"own\.jsonl.*line 1: .*{reason}"):
+        list(read_rows(str(path)))
 
 
 @pytest.mark.parametrize("name", ["none.jsonl", "none.parquet"])
@@ -233,12 +250,3 @@ def test_a_file_of_another_kind_is_not_taken_for_a_dataset_of_the_hub(task, spli
     (tmp_path / name).write_text("problem_id,solution\nsum-0,1\n")
     with pytest.raises(ValueError, match=rf"{name}.*jsonl"):
         list(import_solutions(str(tmp_path / name), task, split))
-
-
-def test_a_line_that_is_nested_too_deeply_is_named(tmp_path):
-    path = tmp_path / "deep.jsonl"
-    path.write_text('{"problem": "1 + 1"}\n' + "[" * 100_000 + "\n")
-    rows = read_rows(str(path))
-    next(rows)
-    with pytest.raises(ValueError, match=r"deep\.jsonl, line 2: .*nested"):
-        next(rows)

@@ -36,6 +36,8 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
     [
         (["prover.micro_batch_size=6"], ["`prover.micro_batch_size` is 6", "4 x 4", "1, 2, 4, 8, 16"]),
         ([f"output_dir={__file__}"], ["`output_dir`", "is not a folder"]),
+        (["output_dir=/proc/runs"], ["`output_dir`", "/proc cannot be written to"]),
+        (["output_dir=/sys/runs"], ["`output_dir`", "/sys cannot be written to"]),
         (["prover.micro_batch_size=32"], ["`prover.micro_batch_size` is 32"]),
         (["prover.prompts_per_step=200"], ["`prover.prompts_per_step` is 200", "D_pi has"]),
         (["prover.roles=separate"], ["`separate`", "prover.lora"]),
