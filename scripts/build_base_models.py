@@ -1,6 +1,6 @@
 """
-Build the base models of the built-in tasks, each with a card that states its training time and accuracy: the prover and the
-verifier for `arithmetic`, and the generative verifier for `proofs`.
+Build the base models of the built-in tasks, each with a card that states its training and its figures: the prover and the
+verifiers for `arithmetic`, and the generative verifier for `proofs`.
 
     python scripts/build_base_models.py                    # all, in parallel, into pvg_hf/assets
     python scripts/build_base_models.py --player score-verifier
@@ -28,7 +28,9 @@ def build(config: BaseModelConfig, folder: Path) -> None:
     minutes = (time.monotonic() - started) / 60
     rates = measure(config.texts, model, config.build_tokenizer())
     config.save(model, folder / config.name)
-    (folder / config.name / "README.md").write_text(write_card(config, model.num_parameters(), minutes, rates))
+    (folder / config.name / "README.md").write_text(
+        write_card(config, model.num_parameters(), model.config.pretraining_flops, minutes, rates)
+    )
     print(f"{config.name}: {minutes:.1f} minutes, {rates}")
 
 

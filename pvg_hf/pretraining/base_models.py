@@ -5,15 +5,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from datasets import Dataset
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase, set_seed
 
 from pvg_hf.core.seeding import derive_seed
-from pvg_hf.models.sources import resolve_model
+from pvg_hf.pretraining.optimizer import MuonAndAdamW
 from pvg_hf.pretraining.texts import Row, rows_in_order
 from pvg_hf.pretraining.tokenizers import build_arithmetic_tokenizer, build_proofs_tokenizer
-from pvg_hf.tasks.arithmetic.corpus import CorpusConfig
+from pvg_hf.tasks.arithmetic.comparisons.corpus import CorpusConfig
 from pvg_hf.tasks.proofs.corpus import PROOF_SETTINGS, ProofsCorpusConfig
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 
@@ -27,18 +26,17 @@ class BaseModelConfig:
         name (`str`):
             Folder under `pvg_hf/assets`.
         texts (`str`):
-            Kind of training texts: `solutions` in each role, for a prover; `marked` solutions, for a verifier;
-            `evaluations` of proofs and of analyses, for a score verifier.
+            Kind of training texts: `solutions` after the prompt of a role, for a prover; `texts` as a verifier reads
+            them; `evaluations` of proofs and of analyses, for a score verifier.
         hidden_size (`int`), num_layers (`int`), num_heads (`int`), intermediate_size (`int`):
             Sizes of a Llama with tied embeddings.
-        num_steps (`int`), batch_size (`int`), learning_rate (`float`):
-            Training settings; the schedule is a cosine.
+        num_steps (`int`), batch_size (`int`), learning_rate (`float`), matrix_learning_rate (`float`):
+            Training settings, with the learning rates of the embeddings and of the layers' matrices; the schedule is a
+            cosine.
         seed (`int`):
             Seed of the texts, the weights and the order.
         max_length (`int`), max_difficulty (`int`):
-            Maximum tokens of a text, and maximum steps of its story.
-        start (`str`, *optional*):
-            Player from whose shipped model (of the same sizes) the weights are initialised; random by default.
+            Maximum tokens of a text, and largest difficulty of its problem.
     """
 
     name: str
@@ -48,16 +46,16 @@ class BaseModelConfig:
     num_heads: int
     intermediate_size: int
     num_steps: int
-    learning_rate: float
+    learning_rate: float = 2e-3
+    matrix_learning_rate: float = 0.02
     batch_size: int = 64
     seed: int = 0
-    max_length: int = 192
+    max_length: int = 320
     max_difficulty: int = 6
-    start: str | None = None
 
     @property
     def world(self) -> str:
-        """Name of the task: `arithmetic` or `proofs`."""
+        """`arithmetic` or `proofs`."""
         return "proofs" if self.texts == "evaluations" else "arithmetic"
 
     def build_tokenizer(self) -> PreTrainedTokenizerBase:
@@ -73,27 +71,30 @@ class BaseModelConfig:
 
 
 BASE_MODELS = {
-    "prover": BaseModelConfig("arithmetic-prover", "solutions", 128, 3, 4, 384, num_steps=4000, learning_rate=2e-3),
-    "verifier": BaseModelConfig("arithmetic-verifier", "marked", 80, 4, 5, 240, num_steps=5000, learning_rate=2e-3),
+    "prover": BaseModelConfig("arithmetic-prover", "solutions", 128, 4, 4, 256, num_steps=5000),
+    "verifier": BaseModelConfig("arithmetic-verifier", "texts", 80, 4, 5, 240, num_steps=3000),
+    "small-verifier": BaseModelConfig("arithmetic-verifier-small", "texts", 48, 3, 3, 144, num_steps=3000),
     "score-verifier": BaseModelConfig(
         "proofs-player",
         "evaluations",
         128,
-        3,
+        4,
         4,
         384,
-        num_steps=2500,
-        learning_rate=2e-3,
+        num_steps=8000,
         batch_size=32,
         max_length=384,
         max_difficulty=4,
-        start="prover",
     ),
 }
 
 
 def train_base_model(config: BaseModelConfig, *, show_progress: bool) -> LlamaForCausalLM:
-    """Train a base model on texts of its task, drawn from its seed."""
+    """
+    Train a base model from its seed, on texts from the world's grammar.
+
+    Its configuration gets `pretraining_flops`: 6 operations per parameter and token.
+    """
     tokenizer, model = config.build_tokenizer(), initial_model(config)
     with tempfile.TemporaryDirectory() as folder:
         settings = FineTuning(
@@ -108,15 +109,18 @@ def train_base_model(config: BaseModelConfig, *, show_progress: bool) -> LlamaFo
             keeps_order=True,
         )
         rows = Dataset.from_generator(_rows_in_order, cache_dir=folder, gen_kwargs={"config": config})
-        fine_tune(model, tokenizer, rows, settings)
+        optimizer = MuonAndAdamW(model, config.matrix_learning_rate, config.learning_rate)
+        fine_tune(model, tokenizer, rows, settings, optimizer=optimizer)
+        num_tokens = sum(len(ids) for ids in rows["input_ids"])
+    model.config.pretraining_flops = 6 * model.num_parameters() * num_tokens
     return model
 
 
 def initial_model(config: BaseModelConfig) -> LlamaForCausalLM:
-    """Create the model with random weights from the seed, or with those of `config.start`."""
+    """Create the model with random weights from the seed."""
     tokenizer = config.build_tokenizer()
     set_seed(derive_seed(config.seed, config.name, "weights") % 2**31)  # NumPy's old generator takes 32 bits
-    model = LlamaForCausalLM(
+    return LlamaForCausalLM(
         LlamaConfig(
             vocab_size=len(tokenizer),
             hidden_size=config.hidden_size,
@@ -131,19 +135,6 @@ def initial_model(config: BaseModelConfig) -> LlamaForCausalLM:
             bos_token_id=None,
         )
     )
-    if config.start is not None:
-        start = resolve_model("arithmetic", config.start)
-        _copy_weights(LlamaForCausalLM.from_pretrained(start, use_safetensors=True), model)
-    return model
-
-
-@torch.no_grad()
-def _copy_weights(known: LlamaForCausalLM, model: LlamaForCausalLM) -> None:
-    """Copy the weights of `known`, whose vocabulary is the beginning of `model`'s; further embeddings stay random."""
-    weights = model.state_dict()
-    for name, value in known.state_dict().items():
-        # Only the embeddings have more rows than in `known`; other weights are copied in full.
-        weights[name][: len(value)].copy_(value)
 
 
 def _rows_in_order(config: BaseModelConfig) -> Iterator[Row]:
@@ -158,7 +149,9 @@ def _rows_in_order(config: BaseModelConfig) -> Iterator[Row]:
     )
 
 
-def write_card(config: BaseModelConfig, num_parameters: int, minutes: float, rates: dict[str, float]) -> str:
+def write_card(
+    config: BaseModelConfig, num_parameters: int, flops: float, minutes: float, rates: dict[str, float]
+) -> str:
     """Write the model card."""
     rows = "\n".join(f"| {name} | {value:.3f} |" for name, value in rates.items())
     return f"""---
@@ -172,26 +165,17 @@ A Llama of {num_parameters / 1e6:.2f} M parameters for the {config.world} world 
 It is a model of that world only: a token per word and number, and no other text means anything to it.
 
 Trained by `scripts/build_base_models.py` from seed {config.seed} on {config.num_steps * config.batch_size:,} texts of the
-world's grammar{_describe_start(config)}, {minutes:.0f} minutes on one core. {_describe_texts(config)}
+world's grammar: {flops:.1e} operations, {minutes:.0f} minutes on one core. {_describe_texts(config)}
 
 | | share |
 |---|---|
 {rows}
 
-500 fresh problems of 2 to 4 steps; sampled solutions at temperature 1.
+500 fresh problems of difficulty 2 to 4, unless another is named; solutions are sampled at temperature 1.
 """
 
 
-def _describe_start(config: BaseModelConfig) -> str:
-    return "" if config.start is None else f" from the weights of {BASE_MODELS[config.start].name}"
-
-
 def _describe_texts(config: BaseModelConfig) -> str:
-    if config.texts == "marked":
-        return (
-            "They are solutions with a mark behind each line and a verdict behind the end, so that it has seen what a\n"
-            "mistake is before a game begins; it was never shown a prover's own solutions."
-        )
     if config.texts == "evaluations":
         rates = ProofsCorpusConfig().rates
         return (
@@ -200,7 +184,4 @@ def _describe_texts(config: BaseModelConfig) -> str:
             f"{rates.hallucinated:.0%} of the sound lines\nfaulted, {rates.missed:.0%} of the issues overlooked."
         )
     flaws = ", ".join(f"{role.value} {rate:.0%}" for role, rate in CorpusConfig().flaw_rate)
-    return (
-        f"Some of these texts are flawed on purpose ({flaws}), so that it makes\nmistakes of every kind; no text tells it "
-        "which."
-    )
+    return f"Some of these texts are flawed on purpose ({flaws}),\nand no text says which."

@@ -13,11 +13,8 @@ from pvg_hf.sampling import Sampler, iterate_samples
 from pvg_hf.scoring import GenerativeVerifier
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.arithmetic import ArithmeticTask
-from pvg_hf.tasks.arithmetic.corpus import VERDICTS
-from pvg_hf.tasks.arithmetic.flaws import FLAW_KINDS, write_flawed_solution
-from pvg_hf.tasks.arithmetic.grammar import parse_story
-from pvg_hf.tasks.arithmetic.solutions import read_conclusion
-from pvg_hf.tasks.base import Problem
+from pvg_hf.tasks.arithmetic.comparisons import puzzle_of
+from pvg_hf.tasks.arithmetic.comparisons.writer import FLAW_KINDS, sample_solution
 from pvg_hf.tasks.proofs import ProofsTask
 from pvg_hf.tasks.proofs.corpus import PROOF_SETTINGS
 
@@ -26,16 +23,12 @@ def measure(
     kind: str, model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, num_problems: int = 500
 ) -> dict[str, float]:
     """
-    Measure a base model on fresh problems of 2 to 4 steps; return rates in [0, 1] by name.
+    Measure a base model on fresh problems of difficulty 2 to 4; return figures by name.
 
-    `kind` is what the model was trained to write, a key of [`~pvg_hf.pretraining.texts.WRITERS`].
+    `kind` is what the model was trained to write, a key of [`~pretraining.texts.WRITERS`].
     """
-    measures = {"solutions": _correct_by_role, "marked": _verdicts_by_kind, "evaluations": _evaluations_by_kind}
+    measures = {"solutions": _solutions, "texts": _likelihoods, "evaluations": _evaluations_by_kind}
     return measures[kind](model.eval(), tokenizer, num_problems)
-
-
-def _problems(num_problems: int) -> list[Problem]:
-    return ArithmeticTask(num_train=1, num_test=num_problems, seed=1).problems("test").to_list()
 
 
 def _evaluations_by_kind(
@@ -63,13 +56,35 @@ def _evaluations_by_kind(
     }
 
 
-def _correct_by_role(
-    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, num_problems: int
-) -> dict[str, float]:
-    """Measure the share of correct solutions for each role, with one sample per problem at temperature 1."""
-    sampler = Sampler(model, tokenizer, max_new_tokens=96, prompts_per_batch=100)
+def _solutions(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, num_problems: int) -> dict[str, float]:
+    """
+    Measure the share of correct solutions for each role and for harder problems, with one sample per problem at
+    temperature 1, and the number of different correct texts among 16.
+    """
+    sampler = Sampler(model, tokenizer, max_new_tokens=128, prompts_per_batch=100)
     task = ArithmeticTask(num_train=1, num_test=num_problems, seed=1)
-    return {f"correct, role {role}": np.mean(list(_grades(task, sampler, role))).item() for role in Role}
+    figures = {f"correct, role {role}": np.mean(list(_grades(task, sampler, role))).item() for role in Role}
+    for difficulty in (5, 6):
+        hard = ArithmeticTask(
+            num_train=1, num_test=num_problems, seed=1, min_difficulty=difficulty, max_difficulty=difficulty
+        )
+        correct = list(_grades(hard, sampler, Role.HELPFUL))
+        figures[f"correct, role helpful, difficulty {difficulty}"] = np.mean(correct).item()
+    few = ArithmeticTask(num_train=1, num_test=min(num_problems, 100), seed=1)
+    figures["different correct texts of 16, role base"] = np.mean(list(_num_correct_texts(few, sampler, 16))).item()
+    return figures
+
+
+def _num_correct_texts(task: ArithmeticTask, sampler: Sampler, num_samples: int) -> Iterator[int]:
+    problems = task.problems("test").to_list()
+    prompts = [PromptBuilder(task).text(problem, Role.BASE) for problem in problems]
+
+    def rngs(index: int) -> list[np.random.Generator]:
+        return [derive_rng(0, "texts", problems[index]["problem"], sample) for sample in range(num_samples)]
+
+    for indices, samples in iterate_samples(sampler, prompts, rngs):
+        for index, drawn in zip(indices, samples, strict=True):
+            yield len({sample.text for sample in drawn if task.grade(problems[index], sample.text).correct})
 
 
 def _grades(task: ArithmeticTask, sampler: Sampler, role: Role) -> Iterator[bool]:
@@ -84,28 +99,35 @@ def _grades(task: ArithmeticTask, sampler: Sampler, role: Role) -> Iterator[bool
             yield task.grade(problems[index], sample.text).correct
 
 
-def _verdicts_by_kind(
-    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, num_problems: int
-) -> dict[str, float]:
-    """Measure the share of right verdicts on reference solutions, and on solutions with one flaw of each kind."""
-    rng, problems = derive_rng(0, "verdicts"), _problems(num_problems)
-    rates = {"right verdict, reference": _verdicts(model, tokenizer, [(p, p["reference"]) for p in problems], True)}
+def _likelihoods(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, num_problems: int) -> dict[str, float]:
+    """
+    Measure how often a flawless solution's least likely number is more likely than that of a flawed one, for each kind
+    of flaw.
+    """
+    rng, task = derive_rng(0, "likelihoods"), ArithmeticTask(num_train=1, num_test=num_problems, seed=1)
+    puzzles = [puzzle_of(problem) for problem in task.problems("test")["problem"]]
+    right = _least_likely(model, tokenizer, [(puzzle.text, sample_solution(rng, puzzle)) for puzzle in puzzles])
+    figures = {}
     for kind in FLAW_KINDS:
-        flawed = [(p, write_flawed_solution(rng, parse_story(p["problem"]), kind)) for p in problems]
-        wrong = [(p, text) for p, text in flawed if text and read_conclusion(text) != read_conclusion(p["reference"])]
-        rates[f"right verdict, {kind.value}"] = _verdicts(model, tokenizer, wrong, False)
-    return rates
+        flawed = _least_likely(
+            model, tokenizer, [(puzzle.text, sample_solution(rng, puzzle, kind)) for puzzle in puzzles]
+        )
+        wins = (right[:, None] > flawed[None]).float() + (right[:, None] == flawed[None]).float() / 2
+        figures[f"flawless ranked above {kind.value}"] = wins.mean().item()
+    return figures
 
 
 @torch.no_grad()
-def _verdicts(
-    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, cases: list[tuple[Problem, str]], is_correct: bool
-) -> float:
-    """Return the share of the cases that the model judges correctly; all cases have the truth `is_correct`."""
-    texts = [f"{problem['problem']}\n{solution}{tokenizer.eos_token}" for problem, solution in cases]
-    batch = tokenizer(
-        texts, padding=True, return_tensors="pt"
-    )  # padding is on the left, so that the last token is the end token
-    logits = model(**batch).logits[:, -1]
-    right, other = (tokenizer.convert_tokens_to_ids(VERDICTS[verdict]) for verdict in (is_correct, not is_correct))
-    return (logits[:, right] > logits[:, other]).float().mean().item()
+def _least_likely(
+    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, texts: list[tuple[str, str]]
+) -> torch.Tensor:
+    """Return the lowest log-probability among the numbers of each solution, shape (N,)."""
+    lowest = []
+    for problem, solution in texts:
+        start = len(tokenizer(f"{problem}\n")["input_ids"])
+        ids = torch.tensor([tokenizer(f"{problem}\n{solution}")["input_ids"]])
+        logs = torch.log_softmax(model(input_ids=ids).logits[0, :-1], dim=-1)
+        said = logs.gather(1, ids[0, 1:, None])[start - 1 :, 0]
+        numbers = [token.strip().isdigit() for token in tokenizer.convert_ids_to_tokens(ids[0, start:])]
+        lowest.append(said[torch.tensor(numbers)].min())
+    return torch.stack(lowest)

@@ -7,20 +7,27 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.tasks.arithmetic.corpus import CorpusConfig, write_corpus, write_marked_texts
-from pvg_hf.tasks.arithmetic.grammar import MIN_DIFFICULTY
+from pvg_hf.tasks.arithmetic.comparisons.corpus import CorpusConfig, sample_text
+from pvg_hf.tasks.arithmetic.comparisons.writer import STYLES
+from pvg_hf.tasks.arithmetic.task import ArithmeticTask
+from pvg_hf.tasks.prompts import PromptBuilder
 from pvg_hf.tasks.proofs.corpus import ProofsCorpusConfig, write_proofs_corpus
 
-# Short stories first: a model learns to copy from the story many times faster on them than on long ones.
-CURRICULUM = ((0.1, 2), (0.2, 3), (0.5, 4), (1.0, 6))  # (up to this share of the steps, longest story)
+# Easy problems first: a model learns to copy from the problem many times faster on them than on long ones.
+# Up to which share of the steps, the largest difficulty, and the styles of the solutions.
+CURRICULUM = (
+    (0.15, 2, ("explicit",)),
+    (0.3, 3, ("explicit", "mixed")),
+    (0.6, 4, tuple(STYLES)),
+    (1.0, 6, tuple(STYLES)),
+)
 
 BATCHES_PER_BUCKET = 16  # the rows of this many batches are sorted by length, so that batches have little padding
-
-DISTRACTOR_RATE = 0.5
 
 NOT_LEARNED = -100  # torch's cross-entropy ignores this label
 
 Row = dict[str, list[int]]
+Styles = tuple[str, ...]
 
 
 def rows_in_order(
@@ -46,12 +53,12 @@ def rows_in_order(
         num_steps (`int`), batch_size (`int`):
             Number of training steps, and rows per step.
         max_difficulty (`int`):
-            Maximum steps of a story, whatever the curriculum allows.
+            Largest difficulty, whatever the curriculum allows.
     """
     rng, num_buckets = derive_rng(seed, name, "corpus"), -(-num_steps // BATCHES_PER_BUCKET)
     for bucket in range(num_buckets):
-        longest = next(difficulty for until, difficulty in CURRICULUM if bucket < until * num_buckets)
-        drawn = WRITERS[kind](tokenizer, rng, batch_size * BATCHES_PER_BUCKET, min(longest, max_difficulty))
+        _, largest, styles = next(level for level in CURRICULUM if bucket < level[0] * num_buckets)
+        drawn = WRITERS[kind](tokenizer, rng, batch_size * BATCHES_PER_BUCKET, min(largest, max_difficulty), styles)
         rows = sorted(drawn, key=lambda row: len(row["input_ids"]))
         # Shuffled batches, so that lengths do not rise and fall within each bucket.
         for batch in rng.permutation(BATCHES_PER_BUCKET):
@@ -59,25 +66,30 @@ def rows_in_order(
 
 
 def _solution_rows(
-    tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, num_rows: int, longest: int
+    tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, num_rows: int, largest: int, styles: Styles
 ) -> Iterator[Row]:
-    for row in write_corpus(rng, num_rows, replace(CorpusConfig(), max_difficulty=longest)):
-        yield _answered_row(tokenizer, row)
+    """Yield solutions after the prompt of their role, for a prover; the loss is that of the solution."""
+    prompts = PromptBuilder(ArithmeticTask())
+    for _ in range(num_rows):
+        puzzle, role, solution = sample_text(rng, CorpusConfig(max_difficulty=largest, styles=styles))
+        prompt = prompts.text({"problem": puzzle.text, "reference": ""}, role)
+        yield _answered_row(tokenizer, {"prompt": prompt, "completion": solution})
+
+
+def _text_rows(
+    tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, num_rows: int, largest: int, styles: Styles
+) -> Iterator[Row]:
+    """Yield problems with solutions, correct and flawed alike, as a verifier reads them."""
+    for _ in range(num_rows):
+        puzzle, _, solution = sample_text(rng, CorpusConfig(max_difficulty=largest, styles=styles))
+        yield _answered_row(tokenizer, {"prompt": f"{puzzle.text}\n", "completion": solution})
 
 
 def _evaluation_rows(
-    tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, num_rows: int, longest: int
+    tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, num_rows: int, largest: int, styles: Styles
 ) -> Iterator[Row]:
-    for row in write_proofs_corpus(rng, num_rows, replace(ProofsCorpusConfig(), max_difficulty=longest)):
+    for row in write_proofs_corpus(rng, num_rows, replace(ProofsCorpusConfig(), max_difficulty=largest)):
         yield _answered_row(tokenizer, row)
-
-
-def _marked_rows(
-    tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, num_rows: int, longest: int
-) -> Iterator[Row]:
-    difficulties = range(MIN_DIFFICULTY, longest + 1)
-    for segments in write_marked_texts(rng, num_rows, difficulties, DISTRACTOR_RATE, tokenizer.eos_token):
-        yield _row(tokenizer, segments)
 
 
 def _answered_row(tokenizer: PreTrainedTokenizerBase, row: dict[str, str]) -> Row:
@@ -95,9 +107,9 @@ def _row(tokenizer: PreTrainedTokenizerBase, segments: list[tuple[str, bool]]) -
     return {"input_ids": input_ids, "labels": labels}
 
 
-WRITERS: dict[str, Callable[[PreTrainedTokenizerBase, np.random.Generator, int, int], Iterator[Row]]] = {
+WRITERS: dict[str, Callable[[PreTrainedTokenizerBase, np.random.Generator, int, int, Styles], Iterator[Row]]] = {
     "solutions": _solution_rows,
-    "marked": _marked_rows,
+    "texts": _text_rows,
     "evaluations": _evaluation_rows,
 }
 """Writers of training texts, by kind."""

@@ -1,15 +1,16 @@
-"""Tokenizers of the packaged models: one token for each word, number and symbol of their task."""
+"""The tokenizers of the base models, with one token per word, number and sign of their world."""
 
 import re
 from collections.abc import Iterable
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from pvg_hf.analyses.form import ALLOWED_SCORES, write_evaluation
 from pvg_hf.core.roles import Role
-from pvg_hf.tasks.arithmetic.corpus import FINE, MARKS, VERDICTS
-from pvg_hf.tasks.arithmetic.grammar import DAYS, DISTRACTORS, MAX_NUMBER, NAMES, OBJECTS, OPERATIONS, QUESTION, VERBS
+from pvg_hf.tasks.arithmetic.comparisons import grammar as comparisons
+from pvg_hf.tasks.arithmetic.comparisons.lines import LEADS, NOT_NEEDED
+from pvg_hf.tasks.arithmetic.stories import grammar as stories
 from pvg_hf.tasks.arithmetic.task import ArithmeticTask
 from pvg_hf.tasks.prompts import PromptBuilder
 from pvg_hf.tasks.proofs import corpus as proofs
@@ -17,26 +18,77 @@ from pvg_hf.tasks.proofs import language
 
 PAD, END, UNKNOWN = "<pad>", "</s>", "<unk>"
 _PIECES = r" ?[A-Za-z]+| ?\d+| ?#+| ?[^\sA-Za-z\d#]|\s"
+_WORD_WITHOUT_SPACE = r"(?:\A|(?<=\n)|(?<=\())(?=[A-Za-z\d#(])"  # at the start of a text or line, and after `(`
 
 
-def build_arithmetic_tokenizer(more: Iterable[str] = (), *, max_length: int = 256) -> PreTrainedTokenizerFast:
+def build_arithmetic_tokenizer(more: Iterable[str] = (), *, max_length: int = 320) -> PreTrainedTokenizerFast:
     """
     Build the tokenizer of the arithmetic world.
 
-    Words include their leading space, so that decoding restores the text. Each number from 0 to `MAX_NUMBER` is one
-    token. A larger number, or a word outside the grammar, becomes `<unk>`.
+    A word is the same token in the middle of a line and at its start, so that a model need not learn that both are one
+    name. Decoding restores the text. Each number from 0 to `MAX_NUMBER` is one token. A larger number, or a word outside
+    the grammar, becomes `<unk>`.
 
     Args:
         more (`Iterable[str]`, *optional*):
             Texts with additional words; their ids follow those of the grammar.
-        max_length (`int`, defaults to 256):
+        max_length (`int`, defaults to 320):
             Maximum length of a text, in tokens.
     """
-    pieces = dict.fromkeys([PAD, END, UNKNOWN, *_pieces(), *_spellings(_words(more))])
-    vocabulary = {token: index for index, token in enumerate(pieces)}
+    words = [*(phrase for *_, problem, phrase in comparisons.WORDINGS for phrase in (problem, phrase))]
+    texts = [
+        *(re.sub(r"{\w+}", "", text) for text in (*words, comparisons.QUESTION)),
+        "has #### : , . = ( )",
+        NOT_NEEDED,
+        *LEADS,
+        *comparisons.OPERATIONS,
+        *comparisons.NAMES,
+        *comparisons.OBJECTS,
+        *_role_lines(),
+        *more,
+    ]
+    return _build(texts, comparisons.MAX_NUMBER, max_length)
+
+
+def build_proofs_tokenizer() -> PreTrainedTokenizerFast:
+    """Build the tokenizer of the proofs world: that of stories, their solutions and the words of evaluations."""
+    row = {"problem": "", "proof": ""}
+    texts = [
+        *(
+            re.sub(r"{\w+}", "", text)
+            for text in (*(verb.sentence for verb in stories.VERBS), *stories.DISTRACTORS, stories.QUESTION)
+        ),
+        "has On : = ####",
+        *stories.DAYS,
+        *(verb.word for verb in stories.VERBS),
+        *stories.OPERATIONS,
+        *stories.NAMES,
+        *stories.OBJECTS,
+        *_role_lines(),
+        proofs.PROOF_SETTINGS.prompt(row),
+        proofs.PROOF_SETTINGS.prompt({**row, "analysis": ""}),
+        proofs.SELF_EVALUATION_PROMPT.replace("{{ problem }}", ""),
+        *(write_evaluation("missed", score) for score in ALLOWED_SCORES),
+        language.SEPARATOR,
+        language.FINE,
+        *language.MARKS.values(),
+        *proofs.VERDICTS.values(),
+    ]
+    return _build(texts, stories.MAX_NUMBER, 512)
+
+
+def _build(texts: Iterable[str], max_number: int, max_length: int) -> PreTrainedTokenizerFast:
+    words = dict.fromkeys(piece.strip() for text in texts for piece in re.findall(_PIECES, text))
+    words |= dict.fromkeys(str(number) for number in range(max_number + 1))
+    # Signs such as `.` follow a word without a space, or with one.
+    spaced = (space + word for word in words if word for space in ((" ",) if re.match(r"[\w#]", word) else ("", " ")))
+    vocabulary = {token: index for index, token in enumerate(dict.fromkeys([PAD, END, UNKNOWN, "\n", *spaced]))}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
+    tokenizer.normalizer = normalizers.Replace(Regex(_WORD_WITHOUT_SPACE), " ")
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_PIECES), behavior="isolated")
-    tokenizer.decoder = decoders.Fuse()
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Fuse(), decoders.Replace("\n ", "\n"), decoders.Replace("( ", "("), decoders.Strip(" ", 1, 0)]
+    )
     tokenizer.post_processor = processors.TemplateProcessing(single="$A", special_tokens=[])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
@@ -47,47 +99,6 @@ def build_arithmetic_tokenizer(more: Iterable[str] = (), *, max_length: int = 25
         clean_up_tokenization_spaces=False,
         model_max_length=max_length,
     )
-
-
-def build_proofs_tokenizer() -> PreTrainedTokenizerFast:
-    """Build the tokenizer of the proofs world: that of the arithmetic world with the words of evaluations added."""
-    row = {"problem": "", "proof": ""}
-    prompts = [proofs.PROOF_SETTINGS.prompt(row), proofs.PROOF_SETTINGS.prompt({**row, "analysis": ""})]
-    prompts.append(proofs.SELF_EVALUATION_PROMPT.replace("{{ problem }}", ""))
-    evaluations = [write_evaluation("missed", score) for score in ALLOWED_SCORES]
-    words = [language.SEPARATOR, language.FINE, *language.MARKS.values(), *proofs.VERDICTS.values()]
-    return build_arithmetic_tokenizer([*prompts, *evaluations, *words], max_length=512)
-
-
-def _pieces() -> list[str]:
-    """List every piece that can occur in a prompt or a solution, with and without a leading space."""
-    fields = {"name": "", "other": "", "objects": "", "amount": ""}
-    sentences = [text.format(**fields) for text in (*(verb.sentence for verb in VERBS), *DISTRACTORS, QUESTION)]
-    sentences += [
-        "has On :=",
-        "####",
-        *DAYS,
-        *MARKS.values(),
-        FINE,
-        *VERDICTS.values(),
-        *_role_lines(),
-        *OPERATIONS,
-        *NAMES,
-        *OBJECTS,
-    ]
-    words = _words(sentences) - {"{", "}"} | {verb.word for verb in VERBS}
-    numbers = [str(number) for number in range(MAX_NUMBER + 1)]
-    return ["\n", *_spellings(words), *_spellings(numbers)]
-
-
-def _words(texts: Iterable[str]) -> set[str]:
-    return {piece.strip() for text in texts for piece in re.findall(_PIECES, text)} - {""}
-
-
-def _spellings(words: Iterable[str]) -> list[str]:
-    """Return each word with and without a leading space; sets are sorted first, since their order is arbitrary."""
-    ordered = sorted(words) if isinstance(words, set) else words
-    return [space + word for word in ordered for space in ("", " ")]
 
 
 def _role_lines() -> list[str]:

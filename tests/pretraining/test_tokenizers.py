@@ -7,7 +7,7 @@ from pvg_hf.pretraining.tokenizers import build_arithmetic_tokenizer, build_proo
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.arithmetic import ArithmeticTask
 from pvg_hf.tasks.arithmetic.corpus import CorpusConfig, write_corpus
-from pvg_hf.tasks.arithmetic.grammar import MAX_NUMBER
+from pvg_hf.tasks.arithmetic.stories.grammar import MAX_NUMBER
 from pvg_hf.tasks.proofs.corpus import ProofsCorpusConfig, write_proofs_corpus
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pvg_hf.core.roles import Role
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.arithmetic import ArithmeticTask, FlawKind, check_solution, parse_story, sample_story
-from pvg_hf.tasks.arithmetic.flaws import FLAW_KINDS, write_flawed_solution
-from pvg_hf.tasks.arithmetic.grammar import MAX_START, MAX_VALUE, VERBS
-from pvg_hf.tasks.arithmetic.solutions import reference_solution
+from pvg_hf.tasks.arithmetic.stories.flaws import FLAW_KINDS, write_flawed_solution
+from pvg_hf.tasks.arithmetic.stories.grammar import MAX_START, MAX_VALUE, VERBS
+from pvg_hf.tasks.arithmetic.stories.solutions import reference_solution
 
 PROBLEM = "Ana has 12 pens. On Monday Ben gives Ana 5 pens. Ben has 7 pens. On Tuesday Ana loses 3 pens. On Wednesday Ana doubles the pens. How many pens does Ana have?"
 SOLUTION = (

@@ -3,10 +3,10 @@
 from collections import Counter
 
 from pvg_hf.core.seeding import derive_rng
-from pvg_hf.tasks.arithmetic.checker import FlawKind
 from pvg_hf.tasks.arithmetic.corpus import FINE, MARKS, VERDICTS, write_marked_texts
-from pvg_hf.tasks.arithmetic.grammar import parse_story
-from pvg_hf.tasks.arithmetic.solutions import read_conclusion
+from pvg_hf.tasks.arithmetic.flaw import FlawKind
+from pvg_hf.tasks.arithmetic.stories.grammar import parse_story
+from pvg_hf.tasks.arithmetic.stories.solutions import read_conclusion
 from pvg_hf.tasks.arithmetic.task import find_flaws
 
 KIND_OF = {mark: kind for kind, mark in MARKS.items()} | {FINE: None}

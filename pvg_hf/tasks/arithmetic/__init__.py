@@ -1,9 +1,8 @@
 """
-The arithmetic world: word problems from a grammar, solutions as chains of steps, and a checker that finds their flaws.
+The arithmetic world: word problems from a grammar, solutions in many forms, and a checker that finds their flaws.
 """
 
-from pvg_hf.tasks.arithmetic.checker import Flaw, FlawKind, check_solution
-from pvg_hf.tasks.arithmetic.grammar import Event, Story, parse_story, sample_story
-from pvg_hf.tasks.arithmetic.task import ArithmeticTask
+from pvg_hf.tasks.arithmetic.flaw import Flaw, FlawKind
+from pvg_hf.tasks.arithmetic.task import ArithmeticTask, find_flaws
 
-__all__ = ["ArithmeticTask", "Event", "Flaw", "FlawKind", "Story", "check_solution", "parse_story", "sample_story"]
+__all__ = ["ArithmeticTask", "Flaw", "FlawKind", "find_flaws"]

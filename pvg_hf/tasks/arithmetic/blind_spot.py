@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pvg_hf.tasks.answers import grade_answer
-from pvg_hf.tasks.arithmetic.checker import FlawKind
+from pvg_hf.tasks.arithmetic.flaw import FlawKind
 from pvg_hf.tasks.arithmetic.task import find_flaws
 
 

@@ -1,6 +1,5 @@
 """The arithmetic task."""
 
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -8,38 +7,29 @@ from datasets import Dataset, Value
 
 from pvg_hf.core.roles import Role
 from pvg_hf.tasks.answers import ANSWER_COLUMNS, check_answer_format, grade_answer, read_answer
-from pvg_hf.tasks.arithmetic.checker import Flaw, check_solution
-from pvg_hf.tasks.arithmetic.grammar import (
-    MAX_DIFFICULTY,
-    MIN_DIFFICULTY,
-    Story,
-    parse_story,
-    sample_story,
-    story_mistake,
-)
-from pvg_hf.tasks.arithmetic.solutions import reference_solution
+from pvg_hf.tasks.arithmetic import comparisons, stories
+from pvg_hf.tasks.arithmetic.flaw import Flaw
+from pvg_hf.tasks.arithmetic.world import Reading, World
 from pvg_hf.tasks.base import Problem, Split, Task
 from pvg_hf.tasks.drawn_problems import draw_problems
 from pvg_hf.tasks.grade import Grade
 
 EXAMPLES = (
     {
-        "problem": "Ana has 18 pens. On Monday Ben gives Ana 6 pens. Ben has 4 pens. On Tuesday Ana keeps a third of the "
-        "pens. On Wednesday Ana doubles the pens. How many pens does Ana have?",
-        "solution": "has 18\nMonday gets 6: 18 + 6 = 24\nTuesday thirds 3: 24 / 3 = 8\nWednesday doubles 2: 8 * 2 = 16\n"
-        "#### 16",
+        "problem": "Ben has 6 more pens than Ana. Dev has 4 pens. Cleo has a third as many pens as Ben. Ana has 12 pens. "
+        "How many pens does Cleo have?",
+        "solution": "Ana has 12\nBen has 6 more than Ana: 12 + 6 = 18\nCleo has a third of Ben: 18 / 3 = 6\n#### 6",
     },
     {
-        "problem": "Gus has 16 coins. On Monday Gus loses 7 coins. On Tuesday Gus triples the coins. On Wednesday Gus "
-        "buys 2 coins. On Thursday Gus sells 9 coins. How many coins does Gus have?",
-        "solution": "has 16\nMonday loses 7: 16 - 7 = 9\nTuesday triples 3: 9 * 3 = 27\nWednesday buys 2: 27 + 2 = 29\n"
-        "Thursday sells 9: 29 - 9 = 20\n#### 20",
+        "problem": "Hana has twice as many coins as Gus. Kofi has as many coins as Hana and June together. Gus has 5 coins. "
+        "June has 9 coins. How many coins does Kofi have?",
+        "solution": "Gus has 5\nHana has twice Gus: 5 * 2 = 10\nJune has 9\n"
+        "Kofi has Hana and June together: 10 + 9 = 19\n#### 19",
     },
     {
-        "problem": "Lena has 20 shells. On Monday Lena keeps half of the shells. On Tuesday Lena finds 5 shells. Kofi "
-        "buys 3 shells. On Wednesday Lena gives Kofi 8 shells. How many shells does Lena have?",
-        "solution": "has 20\nMonday halves 2: 20 / 2 = 10\nTuesday finds 5: 10 + 5 = 15\nWednesday gives 8: 15 - 8 = 7\n"
-        "#### 7",
+        "problem": "Lena has 3 fewer shells than Ivan. Ivan has half as many shells as Eli. Eli has 14 shells. Fay has 2 more "
+        "shells than Eli. How many shells does Lena have?",
+        "solution": "Eli has 14\nIvan has half of Eli: 14 / 2 = 7\nLena has 3 fewer than Ivan: 7 - 3 = 4\n#### 4",
     },
 )
 
@@ -72,7 +62,9 @@ class ArithmeticTask(Task):
         "first_flaw_kind": Value("string"),
         "num_steps": Value("int32"),
         "num_flaws": Value("int32"),
+        "implicit_share": Value("float64"),
     }
+    world: ClassVar[World] = comparisons.WORLD
     prompts: ClassVar = {
         Role.BASE: "{% for example in examples %}{{ example.problem }}\nsolution:\n{{ example.solution }}\n"
         "next problem:\n{% endfor %}{{ problem }}\nsolution:\n",
@@ -94,10 +86,10 @@ class ArithmeticTask(Task):
         distractor_rate: float = 0.5,
         answer_format: str = "strict",
     ):
-        if not MIN_DIFFICULTY <= min_difficulty <= max_difficulty <= MAX_DIFFICULTY:
+        lowest, highest = self.world.difficulties
+        if not lowest <= min_difficulty <= max_difficulty <= highest:
             raise ValueError(
-                f"`min_difficulty` and `max_difficulty` must satisfy {MIN_DIFFICULTY} <= min <= max <= "
-                f"{MAX_DIFFICULTY}; got {min_difficulty} and {max_difficulty}."
+                f"`min_difficulty` and `max_difficulty` must satisfy {lowest} <= min <= max <= {highest}; got {min_difficulty} and {max_difficulty}."
             )
         if min(num_train, num_test) < 1:
             raise ValueError(f"`num_train` and `num_test` must be at least 1; got {num_train} and {num_test}.")
@@ -115,37 +107,44 @@ class ArithmeticTask(Task):
 
     def _draw_problem(self, rng: np.random.Generator) -> dict[str, object]:
         difficulty = int(rng.integers(self.difficulties[0], self.difficulties[1] + 1))
-        story, text = sample_story(rng, difficulty, self.distractor_rate)
-        return {"problem": text, "reference": reference_solution(story), "difficulty": difficulty}
+        text, reference = self.world.sample(rng, difficulty, self.distractor_rate)
+        return {"problem": text, "reference": reference, "difficulty": difficulty}
 
     def read_answer(self, solution: str) -> str | None:
         return read_answer(solution, self.answer_format)
 
     def problem_mistake(self, problem: str) -> str | None:
-        return story_mistake(problem, self.difficulties)
+        return self.world.problem_mistake(problem, self.difficulties)
 
     def grade(self, problem: Problem, solution: str) -> Grade:
         grade = grade_answer(solution, problem["reference"], self.answer_format)
-        flaws = find_flaws(problem["problem"], solution)
+        reading = read_solution(problem["problem"], solution)
+        first = reading.flaws[0] if reading.flaws else None
         return Grade(
             answer=grade.answer,
             correct=grade.correct,
             detail={
                 **grade.detail,
-                "first_flaw_step": flaws[0].step if flaws else None,
-                "first_flaw_kind": flaws[0].kind.value if flaws else None,
+                "first_flaw_step": first.step if first else None,
+                "first_flaw_kind": first.kind.value if first else None,
                 "num_steps": solution.strip().count("\n") + 1,
-                "num_flaws": len(flaws),
+                "num_flaws": len(reading.flaws),
+                "implicit_share": reading.implicit_share,
             },
         )
 
 
+def read_solution(problem: str, solution: str) -> Reading:
+    """
+    Check a solution, given the text of its problem, which may be of either version of the world.
+
+    Raises:
+        ValueError: if `problem` is not a problem of the arithmetic world.
+    """
+    world = stories.WORLD if " On " in problem else comparisons.WORLD  # only a story's sentences name days
+    return world.read(problem, solution)
+
+
 def find_flaws(problem: str, solution: str) -> list[Flaw]:
-    """Find the flaws of `solution`, given the text of its problem (see [`check_solution`])."""
-    return check_solution(story_of(problem), solution)
-
-
-@lru_cache(maxsize=4096)
-def story_of(problem: str) -> Story:
-    """Parse a problem text to its story, cached (see [`parse_story`])."""
-    return parse_story(problem)
+    """Find the flaws of `solution`, at most one per line, given the text of its problem."""
+    return list(read_solution(problem, solution).flaws)

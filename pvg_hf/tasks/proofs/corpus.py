@@ -9,11 +9,11 @@ import numpy as np
 from pvg_hf.analyses.form import ALLOWED_SCORES, CLOSING, OPENING, write_evaluation
 from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.core.roles import Role
-from pvg_hf.tasks.arithmetic.checker import FlawKind
-from pvg_hf.tasks.arithmetic.corpus import CorpusConfig
-from pvg_hf.tasks.arithmetic.flaws import STEP_FLAWS, sample_flawed_solution
-from pvg_hf.tasks.arithmetic.grammar import Story, sample_story
-from pvg_hf.tasks.arithmetic.solutions import reference_solution
+from pvg_hf.tasks.arithmetic.comparisons.corpus import CorpusConfig
+from pvg_hf.tasks.arithmetic.flaw import FlawKind
+from pvg_hf.tasks.arithmetic.stories.flaws import STEP_FLAWS, sample_flawed_solution
+from pvg_hf.tasks.arithmetic.stories.grammar import Story, sample_story
+from pvg_hf.tasks.arithmetic.stories.solutions import reference_solution
 from pvg_hf.tasks.arithmetic.task import ArithmeticTask
 from pvg_hf.tasks.prompts import PromptBuilder
 from pvg_hf.tasks.proofs.flaw_detection import (

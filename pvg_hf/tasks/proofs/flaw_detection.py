@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pvg_hf.tasks.arithmetic.checker import FlawKind, check_solution
-from pvg_hf.tasks.arithmetic.grammar import VERB_BY_WORD, Story
+from pvg_hf.tasks.arithmetic.flaw import FlawKind
+from pvg_hf.tasks.arithmetic.stories.checker import check_solution
+from pvg_hf.tasks.arithmetic.stories.grammar import VERB_BY_WORD, Story
 
 CONCLUSION_MARK = "####"
 

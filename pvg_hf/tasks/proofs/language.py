@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from pvg_hf.tasks.arithmetic.checker import FlawKind
+from pvg_hf.tasks.arithmetic.flaw import FlawKind
 from pvg_hf.tasks.proofs.flaw_detection import CONCLUSION_MARK, Issue, IssueKind, OmissionKind
 
 SEPARATOR = " | "

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from datasets import Dataset
+from torch.optim import Optimizer
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
 from transformers.trainer_callback import PrinterCallback
 from trl import SFTConfig, SFTTrainer
@@ -54,6 +55,7 @@ def fine_tune(
     rows: Dataset,
     settings: FineTuning,
     callbacks: list[TrainerCallback] | None = None,
+    optimizer: Optimizer | None = None,
 ) -> list[dict[str, float]]:
     """
     Fine-tune `model` in place; the loss includes the completion's tokens and the end token.
@@ -69,6 +71,8 @@ def fine_tune(
             Settings of the training.
         callbacks (`list[TrainerCallback]`, *optional*):
             Further callbacks of the trainer.
+        optimizer ([`~torch.optim.Optimizer`], *optional*):
+            Optimiser of the model's parameters; AdamW at the settings' learning rate by default.
 
     Returns:
         `list[dict[str, float]]`: the trainer's log.
@@ -103,6 +107,7 @@ def fine_tune(
         train_dataset=rows,
         processing_class=tokenizer,
         callbacks=[FiniteLossCallback(), *(callbacks or ())],
+        optimizers=(optimizer, None),
     )
     trainer.remove_callback(PrinterCallback)  # without a progress bar, it would print a line per step
     trainer.train()

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pvg_hf.tasks.arithmetic.grammar import Event, Story
+from pvg_hf.tasks.arithmetic.stories.grammar import Event, Story
 
 
 @dataclass(frozen=True)

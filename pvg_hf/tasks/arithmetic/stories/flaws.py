@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from pvg_hf.tasks.arithmetic.checker import FlawKind
-from pvg_hf.tasks.arithmetic.grammar import MAX_NUMBER, VERBS, Event, Story
-from pvg_hf.tasks.arithmetic.solutions import Step, write_solution
+from pvg_hf.tasks.arithmetic.flaw import FlawKind
+from pvg_hf.tasks.arithmetic.stories.grammar import MAX_NUMBER, VERBS, Event, Story
+from pvg_hf.tasks.arithmetic.stories.solutions import Step, write_solution
 
 Steps = list[Step]
 

@@ -1,11 +1,10 @@
 """Finds the flaws of a solution: in which line each is, and of which kind."""
 
 import re
-from dataclasses import dataclass
-from enum import StrEnum
 
-from pvg_hf.tasks.arithmetic.grammar import OPERATIONS, VERB_BY_WORD, Event, Story
-from pvg_hf.tasks.arithmetic.solutions import Step
+from pvg_hf.tasks.arithmetic.flaw import Flaw, FlawKind
+from pvg_hf.tasks.arithmetic.stories.grammar import OPERATIONS, VERB_BY_WORD, Event, Story
+from pvg_hf.tasks.arithmetic.stories.solutions import Step
 
 _STEP = re.compile(
     r"(?P<day>\w+) (?P<verb>\w+) (?P<amount>\d+): (?P<left>-?\d+) (?P<operator>[-+*/]) (?P<right>-?\d+) = (?P<result>-?\d+)"
@@ -16,35 +15,6 @@ _START = re.compile(r"has (\d+)")
 _CONCLUSION = re.compile(r"#### (-?\d+)")
 
 _MAX_DIGITS = 18
-
-
-class FlawKind(StrEnum):
-    """Kind of a flaw."""
-
-    WRONG_SUM = "wrong_sum"  # the equation does not hold
-    WRONG_OPERAND = "wrong_operand"  # a number that is neither the story's nor the last result
-    WRONG_OPERATION = "wrong_operation"  # an operation that the event does not imply, or a misread event
-    DROPPED_STEP = "dropped_step"  # an event of the story that no step uses
-    CONTRADICTED_CONCLUSION = "contradicted_conclusion"  # the final answer differs from the last result
-    INVENTED_STEP = "invented_step"  # a step that uses no event of the story
-    MALFORMED = "malformed"  # a line that cannot be parsed
-
-
-@dataclass(frozen=True)
-class Flaw:
-    """
-    Place and kind of a solution's flaw.
-
-    Args:
-        step (`int`):
-            Line of the flaw, counted from 0 (`has 12`) over the steps to the final answer. A dropped step is reported
-            at the line that skips it.
-        kind (`FlawKind`):
-            The kind of flaw; the first that applies, in the order of the checks below.
-    """
-
-    step: int
-    kind: FlawKind
 
 
 def check_solution(story: Story, solution: str) -> list[Flaw]:

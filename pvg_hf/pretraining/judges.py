@@ -1,0 +1,143 @@
+"""Trains the judges that ship with the package: verifiers with a head, which have seen a base prover's own mistakes."""
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from datasets import Dataset
+from transformers import AutoTokenizer, PreTrainedModel
+
+from pvg_hf.core.roles import Role
+from pvg_hf.data import build_pairs, solution_features, write_pool
+from pvg_hf.models.prover_model import load_prover
+from pvg_hf.pretraining.base_models import BASE_MODELS
+from pvg_hf.sampling import Sampler, sample_solutions
+from pvg_hf.scoring import VerifierScorer
+from pvg_hf.tasks import PromptBuilder
+from pvg_hf.tasks.arithmetic import ArithmeticTask
+from pvg_hf.trainers.reward.config import NoisyRewardConfig
+from pvg_hf.trainers.reward.trainer import NoisyRewardTrainer
+
+FORMS = (0.0, 1e-9, 0.5, 1.1)
+"""Bounds of the implicit share of explicit, partly implicit and implicit solutions."""
+
+
+@dataclass(frozen=True)
+class JudgeConfig:
+    """
+    Training settings of a judge.
+
+    Args:
+        name (`str`):
+            Folder under `pvg_hf/assets`.
+        start (`str`):
+            Key in `BASE_MODELS` of the language model that it starts from.
+        num_problems (`int`), solutions_per_problem (`int`):
+            Problems, and solutions of the base prover to each.
+        num_steps (`int`), pairs_per_step (`int`), learning_rate (`float`):
+            Training on pairs of a correct and an incorrect solution.
+        seed (`int`):
+            Seed of the problems, the solutions and the training.
+    """
+
+    name: str
+    start: str
+    num_problems: int = 6000
+    solutions_per_problem: int = 4
+    num_steps: int = 500
+    pairs_per_step: int = 32
+    learning_rate: float = 1e-3
+    seed: int = 0
+
+
+JUDGES = {
+    "judge": JudgeConfig("arithmetic-judge", "verifier"),
+    "small-judge": JudgeConfig("arithmetic-judge-small", "small-verifier"),
+}
+
+
+def train_judge(config: JudgeConfig, folder: Path, *, num_test: int = 500) -> dict[str, float]:
+    """
+    Train a judge on the solutions of the base prover, save it, and measure it on fresh problems.
+
+    Args:
+        config ([`JudgeConfig`]):
+            The judge.
+        folder (`Path`):
+            Folder with the base prover and the verifier that it starts from; the judge is saved there, too.
+        num_test (`int`, defaults to 500):
+            Number of fresh problems.
+
+    Returns:
+        `dict[str, float]`: how often a correct solution of the base prover is ranked above an incorrect one to any
+        problem (the area under the ROC curve), for all solutions and by form.
+    """
+    task = ArithmeticTask(num_train=config.num_problems, num_test=num_test, seed=2 + config.seed, max_difficulty=6)
+    prompts = PromptBuilder(task)
+    prover, tokenizer = load_prover(folder / BASE_MODELS["prover"].name)
+    sampler = Sampler(prover, tokenizer, max_new_tokens=128, prompts_per_batch=100)
+
+    def write(split: str, number: int) -> list[dict]:
+        problems = task.problems(split).to_list()
+        return sample_solutions(sampler, prompts, problems, Role.BASE, num_samples=number, seed=config.seed)
+
+    start = folder / BASE_MODELS[config.start].name
+    with tempfile.TemporaryDirectory() as scratch:
+        pool = Path(scratch) / "base.parquet"
+        write_pool(pool, [write("train", config.solutions_per_problem)], solution_features(task))
+        pairs, _ = build_pairs(
+            pool,
+            seed=config.seed,
+            round_index=0,
+            weights={-1: 1.0},
+            solutions_per_problem=config.solutions_per_problem,
+        )
+        _train(config, start, pairs, folder / config.name)
+    judge = VerifierScorer.from_pretrained(folder / config.name)
+    return _measure(judge, write("test", 4))
+
+
+def _train(config: JudgeConfig, start: Path, pairs: Dataset, output: Path) -> PreTrainedModel:
+    trainer = NoisyRewardTrainer(
+        str(start),
+        args=NoisyRewardConfig(
+            str(output),
+            max_steps=config.num_steps,
+            per_device_train_batch_size=config.pairs_per_step,
+            learning_rate=config.learning_rate,
+            lr_scheduler_type="cosine",
+            warmup_steps=config.num_steps // 20,
+            seed=config.seed,
+            use_cpu=True,
+            report_to="none",
+            save_strategy="no",
+            logging_steps=50,
+        ),
+        train_dataset=pairs.map(lambda row: {"prompt": row["problem"] + "\n"}),
+        processing_class=AutoTokenizer.from_pretrained(start),
+    )
+    trainer.train()
+    trainer.save_model()
+    return trainer.model
+
+
+def _measure(judge: VerifierScorer, rows: list[dict]) -> dict[str, float]:
+    scores = np.array(judge([row["problem"] for row in rows], [row["solution"] for row in rows]))
+    correct = np.array([row["correct"] for row in rows])
+    implicit = np.array([row["implicit_share"] for row in rows])
+    return dict(_ranked(scores, correct, implicit))
+
+
+def _ranked(scores: np.ndarray, correct: np.ndarray, implicit: np.ndarray) -> Iterator[tuple[str, float]]:
+    names = ("explicit", "partly implicit", "implicit")
+    cases = [("all", np.ones_like(correct, dtype=bool))]
+    cases += [
+        (name, (implicit >= low) & (implicit < high)) for name, (low, high) in zip(names, pairwise(FORMS), strict=True)
+    ]
+    for name, chosen in cases:
+        right, wrong = scores[chosen & correct], scores[chosen & ~correct]
+        wins = (right[:, None] > wrong).astype(float) + (right[:, None] == wrong) / 2
+        yield f"correct ranked above incorrect, {name}", float(wins.mean()) if wins.size else float("nan")

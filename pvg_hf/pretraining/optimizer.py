@@ -1,0 +1,38 @@
+"""The optimiser of the base models."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class MuonAndAdamW(torch.optim.Optimizer):
+    """
+    Muon for the matrices of a language model's layers, AdamW for its embeddings and norms.
+
+    Args:
+        model ([`~torch.nn.Module`]):
+            The model.
+        matrix_lr (`float`), lr (`float`):
+            Learning rates of Muon and of AdamW, both > 0.
+    """
+
+    def __init__(self, model: nn.Module, matrix_lr: float, lr: float):
+        named = dict(model.named_parameters())
+        matrices = [p for name, p in named.items() if p.ndim == 2 and "embed" not in name]
+        others = [p for name, p in named.items() if p.ndim != 2 or "embed" in name]
+        self.parts = [
+            torch.optim.Muon(matrices, lr=matrix_lr, weight_decay=0.01),
+            torch.optim.AdamW(others, lr=lr, betas=(0.9, 0.98), weight_decay=0.01),
+        ]
+        super().__init__([*matrices, *others], {})
+        # A scheduler sets the rates here; the parts share these dictionaries.
+        self.param_groups = [group for part in self.parts for group in part.param_groups]
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Take one step with both."""
+        loss = None if closure is None else closure()
+        for part in self.parts:
+            part.step()
+        return loss

@@ -1,0 +1,353 @@
+"""The grammar of problems: samples puzzles, writes them as text and parses the text again."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+import numpy as np
+
+NAMES = ("Ana", "Ben", "Cleo", "Dev", "Eli", "Fay", "Gus", "Hana", "Ivan", "June", "Kofi", "Lena")
+OBJECTS = ("apples", "beads", "books", "cards", "coins", "marbles", "pens", "plums", "shells", "stamps")
+MAX_VALUE = 40  # every true number of things is in [1, MAX_VALUE]
+MAX_NUMBER = 60  # every number in a written solution, flawed or not, is in [0, MAX_NUMBER]
+MIN_DIFFICULTY, MAX_DIFFICULTY = 2, 6  # number of calculations that the answer needs
+MIN_START, MAX_START, MAX_AMOUNT = 3, 15, 9  # given numbers, and the largest amount that a comparison states
+TWO_BRANCHES_RATE = 0.5  # share of the puzzles of at least three calculations whose answer joins two given numbers
+
+OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "+": lambda left, right: left + right,
+    "-": lambda left, right: left - right,
+    "*": lambda left, right: left * right,
+    "/": lambda left, right: left // right if right else 0,  # exact in every puzzle; rounded down after a mistake
+}
+
+
+class Relation(StrEnum):
+    """How a statement gives somebody's number."""
+
+    GIVEN = "given"
+    MORE = "more"
+    FEWER = "fewer"
+    TIMES = "times"
+    SHARE = "share"
+    TOGETHER = "together"
+
+    @property
+    def operator(self) -> str:
+        """The operation on the source's number and the amount, or on both sources' numbers."""
+        return _OPERATORS[self]
+
+
+_OPERATORS = {
+    Relation.MORE: "+",
+    Relation.FEWER: "-",
+    Relation.TIMES: "*",
+    Relation.SHARE: "/",
+    Relation.TOGETHER: "+",
+}
+
+WORDINGS: tuple[tuple[Relation, int | None, str, str], ...] = (
+    (Relation.MORE, None, "{amount} more {objects} than {source}", "{amount} more than {source}"),
+    (Relation.FEWER, None, "{amount} fewer {objects} than {source}", "{amount} fewer than {source}"),
+    (Relation.TIMES, 2, "twice as many {objects} as {source}", "twice {source}"),
+    (Relation.TIMES, 3, "three times as many {objects} as {source}", "three times {source}"),
+    (Relation.SHARE, 2, "half as many {objects} as {source}", "half of {source}"),
+    (Relation.SHARE, 3, "a third as many {objects} as {source}", "a third of {source}"),
+    (Relation.TOGETHER, None, "as many {objects} as {source} and {other} together", "{source} and {other} together"),
+)
+"""Relation, the amount that the words imply (if any), the words in a problem, and the words in a solution."""
+
+QUESTION = "How many {objects} does {name} have?"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """
+    What a problem says of one person.
+
+    Args:
+        owner (`str`):
+            The person.
+        relation (`Relation`):
+            How the number is given.
+        amount (`int`, *optional*):
+            The number of things (`given`, `more`, `fewer`) or the factor (`times`, `share`); `None` for `together`.
+        sources (`tuple[str, ...]`):
+            The people whose numbers it uses: none (`given`), two (`together`) or one.
+    """
+
+    owner: str
+    relation: Relation
+    amount: int | None
+    sources: tuple[str, ...] = ()
+
+    def apply(self, values: Mapping[str, int]) -> int:
+        """Calculate the owner's number from the sources' numbers."""
+        numbers = [values[source] for source in self.sources]
+        if self.amount is not None:
+            numbers.append(self.amount)
+        return numbers[0] if len(numbers) == 1 else OPERATIONS[self.relation.operator](*numbers)
+
+    @property
+    def phrase(self) -> str:
+        """The comparison as a solution states it, such as `3 more than Ana`."""
+        return self._write(3)
+
+    def tell(self, objects: str) -> str:
+        """Write the problem's sentence."""
+        said = f"{self.amount} {objects}" if self.relation is Relation.GIVEN else self._write(2, objects)
+        return f"{self.owner} has {said}."
+
+    def _write(self, column: int, objects: str = "") -> str:
+        wording = next(row for row in WORDINGS if row[0] is self.relation and row[1] in (None, self.amount))
+        source, other = (*self.sources, "")[:2]
+        return str(wording[column]).format(amount=self.amount, objects=objects, source=source, other=other)
+
+
+@dataclass(frozen=True)
+class Puzzle:
+    """
+    The truth behind a problem text.
+
+    Args:
+        objects (`str`):
+            The things that are counted.
+        statements (`tuple[Statement, ...]`):
+            One per person, in the text's order, which is not that of calculation.
+        asked (`str`):
+            The person in the question.
+    """
+
+    objects: str
+    statements: tuple[Statement, ...]
+    asked: str
+
+    @cached_property
+    def by_owner(self) -> dict[str, Statement]:
+        return {statement.owner: statement for statement in self.statements}
+
+    @cached_property
+    def values(self) -> dict[str, int]:
+        """Everybody's number."""
+        values: dict[str, int] = {}
+        for owner in self.by_owner:
+            self._calculate(owner, values)
+        return values
+
+    def _calculate(self, owner: str, values: dict[str, int]) -> None:
+        if owner not in values:
+            statement = self.by_owner[owner]
+            for source in statement.sources:
+                self._calculate(source, values)
+            values[owner] = statement.apply(values)
+
+    @cached_property
+    def needed(self) -> tuple[str, ...]:
+        """The people whose numbers the answer depends on, each after its sources; the asked person is the last."""
+        found: dict[str, None] = {}
+
+        def visit(owner: str) -> None:
+            for source in self.by_owner[owner].sources:
+                visit(source)
+            found.setdefault(owner)
+
+        visit(self.asked)
+        return tuple(found)
+
+    @cached_property
+    def calculated(self) -> tuple[str, ...]:
+        """The people of `needed` whose number is not given; their number is the difficulty."""
+        return tuple(owner for owner in self.needed if self.by_owner[owner].sources)
+
+    @property
+    def answer(self) -> int:
+        return self.values[self.asked]
+
+    @property
+    def text(self) -> str:
+        """The problem text, which [`parse_puzzle`] parses to this puzzle."""
+        sentences = [statement.tell(self.objects) for statement in self.statements]
+        return " ".join([*sentences, QUESTION.format(objects=self.objects, name=self.asked)])
+
+
+def sample_puzzle(rng: np.random.Generator, difficulty: int, distractor_rate: float) -> Puzzle:
+    """
+    Draw a puzzle.
+
+    Args:
+        rng ([`~numpy.random.Generator`]):
+            Source of every draw.
+        difficulty (`int`):
+            Number of calculations that the answer needs, in [2, 6].
+        distractor_rate (`float`):
+            Probability in [0, 1] of a further person whom the answer does not need.
+    """
+    while True:  # a draw is given up when no comparison keeps the numbers in range, which is rare
+        statements = _sample_statements(rng, difficulty)
+        if statements is None:
+            continue
+        asked = statements[-1].owner
+        if rng.random() < distractor_rate:
+            statements.append(_sample_distractor(rng, statements))
+        order = rng.permutation(len(statements))
+        objects = str(rng.choice(OBJECTS))
+        puzzle = Puzzle(objects, tuple(statements[index] for index in order), asked)
+        if len(puzzle.calculated) == difficulty and all(1 <= value <= MAX_VALUE for value in puzzle.values.values()):
+            return puzzle
+
+
+def _sample_statements(rng: np.random.Generator, difficulty: int) -> list[Statement] | None:
+    """Draw the statements that the answer needs, in the order of calculation; `None` if the numbers leave the range."""
+    names = iter(str(name) for name in rng.permutation(NAMES))
+    lengths = [difficulty]  # comparisons in a chain on each given number, then on what joins them
+    if difficulty > 2 and rng.random() < TWO_BRANCHES_RATE:
+        first = int(rng.integers(0, difficulty))
+        second = int(rng.integers(0, difficulty - first))
+        lengths = [first, second, difficulty - 1 - first - second]
+    statements: list[Statement] = []
+    values: dict[str, int] = {}
+    ends: list[str] = []
+    for index, length in enumerate(lengths):
+        owner = next(names)
+        if index == 2:
+            statements.append(Statement(owner, Relation.TOGETHER, None, (ends[0], ends[1])))
+        else:
+            statements.append(Statement(owner, Relation.GIVEN, int(rng.integers(MIN_START, MAX_START + 1))))
+        values[owner] = statements[-1].apply(values)
+        for _ in range(length):
+            if not 1 <= values[owner] <= MAX_VALUE:
+                return None
+            statement = _sample_comparison(rng, next(names), owner, values[owner])
+            values[statement.owner] = statement.apply(values)
+            statements.append(statement)
+            owner = statement.owner
+        ends.append(owner)
+    return statements
+
+
+def _sample_comparison(rng: np.random.Generator, owner: str, source: str, value: int) -> Statement:
+    """Draw a comparison with `source`, whose number is `value`, that keeps the owner's number within range."""
+    while True:  # adding or subtracting a small amount is always possible
+        relation, amount, *_ = WORDINGS[rng.integers(len(WORDINGS) - 1)]
+        statement = Statement(owner, relation, amount or int(rng.integers(2, MAX_AMOUNT + 1)), (source,))
+        if relation is Relation.SHARE and value % statement.amount:
+            continue
+        if 1 <= statement.apply({source: value}) <= MAX_VALUE:
+            return statement
+
+
+def _sample_distractor(rng: np.random.Generator, statements: list[Statement]) -> Statement:
+    """Draw a statement about a further person: a given number, or a comparison with somebody."""
+    used = {statement.owner for statement in statements}
+    free = [name for name in NAMES if name not in used]
+    owner = free[rng.integers(len(free))]
+    if rng.random() < 0.5:
+        return Statement(owner, Relation.GIVEN, int(rng.integers(MIN_START, MAX_START + 1)))
+    values = Puzzle("", tuple(statements), statements[-1].owner).values
+    source = statements[rng.integers(len(statements))].owner
+    return _sample_comparison(rng, owner, source, min(max(values[source], 1), MAX_VALUE))
+
+
+def _sentence_pattern(words: str) -> re.Pattern[str]:
+    fields = {"amount": r"(?P<amount>\d+)", "objects": r"(?P<objects>\w+)"}
+    fields |= {"source": r"(?P<source>\w+)", "other": r"(?P<other>\w+)"}
+    return re.compile(r"(?P<owner>\w+) has " + words.format(**fields))
+
+
+_SENTENCES = tuple(
+    (relation, amount, _sentence_pattern(words))
+    for relation, amount, words, _ in (*WORDINGS, (Relation.GIVEN, None, "{amount} {objects}", ""))
+)
+_ASKED = re.compile(r"How many (?P<objects>\w+) does (?P<name>\w+) have\?")
+_MAX_DIGITS = 18
+
+
+def parse_puzzle(problem: str) -> Puzzle:
+    """
+    Recover the puzzle from a problem text.
+
+    Raises:
+        ValueError: if the text does not follow this grammar.
+    """
+    *sentences, question = [part.strip() for part in re.findall(r"[^.?]+[.?]?", problem) if part.strip()] or [""]
+    asked = _ASKED.fullmatch(question)
+    if asked is None:
+        raise ValueError(
+            f"Not an arithmetic problem: {problem[:80]!r} does not end with `How many THINGS does NAME have?`."
+        )
+    statements = [_parse_sentence(sentence, asked["objects"]) for sentence in sentences]
+    puzzle = Puzzle(asked["objects"], tuple(statements), asked["name"])
+    _check_references(puzzle)
+    return puzzle
+
+
+def _parse_sentence(sentence: str, objects: str) -> Statement:
+    for relation, amount, pattern in _SENTENCES:
+        match = pattern.fullmatch(sentence.removesuffix("."))
+        if match is None or match["objects"] != objects:
+            continue
+        stated = match.groupdict().get("amount")
+        if stated and len(stated) > _MAX_DIGITS:
+            break
+        sources = tuple(match[key] for key in ("source", "other") if match.groupdict().get(key))
+        return Statement(match["owner"], relation, amount or (int(stated) if stated else None), sources)
+    raise ValueError(f"Not an arithmetic problem: `{sentence[:80]}` is no sentence of its grammar.")
+
+
+def _check_references(puzzle: Puzzle) -> None:
+    """Refuse a puzzle whose people are not all told of exactly once, or depend on themselves."""
+    owners = [statement.owner for statement in puzzle.statements]
+    for name in (puzzle.asked, *owners, *(source for statement in puzzle.statements for source in statement.sources)):
+        if owners.count(name) != 1:
+            raise ValueError(
+                f"Not an arithmetic problem: {owners.count(name)} sentences, not one, tell how many {name} has."
+            )
+    done: set[str] = set()
+    while len(done) < len(owners):
+        ready = {s.owner for s in puzzle.statements if s.owner not in done and done.issuperset(s.sources)}
+        if not ready:
+            raise ValueError("Not an arithmetic problem: somebody's number depends on itself.")
+        done |= ready
+
+
+def puzzle_mistake(problem: str, difficulties: tuple[int, int] = (MIN_DIFFICULTY, MAX_DIFFICULTY)) -> str | None:
+    """
+    Explain in a sentence why this grammar cannot produce a text; `None` if it can.
+
+    Args:
+        problem (`str`):
+            Any text.
+        difficulties (`tuple[int, int]`, defaults to (2, 6)):
+            Smallest and largest number of calculations.
+    """
+    try:
+        puzzle = parse_puzzle(problem)
+    except ValueError as err:
+        return f"{err}"
+    return next(_mistakes(puzzle, problem, difficulties), None)
+
+
+def _mistakes(puzzle: Puzzle, problem: str, difficulties: tuple[int, int]) -> Iterator[str]:
+    unknown = [name for name in puzzle.by_owner if name not in NAMES]
+    if unknown:
+        yield f"`{unknown[0]}` is none of its names: {', '.join(NAMES)}."
+    if puzzle.objects not in OBJECTS:
+        yield f"`{puzzle.objects}` are none of its things: {', '.join(OBJECTS)}."
+    if puzzle.text != problem:
+        yield "Its sentences are not written as the grammar writes them."
+    number = len(puzzle.calculated)
+    if not difficulties[0] <= number <= difficulties[1]:
+        yield f"Its answer needs {number} calculation(s); a problem needs {difficulties[0]} to {difficulties[1]}."
+    for statement in puzzle.statements:
+        if statement.relation is Relation.GIVEN and not MIN_START <= (statement.amount or 0) <= MAX_START:
+            yield f"A given number is in [{MIN_START}, {MAX_START}]; {statement.owner} has {statement.amount}."
+        if statement.relation in (Relation.MORE, Relation.FEWER) and not 2 <= (statement.amount or 0) <= MAX_AMOUNT:
+            yield f"A difference is in [2, {MAX_AMOUNT}]; {statement.owner}'s is {statement.amount}."
+        if statement.relation is Relation.SHARE and puzzle.values[statement.sources[0]] % (statement.amount or 1):
+            yield f"{statement.owner}'s share is no whole number."
+    if not all(1 <= value <= MAX_VALUE for value in puzzle.values.values()):
+        yield f"Its numbers are {puzzle.values}; they stay within 1 and {MAX_VALUE}."
+    if len(puzzle.statements) > len(puzzle.needed) + 1:
+        yield "It tells of more than one person whom the answer does not need."

@@ -1,0 +1,182 @@
+"""Lines of a solution: what a line can state, how it is written, and how it is parsed."""
+
+import re
+from dataclasses import dataclass, field
+
+from pvg_hf.tasks.arithmetic.comparisons.grammar import OPERATIONS, WORDINGS, Relation, Statement
+
+LEADS = ("so", "then", "next", "now")  # a line may begin with one of these words
+NOT_NEEDED = "is not needed"
+
+_MAX_DIGITS = 18
+
+
+@dataclass(frozen=True)
+class Calculation:
+    """
+    A calculation such as `7 + 3`, `(7 + 3) * 2` or `4 + 4 + 4`, evaluated from the left.
+
+    Args:
+        numbers (`tuple[int, ...]`):
+            Two or three numbers.
+        operators (`tuple[str, ...]`):
+            The operators between them.
+    """
+
+    numbers: tuple[int, ...]
+    operators: tuple[str, ...]
+
+    @property
+    def value(self) -> int:
+        value = self.numbers[0]
+        for operator, number in zip(self.operators, self.numbers[1:], strict=True):
+            value = OPERATIONS[operator](value, number)
+        return value
+
+    @property
+    def is_sum_of_equals(self) -> bool:
+        """Whether it is a multiplication written as a sum, such as `4 + 4 + 4`."""
+        return set(self.operators) == {"+"} and len(set(self.numbers)) == 1
+
+    def __str__(self) -> str:
+        first, *rest = self.numbers
+        text = str(first)
+        for index, (operator, number) in enumerate(zip(self.operators, rest, strict=True)):
+            text = f"({text})" if index and not self.is_sum_of_equals else text
+            text += f" {operator} {number}"
+        return text
+
+
+@dataclass(frozen=True)
+class Line:
+    """
+    What one line of a solution states. `Ben has 3 more than Ana: 7 + 3 = 10` states everything; `7 + 3 = 10` leaves
+    the person and the comparison to the reader, `Ben has 10` the comparison and the calculation.
+
+    Args:
+        owner (`str`, *optional*):
+            The person whose number it states.
+        comparison (`Statement`, *optional*):
+            The comparison that it cites.
+        recalled (`tuple[str, int]`, *optional*):
+            A person and the number that it repeats, as in `Ana has 7, Ben has 7 + 3 = 10`.
+        calculation (`Calculation`, *optional*):
+            The calculation.
+        result (`int`, *optional*):
+            The number; `None` for a remark.
+        wording (`int`, defaults to 0):
+            Which of the equivalent wordings is used.
+        lead (`str`, defaults to `""`):
+            The word that it begins with.
+    """
+
+    owner: str | None
+    comparison: Statement | None = None
+    recalled: tuple[str, int] | None = None
+    calculation: Calculation | None = None
+    result: int | None = None
+    wording: int = 0
+    lead: str = field(default="", compare=False)
+
+    @property
+    def is_remark(self) -> bool:
+        """Whether it says that a person is not needed."""
+        return self.result is None
+
+    def __str__(self) -> str:
+        return f"{self.lead} {self._body}" if self.lead else self._body
+
+    @property
+    def _body(self) -> str:
+        if self.is_remark:
+            return f"{self.owner} {NOT_NEEDED}"
+        stated = f"{self.calculation} = {self.result}" if self.calculation else f"{self.result}"
+        if self.comparison is not None:
+            cited = self.comparison.phrase
+            return f"{self.owner}: {cited}, {stated}" if self.wording else f"{self.owner} has {cited}: {stated}"
+        if self.recalled is not None:
+            return f"{self.recalled[0]} has {self.recalled[1]}, {self.owner} has {stated}"
+        if self.owner is None:
+            return stated
+        return f"{self.owner}: {stated}" if self.wording and self.calculation else f"{self.owner} has {stated}"
+
+
+_NUMBER = r"-?\d+"
+_CALCULATION = rf"(?:\({_NUMBER} [-+*/] {_NUMBER}\)|{_NUMBER}) [-+*/] {_NUMBER}(?: \+ {_NUMBER})?"
+_STATED = rf"(?:(?P<calculation>{_CALCULATION}) = )?(?P<result>{_NUMBER})"
+_LEAD = rf"(?:(?P<lead>{'|'.join(LEADS)}) )?"
+
+
+def _phrase_pattern(words: str) -> re.Pattern[str]:
+    fields = {"amount": r"(?P<amount>\d+)", "source": r"(?P<source>\w+)", "other": r"(?P<other>\w+)"}
+    return re.compile(words.format(**fields))
+
+
+_PHRASES = tuple((relation, amount, _phrase_pattern(words)) for relation, amount, _, words in WORDINGS)
+_CITING = (
+    re.compile(rf"(?P<owner>\w+) has (?P<phrase>[\w ]+): {_STATED}"),
+    re.compile(rf"(?P<owner>\w+): (?P<phrase>[\w ]+), {_STATED}"),
+)
+_RECALLING = re.compile(rf"(?P<source>\w+) has (?P<recalled>{_NUMBER}), (?P<owner>\w+) has {_STATED}")
+_NAMING = (re.compile(rf"(?P<owner>\w+) has {_STATED}"), re.compile(rf"(?P<owner>\w+): {_STATED}"))
+_BARE = re.compile(_STATED)
+_REMARK = re.compile(rf"(?P<owner>\w+) {NOT_NEEDED}")
+_CONCLUSION = re.compile(rf"#### ({_NUMBER})")
+
+
+def read_conclusion(line: str) -> int | None:
+    """Parse the final answer from a line such as `#### 10`; `None` for any other line."""
+    match = _CONCLUSION.fullmatch(line)
+    return int(match[1]) if match and len(match[1]) <= _MAX_DIGITS else None
+
+
+def write_conclusion(answer: int) -> str:
+    return f"#### {answer}"
+
+
+def read_line(text: str) -> Line | None:
+    """Parse a line; `None` if it is not written in any of the forms."""
+    if max((len(number) for number in re.findall(r"\d+", text)), default=0) > _MAX_DIGITS:
+        return None
+    lead, _, body = text.partition(" ")
+    if lead not in LEADS:
+        lead, body = "", text
+    if match := _REMARK.fullmatch(body):
+        return Line(match["owner"], lead=lead)
+    for wording, pattern in enumerate(_CITING):
+        if match := pattern.fullmatch(body):
+            comparison = _read_comparison(match["owner"], match["phrase"])
+            if comparison is None or match["calculation"] is None:
+                return None
+            return Line(match["owner"], comparison, None, *_read_stated(match), wording=wording, lead=lead)
+    if match := _RECALLING.fullmatch(body):
+        if match["calculation"] is None:
+            return None
+        recalled = (match["source"], int(match["recalled"]))
+        return Line(match["owner"], None, recalled, *_read_stated(match), lead=lead)
+    for wording, pattern in enumerate(_NAMING):
+        if (match := pattern.fullmatch(body)) and (match["calculation"] or not wording):
+            return Line(match["owner"], None, None, *_read_stated(match), wording=wording, lead=lead)
+    if (match := _BARE.fullmatch(body)) and match["calculation"]:
+        return Line(None, None, None, *_read_stated(match), lead=lead)
+    return None
+
+
+def _read_stated(match: re.Match[str]) -> tuple[Calculation | None, int]:
+    result = int(match["result"])
+    if match["calculation"] is None:
+        return None, result
+    symbols = match["calculation"].replace("(", "").replace(")", "").split(" ")
+    numbers, operators = tuple(map(int, symbols[::2])), tuple(symbols[1::2])
+    return Calculation(numbers, operators), result
+
+
+def _read_comparison(owner: str, phrase: str) -> Statement | None:
+    for relation, amount, pattern in _PHRASES:
+        if match := pattern.fullmatch(phrase):
+            fields = match.groupdict()
+            amount = amount or (int(fields["amount"]) if relation is not Relation.TOGETHER else None)
+            return Statement(
+                owner, relation, amount, tuple(fields[key] for key in ("source", "other") if fields.get(key))
+            )
+    return None

@@ -1,0 +1,240 @@
+"""Writes solutions in many forms, with or without flaws."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pvg_hf.tasks.arithmetic.comparisons.checker import Claims
+from pvg_hf.tasks.arithmetic.comparisons.grammar import MAX_NUMBER, Puzzle, Relation, Statement
+from pvg_hf.tasks.arithmetic.comparisons.lines import LEADS, Calculation, Line, write_conclusion
+from pvg_hf.tasks.arithmetic.flaw import FlawKind
+
+
+@dataclass(frozen=True)
+class Style:
+    """
+    How much a solution states.
+
+    Args:
+        cited (`float`), recalled (`float`), named (`float`), bare (`float`), result (`float`):
+            Weights of the forms of a line: with the comparison, with the source's number repeated, with the person's
+            name only, with the calculation only, with the result only.
+        merged (`float`):
+            Probability that a step is written inside the next one's calculation, where that is possible.
+        given (`float`):
+            Probability that a given number is repeated in a line of its own.
+        remark (`float`):
+            Probability of a remark that somebody is not needed, if there is such a person.
+    """
+
+    cited: float
+    recalled: float
+    named: float
+    bare: float
+    result: float
+    merged: float
+    given: float
+    remark: float
+
+    @property
+    def forms(self) -> dict[str, float]:
+        return {name: getattr(self, name) for name in ("cited", "recalled", "named", "bare", "result")}
+
+
+STYLES = {
+    "explicit": Style(cited=0.7, recalled=0.2, named=0.1, bare=0.0, result=0.0, merged=0.0, given=0.5, remark=0.3),
+    "mixed": Style(cited=0.25, recalled=0.15, named=0.35, bare=0.15, result=0.1, merged=0.2, given=0.3, remark=0.1),
+    "terse": Style(cited=0.0, recalled=0.0, named=0.35, bare=0.35, result=0.3, merged=0.4, given=0.05, remark=0.0),
+}
+
+STEP_FLAWS = (
+    FlawKind.WRONG_SUM,
+    FlawKind.WRONG_OPERAND,
+    FlawKind.WRONG_OPERATION,
+    FlawKind.WRONG_SOURCE,
+    FlawKind.DROPPED_STEP,
+)
+FLAW_KINDS = (*STEP_FLAWS, FlawKind.CONTRADICTED_CONCLUSION)
+LEAD_RATE = 0.25
+OPPOSITE = {Relation.MORE: Relation.FEWER, Relation.FEWER: Relation.MORE, Relation.TIMES: Relation.SHARE, Relation.SHARE: Relation.TIMES}  # fmt: skip
+
+
+def reference_solution(puzzle: Puzzle) -> str:
+    """Write the flawless solution that states everything, in the order of calculation."""
+    claims, lines = Claims(puzzle), []
+    for owner in puzzle.needed:
+        truth = puzzle.by_owner[owner]
+        calculation = next(iter(claims.calculations(owner)), None)
+        lines.append(Line(owner, truth if truth.sources else None, None, calculation, puzzle.values[owner]))
+        claims.numbers[owner] = puzzle.values[owner]
+    return "\n".join([*map(str, lines), write_conclusion(puzzle.answer)])
+
+
+def sample_solution(
+    rng: np.random.Generator, puzzle: Puzzle, flaw: FlawKind | None = None, styles: Sequence[str] = tuple(STYLES)
+) -> str:
+    """
+    Draw a solution in a style drawn at random, flawless or with one flaw at a random place.
+
+    Its final answer can be right in spite of the flaw, by chance.
+
+    Args:
+        rng ([`~numpy.random.Generator`]):
+            Source of every draw.
+        puzzle (`Puzzle`):
+            The problem.
+        flaw (`FlawKind`, *optional*):
+            One of `FLAW_KINDS`; none for a flawless solution. A place where the kind is impossible gets another kind.
+        styles (`Sequence[str]`, defaults to all):
+            Keys of `STYLES` to draw from.
+    """
+    while True:  # ends, because a flawless solution's numbers are always in range
+        text = _Writer(rng, puzzle, flaw, STYLES[styles[rng.integers(len(styles))]]).write()
+        if text is not None:
+            return text
+
+
+def nearby_number(rng: np.random.Generator, value: int) -> int:
+    """Draw a number that is easily confused with `value`: off by a little, or by ten."""
+    offset = int(rng.choice([1, 1, 1, 2, 3, 10]))
+    return value + offset if value <= offset or rng.random() < 0.5 else value - offset
+
+
+class _Writer:
+    """Writes one solution."""
+
+    def __init__(self, rng: np.random.Generator, puzzle: Puzzle, flaw: FlawKind | None, style: Style):
+        self.rng, self.puzzle, self.flaw, self.style = rng, puzzle, flaw, style
+        self.claims = Claims(puzzle)
+        self.lines: list[Line] = []
+        self.flawed = None  # the person in whose line the flaw is
+        if flaw is not None and flaw is not FlawKind.CONTRADICTED_CONCLUSION:
+            self.flawed = puzzle.calculated[rng.integers(len(puzzle.calculated))]
+
+    def write(self) -> str | None:
+        """Return the solution; `None` if a number is outside [0, MAX_NUMBER]."""
+        owners = self._order()
+        for index, owner in enumerate(owners):
+            self._write_step(owner, owners[index + 1 :])
+        unneeded = [owner for owner in self.puzzle.by_owner if owner not in self.puzzle.needed]
+        if unneeded and self._happens(self.style.remark):
+            self.lines.insert(int(self.rng.integers(len(self.lines) + 1)), Line(unneeded[0]))
+        answer = self.claims.number(self.puzzle.asked)
+        if self.flaw is FlawKind.CONTRADICTED_CONCLUSION:
+            answer = self._contradict(answer)
+        lines = [
+            replace(line, lead=LEADS[self.rng.integers(len(LEADS))]) if self._happens(LEAD_RATE) else line
+            for line in self.lines
+        ]
+        numbers = [
+            n for line in lines for n in (*(line.calculation.numbers if line.calculation else ()), line.result or 0)
+        ]
+        if not all(0 <= number <= MAX_NUMBER for number in (*numbers, answer)):
+            return None
+        return "\n".join([*map(str, lines), write_conclusion(answer)])
+
+    def _happens(self, probability: float) -> bool:
+        return bool(self.rng.random() < probability)
+
+    def _order(self) -> list[str]:
+        """Draw an order of the needed people in which each comes after its sources."""
+        waiting, order = list(self.puzzle.needed), []
+        while waiting:
+            ready = [owner for owner in waiting if not set(self.puzzle.by_owner[owner].sources) & set(waiting)]
+            order.append(ready[self.rng.integers(len(ready))])
+            waiting.remove(order[-1])
+        return order
+
+    def _write_step(self, owner: str, later: list[str]) -> None:
+        truth = self.puzzle.by_owner[owner]
+        if not truth.sources:
+            if self._happens(self.style.given):
+                self.lines.append(Line(owner, None, None, None, truth.amount))
+            return
+        flaw = self.flaw if owner == self.flawed else None
+        if flaw is FlawKind.DROPPED_STEP:  # a source's number is taken for the owner's
+            self.claims.numbers[owner] = self.claims.number(truth.sources[0])
+            return
+        if flaw is None and owner in self._inner(later) and self._happens(self.style.merged):
+            return  # written inside a later calculation, or left out
+        line = self._draw_line(owner, truth)
+        if flaw is not None:
+            line = self._spoil(line, truth, flaw)
+        self.claims.numbers[owner] = line.result or 0
+        self.lines.append(line)
+
+    def _inner(self, later: list[str]) -> list[str]:
+        """The people whose step may be written inside the next one's calculation."""
+        return [source for owner in later[:1] for source in self.puzzle.by_owner[owner].sources]
+
+    def _draw_line(self, owner: str, truth: Statement) -> Line:
+        valid = list(self.claims.calculations(owner))
+        hidden = [source for source in truth.sources if not self.claims.is_stated(source)]
+        if hidden:  # show the hidden step, if it fits into one calculation
+            valid = [v for v in valid if len(v.numbers) == 3 and not v.is_sum_of_equals] or valid
+        calculation = valid[0] if self._happens(0.6) else valid[self.rng.integers(len(valid))]
+        forms = self.style.forms
+        names = list(forms)
+        form = names[self.rng.choice(len(names), p=np.array(list(forms.values())))]
+        wording = int(self.rng.integers(2))
+        result = calculation.value
+        if form == "cited":
+            return Line(owner, truth, None, calculation, result, wording)
+        if form == "recalled" and not hidden:
+            source = truth.sources[self.rng.integers(len(truth.sources))]
+            return Line(owner, None, (source, self.claims.number(source)), calculation, result)
+        if form == "bare":
+            return Line(None, None, None, calculation, result)
+        if form == "result":
+            return Line(owner, None, None, None, result)
+        return Line(owner, None, None, calculation, result, wording)
+
+    def _spoil(self, line: Line, truth: Statement, flaw: FlawKind) -> Line:
+        if line.calculation is None or flaw is FlawKind.WRONG_SUM:
+            return replace(line, result=nearby_number(self.rng, line.result or 0))
+        numbers, operators = list(line.calculation.numbers), list(line.calculation.operators)
+        if flaw is FlawKind.WRONG_OPERATION and truth.relation in OPPOSITE:
+            opposite = OPPOSITE[truth.relation]
+            operators[-1] = opposite.operator
+            # The comparison is misread, or it is cited rightly and another operation applied.
+            cited = replace(truth, relation=opposite) if line.comparison and self._happens(0.5) else line.comparison
+            return self._recalculated(replace(line, comparison=cited), numbers, operators)
+        place = int(self.rng.integers(len(numbers)))
+        others = [
+            name
+            for name in self.puzzle.by_owner
+            if name not in (truth.owner, *truth.sources) and self.claims.is_stated(name)
+        ]
+        if flaw is FlawKind.WRONG_SOURCE and others and len(truth.sources) == 1:
+            other = others[self.rng.integers(len(others))]
+            value, number = self.claims.number(truth.sources[0]), self.claims.number(other)
+            place = numbers.index(value) if value in numbers else 0
+            cited = replace(truth, sources=(other,)) if line.comparison and self._happens(0.5) else line.comparison
+            recalled = (other, number) if line.recalled else None
+            numbers[place] = number
+            return self._recalculated(replace(line, comparison=cited, recalled=recalled), numbers, operators)
+        wrong = nearby_number(self.rng, numbers[place])
+        cited = line.comparison
+        if (
+            cited
+            and cited.relation in (Relation.MORE, Relation.FEWER)
+            and numbers[place] == cited.amount
+            and self._happens(0.5)
+        ):
+            cited = replace(cited, amount=wrong)
+        numbers[place] = wrong
+        return self._recalculated(replace(line, comparison=cited), numbers, operators)
+
+    def _recalculated(self, line: Line, numbers: list[int], operators: list[str]) -> Line:
+        calculation = Calculation(tuple(numbers), tuple(operators))
+        return replace(line, calculation=calculation, result=calculation.value)
+
+    def _contradict(self, answer: int) -> int:
+        """Conclude with another person's number, or with one that is easily confused with the answer."""
+        others = [
+            number for owner, number in self.claims.numbers.items() if owner != self.puzzle.asked and number != answer
+        ]
+        if others and self._happens(0.5):
+            return others[self.rng.integers(len(others))]
+        return nearby_number(self.rng, answer)

@@ -1,0 +1,33 @@
+"""A flaw of a solution, and its kinds."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class FlawKind(StrEnum):
+    """Kind of a flaw."""
+
+    WRONG_SUM = "wrong_sum"  # the equation does not hold
+    WRONG_OPERAND = "wrong_operand"  # a number that is neither the problem's nor an earlier result
+    WRONG_OPERATION = "wrong_operation"  # an operation that the problem does not imply, or a misread sentence
+    WRONG_SOURCE = "wrong_source"  # the number of another person than the one whom the problem names
+    DROPPED_STEP = "dropped_step"  # a calculation that the answer needs was skipped
+    CONTRADICTED_CONCLUSION = "contradicted_conclusion"  # the final answer differs from the solution's own result
+    INVENTED_STEP = "invented_step"  # a step that nothing in the problem asks for
+    MALFORMED = "malformed"  # a line that cannot be parsed
+
+
+@dataclass(frozen=True)
+class Flaw:
+    """
+    A flaw of a solution.
+
+    Args:
+        step (`int`):
+            Line of the flaw, from 0. A dropped step is reported at the line that skips it.
+        kind (`FlawKind`):
+            The kind of flaw; the first that applies, in the order of the checker.
+    """
+
+    step: int
+    kind: FlawKind
