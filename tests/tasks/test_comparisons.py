@@ -16,14 +16,11 @@ from pvg_hf.tasks.arithmetic.comparisons.grammar import MAX_NUMBER, MAX_VALUE, p
 from pvg_hf.tasks.arithmetic.comparisons.lines import read_line
 from pvg_hf.tasks.arithmetic.comparisons.writer import FLAW_KINDS, reference_solution, sample_solution
 
-PROBLEM = (
-    "Cleo has twice as many pens as Ben. Dev has 4 pens. Ben has 3 more pens than Ana. Ana has 7 pens. "
-    "How many pens does Cleo have?"
-)
-SOLUTION = "Ana has 7\nBen has 3 more than Ana: 7 + 3 = 10\nCleo has twice Ben: 10 * 2 = 20\n#### 20"
+PROBLEM = "Ana has 7 pens.\nDev has 4 pens.\nBen has 3 more than Ana.\nCleo has twice as many as Ben.\nHow many pens does Cleo have?"
+SOLUTION = "Ana has 7\nBen has 3 more than Ana: 7 + 3 = 10\nCleo has twice as many as Ben: 10 * 2 = 20\n#### 20"
 PUZZLE = parse_puzzle(PROBLEM)
 TOGETHER = parse_puzzle(
-    "Eli has as many pens as Ben and Fay together. Fay has 5 pens. Ben has half as many pens as Ana. Ana has 8 pens. "
+    "Ana has 8 pens.\nFay has 5 pens.\nBen has half as many as Ana.\nEli has as many as Ben and Fay together.\n"
     "How many pens does Eli have?"
 )
 
@@ -56,23 +53,24 @@ def test_text_and_truth_agree(seed, difficulty):
     "line",
     [
         "Ben has 3 more than Ana: 7 + 3 = 10",
-        "so Ben: 3 more than Ana, 7 + 3 = 10",
-        "Ana has 7, Ben has 7 + 3 = 10",
-        "Ben: 7 + 3 = 10",
-        "then 7 + 3 = 10",
+        "Ben has 3 more than Ana, so 7 + 3 = 10",
+        "Ben has 7 + 3 = 10",
+        "7 + 3 = 10",
         "Ben has 10",
-        "Cleo: (7 + 3) * 2 = 20",
+        "Cleo has (7 + 3) * 2 = 20",
         "4 + 4 + 4 = 12",
-        "Gus has a third of Ben: 9 / 3 = 3",
-        "Eli has Ben and Fay together: 4 + 5 = 9",
-        "next Dev is not needed",
+        "Gus has a third as many as Ben: 9 / 3 = 3",
+        "Eli has as many as Ben and Fay together: 4 + 5 = 9",
+        "Dev is not needed",
     ],
 )
 def test_a_line_is_written_as_it_is_read(line):
     assert str(read_line(line)) == line
 
 
-@pytest.mark.parametrize("line", ["", "12", "Ben: 10", "Ben 7", "Ben has 3 more than Ana: 10", f"Ben has {'9' * 40}"])
+@pytest.mark.parametrize(
+    "line", ["", "12", "Ben: 10", "Ben 7", "so Ben has 7", "Ben has 3 more than Ana: 10", f"Ben has {'9' * 40}"]
+)
 def test_other_lines_are_not_read(line):
     assert read_line(line) is None
 
@@ -81,12 +79,15 @@ def test_other_lines_are_not_read(line):
     ("solution", "implicit_share"),
     [
         (SOLUTION, 0.0),
-        ("Ben has 3 more than Ana: 7 + 3 = 10\nDev is not needed\nCleo: twice Ben, 2 * 10 = 20\n#### 20", 0.0),
-        ("Ben: 7 + 3 = 10\nBen has 10, Cleo has 10 + 10 = 20\n#### 20", 1 / 6),
+        (
+            "Ben has 3 more than Ana: 7 + 3 = 10\nDev is not needed\nCleo has twice as many as Ben, so 2 * 10 = 20\n#### 20",
+            0.0,
+        ),
+        ("Ben has 3 more than Ana: 7 + 3 = 10\nBen has 10\nCleo has 10 + 10 = 20\n#### 20", 1 / 6),
         ("Ben has 10\nCleo has 20\n#### 20", 4 / 6),
         ("7 + 3 = 10\n10 * 2 = 20\n#### 20", 4 / 6),
-        ("Cleo: (3 + 7) * 2 = 20\n#### 20", 3 / 6),
-        ("Cleo has twice Ben: 10 * 2 = 20\n#### 20", 3 / 6),  # Ben's number is the reader's to find
+        ("Cleo has (3 + 7) * 2 = 20\n#### 20", 3 / 6),
+        ("Cleo has twice as many as Ben: 10 * 2 = 20\n#### 20", 3 / 6),  # Ben's number is the reader's to find
         ("#### 20", 1.0),
     ],
 )
@@ -99,8 +100,8 @@ def test_a_correct_solution_has_many_forms_which_state_more_or_less(solution, im
 @pytest.mark.parametrize(
     "solution",
     [
-        "Fay has 5\nBen: 8 / 2 = 4\nEli has Fay and Ben together: 5 + 4 = 9\n#### 9",
-        "Eli: (8 / 2) + 5 = 9\n#### 9",
+        "Fay has 5\nBen has 8 / 2 = 4\nEli has as many as Fay and Ben together: 5 + 4 = 9\n#### 9",
+        "Eli has (8 / 2) + 5 = 9\n#### 9",
         "8 / 2 = 4\n4 + 5 = 9\n#### 9",
     ],
 )
@@ -112,21 +113,20 @@ def test_steps_may_come_in_any_order_and_be_merged(solution):
     ("solution", "step", "kind"),
     [
         (SOLUTION.replace("7 + 3 = 10", "7 + 3 = 11").replace("10 * 2 = 20", "11 * 2 = 22").replace("#### 20", "#### 22"), 1, "wrong_sum"),
-        ("Ben has 11\nCleo: 11 * 2 = 22\n#### 22", 0, "wrong_sum"),
+        ("Ben has 11\nCleo has 11 * 2 = 22\n#### 22", 0, "wrong_sum"),
         (SOLUTION.replace("Ana has 7", "Ana has 9"), 0, "wrong_operand"),
         (SOLUTION.replace("7 + 3 = 10", "7 + 2 = 9"), 1, "wrong_operand"),
         (SOLUTION.replace("3 more than Ana: 7 + 3 = 10", "2 more than Ana: 7 + 2 = 9"), 1, "wrong_operand"),
         (SOLUTION.replace("7 + 3 = 10", "7 - 3 = 4"), 1, "wrong_operation"),
         (SOLUTION.replace("3 more than Ana", "3 fewer than Ana"), 1, "wrong_operation"),
         (SOLUTION.replace("3 more than Ana: 7 + 3 = 10", "3 more than Dev: 4 + 3 = 7"), 1, "wrong_source"),
-        ("Ben: 4 + 3 = 7\nCleo: 7 * 2 = 14\n#### 14", 0, "wrong_source"),
-        ("Dev has 4, Ben has 4 + 3 = 7\n#### 20", 0, "wrong_source"),
-        ("Cleo has twice Ben: 7 * 2 = 14\n#### 14", 0, "dropped_step"),  # Ana's number stands for Ben's
+        ("Ben has 4 + 3 = 7\nCleo has 7 * 2 = 14\n#### 14", 0, "wrong_source"),
+        ("Cleo has twice as many as Ben: 7 * 2 = 14\n#### 14", 0, "dropped_step"),  # Ana's number stands for Ben's
         ("Ben has 3 more than Ana: 7 + 3 = 10\n#### 10", 1, "dropped_step"),
         (SOLUTION.replace("#### 20", "#### 21"), 3, "contradicted_conclusion"),
         ("Gus has 3\n#### 20", 0, "invented_step"),
         ("Ben is not needed\n#### 20", 0, "invented_step"),
-        ("Ana: 4 + 3 = 7\n#### 20", 0, "invented_step"),
+        ("Ana has 4 + 3 = 7\n#### 20", 0, "invented_step"),
         (SOLUTION.replace("Ana has 7", "Ana has seven"), 0, "malformed"),
         (SOLUTION.removesuffix("\n#### 20"), 2, "malformed"),
         (f"#### 20\n{SOLUTION}", 0, "malformed"),
@@ -138,7 +138,7 @@ def test_each_flaw_is_found_where_it_is(solution, step, kind):
 
 
 def test_a_number_carried_on_is_no_second_flaw():
-    wrong = "Ben has 3 more than Ana: 7 + 3 = 11\nCleo has twice Ben: 11 * 2 = 22\n#### 22"
+    wrong = "Ben has 3 more than Ana: 7 + 3 = 11\nCleo has twice as many as Ben: 11 * 2 = 22\n#### 22"
     assert flaws(wrong) == [(0, "wrong_sum")]
 
 
@@ -172,7 +172,7 @@ def test_planted_flaws_are_found(kind):
 
 
 lines = st.sampled_from(
-    [*SOLUTION.split("\n"), "so Ben has 10", "7 + 3 = 10", "Dev is not needed", "Ana: 2 * 2 * 2 = 8"]
+    [*SOLUTION.split("\n"), "Ben has 10", "7 + 3 = 10", "Dev is not needed", "Ana has 2 * 2 * 2 = 8"]
 )
 edits = st.tuples(
     st.integers(0, 80), st.integers(0, 3), st.sampled_from(["", " ", "\n", "-", "0", "(", "+", "#", "Ana"])
@@ -246,7 +246,7 @@ def test_every_problem_is_recognised_as_the_tasks(seed):
         assert [task.problem_mistake(text) for text in texts] == [None] * len(texts)
 
 
-TWO = "Ana has 7 pens. Ben has 3 more pens than Ana. {} How many pens does Cleo have?"
+TWO = "Ana has 7 pens.\nBen has 3 more than Ana.\n{}How many pens does Cleo have?"
 
 
 @pytest.mark.parametrize(
@@ -255,14 +255,16 @@ TWO = "Ana has 7 pens. Ben has 3 more pens than Ana. {} How many pens does Cleo 
         ("What is 2 + 2?", "does not end with"),
         ("", "does not end with"),
         (TWO.format(""), "0 sentences.* Cleo"),
-        (TWO.format("Cleo has 3 pens. Cleo has twice as many pens as Ben."), "2 sentences.* Cleo"),
-        (TWO.format("Cleo has twice as many pens as Cleo."), "depends on itself"),
-        (TWO.format("Cleo has 3 more coins than Ben."), "`Cleo has 3 more coins than Ben.`"),
-        (TWO.format("Cleo eats 3 pens."), "`Cleo eats 3 pens.`"),
-        (TWO.format("Cleo has a third as many pens as Ben."), "no whole number"),
-        (TWO.format("Cleo has 30 more pens than Ben."), "2, 9"),
-        (TWO.format("Cleo has 3 more pens than Ana. Zoe has 4 pens."), "Zoe"),
-        (TWO.format("Cleo has 3 more pens than Ana."), r"1 calculation\(s\)"),
+        (TWO.format("Cleo has 3 pens.\nCleo has twice as many as Ben.\n"), "2 sentences.* Cleo"),
+        (TWO.format("Cleo has twice as many as Cleo.\n"), "depends on itself"),
+        (TWO.format("Cleo has 3 coins.\n"), "`Cleo has 3 coins.`"),
+        (TWO.format("Cleo eats 3 pens.\n"), "`Cleo eats 3 pens.`"),
+        (TWO.format("Cleo has a third as many as Ben.\n"), "no whole number"),
+        (TWO.format("Cleo has 30 more than Ben.\n"), "2, 9"),
+        (TWO.format("Cleo has 3 more than Ana.\nZoe has 4 pens.\n"), "Zoe"),
+        (TWO.format("Cleo has 3 more than Ana.\n"), r"1 calculation\(s\)"),
+        (TWO.format("Cleo has 3 more than Dev.\nDev has twice as many as Ben.\n"), "told of later"),
+        (TWO.format("Cleo has twice as many as Ben.\n").replace("\n", " "), "one a line"),
     ],
 )
 def test_other_texts_are_not_recognised(problem, part):

@@ -16,20 +16,20 @@ from pvg_hf.tasks.grade import Grade
 
 EXAMPLES = (
     {
-        "problem": "Ben has 6 more pens than Ana. Dev has 4 pens. Cleo has a third as many pens as Ben. Ana has 12 pens. "
+        "problem": "Ana has 12 pens.\nDev has 4 pens.\nBen has 6 more than Ana.\nCleo has a third as many as Ben.\n"
         "How many pens does Cleo have?",
-        "solution": "Ana has 12\nBen has 6 more than Ana: 12 + 6 = 18\nCleo has a third of Ben: 18 / 3 = 6\n#### 6",
+        "solution": "Ana has 12\nBen has 6 more than Ana: 12 + 6 = 18\nCleo has a third as many as Ben: 18 / 3 = 6\n#### 6",
     },
     {
-        "problem": "Hana has twice as many coins as Gus. Kofi has as many coins as Hana and June together. Gus has 5 coins. "
-        "June has 9 coins. How many coins does Kofi have?",
-        "solution": "Gus has 5\nHana has twice Gus: 5 * 2 = 10\nJune has 9\n"
-        "Kofi has Hana and June together: 10 + 9 = 19\n#### 19",
+        "problem": "June has 9 coins.\nGus has 5 coins.\nHana has twice as many as Gus.\n"
+        "Kofi has as many as Hana and June together.\nHow many coins does Kofi have?",
+        "solution": "Gus has 5\nHana has twice as many as Gus: 5 * 2 = 10\nJune has 9\n"
+        "Kofi has as many as Hana and June together: 10 + 9 = 19\n#### 19",
     },
     {
-        "problem": "Lena has 3 fewer shells than Ivan. Ivan has half as many shells as Eli. Eli has 14 shells. Fay has 2 more "
-        "shells than Eli. How many shells does Lena have?",
-        "solution": "Eli has 14\nIvan has half of Eli: 14 / 2 = 7\nLena has 3 fewer than Ivan: 7 - 3 = 4\n#### 4",
+        "problem": "Eli has 14 shells.\nIvan has half as many as Eli.\nFay has 2 more than Eli.\nLena has 3 fewer than Ivan.\n"
+        "How many shells does Lena have?",
+        "solution": "Eli has 14\nIvan has half as many as Eli: 14 / 2 = 7\nLena has 3 fewer than Ivan: 7 - 3 = 4\n#### 4",
     },
 )
 

@@ -134,12 +134,6 @@ class _Reader:
             kind = _difference(line.comparison, truth)
             if kind is not None:
                 return kind
-        if line.recalled is not None:
-            source, number = line.recalled
-            if source not in truth.sources:
-                return FlawKind.WRONG_SOURCE
-            if number != self.claims.number(source):
-                return self._wrong_number(number, source)
         if line.calculation is None:
             return self._check_bare_number(line.result or 0, truth)
         kind = self._check_calculation(line.calculation, truth)
@@ -193,7 +187,7 @@ class _Reader:
         truth = self.puzzle.by_owner[owner]
         facts = self.stated.setdefault(owner, set())
         facts |= {"name"} if is_named else set()
-        facts |= {"comparison"} if line.comparison or line.recalled else set()
+        facts |= {"comparison"} if line.comparison else set()
         facts |= {"calculation"} if line.calculation else set()
         if (
             line.calculation

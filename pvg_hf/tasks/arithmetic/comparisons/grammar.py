@@ -48,16 +48,16 @@ _OPERATORS = {
     Relation.TOGETHER: "+",
 }
 
-WORDINGS: tuple[tuple[Relation, int | None, str, str], ...] = (
-    (Relation.MORE, None, "{amount} more {objects} than {source}", "{amount} more than {source}"),
-    (Relation.FEWER, None, "{amount} fewer {objects} than {source}", "{amount} fewer than {source}"),
-    (Relation.TIMES, 2, "twice as many {objects} as {source}", "twice {source}"),
-    (Relation.TIMES, 3, "three times as many {objects} as {source}", "three times {source}"),
-    (Relation.SHARE, 2, "half as many {objects} as {source}", "half of {source}"),
-    (Relation.SHARE, 3, "a third as many {objects} as {source}", "a third of {source}"),
-    (Relation.TOGETHER, None, "as many {objects} as {source} and {other} together", "{source} and {other} together"),
+WORDINGS: tuple[tuple[Relation, int | None, str], ...] = (
+    (Relation.MORE, None, "{amount} more than {source}"),
+    (Relation.FEWER, None, "{amount} fewer than {source}"),
+    (Relation.TIMES, 2, "twice as many as {source}"),
+    (Relation.TIMES, 3, "three times as many as {source}"),
+    (Relation.SHARE, 2, "half as many as {source}"),
+    (Relation.SHARE, 3, "a third as many as {source}"),
+    (Relation.TOGETHER, None, "as many as {source} and {other} together"),
 )
-"""Relation, the amount that the words imply (if any), the words in a problem, and the words in a solution."""
+"""Relation, the amount that the words imply (if any), and the words, which are the same in a problem and in a solution."""
 
 QUESTION = "How many {objects} does {name} have?"
 
@@ -92,18 +92,15 @@ class Statement:
 
     @property
     def phrase(self) -> str:
-        """The comparison as a solution states it, such as `3 more than Ana`."""
-        return self._write(3)
+        """The comparison in words, such as `3 more than Ana`."""
+        words = next(row[2] for row in WORDINGS if row[0] is self.relation and row[1] in (None, self.amount))
+        source, other = (*self.sources, "")[:2]
+        return words.format(amount=self.amount, source=source, other=other)
 
     def tell(self, objects: str) -> str:
         """Write the problem's sentence."""
-        said = f"{self.amount} {objects}" if self.relation is Relation.GIVEN else self._write(2, objects)
+        said = f"{self.amount} {objects}" if self.relation is Relation.GIVEN else self.phrase
         return f"{self.owner} has {said}."
-
-    def _write(self, column: int, objects: str = "") -> str:
-        wording = next(row for row in WORDINGS if row[0] is self.relation and row[1] in (None, self.amount))
-        source, other = (*self.sources, "")[:2]
-        return str(wording[column]).format(amount=self.amount, objects=objects, source=source, other=other)
 
 
 @dataclass(frozen=True)
@@ -115,7 +112,7 @@ class Puzzle:
         objects (`str`):
             The things that are counted.
         statements (`tuple[Statement, ...]`):
-            One per person, in the text's order, which is not that of calculation.
+            One per person, in the text's order, in which each follows those that it compares with.
         asked (`str`):
             The person in the question.
     """
@@ -167,9 +164,9 @@ class Puzzle:
 
     @property
     def text(self) -> str:
-        """The problem text, which [`parse_puzzle`] parses to this puzzle."""
+        """The problem text, a line for each sentence, which [`parse_puzzle`] parses to this puzzle."""
         sentences = [statement.tell(self.objects) for statement in self.statements]
-        return " ".join([*sentences, QUESTION.format(objects=self.objects, name=self.asked)])
+        return "\n".join([*sentences, QUESTION.format(objects=self.objects, name=self.asked)])
 
 
 def sample_puzzle(rng: np.random.Generator, difficulty: int, distractor_rate: float) -> Puzzle:
@@ -191,9 +188,8 @@ def sample_puzzle(rng: np.random.Generator, difficulty: int, distractor_rate: fl
         asked = statements[-1].owner
         if rng.random() < distractor_rate:
             statements.append(_sample_distractor(rng, statements))
-        order = rng.permutation(len(statements))
         objects = str(rng.choice(OBJECTS))
-        puzzle = Puzzle(objects, tuple(statements[index] for index in order), asked)
+        puzzle = Puzzle(objects, tuple(_shuffled(rng, statements)), asked)
         if len(puzzle.calculated) == difficulty and all(1 <= value <= MAX_VALUE for value in puzzle.values.values()):
             return puzzle
 
@@ -230,7 +226,7 @@ def _sample_statements(rng: np.random.Generator, difficulty: int) -> list[Statem
 def _sample_comparison(rng: np.random.Generator, owner: str, source: str, value: int) -> Statement:
     """Draw a comparison with `source`, whose number is `value`, that keeps the owner's number within range."""
     while True:  # adding or subtracting a small amount is always possible
-        relation, amount, *_ = WORDINGS[rng.integers(len(WORDINGS) - 1)]
+        relation, amount, _ = WORDINGS[rng.integers(len(WORDINGS) - 1)]
         statement = Statement(owner, relation, amount or int(rng.integers(2, MAX_AMOUNT + 1)), (source,))
         if relation is Relation.SHARE and value % statement.amount:
             continue
@@ -250,6 +246,17 @@ def _sample_distractor(rng: np.random.Generator, statements: list[Statement]) ->
     return _sample_comparison(rng, owner, source, min(max(values[source], 1), MAX_VALUE))
 
 
+def _shuffled(rng: np.random.Generator, statements: list[Statement]) -> Iterator[Statement]:
+    """Yield the statements in a random order in which each comes after those that it compares with."""
+    waiting, told = list(statements), set()
+    while waiting:
+        ready = [statement for statement in waiting if told.issuperset(statement.sources)]
+        statement = ready[rng.integers(len(ready))]
+        yield statement
+        told.add(statement.owner)
+        waiting.remove(statement)
+
+
 def _sentence_pattern(words: str) -> re.Pattern[str]:
     fields = {"amount": r"(?P<amount>\d+)", "objects": r"(?P<objects>\w+)"}
     fields |= {"source": r"(?P<source>\w+)", "other": r"(?P<other>\w+)"}
@@ -258,7 +265,7 @@ def _sentence_pattern(words: str) -> re.Pattern[str]:
 
 _SENTENCES = tuple(
     (relation, amount, _sentence_pattern(words))
-    for relation, amount, words, _ in (*WORDINGS, (Relation.GIVEN, None, "{amount} {objects}", ""))
+    for relation, amount, words in (*WORDINGS, (Relation.GIVEN, None, "{amount} {objects}"))
 )
 _ASKED = re.compile(r"How many (?P<objects>\w+) does (?P<name>\w+) have\?")
 _MAX_DIGITS = 18
@@ -286,7 +293,7 @@ def parse_puzzle(problem: str) -> Puzzle:
 def _parse_sentence(sentence: str, objects: str) -> Statement:
     for relation, amount, pattern in _SENTENCES:
         match = pattern.fullmatch(sentence.removesuffix("."))
-        if match is None or match["objects"] != objects:
+        if match is None or match.groupdict().get("objects", objects) != objects:
             continue
         stated = match.groupdict().get("amount")
         if stated and len(stated) > _MAX_DIGITS:
@@ -336,7 +343,12 @@ def _mistakes(puzzle: Puzzle, problem: str, difficulties: tuple[int, int]) -> It
     if puzzle.objects not in OBJECTS:
         yield f"`{puzzle.objects}` are none of its things: {', '.join(OBJECTS)}."
     if puzzle.text != problem:
-        yield "Its sentences are not written as the grammar writes them."
+        yield "Its sentences are not written as the grammar writes them, one a line."
+    told: set[str] = set()
+    for statement in puzzle.statements:
+        if not told.issuperset(statement.sources):
+            yield f"It compares {statement.owner} with somebody who is told of later."
+        told.add(statement.owner)
     number = len(puzzle.calculated)
     if not difficulties[0] <= number <= difficulties[1]:
         yield f"Its answer needs {number} calculation(s); a problem needs {difficulties[0]} to {difficulties[1]}."

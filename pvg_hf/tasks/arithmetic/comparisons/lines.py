@@ -1,11 +1,11 @@
 """Lines of a solution: what a line can state, how it is written, and how it is parsed."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pvg_hf.tasks.arithmetic.comparisons.grammar import OPERATIONS, WORDINGS, Relation, Statement
 
-LEADS = ("so", "then", "next", "now")  # a line may begin with one of these words
+LINKS = (":", ", so")
 NOT_NEEDED = "is not needed"
 
 _MAX_DIGITS = 18
@@ -58,25 +58,19 @@ class Line:
             The person whose number it states.
         comparison (`Statement`, *optional*):
             The comparison that it cites.
-        recalled (`tuple[str, int]`, *optional*):
-            A person and the number that it repeats, as in `Ana has 7, Ben has 7 + 3 = 10`.
         calculation (`Calculation`, *optional*):
             The calculation.
         result (`int`, *optional*):
             The number; `None` for a remark.
-        wording (`int`, defaults to 0):
-            Which of the equivalent wordings is used.
-        lead (`str`, defaults to `""`):
-            The word that it begins with.
+        link (`str`, defaults to `":"`):
+            What joins the comparison and the calculation, one of `LINKS`.
     """
 
     owner: str | None
     comparison: Statement | None = None
-    recalled: tuple[str, int] | None = None
     calculation: Calculation | None = None
     result: int | None = None
-    wording: int = 0
-    lead: str = field(default="", compare=False)
+    link: str = LINKS[0]
 
     @property
     def is_remark(self) -> bool:
@@ -84,27 +78,17 @@ class Line:
         return self.result is None
 
     def __str__(self) -> str:
-        return f"{self.lead} {self._body}" if self.lead else self._body
-
-    @property
-    def _body(self) -> str:
         if self.is_remark:
             return f"{self.owner} {NOT_NEEDED}"
         stated = f"{self.calculation} = {self.result}" if self.calculation else f"{self.result}"
         if self.comparison is not None:
-            cited = self.comparison.phrase
-            return f"{self.owner}: {cited}, {stated}" if self.wording else f"{self.owner} has {cited}: {stated}"
-        if self.recalled is not None:
-            return f"{self.recalled[0]} has {self.recalled[1]}, {self.owner} has {stated}"
-        if self.owner is None:
-            return stated
-        return f"{self.owner}: {stated}" if self.wording and self.calculation else f"{self.owner} has {stated}"
+            return f"{self.owner} has {self.comparison.phrase}{self.link} {stated}"
+        return stated if self.owner is None else f"{self.owner} has {stated}"
 
 
 _NUMBER = r"-?\d+"
 _CALCULATION = rf"(?:\({_NUMBER} [-+*/] {_NUMBER}\)|{_NUMBER}) [-+*/] {_NUMBER}(?: \+ {_NUMBER})?"
 _STATED = rf"(?:(?P<calculation>{_CALCULATION}) = )?(?P<result>{_NUMBER})"
-_LEAD = rf"(?:(?P<lead>{'|'.join(LEADS)}) )?"
 
 
 def _phrase_pattern(words: str) -> re.Pattern[str]:
@@ -112,13 +96,9 @@ def _phrase_pattern(words: str) -> re.Pattern[str]:
     return re.compile(words.format(**fields))
 
 
-_PHRASES = tuple((relation, amount, _phrase_pattern(words)) for relation, amount, _, words in WORDINGS)
-_CITING = (
-    re.compile(rf"(?P<owner>\w+) has (?P<phrase>[\w ]+): {_STATED}"),
-    re.compile(rf"(?P<owner>\w+): (?P<phrase>[\w ]+), {_STATED}"),
-)
-_RECALLING = re.compile(rf"(?P<source>\w+) has (?P<recalled>{_NUMBER}), (?P<owner>\w+) has {_STATED}")
-_NAMING = (re.compile(rf"(?P<owner>\w+) has {_STATED}"), re.compile(rf"(?P<owner>\w+): {_STATED}"))
+_PHRASES = tuple((relation, amount, _phrase_pattern(words)) for relation, amount, words in WORDINGS)
+_CITING = re.compile(rf"(?P<owner>\w+) has (?P<phrase>[\w ]+)(?P<link>{'|'.join(LINKS)}) {_STATED}")
+_NAMING = re.compile(rf"(?P<owner>\w+) has {_STATED}")
 _BARE = re.compile(_STATED)
 _REMARK = re.compile(rf"(?P<owner>\w+) {NOT_NEEDED}")
 _CONCLUSION = re.compile(rf"#### ({_NUMBER})")
@@ -138,27 +118,17 @@ def read_line(text: str) -> Line | None:
     """Parse a line; `None` if it is not written in any of the forms."""
     if max((len(number) for number in re.findall(r"\d+", text)), default=0) > _MAX_DIGITS:
         return None
-    lead, _, body = text.partition(" ")
-    if lead not in LEADS:
-        lead, body = "", text
-    if match := _REMARK.fullmatch(body):
-        return Line(match["owner"], lead=lead)
-    for wording, pattern in enumerate(_CITING):
-        if match := pattern.fullmatch(body):
-            comparison = _read_comparison(match["owner"], match["phrase"])
-            if comparison is None or match["calculation"] is None:
-                return None
-            return Line(match["owner"], comparison, None, *_read_stated(match), wording=wording, lead=lead)
-    if match := _RECALLING.fullmatch(body):
-        if match["calculation"] is None:
+    if match := _REMARK.fullmatch(text):
+        return Line(match["owner"])
+    if match := _CITING.fullmatch(text):
+        comparison = _read_comparison(match["owner"], match["phrase"])
+        if comparison is None or match["calculation"] is None:
             return None
-        recalled = (match["source"], int(match["recalled"]))
-        return Line(match["owner"], None, recalled, *_read_stated(match), lead=lead)
-    for wording, pattern in enumerate(_NAMING):
-        if (match := pattern.fullmatch(body)) and (match["calculation"] or not wording):
-            return Line(match["owner"], None, None, *_read_stated(match), wording=wording, lead=lead)
-    if (match := _BARE.fullmatch(body)) and match["calculation"]:
-        return Line(None, None, None, *_read_stated(match), lead=lead)
+        return Line(match["owner"], comparison, *_read_stated(match), link=match["link"])
+    if match := _NAMING.fullmatch(text):
+        return Line(match["owner"], None, *_read_stated(match))
+    if (match := _BARE.fullmatch(text)) and match["calculation"]:
+        return Line(None, None, *_read_stated(match))
     return None
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from pvg_hf.tasks.arithmetic.comparisons.checker import Claims
 from pvg_hf.tasks.arithmetic.comparisons.grammar import MAX_NUMBER, Puzzle, Relation, Statement
-from pvg_hf.tasks.arithmetic.comparisons.lines import LEADS, Calculation, Line, write_conclusion
+from pvg_hf.tasks.arithmetic.comparisons.lines import LINKS, Calculation, Line, write_conclusion
 from pvg_hf.tasks.arithmetic.flaw import FlawKind
 
 
@@ -17,35 +17,34 @@ class Style:
     How much a solution states.
 
     Args:
-        cited (`float`), recalled (`float`), named (`float`), bare (`float`), result (`float`):
-            Weights of the forms of a line: with the comparison, with the source's number repeated, with the person's
-            name only, with the calculation only, with the result only.
+        cited (`float`), named (`float`), bare (`float`), result (`float`):
+            Weights of the forms of a line: with the comparison, with the person's name and the calculation, with the
+            calculation only, with the name and the result only.
         merged (`float`):
             Probability that a step is written inside the next one's calculation, where that is possible.
-        given (`float`):
-            Probability that a given number is repeated in a line of its own.
+        restated (`float`):
+            Probability that a number is stated, or stated again, in a line of its own before it is used.
         remark (`float`):
             Probability of a remark that somebody is not needed, if there is such a person.
     """
 
     cited: float
-    recalled: float
     named: float
     bare: float
     result: float
     merged: float
-    given: float
+    restated: float
     remark: float
 
     @property
     def forms(self) -> dict[str, float]:
-        return {name: getattr(self, name) for name in ("cited", "recalled", "named", "bare", "result")}
+        return {name: getattr(self, name) for name in ("cited", "named", "bare", "result")}
 
 
 STYLES = {
-    "explicit": Style(cited=0.7, recalled=0.2, named=0.1, bare=0.0, result=0.0, merged=0.0, given=0.5, remark=0.3),
-    "mixed": Style(cited=0.25, recalled=0.15, named=0.35, bare=0.15, result=0.1, merged=0.2, given=0.3, remark=0.1),
-    "terse": Style(cited=0.0, recalled=0.0, named=0.35, bare=0.35, result=0.3, merged=0.4, given=0.05, remark=0.0),
+    "explicit": Style(cited=0.8, named=0.2, bare=0.0, result=0.0, merged=0.0, restated=0.4, remark=0.3),
+    "mixed": Style(cited=0.3, named=0.4, bare=0.15, result=0.15, merged=0.2, restated=0.2, remark=0.1),
+    "terse": Style(cited=0.0, named=0.35, bare=0.35, result=0.3, merged=0.4, restated=0.05, remark=0.0),
 }
 
 STEP_FLAWS = (
@@ -56,7 +55,6 @@ STEP_FLAWS = (
     FlawKind.DROPPED_STEP,
 )
 FLAW_KINDS = (*STEP_FLAWS, FlawKind.CONTRADICTED_CONCLUSION)
-LEAD_RATE = 0.25
 OPPOSITE = {Relation.MORE: Relation.FEWER, Relation.FEWER: Relation.MORE, Relation.TIMES: Relation.SHARE, Relation.SHARE: Relation.TIMES}  # fmt: skip
 
 
@@ -66,7 +64,7 @@ def reference_solution(puzzle: Puzzle) -> str:
     for owner in puzzle.needed:
         truth = puzzle.by_owner[owner]
         calculation = next(iter(claims.calculations(owner)), None)
-        lines.append(Line(owner, truth if truth.sources else None, None, calculation, puzzle.values[owner]))
+        lines.append(Line(owner, truth if truth.sources else None, calculation, puzzle.values[owner]))
         claims.numbers[owner] = puzzle.values[owner]
     return "\n".join([*map(str, lines), write_conclusion(puzzle.answer)])
 
@@ -123,16 +121,14 @@ class _Writer:
         answer = self.claims.number(self.puzzle.asked)
         if self.flaw is FlawKind.CONTRADICTED_CONCLUSION:
             answer = self._contradict(answer)
-        lines = [
-            replace(line, lead=LEADS[self.rng.integers(len(LEADS))]) if self._happens(LEAD_RATE) else line
-            for line in self.lines
-        ]
         numbers = [
-            n for line in lines for n in (*(line.calculation.numbers if line.calculation else ()), line.result or 0)
+            n
+            for line in self.lines
+            for n in (*(line.calculation.numbers if line.calculation else ()), line.result or 0)
         ]
         if not all(0 <= number <= MAX_NUMBER for number in (*numbers, answer)):
             return None
-        return "\n".join([*map(str, lines), write_conclusion(answer)])
+        return "\n".join([*map(str, self.lines), write_conclusion(answer)])
 
     def _happens(self, probability: float) -> bool:
         return bool(self.rng.random() < probability)
@@ -149,8 +145,6 @@ class _Writer:
     def _write_step(self, owner: str, later: list[str]) -> None:
         truth = self.puzzle.by_owner[owner]
         if not truth.sources:
-            if self._happens(self.style.given):
-                self.lines.append(Line(owner, None, None, None, truth.amount))
             return
         flaw = self.flaw if owner == self.flawed else None
         if flaw is FlawKind.DROPPED_STEP:  # a source's number is taken for the owner's
@@ -158,6 +152,9 @@ class _Writer:
             return
         if flaw is None and owner in self._inner(later) and self._happens(self.style.merged):
             return  # written inside a later calculation, or left out
+        for source in truth.sources:
+            if self.claims.is_stated(source) and self._happens(self.style.restated):
+                self.lines.append(Line(source, None, None, self.claims.number(source)))
         line = self._draw_line(owner, truth)
         if flaw is not None:
             line = self._spoil(line, truth, flaw)
@@ -171,24 +168,20 @@ class _Writer:
     def _draw_line(self, owner: str, truth: Statement) -> Line:
         valid = list(self.claims.calculations(owner))
         hidden = [source for source in truth.sources if not self.claims.is_stated(source)]
+        plain = [v for v in valid if len(v.numbers) == 2 or v.is_sum_of_equals]
         if hidden:  # show the hidden step, if it fits into one calculation
-            valid = [v for v in valid if len(v.numbers) == 3 and not v.is_sum_of_equals] or valid
+            plain = [v for v in valid if v not in plain] or valid
+        valid = plain
         calculation = valid[0] if self._happens(0.6) else valid[self.rng.integers(len(valid))]
         forms = self.style.forms
         names = list(forms)
         form = names[self.rng.choice(len(names), p=np.array(list(forms.values())))]
-        wording = int(self.rng.integers(2))
         result = calculation.value
         if form == "cited":
-            return Line(owner, truth, None, calculation, result, wording)
-        if form == "recalled" and not hidden:
-            source = truth.sources[self.rng.integers(len(truth.sources))]
-            return Line(owner, None, (source, self.claims.number(source)), calculation, result)
+            return Line(owner, truth, calculation, result, LINKS[self.rng.integers(len(LINKS))])
         if form == "bare":
-            return Line(None, None, None, calculation, result)
-        if form == "result":
-            return Line(owner, None, None, None, result)
-        return Line(owner, None, None, calculation, result, wording)
+            return Line(None, None, calculation, result)
+        return Line(owner, None, None if form == "result" else calculation, result)
 
     def _spoil(self, line: Line, truth: Statement, flaw: FlawKind) -> Line:
         if line.calculation is None or flaw is FlawKind.WRONG_SUM:
@@ -211,9 +204,8 @@ class _Writer:
             value, number = self.claims.number(truth.sources[0]), self.claims.number(other)
             place = numbers.index(value) if value in numbers else 0
             cited = replace(truth, sources=(other,)) if line.comparison and self._happens(0.5) else line.comparison
-            recalled = (other, number) if line.recalled else None
             numbers[place] = number
-            return self._recalculated(replace(line, comparison=cited, recalled=recalled), numbers, operators)
+            return self._recalculated(replace(line, comparison=cited), numbers, operators)
         wrong = nearby_number(self.rng, numbers[place])
         cited = line.comparison
         if (
