@@ -19,11 +19,17 @@ SHARED_NAMES = {
     # One module per built-in task.
     "corpus": ("pvg_hf.tasks.*.corpus",),
     "task": ("pvg_hf.tasks.*.task",),
+    # One module per version of the arithmetic world, and per task with steps that can be checked.
+    "flaw_detection": ("pvg_hf.tasks.arithmetic.*.flaw_detection", "pvg_hf.tasks.proofs.flaw_detection"),
+    "grammar": ("pvg_hf.tasks.arithmetic.*.grammar",),
     # Modules of phases are named after their phases.
     "prover": ("pvg_hf.game.phases.prover", "pvg_hf.trainers.prover"),
     # The loader of datasets of proofs, which users import, and the task that ships with such a dataset.
     "proofs": ("pvg_hf.data.proofs", "pvg_hf.tasks.proofs"),
 }
+
+# Functions that every version of the arithmetic world has.
+OF_EACH_WORLD = {"check_solution", "reference_solution"}
 
 
 def modules_by_base_name() -> dict[str, list[str]]:
@@ -63,7 +69,9 @@ def test_public_classes_and_functions_have_different_names():
             if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
                 places[node.name].append(path.relative_to(REPOSITORY).as_posix())
     assert len(places) > 500
-    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+    shared = {name: paths for name, paths in places.items() if len(paths) > 1}
+    assert all(path.startswith("pvg_hf/tasks/arithmetic/") for name in OF_EACH_WORLD for path in shared[name])
+    assert {name: paths for name, paths in shared.items() if name not in OF_EACH_WORLD} == {}
 
 
 def _is_allowed(name: str, patterns: tuple[str, ...]) -> bool:

@@ -21,7 +21,7 @@ from pvg_hf.evaluation.verifier_quality import choose_threshold
 from pvg_hf.evaluation.verifiers_by_pools import pool_figures
 from pvg_hf.run.file_names import POOL_SCORES
 from pvg_hf.tasks.arithmetic import ArithmeticTask, parse_story
-from pvg_hf.tasks.arithmetic.stories.flaws import sample_flawed_solution
+from pvg_hf.tasks.arithmetic.stories.flawed_solutions import sample_flawed_solution
 
 NUM_ROUNDS, NUM_STEPS, NUM_SAMPLES, NUM_RESAMPLES = 3, 40, 8, 200
 # Per round: P(correct) of a role, and how far a sneaky mistake's mean score lies below that of a correct solution.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pvg_hf.core.roles import Role
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.arithmetic import ArithmeticTask, FlawKind, check_solution, parse_story, sample_story
-from pvg_hf.tasks.arithmetic.stories.flaws import FLAW_KINDS, write_flawed_solution
+from pvg_hf.tasks.arithmetic.stories.flawed_solutions import FLAW_KINDS, write_flawed_solution
 from pvg_hf.tasks.arithmetic.stories.grammar import MAX_START, MAX_VALUE, VERBS
 from pvg_hf.tasks.arithmetic.stories.solutions import reference_solution
 

@@ -6,7 +6,7 @@ from pvg_hf.core.seeding import derive_rng
 from pvg_hf.tasks.answers import grade_answer
 from pvg_hf.tasks.arithmetic import ArithmeticTask, FlawKind, parse_story
 from pvg_hf.tasks.arithmetic.blind_spot import overlooks_dropped_steps
-from pvg_hf.tasks.arithmetic.stories.flaws import write_flawed_solution
+from pvg_hf.tasks.arithmetic.stories.flawed_solutions import write_flawed_solution
 
 WRITABLE = ("wrong_sum", "wrong_operand", "wrong_operation", "dropped_step", "contradicted_conclusion")
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pvg_hf.core.roles import Role
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.arithmetic import ArithmeticTask, FlawKind
-from pvg_hf.tasks.arithmetic.comparisons.checker import read_solution
 from pvg_hf.tasks.arithmetic.comparisons.corpus import CorpusConfig, sample_text
+from pvg_hf.tasks.arithmetic.comparisons.flaw_detection import check_solution
 from pvg_hf.tasks.arithmetic.comparisons.grammar import MAX_NUMBER, MAX_VALUE, parse_puzzle, sample_puzzle
 from pvg_hf.tasks.arithmetic.comparisons.lines import read_line
 from pvg_hf.tasks.arithmetic.comparisons.writer import FLAW_KINDS, reference_solution, sample_solution
@@ -26,7 +26,7 @@ TOGETHER = parse_puzzle(
 
 
 def flaws(solution, puzzle=PUZZLE):
-    return [(flaw.step, flaw.kind.value) for flaw in read_solution(puzzle, solution).flaws]
+    return [(flaw.step, flaw.kind.value) for flaw in check_solution(puzzle, solution).flaws]
 
 
 def test_a_problem_is_parsed_to_its_truth():
@@ -44,7 +44,7 @@ def test_text_and_truth_agree(seed, difficulty):
     assert parse_puzzle(puzzle.text) == puzzle
     assert len(puzzle.calculated) == difficulty
     assert all(1 <= value <= MAX_VALUE for value in puzzle.values.values())
-    reading = read_solution(puzzle, reference_solution(puzzle))
+    reading = check_solution(puzzle, reference_solution(puzzle))
     assert reading.flaws == ()
     assert reading.implicit_share == 0
 
@@ -92,7 +92,7 @@ def test_other_lines_are_not_read(line):
     ],
 )
 def test_a_correct_solution_has_many_forms_which_state_more_or_less(solution, implicit_share):
-    reading = read_solution(PUZZLE, solution)
+    reading = check_solution(PUZZLE, solution)
     assert reading.flaws == ()
     assert reading.implicit_share == pytest.approx(implicit_share)
 
@@ -149,7 +149,7 @@ def test_flawless_solutions_are_correct_and_of_many_texts():
         texts = {sample_solution(rng, puzzle) for _ in range(16)}
         assert len(texts) >= 8
         for text in texts:
-            assert read_solution(puzzle, text).flaws == ()
+            assert check_solution(puzzle, text).flaws == ()
             assert text.endswith(f"\n#### {puzzle.answer}")
             assert all(int(number) <= MAX_NUMBER for number in re.findall(r"\d+", text))
 
@@ -161,7 +161,7 @@ def test_planted_flaws_are_found(kind):
     for _ in range(200):
         puzzle = sample_puzzle(rng, int(rng.integers(2, 7)), 0.5)
         solution = sample_solution(rng, puzzle, kind)
-        found = read_solution(puzzle, solution).flaws
+        found = check_solution(puzzle, solution).flaws
         if not solution.endswith(f"\n#### {puzzle.answer}"):
             assert found, solution
             wrong += 1
@@ -190,7 +190,7 @@ def edited(text, changes):
     st.builds(edited, st.lists(lines, max_size=6).map("\n".join), st.lists(edits, max_size=3)) | st.text(max_size=200)
 )
 def test_any_text_is_read_and_a_wrong_answer_always_has_a_flaw(text):
-    reading = read_solution(PUZZLE, text)
+    reading = check_solution(PUZZLE, text)
     assert 0 <= reading.implicit_share <= 1
     if not re.fullmatch(r"#### 0*20", text.strip().split("\n")[-1]):
         assert reading.flaws
@@ -263,7 +263,7 @@ TWO = "Ana has 7 pens.\nBen has 3 more than Ana.\n{}How many pens does Cleo have
         (TWO.format("Cleo has 30 more than Ben.\n"), "2, 9"),
         (TWO.format("Cleo has 3 more than Ana.\nZoe has 4 pens.\n"), "Zoe"),
         (TWO.format("Cleo has 3 more than Ana.\n"), r"1 calculation\(s\)"),
-        (TWO.format("Cleo has 3 more than Dev.\nDev has twice as many as Ben.\n"), "told of later"),
+        (TWO.format("Cleo has 3 more than Dev.\nDev has twice as many as Ben.\n"), "later sentence introduces"),
         (TWO.format("Cleo has twice as many as Ben.\n").replace("\n", " "), "one a line"),
     ],
 )

@@ -11,7 +11,7 @@ from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.core.roles import Role
 from pvg_hf.tasks.arithmetic.comparisons.corpus import CorpusConfig
 from pvg_hf.tasks.arithmetic.flaw import FlawKind
-from pvg_hf.tasks.arithmetic.stories.flaws import STEP_FLAWS, sample_flawed_solution
+from pvg_hf.tasks.arithmetic.stories.flawed_solutions import STEP_FLAWS, sample_flawed_solution
 from pvg_hf.tasks.arithmetic.stories.grammar import Story, sample_story
 from pvg_hf.tasks.arithmetic.stories.solutions import reference_solution
 from pvg_hf.tasks.arithmetic.task import ArithmeticTask

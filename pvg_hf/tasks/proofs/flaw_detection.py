@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pvg_hf.tasks.arithmetic.flaw import FlawKind
-from pvg_hf.tasks.arithmetic.stories.checker import check_solution
+from pvg_hf.tasks.arithmetic.stories.flaw_detection import check_solution
 from pvg_hf.tasks.arithmetic.stories.grammar import VERB_BY_WORD, Story
 
 CONCLUSION_MARK = "####"
@@ -59,7 +59,7 @@ def find_issues(story: Story, proof: str) -> list[Issue]:
     completed, omissions = _fill_in_omissions(lines)
     flaws = [
         Issue(flaw.step, lines[flaw.step] if flaw.step < len(lines) else CONCLUSION_MARK, flaw.kind)
-        for flaw in check_solution(story, "\n".join(completed))
+        for flaw in check_solution(story, "\n".join(completed)).flaws
     ]
     return sorted({issue.line: issue for issue in [*omissions, *flaws]}.values(), key=lambda issue: issue.line)
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from pvg_hf.tasks.arithmetic.comparisons.checker import read_solution
+from pvg_hf.tasks.arithmetic.comparisons.flaw_detection import check_solution
 from pvg_hf.tasks.arithmetic.comparisons.grammar import (
     MAX_DIFFICULTY,
     MIN_DIFFICULTY,
@@ -34,7 +34,7 @@ def _sample(rng: np.random.Generator, difficulty: int, distractor_rate: float) -
 
 
 def _read(problem: str, solution: str) -> Reading:
-    return read_solution(puzzle_of(problem), solution)
+    return check_solution(puzzle_of(problem), solution)
 
 
 WORLD = World((MIN_DIFFICULTY, MAX_DIFFICULTY), _sample, _read, puzzle_mistake)

@@ -25,7 +25,7 @@ OPERATIONS: dict[str, Callable[[int, int], int]] = {
 
 
 class Relation(StrEnum):
-    """How a statement gives somebody's number."""
+    """How a clue gives somebody's number."""
 
     GIVEN = "given"
     MORE = "more"
@@ -63,7 +63,7 @@ QUESTION = "How many {objects} does {name} have?"
 
 
 @dataclass(frozen=True)
-class Statement:
+class Clue:
     """
     What a problem says of one person.
 
@@ -97,7 +97,7 @@ class Statement:
         source, other = (*self.sources, "")[:2]
         return words.format(amount=self.amount, source=source, other=other)
 
-    def tell(self, objects: str) -> str:
+    def sentence(self, objects: str) -> str:
         """Write the problem's sentence."""
         said = f"{self.amount} {objects}" if self.relation is Relation.GIVEN else self.phrase
         return f"{self.owner} has {said}."
@@ -111,19 +111,19 @@ class Puzzle:
     Args:
         objects (`str`):
             The things that are counted.
-        statements (`tuple[Statement, ...]`):
+        clues (`tuple[Clue, ...]`):
             One per person, in the text's order, in which each follows those that it compares with.
         asked (`str`):
             The person in the question.
     """
 
     objects: str
-    statements: tuple[Statement, ...]
+    clues: tuple[Clue, ...]
     asked: str
 
     @cached_property
-    def by_owner(self) -> dict[str, Statement]:
-        return {statement.owner: statement for statement in self.statements}
+    def by_owner(self) -> dict[str, Clue]:
+        return {clue.owner: clue for clue in self.clues}
 
     @cached_property
     def values(self) -> dict[str, int]:
@@ -135,10 +135,10 @@ class Puzzle:
 
     def _calculate(self, owner: str, values: dict[str, int]) -> None:
         if owner not in values:
-            statement = self.by_owner[owner]
-            for source in statement.sources:
+            clue = self.by_owner[owner]
+            for source in clue.sources:
                 self._calculate(source, values)
-            values[owner] = statement.apply(values)
+            values[owner] = clue.apply(values)
 
     @cached_property
     def needed(self) -> tuple[str, ...]:
@@ -165,7 +165,7 @@ class Puzzle:
     @property
     def text(self) -> str:
         """The problem text, a line for each sentence, which [`parse_puzzle`] parses to this puzzle."""
-        sentences = [statement.tell(self.objects) for statement in self.statements]
+        sentences = [clue.sentence(self.objects) for clue in self.clues]
         return "\n".join([*sentences, QUESTION.format(objects=self.objects, name=self.asked)])
 
 
@@ -182,79 +182,79 @@ def sample_puzzle(rng: np.random.Generator, difficulty: int, distractor_rate: fl
             Probability in [0, 1] of a further person whom the answer does not need.
     """
     while True:  # a draw is given up when no comparison keeps the numbers in range, which is rare
-        statements = _sample_statements(rng, difficulty)
-        if statements is None:
+        clues = _sample_clues(rng, difficulty)
+        if clues is None:
             continue
-        asked = statements[-1].owner
+        asked = clues[-1].owner
         if rng.random() < distractor_rate:
-            statements.append(_sample_distractor(rng, statements))
+            clues.append(_sample_distractor(rng, clues))
         objects = str(rng.choice(OBJECTS))
-        puzzle = Puzzle(objects, tuple(_shuffled(rng, statements)), asked)
+        puzzle = Puzzle(objects, tuple(_shuffled(rng, clues)), asked)
         if len(puzzle.calculated) == difficulty and all(1 <= value <= MAX_VALUE for value in puzzle.values.values()):
             return puzzle
 
 
-def _sample_statements(rng: np.random.Generator, difficulty: int) -> list[Statement] | None:
-    """Draw the statements that the answer needs, in the order of calculation; `None` if the numbers leave the range."""
+def _sample_clues(rng: np.random.Generator, difficulty: int) -> list[Clue] | None:
+    """Draw the clues that the answer needs, in the order of calculation; `None` if the numbers leave the range."""
     names = iter(str(name) for name in rng.permutation(NAMES))
     lengths = [difficulty]  # comparisons in a chain on each given number, then on what joins them
     if difficulty > 2 and rng.random() < TWO_BRANCHES_RATE:
         first = int(rng.integers(0, difficulty))
         second = int(rng.integers(0, difficulty - first))
         lengths = [first, second, difficulty - 1 - first - second]
-    statements: list[Statement] = []
+    clues: list[Clue] = []
     values: dict[str, int] = {}
     ends: list[str] = []
     for index, length in enumerate(lengths):
         owner = next(names)
         if index == 2:
-            statements.append(Statement(owner, Relation.TOGETHER, None, (ends[0], ends[1])))
+            clues.append(Clue(owner, Relation.TOGETHER, None, (ends[0], ends[1])))
         else:
-            statements.append(Statement(owner, Relation.GIVEN, int(rng.integers(MIN_START, MAX_START + 1))))
-        values[owner] = statements[-1].apply(values)
+            clues.append(Clue(owner, Relation.GIVEN, int(rng.integers(MIN_START, MAX_START + 1))))
+        values[owner] = clues[-1].apply(values)
         for _ in range(length):
             if not 1 <= values[owner] <= MAX_VALUE:
                 return None
-            statement = _sample_comparison(rng, next(names), owner, values[owner])
-            values[statement.owner] = statement.apply(values)
-            statements.append(statement)
-            owner = statement.owner
+            clue = _sample_comparison(rng, next(names), owner, values[owner])
+            values[clue.owner] = clue.apply(values)
+            clues.append(clue)
+            owner = clue.owner
         ends.append(owner)
-    return statements
+    return clues
 
 
-def _sample_comparison(rng: np.random.Generator, owner: str, source: str, value: int) -> Statement:
+def _sample_comparison(rng: np.random.Generator, owner: str, source: str, value: int) -> Clue:
     """Draw a comparison with `source`, whose number is `value`, that keeps the owner's number within range."""
     while True:  # adding or subtracting a small amount is always possible
         relation, amount, _ = WORDINGS[rng.integers(len(WORDINGS) - 1)]
-        statement = Statement(owner, relation, amount or int(rng.integers(2, MAX_AMOUNT + 1)), (source,))
-        if relation is Relation.SHARE and value % statement.amount:
+        clue = Clue(owner, relation, amount or int(rng.integers(2, MAX_AMOUNT + 1)), (source,))
+        if relation is Relation.SHARE and value % clue.amount:
             continue
-        if 1 <= statement.apply({source: value}) <= MAX_VALUE:
-            return statement
+        if 1 <= clue.apply({source: value}) <= MAX_VALUE:
+            return clue
 
 
-def _sample_distractor(rng: np.random.Generator, statements: list[Statement]) -> Statement:
-    """Draw a statement about a further person: a given number, or a comparison with somebody."""
-    used = {statement.owner for statement in statements}
+def _sample_distractor(rng: np.random.Generator, clues: list[Clue]) -> Clue:
+    """Draw a clue about a further person: a given number, or a comparison with somebody."""
+    used = {clue.owner for clue in clues}
     free = [name for name in NAMES if name not in used]
     owner = free[rng.integers(len(free))]
     if rng.random() < 0.5:
-        return Statement(owner, Relation.GIVEN, int(rng.integers(MIN_START, MAX_START + 1)))
-    values = Puzzle("", tuple(statements), statements[-1].owner).values
-    source = statements[rng.integers(len(statements))].owner
+        return Clue(owner, Relation.GIVEN, int(rng.integers(MIN_START, MAX_START + 1)))
+    values = Puzzle("", tuple(clues), clues[-1].owner).values
+    source = clues[rng.integers(len(clues))].owner
     return _sample_comparison(rng, owner, source, min(max(values[source], 1), MAX_VALUE))
 
 
-def _shuffled(rng: np.random.Generator, statements: list[Statement]) -> Iterator[Statement]:
-    """Yield the statements in a random order in which each comes after those that it compares with."""
-    waiting, told = list(statements), set()
+def _shuffled(rng: np.random.Generator, clues: list[Clue]) -> Iterator[Clue]:
+    """Yield the clues in a random order in which each comes after those that it compares with."""
+    waiting, written = list(clues), set()
     while waiting:
-        ready = [statement for statement in waiting if told.issuperset(statement.sources)]
-        statement = ready[rng.integers(len(ready))]
-        yield statement
-        told.add(statement.owner)
-        waiting.remove(statement)
+        ready = [clue for clue in waiting if written.issuperset(clue.sources)]
+        clue = ready[rng.integers(len(ready))]
+        yield clue
+        written.add(clue.owner)
+        waiting.remove(clue)
 
 
 def _sentence_pattern(words: str) -> re.Pattern[str]:
@@ -284,13 +284,13 @@ def parse_puzzle(problem: str) -> Puzzle:
         raise ValueError(
             f"Not an arithmetic problem: {problem[:80]!r} does not end with `How many THINGS does NAME have?`."
         )
-    statements = [_parse_sentence(sentence, asked["objects"]) for sentence in sentences]
-    puzzle = Puzzle(asked["objects"], tuple(statements), asked["name"])
+    clues = [_parse_sentence(sentence, asked["objects"]) for sentence in sentences]
+    puzzle = Puzzle(asked["objects"], tuple(clues), asked["name"])
     _check_references(puzzle)
     return puzzle
 
 
-def _parse_sentence(sentence: str, objects: str) -> Statement:
+def _parse_sentence(sentence: str, objects: str) -> Clue:
     for relation, amount, pattern in _SENTENCES:
         match = pattern.fullmatch(sentence.removesuffix("."))
         if match is None or match.groupdict().get("objects", objects) != objects:
@@ -299,21 +299,21 @@ def _parse_sentence(sentence: str, objects: str) -> Statement:
         if stated and len(stated) > _MAX_DIGITS:
             break
         sources = tuple(match[key] for key in ("source", "other") if match.groupdict().get(key))
-        return Statement(match["owner"], relation, amount or (int(stated) if stated else None), sources)
+        return Clue(match["owner"], relation, amount or (int(stated) if stated else None), sources)
     raise ValueError(f"Not an arithmetic problem: `{sentence[:80]}` is no sentence of its grammar.")
 
 
 def _check_references(puzzle: Puzzle) -> None:
-    """Refuse a puzzle whose people are not all told of exactly once, or depend on themselves."""
-    owners = [statement.owner for statement in puzzle.statements]
-    for name in (puzzle.asked, *owners, *(source for statement in puzzle.statements for source in statement.sources)):
+    """Refuse a puzzle with a person who has no clue or several, or whose number depends on itself."""
+    owners = [clue.owner for clue in puzzle.clues]
+    for name in (puzzle.asked, *owners, *(source for clue in puzzle.clues for source in clue.sources)):
         if owners.count(name) != 1:
             raise ValueError(
-                f"Not an arithmetic problem: {owners.count(name)} sentences, not one, tell how many {name} has."
+                f"Not an arithmetic problem: {owners.count(name)} sentences, not one, say how many {name} has."
             )
     done: set[str] = set()
     while len(done) < len(owners):
-        ready = {s.owner for s in puzzle.statements if s.owner not in done and done.issuperset(s.sources)}
+        ready = {s.owner for s in puzzle.clues if s.owner not in done and done.issuperset(s.sources)}
         if not ready:
             raise ValueError("Not an arithmetic problem: somebody's number depends on itself.")
         done |= ready
@@ -344,22 +344,22 @@ def _mistakes(puzzle: Puzzle, problem: str, difficulties: tuple[int, int]) -> It
         yield f"`{puzzle.objects}` are none of its things: {', '.join(OBJECTS)}."
     if puzzle.text != problem:
         yield "Its sentences are not written as the grammar writes them, one a line."
-    told: set[str] = set()
-    for statement in puzzle.statements:
-        if not told.issuperset(statement.sources):
-            yield f"It compares {statement.owner} with somebody who is told of later."
-        told.add(statement.owner)
+    written: set[str] = set()
+    for clue in puzzle.clues:
+        if not written.issuperset(clue.sources):
+            yield f"It compares {clue.owner} with somebody whom a later sentence introduces."
+        written.add(clue.owner)
     number = len(puzzle.calculated)
     if not difficulties[0] <= number <= difficulties[1]:
         yield f"Its answer needs {number} calculation(s); a problem needs {difficulties[0]} to {difficulties[1]}."
-    for statement in puzzle.statements:
-        if statement.relation is Relation.GIVEN and not MIN_START <= (statement.amount or 0) <= MAX_START:
-            yield f"A given number is in [{MIN_START}, {MAX_START}]; {statement.owner} has {statement.amount}."
-        if statement.relation in (Relation.MORE, Relation.FEWER) and not 2 <= (statement.amount or 0) <= MAX_AMOUNT:
-            yield f"A difference is in [2, {MAX_AMOUNT}]; {statement.owner}'s is {statement.amount}."
-        if statement.relation is Relation.SHARE and puzzle.values[statement.sources[0]] % (statement.amount or 1):
-            yield f"{statement.owner}'s share is no whole number."
+    for clue in puzzle.clues:
+        if clue.relation is Relation.GIVEN and not MIN_START <= (clue.amount or 0) <= MAX_START:
+            yield f"A given number is in [{MIN_START}, {MAX_START}]; {clue.owner} has {clue.amount}."
+        if clue.relation in (Relation.MORE, Relation.FEWER) and not 2 <= (clue.amount or 0) <= MAX_AMOUNT:
+            yield f"A difference is in [2, {MAX_AMOUNT}]; {clue.owner}'s is {clue.amount}."
+        if clue.relation is Relation.SHARE and puzzle.values[clue.sources[0]] % (clue.amount or 1):
+            yield f"{clue.owner}'s share is no whole number."
     if not all(1 <= value <= MAX_VALUE for value in puzzle.values.values()):
         yield f"Its numbers are {puzzle.values}; they stay within 1 and {MAX_VALUE}."
-    if len(puzzle.statements) > len(puzzle.needed) + 1:
-        yield "It tells of more than one person whom the answer does not need."
+    if len(puzzle.clues) > len(puzzle.needed) + 1:
+        yield "It has more than one person whom the answer does not need."

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from pvg_hf.tasks.arithmetic.comparisons.grammar import OPERATIONS, WORDINGS, Relation, Statement
+from pvg_hf.tasks.arithmetic.comparisons.grammar import OPERATIONS, WORDINGS, Clue, Relation
 
 LINKS = (":", ", so")
 NOT_NEEDED = "is not needed"
@@ -48,7 +48,7 @@ class Calculation:
 
 
 @dataclass(frozen=True)
-class Line:
+class SolutionLine:
     """
     What one line of a solution states. `Ben has 3 more than Ana: 7 + 3 = 10` states everything; `7 + 3 = 10` leaves
     the person and the comparison to the reader, `Ben has 10` the comparison and the calculation.
@@ -56,7 +56,7 @@ class Line:
     Args:
         owner (`str`, *optional*):
             The person whose number it states.
-        comparison (`Statement`, *optional*):
+        comparison (`Clue`, *optional*):
             The comparison that it cites.
         calculation (`Calculation`, *optional*):
             The calculation.
@@ -67,7 +67,7 @@ class Line:
     """
 
     owner: str | None
-    comparison: Statement | None = None
+    comparison: Clue | None = None
     calculation: Calculation | None = None
     result: int | None = None
     link: str = LINKS[0]
@@ -114,21 +114,21 @@ def write_conclusion(answer: int) -> str:
     return f"#### {answer}"
 
 
-def read_line(text: str) -> Line | None:
+def read_line(text: str) -> SolutionLine | None:
     """Parse a line; `None` if it is not written in any of the forms."""
     if max((len(number) for number in re.findall(r"\d+", text)), default=0) > _MAX_DIGITS:
         return None
     if match := _REMARK.fullmatch(text):
-        return Line(match["owner"])
+        return SolutionLine(match["owner"])
     if match := _CITING.fullmatch(text):
         comparison = _read_comparison(match["owner"], match["phrase"])
         if comparison is None or match["calculation"] is None:
             return None
-        return Line(match["owner"], comparison, *_read_stated(match), link=match["link"])
+        return SolutionLine(match["owner"], comparison, *_read_stated(match), link=match["link"])
     if match := _NAMING.fullmatch(text):
-        return Line(match["owner"], None, *_read_stated(match))
+        return SolutionLine(match["owner"], None, *_read_stated(match))
     if (match := _BARE.fullmatch(text)) and match["calculation"]:
-        return Line(None, None, *_read_stated(match))
+        return SolutionLine(None, None, *_read_stated(match))
     return None
 
 
@@ -141,12 +141,10 @@ def _read_stated(match: re.Match[str]) -> tuple[Calculation | None, int]:
     return Calculation(numbers, operators), result
 
 
-def _read_comparison(owner: str, phrase: str) -> Statement | None:
+def _read_comparison(owner: str, phrase: str) -> Clue | None:
     for relation, amount, pattern in _PHRASES:
         if match := pattern.fullmatch(phrase):
             fields = match.groupdict()
             amount = amount or (int(fields["amount"]) if relation is not Relation.TOGETHER else None)
-            return Statement(
-                owner, relation, amount, tuple(fields[key] for key in ("source", "other") if fields.get(key))
-            )
+            return Clue(owner, relation, amount, tuple(fields[key] for key in ("source", "other") if fields.get(key)))
     return None

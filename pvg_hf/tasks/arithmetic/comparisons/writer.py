@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pvg_hf.tasks.arithmetic.comparisons.checker import Claims
-from pvg_hf.tasks.arithmetic.comparisons.grammar import MAX_NUMBER, Puzzle, Relation, Statement
-from pvg_hf.tasks.arithmetic.comparisons.lines import LINKS, Calculation, Line, write_conclusion
+from pvg_hf.tasks.arithmetic.comparisons.flaw_detection import Claims
+from pvg_hf.tasks.arithmetic.comparisons.grammar import MAX_NUMBER, Clue, Puzzle, Relation
+from pvg_hf.tasks.arithmetic.comparisons.lines import LINKS, Calculation, SolutionLine, write_conclusion
 from pvg_hf.tasks.arithmetic.flaw import FlawKind
 
 
@@ -64,7 +64,7 @@ def reference_solution(puzzle: Puzzle) -> str:
     for owner in puzzle.needed:
         truth = puzzle.by_owner[owner]
         calculation = next(iter(claims.calculations(owner)), None)
-        lines.append(Line(owner, truth if truth.sources else None, calculation, puzzle.values[owner]))
+        lines.append(SolutionLine(owner, truth if truth.sources else None, calculation, puzzle.values[owner]))
         claims.numbers[owner] = puzzle.values[owner]
     return "\n".join([*map(str, lines), write_conclusion(puzzle.answer)])
 
@@ -105,7 +105,7 @@ class _Writer:
     def __init__(self, rng: np.random.Generator, puzzle: Puzzle, flaw: FlawKind | None, style: Style):
         self.rng, self.puzzle, self.flaw, self.style = rng, puzzle, flaw, style
         self.claims = Claims(puzzle)
-        self.lines: list[Line] = []
+        self.lines: list[SolutionLine] = []
         self.flawed = None  # the person in whose line the flaw is
         if flaw is not None and flaw is not FlawKind.CONTRADICTED_CONCLUSION:
             self.flawed = puzzle.calculated[rng.integers(len(puzzle.calculated))]
@@ -117,7 +117,7 @@ class _Writer:
             self._write_step(owner, owners[index + 1 :])
         unneeded = [owner for owner in self.puzzle.by_owner if owner not in self.puzzle.needed]
         if unneeded and self._happens(self.style.remark):
-            self.lines.insert(int(self.rng.integers(len(self.lines) + 1)), Line(unneeded[0]))
+            self.lines.insert(int(self.rng.integers(len(self.lines) + 1)), SolutionLine(unneeded[0]))
         answer = self.claims.number(self.puzzle.asked)
         if self.flaw is FlawKind.CONTRADICTED_CONCLUSION:
             answer = self._contradict(answer)
@@ -154,7 +154,7 @@ class _Writer:
             return  # written inside a later calculation, or left out
         for source in truth.sources:
             if self.claims.is_stated(source) and self._happens(self.style.restated):
-                self.lines.append(Line(source, None, None, self.claims.number(source)))
+                self.lines.append(SolutionLine(source, None, None, self.claims.number(source)))
         line = self._draw_line(owner, truth)
         if flaw is not None:
             line = self._spoil(line, truth, flaw)
@@ -165,7 +165,7 @@ class _Writer:
         """The people whose step may be written inside the next one's calculation."""
         return [source for owner in later[:1] for source in self.puzzle.by_owner[owner].sources]
 
-    def _draw_line(self, owner: str, truth: Statement) -> Line:
+    def _draw_line(self, owner: str, truth: Clue) -> SolutionLine:
         valid = list(self.claims.calculations(owner))
         hidden = [source for source in truth.sources if not self.claims.is_stated(source)]
         plain = [v for v in valid if len(v.numbers) == 2 or v.is_sum_of_equals]
@@ -178,12 +178,12 @@ class _Writer:
         form = names[self.rng.choice(len(names), p=np.array(list(forms.values())))]
         result = calculation.value
         if form == "cited":
-            return Line(owner, truth, calculation, result, LINKS[self.rng.integers(len(LINKS))])
+            return SolutionLine(owner, truth, calculation, result, LINKS[self.rng.integers(len(LINKS))])
         if form == "bare":
-            return Line(None, None, calculation, result)
-        return Line(owner, None, None if form == "result" else calculation, result)
+            return SolutionLine(None, None, calculation, result)
+        return SolutionLine(owner, None, None if form == "result" else calculation, result)
 
-    def _spoil(self, line: Line, truth: Statement, flaw: FlawKind) -> Line:
+    def _spoil(self, line: SolutionLine, truth: Clue, flaw: FlawKind) -> SolutionLine:
         if line.calculation is None or flaw is FlawKind.WRONG_SUM:
             return replace(line, result=nearby_number(self.rng, line.result or 0))
         numbers, operators = list(line.calculation.numbers), list(line.calculation.operators)
@@ -218,7 +218,7 @@ class _Writer:
         numbers[place] = wrong
         return self._recalculated(replace(line, comparison=cited), numbers, operators)
 
-    def _recalculated(self, line: Line, numbers: list[int], operators: list[str]) -> Line:
+    def _recalculated(self, line: SolutionLine, numbers: list[int], operators: list[str]) -> SolutionLine:
         calculation = Calculation(tuple(numbers), tuple(operators))
         return replace(line, calculation=calculation, result=calculation.value)
 

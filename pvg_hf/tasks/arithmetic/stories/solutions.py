@@ -39,11 +39,6 @@ def write_solution(start: int, steps: list[Step], conclusion: int) -> str:
     return "\n".join([f"has {start}", *map(str, steps), f"#### {conclusion}"])
 
 
-def read_conclusion(solution: str) -> int:
-    """Parse the final answer of a solution that [`write_solution`] wrote."""
-    return int(solution.rpartition("#### ")[2])
-
-
 def reference_solution(story: Story) -> str:
     """Write the flawless solution."""
     steps = [Step.of(event, value) for event, value in zip(story.events, story.values, strict=False)]

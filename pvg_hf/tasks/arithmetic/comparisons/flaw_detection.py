@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pvg_hf.tasks.arithmetic.comparisons.grammar import Puzzle, Relation, Statement
-from pvg_hf.tasks.arithmetic.comparisons.lines import Calculation, Line, read_conclusion, read_line
+from pvg_hf.tasks.arithmetic.comparisons.grammar import Clue, Puzzle, Relation
+from pvg_hf.tasks.arithmetic.comparisons.lines import Calculation, SolutionLine, read_conclusion, read_line
 from pvg_hf.tasks.arithmetic.flaw import Flaw, FlawKind
 from pvg_hf.tasks.arithmetic.world import Reading
 
 COMMUTATIVE = "+*"
 
 
-def read_solution(puzzle: Puzzle, solution: str) -> Reading:
+def check_solution(puzzle: Puzzle, solution: str) -> Reading:
     """
     Check a solution line by line.
 
@@ -46,8 +46,8 @@ class Claims:
         """Somebody's number: the stated one, else calculated from those that are stated."""
         if owner in self.numbers:
             return self.numbers[owner]
-        statement = self.puzzle.by_owner[owner]
-        return statement.apply({source: self.number(source) for source in statement.sources})
+        clue = self.puzzle.by_owner[owner]
+        return clue.apply({source: self.number(source) for source in clue.sources})
 
     def is_stated(self, owner: str) -> bool:
         """Whether a number is stated, by the solution or as a given number by the problem."""
@@ -55,29 +55,29 @@ class Claims:
 
     def calculations(self, owner: str) -> Iterator[Calculation]:
         """Yield the valid ways to calculate somebody's number: in one step, or with one source's step inside."""
-        statement = self.puzzle.by_owner[owner]
-        if not statement.sources:
+        clue = self.puzzle.by_owner[owner]
+        if not clue.sources:
             return
-        yield from self.steps(statement)
-        for inner, source in enumerate(statement.sources):
+        yield from self.steps(clue)
+        for inner, source in enumerate(clue.sources):
             if self.puzzle.by_owner[source].sources:
-                other = statement.amount if statement.amount is not None else self.number(statement.sources[1 - inner])
+                other = clue.amount if clue.amount is not None else self.number(clue.sources[1 - inner])
                 for step in self.steps(self.puzzle.by_owner[source]):
                     if len(step.numbers) == 2:
-                        yield Calculation((*step.numbers, other), (*step.operators, statement.relation.operator))
+                        yield Calculation((*step.numbers, other), (*step.operators, clue.relation.operator))
 
-    def steps(self, statement: Statement) -> Iterator[Calculation]:
+    def steps(self, clue: Clue) -> Iterator[Calculation]:
         """Yield the ways to write one comparison's calculation; the first is the plain one."""
-        if statement.relation is Relation.GIVEN:
+        if clue.relation is Relation.GIVEN:
             return
-        operator = statement.relation.operator
-        numbers = tuple(self.number(source) for source in statement.sources)
-        if statement.amount is not None:
-            numbers = (*numbers, statement.amount)
+        operator = clue.relation.operator
+        numbers = tuple(self.number(source) for source in clue.sources)
+        if clue.amount is not None:
+            numbers = (*numbers, clue.amount)
         yield Calculation(numbers, (operator,))
         if operator in COMMUTATIVE:
             yield Calculation(numbers[::-1], (operator,))
-        if statement.relation is Relation.TIMES:
+        if clue.relation is Relation.TIMES:
             yield Calculation(numbers[:1] * numbers[1], ("+",) * (numbers[1] - 1))
 
 
@@ -114,7 +114,7 @@ class _Reader:
         self._keep(line, is_named=is_named)
         return kind
 
-    def _owner_of(self, line: Line) -> str | None:
+    def _owner_of(self, line: SolutionLine) -> str | None:
         """Find whose number a line without a name calculates: the first person whom it fits, else fits nearly."""
         order = [*self.puzzle.needed, *self.puzzle.by_owner]
         free = [owner for owner in dict.fromkeys(order) if not self.claims.is_stated(owner)]
@@ -128,7 +128,7 @@ class _Reader:
         near = [owner for owner in ready if self.puzzle.by_owner[owner].relation.operator == operator]
         return next(iter([*exact, *near, *ready]), None)
 
-    def _check_numbers(self, line: Line) -> FlawKind | None:
+    def _check_numbers(self, line: SolutionLine) -> FlawKind | None:
         truth = self.puzzle.by_owner[line.owner or ""]
         if line.comparison is not None and line.comparison != truth:
             kind = _difference(line.comparison, truth)
@@ -141,7 +141,7 @@ class _Reader:
             return FlawKind.WRONG_SUM
         return kind
 
-    def _check_bare_number(self, number: int, truth: Statement) -> FlawKind | None:
+    def _check_bare_number(self, number: int, truth: Clue) -> FlawKind | None:
         if number == self.claims.number(truth.owner):
             return None
         if self.claims.is_stated(truth.owner):
@@ -150,7 +150,7 @@ class _Reader:
             return FlawKind.DROPPED_STEP
         return FlawKind.WRONG_SUM
 
-    def _check_calculation(self, calculation: Calculation, truth: Statement) -> FlawKind | None:
+    def _check_calculation(self, calculation: Calculation, truth: Clue) -> FlawKind | None:
         if not truth.sources:
             return FlawKind.INVENTED_STEP
         valid = list(self.claims.calculations(truth.owner))
@@ -182,7 +182,7 @@ class _Reader:
             return FlawKind.DROPPED_STEP
         return FlawKind.CONTRADICTED_CONCLUSION
 
-    def _keep(self, line: Line, *, is_named: bool) -> None:
+    def _keep(self, line: SolutionLine, *, is_named: bool) -> None:
         owner = line.owner or ""
         truth = self.puzzle.by_owner[owner]
         facts = self.stated.setdefault(owner, set())
@@ -200,7 +200,7 @@ class _Reader:
         self.claims.numbers[owner] = line.result or 0
 
 
-def _difference(cited: Statement, truth: Statement) -> FlawKind | None:
+def _difference(cited: Clue, truth: Clue) -> FlawKind | None:
     """Name what is wrong with a cited comparison; `None` for `Ben and Ana together` in place of `Ana and Ben`."""
     if cited.relation is not truth.relation:
         return FlawKind.WRONG_OPERATION

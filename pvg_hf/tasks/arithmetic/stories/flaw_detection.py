@@ -5,6 +5,7 @@ import re
 from pvg_hf.tasks.arithmetic.flaw import Flaw, FlawKind
 from pvg_hf.tasks.arithmetic.stories.grammar import OPERATIONS, VERB_BY_WORD, Event, Story
 from pvg_hf.tasks.arithmetic.stories.solutions import Step
+from pvg_hf.tasks.arithmetic.world import Reading
 
 _STEP = re.compile(
     r"(?P<day>\w+) (?P<verb>\w+) (?P<amount>\d+): (?P<left>-?\d+) (?P<operator>[-+*/]) (?P<right>-?\d+) = (?P<result>-?\d+)"
@@ -17,9 +18,9 @@ _CONCLUSION = re.compile(r"#### (-?\d+)")
 _MAX_DIGITS = 18
 
 
-def check_solution(story: Story, solution: str) -> list[Flaw]:
+def check_solution(story: Story, solution: str) -> Reading:
     """
-    Find the flaws of `solution`, at most one per line, in order.
+    Check a solution line by line.
 
     Each line is judged given the lines before it, so a value carried on correctly from an earlier mistake is not
     another flaw.
@@ -45,7 +46,7 @@ def check_solution(story: Story, solution: str) -> list[Flaw]:
             flaws.append(Flaw(index, kind))
     if _CONCLUSION.fullmatch(lines[-1]) is None and (not flaws or flaws[-1].step != len(lines) - 1):
         flaws.append(Flaw(len(lines) - 1, FlawKind.MALFORMED))
-    return flaws
+    return Reading(tuple(flaws))
 
 
 def _read_step(line: str) -> Step | None:

@@ -36,24 +36,6 @@ def _are_writable(steps: Steps, conclusion: int) -> bool:
     return all(0 <= number <= MAX_NUMBER for number in (*numbers, conclusion))
 
 
-def write_mistaken_solution(rng: np.random.Generator, story: Story, flaw_rate: float) -> str:
-    """
-    Write a solution with any number of flaws, with all its numbers in [0, MAX_NUMBER].
-
-    Each step, and the final answer, is flawed with probability `flaw_rate`, in [0, 1).
-    """
-    while True:  # ends, because a draw without a flaw is always within range
-        steps: Steps = []
-        value = story.start
-        for event in story.events:
-            kind = STEP_FLAWS[rng.integers(len(STEP_FLAWS))] if rng.random() < flaw_rate else None
-            steps += [Step.of(event, value)] if kind is None else FLAW_WRITERS[kind](rng, event, value)
-            value = steps[-1].result if steps else value
-        conclusion = _nearby_number(rng, value) if rng.random() < flaw_rate else value
-        if steps and _are_writable(steps, conclusion):
-            return write_solution(story.start, steps, conclusion)
-
-
 def _draw_flawed(rng: np.random.Generator, story: Story, kind: FlawKind) -> tuple[Steps, int]:
     """Draw the steps and the final answer."""
     if kind is FlawKind.CONTRADICTED_CONCLUSION:
