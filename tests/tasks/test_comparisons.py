@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pvg_hf.core.roles import Role
-from pvg_hf.tasks import PromptBuilder
-from pvg_hf.tasks.arithmetic import ArithmeticTask, FlawKind
+from pvg_hf.tasks.arithmetic import ArithmeticTask
 from pvg_hf.tasks.arithmetic.comparisons.corpus import CorpusConfig, sample_text
 from pvg_hf.tasks.arithmetic.comparisons.flaw_detection import check_solution
 from pvg_hf.tasks.arithmetic.comparisons.grammar import MAX_NUMBER, MAX_VALUE, parse_puzzle, sample_puzzle
@@ -205,45 +203,10 @@ def test_training_texts_are_flawed_as_often_as_their_role_says():
         assert rate - 0.15 < wrong < rate + 0.05  # some flaws leave the answer as it is
 
 
-def test_the_pool_keeps_what_a_solution_leaves_implicit():
-    task = ArithmeticTask(num_train=1)
-    grade = task.grade({"problem": PROBLEM, "reference": SOLUTION}, "Ben has 10\nCleo has 20\n#### 20")
-    assert grade.correct
-    assert grade.detail["implicit_share"] == pytest.approx(4 / 6)
-    wrong = task.grade({"problem": PROBLEM, "reference": SOLUTION}, SOLUTION.replace("#### 20", "#### 21"))
-    assert (wrong.correct, wrong.detail["first_flaw_kind"]) == (False, FlawKind.CONTRADICTED_CONCLUSION)
-
-
-def test_a_story_of_an_earlier_run_is_still_graded():
-    problem = "Ana has 12 pens. On Monday Ana finds 5 pens. How many pens does Ana have?"
-    reference = "has 12\nMonday finds 5: 12 + 5 = 17\n#### 17"
-    grade = ArithmeticTask(num_train=1).grade({"problem": problem, "reference": reference}, reference)
-    assert grade.correct
-    assert grade.detail["num_flaws"] == 0
-    assert grade.detail["implicit_share"] is None
-
-
 def test_the_examples_are_flawless_and_in_no_split():
     for example in ArithmeticTask.few_shot_examples:
         puzzle = parse_puzzle(example["problem"])
         assert reference_solution(puzzle) == example["solution"]
-
-
-def test_the_base_prompt_shows_examples_only_where_they_are_asked_for():
-    problem = {"problem_id": "p", "problem": PROBLEM, "reference": SOLUTION, "difficulty": 2}
-    bare = f"{PROBLEM}\nsolution:\n"
-    assert PromptBuilder(ArithmeticTask()).text(problem, Role.BASE) == bare
-    example = ArithmeticTask.few_shot_examples[0]
-    shown = PromptBuilder(ArithmeticTask(), few_shot=1).text(problem, Role.BASE)
-    assert shown == f"{example['problem']}\nsolution:\n{example['solution']}\nnext problem:\n{bare}"
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_every_problem_is_recognised_as_the_tasks(seed):
-    task = ArithmeticTask(num_train=150, num_test=50, seed=seed, max_difficulty=6)
-    for split in ("train", "test"):
-        texts = task.problems(split)["problem"]
-        assert [task.problem_mistake(text) for text in texts] == [None] * len(texts)
 
 
 TWO = "Ana has 7 pens.\nBen has 3 more than Ana.\n{}How many pens does Cleo have?"
