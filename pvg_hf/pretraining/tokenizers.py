@@ -21,7 +21,7 @@ _PIECES = r" ?[A-Za-z]+| ?\d+| ?#+| ?[^\sA-Za-z\d#]|\s"
 _NUMBER_WITHOUT_SPACE = r"(?:\A|(?<=\n)|(?<=\())(?=[\d#(])"  # at the start of a text or line, and after `(`
 
 
-def build_arithmetic_tokenizer(more: Iterable[str] = (), *, max_length: int = 320) -> PreTrainedTokenizerFast:
+def build_arithmetic_tokenizer() -> PreTrainedTokenizerFast:
     """
     Build the tokenizer of the arithmetic world.
 
@@ -29,12 +29,6 @@ def build_arithmetic_tokenizer(more: Iterable[str] = (), *, max_length: int = 32
     the problem's sentence, and a small model learns to copy the sentence in a few hundred steps; with two tokens, it did
     not in many thousand. Each number from 0 to `MAX_NUMBER` is one token, the same at the start of a line and within it;
     decoding restores the text. A larger number, or a word outside the grammar, becomes `<unk>`.
-
-    Args:
-        more (`Iterable[str]`, *optional*):
-            Texts with additional words; their ids follow those of the grammar.
-        max_length (`int`, defaults to 320):
-            Maximum length of a text, in tokens.
     """
     texts = [
         *(
@@ -48,9 +42,8 @@ def build_arithmetic_tokenizer(more: Iterable[str] = (), *, max_length: int = 32
         *comparisons.NAMES,
         *comparisons.OBJECTS,
         *_role_lines(),
-        *more,
     ]
-    return _build(texts, comparisons.MAX_NUMBER, max_length, [f"{name} has" for name in comparisons.NAMES])
+    return _build(texts, comparisons.MAX_NUMBER, 320, [f"{name} has" for name in comparisons.NAMES])
 
 
 def build_proofs_tokenizer() -> PreTrainedTokenizerFast:
@@ -83,19 +76,26 @@ def build_proofs_tokenizer() -> PreTrainedTokenizerFast:
 def _build(
     texts: Iterable[str], max_number: int, max_length: int, beginnings: Sequence[str] = ()
 ) -> PreTrainedTokenizerFast:
-    """Build a tokenizer of the words in some texts, of numbers, and of some beginnings of lines."""
+    """
+    Build a tokenizer of the words in some texts, and of numbers.
+
+    With `beginnings` of lines, which are one token each, a number is one token with and without a space before it. This
+    needs texts in which a number without one is at the start of a line or after `(`.
+    """
     words = dict.fromkeys(piece.strip() for text in texts for piece in re.findall(_PIECES, text))
     words |= dict.fromkeys(str(number) for number in range(max_number + 1))
-    spelled = (space + word for word in words if word for space in ((" ",) if re.match(r"[\d#]", word) else ("", " ")))
+    joined = re.compile(r"[\d#]" if beginnings else r"(?!)")  # words that are spelled with a space only
+    spelled = (space + word for word in words if word for space in ((" ",) if joined.match(word) else ("", " ")))
     tokens = dict.fromkeys([PAD, END, UNKNOWN, "\n", *beginnings, *spelled])
     vocabulary = {token: index for index, token in enumerate(tokens)}
     pattern = "|".join([*(f"^{beginning}" for beginning in beginnings), _PIECES])  # `^` is the start of a line here
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
-    tokenizer.normalizer = normalizers.Replace(Regex(_NUMBER_WITHOUT_SPACE), " ")
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), behavior="isolated")
-    tokenizer.decoder = decoders.Sequence(
-        [decoders.Fuse(), decoders.Replace("\n ", "\n"), decoders.Replace("( ", "("), decoders.Strip(" ", 1, 0)]
-    )
+    tokenizer.decoder = decoders.Fuse()
+    if beginnings:
+        tokenizer.normalizer = normalizers.Replace(Regex(_NUMBER_WITHOUT_SPACE), " ")
+        without_space = [decoders.Replace("\n ", "\n"), decoders.Replace("( ", "("), decoders.Strip(" ", 1, 0)]
+        tokenizer.decoder = decoders.Sequence([decoders.Fuse(), *without_space])
     tokenizer.post_processor = processors.TemplateProcessing(single="$A", special_tokens=[])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,

@@ -6,23 +6,34 @@ from pvg_hf.pretraining.base_models import BASE_MODELS
 from pvg_hf.pretraining.tokenizers import build_arithmetic_tokenizer, build_proofs_tokenizer
 from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.arithmetic import ArithmeticTask
-from pvg_hf.tasks.arithmetic.corpus import CorpusConfig, write_corpus
-from pvg_hf.tasks.arithmetic.stories.grammar import MAX_NUMBER
+from pvg_hf.tasks.arithmetic.comparisons.corpus import CorpusConfig, sample_text
+from pvg_hf.tasks.arithmetic.comparisons.grammar import MAX_NUMBER, NAMES
 from pvg_hf.tasks.proofs.corpus import ProofsCorpusConfig, write_proofs_corpus
 
 
 @pytest.fixture(scope="module")
-def corpus() -> list[str]:
-    rows = write_corpus(derive_rng(0, "texts"), 500, CorpusConfig())
-    return [text for row in rows for text in (row["prompt"], row["completion"], row["prompt"] + row["completion"])]
+def corpus() -> list[tuple[str, str]]:
+    """Prompts and solutions in all forms, flawed ones included."""
+    rng, prompts = derive_rng(0, "texts"), PromptBuilder(ArithmeticTask())
+    drawn = [sample_text(rng, CorpusConfig()) for _ in range(500)]
+    return [
+        (prompts.text({"problem": puzzle.text, "reference": ""}, role), solution) for puzzle, role, solution in drawn
+    ]
 
 
 def test_texts_of_the_arithmetic_task_are_restored(tokenizer, corpus):
-    assert tokenizer.batch_decode(tokenizer(corpus)["input_ids"]) == corpus
+    texts = [text for prompt, solution in corpus for text in (prompt, solution, prompt + solution)]
+    assert tokenizer.batch_decode(tokenizer(texts)["input_ids"]) == texts
 
 
 def test_no_word_of_the_arithmetic_task_is_unknown(tokenizer, corpus):
-    assert not any(tokenizer.unk_token_id in ids for ids in tokenizer(corpus)["input_ids"])
+    texts = [text for pair in corpus for text in pair]
+    assert not any(tokenizer.unk_token_id in ids for ids in tokenizer(texts)["input_ids"])
+
+
+def test_every_text_fits_into_the_models(tokenizer, corpus):
+    longest = max(len(tokenizer(prompt + solution)["input_ids"]) for prompt, solution in corpus)
+    assert longest < min(BASE_MODELS[player].max_length for player in ("prover", "verifier"))
 
 
 @pytest.mark.parametrize("sneaky_sees", ["nothing", "reference_answer", "honest_solution"])
@@ -37,15 +48,33 @@ def test_no_word_of_a_prompt_is_unknown(tokenizer, sneaky_sees):
             assert tokenizer.decode(ids) == text
 
 
-def test_a_number_is_a_token(tokenizer):
-    for number in (0, 7, 60, MAX_NUMBER):
-        assert tokenizer.tokenize(f"has {number}") == ["has", f" {number}"]
+@pytest.mark.parametrize("number", [0, 7, 18, MAX_NUMBER])
+def test_a_number_is_one_token_wherever_it_is(tokenizer, number):
+    text = f"{number} + 1 = 2\nAna has ({number} + 1) * {number} = {number}\n{number} * 2 = 3\n#### {number}"
+    tokens = tokenizer.tokenize(text)
+    assert tokens.count(f" {number}") == 6
+    assert tokenizer.unk_token not in tokens
+    assert tokenizer.decode(tokenizer(f"Ana has 1\n{text}")["input_ids"]) == f"Ana has 1\n{text}"
+
+
+def test_a_number_out_of_range_is_unknown(tokenizer):
     assert tokenizer(str(MAX_NUMBER + 1))["input_ids"] == [tokenizer.unk_token_id]
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_and_has_are_one_token_at_the_start_of_a_line(tokenizer, name):
+    """So that a line of a solution begins with the token of the problem's sentence."""
+    sentence = f"{name} has 3 more than {name}"
+    same = [f"{name} has", " 3", " more", " than", f" {name}"]
+    assert tokenizer.tokenize(f"{sentence}.\nsolution:\n{sentence}: 4 + 3 = 7")[:6] == [*same, "."]
+    assert tokenizer.tokenize(f"solution:\n{sentence}: 4 + 3 = 7")[3:8] == same
+    assert tokenizer.tokenize(f"{name} is not needed\nHow many pens does {name} have?")[:2] == [name, " is"]
+
+
 def test_prompt_and_solution_are_separated_at_a_token(tokenizer, corpus):
-    for prompt, completion, both in zip(corpus[::3], corpus[1::3], corpus[2::3], strict=True):
-        assert tokenizer(prompt)["input_ids"] + tokenizer(completion)["input_ids"] == tokenizer(both)["input_ids"]
+    for prompt, solution in corpus:
+        whole = tokenizer(prompt + solution)["input_ids"]
+        assert tokenizer(prompt)["input_ids"] + tokenizer(solution)["input_ids"] == whole
 
 
 def test_special_tokens_are_defined(tokenizer):
@@ -56,8 +85,8 @@ def test_special_tokens_are_defined(tokenizer):
 
 
 def test_building_it_twice_gives_the_same_tokenizer():
-    vocabularies = [build_arithmetic_tokenizer().get_vocab() for _ in range(2)]
-    assert vocabularies[0] == vocabularies[1]
+    for build in (build_arithmetic_tokenizer, build_proofs_tokenizer):
+        assert build().get_vocab() == build().get_vocab()
 
 
 def test_texts_of_proofs_are_restored_and_short_enough():
@@ -67,9 +96,3 @@ def test_texts_of_proofs_are_restored_and_short_enough():
         assert tokenizer.unk_token_id not in prompt + completion
         assert tokenizer.decode(prompt + completion) == row["prompt"] + row["completion"]
         assert len(prompt + completion) < longest
-
-
-def test_the_tokenizer_for_proofs_extends_the_one_for_arithmetic(tokenizer):
-    proofs = build_proofs_tokenizer()
-    assert proofs.get_vocab().items() >= tokenizer.get_vocab().items()
-    assert proofs.get_vocab() == build_proofs_tokenizer().get_vocab()
