@@ -20,8 +20,9 @@ from pvg_hf.evaluation.summary import evaluate_round, problem_table
 from pvg_hf.evaluation.verifier_quality import choose_threshold
 from pvg_hf.evaluation.verifiers_by_pools import pool_figures
 from pvg_hf.run.file_names import POOL_SCORES
-from pvg_hf.tasks.arithmetic import ArithmeticTask, parse_story
-from pvg_hf.tasks.arithmetic.stories.flawed_solutions import sample_flawed_solution
+from pvg_hf.tasks.arithmetic import ArithmeticTask
+from pvg_hf.tasks.arithmetic.comparisons import puzzle_of
+from pvg_hf.tasks.arithmetic.comparisons.writer import FLAW_KINDS, sample_solution
 
 NUM_ROUNDS, NUM_STEPS, NUM_SAMPLES, NUM_RESAMPLES = 3, 40, 8, 200
 # Per round: P(correct) of a role, and how far a sneaky mistake's mean score lies below that of a correct solution.
@@ -116,7 +117,8 @@ def _write_beginning(folder: Path) -> None:
 
 def _draw_solution(task, problem, role, round_index, index, accuracy, gap, rng) -> dict:
     is_correct = rng.random() < accuracy - 0.08 * (problem["difficulty"] - 3)
-    text = problem["reference"] if is_correct else sample_flawed_solution(rng, parse_story(problem["problem"]))
+    flaw = None if is_correct else FLAW_KINDS[rng.integers(len(FLAW_KINDS))]
+    text = sample_solution(rng, puzzle_of(problem["problem"]), flaw)
     is_truncated = bool(rng.random() < 0.02)
     text = text.rpartition("\n")[0] if is_truncated else text
     grade = task.grade(problem, text)
