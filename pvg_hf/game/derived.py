@@ -6,19 +6,20 @@ from accelerate import PartialState
 
 from pvg_hf.config import Recipe
 from pvg_hf.core.integrity import read_json, read_json_lines
+from pvg_hf.data.problems import GameProblems
 from pvg_hf.evaluation.report import write_report
 from pvg_hf.game.limits import is_disk_full
 from pvg_hf.run.damage import check_finished_phases, unchecked_phases
 from pvg_hf.run.environment import describe_environment
 from pvg_hf.run.file_names import CALL_SUMMARY, FIGURES, METRICS
 from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.resume import check_processes, check_same_recipe, differences
+from pvg_hf.run.resume import check_processes, check_same_problems, check_same_recipe, differences
 from pvg_hf.run.schedule import PhaseKey, finished_phases, read_record
 
 logger = logging.getLogger(__name__)
 
 
-def prepare_resume(recipe: Recipe, folder: RunFolder, processes: PartialState) -> None:
+def prepare_resume(recipe: Recipe, folder: RunFolder, problems: GameProblems, processes: PartialState) -> None:
     """
     Check that an existing run in the folder can be resumed, and update its derived files.
 
@@ -27,6 +28,7 @@ def prepare_resume(recipe: Recipe, folder: RunFolder, processes: PartialState) -
     """
     check_same_recipe(folder, recipe)
     check_finished_phases(recipe, folder)
+    check_same_problems(folder, recipe, problems)
     unchecked = unchecked_phases(recipe, folder)
     if unchecked:
         logger.info(

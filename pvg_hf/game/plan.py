@@ -23,7 +23,7 @@ from pvg_hf.preflight.custom_code import seems_relative
 from pvg_hf.preflight.mistakes import check_recipe, list_mistakes
 from pvg_hf.rewards import load_reward
 from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.resume import check_same_recipe
+from pvg_hf.run.resume import check_same_problems, check_same_recipe
 from pvg_hf.run.schedule import ROUND_PHASES, finished_phases, num_phases
 
 logger = logging.getLogger(__name__)
@@ -178,7 +178,7 @@ def describe_plan(recipe: Recipe, card: Card | None = None) -> str:
     """
     code = admit_code(recipe)
     problems, mistakes = _load_problems(recipe)
-    others = _check_folder(recipe)
+    others = _check_folder(recipe, problems)
     if card is not None:
         others += _check_card(recipe)
         recipe = replace(recipe, device="auto")  # a GPU that this machine lacks is no mistake
@@ -211,10 +211,13 @@ def _load_problems(recipe: Recipe) -> tuple[GameProblems | None, list[str]]:
         return None, [str(err)]
 
 
-def _check_folder(recipe: Recipe) -> list[str]:
-    """List a mistake if the folder holds another run."""
+def _check_folder(recipe: Recipe, problems: GameProblems | None) -> list[str]:
+    """List a mistake if the folder holds another run, or one with other problems."""
+    folder = RunFolder.of(recipe)
     try:
-        check_same_recipe(RunFolder.of(recipe), recipe)
+        check_same_recipe(folder, recipe)
+        if problems is not None:
+            check_same_problems(folder, recipe, problems)
     except ValueError as err:
         return [str(err)]
     return []

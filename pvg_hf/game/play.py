@@ -92,7 +92,7 @@ def play(
         pending_phases(recipe, phases)  # may refuse; done before the recipe is written to the folder
         processes.wait_for_everyone()
         if processes.is_main_process:
-            prepare_resume(recipe, folder, processes)
+            prepare_resume(recipe, folder, problems, processes)
         processes.wait_for_everyone()
         with stop.listening(), open_tracker(recipe, folder) as tracker:
             _publish(recipe, folder, processes)  # rounds that an earlier start did not publish

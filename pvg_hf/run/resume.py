@@ -1,4 +1,4 @@
-"""Checks whether a run may be resumed with a recipe and a number of processes."""
+"""Checks whether a run may be resumed with a recipe, its problems and a number of processes."""
 
 import logging
 from collections.abc import Sequence
@@ -6,9 +6,14 @@ from typing import Any
 
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.config.recipe import NOT_PUBLISHED
+from pvg_hf.core.roles import GAME_ROLES
+from pvg_hf.data.pool import iterate_pool
+from pvg_hf.data.problems import GameProblems
+from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.run.environment import launcher_for
+from pvg_hf.run.file_names import pool_test_file
 from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.schedule import begun_phases, partial_of, read_record
+from pvg_hf.run.schedule import begun_phases, partial_of, read_record, unfinished
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +97,30 @@ def check_unchanged(stored: Recipe, recipe: Recipe, *, num_begun: int) -> None:
             f"from {num_begun} on, may be changed by overrides, such as `rounds.{num_begun}.prover.beta=0.1`; a round has "
             "started once it has a folder, even an unfinished one (`.round-NNN.partial`)."
         )
+
+
+def check_same_problems(folder: RunFolder, recipe: Recipe, problems: GameProblems) -> None:
+    """
+    Check that an unfinished run is resumed with the test problems that it began with.
+
+    The recipe does not show a change of the task's data or code, such as the second version of the arithmetic world.
+
+    Raises:
+        ValueError: if the base prover solved a test problem that the task no longer has, or has with another text.
+    """
+    files = [file for role in GAME_ROLES if (file := folder.pool(BASE_ROUND) / pool_test_file(role)).exists()]
+    if not files or not unfinished(recipe):
+        return
+    test = problems.parts["test"]
+    current = dict(zip(test["problem_id"], test["problem"], strict=True))
+    for batch in iterate_pool(files, ["problem_id", "problem"]):
+        for problem_id, text in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            if current.get(problem_id) != text:
+                raise ValueError(
+                    f"The run `{recipe.name}` cannot be resumed: the task `{problems.task.name}` no longer has its test problem "
+                    f"`{problem_id}`, {text[:60]!r}. Resume it with the data and the version of pvg_hf that it began with, or "
+                    "give this recipe another `name`. What it has finished can still be read."
+                )
 
 
 def check_processes(folder: RunFolder, recipe: Recipe, num_processes: int) -> None:

@@ -9,8 +9,14 @@ import pytest
 from pvg_hf import load_recipe, play
 from pvg_hf.core.files import write_json
 from pvg_hf.core.integrity import DIGESTS, DamagedFileError, read_digests, read_json, read_json_lines
+from pvg_hf.core.roles import Role
+from pvg_hf.data.pool import write_pool
+from pvg_hf.data.problems import GameProblems
+from pvg_hf.data.schema import BASE_ROUND, make_solution, solution_features
+from pvg_hf.game.plan import describe_plan
 from pvg_hf.run.folder import RunFolder
-from pvg_hf.run.resume import check_same_recipe, check_unchanged, extended_recipe
+from pvg_hf.run.resume import check_same_problems, check_same_recipe, check_unchanged, extended_recipe
+from tests.support import recall_task
 from tests.support.game_runs import branch_off, check_same_so_far, copy_until, differing, play_in_process
 
 IN_THE_LAST_CHECKPOINT = {
@@ -69,6 +75,59 @@ def test_a_refused_verifier_can_be_trained_with_other_settings(tmp_path, game, r
     shutil.rmtree(begun)
     play(load_recipe(game(rounds={1: {"verifier": {"max_steps": 3}}})), phase="verifier", round_index=1)
     assert max(line["step"] or 0 for line in read_json_lines(folder.verifier(1) / "metrics.jsonl")) == 3
+
+
+def test_a_run_whose_problems_the_task_no_longer_has_is_not_resumed(tmp_path, game, reference, monkeypatch):
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    before = folder.state.read_bytes()
+    monkeypatch.setattr(recall_task, "NUMBERS", range(10, 16))  # 3 to 8 when it was started
+    for start in (play, describe_plan):
+        with pytest.raises(ValueError, match=r"`recall` no longer .*`test-0`, '\w+ has [3-8] \w+\.'.* another `name`"):
+            start(load_recipe(game()))
+    assert folder.state.read_bytes() == before
+
+
+def test_a_finished_run_may_have_problems_that_the_task_no_longer_has(tmp_path, game, reference, monkeypatch):
+    shutil.copytree(reference.root, tmp_path / "game")
+    monkeypatch.setattr(recall_task, "NUMBERS", range(10, 16))
+    assert differing(play(load_recipe(game())), reference) == []
+
+
+def test_a_run_of_the_arithmetic_worlds_first_version_is_read_but_not_resumed(tmp_path):
+    recipe = load_recipe({"name": "old", "output_dir": str(tmp_path), "task": {"name": "arithmetic"}})
+    problems, folder = GameProblems.load(recipe), RunFolder.of(recipe)
+    reference = "has 12\nMonday finds 5: 12 + 5 = 17\n#### 17"
+    story = {
+        "problem_id": "arithmetic-0-test-0000000-1f2e3d4c",
+        "problem": "Ana has 12 pens. On Monday Ana finds 5 pens. How many pens does Ana have?",
+        "reference": reference,
+        "difficulty": 1,
+    }
+    grade = problems.task.grade(story, reference)
+    row = make_solution(
+        task=problems.task,
+        problem=story,
+        part="test",
+        role=Role.HELPFUL,
+        round_index=BASE_ROUND,
+        prover="old",
+        solution=reference,
+        grade=grade,
+        label=int(grade.correct),
+        sample_index=0,
+        num_tokens=14,
+        is_truncated=False,
+    )
+    assert row["correct"]
+    write_pool(folder.pool(BASE_ROUND) / "test-helpful.parquet", [[row]], solution_features(problems.task))
+    with pytest.raises(ValueError) as caught:
+        check_same_problems(folder, recipe, problems)
+    assert str(caught.value) == (
+        "The run `old` cannot be resumed: the task `arithmetic` no longer has its test problem "
+        "`arithmetic-0-test-0000000-1f2e3d4c`, 'Ana has 12 pens. On Monday Ana finds 5 pens. How many pens d'. Resume it with "
+        "the data and the version of pvg_hf that it began with, or give this recipe another `name`. What it has finished can "
+        "still be read."
+    )
 
 
 @pytest.mark.parametrize("phase", ["verifier", "prover"])
