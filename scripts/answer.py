@@ -4,7 +4,10 @@ Answer a problem with a game's players.
 The helpful prover writes several solutions, the verifier helps to choose an answer, and the probability that it is correct is
 estimated on the run's held-out problems:
 
-    python scripts/answer.py runs/quickstart "Ana has 6 pens. On Monday Ana finds 4 pens. On Tuesday Ana loses 3 pens. How many pens does Ana have?"
+    python scripts/answer.py runs/quickstart "Ana has 6 pens.
+Ben has 4 more than Ana.
+Cleo has half as many as Ben.
+How many pens does Cleo have?"
 """
 
 import argparse

@@ -105,7 +105,7 @@ class Answerer:
     ```python
     answerer = Answerer.from_run("runs/quickstart")
     reply = answerer(
-        "Ana has 6 pens. On Monday Ana finds 4 pens. On Tuesday Ana loses 3 pens. How many pens does Ana have?"
+        "Ana has 6 pens.\\nBen has 4 more than Ana.\\nCleo has half as many as Ben.\\nHow many pens does Cleo have?"
     )
     print(reply.answer, reply.probability)
     ```

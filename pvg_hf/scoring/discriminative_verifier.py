@@ -48,7 +48,8 @@ class VerifierScorer:
 
     ```python
     scorer = VerifierScorer.from_pretrained("runs/quickstart/verifier/round-001")
-    scores = scorer(["Ana has 6 pens. On Monday Ana finds 4 pens. On Tuesday Ana loses 3 pens. How many pens does Ana have?"], ["has 6\\nMonday finds 4: 6 + 4 = 10\\nTuesday loses 3: 10 - 3 = 7\\n#### 7"])
+    problem = "Ana has 6 pens.\\nBen has 4 more than Ana.\\nCleo has half as many as Ben.\\nHow many pens does Cleo have?"
+    scores = scorer([problem], ["Ana has 6\\nBen has 4 more than Ana: 6 + 4 = 10\\nCleo has half as many as Ben: 10 / 2 = 5\\n#### 5"])
     ```
     """
 

@@ -38,7 +38,7 @@ def load_task(name: str, **options: Any) -> Task:
     ```python
     task = load_task("arithmetic", num_train=2000, max_difficulty=6)
     problem = task.problems("train")[0]
-    task.grade(problem, "has 3\\n#### 3").correct
+    task.grade(problem, "Ana has 3\\n#### 3").correct
     ```
     """
     task_class = find_task_class(name)
