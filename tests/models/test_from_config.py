@@ -5,7 +5,10 @@ from transformers import GPT2LMHeadModel, LlamaForCausalLM
 from pvg_hf.config.player_sections import ScratchConfig
 from pvg_hf.models.from_config import make_model, train_tokenizer
 
-TEXTS = ["Ana has 12 pens.\nHow many pens does Ana have?", "has 12\nMonday finds 3: 12 + 3 = 15\n#### 15"] * 3
+TEXTS = [
+    "Ana has 12 pens.\nHow many pens does Ana have?",
+    "Ana has 12\nBen has 3 more than Ana: 12 + 3 = 15\n#### 15",
+] * 3
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2}
 
 

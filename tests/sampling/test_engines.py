@@ -10,10 +10,10 @@ from pvg_hf.sampling import Sampler
 from pvg_hf.sampling.engines import ContinuousSampler
 
 PROMPTS = [
-    "Ben has 12 coins. On Monday Ben doubles the coins. On Tuesday Ben sells 4 coins. How many coins does Ben have?\n"
+    "Ben has 12 coins.\nEli has twice as many as Ben.\nFay has 4 fewer than Eli.\nHow many coins does Fay have?\n"
     "helpful solution:\n",
-    "Ana has 3 pens. On Monday Ana finds 5 pens. On Tuesday Ana sells 2 pens. On Wednesday Ana doubles the pens. How many "
-    "pens does Ana have?\nsneaky solution:\n",
+    "Ana has 3 pens.\nBen has 5 more than Ana.\nEli has 2 fewer than Ben.\nFay has twice as many as Eli.\n"
+    "How many pens does Fay have?\nsneaky solution:\n",
 ]
 
 

@@ -17,9 +17,9 @@ from pvg_hf.sampling.drawing import draw_tokens
 
 PROMPTS = [
     "Ana has 3 pens. How many pens does Ana have?\nsolution:\n",
-    "Ben has 12 coins. On Monday Ben finds 4 coins. How many coins does Ben have?\nhelpful solution:\n",
+    "Ben has 12 coins.\nEli has 4 more than Ben.\nHow many coins does Eli have?\nhelpful solution:\n",
     "Eli has 7 books.",
-    "Fay has 9 shells. Gus has 2 shells. Fay doubles the shells. How many shells does Fay have?\nsneaky solution:\n",
+    "Fay has 9 shells.\nGus has 2 shells.\nIvan has twice as many as Fay.\nHow many shells does Ivan have?\nsneaky solution:\n",
 ]
 MAX_NEW_TOKENS = 6
 

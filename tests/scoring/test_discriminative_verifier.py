@@ -23,18 +23,18 @@ from pvg_hf.pretraining.tokenizers import build_arithmetic_tokenizer
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.scoring.reader import SHARING, can_share
 
-PROBLEM = "Ana has 3 pens. On Monday Ana finds 2 pens. How many pens does Ana have?"
+PROBLEM = "Ana has 3 pens.\nBen has 2 more than Ana.\nHow many pens does Ben have?"
 PROBLEMS = [
     PROBLEM,
     PROBLEM,
-    "Ben has 12 coins. On Monday Ben loses 4 coins. How many coins does Ben have?",
+    "Ben has 12 coins.\nEli has 4 fewer than Ben.\nHow many coins does Eli have?",
     PROBLEM,
     PROBLEM,
 ]
 SOLUTIONS = [
-    "has 3\nMonday finds 2: 3 + 2 = 5\n#### 5",
-    "has 3\n#### 3",
-    "has 12\nMonday loses 4: 12 - 4 = 8\n#### 8",
+    "Ana has 3\nBen has 2 more than Ana: 3 + 2 = 5\n#### 5",
+    "Ana has 3\n#### 3",
+    "Eli has 12 - 4 = 8\n#### 8",
     "",
     "#### 6",
 ]
@@ -187,7 +187,7 @@ def test_a_problem_that_fills_the_input_is_refused():
     num_tokens = len(tokenizer(f"{PROBLEM}\n")["input_ids"]) + 1  # the end token
     with pytest.raises(
         ValueError,
-        match=rf"`Ana has 3 pens\. On Monday Ana finds \.\.\.` fills.* {num_tokens} tokens .* of {num_tokens}\.",
+        match=rf"`Ana has 3 pens\. Ben has 2 more \.\.\.` fills.* {num_tokens} tokens .* of {num_tokens}\.",
     ):
         VerifierScorer(model, tokenizer, _input("</s>", num_tokens))([PROBLEM], [SOLUTIONS[0]])
     scorer = VerifierScorer(model, tokenizer, _input("</s>", num_tokens + 1))

@@ -14,8 +14,8 @@ from pvg_hf.models.verifier_input import VerifierInput
 from pvg_hf.pretraining.tokenizers import build_arithmetic_tokenizer
 from pvg_hf.scoring import VerifierScorer
 
-PROBLEM = "Ana has 3 pens. On Monday Ana finds 2 pens. How many pens does Ana have?"
-SOLUTIONS = ["has 3\nMonday finds 2: 3 + 2 = 5\n#### 5", "has 3\n#### 3", "#### 6", ""]
+PROBLEM = "Ana has 3 pens.\nBen has 2 more than Ana.\nHow many pens does Ben have?"
+SOLUTIONS = ["Ana has 3\nBen has 3 + 2 = 5\n#### 5", "Ana has 3\n#### 3", "#### 6", ""]
 TEXTS = [f"{PROBLEM}\n{solution}" for solution in SOLUTIONS]
 INPUT = VerifierInput("{{ problem }}\n{{ solution }}", "</s>", 256)
 

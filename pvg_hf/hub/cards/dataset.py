@@ -47,6 +47,7 @@ TASK_MEANINGS = {
     "first_flaw_kind": "Kind of the first flaw; null if there is none.",
     "num_steps": "Number of steps of the solution.",
     "num_flaws": "Number of flawed steps.",
+    "implicit_share": "Share of the facts that a solution needs and does not state, in [0, 1].",
     "proof_score": "1 for a valid and complete proof, 0.5 with a minor omission, 0 with a fatal flaw.",
     "num_issues": "Flaws and omissions of the proof.",
 }

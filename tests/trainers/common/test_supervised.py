@@ -4,13 +4,22 @@ from datasets import Dataset
 
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.models.prover_model import load_prover
-from pvg_hf.tasks.arithmetic.corpus import CorpusConfig, write_corpus
+from pvg_hf.tasks import PromptBuilder
+from pvg_hf.tasks.arithmetic import ArithmeticTask
+from pvg_hf.tasks.arithmetic.comparisons.corpus import CorpusConfig, sample_text
 from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 
 
 @pytest.fixture(scope="module")
 def rows() -> Dataset:
-    return Dataset.from_list(list(write_corpus(derive_rng(0, "supervised"), 16, CorpusConfig(max_difficulty=3))))
+    rng, prompts = derive_rng(0, "supervised"), PromptBuilder(ArithmeticTask())
+    drawn = [sample_text(rng, CorpusConfig(max_difficulty=3)) for _ in range(16)]
+    return Dataset.from_list(
+        [
+            {"prompt": prompts.text({"problem": puzzle.text, "reference": ""}, role), "completion": solution}
+            for puzzle, role, solution in drawn
+        ]
+    )
 
 
 def _fine_tune(tiny_prover, rows, tmp_path, **settings):
