@@ -6,10 +6,12 @@ verifiers for `arithmetic`, and the generative verifier for `proofs`.
     python scripts/build_base_models.py --player score-verifier
     python scripts/build_base_models.py --player prover --steps 100 --output /tmp/assets
 
-This is run once per release; the weights ship with the package.
+This is run once per release; the weights ship with the package. A build that was stopped goes on where it was when the
+same command is given again.
 """
 
 import argparse
+import shutil
 import time
 from dataclasses import replace
 from multiprocessing import get_context
@@ -24,13 +26,15 @@ from pvg_hf.pretraining.quality import measure
 def build(config: BaseModelConfig, folder: Path) -> None:
     torch.set_num_threads(1)
     started = time.monotonic()
-    model = train_base_model(config, show_progress=True)
+    checkpoints = folder / config.name / "checkpoints"
+    model = train_base_model(config, checkpoints, show_progress=True)
     minutes = (time.monotonic() - started) / 60
     rates = measure(config.texts, model, config.build_tokenizer())
     config.save(model, folder / config.name)
     (folder / config.name / "README.md").write_text(
         write_card(config, model.num_parameters(), model.config.pretraining_flops, minutes, rates)
     )
+    shutil.rmtree(checkpoints)
     print(f"{config.name}: {minutes:.1f} minutes, {rates}")
 
 

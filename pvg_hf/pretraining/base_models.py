@@ -71,7 +71,7 @@ class BaseModelConfig:
 
 
 BASE_MODELS = {
-    "prover": BaseModelConfig("arithmetic-prover", "solutions", 128, 4, 4, 256, num_steps=5000),
+    "prover": BaseModelConfig("arithmetic-prover", "solutions", 128, 4, 4, 256, num_steps=7000),
     "verifier": BaseModelConfig("arithmetic-verifier", "texts", 80, 4, 5, 240, num_steps=3000),
     "small-verifier": BaseModelConfig("arithmetic-verifier-small", "texts", 48, 3, 3, 144, num_steps=3000),
     "score-verifier": BaseModelConfig(
@@ -89,11 +89,23 @@ BASE_MODELS = {
 }
 
 
-def train_base_model(config: BaseModelConfig, *, show_progress: bool) -> LlamaForCausalLM:
+CHECKPOINT_STEPS = 500
+
+
+def train_base_model(config: BaseModelConfig, checkpoints: Path, *, show_progress: bool) -> LlamaForCausalLM:
     """
     Train a base model from its seed, on texts from the world's grammar.
 
-    Its configuration gets `pretraining_flops`: 6 operations per parameter and token.
+    Its configuration gets `pretraining_flops`: 6 operations per parameter and token. A training that was stopped goes on
+    from its last checkpoint.
+
+    Args:
+        config ([`BaseModelConfig`]):
+            The model.
+        checkpoints (`Path`):
+            Folder of the checkpoints.
+        show_progress (`bool`):
+            Whether to show a progress bar.
     """
     tokenizer, model = config.build_tokenizer(), initial_model(config)
     with tempfile.TemporaryDirectory() as folder:
@@ -103,10 +115,11 @@ def train_base_model(config: BaseModelConfig, *, show_progress: bool) -> LlamaFo
             learning_rate=config.learning_rate,
             max_length=config.max_length,
             seed=config.seed,
-            output_dir=folder,
+            output_dir=str(checkpoints),
             use_cpu=True,
             show_progress=show_progress,
             keeps_order=True,
+            save_steps=CHECKPOINT_STEPS,
         )
         rows = Dataset.from_generator(_rows_in_order, cache_dir=folder, gen_kwargs={"config": config})
         optimizer = MuonAndAdamW(model, config.matrix_learning_rate, config.learning_rate)

@@ -27,8 +27,18 @@ class MuonAndAdamW(torch.optim.Optimizer):
             torch.optim.AdamW(others, lr=lr, betas=(0.9, 0.98), weight_decay=0.01),
         ]
         super().__init__([*matrices, *others], {})
-        # A scheduler sets the rates here; the parts share these dictionaries.
         self.param_groups = [group for part in self.parts for group in part.param_groups]
+        self._share()
+
+    def _share(self) -> None:
+        # A scheduler sets the rates here, and a checkpoint holds the state that is here; the parts use the same objects.
+        for part, group in zip(self.parts, self.param_groups, strict=True):
+            part.param_groups, part.state = [group], self.state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load the state of both."""
+        super().load_state_dict(state_dict)
+        self._share()
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take one step with both."""

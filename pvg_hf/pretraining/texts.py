@@ -1,11 +1,12 @@
 """Training texts of the base models, as token ids in the order of training."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
+from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.tasks.arithmetic.comparisons.corpus import CorpusConfig, sample_text
 from pvg_hf.tasks.arithmetic.comparisons.writer import STYLES
@@ -13,13 +14,40 @@ from pvg_hf.tasks.arithmetic.task import ArithmeticTask
 from pvg_hf.tasks.prompts import PromptBuilder
 from pvg_hf.tasks.proofs.corpus import ProofsCorpusConfig, write_proofs_corpus
 
-# Easy problems first: a model learns to copy from the problem many times faster on them than on long ones.
-# Up to which share of the steps, the largest difficulty, and the styles of the solutions.
+
+@dataclass(frozen=True)
+class Stage:
+    """
+    A stage of the curriculum: easy texts first, from which a small model learns many times faster than from long ones.
+
+    Args:
+        until (`float`):
+            Share of all steps after which the stage ends, in (0, 1].
+        max_difficulty (`int`):
+            Largest difficulty of the problems.
+        styles (`tuple[str, ...]`):
+            Styles of the solutions, keys of `STYLES`.
+        has_flaws (`bool`, defaults to `True`):
+            Whether some solutions are flawed, as often as their role's texts are in `CorpusConfig`.
+    """
+
+    until: float
+    max_difficulty: int
+    styles: tuple[str, ...]
+    has_flaws: bool = True
+
+    def corpus(self, max_difficulty: int) -> CorpusConfig:
+        """Return the distribution of the stage's texts, up to a difficulty."""
+        settings = {} if self.has_flaws else {"flaw_rate": tuple((role, 0.0) for role in Role)}
+        return CorpusConfig(max_difficulty=min(self.max_difficulty, max_difficulty), styles=self.styles, **settings)
+
+
 CURRICULUM = (
-    (0.15, 2, ("explicit",)),
-    (0.3, 3, ("explicit", "mixed")),
-    (0.6, 4, tuple(STYLES)),
-    (1.0, 6, tuple(STYLES)),
+    Stage(0.15, 2, ("explicit",), has_flaws=False),
+    Stage(0.3, 3, ("explicit",), has_flaws=False),
+    Stage(0.45, 4, ("explicit", "mixed"), has_flaws=False),
+    Stage(0.6, 5, tuple(STYLES)),
+    Stage(1.0, 6, tuple(STYLES)),
 )
 
 BATCHES_PER_BUCKET = 16  # the rows of this many batches are sorted by length, so that batches have little padding
@@ -27,7 +55,6 @@ BATCHES_PER_BUCKET = 16  # the rows of this many batches are sorted by length, s
 NOT_LEARNED = -100  # torch's cross-entropy ignores this label
 
 Row = dict[str, list[int]]
-Styles = tuple[str, ...]
 
 
 def rows_in_order(
@@ -57,8 +84,8 @@ def rows_in_order(
     """
     rng, num_buckets = derive_rng(seed, name, "corpus"), -(-num_steps // BATCHES_PER_BUCKET)
     for bucket in range(num_buckets):
-        _, largest, styles = next(level for level in CURRICULUM if bucket < level[0] * num_buckets)
-        drawn = WRITERS[kind](tokenizer, rng, batch_size * BATCHES_PER_BUCKET, min(largest, max_difficulty), styles)
+        stage = next(stage for stage in CURRICULUM if bucket < stage.until * num_buckets)
+        drawn = WRITERS[kind](tokenizer, rng, batch_size * BATCHES_PER_BUCKET, stage, max_difficulty)
         rows = sorted(drawn, key=lambda row: len(row["input_ids"]))
         # Shuffled batches, so that lengths do not rise and fall within each bucket.
         for batch in rng.permutation(BATCHES_PER_BUCKET):
@@ -66,28 +93,29 @@ def rows_in_order(
 
 
 def _solution_rows(
-    tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, num_rows: int, largest: int, styles: Styles
+    tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, num_rows: int, stage: Stage, max_difficulty: int
 ) -> Iterator[Row]:
     """Yield solutions after the prompt of their role, for a prover; the loss is that of the solution."""
     prompts = PromptBuilder(ArithmeticTask())
     for _ in range(num_rows):
-        puzzle, role, solution = sample_text(rng, CorpusConfig(max_difficulty=largest, styles=styles))
+        puzzle, role, solution = sample_text(rng, stage.corpus(max_difficulty))
         prompt = prompts.text({"problem": puzzle.text, "reference": ""}, role)
         yield _answered_row(tokenizer, {"prompt": prompt, "completion": solution})
 
 
 def _text_rows(
-    tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, num_rows: int, largest: int, styles: Styles
+    tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, num_rows: int, stage: Stage, max_difficulty: int
 ) -> Iterator[Row]:
     """Yield problems with solutions, correct and flawed alike, as a verifier reads them."""
     for _ in range(num_rows):
-        puzzle, _, solution = sample_text(rng, CorpusConfig(max_difficulty=largest, styles=styles))
+        puzzle, _, solution = sample_text(rng, stage.corpus(max_difficulty))
         yield _answered_row(tokenizer, {"prompt": f"{puzzle.text}\n", "completion": solution})
 
 
 def _evaluation_rows(
-    tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, num_rows: int, largest: int, styles: Styles
+    tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, num_rows: int, stage: Stage, max_difficulty: int
 ) -> Iterator[Row]:
+    largest = min(stage.max_difficulty, max_difficulty)
     for row in write_proofs_corpus(rng, num_rows, replace(ProofsCorpusConfig(), max_difficulty=largest)):
         yield _answered_row(tokenizer, row)
 
@@ -107,7 +135,7 @@ def _row(tokenizer: PreTrainedTokenizerBase, segments: list[tuple[str, bool]]) -
     return {"input_ids": input_ids, "labels": labels}
 
 
-WRITERS: dict[str, Callable[[PreTrainedTokenizerBase, np.random.Generator, int, int, Styles], Iterator[Row]]] = {
+WRITERS: dict[str, Callable[[PreTrainedTokenizerBase, np.random.Generator, int, Stage, int], Iterator[Row]]] = {
     "solutions": _solution_rows,
     "texts": _text_rows,
     "evaluations": _evaluation_rows,

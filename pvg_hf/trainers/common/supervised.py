@@ -6,6 +6,7 @@ from datasets import Dataset
 from torch.optim import Optimizer
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
 from transformers.trainer_callback import PrinterCallback
+from transformers.trainer_utils import get_last_checkpoint
 from trl import SFTConfig, SFTTrainer
 
 from pvg_hf.models.sources import has_bfloat16
@@ -29,13 +30,16 @@ class FineTuning:
         seed (`int`):
             Seed of the order of the rows.
         output_dir (`str`):
-            Folder for temporary files of the trainer.
+            Folder for files of the trainer.
         use_cpu (`bool`):
             Whether to train on the CPU.
         show_progress (`bool`):
             Whether to show a progress bar.
         keeps_order (`bool`):
             Whether to train in the order of the rows, instead of grouping rows of similar length at random.
+        save_steps (`int`, *optional*):
+            Steps between two checkpoints in `output_dir`, from the last of which a training goes on that was stopped;
+            none are saved by default.
     """
 
     max_steps: int
@@ -47,6 +51,7 @@ class FineTuning:
     use_cpu: bool
     show_progress: bool = True
     keeps_order: bool = False
+    save_steps: int | None = None
 
 
 def fine_tune(
@@ -96,7 +101,9 @@ def fine_tune(
             seed=settings.seed,
             logging_steps=1,
             logging_nan_inf_filter=False,
-            save_strategy="no",
+            save_strategy="steps" if settings.save_steps else "no",
+            save_steps=settings.save_steps or settings.max_steps,
+            save_total_limit=1,
             report_to="none",
             use_cpu=settings.use_cpu,
             bf16=not settings.use_cpu and has_bfloat16(),
@@ -110,5 +117,5 @@ def fine_tune(
         optimizers=(optimizer, None),
     )
     trainer.remove_callback(PrinterCallback)  # without a progress bar, it would print a line per step
-    trainer.train()
+    trainer.train(resume_from_checkpoint=get_last_checkpoint(settings.output_dir) if settings.save_steps else None)
     return trainer.state.log_history
