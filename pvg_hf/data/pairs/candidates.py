@@ -43,8 +43,8 @@ class Candidates:
 
     Args:
         rows (`np.ndarray` of shape `(num_candidates,)` and type `CANDIDATE`):
-            Sorted by problem, round, role and sample. The texts of a problem are distinct up to surrounding white
-            space.
+            Sorted by problem, round, role and sample. The texts that a source (the base prover or a round) wrote for a
+            problem are distinct up to surrounding white space; several sources may have written the same one.
         problem_ids (`list[str]`):
             Sorted ids of all problems that were read, including those without a candidate.
         num_solutions (`int`):
@@ -152,11 +152,12 @@ def _sort_problems(result: Candidates, codes: dict[str, int]) -> None:
 
 
 def _drop_duplicates(result: Candidates) -> None:
-    """Keep each text of a problem only for the first round, role and sample that wrote it."""
+    """Keep each text of a problem once per round, for the first role and sample that wrote it."""
     rows = result.rows
-    rows = rows[np.lexsort([rows[name] for name in ("sample_index", "role", "round_index", "text_hash", "problem")])]
+    texts = ("text_hash", "round_index", "problem")
+    rows = rows[np.lexsort([rows[name] for name in ("sample_index", "role", *texts)])]
     is_first = np.ones(len(rows), dtype=bool)
-    is_first[1:] = (rows["problem"][1:] != rows["problem"][:-1]) | (rows["text_hash"][1:] != rows["text_hash"][:-1])
+    is_first[1:] = np.any([rows[name][1:] != rows[name][:-1] for name in texts], axis=0)
     result.dropped["duplicate_text"] += int((~is_first).sum())
     rows = rows[is_first]
     result.rows = rows[np.lexsort([rows[name] for name in IDENTITY])]

@@ -41,7 +41,8 @@ def match_solutions(candidates: Candidates, chosen: np.ndarray, max_pairs: int, 
     Match the chosen solutions of each problem in turns.
 
     With m correct and n incorrect solutions, turn t takes correct t mod m and incorrect (t + t // lcm(m, n)) mod n. No
-    pair is repeated before all m n pairs have occurred, and all solutions are used equally often (up to one).
+    pair is repeated before all m n pairs have occurred, and all solutions are used equally often (up to one). A pair of
+    one text with itself, which two sources wrote and whose noisy labels differ, is left out.
 
     Args:
         candidates ([`~pvg_hf.data.pairs.candidates.Candidates`]):
@@ -67,15 +68,18 @@ def match_solutions(candidates: Candidates, chosen: np.ndarray, max_pairs: int, 
     # After lcm(m, n) turns both indices would repeat together, so each further lap shifts the incorrect side by one.
     lap = turn // np.lcm(num_correct, num_incorrect)[problem]
     correct = turn % num_correct[problem] - has_reference  # the reference comes first, as -1
-    incorrect = (turn + lap) % num_incorrect[problem]
+    correct = np.where(correct < 0, -1, chosen[first[problem, 1] + correct])
+    incorrect = chosen[first[problem, 0] + (turn + lap) % num_incorrect[problem]]
+    differs = (correct < 0) | _differ(candidates, correct, incorrect)
     return Matches(
-        problem=problem,
-        correct=np.where(correct < 0, -1, chosen[first[problem, 1] + correct]),
-        incorrect=chosen[first[problem, 0] + incorrect],
+        problem=problem[differs],
+        correct=correct[differs],
+        incorrect=incorrect[differs],
         without_pair={
             "no_solution": int(((num_correct == 0) & (num_incorrect == 0)).sum()),
             "no_correct": int(((num_correct == 0) & (num_incorrect > 0)).sum()),
             "no_incorrect": int(((num_correct > 0) & (num_incorrect == 0)).sum()),
+            "one_text": len(np.unique(problem)) - len(np.unique(problem[differs])),
         },
     )
 
@@ -85,7 +89,8 @@ def match_all(candidates: Candidates, chosen: np.ndarray, *, share: float, seed:
     Form all unordered pairs of each problem's chosen solutions, or a random share of them.
 
     The share is drawn regardless of the labels: every pair is kept with the same probability, so that a mean over the
-    kept pairs is an unbiased estimate of the mean over all pairs.
+    kept pairs is an unbiased estimate of the mean over all pairs. Pairs of one text with itself, which two sources wrote,
+    are left out: they have no gradient.
 
     Args:
         candidates ([`~pvg_hf.data.pairs.candidates.Candidates`]):
@@ -99,9 +104,11 @@ def match_all(candidates: Candidates, chosen: np.ndarray, *, share: float, seed:
     """
     chosen = np.sort(chosen)  # sorted by problem, then round, role and sample
     problems, sizes = np.unique(candidates.rows["problem"][chosen], return_counts=True)
-    first, second = _index_pairs(sizes)
+    first, second = (chosen[index] for index in _index_pairs(sizes))
+    differs = _differ(candidates, first, second)
+    num_with_pair = len(np.unique(candidates.rows["problem"][first[differs]]))
     is_kept = derive_rng(seed, round_name(round_index), "pairs", "share").random(len(first)) < share
-    first, second = chosen[first[is_kept]], chosen[second[is_kept]]
+    first, second = first[is_kept & differs], second[is_kept & differs]
     label = candidates.rows["label"]
     is_turned = label[first] < label[second]
     return Matches(
@@ -110,9 +117,15 @@ def match_all(candidates: Candidates, chosen: np.ndarray, *, share: float, seed:
         incorrect=np.where(is_turned, first, second),
         without_pair={
             "no_solution": len(candidates.problem_ids) - len(problems),
-            "one_solution": int((sizes == 1).sum()),
+            "one_text": len(problems) - num_with_pair,
         },
     )
+
+
+def _differ(candidates: Candidates, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Whether the texts of two candidates of one problem differ."""
+    texts = candidates.rows["text_hash"]
+    return texts[first] != texts[second]
 
 
 def _index_pairs(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

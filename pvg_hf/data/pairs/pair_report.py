@@ -36,8 +36,8 @@ class PairReport:
         unfilled (`int`):
             Slots that stayed empty.
         without_pair (`dict[str, int]`):
-            Problems of the pool without a pair: `no_correct`, `no_incorrect`, or neither (`no_solution`); for pairs of
-            any labels, `one_solution` or `no_solution`.
+            Problems of the pool without a pair: `no_correct`, `no_incorrect`, neither (`no_solution`), or solutions of
+            a single text with both labels (`one_text`); for pairs of any labels, `one_text` or `no_solution`.
     """
 
     num_pairs: int
@@ -113,7 +113,7 @@ class NoPairsError(ValueError):
 _CAUSES = {
     "no_correct": "{} have no correct solution",
     "no_incorrect": "{} have no incorrect solution",
-    "one_solution": "{} have a single solution",
+    "one_text": "{} have solutions of a single text",
     "no_solution": "{} have no solution that could be used",
 }
 
@@ -122,7 +122,7 @@ _DROPPED = {
     "abstained": "{} have no label",
     "outside_mixture": "{} are from rounds of weight 0",
     "same_as_reference": "{} equal the reference",
-    "duplicate_text": "{} are duplicates",
+    "duplicate_text": "{} repeat a text of their round",
 }
 
 

@@ -53,7 +53,8 @@ def choose_solutions(
     Each source's own selection is also half and half. If `by_label` is False, labels do not count.
 
     A source's number of slots is its share, rounded up or down by a random draw for each problem, so that the expected
-    share is the weight. If a source has too few candidates, others of the same problem and label fill the slot.
+    share is the weight. A text that several sources wrote may fill a slot of each. If a source has too few candidates,
+    others of the same problem and label fill the slot, with texts that are not chosen yet.
 
     Args:
         candidates ([`~pvg_hf.data.pairs.candidates.Candidates`]):
@@ -88,7 +89,7 @@ def choose_solutions(
     missing = np.maximum(slots - np.bincount(cell, minlength=slots.size).reshape(slots.shape), 0)
 
     # Fill missing slots with the remaining candidates of the same problem and label, in the order of their priority.
-    left = np.flatnonzero(~is_chosen)
+    left = np.flatnonzero(~is_chosen & _is_new_text(rows, is_chosen, draws.priority))
     refill = left[_rank_within(side[left], draws.priority[left]) < missing.sum(axis=2).ravel()[side[left]]]
     is_chosen[refill] = True
     chosen = np.flatnonzero(is_chosen)
@@ -175,6 +176,15 @@ def _rank_within(group: np.ndarray, priority: np.ndarray) -> np.ndarray:
     rank = np.empty(len(group), dtype=np.int64)
     rank[order] = np.arange(len(group)) - np.searchsorted(ordered, ordered)
     return rank
+
+
+def _is_new_text(rows: np.ndarray, is_chosen: np.ndarray, priority: np.ndarray) -> np.ndarray:
+    """Whether a candidate is the first of its problem with its text: chosen ones come first, then by priority."""
+    order = np.lexsort((priority, ~is_chosen, rows["text_hash"], rows["problem"]))
+    ordered = rows[order]
+    is_new = np.ones(len(rows), dtype=bool)
+    is_new[order[1:]] = np.any([ordered[name][1:] != ordered[name][:-1] for name in ("problem", "text_hash")], axis=0)
+    return is_new
 
 
 def _count_missing(missing: np.ndarray, sources: Sequence[int], sides: Sequence[str]) -> Counter[str]:

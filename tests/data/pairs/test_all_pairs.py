@@ -56,7 +56,7 @@ def test_all_pairs_of_a_problem_with_both_labels(build):
     }
     assert len(pairs) == report.num_pairs == 3
     assert {row["chosen"]: row["chosen_correct"] for row in pairs} == {"a -1 1": False, "a -1 0": False}
-    assert report.without_pair == {"no_solution": 0, "one_solution": 1}
+    assert report.without_pair == {"no_solution": 0, "one_text": 1}
     assert report.correct == {"base": 1}
     assert report.incorrect == {"base": 1, "round-000": 1}
     assert report.short == {"base/too_few_solutions": 1, "round-000/too_few_solutions": 3}
@@ -174,5 +174,5 @@ def test_settings_that_pairs_of_any_labels_cannot_use_are_errors(build, settings
 
 
 def test_the_error_for_no_pairs_has_the_reason(build):
-    with pytest.raises(ValueError, match=r"1 have a single solution.*`bootstrap.solutions_per_problem`"):
+    with pytest.raises(ValueError, match=r"1 have solutions of a single text.*`bootstrap.solutions_per_problem`"):
         build([solution("a", 0, label=1, correct=True)])

@@ -1,3 +1,4 @@
+import itertools
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -7,10 +8,14 @@ from datasets import Features
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pvg_hf.core.seeding import derive_rng
 from pvg_hf.data.mixture import mixture_weights
 from pvg_hf.data.pairs.build import PAIR_FEATURES, build_pairs
 from pvg_hf.data.pool import iterate_pool, write_pool
 from pvg_hf.data.schema import SOLUTION_COLUMNS, environment_name, round_name
+from pvg_hf.tasks.arithmetic import ArithmeticTask
+from pvg_hf.tasks.arithmetic.comparisons import puzzle_of
+from pvg_hf.tasks.arithmetic.comparisons.writer import FLAW_KINDS, sample_solution
 from tests.support.pool_rows import solution
 
 FEATURES = Features(SOLUTION_COLUMNS)
@@ -78,24 +83,72 @@ def test_excluded_solutions_are_counted(build):
     assert report.num_solutions == 11
     assert report.dropped == {"outside_mixture": 1, "failed": 4, "abstained": 1, "duplicate_text": 1}
     assert report.failed == {"TRUNCATED": 2, "NO_ANSWER": 1, "UNCERTIFIED": 1}
-    assert report.without_pair == {"no_incorrect": 1, "no_correct": 1, "no_solution": 1}
+    assert report.without_pair == {"no_incorrect": 1, "no_correct": 1, "no_solution": 1, "one_text": 0}
     # Four problems with two slots per label; a has one of each, b a correct one, c an incorrect one.
     assert report.short == {"base/too_few_correct": 6, "base/too_few_incorrect": 6}
     assert report.unfilled == 12
 
 
-def test_a_text_belongs_to_the_first_that_wrote_it(build):
+def test_a_text_counts_for_every_round_that_wrote_it_and_once_within_a_round(build):
     rows = [
         solution("a", "same", 0, round_index=1, role="sneaky"),
-        solution("a", "same", 0, round_index=0, role="sneaky"),
-        solution("a", "same", 1, round_index=0, role="sneaky", sample=1, correct=False),
+        solution("a", "same", 0, round_index=0, role="sneaky", sample=1),
+        solution("a", "same", 0, round_index=0, role="helpful"),
+        solution("a", "right", 1, round_index=0, role="helpful", sample=1),
         solution("a", "right", 1, round_index=1, role="helpful"),
     ]
-    pairs, _ = build(rows, round_index=2)
-    assert pairs["environment"][:] == ["round-000-sneaky"]
-    # A round that weighs 0 owns nothing.
-    pairs, _ = build(rows, round_index=2, weights=mixture_weights("latest", 2))
-    assert pairs["environment"][:] == ["round-001-sneaky"]
+    pairs, report = build(rows, round_index=2, weights={0: 0.5, 1: 0.5})
+    assert sorted(pairs["environment"]) == ["round-000-helpful", "round-001-sneaky"]
+    assert report.correct == report.incorrect == {"round-000": 1, "round-001": 1}
+    assert report.dropped["duplicate_text"] == 1
+    assert report.unfilled == 0
+
+
+@pytest.mark.parametrize("pairs", ["labelled", "all"])
+def test_a_text_is_not_paired_with_itself(build, pairs):
+    """Its two writers' labels differ, as one of them was flipped."""
+    rows = [
+        solution(problem, "same", label, round_index=k, correct=True)
+        for problem in ("a", "b")
+        for k, label in ((-1, 1), (0, 0))
+    ]
+    rows.append(solution("a", "other", 0, round_index=0, sample=1))
+    built, report = build(rows, round_index=1, solutions_per_problem=8, pairs=pairs)
+    assert {(row["problem_id"], row["chosen"], row["rejected"]) for row in built} == {("a", "same", "other")}
+    assert report.without_pair["one_text"] == 1
+
+
+def written_in_the_built_in_world(num_problems=100, num_samples=8):
+    """
+    Pools of the base prover and of two rounds on the arithmetic task: the samples of a round are its own for the
+    most part, and every third one is the text that the base prover wrote.
+    """
+    task = ArithmeticTask(num_train=num_problems, num_test=1)
+    for row in task.problems("train"):
+        puzzle, written = puzzle_of(row["problem"]), {}
+        for k in (-1, 0, 1):
+            rng = derive_rng("pool", row["problem_id"], k)
+            for sample in range(num_samples):
+                kind = FLAW_KINDS[rng.integers(len(FLAW_KINDS))] if sample % 2 else None
+                text = sample_solution(rng, puzzle, kind)
+                written[k, sample] = text = written[-1, sample] if k >= 0 and sample % 3 == 0 else text
+                correct = task.grade(row, text).correct
+                role = "base" if k < 0 else ("helpful", "sneaky")[sample % 2]
+                yield solution(row["problem_id"], text, int(correct), round_index=k, role=role, sample=sample)
+
+
+def test_every_source_is_half_correct_and_half_incorrect_in_the_built_in_world(build):
+    """Of 100 problems with 6 slots, each of three sources fills one slot of each label."""
+    _, report = build(written_in_the_built_in_world(), round_index=2, solutions_per_problem=6)
+    names = ("base", "round-000", "round-001")
+    slots = dict.fromkeys(names, 100)
+    for label, found in (("correct", report.correct), ("incorrect", report.incorrect)):
+        short = {name: report.short.get(f"{name}/too_few_{label}", 0) for name in names}
+        assert max(short.values()) <= 10
+        assert sum(found.values()) == sum(slots.values()) - report.unfilled * (label == "incorrect")
+        for name in names:
+            assert abs(found[name] - slots[name]) <= sum(short.values())
+    assert report.unfilled == 0
 
 
 def test_scarce_solutions_are_used_evenly(build):
@@ -257,13 +310,18 @@ def test_pairs_satisfy_their_invariants(rows, slots, correct_source, data):
             assert (problem, row["chosen"], row["chosen_round"], row["chosen_role"], 1) in known
         assert row["environment"] == environment_name(row["rejected_round"], row["rejected_role"])
         assert row["source"] == round_name(row["rejected_round"])
-    assert (
-        len({(row["problem_id"], row["chosen"], row["rejected"]) for row in pairs}) == len(pairs) == report.num_pairs
-    )
+    sides = [(f"{side}_{name}" for name in ("round", "role")) for side in ("chosen", "rejected")]
+    writers = ["problem_id", "chosen", "rejected", *itertools.chain(*sides)]
+    assert len({tuple(row[name] for name in writers) for row in pairs}) == len(pairs) == report.num_pairs
+    labels = {(row["problem_id"], row["solution"].strip()): set() for row in rows}
+    for row in rows:
+        labels[row["problem_id"], row["solution"].strip()].add(row["label"])
     for problem, count in Counter(pairs["problem_id"]).items():
         assert count <= slots // 2
+        if any({0, 1} <= found for (of, _), found in labels.items() if of == problem):
+            continue  # a pair of a text with itself may have been left out
         for side in ("chosen", "rejected"):
-            uses = Counter(row[side] for row in pairs if row["problem_id"] == problem).values()
+            uses = Counter((row[side], row[f"{side}_round"]) for row in pairs if row["problem_id"] == problem).values()
             assert max(uses) - min(uses) <= 1
 
 

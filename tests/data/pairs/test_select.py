@@ -10,13 +10,27 @@ from pvg_hf.data.pairs.candidates import CANDIDATE, Candidates
 from pvg_hf.data.pairs.select import choose_solutions
 
 
-def candidates(counts, num_problems=1):
-    """The same candidates for every problem: `counts[source] = (number incorrect, number correct)`."""
+def candidates(counts, num_problems=1, *, are_shared=False):
+    """
+    The same candidates for every problem: `counts[source] = (number incorrect, number correct)`. With `are_shared`, the
+    sources' n-th texts of a label are the same.
+    """
     rows = [
-        (0, problem, source, 2, sample, label, label == 1, 0)
+        (
+            0,
+            problem,
+            source,
+            2,
+            sample,
+            label,
+            label == 1,
+            1000 * label + number + (0 if are_shared else 10**6 * (source + 1)),
+        )
         for problem in range(num_problems)
         for source, numbers in counts.items()
-        for sample, label in enumerate(label for label in (0, 1) for _ in range(numbers[label]))
+        for sample, (label, number) in enumerate(
+            (label, number) for label in (0, 1) for number in range(numbers[label])
+        )
     ]
     return Candidates(np.array(rows, CANDIDATE), [f"p{index:05d}" for index in range(num_problems)])
 
@@ -103,6 +117,31 @@ def test_slots_that_no_source_can_fill_stay_empty():
     assert choice.short == {"base/too_few_incorrect": 1, "base/too_few_correct": 1, "round-000/too_few_correct": 2}
     assert choice.refilled == {}
     assert choice.unfilled == 4
+
+
+def test_a_text_that_all_sources_wrote_fills_a_slot_of_each():
+    pool = candidates({-1: (1, 1), 0: (1, 1)}, are_shared=True)
+    choice = choose_solutions(pool, {-1: 0.5, 0: 0.5}, solutions_per_problem=4, seed=0, round_index=1)
+    assert chosen_cells(pool, choice) == {(0, source, label): 1 for source in (-1, 0) for label in (0, 1)}
+    assert (choice.short, choice.unfilled) == ({}, 0)
+
+
+def test_a_missing_slot_is_filled_with_a_text_that_is_not_chosen_yet():
+    """
+    The base prover has no incorrect text, round 0 has one, and round 1 has this one and another. Where round 1's own
+    slot takes the other, the one that is left fills nothing.
+    """
+    pool = candidates({-1: (0, 1), 0: (1, 1), 1: (2, 1)}, num_problems=50, are_shared=True)
+    choice = choose_solutions(
+        pool, mixture_weights("equal_per_round", 2), solutions_per_problem=6, seed=0, round_index=2
+    )
+    rows = pool.rows[choice.chosen]
+    incorrect = {problem: rows[(rows["problem"] == problem) & (rows["label"] == 0)] for problem in range(50)}
+    texts = [sorted(found["text_hash"].tolist()) for found in incorrect.values()]
+    assert {tuple(found) for found in texts} == {(0, 1), (0, 0, 1)}
+    num_empty = texts.count([0, 1])
+    assert choice.unfilled == num_empty
+    assert (choice.short, choice.refilled) == ({"base/too_few_incorrect": 50}, {"round-001": 50 - num_empty})
 
 
 def test_references_take_correct_slots():
