@@ -1,55 +1,84 @@
 """
 Build the base models of the built-in tasks, each with a card that states its training and its figures: the prover and the
-verifiers for `arithmetic`, and the generative verifier for `proofs`.
+verifiers for `arithmetic`, the judges, which are verifiers with a trained head, and the generative verifier for `proofs`.
 
     python scripts/build_base_models.py                    # all, in parallel, into pvg_hf/assets
     python scripts/build_base_models.py --player score-verifier
     python scripts/build_base_models.py --player prover --steps 100 --output /tmp/assets
 
-This is run once per release; the weights ship with the package. A build that was stopped goes on where it was when the
-same command is given again.
+A judge starts from the prover and the verifier in the output folder. This is run once per release; the weights ship with the
+package. A build that was stopped goes on where it was when the same command is given again.
 """
 
 import argparse
+import json
 import shutil
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from pvg_hf.pretraining.base_models import BASE_MODELS, BaseModelConfig, train_base_model, write_card
+from pvg_hf.pretraining.base_models import BASE_MODELS, BaseModelConfig, Built, train_base_model, write_card
+from pvg_hf.pretraining.judges import JUDGES, JudgeConfig, train_judge, write_judge_card
 from pvg_hf.pretraining.quality import measure
 
 
-def build(config: BaseModelConfig, folder: Path) -> None:
+def build_model(config: BaseModelConfig, folder: Path) -> Built:
     torch.set_num_threads(1)
     started = time.monotonic()
     checkpoints = folder / config.name / "checkpoints"
     model = train_base_model(config, checkpoints, show_progress=True)
     minutes = (time.monotonic() - started) / 60
-    rates = measure(config.texts, model, config.build_tokenizer())
     config.save(model, folder / config.name)
-    (folder / config.name / "README.md").write_text(
-        write_card(config, model.num_parameters(), model.config.pretraining_flops, minutes, rates)
-    )
     shutil.rmtree(checkpoints)
-    print(f"{config.name}: {minutes:.1f} minutes, {rates}")
+    figures = measure(config.texts, model, config.build_tokenizer())
+    return Built(model.num_parameters(), model.config.pretraining_flops, minutes, figures)
+
+
+def build_judge(config: JudgeConfig, folder: Path) -> Built:
+    torch.set_num_threads(1)
+    return train_judge(config, folder)
+
+
+def build_all(configs: Sequence[Any], folder: Path, build: Callable[..., Built], write: Callable[..., str]) -> None:
+    """Build models in parallel, and write the cards of all of them."""
+    if not configs:
+        return
+    with get_context("spawn").Pool(len(configs)) as pool:
+        built = pool.map(partial(build, folder=folder), configs)
+    for config, one in zip(configs, built, strict=True):
+        (folder / config.name / "README.md").write_text(write(config, one, prover_flops(config, folder)))
+        print(f"{config.name}: {one.minutes:.1f} minutes, {one.figures}")
+
+
+def prover_flops(config: BaseModelConfig | JudgeConfig, folder: Path) -> float | None:
+    """Operations of the pretraining of the prover that a verifier judges, if it is in the folder."""
+    stored = folder / BASE_MODELS["prover"].name / "config.json"
+    is_verifier = isinstance(config, JudgeConfig) or config.texts == "texts"
+    return json.loads(stored.read_text())["pretraining_flops"] if is_verifier and stored.exists() else None
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--player", choices=[*BASE_MODELS, "all"], default="all")
+    parser.add_argument("--player", choices=[*BASE_MODELS, *JUDGES, "all"], default="all")
     parser.add_argument("--steps", type=int, help="optimiser steps (default: those of the shipped models)")
     parser.add_argument("--output", type=Path, default=Path("pvg_hf/assets"))
     arguments = parser.parse_args()
-    players = BASE_MODELS if arguments.player == "all" else [arguments.player]
-    configs = [
-        replace(BASE_MODELS[name], num_steps=arguments.steps or BASE_MODELS[name].num_steps) for name in players
-    ]
-    with get_context("spawn").Pool(len(configs)) as pool:
-        pool.starmap(build, [(config, arguments.output) for config in configs])
+    models, judges = (
+        [
+            replace(config, num_steps=arguments.steps or config.num_steps)
+            for name, config in known.items()
+            if arguments.player in (name, "all")
+        ]
+        for known in (BASE_MODELS, JUDGES)
+    )
+    build_all(models, arguments.output, build_model, write_card)
+    build_all(judges, arguments.output, build_judge, write_judge_card)
 
 
 if __name__ == "__main__":

@@ -306,8 +306,9 @@ class PlayerConfig:
 
     model: FilePath = Field(
         "arithmetic",
-        description="A Hub id, a folder, or `arithmetic` or `proofs` for the packaged models. A verifier of kind "
-        "`bradley_terry` takes a language model and gives it a new head.",
+        description="A Hub id, a folder, or a packaged model: `arithmetic` or `proofs` for either player, `arithmetic-small`, "
+        "`arithmetic-judge` or `arithmetic-judge-small` for a verifier. A verifier of kind `bradley_terry` takes a language "
+        "model and gives it a new head.",
     )
     revision: Annotated[str | None, Decides("model_init_kwargs", player="prover")] = Field(
         None, description="Branch, tag or commit on the Hub."

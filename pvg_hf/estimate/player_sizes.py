@@ -64,7 +64,7 @@ def read_player_size(config: PlayerConfig, player: str, hardware: Hardware) -> P
         config ([`PlayerConfig`]):
             The player's section of the recipe.
         player (`str`):
-            `prover` or `verifier`. It decides which packaged model the name of a built-in world means.
+            `prover` or `verifier`. It decides which packaged model a name means.
         hardware ([`Hardware`]):
             Hardware that the player runs on.
 
@@ -92,6 +92,17 @@ def read_model_config(config: PlayerConfig, player: str) -> PretrainedConfig | N
     if config.scratch:
         return _scratch_config(config.scratch)
     return find_config(resolve_model(config.model, player), config.revision)
+
+
+def read_pretraining_flops(config: PlayerConfig, player: str) -> float | None:
+    """
+    Operations of the pretraining of a player's initial weights, as their configuration states them.
+
+    The packaged models have this entry, `pretraining_flops`: 6 per parameter and token. `None` if it is missing, and for
+    weights that the run makes itself.
+    """
+    stored = None if config.is_made else read_model_config(config, player)
+    return None if stored is None else stored.to_dict().get("pretraining_flops")
 
 
 def measure_size(

@@ -16,7 +16,7 @@ from pvg_hf.data.problems import GameProblems
 from pvg_hf.estimate.amounts import TextLengths
 from pvg_hf.estimate.memory import list_memory_settings
 from pvg_hf.estimate.phase_costs import PHASE_COSTS
-from pvg_hf.estimate.player_sizes import PlayerSize, has_adapter_critic
+from pvg_hf.estimate.player_sizes import PlayerSize, has_adapter_critic, read_pretraining_flops
 from pvg_hf.estimate.round_plans import RoundPlan, plan_rounds, planned_hardware
 from pvg_hf.estimate.speed import BANDWIDTH_SHARE, MATRIX_SHARE, REACHED_SHARE, Card
 from pvg_hf.preflight.custom_code import seems_relative
@@ -244,6 +244,7 @@ def _header(recipe: Recipe, problems: GameProblems, first: RoundPlan) -> list[st
         "Test": f"{size['test']} problems",
         "Prover": _describe_player(recipe, first, "prover"),
         "Verifier": _describe_player(recipe, first, "verifier"),
+        "Pretraining": _describe_pretraining(recipe),
         **_describe_critic(recipe, first),
         "Tokens": _describe_lengths(first.amounts.lengths),
     }
@@ -267,6 +268,18 @@ def _describe_player(recipe: Recipe, first: RoundPlan, name: str) -> str:
     config, size = recipe.player(name), first.sizes[name]
     source = f"a new {config.scratch.model_type}" if config.scratch else config.model
     return f"{source}, {_describe_size(size)}"
+
+
+def _describe_pretraining(recipe: Recipe) -> str:
+    flops = {name: read_pretraining_flops(config, name) for name, config in recipe.players.items()}
+    unknown = [name for name, number in flops.items() if not number]
+    if unknown:
+        ratio = (
+            f"no share is known, as the configuration of the {' and the '.join(unknown)} has no `pretraining_flops`"
+        )
+    else:
+        ratio = f"the verifier took {flops['verifier'] / flops['prover']:.1e} of the prover's operations"
+    return f"{ratio} (Kirchner et al.: 1e-3 to 1.6e-2 works, 1 gains no robustness)"
 
 
 def _describe_critic(recipe: Recipe, first: RoundPlan) -> dict[str, str]:

@@ -19,9 +19,12 @@ from pvg_hf.models.quantization import save_quantization
 
 PACKAGED = {
     "arithmetic": {"prover": "arithmetic-prover", "verifier": "arithmetic-verifier"},
+    "arithmetic-small": {"verifier": "arithmetic-verifier-small"},
+    "arithmetic-judge": {"verifier": "arithmetic-judge"},
+    "arithmetic-judge-small": {"verifier": "arithmetic-judge-small"},
     "proofs": {"prover": "proofs-player", "verifier": "proofs-player"},
 }
-"""Folder of the model that ships with the package, by world and player."""
+"""Folder of the model that ships with the package, by its name in a recipe and by player."""
 
 SAFELY = {"trust_remote_code": False, "use_safetensors": True}
 """Arguments for loading weights safely: neither code nor a pickle from the model's repository is run."""
@@ -31,9 +34,9 @@ _MODEL_FILES = ["*.json", "*.jinja", "*.model", "*.safetensors", "*.txt"]
 
 def resolve_model(model: str, player: str) -> str:
     """
-    Return the folder of a packaged model for the name of a built-in world; a Hub id or folder is returned unchanged.
+    Return the folder of a packaged model for its name and player; any other name or folder is returned unchanged.
     """
-    if model not in PACKAGED:
+    if player not in PACKAGED.get(model, {}):
         return model
     return str(files("pvg_hf").joinpath("assets", PACKAGED[model][player]))
 
@@ -145,7 +148,7 @@ def read_adapter(folder: str | Path, player: str) -> PeftConfig:
         folder (`str` or `Path`):
             Folder of the adapter.
         player (`str`):
-            `prover` or `verifier`. It selects the packaged model if the base is the name of a built-in world.
+            `prover` or `verifier`. It selects the packaged model if the base is the name of one.
 
     Raises:
         DamagedFileError: if a file in the folder is damaged.
@@ -175,7 +178,7 @@ def name_base(model: PreTrainedModel | PeftModel, saved: Path, *, player: str, r
     """
     Write a portable name of the base into the saved adapters of `model`, for [`read_adapter`].
 
-    A base inside the run is named by its path relative to the adapter, a packaged one by its world's name; other names
+    A base inside the run is named by its path relative to the adapter, a packaged one by its name in a recipe; other names
     stay unchanged. A base in 4 bits is also recorded.
 
     Args:
@@ -199,9 +202,9 @@ def name_base(model: PreTrainedModel | PeftModel, saved: Path, *, player: str, r
 
 
 def _portable_name(base: str, adapter: Path, player: str, run: Path) -> str:
-    for world in PACKAGED:
-        if base == resolve_model(world, player):
-            return world
+    for name in PACKAGED:
+        if base == resolve_model(name, player):
+            return name
     if Path(os.path.abspath(base)).is_relative_to(os.path.abspath(run)):
         return Path(os.path.relpath(base, adapter)).as_posix()
     return base

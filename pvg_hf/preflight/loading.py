@@ -182,6 +182,9 @@ def check_source(model: str, revision: str | None, player: str, where: str | Non
             yield f"{where}, an adapter; name the model that it belongs to, or merge it (`merge_and_unload`) and save that."
         elif not (folder / "config.json").exists():
             yield f"{where}, a folder without a `config.json`; name one that `save_pretrained` has written."
+    elif player not in PACKAGED.get(model, {player}):
+        others = " or ".join(f"`{name}`" for name, players in PACKAGED.items() if player in players)
+        yield f"{where}, a packaged model for the {next(iter(PACKAGED[model]))}; the {player} takes {others}."
     elif model in PACKAGED:
         yield f"{where}, but this installation lacks the packaged model ({folder}); install the package again."
     elif not _is_hub_id(source):

@@ -1,6 +1,7 @@
 """Trains the judges that ship with the package: verifiers with a head, which have seen a base prover's own mistakes."""
 
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,7 +14,7 @@ from transformers import AutoTokenizer, PreTrainedModel
 from pvg_hf.core.roles import Role
 from pvg_hf.data import build_pairs, solution_features, write_pool
 from pvg_hf.models.prover_model import load_prover
-from pvg_hf.pretraining.base_models import BASE_MODELS
+from pvg_hf.pretraining.base_models import BASE_MODELS, Built, describe_compute, fill_card
 from pvg_hf.sampling import Sampler, sample_solutions
 from pvg_hf.scoring import VerifierScorer
 from pvg_hf.tasks import PromptBuilder
@@ -37,6 +38,8 @@ class JudgeConfig:
             Key in `BASE_MODELS` of the language model that it starts from.
         num_problems (`int`), solutions_per_problem (`int`):
             Problems, and solutions of the base prover to each.
+        max_difficulty (`int`):
+            Largest difficulty of the problems.
         num_steps (`int`), pairs_per_step (`int`), learning_rate (`float`):
             Training on pairs of a correct and an incorrect solution.
         seed (`int`):
@@ -47,6 +50,7 @@ class JudgeConfig:
     start: str
     num_problems: int = 6000
     solutions_per_problem: int = 4
+    max_difficulty: int = 6
     num_steps: int = 500
     pairs_per_step: int = 32
     learning_rate: float = 1e-3
@@ -59,9 +63,11 @@ JUDGES = {
 }
 
 
-def train_judge(config: JudgeConfig, folder: Path, *, num_test: int = 500) -> dict[str, float]:
+def train_judge(config: JudgeConfig, folder: Path, *, num_test: int = 500) -> Built:
     """
     Train a judge on the solutions of the base prover, save it, and measure it on fresh problems.
+
+    `pretraining_flops` of its configuration is that of the model that it starts from and that of its own training.
 
     Args:
         config ([`JudgeConfig`]):
@@ -72,10 +78,16 @@ def train_judge(config: JudgeConfig, folder: Path, *, num_test: int = 500) -> di
             Number of fresh problems.
 
     Returns:
-        `dict[str, float]`: how often a correct solution of the base prover is ranked above an incorrect one to any
-        problem (the area under the ROC curve), for all solutions and by form.
+        [`~pvg_hf.pretraining.base_models.Built`]: its figures are how often a correct solution of the base prover is
+        ranked above an incorrect one to any problem (the area under the ROC curve), for all solutions and by form.
     """
-    task = ArithmeticTask(num_train=config.num_problems, num_test=num_test, seed=2 + config.seed, max_difficulty=6)
+    started = time.monotonic()
+    task = ArithmeticTask(
+        num_train=config.num_problems,
+        num_test=num_test,
+        seed=2 + config.seed,
+        max_difficulty=config.max_difficulty,
+    )
     prompts = PromptBuilder(task)
     prover, tokenizer = load_prover(folder / BASE_MODELS["prover"].name)
     sampler = Sampler(prover, tokenizer, max_new_tokens=128, prompts_per_batch=100)
@@ -95,9 +107,31 @@ def train_judge(config: JudgeConfig, folder: Path, *, num_test: int = 500) -> di
             weights={-1: 1.0},
             solutions_per_problem=config.solutions_per_problem,
         )
-        _train(config, start, pairs, folder / config.name)
+        model = _train(config, start, pairs, folder / config.name)
+    minutes = (time.monotonic() - started) / 60
     judge = VerifierScorer.from_pretrained(folder / config.name)
-    return _measure(judge, write("test", 4))
+    return Built(model.num_parameters(), model.config.pretraining_flops, minutes, _measure(judge, write("test", 4)))
+
+
+def write_judge_card(config: JudgeConfig, built: Built, prover_flops: float | None) -> str:
+    """Write the model card of a judge; the arguments are those of [`~pvg_hf.pretraining.base_models.write_card`]."""
+    start, prover = BASE_MODELS[config.start], BASE_MODELS["prover"]
+    training = (
+        f"Trained by `scripts/build_base_models.py` from `{start.name}` and seed {config.seed}: {config.num_steps} steps of "
+        f"{config.pairs_per_step} pairs of\na correct and an incorrect solution, which `{prover.name}` wrote to "
+        f"{config.num_problems:,} problems without a role, in {built.minutes:.0f} minutes\non one core. It has seen no other "
+        f"mistakes. {describe_compute(built.flops, prover_flops)}"
+    )
+    return fill_card(
+        config.name,
+        start.world,
+        f"A classifier with one logit and {built.num_parameters / 1e6:.2f} M parameters, from which a game's verifier may start: "
+        "it orders the base\nprover's solutions by correctness. `verifier.head: keep` in a recipe keeps its head.",
+        training,
+        built.figures,
+        "Areas under the ROC curve, on four solutions of the base prover to each of 500 fresh problems of difficulty 2 to "
+        f"{config.max_difficulty}.",
+    )
 
 
 def _train(config: JudgeConfig, start: Path, pairs: Dataset, output: Path) -> PreTrainedModel:
@@ -120,6 +154,9 @@ def _train(config: JudgeConfig, start: Path, pairs: Dataset, output: Path) -> Pr
         processing_class=AutoTokenizer.from_pretrained(start),
     )
     trainer.train()
+    rows, num_rows = trainer.train_dataset, config.num_steps * config.pairs_per_step
+    num_tokens = sum(len(ids) for side in ("chosen_ids", "rejected_ids") for ids in rows[side]) / len(rows) * num_rows
+    trainer.model.config.pretraining_flops += 6 * trainer.model.num_parameters() * num_tokens
     trainer.save_model()
     return trainer.model
 

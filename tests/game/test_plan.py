@@ -1,6 +1,9 @@
 """The plan that `--plan` prints."""
 
 import cProfile
+import json
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +34,29 @@ def test_a_plan_shows_every_phase_within_80_columns_and_writes_nothing(values, t
 
 def test_rounds_without_overrides_share_their_lines(values):
     assert "Rounds 0 to 4, each" in describe_plan(load_recipe(values, ["num_rounds=5"]))
+
+
+def test_a_plan_states_the_verifiers_share_of_the_provers_pretraining(values, tiny_prover, tmp_path):
+    for player, flops in (("prover", 4e12), ("verifier", 6e10)):
+        folder = Path(shutil.copytree(tiny_prover, tmp_path / player))
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, "pretraining_flops": flops}))
+        values[player]["model"] = str(folder)
+    plan = " ".join(describe_plan(load_recipe(values)).split())
+    assert "the verifier took 1.5e-02 of the prover's operations (Kirchner et al.: 1e-3 to 1.6e-2 works" in plan
+
+
+@pytest.mark.parametrize(
+    ("overrides", "unknown"), [([], "the prover and the verifier"), (["prover.warmup={}"], "the prover")]
+)
+def test_a_plan_says_which_pretraining_is_not_known(overrides, unknown, values, tiny_prover, tmp_path):
+    folder = Path(shutil.copytree(tiny_prover, tmp_path / "stated"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "pretraining_flops": 1e9}))
+    if overrides:
+        values = {**values, **{player: {**values[player], "model": str(folder)} for player in ("prover", "verifier")}}
+    plan = " ".join(describe_plan(load_recipe(values, overrides)).split())
+    assert f"no share is known, as the configuration of {unknown} has no `pretraining_flops`" in plan
 
 
 def test_a_plan_of_very_many_rounds_does_not_check_each(values):

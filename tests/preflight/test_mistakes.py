@@ -82,6 +82,10 @@ def test_a_recipe_that_can_be_played_has_no_mistake(mistakes_of):
         (["prover.reward=cgc", "prover.reward_options={flor: -2}"], ["`prover.reward`", "flor"]),
         (["prover.lora={target_modules: [q_prj]}"], ["`prover`", "q_prj"]),
         (["prover.model=/no/such/folder"], ["`prover.model` is `/no/such/folder`", "neither a folder"]),
+        (
+            ["prover.model=arithmetic-judge"],
+            ["`prover.model` is `arithmetic-judge`, a packaged model for the verifier", "`arithmetic` or `proofs`"],
+        ),
         (["prover.model=org/never-downloaded"], ["`prover.model`", "HF_HUB_OFFLINE"]),
         (["verifier.scratch={model_type: lama}"], ["`verifier.scratch`", "lama"]),
         (["verifier.scratch={config: {eos_token_id: 1}}"], ["`verifier.scratch`", "`eos_token_id`"]),

@@ -1,7 +1,9 @@
 """Building the base models, and the quality of those that ship."""
 
+import copy
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -9,17 +11,22 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
+from pvg_hf.core.seeding import derive_rng
 from pvg_hf.models.prover_model import load_prover
 from pvg_hf.models.sources import PACKAGED, resolve_model
 from pvg_hf.pretraining.base_models import BASE_MODELS, _rows_in_order, train_base_model
+from pvg_hf.pretraining.judges import JUDGES
+from pvg_hf.pretraining.optimizer import MuonAndAdamW
 from pvg_hf.pretraining.quality import measure
-from pvg_hf.pretraining.texts import NOT_LEARNED
+from pvg_hf.pretraining.texts import CURRICULUM, NOT_LEARNED
 from pvg_hf.tasks.arithmetic.comparisons import puzzle_of
+from pvg_hf.tasks.arithmetic.comparisons.corpus import sample_text
 from pvg_hf.tasks.arithmetic.comparisons.flaw_detection import check_solution
 
 SHIPPED = {
     "prover": Path(resolve_model("arithmetic", "prover")),
     "verifier": Path(resolve_model("arithmetic", "verifier")),
+    "small-verifier": Path(resolve_model("arithmetic-small", "verifier")),
     "score-verifier": Path(resolve_model("proofs", "verifier")),
 }
 
@@ -36,11 +43,106 @@ def small():
 
 
 @pytest.mark.parametrize("player", BASE_MODELS)
-def test_equal_seeds_give_equal_models(small, player):
-    first, again = (train_base_model(small[player], show_progress=False).state_dict() for _ in range(2))
-    other = train_base_model(replace(small[player], seed=1), show_progress=False).state_dict()
+def test_equal_seeds_give_equal_models(small, player, tmp_path):
+    trained = [
+        train_base_model(replace(small[player], seed=seed), tmp_path / str(number), show_progress=False)
+        for number, seed in enumerate((0, 0, 1))
+    ]
+    first, again, other = (model.state_dict() for model in trained)
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not torch.equal(first["model.embed_tokens.weight"], other["model.embed_tokens.weight"])
+
+
+def test_a_model_states_the_operations_of_its_pretraining(small, tmp_path):
+    config = small["verifier"]
+    model = train_base_model(config, tmp_path, show_progress=False)
+    num_tokens = sum(len(row["input_ids"]) for row in _rows_in_order(config))
+    assert model.config.pretraining_flops == 6 * model.num_parameters() * num_tokens
+
+
+def test_a_training_that_was_stopped_ends_in_the_same_bytes(small, tmp_path, monkeypatch):
+    """It is stopped in its sixth step, and goes on from the checkpoint of the fourth."""
+    monkeypatch.setattr("pvg_hf.pretraining.base_models.CHECKPOINT_STEPS", 2)
+    config = replace(small["prover"], num_steps=8)
+    whole = train_base_model(config, tmp_path / "whole", show_progress=False).state_dict()
+    taken, take = [], MuonAndAdamW.step
+
+    def stop(self, closure=None):
+        taken.append(self)
+        if len(taken) == 6:
+            raise KeyboardInterrupt
+        return take(self, closure)
+
+    monkeypatch.setattr(MuonAndAdamW, "step", stop)
+    with pytest.raises(KeyboardInterrupt):
+        train_base_model(config, tmp_path / "stopped", show_progress=False)
+    assert [path.name for path in (tmp_path / "stopped").glob("checkpoint-*")] == ["checkpoint-4"]
+    monkeypatch.setattr(MuonAndAdamW, "step", lambda self, closure=None: taken.append(self) or take(self, closure))
+    resumed = train_base_model(config, tmp_path / "stopped", show_progress=False).state_dict()
+    assert len(taken) == 6 + 4
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
+def test_the_parts_of_the_optimizer_continue_from_a_loaded_state():
+    def optimizer():
+        torch.manual_seed(0)
+        model = torch.nn.ModuleDict({"embed": torch.nn.Embedding(5, 4), "layer": torch.nn.Linear(4, 4)})
+        return model, MuonAndAdamW(model, matrix_lr=0.1, lr=0.01)
+
+    def step(model, optimizer):
+        optimizer.zero_grad()
+        model["layer"](model["embed"](torch.tensor([0, 3]))).square().sum().backward()
+        optimizer.step()
+
+    model, first = optimizer()
+    matrices, others = first.param_groups
+    assert [p.shape for p in matrices["params"]] == [(4, 4)]
+    assert [p.shape for p in others["params"]] == [(5, 4), (4,)]
+    step(model, first)
+    other, second = optimizer()
+    other.load_state_dict(model.state_dict())
+    second.load_state_dict(copy.deepcopy(first.state_dict()))  # it would share the tensors
+    for one in (matrices, second.param_groups[0]):
+        one["lr"] = 0.5  # as a scheduler sets it
+    step(model, first)
+    step(other, second)
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(other.state_dict()[name], tensor)
+
+
+def read_stage(stage, max_difficulty=6, number=300):
+    """Difficulties and flaws of the texts of a stage."""
+    rng = derive_rng("stage", stage.until)
+    for puzzle, _, solution in (sample_text(rng, stage.corpus(max_difficulty)) for _ in range(number)):
+        yield len(puzzle.calculated), check_solution(puzzle, solution)
+
+
+@pytest.mark.parametrize("stage", CURRICULUM, ids=lambda stage: f"until {stage.until:g}")
+def test_a_stages_texts_have_its_difficulties_and_flaws(stage):
+    difficulties, readings = zip(*read_stage(stage))
+    assert set(difficulties) == set(range(2, stage.max_difficulty + 1))
+    assert any(reading.flaws for reading in readings) == stage.has_flaws
+    assert max(difficulty for difficulty, _ in read_stage(stage, max_difficulty=3)) == min(3, stage.max_difficulty)
+
+
+def test_stages_follow_each_other_by_their_shares_of_all_steps():
+    """320 steps are 20 buckets of 16 steps, whose stages end after 3, 6, 9, 12 and 20 of them."""
+    assert [stage.until for stage in CURRICULUM] == [0.15, 0.3, 0.45, 0.6, 1.0]
+    read = []
+    for text, solution in read_rows("prover", num_steps=320, batch_size=2):
+        puzzle = puzzle_of(text.rpartition("?\n")[0] + "?")
+        read.append((len(puzzle.calculated), check_solution(puzzle, solution.removesuffix("</s>")).flaws))
+    buckets = [read[start : start + 32] for start in range(0, len(read), 32)]
+    assert len(buckets) == 20
+    for (start, end), stage in zip(pairwise((0, 3, 6, 9, 12, 20)), CURRICULUM, strict=True):
+        rows = [row for bucket in buckets[start:end] for row in bucket]
+        assert max(difficulty for difficulty, _ in rows) == stage.max_difficulty
+        assert any(flaws for _, flaws in rows) == stage.has_flaws
+
+
+def test_a_cap_on_the_difficulty_holds_in_every_stage():
+    for text, _ in read_rows("verifier", num_steps=160, batch_size=2, max_difficulty=3):
+        assert len(puzzle_of(text.partition("?\n")[0] + "?").calculated) <= 3
 
 
 def read_rows(player, **changes):
@@ -109,7 +211,7 @@ def test_packaged_models_are_small_and_match_the_tokenizers_in_the_code(player):
 
 def test_every_packaged_model_is_built_here():
     named = {folder for players in PACKAGED.values() for folder in players.values()}
-    assert named == {config.name for config in BASE_MODELS.values()}
+    assert named == {config.name for config in (*BASE_MODELS.values(), *JUDGES.values())}
 
 
 def test_the_verifier_is_the_smaller_player():

@@ -100,7 +100,7 @@ def describe_base(config: PlayerConfig) -> str:
     if config.scratch:
         return f"a new {config.scratch.model_type}, made from a configuration"
     if config.model in PACKAGED:
-        return f"the model for the {config.model} world that ships with pvg_hf"
+        return f"the model `{config.model}` that ships with pvg_hf"
     base = hub_base(config)
     return f"[{base}](https://huggingface.co/{base})" if base else "a model that is not on the Hub"
 
