@@ -5,7 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from pvg_hf.core.files import remove
+from pvg_hf.data.problems import GameProblems
 from pvg_hf.game.play import play
+from pvg_hf.preflight.mistakes import refuse_mistakes
 from pvg_hf.run.damage import damage_of
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.lock import locked
@@ -24,8 +26,8 @@ def evaluate_again(root: Path) -> RunFolder:
         [`RunFolder`]: the run's folder.
 
     Raises:
-        ValueError: if the folder is no run or has another name, or a verifier or solutions that the evaluations need are
-            missing or damaged; nothing is deleted then.
+        ValueError: if the folder is no run or has another name, its recipe has mistakes, or a verifier or solutions that
+            the evaluations need are missing or damaged; nothing is deleted then.
     """
     folder = RunFolder.find(root)
     recipe = replace(folder.read_recipe(), output_dir=str(root.absolute().parent))
@@ -36,6 +38,7 @@ def evaluate_again(root: Path) -> RunFolder:
         damage = damage_of(key, key.target(folder), is_needed=True)
         if damage is not None:
             raise damage
+    refuse_mistakes(recipe, GameProblems.load(recipe))  # as `play` does, but before anything is deleted
     with locked(root, is_main=True):
         for k in rounds:
             target = folder.evaluation(k)

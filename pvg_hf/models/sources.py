@@ -2,6 +2,7 @@
 Finds and loads what a player consists of: packaged models, weights from the Hub or a folder, tokenizers, adapters.
 """
 
+import json
 import os
 from importlib.resources import files
 from pathlib import Path
@@ -152,7 +153,8 @@ def read_adapter(folder: str | Path, player: str) -> PeftConfig:
 
     Raises:
         DamagedFileError: if a file in the folder is damaged.
-        ValueError: if the base is a folder that does not exist, or was not published.
+        ValueError: if the base is a folder that does not exist, was not published, or is a packaged model of an earlier
+            version.
     """
     check_folder(Path(folder))
     config = PeftConfig.from_pretrained(folder)
@@ -162,6 +164,8 @@ def read_adapter(folder: str | Path, player: str) -> PeftConfig:
             "base's folder here into `base_model_name_or_path` of its `adapter_config.json`."
         )
     named = resolve_model(config.base_model_name_or_path, player)
+    if named != config.base_model_name_or_path:
+        _check_same_vocabulary(Path(folder), Path(named), config.base_model_name_or_path)
     places = (Path(folder, named), Path(named))  # relative to the adapter's folder, or to the working directory
     found = next((str(place) for place in places if place.is_dir()), None)
     is_path = Path(named).is_absolute() or named.startswith(".")  # no Hub id looks like this
@@ -172,6 +176,20 @@ def read_adapter(folder: str | Path, player: str) -> PeftConfig:
         )
     config.base_model_name_or_path = found or named
     return config
+
+
+def _check_same_vocabulary(adapter: Path, base: Path, name: str) -> None:
+    """Check that an adapter was not trained on an earlier version of the packaged model, on which it would be noise."""
+    files = [folder / "tokenizer.json" for folder in (adapter, base)]
+    if not all(file.exists() for file in files):
+        return
+    mine, current = (json.loads(file.read_text(encoding="utf-8"))["model"]["vocab"] for file in files)
+    if mine != current:
+        raise ValueError(
+            f"The adapter in `{adapter}` was trained on the packaged model `{name}` of an earlier version of pvg_hf, which had "
+            "another vocabulary. Load it with that version, or write the folder of that model into `base_model_name_or_path` of "
+            "its `adapter_config.json`."
+        )
 
 
 def name_base(model: PreTrainedModel | PeftModel, saved: Path, *, player: str, run: Path) -> None:

@@ -1,12 +1,14 @@
 """Scores of every round's solutions by every round's verifier, in a game that was played."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from pvg_hf import load_recipe, play
+from pvg_hf.config import RecipeError
 from pvg_hf.core.integrity import DamagedFileError, read_json
 from pvg_hf.game import pool_scores
 from pvg_hf.game.pool_scores import KEYS, read_test_rows
@@ -97,6 +99,15 @@ def test_nothing_is_deleted_if_a_verifier_is_missing(tmp_path, reference):
     folder = copy_until(reference, tmp_path, "round-001/evaluate")
     (folder.verifier(0) / "model.safetensors").unlink()
     with pytest.raises(DamagedFileError, match=r"round-000/model\.safetensors is missing"):
+        evaluate_again(folder.root)
+    assert (folder.evaluation(0) / "metrics.json").exists()
+
+
+def test_nothing_is_deleted_if_the_recipe_has_a_mistake(tmp_path, reference):
+    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    recipe = folder.read_recipe()
+    folder.write_recipe(replace(recipe, prover=replace(recipe.prover, model="/no/such/model")))
+    with pytest.raises(RecipeError, match=r"`prover\.model` is `/no/such/model`"):
         evaluate_again(folder.root)
     assert (folder.evaluation(0) / "metrics.json").exists()
 

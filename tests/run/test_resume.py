@@ -78,7 +78,7 @@ def test_a_refused_verifier_can_be_trained_with_other_settings(tmp_path, game, r
 
 
 def test_a_run_whose_problems_the_task_no_longer_has_is_not_resumed(tmp_path, game, reference, monkeypatch):
-    folder = copy_until(reference, tmp_path, "round-001/evaluate")
+    folder = copy_until(reference, tmp_path, "round-001/mint")
     before = folder.state.read_bytes()
     monkeypatch.setattr(recall_task, "NUMBERS", range(10, 16))  # 3 to 8 when it was started
     for start in (play, describe_plan):
@@ -87,8 +87,15 @@ def test_a_run_whose_problems_the_task_no_longer_has_is_not_resumed(tmp_path, ga
     assert folder.state.read_bytes() == before
 
 
-def test_a_finished_run_may_have_problems_that_the_task_no_longer_has(tmp_path, game, reference, monkeypatch):
-    shutil.copytree(reference.root, tmp_path / "game")
+@pytest.mark.parametrize("is_evaluated", [True, False])
+def test_a_run_without_anything_left_to_write_may_have_problems_that_the_task_no_longer_has(
+    is_evaluated, tmp_path, game, reference, monkeypatch
+):
+    """Evaluations need the solutions alone."""
+    if is_evaluated:
+        shutil.copytree(reference.root, tmp_path / "game")
+    else:
+        copy_until(reference, tmp_path, "round-001/evaluate")
     monkeypatch.setattr(recall_task, "NUMBERS", range(10, 16))
     assert differing(play(load_recipe(game())), reference) == []
 
