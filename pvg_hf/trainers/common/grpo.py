@@ -67,6 +67,8 @@ class SampledGRPOTrainer(ModelCardMixin, GRPOTrainer):
         if peft_config is None and args.beta > 0:
             _check_reference(model)
         silence_old_checkpointing_names()
+        # Which of the current batch's completions, over all processes, have a reward; set by `_calculate_rewards`.
+        self._has_reward = torch.empty(0, dtype=torch.bool)
         super().__init__(model, args=args, train_dataset=train_dataset, peft_config=peft_config, **kwargs)
         lift_adapter(self.model)
         self._sampler = self._make_sampler() if samples_plainly(args) else None
@@ -97,6 +99,24 @@ class SampledGRPOTrainer(ModelCardMixin, GRPOTrainer):
         uniforms = torch.rand(len(prompt_ids), self.max_completion_length, dtype=torch.float64)
         with whole_weights(self):
             return self._sampler.sample_ids(prompt_ids, uniforms), None  # no log-probabilities, as with `generate`
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        batch = super()._generate_and_score_completions(inputs)
+        if not self._has_reward.all():  # of all processes, so that all of them take this branch
+            self._leave_out_unpaid(batch)
+        return batch
+
+    def _leave_out_unpaid(self, batch: dict[str, Any]) -> None:
+        """
+        Leave completions without a reward out of the whole loss: TRL only sets their advantage to 0, and would count
+        their KL divergence and their tokens.
+        """
+        mask = batch["completion_mask"]  # (B, T)
+        first = self.accelerator.process_index * len(mask)
+        is_paid = self._has_reward[first : first + len(mask)].to(mask.device)
+        # The mask of tool calls is only for the loss. Without `completion_mask` the model would read other inputs.
+        batch["tool_mask"] = batch.get("tool_mask", torch.ones_like(mask)) * is_paid[:, None].to(mask)
+        batch["num_items_in_batch"] = self.accelerator.gather((mask * batch["tool_mask"]).sum()).sum()
 
     def _are_cut(self, completion_ids_list: list[list[int]]) -> list[bool]:
         """Whether each completion reached the maximum length without an end token."""

@@ -143,7 +143,6 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
             **kwargs,
         )
         self.reward_func_names[0] = self.reward.name
-        self._has_reward = torch.empty(0, dtype=torch.bool)  # of the current batch's solutions, over all processes
 
     @property
     def role_reward(self) -> RoleReward:
@@ -179,24 +178,6 @@ class ProverGRPOTrainer(SampledGRPOTrainer):
         if self.feedback is not None and self.model.training:
             self._record_observed(signals, observed, rewards[:, 0])
         return rewards
-
-    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        batch = super()._generate_and_score_completions(inputs)
-        if not self._has_reward.all():  # of all processes, so that all of them take this branch
-            self._leave_out_unpaid(batch)
-        return batch
-
-    def _leave_out_unpaid(self, batch: dict[str, Any]) -> None:
-        """
-        Leave solutions without a reward out of the whole loss: TRL only sets their advantage to 0, and would count
-        their KL divergence and their tokens.
-        """
-        mask = batch["completion_mask"]  # (B, T)
-        first = self.accelerator.process_index * len(mask)
-        is_paid = self._has_reward[first : first + len(mask)].to(mask.device)
-        # The mask of tool calls is only for the loss. Without `completion_mask` the model would read other inputs.
-        batch["tool_mask"] = batch.get("tool_mask", torch.ones_like(mask)) * is_paid[:, None].to(mask)
-        batch["num_items_in_batch"] = self.accelerator.gather((mask * batch["tool_mask"]).sum()).sum()
 
     def _check_any_reward(self, rewards: torch.Tensor) -> None:
         """Check that a batch has a reward: training without any would change nothing and report no error."""

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 from datasets import Dataset, concatenate_datasets
 
 from pvg_hf import load_task
@@ -10,6 +11,7 @@ from pvg_hf.analyses.form import read_evaluation
 from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.core.extensions import ExtensionError
 from pvg_hf.scoring import GenerativeVerifier
+from pvg_hf.trainers.generative.trainer import ScoreVerifierTrainer
 from tests.support.prover_training import LORA, loss_lines, read_completions
 from tests.support.score_training import PROOFS, proof_rows, save_evaluator, score_args, score_trainer
 from tests.support.two_processes import run_on_two_processes
@@ -123,6 +125,28 @@ def test_a_row_without_a_score_has_no_effect(evaluator, tmp_path):
     assert known["evaluation"].tolist() == pytest.approx(
         [by_hand(t, s) for t, s in zip(known["completion"], known["score"])]
     )
+
+
+def test_tokens_of_evaluations_without_a_reference_do_not_count(evaluator, tmp_path):
+    """One group of four has no reference score: neither its KL divergence nor its tokens are in the loss."""
+    batches = []
+
+    class Noting(ScoreVerifierTrainer):
+        def _compute_loss(self, model, inputs):
+            batches.append(inputs)
+            return super()._compute_loss(model, inputs)
+
+    unknown = Dataset.from_list([{"problem": "claim", "proof": "good", "score": None}])
+    rows = concatenate_datasets([proof_rows(3), unknown])
+    Noting(evaluator, args=score_args(tmp_path, max_steps=1, beta=0.1), train_dataset=rows).train()
+    (batch,) = batches
+    lengths = batch["completion_mask"].sum(dim=1)
+    counted = (batch["completion_mask"] * batch["tool_mask"]).sum(dim=1)  # the rows are shuffled
+    assert len(lengths) == 16
+    assert (lengths > 0).all()
+    assert torch.equal(counted, torch.where(counted > 0, lengths, 0))
+    assert (counted > 0).sum() == 12
+    assert batch["num_items_in_batch"] == counted.sum()
 
 
 def test_truncated_evaluations_are_counted_and_earn_nothing(evaluator, tmp_path):
