@@ -293,7 +293,7 @@ class WarmupConfig:
     """Supervised fine-tuning on reference solutions to the player's own problems (D_V or D_pi), before the bootstrap."""
 
     max_steps: Count = Field(200, description="Optimiser steps.")
-    batch_size: Count = Field(16, description="Solutions per step and process.")
+    batch_size: Count = Field(16, description="Solutions per step, over all processes.")
     learning_rate: Positive = Field(1e-3, description="Peak learning rate of the cosine schedule.")
     max_length: Count = Field(
         512, description="Maximum length of prompt and solution, in tokens; longer ones are truncated at the end."

@@ -42,7 +42,7 @@ class WarmupCosts:
 
     def tokens(self, amounts: Amounts) -> float:
         warmups = [config.warmup for config in amounts.recipe.players.values() if config.warmup]
-        num_texts = sum(warmup.max_steps * warmup.batch_size for warmup in warmups) * amounts.num_processes
+        num_texts = sum(warmup.max_steps * warmup.batch_size for warmup in warmups)
         return num_texts * (amounts.lengths.prompt[Role.HELPFUL].mean + amounts.lengths.solution.mean)
 
     def work(self, amounts: Amounts, sizes: Sizes) -> Work:
@@ -60,7 +60,7 @@ def _fine_tuning(amounts: Amounts, warmup: WarmupConfig, size: PlayerSize) -> Wo
     work = training(
         whole,
         num_batches=warmup.max_steps,
-        rows=warmup.batch_size,
+        rows=warmup.batch_size // amounts.num_processes,
         text=text,
         num_logits=text.high,
         recomputes=False,

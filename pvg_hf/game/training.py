@@ -200,15 +200,17 @@ def fine_tune_player(
         seed_path (`Sequence[str]`):
             Path of names from which this training's seed is derived.
         settings:
-            `max_steps`, `batch_size`, `learning_rate` and `max_length`, see
-            [`~pvg_hf.trainers.common.supervised.FineTuning`].
+            `max_steps`, `learning_rate` and `max_length`, see [`~pvg_hf.trainers.common.supervised.FineTuning`], and
+            `batch_size`, here the rows per step of all processes together.
 
     Returns:
         `list[dict[str, float]]`: the trainer's log.
     """
+    batch_size = max(1, settings.pop("batch_size") // context.processes.num_processes)
     with tempfile.TemporaryDirectory() as scratch:
         settings = FineTuning(
             **settings,
+            batch_size=batch_size,
             seed=context.seed(*seed_path) % MAX_SEED,
             output_dir=scratch,
             use_cpu=context.processes.device.type == "cpu",

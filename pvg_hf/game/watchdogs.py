@@ -189,7 +189,7 @@ def fine_tune_on_incorrect(context: PhaseContext, model, tokenizer) -> None:
     It writes them first, by the base prompt, to the prover's problems (D_pi). The pool has some too, but to the verifier's
     problems, to which the round's prover will write the next verifier's data.
     """
-    number = SUPERVISED_STEPS * BATCH_SIZE * context.processes.num_processes
+    number = SUPERVISED_STEPS * BATCH_SIZE
     rows = [
         {"prompt": context.problems.prompt(problem, Role.SNEAKY, tokenizer), "completion": text}
         for problem, text in _write_incorrect(context, model, tokenizer, WRITTEN_PER_ROW * number)[:number]

@@ -29,6 +29,7 @@ from pvg_hf.preflight.trainer_settings import (
     check_num_prompts,
     check_prover_trainer,
     check_self_evaluation,
+    check_warmups,
 )
 from pvg_hf.preflight.verifier_settings import VERIFIER_CHECKS
 from pvg_hf.run.folder import RunFolder
@@ -94,7 +95,7 @@ def check_recipe(recipe: Recipe, problems: GameProblems | None, hardware: Hardwa
     hardware = hardware or Hardware.here(recipe.device)
     mistakes = list(_check_machine(recipe)) if hardware.is_here else []
     mistakes += [*_check_trackers(recipe, hardware), *check_hub(recipe)]
-    mistakes += _check_overrides(recipe)
+    mistakes += [*_check_overrides(recipe), *check_warmups(recipe, hardware.num_processes)]
     mistakes += [*check_task(recipe, problems), *_check_import(recipe, problems)] if problems is not None else []
     known: set[str] = set()  # a mistake that several rounds share is reported once
     refused: set[str] = set()

@@ -294,6 +294,16 @@ def _make_prover_arguments(recipe: Recipe, run: TrainerRun, assumed_rates: Rates
         raise ValueError(mistake)
 
 
+def check_warmups(recipe: Recipe, num_processes: int) -> Iterator[str]:
+    """List warm-ups whose batches the processes cannot share evenly."""
+    for player, config in recipe.players.items():
+        if config.warmup and config.warmup.batch_size % num_processes:
+            yield (
+                f"`{player}.warmup.batch_size` is {config.warmup.batch_size}, the solutions of all processes, which "
+                f"{num_processes} processes cannot share evenly; take a multiple of {num_processes}."
+            )
+
+
 def check_num_prompts(config: ProverConfig, num_problems: int) -> Iterator[str]:
     """List a mistake if the prover's problems (D_pi) are too few for one step."""
     num_roles = 2 if config.roles == "shared" else 1

@@ -12,7 +12,7 @@ from pvg_hf.config.load import known_keys
 from pvg_hf.data.problems import GameProblems
 from pvg_hf.models.hardware import Hardware
 from pvg_hf.preflight.mistakes import check_recipe
-from pvg_hf.preflight.trainer_settings import check_batch_arithmetic
+from pvg_hf.preflight.trainer_settings import check_batch_arithmetic, check_warmups
 from pvg_hf.trainers.arguments import TrainerRun, prover_arguments, recipe_keys, verifier_arguments
 
 
@@ -404,6 +404,14 @@ def test_a_verifiers_batches_must_divide_over_processes(overrides, part):
     found = [line for line in check_recipe(recipe, None, hardware) if "evenly" in line and "`verifier" in line]
     assert len(found) == (part is not None)
     assert part is None or part in found[0]
+
+
+@pytest.mark.parametrize(("num_processes", "is_even"), [(1, True), (2, True), (4, False)])
+def test_a_warmups_batches_must_divide_over_processes(num_processes, is_even):
+    recipe = load_recipe({}, ["verifier.warmup={batch_size: 6}"])
+    mistakes = list(check_warmups(recipe, num_processes))
+    assert len(mistakes) == (not is_even)
+    assert is_even or "`verifier.warmup.batch_size` is 6, the solutions of all processes, which 4" in mistakes[0]
 
 
 @pytest.mark.parametrize(
