@@ -47,11 +47,11 @@ logger = logging.getLogger(__name__)
 
 # Headings and names of the figures of a game.
 COLUMNS = {
-    "auc_untrained": "AUC on the base prover: untrained",
-    "auc_first": "verifier 0",
-    "auc_last": "last verifier",
-    "accepted_first": "mistakes of prover 0 accepted: verifier 0",
-    "accepted_last": "last verifier",
+    "auc_untrained": "AUC, untrained",
+    "auc_first": "AUC, verifier 0",
+    "auc_last": "AUC, last verifier",
+    "accepted_first": "accepted by verifier 0",
+    "accepted_last": "accepted by the last verifier",
 }
 
 
