@@ -107,12 +107,12 @@ def play_bases(recipe: Recipe, models: Sequence[str], seeds: Sequence[int]) -> S
     _check(recipe, games)
     folder = sweep_folder(replace(recipe, name=f"{recipe.name}-bases"))
     with locked(folder.root, is_main=True, user="The comparison in {root} is being played"):
-        todo = [game for game in games if unfinished(game_recipe(recipe, game))]
+        todo = [game for game in games if unfinished(base_game_recipe(recipe, game))]
         logger.info("%d games to play, %d finished", len(todo), len(games) - len(todo))
         ended = finish_cells(todo, {*games} - {*todo}, partial(_play_game, recipe), num_workers=1)
         outcomes = dict(log_ends(ended, len(todo), partial(_headline, recipe)))
         failed = {game: error for game, error in outcomes.items() if error is not None}
-        table = games_table(recipe, [game for game in games if game not in failed])
+        table = base_games_table(recipe, [game for game in games if game not in failed])
         write_text(folder.root / "games.csv", to_csv(table))
         write_text(folder.summary, f"# {recipe.name}: models to start a verifier from\n\n{bases_table(table)}\n")
     if failed:
@@ -133,13 +133,13 @@ def _check(recipe: Recipe, games: Sequence[BaseGame]) -> None:
         mistake
         for game in games
         if game.seed == games[0].seed
-        for mistake in check_recipe(game_recipe(recipe, game), problems)
+        for mistake in check_recipe(base_game_recipe(recipe, game), problems)
     ]
     if mistakes:
         raise RecipeError(list_mistakes(list(dict.fromkeys(mistakes))))
 
 
-def game_recipe(recipe: Recipe, game: BaseGame) -> Recipe:
+def base_game_recipe(recipe: Recipe, game: BaseGame) -> Recipe:
     """Return the recipe of a game."""
     verifier = replace(recipe.verifier, model=game.model, head="new")
     stored = read_model_config(verifier, "verifier")
@@ -149,17 +149,17 @@ def game_recipe(recipe: Recipe, game: BaseGame) -> Recipe:
 
 
 def _play_game(recipe: Recipe, game: BaseGame) -> None:
-    played = game_recipe(recipe, game)
+    played = base_game_recipe(recipe, game)
     logger.info("Playing %s into %s", game, RunFolder.of(played).root)
     play(played)
 
 
 def _headline(recipe: Recipe, game: BaseGame) -> str:
-    figures = _figures(RunFolder.of(game_recipe(recipe, game)))
+    figures = _figures(RunFolder.of(base_game_recipe(recipe, game)))
     return f"AUC {figures['auc_first']:.3f}, {figures['accepted_last']:.3f} of the first mistakes accepted at the end"
 
 
-def games_table(recipe: Recipe, games: Sequence[BaseGame]) -> pd.DataFrame:
+def base_games_table(recipe: Recipe, games: Sequence[BaseGame]) -> pd.DataFrame:
     """
     Return a row for each finished game.
 
@@ -171,7 +171,7 @@ def games_table(recipe: Recipe, games: Sequence[BaseGame]) -> pd.DataFrame:
     """
     rows = []
     for game in games:
-        played = game_recipe(recipe, game)
+        played = base_game_recipe(recipe, game)
         folder = RunFolder.of(played)
         config = read_model_config(played.verifier, "verifier")
         size = measure_size(config, has_lm_head=False, dtype=torch.float32)

@@ -14,7 +14,7 @@ from pvg_hf import load_recipe
 from pvg_hf.core.integrity import read_json
 from pvg_hf.models.verifier_model import load_verifier
 from pvg_hf.run.folder import RunFolder
-from pvg_hf.sweep.base_verifiers import BaseGame, bases_table, game_recipe, play_bases
+from pvg_hf.sweep.base_verifiers import BaseGame, base_game_recipe, bases_table, play_bases
 from tests.support.game_runs import forget_digests
 
 SMALL = {"name": "small", "num_rounds": 2, "verifier__max_steps": 2, "prover__max_steps": 2}
@@ -43,7 +43,7 @@ def compared(models, make_recipe, player, tmp_path_factory):
 
 def test_a_classifier_keeps_its_head_and_a_language_model_gets_a_new_one(compared, models):
     recipe, _ = compared
-    plain, judge = (game_recipe(recipe, BaseGame(0, model)) for model in models)
+    plain, judge = (base_game_recipe(recipe, BaseGame(0, model)) for model in models)
     assert (plain.verifier.head, judge.verifier.head) == ("new", "keep")
     assert (plain.name, judge.name) == ("small-plain-seed-0", "small-judge-seed-0")
     assert (plain.verifier.model, judge.verifier.model) == models
@@ -55,8 +55,8 @@ def test_figures_are_those_of_the_games(compared, models):
     assert list(table.index) == ["plain", "judge"]
     for model in models:
         game = BaseGame(0, model)
-        found = read_json(RunFolder.of(game_recipe(recipe, game)).evaluation(1) / "metrics.json")
-        first = read_json(RunFolder.of(game_recipe(recipe, game)).evaluation(0) / "metrics.json")
+        found = read_json(RunFolder.of(base_game_recipe(recipe, game)).evaluation(1) / "metrics.json")
+        first = read_json(RunFolder.of(base_game_recipe(recipe, game)).evaluation(0) / "metrics.json")
         row = table.loc[game.label]
         assert row["auc_first"] == pytest.approx(first["round/pools/auc/round-000/base"]["value"])
         assert row["auc_last"] == pytest.approx(found["round/pools/auc/round-001/base"]["value"])
