@@ -46,9 +46,9 @@ class BaseModelConfig:
     num_heads: int
     intermediate_size: int
     num_steps: int
-    learning_rate: float = 2e-3
-    matrix_learning_rate: float = 0.02
-    batch_size: int = 64
+    learning_rate: float = 1e-3
+    matrix_learning_rate: float = 0.006
+    batch_size: int = 32
     seed: int = 0
     max_length: int = 320
     max_difficulty: int = 6
@@ -71,9 +71,9 @@ class BaseModelConfig:
 
 
 BASE_MODELS = {
-    "prover": BaseModelConfig("arithmetic-prover", "solutions", 128, 4, 4, 256, num_steps=7000),
-    "verifier": BaseModelConfig("arithmetic-verifier", "texts", 80, 4, 5, 240, num_steps=3000),
-    "small-verifier": BaseModelConfig("arithmetic-verifier-small", "texts", 48, 3, 3, 144, num_steps=3000),
+    "prover": BaseModelConfig("arithmetic-prover", "solutions", 128, 4, 4, 256, num_steps=16_000),
+    "verifier": BaseModelConfig("arithmetic-verifier", "texts", 80, 4, 5, 240, num_steps=8000),
+    "small-verifier": BaseModelConfig("arithmetic-verifier-small", "texts", 48, 3, 3, 144, num_steps=6000),
     "score-verifier": BaseModelConfig(
         "proofs-player",
         "evaluations",
@@ -82,7 +82,6 @@ BASE_MODELS = {
         4,
         384,
         num_steps=8000,
-        batch_size=32,
         max_length=384,
         max_difficulty=4,
     ),

@@ -18,13 +18,12 @@ from pvg_hf.tasks.proofs.corpus import ProofsCorpusConfig, write_proofs_corpus
 @dataclass(frozen=True)
 class Stage:
     """
-    A stage of the curriculum: easy texts first, from which a small model learns many times faster than from long ones.
+    A stage of the curriculum: solutions that are flawless and state everything come first, from which a small model learns
+    fastest.
 
     Args:
         until (`float`):
             Share of all steps after which the stage ends, in (0, 1].
-        max_difficulty (`int`):
-            Largest difficulty of the problems.
         styles (`tuple[str, ...]`):
             Styles of the solutions, keys of `STYLES`.
         has_flaws (`bool`, defaults to `True`):
@@ -32,23 +31,24 @@ class Stage:
     """
 
     until: float
-    max_difficulty: int
     styles: tuple[str, ...]
     has_flaws: bool = True
 
     def corpus(self, max_difficulty: int) -> CorpusConfig:
         """Return the distribution of the stage's texts, up to a difficulty."""
         settings = {} if self.has_flaws else {"flaw_rate": tuple((role, 0.0) for role in Role)}
-        return CorpusConfig(max_difficulty=min(self.max_difficulty, max_difficulty), styles=self.styles, **settings)
+        return CorpusConfig(max_difficulty=max_difficulty, styles=self.styles, **settings)
 
 
 CURRICULUM = (
-    Stage(0.15, 2, ("explicit",), has_flaws=False),
-    Stage(0.3, 3, ("explicit",), has_flaws=False),
-    Stage(0.45, 4, ("explicit", "mixed"), has_flaws=False),
-    Stage(0.6, 5, tuple(STYLES)),
-    Stage(1.0, 6, tuple(STYLES)),
+    Stage(0.45, ("explicit",), has_flaws=False),
+    Stage(0.65, ("explicit", "mixed"), has_flaws=False),
+    Stage(1.0, tuple(STYLES)),
 )
+"""
+Problems of all difficulties from the start: on short problems alone, a model learns which place of the problem to look at
+instead of which person.
+"""
 
 BATCHES_PER_BUCKET = 16  # the rows of this many batches are sorted by length, so that batches have little padding
 
@@ -80,7 +80,7 @@ def rows_in_order(
         num_steps (`int`), batch_size (`int`):
             Number of training steps, and rows per step.
         max_difficulty (`int`):
-            Largest difficulty, whatever the curriculum allows.
+            Largest difficulty of the problems.
     """
     rng, num_buckets = derive_rng(seed, name, "corpus"), -(-num_steps // BATCHES_PER_BUCKET)
     for bucket in range(num_buckets):
@@ -115,8 +115,7 @@ def _text_rows(
 def _evaluation_rows(
     tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, num_rows: int, stage: Stage, max_difficulty: int
 ) -> Iterator[Row]:
-    largest = min(stage.max_difficulty, max_difficulty)
-    for row in write_proofs_corpus(rng, num_rows, replace(ProofsCorpusConfig(), max_difficulty=largest)):
+    for row in write_proofs_corpus(rng, num_rows, replace(ProofsCorpusConfig(), max_difficulty=max_difficulty)):
         yield _answered_row(tokenizer, row)
 
 
