@@ -11,7 +11,6 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
-from pvg_hf.core.seeding import derive_rng
 from pvg_hf.models.prover_model import load_prover
 from pvg_hf.models.sources import PACKAGED, resolve_model
 from pvg_hf.pretraining.base_models import BASE_MODELS, _rows_in_order, train_base_model
@@ -20,7 +19,6 @@ from pvg_hf.pretraining.optimizer import MuonAndAdamW
 from pvg_hf.pretraining.quality import measure
 from pvg_hf.pretraining.texts import CURRICULUM, NOT_LEARNED
 from pvg_hf.tasks.arithmetic.comparisons import puzzle_of
-from pvg_hf.tasks.arithmetic.comparisons.corpus import sample_text
 from pvg_hf.tasks.arithmetic.comparisons.flaw_detection import check_solution
 
 SHIPPED = {
@@ -110,34 +108,25 @@ def test_the_parts_of_the_optimizer_continue_from_a_loaded_state():
         assert torch.equal(other.state_dict()[name], tensor)
 
 
-def read_stage(stage, max_difficulty=6, number=300):
-    """Difficulties and flaws of the texts of a stage."""
-    rng = derive_rng("stage", stage.until)
-    for puzzle, _, solution in (sample_text(rng, stage.corpus(max_difficulty)) for _ in range(number)):
-        yield len(puzzle.calculated), check_solution(puzzle, solution)
-
-
-@pytest.mark.parametrize("stage", CURRICULUM, ids=lambda stage: f"until {stage.until:g}")
-def test_a_stages_texts_have_its_difficulties_and_flaws(stage):
-    difficulties, readings = zip(*read_stage(stage))
-    assert set(difficulties) == set(range(2, stage.max_difficulty + 1))
-    assert any(reading.flaws for reading in readings) == stage.has_flaws
-    assert max(difficulty for difficulty, _ in read_stage(stage, max_difficulty=3)) == min(3, stage.max_difficulty)
+def read_texts(rows):
+    """The difficulty of each text's problem, and what is stated and wrong in its solution."""
+    for text, solution in rows:
+        puzzle = puzzle_of(text.rpartition("?\n")[0] + "?")
+        yield len(puzzle.calculated), check_solution(puzzle, solution.removesuffix("</s>"))
 
 
 def test_stages_follow_each_other_by_their_shares_of_all_steps():
-    """320 steps are 20 buckets of 16 steps, whose stages end after 3, 6, 9, 12 and 20 of them."""
-    assert [stage.until for stage in CURRICULUM] == [0.15, 0.3, 0.45, 0.6, 1.0]
-    read = []
-    for text, solution in read_rows("prover", num_steps=320, batch_size=2):
-        puzzle = puzzle_of(text.rpartition("?\n")[0] + "?")
-        read.append((len(puzzle.calculated), check_solution(puzzle, solution.removesuffix("</s>")).flaws))
-    buckets = [read[start : start + 32] for start in range(0, len(read), 32)]
-    assert len(buckets) == 20
-    for (start, end), stage in zip(pairwise((0, 3, 6, 9, 12, 20)), CURRICULUM, strict=True):
-        rows = [row for bucket in buckets[start:end] for row in bucket]
-        assert max(difficulty for difficulty, _ in rows) == stage.max_difficulty
-        assert any(flaws for _, flaws in rows) == stage.has_flaws
+    """320 steps are 20 buckets of 16 steps, whose stages end after 9, 13 and 20 of them."""
+    assert [stage.until for stage in CURRICULUM] == [0.45, 0.65, 1.0]
+    read = list(read_texts(read_rows("prover", num_steps=320, batch_size=2)))
+    assert len(read) == 20 * 32
+    implicit = []
+    for (start, end), stage in zip(pairwise((0, 9, 13, 20)), CURRICULUM, strict=True):
+        difficulties, readings = zip(*read[start * 32 : end * 32], strict=True)
+        assert set(difficulties) == {2, 3, 4, 5, 6}
+        assert any(reading.flaws for reading in readings) == stage.has_flaws
+        implicit.append(max(reading.implicit_share for reading in readings))
+    assert implicit[0] < implicit[1] <= implicit[2]  # explicit solutions first
 
 
 def test_a_cap_on_the_difficulty_holds_in_every_stage():

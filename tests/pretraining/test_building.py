@@ -39,7 +39,7 @@ def test_the_script_builds_a_model_and_its_card(tmp_path, repository, monkeypatc
     built = tmp_path / "arithmetic-verifier-small"
     flops = json.loads((built / "config.json").read_text())["pretraining_flops"]
     card = (built / "README.md").read_text()
-    assert "on 128 texts of the" in card
+    assert "on 64 texts of the" in card
     assert f"{flops:.1e} operations, {flops / 1e12:.1e} of the prover's 1.0e+12" in card
     assert card.count("flawless ranked above") > 3
     assert sorted(path.name for path in built.iterdir() if path.is_dir()) == []  # no checkpoints
@@ -53,11 +53,11 @@ def bases(tmp_path_factory):
     with random weights.
     """
     folder = tmp_path_factory.mktemp("bases")
-    easy = (Stage(1.0, 2, ("explicit",), has_flaws=False),)
+    easy = (Stage(1.0, ("explicit",), has_flaws=False),)
     sizes = {"hidden_size": 64, "num_layers": 2, "num_heads": 4, "intermediate_size": 96}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("pvg_hf.pretraining.texts.CURRICULUM", easy)
-        prover = replace(BASE_MODELS["prover"], **sizes, num_steps=400, batch_size=16)
+        prover = replace(BASE_MODELS["prover"], **sizes, num_steps=400, batch_size=16, max_difficulty=2)
         model = train_base_model(prover, folder / "checkpoints", show_progress=False)
         prover.save(model, folder / prover.name)
     verifier = replace(BASE_MODELS["small-verifier"], hidden_size=24, num_layers=1, num_heads=2, intermediate_size=32)
