@@ -72,8 +72,8 @@ class BaseModelConfig:
 
 BASE_MODELS = {
     "prover": BaseModelConfig("arithmetic-prover", "solutions", 128, 4, 4, 256, num_steps=16_000),
-    "verifier": BaseModelConfig("arithmetic-verifier", "texts", 80, 4, 5, 240, num_steps=8000),
-    "small-verifier": BaseModelConfig("arithmetic-verifier-small", "texts", 48, 3, 3, 144, num_steps=6000),
+    "verifier": BaseModelConfig("arithmetic-verifier", "texts", 80, 4, 5, 240, num_steps=4000),
+    "small-verifier": BaseModelConfig("arithmetic-verifier-small", "texts", 48, 3, 3, 144, num_steps=2000),
     "score-verifier": BaseModelConfig(
         "proofs-player",
         "evaluations",

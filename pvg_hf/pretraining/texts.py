@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from pvg_hf.core.roles import Role
 from pvg_hf.core.seeding import derive_rng
 from pvg_hf.tasks.arithmetic.comparisons.corpus import CorpusConfig, sample_text
 from pvg_hf.tasks.arithmetic.comparisons.writer import STYLES
@@ -25,29 +24,30 @@ class Stage:
         until (`float`):
             Share of all steps after which the stage ends, in (0, 1].
         styles (`tuple[str, ...]`):
-            Styles of the solutions, keys of `STYLES`.
-        has_flaws (`bool`, defaults to `True`):
-            Whether some solutions are flawed, as often as their role's texts are in `CorpusConfig`.
+            Styles of the solutions, keys of `STYLES`, drawn uniformly; one that is named twice is twice as frequent.
+        flaws (`float`):
+            Factor of the shares of flawed solutions in `CorpusConfig`, >= 0.
     """
 
     until: float
     styles: tuple[str, ...]
-    has_flaws: bool = True
+    flaws: float
 
     def corpus(self, max_difficulty: int) -> CorpusConfig:
         """Return the distribution of the stage's texts, up to a difficulty."""
-        settings = {} if self.has_flaws else {"flaw_rate": tuple((role, 0.0) for role in Role)}
-        return CorpusConfig(max_difficulty=max_difficulty, styles=self.styles, **settings)
+        rates = tuple((role, self.flaws * rate) for role, rate in CorpusConfig().flaw_rate)
+        return CorpusConfig(max_difficulty=max_difficulty, styles=self.styles, flaw_rate=rates)
 
 
 CURRICULUM = (
-    Stage(0.45, ("explicit",), has_flaws=False),
-    Stage(0.65, ("explicit", "mixed"), has_flaws=False),
-    Stage(1.0, tuple(STYLES)),
+    Stage(0.45, ("explicit",), flaws=0),
+    Stage(0.65, ("explicit", "mixed"), flaws=0),
+    Stage(0.688, tuple(STYLES), flaws=2),
+    Stage(1.0, ("explicit", *STYLES), flaws=1),
 )
 """
 Problems of all difficulties from the start: on short problems alone, a model learns which place of the problem to look at
-instead of which person.
+instead of which person. The last stage has the distribution that the model is to keep.
 """
 
 BATCHES_PER_BUCKET = 16  # the rows of this many batches are sorted by length, so that batches have little padding

@@ -6,7 +6,6 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from transformers import AutoTokenizer
@@ -116,17 +115,17 @@ def read_texts(rows):
 
 
 def test_stages_follow_each_other_by_their_shares_of_all_steps():
-    """320 steps are 20 buckets of 16 steps, whose stages end after 9, 13 and 20 of them."""
-    assert [stage.until for stage in CURRICULUM] == [0.45, 0.65, 1.0]
+    """320 steps are 20 buckets of 16 steps, whose stages end after 9, 13, 14 and 20 of them."""
+    assert [stage.until for stage in CURRICULUM] == [0.45, 0.65, 0.688, 1.0]
     read = list(read_texts(read_rows("prover", num_steps=320, batch_size=2)))
     assert len(read) == 20 * 32
     implicit = []
-    for (start, end), stage in zip(pairwise((0, 9, 13, 20)), CURRICULUM, strict=True):
+    for (start, end), stage in zip(pairwise((0, 9, 13, 14, 20)), CURRICULUM, strict=True):
         difficulties, readings = zip(*read[start * 32 : end * 32], strict=True)
         assert set(difficulties) == {2, 3, 4, 5, 6}
-        assert any(reading.flaws for reading in readings) == stage.has_flaws
+        assert any(reading.flaws for reading in readings) == (stage.flaws > 0)
         implicit.append(max(reading.implicit_share for reading in readings))
-    assert implicit[0] < implicit[1] <= implicit[2]  # explicit solutions first
+    assert implicit[0] < implicit[1] <= min(implicit[2:])  # explicit solutions first
 
 
 def test_a_cap_on_the_difficulty_holds_in_every_stage():
@@ -152,29 +151,12 @@ def test_solutions_and_their_end_are_learned(player, before):
 
 
 def test_a_verifier_reads_correct_and_incorrect_solutions():
-    """Without a word of which is which."""
+    """In the last stage, without a word of which is which."""
     correct = Counter()
-    for text, solution in read_rows("verifier", num_steps=64, batch_size=4):
+    for text, solution in list(read_rows("verifier", num_steps=64, batch_size=16))[-256:]:
         problem = text.removesuffix(f"\n{solution}")
         correct[int(solution.removesuffix("</s>").rpartition("#### ")[2]) == puzzle_of(problem).answer] += 1
-    assert min(correct.values()) > 30
-
-
-def test_problems_and_forms_of_solutions_grow_harder():
-    read = []
-    for text, solution in read_rows("prover", num_steps=320, batch_size=2):
-        problem = text.rpartition("?\n")[0] + "?"
-        reading = check_solution(puzzle_of(problem), solution.removesuffix("</s>"))
-        read.append((len(puzzle_of(problem).calculated), reading))
-    first, last = read[:64], read[-64:]
-    assert {difficulty for difficulty, _ in first} == {2}
-    assert max(difficulty for difficulty, _ in last) == 6
-    # The first solutions are explicit, with 80 % of the comparisons cited; the last are of all styles.
-    implicit = [
-        np.mean([reading.implicit_share for _, reading in part if not reading.flaws]) for part in (first, last)
-    ]
-    assert implicit[0] < 0.15
-    assert implicit[1] > 0.3
+    assert 10 < correct[False] < 128 < correct[True]
 
 
 @pytest.mark.parametrize("player", BASE_MODELS)

@@ -53,7 +53,7 @@ def bases(tmp_path_factory):
     with random weights.
     """
     folder = tmp_path_factory.mktemp("bases")
-    easy = (Stage(1.0, ("explicit",), has_flaws=False),)
+    easy = (Stage(1.0, ("explicit",), flaws=0),)
     sizes = {"hidden_size": 64, "num_layers": 2, "num_heads": 4, "intermediate_size": 96}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("pvg_hf.pretraining.texts.CURRICULUM", easy)

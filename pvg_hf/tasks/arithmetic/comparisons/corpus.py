@@ -25,13 +25,13 @@ class CorpusConfig:
             little between roles, as an instruction-tuned model's answers do when it is asked to be helpful or to
             mislead; the rest is for the game to teach.
         styles (`tuple[str, ...]`):
-            Styles of the solutions, keys of `STYLES`, drawn uniformly.
+            Styles of the solutions, keys of `STYLES`, drawn uniformly; one that is named twice is twice as frequent.
     """
 
     min_difficulty: int = 2
     max_difficulty: int = 6
     distractor_rate: float = 0.5
-    flaw_rate: tuple[tuple[Role, float], ...] = ((Role.BASE, 0.3), (Role.HELPFUL, 0.15), (Role.SNEAKY, 0.4))
+    flaw_rate: tuple[tuple[Role, float], ...] = ((Role.BASE, 0.15), (Role.HELPFUL, 0.075), (Role.SNEAKY, 0.2))
     styles: tuple[str, ...] = tuple(STYLES)
 
 
