@@ -48,7 +48,7 @@ class JudgeConfig:
 
     name: str
     start: str
-    num_problems: int = 6000
+    num_problems: int = 3000
     solutions_per_problem: int = 4
     max_difficulty: int = 6
     num_steps: int = 500
