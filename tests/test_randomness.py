@@ -178,7 +178,7 @@ def _use(folder: Path) -> object:
     from pvg_hf.noise import ImperfectChecker, Routing, flip_labels
     from pvg_hf.tasks import load_task
 
-    task = load_task("arithmetic", num_train=30, num_test=4)
+    task = load_task("arithmetic", num_train=60, num_test=4)
     parts = split_problems(task.problems("train"), task.problems("test"), seed=0)
     checker = ImperfectChecker(lambda row, text: task.grade(row, text).correct, Routing(escalation_policy="always"))
     rows = []

@@ -107,7 +107,7 @@ class ArithmeticTask(Task):
 
     def _draw_problem(self, rng: np.random.Generator) -> dict[str, object]:
         difficulty = int(rng.integers(self.difficulties[0], self.difficulties[1] + 1))
-        text, reference = self.world.sample(rng, difficulty, self.distractor_rate)
+        text, reference = self.world.draw(rng, difficulty, self.distractor_rate)
         return {"problem": text, "reference": reference, "difficulty": difficulty}
 
     def read_answer(self, solution: str) -> str | None:

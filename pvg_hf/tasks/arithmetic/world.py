@@ -34,7 +34,7 @@ class World:
     Args:
         difficulties (`tuple[int, int]`):
             Smallest and largest number of calculations of a problem.
-        sample (`Callable`):
+        draw (`Callable`):
             `(rng, difficulty, distractor_rate) -> (problem, reference)`, both texts.
         read (`Callable`):
             `(problem, solution) -> Reading`.
@@ -43,6 +43,6 @@ class World:
     """
 
     difficulties: tuple[int, int]
-    sample: Callable[[np.random.Generator, int, float], tuple[str, str]]
+    draw: Callable[[np.random.Generator, int, float], tuple[str, str]]
     read: Callable[[str, str], Reading]
     problem_mistake: Callable[[str, tuple[int, int]], str | None]
