@@ -81,7 +81,7 @@ BASE_MODELS = {
         4,
         4,
         384,
-        num_steps=8000,
+        num_steps=5000,
         max_length=384,
         max_difficulty=4,
     ),

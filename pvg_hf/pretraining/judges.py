@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from datasets import Dataset
 from transformers import AutoTokenizer, PreTrainedModel
+from transformers.trainer import TRAINING_ARGS_NAME
 
 from pvg_hf.core.roles import Role
 from pvg_hf.data import build_pairs, solution_features, write_pool
@@ -158,6 +159,7 @@ def _train(config: JudgeConfig, start: Path, pairs: Dataset, output: Path) -> Pr
     num_tokens = sum(len(ids) for side in ("chosen_ids", "rejected_ids") for ids in rows[side]) / len(rows) * num_rows
     trainer.model.config.pretraining_flops += 6 * trainer.model.num_parameters() * num_tokens
     trainer.save_model()
+    (output / TRAINING_ARGS_NAME).unlink()  # a pickle, which nobody should have to trust
     return trainer.model
 
 

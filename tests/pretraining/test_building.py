@@ -74,6 +74,7 @@ def test_a_judge_is_a_classifier_that_has_learned_from_the_provers_solutions(bas
     names = ("all", "explicit", "partly implicit", "implicit")
     assert list(built.figures) == [f"correct ranked above incorrect, {name}" for name in names]
     assert 0 <= built.figures["correct ranked above incorrect, all"] <= 1
+    assert not list((bases / config.name).glob("*.bin"))  # no pickles
     model = AutoModelForSequenceClassification.from_pretrained(bases / config.name)
     assert model.config.num_labels == 1
     assert built.num_parameters == model.num_parameters()

@@ -235,6 +235,7 @@ def test_a_step_of_truncated_solutions_stops_the_run(tiny_prover, tmp_path):
 def test_truncated_and_uncertified_solutions_fit_neither_role(grade, outcome, prover, tmp_path):
     """CGC gives them its floor, and the others, which all fit one of the roles, their score."""
     settings = {"max_steps": 1, "log_completions": True, "reward": "cgc", "reward_options": {"floor": -9.0}}
+    settings["max_completion_length"] = 3  # some solutions are longer
     trainer = prover_trainer(prover, tmp_path, grader=lambda row, solution: grade, settings=settings)
     trainer.train()
     (log,), table = loss_lines(trainer), read_completions(tmp_path)
