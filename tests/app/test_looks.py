@@ -142,7 +142,7 @@ def test_a_narrow_screen_shows_a_pages_own_controls_and_needs_no_scrolling_sidew
 
 
 def test_a_dropdowns_text_ends_before_its_arrow(addresses, open_page):
-    page = open_page(f"{addresses['']}?show=helpful_rejected", width=390)
+    page = open_page(addresses[""].replace("all", "helpful_rejected"), width=390)
     expect(page.get_by_role("combobox", name="Show")).to_have_value("correct rejected")
     overlapping = """[...document.querySelectorAll('.secondary-wrap')].filter(e => e.checkVisibility()).filter(e => {
         const [input, arrow] = [e.querySelector('input'), e.querySelector('.icon-wrap')];
