@@ -106,6 +106,8 @@ def score_heldout(
 
     known, labels = _deciding_labels(context, verifier, answered)
     threshold = choose_threshold(known["score"].to_numpy(), labels)
+    # A process that still loads the verifier checks all files of its folder: none may be half written then.
+    context.processes.wait_for_everyone()
     if context.processes.is_main_process:
         rows.to_parquet(verifier / HELDOUT, write_page_checksum=True)
         line = fit_calibration(known["score"], labels)
