@@ -100,7 +100,7 @@ def _numbered(name: str, rows: Iterable[Mapping[str, Any]]) -> Iterator[Numbered
 
 def _read_jsonl(path: Path) -> Iterator[NumberedRow]:
     """Yield the objects of a file; count the lines that hold none, and warn of them after the last line."""
-    num_lines, problems = 0, []
+    num_lines, num_skipped, first = 0, 0, ""
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
@@ -109,18 +109,19 @@ def _read_jsonl(path: Path) -> Iterator[NumberedRow]:
             try:
                 row = _parse_object(line)
             except ValueError as err:
-                problems.append(f"line {number}: {err}")
+                num_skipped += 1
+                first = first or f"line {number}: {err}"
             else:
                 yield f"{path}, line {number}", row
-    if problems and len(problems) == num_lines:
-        raise ValueError(f"No line of `{path}` holds a JSON object; {problems[0]}")
-    if problems:
+    if num_skipped and num_skipped == num_lines:
+        raise ValueError(f"No line of `{path}` holds a JSON object with a solution's columns as its keys; {first}")
+    if num_skipped:
         logger.warning(
             "Skipped %d of the %d lines of `%s`, which hold no JSON object; the first is %s",
-            len(problems),
+            num_skipped,
             num_lines,
             path,
-            problems[0],
+            first,
         )
 
 

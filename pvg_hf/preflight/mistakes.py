@@ -180,12 +180,12 @@ def _check_machine(recipe: Recipe) -> Iterator[str]:
     place = RunFolder.of(recipe).root
     above = next(path for path in (place, *place.absolute().parents) if path.exists())
     if not above.is_dir():
-        yield f"`output_dir` is `{recipe.output_dir}`, but {above} is not a folder."
+        yield f"`output_dir` is `{recipe.output_dir}`, but {above} is not a folder; name another."
     else:
         try:  # the permissions do not tell: root may write to a read-only disk or /proc, which takes no folder
             tempfile.TemporaryDirectory(dir=above).cleanup()
         except OSError as err:
-            yield f"`output_dir` is `{recipe.output_dir}`, but {above} cannot be written to ({err.strerror})."
+            yield f"`output_dir` is `{recipe.output_dir}`, but {above} cannot be written to ({err.strerror}); name another folder."
     if recipe.device == "cuda" and not torch.cuda.is_available():
         yield "`device` is `cuda`, but torch finds no GPU here; `auto` uses one if there is one."
     num_gpus = torch.cuda.device_count()

@@ -1,19 +1,20 @@
 """Trains the judges that ship with the package: verifiers with a head, which have seen a base prover's own mistakes."""
 
+import math
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
+import pandas as pd
 from datasets import Dataset
 from transformers import AutoTokenizer, PreTrainedModel
 from transformers.trainer import TRAINING_ARGS_NAME
 
 from pvg_hf.core.roles import Role
 from pvg_hf.data import build_pairs, solution_features, write_pool
+from pvg_hf.evaluation.flaw_figures import FORMS, form_of
+from pvg_hf.evaluation.verifier_quality import roc_auc
 from pvg_hf.models.prover_model import load_prover
 from pvg_hf.pretraining.base_models import BASE_MODELS, Built, describe_compute, fill_card
 from pvg_hf.sampling import Sampler, sample_solutions
@@ -22,9 +23,6 @@ from pvg_hf.tasks import PromptBuilder
 from pvg_hf.tasks.arithmetic import ArithmeticTask
 from pvg_hf.trainers.reward.config import NoisyRewardConfig
 from pvg_hf.trainers.reward.trainer import NoisyRewardTrainer
-
-FORMS = (0.0, 1e-9, 0.5, 1.1)
-"""Bounds of the implicit share of explicit, partly implicit and implicit solutions."""
 
 
 @dataclass(frozen=True)
@@ -163,20 +161,10 @@ def _train(config: JudgeConfig, start: Path, pairs: Dataset, output: Path) -> Pr
     return trainer.model
 
 
-def _measure(judge: VerifierScorer, rows: list[dict]) -> dict[str, float]:
-    scores = np.array(judge([row["problem"] for row in rows], [row["solution"] for row in rows]))
-    correct = np.array([row["correct"] for row in rows])
-    implicit = np.array([row["implicit_share"] for row in rows])
-    return dict(_ranked(scores, correct, implicit))
-
-
-def _ranked(scores: np.ndarray, correct: np.ndarray, implicit: np.ndarray) -> Iterator[tuple[str, float]]:
-    names = ("explicit", "partly implicit", "implicit")
-    cases = [("all", np.ones_like(correct, dtype=bool))]
-    cases += [
-        (name, (implicit >= low) & (implicit < high)) for name, (low, high) in zip(names, pairwise(FORMS), strict=True)
-    ]
-    for name, chosen in cases:
-        right, wrong = scores[chosen & correct], scores[chosen & ~correct]
-        wins = (right[:, None] > wrong).astype(float) + (right[:, None] == wrong) / 2
-        yield f"correct ranked above incorrect, {name}", float(wins.mean()) if wins.size else float("nan")
+def _measure(judge: VerifierScorer, solutions: list[dict]) -> dict[str, float]:
+    rows = pd.DataFrame(solutions)
+    rows["score"] = judge(rows["problem"].tolist(), rows["solution"].tolist())
+    forms = form_of(rows["implicit_share"])
+    parts = {"all": rows, **{form: rows[forms == form] for form in FORMS}}
+    areas = {f"correct ranked above incorrect, {name}": roc_auc(part).value for name, part in parts.items()}
+    return {name: math.nan if area is None else area for name, area in areas.items()}

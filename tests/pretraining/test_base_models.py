@@ -151,7 +151,7 @@ def test_solutions_and_their_end_are_learned(player, before):
 
 
 def test_a_verifier_reads_correct_and_incorrect_solutions():
-    """In the last stage, without a word of which is which."""
+    """The last stage has both, and no text says which is which."""
     correct = Counter()
     for text, solution in list(read_rows("verifier", num_steps=64, batch_size=16))[-256:]:
         problem = text.removesuffix(f"\n{solution}")

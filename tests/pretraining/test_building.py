@@ -71,7 +71,7 @@ def bases(tmp_path_factory):
 def test_a_judge_is_a_classifier_that_has_learned_from_the_provers_solutions(bases):
     config = replace(JUDGES["small-judge"], num_problems=200, max_difficulty=2, num_steps=20, pairs_per_step=8)
     built = train_judge(config, bases, num_test=40)
-    names = ("all", "explicit", "partly implicit", "implicit")
+    names = ("all", "explicit", "partly", "implicit")
     assert list(built.figures) == [f"correct ranked above incorrect, {name}" for name in names]
     assert 0 <= built.figures["correct ranked above incorrect, all"] <= 1
     assert not list((bases / config.name).glob("*.bin"))  # no pickles

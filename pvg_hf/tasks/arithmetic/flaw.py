@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+
 
 class FlawKind(StrEnum):
     """Kind of a flaw."""
@@ -31,3 +33,9 @@ class Flaw:
 
     step: int
     kind: FlawKind
+
+
+def nearby_number(rng: np.random.Generator, value: int) -> int:
+    """Draw a number that is easily confused with `value`: off by a little, or by ten."""
+    offset = int(rng.choice([1, 1, 1, 2, 3, 10]))
+    return value + offset if value <= offset or rng.random() < 0.5 else value - offset

@@ -1,7 +1,8 @@
-"""What a version of the world provides to the task."""
+"""A version of the world, as the task uses it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -36,13 +37,25 @@ class World:
             Smallest and largest number of calculations of a problem.
         draw (`Callable`):
             `(rng, difficulty, distractor_rate) -> (problem, reference)`, both texts.
-        read (`Callable`):
-            `(problem, solution) -> Reading`.
+        parse (`Callable`):
+            `problem -> puzzle or story`, from the problem's text.
+        check (`Callable`):
+            `(puzzle or story, solution) -> Reading`.
         problem_mistake (`Callable`):
             `(problem, difficulties) -> str | None`: why a text is not a problem of this world.
     """
 
     difficulties: tuple[int, int]
     draw: Callable[[np.random.Generator, int, float], tuple[str, str]]
-    read: Callable[[str, str], Reading]
+    parse: Callable[[str], Any]
+    check: Callable[[Any, str], Reading]
     problem_mistake: Callable[[str, tuple[int, int]], str | None]
+
+    def read(self, problem: str, solution: str) -> Reading:
+        """
+        Check a solution, given the text of its problem.
+
+        Raises:
+            ValueError: if `problem` is not a problem of this world.
+        """
+        return self.check(self.parse(problem), solution)

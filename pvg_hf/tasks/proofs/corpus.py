@@ -9,7 +9,6 @@ import numpy as np
 from pvg_hf.analyses.form import ALLOWED_SCORES, CLOSING, OPENING, write_evaluation
 from pvg_hf.analyses.settings import ScoreVerifierSettings
 from pvg_hf.core.roles import Role
-from pvg_hf.tasks.arithmetic.comparisons.corpus import CorpusConfig
 from pvg_hf.tasks.arithmetic.flaw import FlawKind
 from pvg_hf.tasks.arithmetic.stories.flawed_solutions import STEP_FLAWS, sample_flawed_solution
 from pvg_hf.tasks.arithmetic.stories.grammar import Story, sample_story
@@ -73,12 +72,14 @@ class ProofsCorpusConfig:
     Distribution of the training texts.
 
     Args:
-        min_difficulty (`int`), max_difficulty (`int`), distractor_rate (`float`):
-            As in [`CorpusConfig`].
+        min_difficulty (`int`), max_difficulty (`int`):
+            Number of steps of a story: the smaller of two uniform draws, so that short stories are more frequent.
+        distractor_rate (`float`):
+            Share of stories with an event that the answer does not need, in [0, 1].
         judge_share (`float`), prove_share (`float`):
             Shares of the texts that evaluate an analysis and that are proofs, in [0, 1]; the others evaluate a proof.
         flaw_rate (`tuple[tuple[Role, float], ...]`):
-            As in [`CorpusConfig`].
+            Share of flawed proofs for each role, in [0, 1]; a proof's role is drawn uniformly.
         omission_rate (`float`):
             Share of the flawless proofs with an omission, in [0, 1].
         rates (`AnalysisRates`):
@@ -90,7 +91,7 @@ class ProofsCorpusConfig:
     distractor_rate: float = 0.5
     judge_share: float = 0.25
     prove_share: float = 0.25
-    flaw_rate: tuple[tuple[Role, float], ...] = CorpusConfig().flaw_rate
+    flaw_rate: tuple[tuple[Role, float], ...] = ((Role.BASE, 0.3), (Role.HELPFUL, 0.15), (Role.SNEAKY, 0.4))
     omission_rate: float = 0.25
     rates: AnalysisRates = AnalysisRates()
 

@@ -138,7 +138,7 @@ def written_in_the_built_in_world(num_problems=100, num_samples=8):
 
 
 def test_every_source_is_half_correct_and_half_incorrect_in_the_built_in_world(build):
-    """Of 100 problems with 6 slots, each of three sources fills one slot of each label."""
+    """Each of three sources fills one slot of each label, in all 100 problems of 6 slots."""
     _, report = build(written_in_the_built_in_world(), round_index=2, solutions_per_problem=6)
     names = ("base", "round-000", "round-001")
     slots = dict.fromkeys(names, 100)

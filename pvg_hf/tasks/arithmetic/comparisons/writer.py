@@ -8,7 +8,7 @@ import numpy as np
 from pvg_hf.tasks.arithmetic.comparisons.flaw_detection import Claims
 from pvg_hf.tasks.arithmetic.comparisons.grammar import MAX_NUMBER, Clue, Puzzle, Relation
 from pvg_hf.tasks.arithmetic.comparisons.lines import LINKS, Calculation, SolutionLine, write_conclusion
-from pvg_hf.tasks.arithmetic.flaw import FlawKind
+from pvg_hf.tasks.arithmetic.flaw import FlawKind, nearby_number
 
 
 @dataclass(frozen=True)
@@ -91,12 +91,6 @@ def sample_solution(
         text = _Writer(rng, puzzle, flaw, STYLES[styles[rng.integers(len(styles))]]).write()
         if text is not None:
             return text
-
-
-def nearby_number(rng: np.random.Generator, value: int) -> int:
-    """Draw a number that is easily confused with `value`: off by a little, or by ten."""
-    offset = int(rng.choice([1, 1, 1, 2, 3, 10]))
-    return value + offset if value <= offset or rng.random() < 0.5 else value - offset
 
 
 class _Writer:

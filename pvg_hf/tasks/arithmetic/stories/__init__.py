@@ -11,21 +11,18 @@ from pvg_hf.tasks.arithmetic.stories.flaw_detection import check_solution
 from pvg_hf.tasks.arithmetic.stories.grammar import (
     MAX_DIFFICULTY,
     MIN_DIFFICULTY,
-    Story,
     parse_story,
     sample_story,
     story_mistake,
 )
 from pvg_hf.tasks.arithmetic.stories.solutions import reference_solution
-from pvg_hf.tasks.arithmetic.world import Reading, World
+from pvg_hf.tasks.arithmetic.world import World
 
 __all__ = ["WORLD", "story_of"]
 
 
-@lru_cache(maxsize=4096)
-def story_of(problem: str) -> Story:
-    """Parse a problem text to its story, cached (see [`parse_story`])."""
-    return parse_story(problem)
+story_of = lru_cache(maxsize=4096)(parse_story)
+"""Parses a problem text, cached (see [`parse_story`])."""
 
 
 def _sample(rng: np.random.Generator, difficulty: int, distractor_rate: float) -> tuple[str, str]:
@@ -33,8 +30,4 @@ def _sample(rng: np.random.Generator, difficulty: int, distractor_rate: float) -
     return text, reference_solution(story)
 
 
-def _read(problem: str, solution: str) -> Reading:
-    return check_solution(story_of(problem), solution)
-
-
-WORLD = World((MIN_DIFFICULTY, MAX_DIFFICULTY), _sample, _read, story_mistake)
+WORLD = World((MIN_DIFFICULTY, MAX_DIFFICULTY), _sample, story_of, check_solution, story_mistake)

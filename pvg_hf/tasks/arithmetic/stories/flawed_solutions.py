@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pvg_hf.tasks.arithmetic.flaw import FlawKind
+from pvg_hf.tasks.arithmetic.flaw import FlawKind, nearby_number
 from pvg_hf.tasks.arithmetic.stories.grammar import MAX_NUMBER, VERBS, Event, Story
 from pvg_hf.tasks.arithmetic.stories.solutions import Step, write_solution
 
@@ -40,7 +40,7 @@ def _draw_flawed(rng: np.random.Generator, story: Story, kind: FlawKind) -> tupl
     """Draw the steps and the final answer."""
     if kind is FlawKind.CONTRADICTED_CONCLUSION:
         steps = _continue(story.start, list(story.events))
-        return steps, _nearby_number(rng, steps[-1].result)
+        return steps, nearby_number(rng, steps[-1].result)
     place = int(rng.integers(len(story.events)))
     before = _continue(story.start, list(story.events[:place]))
     value = before[-1].result if before else story.start
@@ -59,23 +59,17 @@ def _continue(value: int, events: list[Event]) -> Steps:
     return steps
 
 
-def _nearby_number(rng: np.random.Generator, value: int) -> int:
-    """Draw a number that is easily confused with `value`: off by a little, or by ten."""
-    offset = int(rng.choice([1, 1, 1, 2, 3, 10]))
-    return value + offset if value <= offset or rng.random() < 0.5 else value - offset
-
-
 def _wrong_sum(rng: np.random.Generator, event: Event, value: int) -> Steps:
     step = Step.of(event, value)
-    return [replace(step, result=_nearby_number(rng, step.result))]
+    return [replace(step, result=nearby_number(rng, step.result))]
 
 
 def _wrong_operand(rng: np.random.Generator, event: Event, value: int) -> Steps:
     """Misread the amount, or miscopy the last result."""
     if rng.random() < 0.5:
-        misread = _nearby_number(rng, event.amount)
+        misread = nearby_number(rng, event.amount)
         return [Step.of(replace(event, amount=misread if misread > 1 else event.amount + 1), value)]
-    return [Step.of(event, _nearby_number(rng, value))]
+    return [Step.of(event, nearby_number(rng, value))]
 
 
 def _wrong_operation(rng: np.random.Generator, event: Event, value: int) -> Steps:
