@@ -9,6 +9,7 @@ from pvg_hf.browse.rounds import comparison_table, figures_frame, solutions_of
 from pvg_hf.browse.runs import OpenRun, sibling_runs
 from pvg_hf.core.files import write_text
 from pvg_hf.evaluation.comparison import compare_rounds
+from pvg_hf.evaluation.report.judgement_tables import judgement_tables
 from pvg_hf.evaluation.report.page import embed
 from pvg_hf.evaluation.report.plots import PLOTS
 from pvg_hf.evaluation.report.tables import rounds_table
@@ -85,7 +86,8 @@ def _show_rounds(data: RunData) -> str:
         make_plot for make_plot in PLOTS if make_plot not in VERIFIER_PLOTS
     ]  # the others are on the page "Verifiers"
     plots = [plot for make_plot in makers if (plot := make_plot(data)) is not None]
-    return render("rounds", images=[embed(plot, plot.to_png()) for plot in plots], table=rounds_table(data))
+    images = [embed(plot, plot.to_png()) for plot in plots]
+    return render("rounds", images=images, table=rounds_table(data), judged=judgement_tables(data))
 
 
 def _compare(run: OpenRun, our_round: int, other: OpenRun, their_round: int) -> str:

@@ -34,6 +34,7 @@ LAYERS = (
     ("pvg_hf.preflight",),
     ("pvg_hf.game",),
     ("pvg_hf.study", "pvg_hf.sweep"),
+    ("pvg_hf.judging",),
     ("pvg_hf.browse",),
 )
 LEVELS = {part: level for level, parts in enumerate(LAYERS) for part in parts}

@@ -4,6 +4,7 @@ import pandas as pd
 
 from pvg_hf.evaluation.comparison import ComparedFigure
 from pvg_hf.evaluation.report.tables import MISSING, Table, TableCell, figure_cell
+from pvg_hf.run.file_names import JUDGING
 from pvg_hf.run.read import RoundData, RunData
 
 # Heading of each compared figure.
@@ -19,11 +20,20 @@ _HEADINGS = {
 
 
 def figures_frame(run: RunData) -> pd.DataFrame:
-    """All figures of all evaluated rounds: `round_index`, `figure` (its name in `metrics.json`), `value`, `low`, `high`, `n`."""
+    """
+    All figures of all rounds: `round_index`, `figure` (its name in `metrics.json`), `value`, `low`, `high`, `n`.
+
+    Those of the evaluations that followed the rounds are named as in `metrics.jsonl`, `judging/NAME/...`.
+    """
     rows = [
         {"round_index": data.round_index, "figure": name, **figure.to_dict()}
         for data in run.evaluated
         for name, figure in data.figures.items()
+    ]
+    rows += [
+        {"round_index": judgement.round_index, "figure": f"{JUDGING}/{judgement.name}/{key}", **figure.to_dict()}
+        for judgement in run.judgements
+        for key, figure in judgement.figures.items()
     ]
     return pd.DataFrame(rows, columns=["round_index", "figure", "value", "low", "high", "n"])
 

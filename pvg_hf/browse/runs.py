@@ -13,7 +13,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.core.hub_access import HubError
 from pvg_hf.core.integrity import DamagedFileError, check_file, naming_parquet
 from pvg_hf.hub.locate import locate_run
-from pvg_hf.run.file_names import EVALUATIONS
+from pvg_hf.run.file_names import EVALUATIONS, JUDGEMENT, JUDGING
 from pvg_hf.run.folder import RunFolder
 from pvg_hf.run.read import RunData, load_run
 
@@ -90,7 +90,8 @@ class OpenRun:
         Raises:
             ValueError: if a file is damaged.
         """
-        return self._data.get(_stamp(self.folder.root, "*.jsonl", "pool/*/test-*.parquet", "evaluation/*/*"))
+        patterns = ("*.jsonl", "pool/*/test-*.parquet", "evaluation/*/*", f"{JUDGING}/*/*/{JUDGEMENT}")
+        return self._data.get(_stamp(self.folder.root, *patterns))
 
 
 def open_run(source: str | Path) -> OpenRun:

@@ -48,7 +48,7 @@ def load_recipe(source: str | Path | Mapping[str, Any], overrides: Iterable[str]
     """
     values = dict(source) if isinstance(source, Mapping) else _read_yaml(Path(source))
     stated: dict[str, Any] = {}
-    for override in map(_parse_override, overrides):
+    for override in map(parse_override, overrides):
         values, stated = merge(values, override), merge(stated, override)
     mistakes = list(_find_mistakes(values))
     if mistakes:
@@ -142,7 +142,13 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _parse_override(text: str) -> dict[str, Any]:
+def parse_override(text: str) -> dict[str, Any]:
+    """
+    Parse `section.key=value`, with the value in YAML, to nested mappings.
+
+    Raises:
+        RecipeError: if the text has another form.
+    """
     path, equals, value = text.partition("=")
     if not equals or not path:
         raise RecipeError(

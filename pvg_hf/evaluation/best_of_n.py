@@ -79,31 +79,49 @@ def share_of_correct_choices(correct_scores: np.ndarray, incorrect_scores: np.nd
         half (`int`):
             Number drawn of each kind, at least 1.
     """
-    share = 0.0
-    for value in np.unique(correct_scores):
-        top_correct = _top_probs(correct_scores, value, half)
-        top_incorrect = _top_probs(incorrect_scores, value, half)
-        share += top_correct[1:].sum() * top_incorrect[0]
-        a, b = np.arange(1, len(top_correct))[:, None], np.arange(1, len(top_incorrect))
-        share += (top_correct[1:, None] * top_incorrect[1:] * a / (a + b)).sum()
+    right, wrong = _Drawn(correct_scores, half), _Drawn(incorrect_scores, half)
+    values = np.unique(correct_scores)
+    # P(M+ = v) P(M- < v), for all values at once.
+    share = (right.highest_is(values) * wrong.all_below(values)).sum()
+    for value in np.intersect1d(values, incorrect_scores):
+        top_correct, top_incorrect = right.copies(value), wrong.copies(value)
+        a, b = np.arange(1, len(top_correct) + 1)[:, None], np.arange(1, len(top_incorrect) + 1)
+        share += (top_correct[:, None] * top_incorrect * a / (a + b)).sum()
     return round(float(share), 10)  # the precision of the logarithms of large binomial coefficients
 
 
-def _top_probs(scores: np.ndarray, value: float, num_drawn: int) -> np.ndarray:
-    """
-    Element a: P(`num_drawn` of `scores` contain a copies of `value` and nothing higher); in element 0 all are lower.
+class _Drawn:
+    """Distribution of the highest of `num_drawn` scores that are drawn without replacement from `scores`."""
 
-    The distribution is multivariate hypergeometric: `C(ties, a) C(below, num_drawn - a) / C(all, num_drawn)`.
-    """
-    num_ties, num_below = (scores == value).sum(), (scores < value).sum()
-    copies = np.arange(min(num_ties, num_drawn) + 1)
-    logs = _log_choose(num_ties, copies) + _log_choose(num_below, num_drawn - copies)
-    return np.exp(logs - _log_choose(len(scores), num_drawn))
+    def __init__(self, scores: np.ndarray, num_drawn: int):
+        self.scores = np.sort(scores)
+        self.num_drawn = num_drawn
+        self._log_total = _log_choose(len(scores), num_drawn)
+
+    def all_below(self, values: np.ndarray, side: str = "left") -> np.ndarray:
+        """P(all drawn scores are below each value); with `side="right"`, at most the value."""
+        num_below = np.searchsorted(self.scores, values, side=side)
+        return np.exp(_log_choose(num_below, self.num_drawn) - self._log_total)
+
+    def highest_is(self, values: np.ndarray) -> np.ndarray:
+        """P(the highest drawn score is each value)."""
+        return self.all_below(values, side="right") - self.all_below(values)
+
+    def copies(self, value: float) -> np.ndarray:
+        """
+        P(a copies of `value` and nothing higher are drawn), for a = 1, 2, ...
+
+        The distribution is multivariate hypergeometric: `C(ties, a) C(below, num_drawn - a) / C(all, num_drawn)`.
+        """
+        below, upto = (int(np.searchsorted(self.scores, value, side=side)) for side in ("left", "right"))
+        copies = np.arange(1, min(upto - below, self.num_drawn) + 1)
+        logs = _log_choose(upto - below, copies) + _log_choose(below, self.num_drawn - copies)
+        return np.exp(logs - self._log_total)
 
 
-def _log_choose(total: int, chosen: np.ndarray | int) -> np.ndarray:
+def _log_choose(total: np.ndarray | int, chosen: np.ndarray | int) -> np.ndarray:
     """Logarithm of the binomial coefficient; -inf if more are chosen than exist."""
-    chosen = np.asarray(chosen)
+    total, chosen = np.broadcast_arrays(total, chosen)
     possible = chosen <= total
     inside = np.where(possible, chosen, 0)
     return np.where(possible, gammaln(total + 1) - gammaln(inside + 1) - gammaln(total - inside + 1), -np.inf)

@@ -13,6 +13,7 @@ from pvg_hf.run.damage import check_finished_phases, unchecked_phases
 from pvg_hf.run.environment import describe_environment
 from pvg_hf.run.file_names import CALL_SUMMARY, FIGURES, METRICS
 from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.judgements import judgement_lines
 from pvg_hf.run.resume import check_processes, check_same_problems, check_same_recipe, differences
 from pvg_hf.run.schedule import PhaseKey, finished_phases, read_record
 
@@ -46,10 +47,10 @@ def prepare_resume(recipe: Recipe, folder: RunFolder, problems: GameProblems, pr
 
 
 def write_derived(recipe: Recipe, folder: RunFolder) -> None:
-    """Write `state.json`, `metrics.jsonl` and missing events from the folders of finished phases."""
+    """Write `state.json`, `metrics.jsonl` and missing events from the folders of finished phases and evaluations."""
     finished = finished_phases(recipe, folder)
     lines = [line for key in finished for line in read_json_lines(key.target(folder) / METRICS)]
-    folder.write_lists([str(key) for key in finished], lines)
+    folder.write_lists([str(key) for key in finished], [*lines, *judgement_lines(folder)])
     for key in finished:
         record = read_record(key.target(folder))
         if record is None:  # the game did not make this folder

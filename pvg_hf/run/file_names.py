@@ -9,6 +9,8 @@ ENVIRONMENT = "run.json"  # versions and machine that the run was last played wi
 STATE = "state.json"  # finished phases, and the digest of the metrics
 REPORT = "report.html"
 
+JUDGING = "judging"  # folder of the evaluations that follow a round: `judging/NAME/round-000/`
+
 # In the folder of the run and in that of each phase.
 METRICS = "metrics.jsonl"  # a line for each step, and for each phase's end
 EVENTS = "events.jsonl"  # events of the run, or calls of a checker in a phase
@@ -45,6 +47,9 @@ PROBLEMS = "problems.parquet"  # figures of each test problem
 ANSWERING = "answering.json"  # rules that choose answers, and their calibration
 POOL_SCORES = "pool_scores.parquet"  # scores of test solutions by the verifiers of several rounds
 EVALUATIONS = "evaluations.parquet"  # evaluations of test proofs by a generative verifier
+
+# In the folder of an evaluation that follows a round.
+JUDGEMENT = "judgement.json"  # figures with n and interval, and the settings
 
 REWRITTEN = frozenset({PHASE_RECORD, REVIEW})
 """Files of a phase that may change after its end: the first contains its own digest, and people edit the second."""

@@ -25,6 +25,7 @@ from pvg_hf.core.roles import GAME_ROLES
 from pvg_hf.data.schema import BASE_ROUND
 from pvg_hf.run.file_names import EVALUATIONS, FIGURES, POOL_SCORES, PROBLEMS, pool_test_file
 from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.judgements import Judgement, load_judgements
 from pvg_hf.run.schedule import PhaseKey
 
 RunEvent = dict[str, Any]
@@ -94,6 +95,8 @@ class RunData:
             `checks.json` of all finished phases with a checker, in order.
         false_positives (`list[dict]`):
             `false-positives.json` of all finished prover phases, by round.
+        judgements (`list[Judgement]`):
+            Results of the evaluations that followed the rounds.
         num_lost_events (`int`):
             Number of unreadable lines of `events.jsonl` (the last one may be half-written right now), plus the number of
             finished phases without an event.
@@ -106,6 +109,7 @@ class RunData:
     rounds: list[RoundData]
     call_summaries: list[dict[str, Any]] = field(default_factory=list)
     false_positives: list[dict[str, Any]] = field(default_factory=list)
+    judgements: list[Judgement] = field(default_factory=list)
     num_lost_events: int = 0
 
     @property
@@ -159,6 +163,7 @@ def load_run(run_folder: Path, *, solution_columns: Sequence[str] | None = None)
         ],
         call_summaries=_load_call_summaries(folder),
         false_positives=[_read_json(path) for path in folder.false_positive_summaries()],
+        judgements=load_judgements(folder),
     )
 
 

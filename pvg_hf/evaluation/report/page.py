@@ -15,6 +15,7 @@ from pvg_hf.config import Recipe
 from pvg_hf.core.files import write_bytes, write_text
 from pvg_hf.evaluation.report.escaping import show_preformatted, show_text
 from pvg_hf.evaluation.report.examples import NUM_EARLIER_EXAMPLES, Example, choose_examples
+from pvg_hf.evaluation.report.judgement_tables import judgement_tables
 from pvg_hf.evaluation.report.plots import PLOTS, Plot
 from pvg_hf.evaluation.report.pool_tables import pools_tables
 from pvg_hf.evaluation.report.statements import describe_progress, write_verdict
@@ -114,6 +115,7 @@ def render_page(run: RunData, images: dict[str, Image]) -> str:
             noise=noise_table(run),
             escalations=escalation_table(run),
             channel=channel_table(run),
+            judged=judgement_tables(run),
             examples=_examples(run),
             environment=_flattened(run.environment),
         )

@@ -1,0 +1,114 @@
+"""What an evaluation is given: the folder, recipe, problems, players and seeds of one finished round."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from pvg_hf.config import Recipe
+from pvg_hf.core.integrity import read_json
+from pvg_hf.core.seeding import derive_seed
+from pvg_hf.data.problems import GameProblems
+from pvg_hf.data.schema import round_name
+from pvg_hf.game.players import PlayerLoader
+from pvg_hf.game.verifier_kinds import open_scorer
+from pvg_hf.models.export import CALIBRATION
+from pvg_hf.run.damage import damage_of
+from pvg_hf.run.file_names import JUDGING
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.schedule import PhaseKey
+from pvg_hf.scoring import GenerativeVerifier, VerifierScorer
+
+
+@dataclass(frozen=True)
+class JudgedRun:
+    """
+    A run whose rounds are evaluated: played on this machine, or pulled from the Hub.
+
+    Args:
+        folder ([`RunFolder`]):
+            Folder of the run.
+        recipe ([`Recipe`]):
+            Recipe of the run. `name` and `output_dir` are those of the folder.
+    """
+
+    folder: RunFolder
+    recipe: Recipe
+
+    @classmethod
+    def open(cls, root: Path) -> "JudgedRun":
+        """
+        Open a run's folder.
+
+        Raises:
+            ValueError: if it is not a run folder.
+            DamagedFileError: if its recipe is damaged.
+        """
+        folder = RunFolder.find(root)
+        place = {"name": root.absolute().name, "output_dir": str(root.absolute().parent)}
+        return cls(folder, replace(folder.read_recipe(), **place))
+
+    @cached_property
+    def problems(self) -> GameProblems:
+        """The task and its problems."""
+        return GameProblems.load(self.recipe)
+
+    def round(self, round_index: int) -> "JudgedRound":
+        return JudgedRound(self, round_index)
+
+
+@dataclass(frozen=True)
+class JudgedRound:
+    """
+    A round to evaluate.
+
+    Args:
+        run ([`JudgedRun`]):
+            The run.
+        round_index (`int`):
+            The round, from 0.
+    """
+
+    run: JudgedRun
+    round_index: int
+
+    @property
+    def folder(self) -> RunFolder:
+        return self.run.folder
+
+    @property
+    def problems(self) -> GameProblems:
+        return self.run.problems
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """Recipe with the round's overrides applied."""
+        return self.run.recipe.for_round(self.round_index)
+
+    @cached_property
+    def players(self) -> PlayerLoader:
+        return PlayerLoader(self.recipe, self.folder)
+
+    @property
+    def threshold(self) -> float:
+        """The verifier's acceptance threshold: a solution is accepted if its score is strictly above it."""
+        return read_json(self.folder.verifier(self.round_index) / CALIBRATION)["threshold"]
+
+    def scorer(self) -> VerifierScorer | GenerativeVerifier:
+        """Load the round's verifier."""
+        return open_scorer(self.players, self.round_index)
+
+    def seed(self, *path: object) -> int:
+        """Derive a seed from the run's seed, the round and a path of names."""
+        return derive_seed(self.run.recipe.seed, round_name(self.round_index), JUDGING, *path)
+
+    def find_missing(self, phases: tuple[str, ...]) -> str | None:
+        """Describe the first of the named phases whose results are missing or damaged; `None` if all are complete."""
+        for name in phases:
+            key = PhaseKey(name, self.round_index)
+            target = key.target(self.folder)
+            if not target.exists():
+                return f"the phase `{key}` has no results in {self.folder.root}"
+            damage = damage_of(key, target, is_needed=True)
+            if damage is not None:
+                return str(damage)
+        return None
