@@ -20,6 +20,7 @@ LAYERS = (
     ("pvg_hf.core",),
     ("pvg_hf.analyses",),
     ("pvg_hf.config",),
+    ("pvg_hf.sandbox",),
     ("pvg_hf.tasks",),
     ("pvg_hf.noise.rates",),
     ("pvg_hf.losses", "pvg_hf.noise", "pvg_hf.rewards"),
@@ -38,7 +39,7 @@ LAYERS = (
     ("pvg_hf.browse",),
 )
 LEVELS = {part: level for level, parts in enumerate(LAYERS) for part in parts}
-WITHOUT_TORCH = ("analyses", "config", "core", "data", "tasks")
+WITHOUT_TORCH = ("analyses", "config", "core", "data", "sandbox", "tasks")
 NEEDS_TORCH = {"accelerate", "peft", "torch", "transformers", "trl"}
 ENTRY_POINTS = {"benchmarks", "examples", "scripts", "space_app", "tests"}
 _DOTTED = re.compile(

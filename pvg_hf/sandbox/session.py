@@ -1,0 +1,274 @@
+"""An open sandbox: a pool of workers, and a cache of what they found."""
+
+import hashlib
+import json
+import logging
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from types import TracebackType
+from typing import Any
+
+from pvg_hf.sandbox.agreement import agrees_with_expected
+from pvg_hf.sandbox.backends import Backend, choose_backend
+from pvg_hf.sandbox.cases import CallCase, Case
+from pvg_hf.sandbox.inside.values import encode_value
+from pvg_hf.sandbox.limits import Limits
+from pvg_hf.sandbox.outcomes import CaseOutcome, CaseResult
+from pvg_hf.sandbox.worker_process import WorkerProcess
+
+logger = logging.getLogger(__name__)
+
+_ATTEMPTS = 2  # a job whose worker was lost is run again, in a new worker
+_CACHED_BYTES = 1 << 26
+_FAILED = "failed"
+_HARMLESS = {"program": "def one():\n    return 1\n", "cases": [{"function": "one", "arguments": []}], "seed": 0}
+
+_OUTCOMES = {"crashed": CaseOutcome.CRASHED, "timed_out": CaseOutcome.TIMED_OUT, _FAILED: CaseOutcome.HOST_FAILED}
+
+
+@dataclass
+class SandboxCounts:
+    """
+    What a sandbox has done so far.
+
+    Args:
+        programs (`int`):
+            Programs that were run, each on its cases.
+        cache_hits (`int`):
+            Programs whose results were known.
+        seconds (`float`):
+            Wall time of all cases, added up over workers.
+        lost_workers (`int`):
+            Workers that ended or hung and were replaced.
+        outcomes (`Counter[str]`):
+            Number of cases by outcome, with those from the cache.
+    """
+
+    programs: int = 0
+    cache_hits: int = 0
+    seconds: float = 0.0
+    lost_workers: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+
+
+Job = tuple[str, Sequence[Case], Limits]
+
+
+class Sandbox:
+    """
+    Runs untrusted programs; made by [`open_sandbox`].
+
+    It is a context manager. Its workers end with it, and also if this process is killed.
+
+    Args:
+        backend (`Backend`):
+            How programs are isolated.
+        num_workers (`int`, defaults to 1):
+            Programs that run at the same time.
+        cache (`bool`, defaults to `True`):
+            Whether the results of a program on its cases are kept, and used when it is run on them again.
+
+    Raises:
+        ValueError: if `num_workers` is not positive or no worker starts.
+    """
+
+    def __init__(self, backend: Backend, *, num_workers: int = 1, cache: bool = True):
+        if num_workers < 1:
+            raise ValueError(f"`num_workers` is {num_workers}; it must be at least 1.")
+        self.backend, self.num_workers = backend, num_workers
+        self.counts = SandboxCounts()
+        self._cache: OrderedDict[str, list[list[Any]]] | None = OrderedDict() if cache else None
+        self._cached_bytes = 0
+        self._lock = threading.Lock()
+        try:
+            self._idle = [WorkerProcess(backend)]
+        except OSError as err:
+            raise ValueError(str(err)) from err
+
+    @property
+    def isolation(self) -> str:
+        """Name of the backend and what it guarantees."""
+        return self.backend.isolation
+
+    def __enter__(self) -> "Sandbox":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all workers."""
+        with self._lock:
+            workers, self._idle = self._idle, []
+        for worker in workers:
+            worker.close()
+
+    def run(
+        self, program: str, cases: Sequence[Case], limits: Limits | None = None, *, repeat: int = 0
+    ) -> list[CaseResult]:
+        """
+        Run a program on cases.
+
+        Args:
+            program (`str`):
+                Its text, in Python. Only the standard library can be imported.
+            cases (`Sequence[Case]`):
+                What it is run on, one after the other.
+            limits (`Limits`, *optional*):
+                What it may use.
+            repeat (`int`, defaults to 0):
+                Number of the repetition. Each repetition is run and not taken from the cache of another, and seeds
+                Python's `random` in its own way: outputs that differ between repetitions show that a program is not
+                deterministic.
+
+        Returns:
+            `list[CaseResult]`: one for each case, in their order.
+        """
+        return self.run_many([(program, cases, limits or Limits())], repeat=repeat)[0]
+
+    def run_many(self, jobs: Sequence[Job], *, repeat: int = 0) -> list[list[CaseResult]]:
+        """
+        Run several programs, as many at a time as there are workers.
+
+        Args:
+            jobs (`Sequence[tuple[str, Sequence[Case], Limits]]`):
+                Program, cases and limits of each.
+            repeat (`int`, defaults to 0):
+                As in [`run`].
+
+        Returns:
+            `list[list[CaseResult]]`: the results of each, in their order.
+        """
+        messages = [_job_message(program, cases, limits, repeat) for program, cases, limits in jobs]
+        keys = [_digest(message, self.backend.name) for message in messages]
+        known = {key: self._recall(key) for key in keys}
+        missing = {key: message for key, message in zip(keys, messages) if known[key] is None}
+        if self.num_workers == 1 or len(missing) < 2:
+            found = map(self._run_message, missing.values())
+        else:
+            with ThreadPoolExecutor(min(self.num_workers, len(missing))) as executor:
+                found = list(executor.map(self._run_message, missing.values()))
+        for key, results in zip(missing, found):
+            known[key] = results
+            self._remember(key, results)
+            self.counts.programs += 1
+            self.counts.seconds += sum(seconds for *_, seconds in results)
+        self.counts.cache_hits += len(jobs) - len(missing)
+        return [self._judge(cases, known[key]) for (_, cases, _), key in zip(jobs, keys)]
+
+    def _judge(self, cases: Sequence[Case], results: list[list[Any]]) -> list[CaseResult]:
+        judged = [_judge_case(case, *result) for case, result in zip(cases, results)]
+        self.counts.outcomes.update(result.outcome.value for result in judged)
+        return judged
+
+    def _run_message(self, message: dict[str, Any]) -> list[list[Any]]:
+        """Run a job, in a new worker if its worker is lost."""
+        if not message["cases"]:
+            return []
+        for _ in range(_ATTEMPTS):
+            results = self._attempt(message)
+            if results is not None:
+                return results
+        works = self._attempt({**_HARMLESS, "limits": message["limits"]})
+        if works is not None and works[0][0] == "returned":  # so the program is what ended two workers
+            return [["crashed", None, "ended its sandbox", 0.0] for _ in message["cases"]]
+        logger.warning("The sandbox `%s` fails on a harmless program too; the cases are left open.", self.backend.name)
+        return [[_FAILED, None, "the sandbox does not work", 0.0] for _ in message["cases"]]
+
+    def _attempt(self, message: dict[str, Any]) -> list[list[Any]] | None:
+        with self._lock:
+            worker = self._idle.pop() if self._idle else None
+        try:
+            worker = worker or WorkerProcess(self.backend)
+        except OSError as err:
+            logger.warning("%s", err)
+            time.sleep(1.0)  # the machine may be out of memory or of processes for a moment
+            return None
+        results = None
+        try:
+            results = worker.run(message)
+        finally:
+            if results is None:  # it was lost, or this process was interrupted
+                worker.close()
+                with self._lock:
+                    self.counts.lost_workers += 1
+        with self._lock:
+            if results is not None:
+                self._idle.append(worker)
+        return results
+
+    def _recall(self, key: str) -> list[list[Any]] | None:
+        if self._cache is None or key not in self._cache:
+            return None
+        self._cache.move_to_end(key)
+        return self._cache[key]
+
+    def _remember(self, key: str, results: list[list[Any]]) -> None:
+        if self._cache is None or any(kind == _FAILED for kind, *_ in results):
+            return
+        self._cache[key] = results
+        self._cached_bytes += _size(results)
+        while self._cached_bytes > _CACHED_BYTES and len(self._cache) > 1:
+            self._cached_bytes -= _size(self._cache.popitem(last=False)[1])
+
+
+def _size(results: list[list[Any]]) -> int:
+    return sum(200 + len(output or "") + len(detail) for _, output, detail, _ in results)
+
+
+def _job_message(program: str, cases: Sequence[Case], limits: Limits, repeat: int) -> dict[str, Any]:
+    """The job as it enters the sandbox: nothing of it says what is expected."""
+    return {"program": program, "cases": [_inputs(case) for case in cases], "limits": asdict(limits), "seed": repeat}
+
+
+def _inputs(case: Case) -> dict[str, Any]:
+    if isinstance(case, CallCase):
+        return {"function": case.function, "arguments": [encode_value(value) for value in case.arguments]}
+    return {"stdin": case.stdin}
+
+
+def _digest(message: dict[str, Any], backend: str) -> str:
+    return hashlib.sha256(json.dumps([backend, message], sort_keys=True).encode()).hexdigest()
+
+
+def _judge_case(case: Case, kind: str, output: str | None, detail: str, seconds: float) -> CaseResult:
+    if kind in _OUTCOMES:
+        return CaseResult(_OUTCOMES[kind], None, detail, seconds)
+    agrees = agrees_with_expected(case, output)
+    return CaseResult(CaseOutcome.PASSED if agrees else CaseOutcome.WRONG, output, detail, seconds)
+
+
+def open_sandbox(backend: str = "auto", *, num_workers: int = 1, cache: bool = True) -> Sandbox:
+    """
+    Open a sandbox for untrusted programs.
+
+    Args:
+        backend (`str`, defaults to `"auto"`):
+            How programs are isolated. `auto` takes the strongest that works on this machine; `Sandbox.isolation` names it.
+            `none` has to be named: it isolates nothing.
+        num_workers (`int`, defaults to 1):
+            Programs that run at the same time.
+        cache (`bool`, defaults to `True`):
+            Whether results are kept in memory, by program, cases, limits and backend.
+
+    Returns:
+        `Sandbox`: a context manager.
+
+    Raises:
+        ValueError: if the backend is unknown or does not work here.
+
+    Example:
+
+    ```python
+    with open_sandbox() as sandbox:
+        results = sandbox.run("def double(x):\\n    return 2 * x\\n", [CallCase("double", (21,), 42)], Limits())
+        assert results[0].outcome is CaseOutcome.PASSED
+    ```
+    """
+    return Sandbox(choose_backend(backend), num_workers=num_workers, cache=cache)
