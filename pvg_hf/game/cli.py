@@ -10,8 +10,8 @@ from accelerate import PartialState
 from pvg_hf.config import Recipe
 from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.console import print_result
-from pvg_hf.game.exhaustion import DiskFullError, OutOfMemory
 from pvg_hf.game.interrupt import GameInterrupted
+from pvg_hf.game.limits import DiskFullError, OutOfMemory
 from pvg_hf.game.play import play
 from pvg_hf.game.status import describe_stop
 from pvg_hf.run.environment import has_default_threads, launcher, num_cores, script_line

@@ -20,8 +20,8 @@ from pvg_hf.game.callbacks import GameCallback
 from pvg_hf.game.calls import summarize_calls
 from pvg_hf.game.context import PhaseContext
 from pvg_hf.game.derived import prepare_resume, refresh_report, write_derived
-from pvg_hf.game.exhaustion import naming_full_disk, naming_memory_settings
 from pvg_hf.game.interrupt import StopRequest
+from pvg_hf.game.limits import naming_full_disk, naming_memory_settings
 from pvg_hf.game.phases.bootstrap import run_bootstrap
 from pvg_hf.game.phases.evaluate import run_evaluate
 from pvg_hf.game.phases.mint import run_mint

@@ -2,8 +2,8 @@
 
 from pvg_hf.sandbox.agreement import outputs_agree
 from pvg_hf.sandbox.cases import NOTHING, CallCase, Case, Comparison, StdinCase
-from pvg_hf.sandbox.limits import Limits
 from pvg_hf.sandbox.outcomes import CaseOutcome, CaseResult
+from pvg_hf.sandbox.program_limits import Limits
 from pvg_hf.sandbox.session import Sandbox, SandboxCounts, open_sandbox
 
 __all__ = [

@@ -1,10 +1,10 @@
 """What happened when a program ran on a case."""
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 
-class CaseOutcome(str, Enum):
+class CaseOutcome(StrEnum):
     """
     What happened when a program ran on one case.
 

@@ -16,8 +16,8 @@ from pvg_hf.sandbox.agreement import agrees_with_expected
 from pvg_hf.sandbox.backends import Backend, choose_backend
 from pvg_hf.sandbox.cases import CallCase, Case
 from pvg_hf.sandbox.inside.values import encode_value
-from pvg_hf.sandbox.limits import Limits
 from pvg_hf.sandbox.outcomes import CaseOutcome, CaseResult
+from pvg_hf.sandbox.program_limits import Limits
 from pvg_hf.sandbox.worker_process import WorkerProcess
 
 logger = logging.getLogger(__name__)

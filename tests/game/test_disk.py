@@ -8,7 +8,7 @@ import pytest
 from safetensors import SafetensorError
 
 from pvg_hf import load_recipe, play
-from pvg_hf.game.exhaustion import DiskFullError, naming_full_disk
+from pvg_hf.game.limits import DiskFullError, naming_full_disk
 from pvg_hf.run.folder import RunFolder
 from tests.support.game_runs import bytes_of, check_same_so_far, copy_until, play_in_process
 

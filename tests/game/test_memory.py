@@ -3,7 +3,7 @@ import torch
 
 from pvg_hf.config import Recipe, load_recipe
 from pvg_hf.estimate.memory import MEMORY_SETTINGS, list_memory_settings
-from pvg_hf.game.exhaustion import OutOfMemory, naming_memory_settings
+from pvg_hf.game.limits import OutOfMemory, naming_memory_settings
 from pvg_hf.run.schedule import ROUND_PHASES
 
 

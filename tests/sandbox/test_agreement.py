@@ -32,8 +32,12 @@ def written(value) -> str:
         {"a": 1},
         {1: (2,)},
         {"__tuple__": [1]},
-    ]
-    + [b"\x00a", 1 + 2j, {}, (), set()],
+        b"\x00a",
+        1 + 2j,
+        {},
+        (),
+        set(),
+    ],
     ids=repr,
 )
 def test_a_value_is_read_back_as_it_was_written(value):
@@ -147,5 +151,5 @@ def test_an_output_that_is_no_json_agrees_with_nothing(text):
 def test_cases_and_rules_are_checked():
     with pytest.raises(ValueError, match=r"`f`.*generator"):
         CallCase("f", ((x for x in ()),))
-    with pytest.raises(ValueError, match="float_tolerance.*-1"):
+    with pytest.raises(ValueError, match=r"float_tolerance.*-1"):
         Comparison(float_tolerance=-1)

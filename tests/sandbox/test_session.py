@@ -300,7 +300,7 @@ def test_settings_are_checked(settings, message):
 
 
 def test_limits_are_checked():
-    with pytest.raises(ValueError, match="memory_mb.*-5"):
+    with pytest.raises(ValueError, match=r"memory_mb.*-5"):
         Limits(memory_mb=-5)
 
 

@@ -33,7 +33,7 @@ def drop_dumpable() -> None:
 
 
 def confine(confinement: Confinement, limits: dict[str, Any]) -> None:
-    """Set the limits of this process (the fields of [`pvg_hf.sandbox.limits.Limits`]) and confine it."""
+    """Set the limits of this process (the fields of [`pvg_hf.sandbox.program_limits.Limits`]) and confine it."""
     os.nice(0)
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_NOFILE, limits["num_open_files"])

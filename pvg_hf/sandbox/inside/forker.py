@@ -8,6 +8,7 @@ import socket
 import struct
 import sys
 import time
+from contextlib import suppress
 
 from pvg_hf.sandbox.inside.confinement import Confinement, drop_dumpable
 from pvg_hf.sandbox.inside.driver import run_program
@@ -123,10 +124,8 @@ def _end_all(pid: int, status: int | None = None) -> int:
 
 
 def _kill(pid: int) -> None:
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
 
 
 def _descendants(pid: int) -> list[int]:
