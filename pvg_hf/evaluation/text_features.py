@@ -19,7 +19,7 @@ NUM_WORDING_FEATURES = 512  # hashed words
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _WORD = re.compile(r"[^\W\d_]+")
 _SENTENCE_END = re.compile(r"[.!?]+(?=\s|$)|\n+")
-_OPERATION = re.compile(r"[-+*/×÷](?=\s*\$?\d)")
+_OPERATION = re.compile(r"[-+*/\u00d7\u00f7](?=\s*\$?\d)")
 
 
 def length_features(texts: Sequence[str]) -> pd.DataFrame:
