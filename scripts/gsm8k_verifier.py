@@ -73,7 +73,7 @@ def study(arguments) -> str:
         }
     figures = {name: measure(judged.assign(score=values), arguments.seed) for name, values in scores.items()}
     if arguments.output:
-        settings = {key: str(value) for key, value in vars(arguments).items() if key != "folder"}
+        settings = {name: getattr(arguments, name) for name in ("seed", "lm_steps", "epochs")}
         values = {name: {key: figure.to_dict() for key, figure in row.items()} for name, row in figures.items()}
         write_json(arguments.output, {"settings": settings, "seconds": time.monotonic() - started, "figures": values})
     return show(figures, learned, judged)

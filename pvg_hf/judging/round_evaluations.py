@@ -9,6 +9,14 @@ from pvg_hf.core.extensions import suggest
 from pvg_hf.core.figure import Figure
 from pvg_hf.judging.drawn_best_of_n import DrawnBestOfNSettings, judge_best_of_n
 from pvg_hf.judging.judged_round import JudgedRound
+from pvg_hf.judging.judged_texts import (
+    LegibilitySettings,
+    RoleSeparabilitySettings,
+    StyleSettings,
+    judge_legibility,
+    judge_role_separability,
+    judge_style,
+)
 
 Judge = Callable[[JudgedRound, Any, Path], Mapping[str, Figure]]
 
@@ -56,6 +64,48 @@ EVALUATIONS: dict[str, RoundEvaluation] = {
             "N": "share of eligible problems in which the highest-scoring of N/2 correct and N/2 incorrect solutions is "
             "correct; chance .5. n counts the eligible problems, which have so many of both kinds.",
             "eligible/N": "share of the problems that are eligible.",
+        },
+    ),
+    "role_separability": RoundEvaluation(
+        title="Separability of the roles by text alone",
+        judge=judge_role_separability,
+        settings=RoleSeparabilitySettings,
+        phases=("mint",),
+        terms={
+            "ngrams, transformer": "area under the ROC curve of a discriminator that tells helpful from sneaky solutions to "
+            "problems it was not trained on: a logistic regression on hashed n-grams, and a small language model that is "
+            "fine-tuned. It sees no problem; .5 if the roles write alike.",
+            "all, incorrect": "of all solutions, and of the incorrect ones only.",
+        },
+    ),
+    "style": RoundEvaluation(
+        title="Style in the verifier's scores",
+        judge=judge_style,
+        settings=StyleSettings,
+        phases=("mint",),
+        terms={
+            "explained": "share of the variance of the scores that length, form (layout), wording (single words) or all three "
+            "explain on problems that the regression was not fitted on; that which correctness explains; and `within`, what "
+            "style explains beyond correctness.",
+            "auc": "P(a correct solution is above an incorrect one) by the scores, by what style predicts of them, and by the "
+            "rest of the scores.",
+        },
+    ),
+    "legibility": RoundEvaluation(
+        title="Legibility without people",
+        judge=judge_legibility,
+        settings=LegibilitySettings,
+        phases=("mint",),
+        terms={
+            "base, change": "the base prover's solutions, and the difference of the round's from them.",
+            "step validity, all valid": "mean share of a solution's steps that the task's checker confirms, and share of the "
+            "solutions with no invalid step.",
+            "implicit share": "share of the steps' content that is left to the reader.",
+            "readability": "automated readability index (Smith & Senter 1967), about a school grade; lower is easier.",
+            "judge single, judge pair, judge auc": "a weaker judge that reads at most `token budget` tokens of a solution: "
+            "balanced accuracy on single solutions, share of pairs of one problem that it orders rightly, and area under the "
+            "ROC curve, for helpful correct solutions against incorrect ones of the helpful role (`helpful`) or of the sneaky "
+            "role (`game`). `judge cut` is the share that it did not read to the end.",
         },
     ),
 }

@@ -111,6 +111,11 @@ class VerifierInput:
             raise DamagedFileError(path, f"is damaged ({err})") from err
 
 
+def is_verifier(folder: Path) -> bool:
+    """Whether a folder holds a verifier of a game with a score head, i.e. an input format."""
+    return (folder / _FILE).is_file()
+
+
 def ends_texts_with(tokenizer: PreTrainedTokenizerBase, token_id: int | None) -> bool:
     """Whether a tokenizer appends this token to every text."""
     return tokenizer("0")["input_ids"][-1:] == [token_id]
