@@ -119,7 +119,7 @@ def pointwise_cross_entropy(
     _check_shapes(scores=scores, labels=labels)
     _check_unit_interval(labels=labels)
     scores = _upcast(scores)
-    losses = _label_losses(scores, labels.to(scores), rho0, rho1, correction)
+    losses = label_losses(scores, labels.to(scores), rho0, rho1, correction)
     return losses.mean() + center * scores.square().mean()
 
 
@@ -182,9 +182,21 @@ def _pair_losses(margins: torch.Tensor, flip_rate: float, correction: PairCorrec
     return losses
 
 
-def _label_losses(
+def label_losses(
     scores: torch.Tensor, labels: torch.Tensor, rho0: float, rho1: float, correction: LabelCorrection
 ) -> torch.Tensor:
+    """
+    Return the loss of each solution, as in [`pointwise_cross_entropy`], without its checks: `torch.func.vmap` can map it.
+
+    Args:
+        scores, labels (`torch.Tensor` of shape `(num_solutions,)`):
+            Scores, and labels of the same floating type.
+        rho0, rho1, correction:
+            As for [`pointwise_cross_entropy`].
+
+    Returns:
+        `torch.Tensor` of shape `(num_solutions,)`.
+    """
     if correction == "forward":
         log_one = _log_mixture(scores, 1 - rho1, rho0)
         log_zero = _log_mixture(scores, rho1, 1 - rho0)

@@ -36,6 +36,7 @@ LAYERS = (
     ("pvg_hf.game",),
     ("pvg_hf.study", "pvg_hf.sweep"),
     ("pvg_hf.judging",),
+    ("pvg_hf.messages",),
     ("pvg_hf.browse",),
 )
 LEVELS = {part: level for level, parts in enumerate(LAYERS) for part in parts}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from pvg_hf.config.recipe import RECIPE_ADAPTER, Recipe, merge, values_of_round
@@ -46,7 +46,7 @@ def load_recipe(source: str | Path | Mapping[str, Any], overrides: Iterable[str]
         RecipeError: listing every unknown key (with the closest known one), wrong type and value out of range, also
             those under `rounds`.
     """
-    values = dict(source) if isinstance(source, Mapping) else _read_yaml(Path(source))
+    values = dict(source) if isinstance(source, Mapping) else read_yaml(Path(source))
     stated: dict[str, Any] = {}
     for override in map(parse_override, overrides):
         values, stated = merge(values, override), merge(stated, override)
@@ -90,7 +90,13 @@ def load_kept_recipe(path: Path) -> Recipe:
     return recipe
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> dict[str, Any]:
+    """
+    Read the values of a recipe.
+
+    Raises:
+        RecipeError: if the file cannot be read, or is not a mapping in YAML.
+    """
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as err:
@@ -167,7 +173,7 @@ def _find_mistakes(values: dict[str, Any]) -> Iterator[str]:
     if odd:
         yield from odd
         return
-    of_game = _errors(values)
+    of_game = _errors(values, RECIPE_ADAPTER)
     yield from (_describe(error) for error in of_game)
     rounds = values.get("rounds")
     for round_index, override in rounds.items() if isinstance(rounds, dict) else ():
@@ -197,14 +203,19 @@ def _mistakes_of_round(
     """Yield the mistakes of a round, except those inherited from the whole game."""
     # A round inherits the mistakes of the whole game; report only those that its override states or causes.
     known = [(error["loc"], error["msg"]) for error in of_game]
-    for error in _errors(values_of_round(values, override)):
+    for error in _errors(values_of_round(values, override), RECIPE_ADAPTER):
         if _is_stated(error["loc"], override) or (error["loc"], error["msg"]) not in known:
             yield _describe(error, ["rounds", str(round_index)])
 
 
-def _errors(values: dict[str, Any]) -> list[ErrorDetails]:
+def list_mistakes_of(values: dict[str, Any], adapter: TypeAdapter) -> list[str]:
+    """Return a line for each mistake in the values of a recipe of any kind, e.g. that of the message game."""
+    return list(_odd_numbers(values)) or [_describe(error, adapter=adapter) for error in _errors(values, adapter)]
+
+
+def _errors(values: dict[str, Any], adapter: TypeAdapter) -> list[ErrorDetails]:
     try:
-        RECIPE_ADAPTER.validate_python(values)
+        adapter.validate_python(values)
     except ValidationError as err:
         return err.errors()
     return []
@@ -221,11 +232,11 @@ def _is_stated(location: Iterable[int | str], values: Any) -> bool:
     return not isinstance(values, dict)
 
 
-def _describe(error: ErrorDetails, place: Sequence[str] = ()) -> str:
+def _describe(error: ErrorDetails, place: Sequence[str] = (), adapter: TypeAdapter = RECIPE_ADAPTER) -> str:
     """Format one of pydantic's errors as a line, for a recipe nested at `place`."""
     location = [cut_to_line(str(part)) for part in error["loc"]]
     if error["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        return f"- {_describe_unknown_key(location, place)}"
+        return f"- {_describe_unknown_key(location, place, adapter)}"
     message = cut_to_line(_explain(error), 600)
     shown = "" if isinstance(error["input"], dict) else f" (got {show_value(error['input'])})"
     return f"- `{'.'.join([*place, *location]) or 'recipe'}`: {message}{shown}."
@@ -245,16 +256,16 @@ def _explain(error: ErrorDetails) -> str:
     return error["msg"].removeprefix("Value error, ").removesuffix(".")
 
 
-def _describe_unknown_key(location: list[str], place: Sequence[str]) -> str:
+def _describe_unknown_key(location: list[str], place: Sequence[str], adapter: TypeAdapter) -> str:
     *sections, key = location
     within = ".".join([*place, *sections])
     where = f" in section `{within}`" if within else ""
-    return f"Unknown key `{key}`{where}. {suggest(key, known_keys(sections))}"
+    return f"Unknown key `{key}`{where}. {suggest(key, known_keys(sections, adapter))}"
 
 
-def known_keys(sections: list[str]) -> list[str]:
+def known_keys(sections: list[str], adapter: TypeAdapter = RECIPE_ADAPTER) -> list[str]:
     """List the keys of a (nested) section, from the JSON schema."""
-    schema = RECIPE_ADAPTER.json_schema()
+    schema = adapter.json_schema()
     node: Mapping[str, Any] = schema
     for name in sections:
         node = _child_schema(node, name)

@@ -276,6 +276,13 @@ def test_examples_of_the_players_page_run(folder, tiny_models, runs):
     assert len(_recipes("players.md")) == 3
 
 
+def test_examples_of_the_message_game_page_run(folder):
+    names = _run("message-game.md")
+    assert names["trainer"].state.global_step == 150
+    assert {"eval_accuracy", "eval_accuracy_shuffled"} <= names["figures"].keys()
+    assert (folder / "message-game/prover/config.json").exists()
+
+
 def test_examples_of_the_noise_page_run(folder):
     names = _run("noise.md")
     assert names["outcome"].truth is True

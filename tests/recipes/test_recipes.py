@@ -27,7 +27,8 @@ from pvg_hf.trainers.common.supervised import FineTuning, fine_tune
 
 FOLDER = Path(__file__).parents[2] / "recipes"
 LAUNCHERS = sorted((FOLDER / "accelerate").glob("*.yaml"))
-RECIPES = [path for path in sorted(FOLDER.rglob("*.yaml")) if path not in LAUNCHERS]
+MESSAGE_GAMES = sorted((FOLDER / "messages").glob("*.yaml"))  # tests/messages/test_message_recipes.py
+RECIPES = [path for path in sorted(FOLDER.rglob("*.yaml")) if path not in {*LAUNCHERS, *MESSAGE_GAMES}]
 CHAT_TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"

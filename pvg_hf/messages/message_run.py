@@ -1,0 +1,222 @@
+"""Plays a message game of a recipe into a folder: the game, its controls, the judgement and the report."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from accelerate import PartialState
+from transformers.trainer_callback import PrinterCallback
+from transformers.trainer_utils import get_last_checkpoint
+
+from pvg_hf.config.message_recipe import MessageRecipe, MessageSource, load_message_recipe
+from pvg_hf.core.files import remove, sync_tree, write_json, write_json_lines, write_text
+from pvg_hf.core.integrity import read_json
+from pvg_hf.core.units import show_seconds
+from pvg_hf.messages.building import LoadedWorld, make_players, open_world, training_arguments
+from pvg_hf.messages.game_modules import PLAYERS, MessageGame
+from pvg_hf.messages.message_judge import Judgement, judge_game
+from pvg_hf.messages.stackelberg_trainer import StackelbergTrainer
+from pvg_hf.run.environment import git_revision, installed_version
+from pvg_hf.run.lock import locked
+from pvg_hf.run.resume import differences
+
+logger = logging.getLogger(__name__)
+
+GAME = "prover"
+"""Name of the game itself, beside its controls: both are named by what the verifier sees as the message."""
+
+# Keys that may change when a run is resumed.
+_FREE = ("output_dir", "save_steps", "report_to", "equilibrium", "judging")
+
+
+@dataclass(frozen=True)
+class MessageRunFolder:
+    """
+    Paths of a run of the message game.
+
+    Args:
+        root (`Path`):
+            `OUTPUT_DIR/NAME`.
+    """
+
+    root: Path
+
+    @classmethod
+    def of(cls, recipe: MessageRecipe) -> "MessageRunFolder":
+        return cls(Path(recipe.output_dir) / recipe.name)
+
+    @property
+    def recipe(self) -> Path:
+        return self.root / "message-recipe.yaml"
+
+    @property
+    def environment(self) -> Path:
+        return self.root / "environment.json"
+
+    @property
+    def judgement(self) -> Path:
+        """Figures of all games; the run is finished if it exists."""
+        return self.root / "judgement.json"
+
+    def game(self, source: str) -> Path:
+        """Folder of a finished game, with `prover/`, `verifier/` and `log.jsonl`."""
+        return self.root / "games" / source
+
+    def training(self, source: str) -> Path:
+        """Folder with the checkpoints of a game that is being trained."""
+        return self.root / "training" / source
+
+    def sources(self, recipe: MessageRecipe) -> list[MessageSource]:
+        """List the game and its controls."""
+        return [GAME, *recipe.controls]
+
+
+def play_messages(recipe: MessageRecipe, *, progress: bool = False) -> MessageRunFolder:
+    """
+    Play a message game and its controls, judge them and write the report. Finished games are not played again, and an unfinished one
+    resumes from its last checkpoint.
+
+    Args:
+        recipe ([`~pvg_hf.config.message_recipe.MessageRecipe`]):
+            The recipe.
+        progress (`bool`, *optional*, defaults to `False`):
+            Whether to show progress bars.
+
+    Raises:
+        ValueError: if the recipe has mistakes, differs from the one that the run was started with, or if another process plays the
+            run.
+        FloatingPointError: if a loss is not finite.
+    """
+    folder, processes = MessageRunFolder.of(recipe), PartialState()
+    check_same_message_recipe(recipe, folder)
+    loaded = open_world(recipe)
+    with locked(folder.root, is_main=processes.is_main_process):
+        if processes.is_main_process:
+            write_text(folder.recipe, yaml.safe_dump(recipe.to_dict(), sort_keys=False))
+            write_json(folder.environment, _describe_environment())
+        for source in folder.sources(recipe):
+            if not folder.game(source).exists():
+                _train(recipe, loaded, folder, source, progress=progress)
+        if processes.is_main_process:
+            judge_run(recipe, loaded, folder)
+        processes.wait_for_everyone()
+    return folder
+
+
+def check_same_message_recipe(recipe: MessageRecipe, folder: MessageRunFolder) -> None:
+    """
+    Check that a folder is new or was started with the same recipe.
+
+    Raises:
+        ValueError: listing the differences.
+    """
+    if not folder.recipe.exists():
+        return
+    changes = differences(load_message_recipe(folder.recipe).to_dict(), recipe.to_dict())
+    lines = [
+        f"- `{key}`: {before!r} before, {now!r} now"
+        for key, (before, now) in changes.items()
+        if not key.startswith(_FREE)
+    ]
+    if lines:
+        raise ValueError(
+            f"The run `{recipe.name}` was started with another recipe:\n"
+            + "\n".join(lines)
+            + "\nGive this one another `name`."
+        )
+
+
+def _train(
+    recipe: MessageRecipe, loaded: LoadedWorld, folder: MessageRunFolder, source: MessageSource, *, progress: bool
+) -> None:
+    trainer = make_message_trainer(recipe, loaded, folder.training(source), source, progress=progress)
+    checkpoint = get_last_checkpoint(str(folder.training(source)))
+    steps = trainer.args.max_steps
+    begun = "" if checkpoint is None else f", from {Path(checkpoint).name}"
+    logger.info("Game `%s`: %d steps in %d rounds%s", source, steps, recipe.training.num_rounds, begun)
+    trainer.train(resume_from_checkpoint=checkpoint)
+    figures = trainer.evaluate()
+    logger.info(
+        "Game `%s`: accuracy %.3f, completeness %.3f, soundness %.3f, in %s",
+        source,
+        *(figures[f"eval_{name}"] for name in ("accuracy", "completeness", "soundness")),
+        show_seconds(trainer.state.log_history[-2]["train_runtime"]),
+    )
+    if trainer.is_world_process_zero():
+        _finish(trainer, folder, source)
+    trainer.accelerator.wait_for_everyone()
+
+
+def make_message_trainer(
+    recipe: MessageRecipe, loaded: LoadedWorld, folder: Path, source: MessageSource, *, progress: bool = False
+) -> StackelbergTrainer:
+    """Build the trainer of a game."""
+    trainer = StackelbergTrainer(
+        *make_players(recipe, loaded, recipe.seed),
+        args=training_arguments(recipe, folder, source, progress=progress),
+        train_dataset=loaded.train,
+        eval_dataset=loaded.test,
+        processing_class=loaded.tokenizer,
+    )
+    trainer.remove_callback(PrinterCallback)  # without a progress bar, it would print a line per entry of the log
+    return trainer
+
+
+def _finish(trainer: StackelbergTrainer, folder: MessageRunFolder, source: str) -> None:
+    """Write a game's players and log, which appear by one rename, and remove its checkpoints."""
+    target = folder.game(source)
+    partial = target.with_name(f".{target.name}.partial")
+    remove(partial)
+    trainer.game.save_players(partial)
+    write_json_lines(partial / "log.jsonl", trainer.state.log_history)
+    sync_tree(partial)
+    partial.rename(target)
+    remove(folder.training(source))
+
+
+def judge_run(recipe: MessageRecipe, loaded: LoadedWorld, folder: MessageRunFolder) -> dict[str, Judgement]:
+    """Judge all games of a run and write `judgement.json`."""
+    judged = {source: judge_game(game, loaded, recipe) for source, game in load_games(recipe, loaded, folder)}
+    write_json(folder.judgement, {source: judgement.to_dict() for source, judgement in judged.items()})
+    return judged
+
+
+def load_games(
+    recipe: MessageRecipe, loaded: LoadedWorld, folder: MessageRunFolder
+) -> Iterator[tuple[str, MessageGame]]:
+    """Yield the finished games of a run, by what the verifier sees as the message."""
+    classes = [type(player) for player in make_players(recipe, loaded, recipe.seed)]
+    for source in folder.sources(recipe):
+        players = [
+            player_class.from_pretrained(folder.game(source) / name) for player_class, name in zip(classes, PLAYERS)
+        ]
+        rules = training_arguments(recipe, folder.training(source), source).rules
+        yield source, MessageGame(*players, rules).eval()
+
+
+def describe_run(recipe: MessageRecipe) -> str:
+    """Describe the state of a run in a few lines."""
+    folder = MessageRunFolder.of(recipe)
+    lines = [f"Run      {folder.root}"]
+    for source in folder.sources(recipe):
+        checkpoint = get_last_checkpoint(str(folder.training(source))) if folder.training(source).exists() else None
+        state = (
+            "finished"
+            if folder.game(source).exists()
+            else "not begun"
+            if checkpoint is None
+            else Path(checkpoint).name
+        )
+        lines.append(f"Game     {source}: {state}")
+    if folder.judgement.exists():
+        figures = read_json(folder.judgement)
+        lines += [f"Accuracy {source}: {values['accuracy']['value']:.3f}" for source, values in figures.items()]
+    return "\n".join(lines)
+
+
+def _describe_environment() -> dict[str, Any]:
+    packages = ("torch", "transformers", "accelerate", "numpy")
+    return {"git_revision": git_revision(), "versions": {name: installed_version(name) for name in packages}}

@@ -1,0 +1,230 @@
+"""Trains several games of one recipe at once, one per seed and noise level, as a single batched computation."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.func import stack_module_state, vmap
+from transformers import Trainer, get_scheduler
+
+from pvg_hf.messages.game_modules import Columns, MessageGame, Params
+from pvg_hf.messages.problem_data import LABELS, ROW_INDEX, ProblemData, epoch_order, noise_draws
+from pvg_hf.messages.stackelberg_config import StackelbergConfig
+from pvg_hf.noise.rates import flip_labels_by_uniforms
+
+
+@dataclass(frozen=True)
+class StackedCell:
+    """
+    A game among those that are trained together.
+
+    Args:
+        seed (`int`):
+            Seed of the order of the problems and of the noise.
+        epsilon (`float`):
+            Rate of flipped labels, in [0, .5).
+    """
+
+    seed: int
+    epsilon: float
+
+
+def train_stacked(
+    games: Sequence[MessageGame], cells: Sequence[StackedCell], train: ProblemData, args: StackelbergConfig
+) -> Iterator[dict[str, list[float]]]:
+    """
+    Train several games in place, with the results of [`~pvg_hf.messages.stackelberg_trainer.StackelbergTrainer`] for each, up to
+    rounding (and other draws of dropout and discrete messages).
+
+    Args:
+        games (`Sequence[MessageGame]`):
+            Games of equal architecture.
+        cells (`Sequence[StackedCell]`):
+            Seed and noise of each game. They replace those of `args`.
+        train ([`~pvg_hf.messages.problem_data.ProblemData`]):
+            The problems.
+        args ([`StackelbergConfig`]):
+            Settings of the training, without devices, logging and checkpoints.
+
+    Yields:
+        `dict[str, list[float]]`: after each round, `prover_loss` and `verifier_loss` of each game at the last step of the player.
+
+    Raises:
+        ValueError: for `prover_steps=best_response` or an unrolled gradient, whose steps differ between games; or for a
+            correction if the noise levels differ.
+        FloatingPointError: if a loss is not finite.
+    """
+    _check_stackable(cells, args)
+    stacked = _StackedGames(games, args)
+    batches = _stacked_batches(cells, train, args)
+    plan = args.plan
+    for round_index in range(plan.num_rounds):
+        rates = [(cell.epsilon * _factor(args, round_index),) * 2 for cell in cells]
+        last = {}
+        for _ in range(plan.prover_steps):
+            last |= stacked.step(("prover", "verifier") if plan.is_simultaneous else ("prover",), next(batches), rates)
+        for _ in range(plan.verifier_steps):
+            last |= stacked.step(
+                ("prover", "verifier") if plan.is_simultaneous else ("verifier",), next(batches), rates
+            )
+        if not all(torch.isfinite(loss).all() for loss in last.values()):
+            raise FloatingPointError(f"A loss is not finite in round {round_index}. Lower `learning_rate`.")
+        yield {f"{player}_loss": loss.tolist() for player, loss in last.items()}
+    stacked.unstack(games)
+
+
+def _factor(args: StackelbergConfig, round_index: int) -> float:
+    """The schedule's factor of the noise rates."""
+    clean = StackelbergConfig.rates_at(args, round_index)[0]
+    return clean / args.noise_rho0 if args.noise_rho0 else 1.0
+
+
+@dataclass(frozen=True)
+class _StackedBatch:
+    """A batch of each game: columns of shape `(num_games, batch, ...)`, labels, and the draws of the noise."""
+
+    problems: Columns
+    labels: torch.Tensor
+    draws: torch.Tensor
+
+    def noisy_labels(self, rates: Sequence[tuple[float, float]]) -> torch.Tensor:
+        """Return the labels, flipped at each game's rates."""
+        flipped = [flip_labels_by_uniforms(*both, rate) for *both, rate in zip(self.labels, self.draws, rates)]
+        return torch.stack(flipped).float()
+
+
+def _stacked_batches(
+    cells: Sequence[StackedCell], train: ProblemData, args: StackelbergConfig
+) -> Iterator[_StackedBatch]:
+    """Yield the batches of all games, epoch by epoch, endlessly."""
+    num_rows, size, step, epoch = len(train), args.per_device_train_batch_size, 0, 0
+    columns = {name: column for name, column in train.columns.items() if name not in (LABELS, ROW_INDEX)}
+    while True:
+        orders = torch.stack([torch.from_numpy(epoch_order(num_rows, cell.seed, epoch)) for cell in cells])
+        for start in range(0, num_rows, size):
+            rows = orders[:, start : start + size]
+            draws = [
+                noise_draws(own, num_rows, cell.seed, args.noise_resample, epoch, step)
+                for own, cell in zip(rows, cells)
+            ]
+            problems = {name: column[rows] for name, column in columns.items()}
+            yield _StackedBatch(problems, train.columns[LABELS][rows], torch.stack(draws))
+            step += 1
+        epoch += 1
+
+
+class _StackedGames:
+    """Parameters of several games along a first dimension, with an optimiser for each player."""
+
+    def __init__(self, games: Sequence[MessageGame], args: StackelbergConfig):
+        self.args, self.base = args, games[0].train()
+        self.states = {
+            player: stack_module_state([game.get_submodule(player) for game in games])
+            for player in ("prover", "verifier")
+        }
+        self.optimizers = {player: self._make_optimizer(player) for player in self.states}
+        self.factors = {player: self._rate_factor(player) for player in self.states}
+        self.taken = dict.fromkeys(self.states, 0)
+        self.has_draws = any(isinstance(module, nn.Dropout) for module in self.base.modules()) or (
+            self.base.prover.config.message_form == "discrete"
+        )
+
+    def step(
+        self, players: Sequence[str], batch: _StackedBatch, rates: Sequence[tuple[float, float]]
+    ) -> dict[str, torch.Tensor]:
+        """Take a step with the players, all at the same point, and return the losses before it, of shape `(num_games,)`."""
+        losses = {player: self._losses(player, batch, rates) for player in players}
+        for player, loss in losses.items():
+            trained = self._trained(player)
+            for parameter, gradient in zip(trained, torch.autograd.grad(loss.sum(), trained)):
+                parameter.grad = gradient.contiguous()  # the fused AdamW of CPUs ignores strides
+        for player in players:
+            self._clip(player)
+            self._update(player)
+        return {player: loss.detach() for player, loss in losses.items()}
+
+    def _losses(self, player: str, batch: _StackedBatch, rates: Sequence[tuple[float, float]]) -> torch.Tensor:
+        other = "verifier" if player == "prover" else "prover"
+        self.base.get_submodule(player).train()
+        self.base.get_submodule(other).eval()
+        params = {player: self._params(player), other: {k: v.detach() for k, v in self._params(other).items()}}
+        labels = batch.noisy_labels(rates) if player == "verifier" else batch.labels
+        if self.args.plan.prover_steps == 0:
+            params["prover"] = {}
+        loss = self._prover_loss if player == "prover" else self._verifier_loss(rates[0])
+        mapped = vmap(loss, randomness="different" if self.has_draws else "error")
+        return mapped(params["prover"], params["verifier"], dict(batch.problems), labels)
+
+    def _prover_loss(self, prover: Params, verifier: Params, problems: Columns, labels: torch.Tensor) -> torch.Tensor:
+        return self.base.prover_loss(problems, prover_params=prover, verifier_params=verifier)
+
+    def _verifier_loss(self, rates: tuple[float, float]) -> Callable[..., torch.Tensor]:
+        def loss(prover: Params, verifier: Params, problems: Columns, labels: torch.Tensor) -> torch.Tensor:
+            return self.base.verifier_loss(problems, labels, rates, prover_params=prover, verifier_params=verifier)
+
+        return loss
+
+    def _params(self, player: str) -> Params:
+        params, buffers = self.states[player]
+        return {**params, **buffers}
+
+    def _trained(self, player: str) -> list[torch.Tensor]:
+        return [value for value in self.states[player][0].values() if value.requires_grad]
+
+    def _clip(self, player: str) -> None:
+        limit = self.args.of_player(player, "max_grad_norm")
+        if not limit:
+            return
+        gradients = [parameter.grad for parameter in self._trained(player)]
+        norms = sum(gradient.flatten(1).square().sum(dim=1) for gradient in gradients).sqrt()
+        factors = (limit / (norms + 1e-6)).clamp(max=1.0)  # as torch.nn.utils.clip_grad_norm_, for each game
+        for gradient in gradients:
+            gradient.mul_(factors.view(-1, *[1] * (gradient.ndim - 1)))
+
+    def _update(self, player: str) -> None:
+        optimizer = self.optimizers[player]
+        rate = self.args.of_player(player, "learning_rate") * self.factors[player](self.taken[player])
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.step()
+        optimizer.zero_grad()
+        self.taken[player] += 1
+
+    def _make_optimizer(self, player: str) -> torch.optim.Optimizer:
+        optimizer_class, options = Trainer.get_optimizer_cls_and_kwargs(self.args)
+        decayed = set(Trainer.get_decay_parameter_names(None, self.base.get_submodule(player)))
+        params = {name: value for name, value in self.states[player][0].items() if value.requires_grad}
+        decay = self.args.of_player(player, "weight_decay")
+        parts = {
+            decay: [value for name, value in params.items() if name in decayed],
+            0.0: [value for name, value in params.items() if name not in decayed],
+        }
+        groups = [{"params": values, "weight_decay": value} for value, values in parts.items() if values]
+        return optimizer_class(groups, **options)
+
+    def _rate_factor(self, player: str) -> Callable[[int], float]:
+        steps = max(1, self.args.plan.player_steps(player))
+        unused = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        kind = self.args.of_player(player, "lr_scheduler_type")
+        return get_scheduler(kind, unused, self.args.get_warmup_steps(steps), steps).lr_lambdas[0]
+
+    @torch.no_grad()
+    def unstack(self, games: Sequence[MessageGame]) -> None:
+        """Copy the parameters back."""
+        for player, (params, _) in self.states.items():
+            for name, value in params.items():
+                for game, own in zip(games, value):
+                    game.get_submodule(player).get_parameter(name).copy_(own)
+
+
+def _check_stackable(cells: Sequence[StackedCell], args: StackelbergConfig) -> None:
+    if args.prover_steps == "best_response" or args.leader_gradient == "unrolled":
+        raise ValueError(
+            "Games with `prover_steps: best_response` or `leader_gradient: unrolled` cannot be trained together, as their steps "
+            "differ; set `equilibrium.vectorized: false`."
+        )
+    if args.correction != "none" and len({cell.epsilon for cell in cells}) > 1:
+        raise ValueError(
+            f"`correction` is `{args.correction}`, so that games that are trained together need equal noise."
+        )

@@ -1,0 +1,91 @@
+"""Runs of the message game: played, resumed, planned."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pvg_hf.config import RecipeError
+from pvg_hf.config.message_recipe import load_message_recipe
+from pvg_hf.core.integrity import read_json
+from pvg_hf.messages.building import open_world
+from pvg_hf.messages.message_plan import describe_message_plan
+from pvg_hf.messages.message_run import describe_run, load_games, make_message_trainer, play_messages
+from tests.support.message_games import SMALL, small_recipe
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def files(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in (root / "games").rglob("*.safetensors")}
+
+
+def test_a_run_is_played_judged_and_not_played_again(tmp_path):
+    recipe = small_recipe(f"output_dir={tmp_path}", "controls=[none, witness]")
+    assert "not begun" in describe_run(recipe)
+    folder = play_messages(recipe)
+    judged = read_json(folder.judgement)
+    assert judged.keys() == {"prover", "none", "witness"}
+    assert judged["prover"]["accuracy"]["n"] == 60
+    assert "soundness_attack" in judged["prover"]
+    before = {path: path.stat().st_mtime_ns for path in folder.root.rglob("*.safetensors")}
+    play_messages(recipe)
+    assert before == {path: path.stat().st_mtime_ns for path in folder.root.rglob("*.safetensors")}
+    assert "Game     witness: finished" in describe_run(recipe)
+    games = dict(load_games(recipe, open_world(recipe), folder))
+    assert games["none"].rules.message_source == "none"
+
+
+def test_a_stopped_run_resumes_to_the_same_bytes(tmp_path):
+    whole = play_messages(small_recipe(f"output_dir={tmp_path}", "name=whole"))
+    recipe = small_recipe(f"output_dir={tmp_path}", "name=stopped", "save_steps=4")
+    folder = type(whole).of(recipe)
+    # What a killed run leaves behind: a checkpoint of the first game, at step 4 of 10.
+    stopped = make_message_trainer(recipe, open_world(recipe), folder.training("prover"), "prover")
+    stopped.args.max_steps = 4
+    stopped.train()
+    play_messages(recipe)
+    assert files(folder.root) == files(whole.root)
+    assert not folder.training("prover").exists()
+
+
+def test_a_changed_recipe_is_refused(tmp_path):
+    play_messages(small_recipe(f"output_dir={tmp_path}"))
+    with pytest.raises(ValueError, match=r"training\.num_rounds.*2 before, 3 now"):
+        play_messages(small_recipe(f"output_dir={tmp_path}", "training.num_rounds=3"))
+    play_messages(small_recipe(f"output_dir={tmp_path}", "judging.attack_steps=2"))
+
+
+def test_a_plan_writes_nothing(tmp_path):
+    plan = describe_message_plan(small_recipe(f"output_dir={tmp_path / 'runs'}"))
+    assert "200 training and 60 test problems" in plan
+    assert "to play: prover, none" in plan
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"prover": {"kind": "transformer"}}, {"world": {"name": "stand_in"}}],
+    ids=["vectors-need-mlp", "texts-need-transformers"],
+)
+def test_players_must_fit_the_world(values):
+    with pytest.raises(RecipeError, match=r"`prover\.kind` is"):
+        open_world(load_message_recipe({**SMALL, **values}))
+
+
+def test_the_script(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(yaml.safe_dump({**SMALL, "output_dir": str(tmp_path), "name": "small"}))
+
+    def run(*options: str) -> subprocess.CompletedProcess:
+        command = [sys.executable, "scripts/run_messages.py", str(path), *options]
+        return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+
+    done = run()
+    assert done.returncode == 0, done.stderr
+    assert "Accuracy prover" in done.stdout
+    wrong = run("training.num_round=3")
+    assert wrong.returncode == 2
+    assert "Did you mean `num_rounds`" in wrong.stderr
