@@ -23,7 +23,7 @@ _TINY = 1e-12
 
 
 @dataclass(frozen=True)
-class Judgement:
+class MessageJudgement:
     """
     Figures of a game.
 
@@ -43,11 +43,11 @@ class Judgement:
         return {name: figure.to_dict() for name, figure in self.figures.items()}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Judgement":
+    def from_dict(cls, values: Mapping[str, Any]) -> "MessageJudgement":
         return cls({name: Figure.from_dict(value) for name, value in values.items()})
 
 
-def judge_game(game: MessageGame, loaded: LoadedWorld, recipe: MessageRecipe) -> Judgement:
+def judge_game(game: MessageGame, loaded: LoadedWorld, recipe: MessageRecipe) -> MessageJudgement:
     """
     Judge a game.
 
@@ -60,7 +60,7 @@ def judge_game(game: MessageGame, loaded: LoadedWorld, recipe: MessageRecipe) ->
             The recipe, whose section `judging` says what is computed.
 
     Returns:
-        [`Judgement`].
+        [`MessageJudgement`].
     """
     game, judging = game.eval(), recipe.judging
     threshold = acceptance_threshold(recipe)
@@ -86,7 +86,7 @@ def judge_game(game: MessageGame, loaded: LoadedWorld, recipe: MessageRecipe) ->
     if game.rules.message_source != "none":
         figures |= _variants(game, loaded.test, threshold)
         figures["message_diversity"] = Figure(float(messages.std(dim=0).mean()), None, None, len(messages))
-    return Judgement(figures)
+    return MessageJudgement(figures)
 
 
 def acceptance_threshold(recipe: MessageRecipe) -> float:
@@ -215,7 +215,7 @@ def mean_figure(values: torch.Tensor) -> Figure:
     return Figure(mean, mean - half, mean + half, len(values))
 
 
-def passes_gate(game: Judgement, without: Judgement) -> bool:
+def passes_gate(game: MessageJudgement, without: MessageJudgement) -> bool:
     """
     Whether a clean game is worth a noise experiment: its accuracy is clearly above chance, and clearly better than without messages.
 

@@ -17,7 +17,7 @@ from pvg_hf.core.integrity import read_json
 from pvg_hf.core.units import show_seconds
 from pvg_hf.messages.building import LoadedWorld, make_players, open_world, training_arguments
 from pvg_hf.messages.game_modules import PLAYERS, MessageGame
-from pvg_hf.messages.message_judge import Judgement, judge_game
+from pvg_hf.messages.message_judge import MessageJudgement, judge_game
 from pvg_hf.messages.stackelberg_trainer import StackelbergTrainer
 from pvg_hf.run.environment import git_revision, installed_version
 from pvg_hf.run.lock import locked
@@ -177,7 +177,7 @@ def _finish(trainer: StackelbergTrainer, folder: MessageRunFolder, source: str) 
     remove(folder.training(source))
 
 
-def judge_run(recipe: MessageRecipe, loaded: LoadedWorld, folder: MessageRunFolder) -> dict[str, Judgement]:
+def judge_run(recipe: MessageRecipe, loaded: LoadedWorld, folder: MessageRunFolder) -> dict[str, MessageJudgement]:
     """Judge all games of a run and write `judgement.json`."""
     judged = {source: judge_game(game, loaded, recipe) for source, game in load_games(recipe, loaded, folder)}
     write_json(folder.judgement, {source: judgement.to_dict() for source, judgement in judged.items()})

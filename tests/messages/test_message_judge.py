@@ -9,7 +9,7 @@ from pvg_hf.core.figure import Figure, wilson
 from pvg_hf.messages.building import open_world
 from pvg_hf.messages.game_modules import MessageGame
 from pvg_hf.messages.message_judge import (
-    Judgement,
+    MessageJudgement,
     acceptance_threshold,
     attack_messages,
     judge_game,
@@ -95,7 +95,7 @@ def test_all_figures_of_a_game():
         "accuracy_shuffled",
         "message_diversity",
     } <= figures.keys()
-    again = Judgement.from_dict(Judgement(figures).to_dict())
+    again = MessageJudgement.from_dict(MessageJudgement(figures).to_dict())
     assert again.figures == figures
 
 
@@ -115,6 +115,6 @@ def test_the_distance_of_parameters_by_hand():
 )
 def test_the_gate(ours, theirs, expected):
     # At n = 1000, the interval of a difference is about .037 to either side, and that of an accuracy about .03.
-    judged = [Judgement({"accuracy": wilson(value, 1000, 1000)}) for value in (ours, theirs)]
+    judged = [MessageJudgement({"accuracy": wilson(value, 1000, 1000)}) for value in (ours, theirs)]
     assert passes_gate(*judged) == expected
     assert isinstance(judged[0].figures["accuracy"], Figure)
