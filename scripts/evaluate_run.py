@@ -4,6 +4,7 @@ Evaluate finished rounds of a run with evaluations that need the players (docs/e
     python scripts/evaluate_run.py runs/quickstart
     python scripts/evaluate_run.py runs/quickstart --round 1 --only best_of_n
     python scripts/evaluate_run.py runs/quickstart --only best_of_n best_of_n.num_samples=2560
+    python scripts/evaluate_run.py runs/quickstart --only attacks "attacks.rewards=[src]" --workers 2
 
 Results are stored in the run's folder, in judging/NAME/round-000, and are part of its metrics, report and app. The same command
 resumes a stopped evaluation. A run that was pulled from the Hub is evaluated in the same way.
@@ -30,6 +31,12 @@ def main() -> int:
         help="an evaluation; may be repeated (default: all that are not costly)",
     )
     parser.add_argument(
+        "--workers", type=int, metavar="N", help="processes for trainings of attackers (default: one per core)"
+    )
+    parser.add_argument(
+        "--executor", metavar="MODULE:NAME", help="a function that returns an executor for them, e.g. a cluster's"
+    )
+    parser.add_argument(
         "--again", action="store_true", help="delete the stored results of these evaluations and rounds first"
     )
     parser.add_argument(
@@ -39,10 +46,14 @@ def main() -> int:
 
     set_up_logging()
     quiet_libraries()
+    if arguments.workers is not None and arguments.workers < 1:
+        parser.error(f"--workers is {arguments.workers}; it must be at least 1.")
     # Imported late: loading torch takes seconds, and neither `--help` nor a mistake in the arguments needs it.
+    from pvg_hf.attacks.attack_job import AttacksFailedError, Workforce
     from pvg_hf.game.cli import run_command
     from pvg_hf.judging.listing import list_evaluations, show_results
     from pvg_hf.judging.run_evaluations import evaluate_run
+    from pvg_hf.sweep.workers import WorkerDiedError, load_executor
 
     def run() -> str:
         if arguments.is_list:
@@ -53,10 +64,11 @@ def main() -> int:
             only=arguments.only,
             overrides=arguments.overrides,
             again=arguments.again,
+            workforce=Workforce(arguments.workers, load_executor(arguments.executor) if arguments.executor else None),
         )
         return show_results(results)
 
-    return run_command(run)
+    return run_command(run, errors=(AttacksFailedError, WorkerDiedError))
 
 
 def read_round(text: str) -> int | str:

@@ -35,6 +35,7 @@ LAYERS = (
     ("pvg_hf.preflight",),
     ("pvg_hf.game",),
     ("pvg_hf.study", "pvg_hf.sweep"),
+    ("pvg_hf.attacks",),
     ("pvg_hf.judging",),
     ("pvg_hf.messages",),
     ("pvg_hf.browse",),

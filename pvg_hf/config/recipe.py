@@ -52,6 +52,9 @@ class Recipe:
     arms: s.ArmsConfig | None = Field(
         None, description="What `scripts/compare_checkers.py` compares; a single game ignores this section."
     )
+    attack: s.AttackConfig | None = Field(
+        None, description="The verifier that `scripts/attack_verifier.py` attacks; a single game ignores this section."
+    )
     rounds: dict[f.CountOrZero, dict[str, Any]] = Field(
         default_factory=dict,
         description="Sections to override in single rounds, by round index from 0, e.g. `{1: {prover: {beta: 0.1}}}`.",

@@ -421,6 +421,48 @@ class ArmsConfig:
 
 
 @section
+class AttackSettings:
+    """Fresh attackers that are trained against a frozen verifier; see docs/attacks.md."""
+
+    rewards: Annotated[list[str], Field(min_length=1), _EACH_ONCE] = Field(
+        default_factory=lambda: ["src", "cgc", "goodhart"],
+        description="Rewards of the attackers; each is trained with each algorithm and seed.",
+    )
+    algorithms: Annotated[list[Literal["grpo", "ppo"]], Field(min_length=1), _EACH_ONCE] = Field(
+        default_factory=lambda: ["grpo"], description="Algorithms of the attackers, as `prover.algorithm`."
+    )
+    seeds: Annotated[list[Seed], Field(min_length=1), _EACH_ONCE] = Field(
+        default_factory=lambda: [0, 1, 2], description="Seeds of the attackers; the problems are split as in the game."
+    )
+    max_steps: Count | None = Field(
+        None,
+        description="The cap: steps after which an attack has found nothing; four times `prover.max_steps` by default.",
+    )
+    num_problems: Count = Field(
+        50, description="Test problems that each trained attacker solves once, for the texts of the attack."
+    )
+
+
+@section
+class AttackConfig(AttackSettings):
+    """
+    A frozen verifier that `scripts/attack_verifier.py` attacks with the recipe's prover. A single game ignores this
+    section.
+    """
+
+    verifier: FilePath | None = Field(
+        None,
+        description="Folder of a verifier (`runs/NAME/verifier/round-NNN`, also of a pulled run), or its id on the Hub. Required.",
+    )
+    revision: str | None = Field(None, description="Branch, tag (`round-NNN`) or commit of a verifier on the Hub.")
+    helpful_score: float | None = Field(
+        None,
+        description="Mean score of helpful correct solutions, which the attackers must reach; by default that of the base prover's, "
+        "or of the references with `data.correct_source: dataset`, on the prover's held-out problems.",
+    )
+
+
+@section
 class SweepConfig:
     """
     Settings for playing the rest of the recipe once per noise level, seed and correction (`scripts/sweep_noise.py`). A

@@ -25,6 +25,7 @@ CODE_KEYS = (
     "verifier.invariance.method",
     "prover.reward",
     "stopping.rule",
+    "attack.rewards",
 )
 """
 The keys of a recipe that can name a module or a command, or determine which environment variables a command sees.
@@ -51,10 +52,12 @@ def list_code(values: Mapping[str, Any]) -> list[NamedCode]:
 def _code_under(values: Any, key: str, prefix: str) -> Iterator[NamedCode]:
     for name in key.split("."):
         values = values.get(name) if isinstance(values, Mapping) else None
-    if isinstance(values, str):
-        spec = values.rpartition("+")[2]  # `balanced+package.module:Name`
-        if ":" in spec and spec.split(":")[0].split(".")[0] != _OURS:
-            yield NamedCode.of(prefix + key, spec)
+    names = values if key == "attack.rewards" and isinstance(values, list) else [values]
+    if all(isinstance(name, str) for name in names):
+        for name in names:
+            spec = name.rpartition("+")[2]  # `balanced+package.module:Name`
+            if ":" in spec and spec.split(":")[0].split(".")[0] != _OURS:
+                yield NamedCode.of(prefix + key, spec)
     elif values:
         yield NamedCode.of(prefix + key, values)
 

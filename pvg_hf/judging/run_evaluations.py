@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from pvg_hf.attacks.attack_job import Workforce
 from pvg_hf.config.load import parse_override
 from pvg_hf.config.recipe import merge
 from pvg_hf.config.trust import admit_code
@@ -40,6 +41,7 @@ def evaluate_run(
     only: Sequence[str] = (),
     overrides: Iterable[str] = (),
     again: bool = False,
+    workforce: Workforce | None = None,
 ) -> list[Judgement]:
     """
     Evaluate rounds of a run, and update its metrics and report.
@@ -55,7 +57,9 @@ def evaluate_run(
             Settings as `NAME.key=value`. A setting that is not given is that of the stored or unfinished result, or else
             the default.
         again (`bool`, defaults to `False`):
-            Whether to delete stored results of these rounds and evaluations first.
+            Whether to delete stored results of these rounds and evaluations first. Attackers that were trained are kept.
+        workforce ([`~pvg_hf.attacks.attack_job.Workforce`], *optional*):
+            Processes for evaluations that consist of independent trainings.
 
     Returns:
         `list[Judgement]`: the results, also those that were stored before.
@@ -64,6 +68,7 @@ def evaluate_run(
         ValueError: for an unknown evaluation or setting, a round without the files that it needs, or other settings than
             those of a stored result.
         UntrustedCodeError: if the recipe came with a pulled run and names code that the user has not trusted yet.
+        AttacksFailedError, WorkerDiedError: if attackers could not be trained; the others are kept.
     """
     run = JudgedRun.open(Path(root))
     stated = _read_overrides(overrides)
@@ -77,7 +82,8 @@ def evaluate_run(
         logger.info("The recipe runs %s", line)
     results = []
     for name, evaluation in chosen.items():
-        results += _evaluate_rounds(name, evaluation, rounds[name], stated.get(name, {}), again=again)
+        settings = stated.get(name, {})
+        results += _evaluate_rounds(name, evaluation, rounds[name], settings, workforce or Workforce(), again=again)
     return results
 
 
@@ -103,7 +109,13 @@ def _choose_rounds(
 
 
 def _evaluate_rounds(
-    name: str, evaluation: RoundEvaluation, rounds: list[JudgedRound], stated: Mapping[str, Any], *, again: bool
+    name: str,
+    evaluation: RoundEvaluation,
+    rounds: list[JudgedRound],
+    stated: Mapping[str, Any],
+    workforce: Workforce,
+    *,
+    again: bool,
 ) -> list[Judgement]:
     folder = rounds[0].folder
     place = judgement_folder(folder, name, 0).parent
@@ -117,7 +129,7 @@ def _evaluate_rounds(
         settings = {k: _settings_for(name, evaluation, target, stated) for k, target in targets.items()}
         todo = [judged for judged in rounds if not targets[judged.round_index].exists()]
         if todo and evaluation.prepare is not None:
-            evaluation.prepare([(judged, settings[judged.round_index]) for judged in todo])
+            evaluation.prepare([(judged, settings[judged.round_index]) for judged in todo], workforce)
         for judged in todo:
             _judge(name, evaluation, judged, settings[judged.round_index], targets[judged.round_index])
     if todo:

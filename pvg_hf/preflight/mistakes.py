@@ -49,6 +49,7 @@ GAME_WIDE_SECTIONS = (
     "hub",
     "sweep",
     "arms",
+    "attack",
     "rounds",
 )
 

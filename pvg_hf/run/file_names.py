@@ -50,6 +50,8 @@ EVALUATIONS = "evaluations.parquet"  # evaluations of test proofs by a generativ
 
 # In the folder of an evaluation that follows a round.
 JUDGEMENT = "judgement.json"  # figures with n and interval, and the settings
+ATTACK_CURVES = "curves.parquet"  # figures of each step of every attacker
+ATTACK_OUTCOMES = "outcomes.parquet"  # a row per attacker: the step of the exploit, if any
 
 REWRITTEN = frozenset({PHASE_RECORD, REVIEW})
 """Files of a phase that may change after its end: the first contains its own digest, and people edit the second."""

@@ -18,7 +18,7 @@ from pvg_hf.run.schedule import begun_phases, partial_of, read_record, unfinishe
 logger = logging.getLogger(__name__)
 
 # Keys that may change when a run is resumed: none of them affects a random draw or a gradient.
-CHANGEABLE = frozenset({"num_rounds", "logging", "hub", "resume_from_hub", "output_dir", "sweep", "arms"})
+CHANGEABLE = frozenset({"num_rounds", "logging", "hub", "resume_from_hub", "output_dir", "sweep", "arms", "attack"})
 
 CHANGEABLE_OF_PLAYERS = frozenset({"save_steps"})
 

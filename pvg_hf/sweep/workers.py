@@ -7,13 +7,14 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import torch
 
 from pvg_hf.config import Recipe
+from pvg_hf.core.extensions import load_function
 from pvg_hf.core.units import show_seconds
 from pvg_hf.game.console import quiet_libraries, set_up_logging
 from pvg_hf.run.environment import num_cores
@@ -63,8 +64,31 @@ def default_workers(recipe: Recipe) -> int:
     return 1 if is_on_gpu else min(MAX_WORKERS, num_cores())
 
 
+def load_executor(name: str) -> Executor:
+    """
+    Call a user's function that returns an executor, such as that of a cluster.
+
+    Args:
+        name (`str`):
+            `package.module:Name` of a function without required arguments. What is submitted is picklable; it
+            reads and writes the run's folder, which the executor's processes must share.
+
+    Raises:
+        ValueError: if it cannot be imported, or returns no [`~concurrent.futures.Executor`].
+    """
+    executor = load_function(name, "executor", "() -> concurrent.futures.Executor")()
+    if not isinstance(executor, Executor):
+        raise ValueError(f"`{name}` returns a {type(executor).__name__}; it must be a `concurrent.futures.Executor`.")
+    return executor
+
+
 def finish_cells(
-    cells: Sequence[Cell], finished: set[Cell], work: Callable[[Cell], None], *, num_workers: int
+    cells: Sequence[Cell],
+    finished: set[Cell],
+    work: Callable[[Cell], None],
+    *,
+    num_workers: int,
+    executor: Executor | None = None,
 ) -> Iterator[Finished]:
     """
     Play all cells, each after its reference.
@@ -78,6 +102,8 @@ def finish_cells(
             Plays a cell; it must be picklable.
         num_workers (`int`):
             Number of processes. With 1, cells run in this process.
+        executor ([`~concurrent.futures.Executor`], *optional*):
+            Runs the cells instead, as many at a time as it can; it is not shut down.
 
     Yields:
         `(cell, error)` when a cell ends; the error is `None`, or that of the cell or of its reference.
@@ -87,11 +113,11 @@ def finish_cells(
     """
     ready = {*finished}
     failed: dict[Cell, Exception] = {}
-    for cell, error in (
-        _run_in_order(cells, ready, failed, work)
-        if num_workers == 1
-        else _run_in_processes(cells, ready, failed, work, num_workers)
-    ):
+    if executor is None and num_workers == 1:
+        ended = _run_in_order(cells, ready, failed, work)
+    else:
+        ended = _run_in_processes(cells, ready, failed, work, num_workers, executor)
+    for cell, error in ended:
         if error is None:
             ready.add(cell)
         else:
@@ -141,9 +167,10 @@ def _run_in_processes(
     failed: dict[Cell, Exception],
     work: Callable[[Cell], None],
     num_workers: int,
+    given: Executor | None,
 ) -> Iterator[Finished]:
     waiting, running = list(cells), {}
-    with _workers(num_workers) as executor:
+    with nullcontext(given) if given is not None else _workers(num_workers) as executor:
         while waiting or running:
             for cell in [cell for cell in waiting if cell.reference in (cell, *ready)]:
                 waiting.remove(cell)

@@ -35,6 +35,9 @@ def main(order: dict) -> None:
     if "script" in order:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # the script takes all cores that it may
         run_script(order["script"], order["arguments"])
+    if "attacked" in order:
+        attack(order)
+        return
     from pvg_hf import load_recipe, play
 
     try:
@@ -85,6 +88,17 @@ def at_moment(moment: dict, act: Callable[[], None]) -> None:
                 act()
 
     sys.addaudithook(watch)
+
+
+def attack(order: dict) -> None:
+    """Train attackers against the first verifier of a run."""
+    from pvg_hf.attacks.attack_job import Workforce, run_attacks
+    from pvg_hf.config.sections import AttackSettings
+    from pvg_hf.judging.judged_round import JudgedRun
+    from pvg_hf.judging.trained_attacks import attacked_verifier
+
+    verifier = attacked_verifier(JudgedRun.open(Path(order["attacked"])).round(0))
+    run_attacks([verifier], AttackSettings(**order["settings"]), Path(order["root"]), Workforce(1))
 
 
 def run_script(script: str, arguments: list[str]) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from pvg_hf.sweep.cells import Cell
-from pvg_hf.sweep.workers import finish_cells, log_ends
+from pvg_hf.sweep.workers import finish_cells, load_executor, log_ends
 from tests.support.cell_work import touch
 
 REFERENCES = [Cell(seed, 0.0, "none") for seed in (0, 1, 2)]
@@ -40,3 +40,11 @@ def test_each_end_is_logged_with_its_outcome(caplog):
 def test_an_error_that_is_not_a_cells_own_ends_the_sweep(tmp_path):
     with pytest.raises(FileNotFoundError):
         list(finish_cells(REFERENCES[:1], set(), partial(touch, tmp_path / "missing"), num_workers=1))
+
+
+def test_an_executor_is_loaded_by_name():
+    with load_executor("tests.support.cell_work:one_thread") as executor:
+        ended = dict(finish_cells(REFERENCES[:2], set(), str, num_workers=5, executor=executor))
+    assert ended == dict.fromkeys(REFERENCES[:2])
+    with pytest.raises(ValueError, match=r"`tests\.support\.cell_work:no_executor` returns a int"):
+        load_executor("tests.support.cell_work:no_executor")

@@ -138,23 +138,35 @@ class SubPhase:
     recovery: str = "none"
 
 
-def run_prover(context: PhaseContext, output: Path) -> str:
-    """Write the last checkpoint (with `roles: separate`, an adapter per role), and next to it the best helpful one."""
+def run_prover(context: PhaseContext, output: Path, *, fixed: Mapping[str, float] | None = None) -> str:
+    """
+    Write the last checkpoint (with `roles: separate`, an adapter per role), and next to it the best helpful one.
+
+    Args:
+        context ([`PhaseContext`]), output (`Path`):
+            Context and folder of the phase.
+        fixed (`Mapping[str, float]`, *optional*):
+            If only the sneaky role is trained: means of the helpful side that the stop rules compare it with, such as
+            `score/helpful_correct`. They are those of [`honest_side`] by default.
+    """
     assumed = prover_rates(context)
     correction = report_prover_correction(context, assumed)
-    line = _train_roles(context, output, assumed.rates)
+    line = _train_roles(context, output, assumed.rates, fixed)
     summarize_false_positives(context, output)
     if assumed.figures:
         context.record(assumed.figures)
     return correction + line
 
 
-def _train_roles(context: PhaseContext, output: Path, rates: tuple[float, float]) -> str:
+def _train_roles(
+    context: PhaseContext, output: Path, rates: tuple[float, float], fixed: Mapping[str, float] | None
+) -> str:
     config = context.recipe.prover
     if config.num_trainings == 1:
-        # If only the sneaky role is trained, the stop rules compare it with a fixed helpful side.
-        fixed = honest_side(context) if config.trained_roles == (Role.SNEAKY,) else {}
-        return _train(context, SubPhase(config.trained_roles, output, rates), fixed)
+        if fixed is None:
+            # If only the sneaky role is trained, the stop rules compare it with a fixed helpful side.
+            fixed = honest_side(context) if config.trained_roles == (Role.SNEAKY,) else {}
+        return _train(context, SubPhase(config.trained_roles, output, rates), dict(fixed))
     lines, fixed = [], {}
     for index, role in enumerate(config.trained_roles):
         sub_phase = SubPhase((role,), output / role, rates, first_step=index * config.max_steps)

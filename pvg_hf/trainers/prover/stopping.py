@@ -66,15 +66,24 @@ class StopRule:
             The planned steps, and the reward that determines the rule under `auto`.
         fixed (`Mapping[str, float]`, *optional*):
             Means for a role that this phase does not train, such as `score/helpful_correct`.
+        first_share (`float`, defaults to `FIRST_SHARE`):
+            Share of the planned steps before the rule can fire, in [0, 1].
 
     Raises:
         ValueError: for an unknown rule, options that it does not take, or a `goodhart_window` longer than the phase.
     """
 
-    def __init__(self, stopping: StoppingConfig, prover: ProverConfig, fixed: Means | None = None):
+    def __init__(
+        self,
+        stopping: StoppingConfig,
+        prover: ProverConfig,
+        fixed: Means | None = None,
+        *,
+        first_share: float = FIRST_SHARE,
+    ):
         self.config = stopping
         self.name = stopping.rule if stopping.rule != "auto" else load_reward(prover.reward).stop_rule
-        self.first_step = FIRST_SHARE * prover.max_steps
+        self.first_step = first_share * prover.max_steps
         self.weight = stopping.newest_weight(prover.num_batches)
         self.means: dict[str, float] = {}
         self.fixed = dict(fixed or {})

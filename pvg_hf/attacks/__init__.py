@@ -1,0 +1,1 @@
+"""Attacks on frozen verifiers: fresh provers that are trained to fool one, and texts that need no training."""

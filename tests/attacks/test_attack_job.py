@@ -1,0 +1,143 @@
+"""Fresh attackers: trained, found or not, resumed, and shown."""
+
+import json
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+
+import pandas as pd
+import pytest
+
+from pvg_hf.attacks.attack_job import AttacksFailedError, Workforce, run_attacks
+from pvg_hf.attacks.attack_plan import Attack, AttackedVerifier
+from pvg_hf.attacks.fresh_attacker import CURVE, AttackResult, attack_curve
+from pvg_hf.config.sections import AttackSettings
+from pvg_hf.evaluation.exploit import Exploit
+from pvg_hf.judging.judged_round import JudgedRun
+from pvg_hf.judging.run_evaluations import evaluate_run
+from pvg_hf.judging.trained_attacks import attacked_verifier, helpful_score
+from pvg_hf.run.folder import RunFolder
+from pvg_hf.run.judgements import judgement_folder
+from tests.support.game_runs import play_in_process
+
+ALONE = Workforce(1)
+
+
+@pytest.fixture
+def run(tmp_path, reference) -> RunFolder:
+    """A copy of the reference run that may be changed."""
+    return RunFolder(shutil.copytree(reference.root, tmp_path / "game"))
+
+
+@pytest.fixture
+def verifier(reference) -> AttackedVerifier:
+    return attacked_verifier(JudgedRun.open(reference.root).round(0))
+
+
+def small(**changes) -> AttackSettings:
+    return AttackSettings(**{"rewards": ["src"], "seeds": [0], "max_steps": 4, "num_problems": 3, **changes})
+
+
+def test_the_attacker_is_the_sneaky_role_alone(verifier):
+    attack = verifier.attacks(AttackSettings())[0]
+    assert attack == Attack(0, "src", "grpo", 0, 24)  # four times the phase's steps
+    recipe = verifier.attacker_recipe(attack)
+    assert (recipe.prover.roles, recipe.prover.init, recipe.prover.max_steps) == ("sneaky_only", "base", 24)
+    assert (recipe.stopping.rule, recipe.stopping.score_parity_threshold) == ("parity_and_incorrect", 0.0)
+    goodhart = verifier.attacker_recipe(Attack(0, "goodhart", "ppo", 1, 8))
+    assert (goodhart.stopping.rule, goodhart.prover.algorithm) == ("goodhart", "ppo")
+    assert len({recipe.seed, goodhart.seed, verifier.recipe.seed}) == 3
+    settings = AttackSettings(algorithms=["grpo", "ppo"], seeds=[3, 4], max_steps=7)
+    assert len({attack.name for attack in verifier.attacks(settings)}) == 3 * 2 * 2
+
+
+def test_attacks_of_two_rounds_in_one_job(run, caplog):
+    settings = [
+        "attacks.rewards=[src, goodhart]",
+        "attacks.seeds=[0]",
+        "attacks.max_steps=4",
+        "attacks.num_problems=3",
+    ]
+    results = evaluate_run(run.root, only=["attacks"], overrides=settings, workforce=ALONE)
+    assert [result.round_index for result in results] == [0, 1]
+    for result in results:
+        assert {"src/found", "src/median_steps", "src/mean_steps", "src/accepted", "goodhart/found"} <= set(
+            result.figures
+        )
+        assert result.figure("src/found").n == 1
+    assert "src/p_against_round_0" in results[1].figures
+    outcomes = pd.read_parquet(judgement_folder(run, "attacks", 1) / "outcomes.parquet")
+    assert sorted(outcomes["attack"]) == ["goodhart", "src"]
+    curves = pd.read_parquet(judgement_folder(run, "attacks", 1) / "curves.parquet")
+    assert set(curves["attack"]) == {"goodhart", "src"}
+    assert curves["step"].between(1, 4).all()
+    score = helpful_score(JudgedRun.open(run.root).round(1))
+    # If no helpful solution of the round is correct, the base prover's are what an attacker must reach.
+    assert score is None or curves["helpful_score"].eq(score).all()
+    # The game's own event log and prover are untouched, and the attackers' weights are not kept.
+    assert all(event["phase"] != "attack" for event in map(json.loads, run.events.open()) if "phase" in event)
+    attackers = run.root / "judging" / "attacks" / "attackers"
+    assert len(list(attackers.iterdir())) == 4
+    assert not list(attackers.rglob("*.safetensors"))
+    # Another seed trains only new attackers.
+    before = {path: path.stat().st_mtime_ns for path in attackers.rglob(CURVE)}
+    more = [settings[0], "attacks.seeds=[0, 1]", *settings[2:]]
+    again = evaluate_run(run.root, round_index=0, only=["attacks"], overrides=more, again=True, workforce=ALONE)
+    assert again[0].figure("src/found").n == 2
+    assert all(path.stat().st_mtime_ns == time for path, time in before.items())
+
+
+def test_a_killed_job_resumes_to_the_same_curves(tmp_path, reference, verifier):
+    whole = run_attacks([verifier], small(), tmp_path / "whole", ALONE)[0][0]
+    order = {"signal": "SIGKILL", "moment": {"event": "open", "pattern": "checkpoint-4/trainer_state.json"}}
+    order |= {"attacked": str(reference.root), "settings": vars(small()), "root": str(tmp_path / "killed")}
+    assert play_in_process(order, tmp_path / "log.txt") == -9
+    partial = tmp_path / "killed" / f".{whole.attack.name}.partial"
+    assert (partial / "prover" / "checkpoints" / "checkpoint-2").exists()
+    resumed = run_attacks([verifier], small(), tmp_path / "killed", ALONE)[0][0]
+    assert resumed.exploit == whole.exploit
+    pd.testing.assert_frame_equal(resumed.curve(), whole.curve())
+    pd.testing.assert_frame_equal(resumed.texts(), whole.texts())
+
+
+def test_any_executor_runs_the_attacks(tmp_path, verifier):
+    with ThreadPoolExecutor(1) as executor:
+        results = run_attacks([verifier], small(max_steps=2), tmp_path, Workforce(executor=executor))
+    assert [result.attack.name for result in results[0]] == ["round-000-src-grpo-seed-0-of-2"]
+    assert AttackResult.read(tmp_path / "round-000-src-grpo-seed-0-of-2") == results[0][0]
+
+
+def test_a_critic_can_attack(tmp_path, verifier):
+    result = run_attacks([verifier], small(algorithms=["ppo"], max_steps=2), tmp_path, ALONE)[0][0]
+    assert result.exploit.num_steps <= 2
+
+
+def test_a_verifier_that_prefers_mistakes_is_exploited(tmp_path, verifier):
+    """Against a helpful score below every score, an attacker needs only to be incorrect, as a player at chance is."""
+    low = AttackedVerifier(**{**vars(verifier), "helpful_score": -1e9})
+    high = AttackedVerifier(**{**vars(verifier), "helpful_score": 1e9})
+    never = run_attacks([high], small(), tmp_path / "high", ALONE)[0][0]
+    assert never.exploit == Exploit(None, 4)
+    assert run_attacks([low], small(), tmp_path / "low", ALONE)[0][0].exploit.num_steps <= 4
+
+
+def test_a_failed_attack_is_named_and_others_are_kept(tmp_path, verifier):
+    missing = AttackedVerifier(**{**vars(verifier), "folder": tmp_path / "missing", "round_index": 1})
+    with pytest.raises((AttacksFailedError, ValueError), match="missing"):
+        run_attacks([verifier, missing], small(max_steps=2), tmp_path / "attacks", ALONE)
+
+
+def test_an_unknown_reward_is_refused_before_training(run):
+    with pytest.raises(ValueError, match="`sr`"):
+        evaluate_run(run.root, round_index=0, only=["attacks"], overrides=["attacks.rewards=[sr]"], workforce=ALONE)
+
+
+def test_the_curve_has_a_row_per_step_with_solutions():
+    metrics = [
+        {"step": 1, "prover/accuracy/sneaky": 0.5, "prover/score/sneaky_incorrect": 2.0},
+        {"step": 1, "prover/heldout/accuracy": 0.5},
+        {"step": 2, "prover/accuracy/sneaky": 0.0},
+        {"step": None, "prover/num_cut": 0},
+    ]
+    curve = attack_curve(metrics)
+    assert curve["step"].tolist() == [1, 2]
+    assert curve["score/sneaky_incorrect"].isna().tolist() == [False, True]
