@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedTokenizerBase
+from tokenizers.processors import TemplateProcessing
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from pvg_hf.config import RecipeError
 from pvg_hf.config.message_recipe import MessagePlayer, MessageRecipe, MessageSource
 from pvg_hf.core.seeding import derive_seed
+from pvg_hf.messages.checking_verifier import CheckingVerifier, CheckingVerifierConfig
 from pvg_hf.messages.mlp_players import (
     MessageMLPProver,
     MessageMLPProverConfig,
@@ -19,7 +21,13 @@ from pvg_hf.messages.mlp_players import (
 from pvg_hf.messages.player_base import MessageProverModel, MessageVerifierModel
 from pvg_hf.messages.problem_data import ProblemData
 from pvg_hf.messages.stackelberg_config import GAME_OPTIONS, TRAINER_OPTIONS, StackelbergConfig
-from pvg_hf.tasks.decisions import DecisionWorld, load_world
+from pvg_hf.messages.transformer_players import (
+    DEFAULT_ENCODER,
+    MessageTransformerProver,
+    MessageTransformerVerifier,
+)
+from pvg_hf.models.from_config import train_tokenizer
+from pvg_hf.tasks.decisions import DecisionProblems, DecisionWorld, load_world
 
 
 @dataclass(frozen=True)
@@ -53,8 +61,42 @@ def open_world(recipe: MessageRecipe) -> LoadedWorld:
     _check_kinds(recipe, world)
     with_witness = "witness" in recipe.controls
     parts = {split: world.problems(split, with_witness=with_witness) for split in ("train", "test")}
-    train, test = (ProblemData.of(parts[split]) for split in ("train", "test"))
-    return LoadedWorld(world, train, test)
+    tokenizer = _load_tokenizer(recipe, parts["train"]) if world.has_texts else None
+    train, test = (ProblemData.of(parts[split], tokenizer, recipe.max_length) for split in ("train", "test"))
+    return LoadedWorld(world, train, test, tokenizer)
+
+
+def _load_tokenizer(recipe: MessageRecipe, problems: DecisionProblems) -> PreTrainedTokenizerBase:
+    """
+    Load the tokenizer of the pretrained encoders, or train one on the problems for new encoders.
+
+    Raises:
+        ValueError: if the players would need different tokenizers.
+    """
+    sources = {
+        player.model or DEFAULT_ENCODER for player in (recipe.prover, recipe.verifier) if player.encoder is None
+    }
+    sizes = {
+        player.encoder.get("vocab_size") for player in (recipe.prover, recipe.verifier) if player.encoder is not None
+    }
+    if len(sources) + len(sizes) != 1:
+        raise RecipeError(
+            "Both players read the same tokens: give both the same `model`, or both an `encoder` with the same `vocab_size`. "
+            f"Models: {sorted(sources)}; sizes of new vocabularies: {sorted(map(str, sizes))}."
+        )
+    if sources:
+        return AutoTokenizer.from_pretrained(sources.pop(), trust_remote_code=False)
+    size = sizes.pop()
+    if not isinstance(size, int):
+        raise RecipeError("A new `encoder` needs a `vocab_size`, e.g. 400.")
+    tokenizer = train_tokenizer([text for pair in problems.texts for text in pair], size)
+    # The first token is one that every text has, as players read its state.
+    end = tokenizer.eos_token
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=f"{end} $A {end}", pair=f"{end} $A {end} $B {end}", special_tokens=[(end, tokenizer.eos_token_id)]
+    )
+    tokenizer.padding_side = "right"
+    return tokenizer
 
 
 def message_width(recipe: MessageRecipe, world: DecisionWorld) -> int:
@@ -80,19 +122,39 @@ def make_players(
 
 def make_prover(recipe: MessageRecipe, loaded: LoadedWorld) -> MessageProverModel:
     """Make a prover, with weights from torch's generator."""
+    options = _message_options(recipe, loaded.world)
+    if recipe.prover.kind == "transformer":
+        return _on_encoder(recipe.prover, MessageTransformerProver, options)
     columns = loaded.train.columns
     inputs = columns.get("prover_inputs", columns.get("inputs"))
     own = recipe.prover.stated("hidden_size", "num_layers", "dropout")
-    return MessageMLPProver(
-        MessageMLPProverConfig(num_inputs=inputs.flatten(1).shape[1], **own, **_message_options(recipe, loaded.world))
-    )
+    return MessageMLPProver(MessageMLPProverConfig(num_inputs=inputs.flatten(1).shape[1], **own, **options))
 
 
 def _make_verifier(recipe: MessageRecipe, loaded: LoadedWorld) -> MessageVerifierModel:
-    own = recipe.verifier.stated("hidden_size", "num_layers", "dropout")
-    options = {**own, **_message_options(recipe, loaded.world), "num_logits": recipe.verifier.num_logits}
-    num_inputs = loaded.train.columns["inputs"].flatten(1).shape[1]
-    return MessageMLPVerifier(MessageMLPVerifierConfig(num_inputs=num_inputs, **options))
+    section = recipe.verifier
+    options = {**_message_options(recipe, loaded.world), "num_logits": section.num_logits}
+    if section.kind == "transformer":
+        return _on_encoder(section, MessageTransformerVerifier, options)
+    options["num_inputs"] = loaded.train.columns["inputs"].flatten(1).shape[1]
+    if section.kind == "checking":
+        options |= section.stated("num_checks", "start")
+        if section.start == "parity":
+            options["num_checks"] = options["num_inputs"] // (options["message_width"] + 1)
+        return CheckingVerifier(CheckingVerifierConfig(**options))
+    own = section.stated("hidden_size", "num_layers", "dropout")
+    return MessageMLPVerifier(MessageMLPVerifierConfig(**own, **options))
+
+
+def _on_encoder(
+    section: MessagePlayer,
+    player_class: type[MessageTransformerProver | MessageTransformerVerifier],
+    options: dict[str, Any],
+) -> MessageTransformerProver | MessageTransformerVerifier:
+    options = {**options, **section.stated("dropout", "freeze_encoder")}
+    if section.encoder is not None:
+        return player_class(player_class.config_class(encoder=section.encoder, **options))
+    return player_class.from_encoder(section.model or DEFAULT_ENCODER, **options)
 
 
 def _message_options(recipe: MessageRecipe, world: DecisionWorld) -> dict[str, Any]:

@@ -141,13 +141,11 @@ class StackelbergTrainer(Trainer):
         named = [(name, p) for name, p in model.named_parameters() if p.requires_grad and f"{player}." in f"{name}."]
         named = [(name, p) for name, p in named if name.removeprefix("module.").startswith(f"{player}.")]
         rate, decay = (self.args.of_player(player, name) for name in ("learning_rate", "weight_decay"))
-        parts = {
-            decay: [p for name, p in named if name in decayed],
-            0.0: [p for name, p in named if name not in decayed],
-        }
-        return [
-            {"params": params, "weight_decay": value, "lr": rate, "player": player} for value, params in parts.items()
-        ]
+        parts = (
+            (decay, [p for name, p in named if name in decayed]),
+            (0.0, [p for name, p in named if name not in decayed]),
+        )
+        return [{"params": params, "weight_decay": value, "lr": rate, "player": player} for value, params in parts]
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None) -> LambdaLR:
         if self.lr_scheduler is None:

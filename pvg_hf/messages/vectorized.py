@@ -196,11 +196,11 @@ class _StackedGames:
         decayed = set(Trainer.get_decay_parameter_names(None, self.base.get_submodule(player)))
         params = {name: value for name, value in self.states[player][0].items() if value.requires_grad}
         decay = self.args.of_player(player, "weight_decay")
-        parts = {
-            decay: [value for name, value in params.items() if name in decayed],
-            0.0: [value for name, value in params.items() if name not in decayed],
-        }
-        groups = [{"params": values, "weight_decay": value} for value, values in parts.items() if values]
+        parts = (
+            (decay, [value for name, value in params.items() if name in decayed]),
+            (0.0, [value for name, value in params.items() if name not in decayed]),
+        )
+        groups = [{"params": values, "weight_decay": value} for value, values in parts if values]
         return optimizer_class(groups, **options)
 
     def _rate_factor(self, player: str) -> Callable[[int], float]:

@@ -104,6 +104,13 @@ def test_players_have_their_own_settings(tmp_path):
     assert {(group["player"], group["lr"]) for group in groups} == {("prover", 0.0), ("verifier", 1e-3)}
 
 
+def test_without_weight_decay_all_parameters_are_trained(tmp_path):
+    trainer = make_trainer(tmp_path, "training.weight_decay=0.0")
+    trainer.create_optimizer()
+    trained = {id(p) for group in trainer.optimizer.param_groups for p in group["params"]}
+    assert trained == {id(p) for p in trainer.game.parameters()}
+
+
 def test_the_log_has_both_players(tmp_path):
     trainer = make_trainer(tmp_path, "noise.epsilon=0.3", logging_steps=5)
     trainer.train()
