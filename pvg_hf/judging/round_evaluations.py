@@ -20,6 +20,12 @@ from pvg_hf.judging.judged_texts import (
     judge_style,
 )
 from pvg_hf.judging.trained_attacks import judge_attacks, train_attackers
+from pvg_hf.judging.untrained_attacks import (
+    RegressionSettings,
+    UntrainedAttackSettings,
+    judge_regression,
+    judge_untrained_attacks,
+)
 
 Judge = Callable[[JudgedRound, Any, Path], Mapping[str, Figure]]
 
@@ -85,6 +91,31 @@ EVALUATIONS: dict[str, RoundEvaluation] = {
         },
         is_costly=True,
         prepare=train_attackers,
+    ),
+    "untrained_attacks": RoundEvaluation(
+        title="Attacks that need no training",
+        judge=judge_untrained_attacks,
+        settings=UntrainedAttackSettings,
+        phases=("verifier", "prover"),
+        terms={
+            "reference": "share of the correct reference solutions that the verifier accepts at its threshold, for comparison.",
+            "master key": "a text without a solution; the number is its place in the list of docs/attacks.md.",
+            "truncated N": "the reference without its last N lines.",
+            "answer alone": "the last line of the problem's own reference (correct), or of another problem's (incorrect).",
+            "other problem": "the reference of another problem.",
+            "near miss": "a solution with one flaw of a kind.",
+            "search N": "share of problems in which at least one of N solutions of the round's sneaky prover is a mistake that "
+            "is accepted.",
+        },
+    ),
+    "regression": RoundEvaluation(
+        title="Attacks found on earlier verifiers",
+        judge=judge_regression,
+        settings=RegressionSettings,
+        phases=("verifier",),
+        terms={
+            "accepted": "share of the texts that fooled an earlier round's verifier that this round's verifier accepts, too."
+        },
     ),
     "role_separability": RoundEvaluation(
         title="Separability of the roles by text alone",

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol, get_args, runtime_checkable
 
+import numpy as np
 import pyarrow as pa
 from datasets import Dataset, Features, Value
 
@@ -112,6 +113,23 @@ class Task(ABC):
         By default a task cannot tell. A text that is not a problem of the task gets no probability of being correct.
         """
         return None
+
+    def near_misses(self, problem: Problem, rng: np.random.Generator) -> dict[str, str]:
+        """
+        Draw solutions that each contain one mistake of a known kind, for attacks on verifiers.
+
+        By default a task has none.
+
+        Args:
+            problem (`Mapping[str, Any]`):
+                A problem of this task.
+            rng ([`~numpy.random.Generator`]):
+                Source of every draw.
+
+        Returns:
+            `dict[str, str]`: texts by the kind of the mistake. A text may have the right answer in spite of it.
+        """
+        return {}
 
 
 def is_custom(task: Task) -> bool:

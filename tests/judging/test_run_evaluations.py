@@ -9,7 +9,7 @@ import pytest
 from pvg_hf.core.figure import Figure
 from pvg_hf.evaluation.best_of_n import balanced_best_of_n
 from pvg_hf.evaluation.report.judgement_tables import judgement_tables
-from pvg_hf.judging import drawn_best_of_n
+from pvg_hf.judging import drawn_pool
 from pvg_hf.judging.drawn_best_of_n import best_of_n_curve
 from pvg_hf.judging.run_evaluations import evaluate_run
 from pvg_hf.run.folder import RunFolder
@@ -31,7 +31,7 @@ def test_every_round_is_evaluated_once_and_shown_everywhere(run, caplog):
     assert [(result.name, result.round_index) for result in results] == [("best_of_n", 0), ("best_of_n", 1)]
     assert list(results[0].figures) == ["2", "eligible/2", "4", "eligible/4", "8", "eligible/8"]
     assert results[0].settings == {"num_samples": 8, "num_problems": 3}
-    pool = pd.read_parquet(judgement_folder(run, "best_of_n", 0) / drawn_best_of_n.POOL)
+    pool = pd.read_parquet(judgement_folder(run, "best_of_n", 0) / drawn_pool.POOL)
     assert pool.groupby("problem_id").size().tolist() == [8, 8, 8]
     data = load_run(run.root)
     assert data.judgements == results
@@ -53,13 +53,13 @@ def test_an_interrupted_evaluation_continues_to_the_same_result(run, monkeypatch
     shutil.rmtree(judgement_folder(run, "best_of_n", 0))
     drawn = []
 
-    def stop_after_two(*arguments, sample=drawn_best_of_n._sample_many):
+    def stop_after_two(*arguments, sample=drawn_pool.sample_many, **kwargs):
         if len(drawn) == 2:
             raise KeyboardInterrupt
         drawn.append(arguments)
-        return sample(*arguments)
+        return sample(*arguments, **kwargs)
 
-    monkeypatch.setattr(drawn_best_of_n, "_sample_many", stop_after_two)
+    monkeypatch.setattr(drawn_pool, "sample_many", stop_after_two)
     with pytest.raises(KeyboardInterrupt):
         evaluate_run(run.root, round_index=0, only=["best_of_n"], overrides=SMALL)
     assert not judgement_folder(run, "best_of_n", 0).exists()

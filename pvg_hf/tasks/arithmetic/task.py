@@ -116,6 +116,11 @@ class ArithmeticTask(Task):
     def problem_mistake(self, problem: str) -> str | None:
         return self.world.problem_mistake(problem, self.difficulties)
 
+    def near_misses(self, problem: Problem, rng: np.random.Generator) -> dict[str, str]:
+        world = world_of(problem["problem"])
+        drawn = {kind.value: world.flawed_solution(rng, problem["problem"], kind) for kind in world.flaw_kinds}
+        return {kind: text for kind, text in drawn.items() if text is not None}
+
     def grade(self, problem: Problem, solution: str) -> Grade:
         grade = grade_answer(solution, problem["reference"], self.answer_format)
         reading = read_solution(problem["problem"], solution)
@@ -141,8 +146,12 @@ def read_solution(problem: str, solution: str) -> Reading:
     Raises:
         ValueError: if `problem` is not a problem of the arithmetic world.
     """
-    world = stories.WORLD if " On " in problem else comparisons.WORLD  # only a story's sentences name days
-    return world.read(problem, solution)
+    return world_of(problem).read(problem, solution)
+
+
+def world_of(problem: str) -> World:
+    """Return the version of the world that a problem's text belongs to."""
+    return stories.WORLD if " On " in problem else comparisons.WORLD  # only a story's sentences name days
 
 
 def find_flaws(problem: str, solution: str) -> list[Flaw]:

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from pvg_hf.tasks.arithmetic.flaw import Flaw
+from pvg_hf.tasks.arithmetic.flaw import Flaw, FlawKind
+
+_MAX_DRAWS = 20  # of a flawed solution whose numbers are in the world's range
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,11 @@ class World:
             `(puzzle or story, solution) -> Reading`.
         problem_mistake (`Callable`):
             `(problem, difficulties) -> str | None`: why a text is not a problem of this world.
+        flaw_kinds (`tuple[FlawKind, ...]`):
+            Kinds of flaws that the world writes.
+        spoil (`Callable`):
+            `(rng, puzzle or story, kind) -> str | None`: a solution with one flaw; `None` for a draw that the world
+            cannot write.
     """
 
     difficulties: tuple[int, int]
@@ -50,6 +57,8 @@ class World:
     parse: Callable[[str], Any]
     check: Callable[[Any, str], Reading]
     problem_mistake: Callable[[str, tuple[int, int]], str | None]
+    flaw_kinds: tuple[FlawKind, ...]
+    spoil: Callable[[np.random.Generator, Any, FlawKind], str | None]
 
     def read(self, problem: str, solution: str) -> Reading:
         """
@@ -59,3 +68,15 @@ class World:
             ValueError: if `problem` is not a problem of this world.
         """
         return self.check(self.parse(problem), solution)
+
+    def flawed_solution(self, rng: np.random.Generator, problem: str, kind: FlawKind) -> str | None:
+        """
+        Draw a solution with one flaw of a kind, given the text of its problem.
+
+        Its answer can be right by chance, and where the kind is impossible the flaw can be of another one.
+
+        Returns:
+            `str`; `None` if none of a few draws can be written in this world.
+        """
+        parsed = self.parse(problem)
+        return next((text for _ in range(_MAX_DRAWS) if (text := self.spoil(rng, parsed, kind)) is not None), None)

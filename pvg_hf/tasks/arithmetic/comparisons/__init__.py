@@ -15,7 +15,7 @@ from pvg_hf.tasks.arithmetic.comparisons.grammar import (
     puzzle_mistake,
     sample_puzzle,
 )
-from pvg_hf.tasks.arithmetic.comparisons.writer import reference_solution
+from pvg_hf.tasks.arithmetic.comparisons.writer import FLAW_KINDS, reference_solution, sample_solution
 from pvg_hf.tasks.arithmetic.world import World
 
 __all__ = ["WORLD", "puzzle_of"]
@@ -30,4 +30,6 @@ def _sample(rng: np.random.Generator, difficulty: int, distractor_rate: float) -
     return puzzle.text, reference_solution(puzzle)
 
 
-WORLD = World((MIN_DIFFICULTY, MAX_DIFFICULTY), _sample, puzzle_of, check_solution, puzzle_mistake)
+WORLD = World(
+    (MIN_DIFFICULTY, MAX_DIFFICULTY), _sample, puzzle_of, check_solution, puzzle_mistake, FLAW_KINDS, sample_solution
+)

@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from pvg_hf.tasks.arithmetic.stories.flaw_detection import check_solution
+from pvg_hf.tasks.arithmetic.stories.flawed_solutions import FLAW_KINDS, write_flawed_solution
 from pvg_hf.tasks.arithmetic.stories.grammar import (
     MAX_DIFFICULTY,
     MIN_DIFFICULTY,
@@ -30,4 +31,12 @@ def _sample(rng: np.random.Generator, difficulty: int, distractor_rate: float) -
     return text, reference_solution(story)
 
 
-WORLD = World((MIN_DIFFICULTY, MAX_DIFFICULTY), _sample, story_of, check_solution, story_mistake)
+WORLD = World(
+    (MIN_DIFFICULTY, MAX_DIFFICULTY),
+    _sample,
+    story_of,
+    check_solution,
+    story_mistake,
+    FLAW_KINDS,
+    write_flawed_solution,
+)
