@@ -31,6 +31,7 @@ _ONLY_OF = {
     "encoder": ("transformer",),
     "freeze_encoder": ("transformer",),
 }
+_DECIDING = {"prover": "kind", "verifier": "kind", "world": "name"}  # keys on which the others of a section depend
 _OF_DISCRETE = ("num_symbols", "temperature")
 
 
@@ -298,7 +299,8 @@ def load_message_recipe(source: str | Path | Mapping[str, Any], overrides: Itera
         source (`str`, `Path` or `Mapping`):
             A YAML file, or its contents.
         overrides (`Iterable[str]`, *optional*):
-            `section.key=value`, with the value in YAML; later ones win.
+            `section.key=value`, with the value in YAML; later ones win. Another kind of player, or another world, replaces its whole
+            section.
 
     Returns:
         [`MessageRecipe`]: the checked recipe.
@@ -325,5 +327,8 @@ def _overridden(values: dict[str, Any], override: dict[str, Any]) -> dict[str, A
             )
             merged[key] = {name: rate for name, rate in merged[key].items() if name not in replaced}
         is_section = isinstance(value, dict) and value and isinstance(merged.get(key), dict)
+        # Settings of another kind of player, or of another world, do not apply any more.
+        name = _DECIDING.get(key)
+        is_section = is_section and value.get(name, merged[key].get(name)) == merged[key].get(name)
         merged[key] = _overridden(merged[key], value) if is_section else value
     return merged

@@ -227,6 +227,11 @@ def passes_gate(game: MessageJudgement, without: MessageJudgement) -> bool:
     return ours.low > 0.5 and ours.value - theirs.value > 1.96 * math.sqrt(max(variance, _TINY))
 
 
+def scores_of(game: MessageGame, data: ProblemData) -> torch.Tensor:
+    """Return the verifier's scores of all problems, of shape `(num_problems,)`."""
+    return _play(game, data)[1]
+
+
 @torch.no_grad()
 def _play(game: MessageGame, data: ProblemData) -> tuple[torch.Tensor, torch.Tensor]:
     """Return messages and scores of all problems."""

@@ -52,3 +52,12 @@ def test_overrides_replace_rates_in_the_other_form():
     assert (recipe.noise.rho0, recipe.noise.rho1, recipe.noise.resample, recipe.seed) == (0.2, 0.0, "step", 7)
     recipe = load_message_recipe({"noise": {"rho0": 0.3}}, ["noise.epsilon=0.1"])
     assert (recipe.noise.rho0, recipe.noise.rho1) == (0.1, 0.1)
+
+
+def test_overrides_replace_the_section_of_another_kind():
+    values = {"verifier": {"hidden_size": 8}, "world": {"name": "linear_f2", "options": {"num_train": 5}}}
+    recipe = load_message_recipe(values, ["verifier={kind: checking, start: parity}", "world.name=erasure"])
+    assert (recipe.verifier.kind, recipe.verifier.hidden_size, recipe.world.options) == ("checking", None, {})
+    recipe = load_message_recipe(values, ["verifier.num_layers=1", "world.options.num_test=3"])
+    assert (recipe.verifier.hidden_size, recipe.verifier.num_layers) == (8, 1)
+    assert recipe.world.options == {"num_train": 5, "num_test": 3}

@@ -151,12 +151,15 @@ class ChannelOptimum:
             Least cross-entropy on noisy labels, in nats, without messages.
         clean_loss (`float`):
             Cross-entropy of that verifier on clean labels.
+        clean_loss_checking (`float`):
+            Cross-entropy on clean labels of the best verifier of noisy labels that only checks the claim.
     """
 
     soundness: float
     soundness_checking: float
     noisy_loss: float
     clean_loss: float
+    clean_loss_checking: float
 
 
 def solve_channel(channel: ErasureChannel, epsilon: float = 0.0) -> ChannelOptimum:
@@ -166,6 +169,9 @@ def solve_channel(channel: ErasureChannel, epsilon: float = 0.0) -> ChannelOptim
     With D the probability that the first bit is determined, the best probability of a noisy label 1 is 1 - epsilon, epsilon or,
     if the bit is undetermined, 1/2. Its loss is D H(epsilon) + (1 - D) log 2 on noisy labels, with H the binary entropy, and
     -D log(1 - epsilon) + (1 - D) log 2 on clean ones. Decisions do not depend on epsilon.
+
+    A verifier that checks a claim sees a contradiction with probability (1 - q) / 2, for q = p^d, and predicts epsilon; otherwise it
+    predicts (1 - 2 epsilon) / (1 + q) + epsilon.
 
     Args:
         channel ([`ErasureChannel`]):
@@ -183,11 +189,15 @@ def solve_channel(channel: ErasureChannel, epsilon: float = 0.0) -> ChannelOptim
     flipped = -epsilon * math.log(epsilon) if epsilon else 0.0
     kept = -math.log(1 - epsilon)
     undetermined = (1 - determined) * math.log(2)
+    fooled = channel.erasure_prob**distance
+    prob = (1 - 2 * epsilon) / (1 + fooled) + epsilon  # of yes, if nothing contradicts the claim
+    consistent = -math.log(prob) / 2 - (fooled / 2 * math.log(1 - prob) if fooled else 0.0)
     return ChannelOptimum(
         soundness=determined,
-        soundness_checking=1 - channel.erasure_prob**distance,
+        soundness_checking=1 - fooled,
         noisy_loss=determined * (flipped + (1 - epsilon) * kept) + undetermined,
         clean_loss=determined * kept + undetermined,
+        clean_loss_checking=(1 - fooled) / 2 * kept + consistent,
     )
 
 

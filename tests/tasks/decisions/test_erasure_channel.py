@@ -25,6 +25,14 @@ def test_optimum_by_hand_at_one_symbol():
     assert optimum.clean_loss == pytest.approx(-0.5 * math.log(0.9) + 0.5 * math.log(2))
 
 
+def test_loss_of_checking_by_hand():
+    # p^d = 1/2: a lie passes half of the time, so that an uncontradicted claim is true with probability 2/3.
+    optimum = solve_channel(ErasureChannel(1, 0.5), 0.1)
+    prob = 0.8 * 2 / 3 + 0.1
+    expected = -0.25 * math.log(0.9) - 0.5 * math.log(prob) - 0.25 * math.log(1 - prob)
+    assert optimum.clean_loss_checking == pytest.approx(expected)
+
+
 def test_a_linear_code_by_hand():
     channel = ErasureChannel(2, 0.3, code="linear", num_padding=1)
     channel.generator = np.array([0b01, 0b11], dtype=np.uint64)  # symbols: bit + padding, padding

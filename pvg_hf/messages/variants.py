@@ -1,0 +1,78 @@
+"""Compares variants of a message game: each with every control, for several seeds."""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from pvg_hf.config.message_recipe import load_message_recipe
+from pvg_hf.core.markdown import markdown_table
+from pvg_hf.evaluation.seeds import mean_over_seeds, show_figure
+from pvg_hf.messages.building import open_world
+from pvg_hf.messages.message_judge import judge_game
+from pvg_hf.messages.message_run import GAME
+from pvg_hf.messages.seed_games import recipe_of, train_seeds
+
+logger = logging.getLogger(__name__)
+
+SHOWN = (
+    "accuracy",
+    "completeness",
+    "soundness",
+    "soundness_fresh",
+    "soundness_attack",
+    "accuracy_shuffled",
+    "clean_loss",
+)
+
+
+def compare_variants(
+    recipe: Path, overrides: Sequence[str], variants: Mapping[str, Sequence[str]], seeds: Sequence[int]
+) -> pd.DataFrame:
+    """
+    Play all variants.
+
+    Args:
+        recipe (`Path`):
+            Recipe of all variants.
+        overrides (`Sequence[str]`):
+            Settings of all variants.
+        variants (`Mapping[str, Sequence[str]]`):
+            Further settings of each, by name.
+        seeds (`Sequence[int]`):
+            The seeds.
+
+    Returns:
+        `pd.DataFrame`: a row per variant, message (`prover` or a control) and seed, with `seconds` of training (of all seeds) and, for each
+        figure of a [`~pvg_hf.messages.message_judge.MessageJudgement`], its value and, as `NAME_low` and `NAME_high`, its interval.
+    """
+    return pd.DataFrame(
+        [row for name, own in variants.items() for row in _rows(name, recipe, [*overrides, *own], seeds)]
+    )
+
+
+def _rows(name: str, path: Path, overrides: Sequence[str], seeds: Sequence[int]) -> Iterator[dict[str, object]]:
+    recipe = load_message_recipe(path, overrides)
+    loaded, epsilon = open_world(recipe), recipe.noise.epsilon or 0.0
+    for source in (GAME, *recipe.controls):
+        started = time.monotonic()
+        games = train_seeds(recipe, loaded, source, seeds, epsilon)
+        seconds = time.monotonic() - started
+        logger.info("%s, message %s: %d seeds in %.0f s", name, source, len(seeds), seconds)
+        for seed, game in zip(seeds, games):
+            row = {"variant": name, "message": source, "seed": seed, "seconds": round(seconds, 1)}
+            for key, figure in judge_game(game, loaded, recipe_of(recipe, seed, epsilon)).figures.items():
+                row |= {key: figure.value, f"{key}_low": figure.low, f"{key}_high": figure.high}
+            yield row
+
+
+def variants_table(table: pd.DataFrame) -> str:
+    """Format a Markdown table with a row per variant and message; figures are means over seeds with Student's interval."""
+    names = [name for name in SHOWN if name in table]
+    rows = [["variant", "message", "seeds", *(name.replace("_", " ") for name in names), "training (s)"]]
+    for (variant, message), of_variant in table.groupby(["variant", "message"], sort=False):
+        means = [show_figure(mean_over_seeds(of_variant[name]), with_n=False) for name in names]
+        rows.append([variant, message, str(len(of_variant)), *means, f"{of_variant['seconds'].iloc[0]:.0f}"])
+    return markdown_table(rows)
