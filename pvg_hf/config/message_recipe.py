@@ -31,7 +31,8 @@ _ONLY_OF = {
     "encoder": ("transformer",),
     "freeze_encoder": ("transformer",),
 }
-_DECIDING = {"prover": "kind", "verifier": "kind", "world": "name"}  # keys on which the others of a section depend
+# Keys on which the others of a section depend, with their defaults.
+_DECIDING = {"prover": ("kind", "mlp"), "verifier": ("kind", "mlp"), "world": ("name", "linear_f2")}
 _OF_DISCRETE = ("num_symbols", "temperature")
 
 
@@ -328,7 +329,8 @@ def _overridden(values: dict[str, Any], override: dict[str, Any]) -> dict[str, A
             merged[key] = {name: rate for name, rate in merged[key].items() if name not in replaced}
         is_section = isinstance(value, dict) and value and isinstance(merged.get(key), dict)
         # Settings of another kind of player, or of another world, do not apply any more.
-        name = _DECIDING.get(key)
-        is_section = is_section and value.get(name, merged[key].get(name)) == merged[key].get(name)
+        name, default = _DECIDING.get(key, ("", ""))
+        before = merged[key].get(name, default) if is_section else default
+        is_section = is_section and value.get(name, before) == before
         merged[key] = _overridden(merged[key], value) if is_section else value
     return merged

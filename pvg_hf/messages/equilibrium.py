@@ -124,7 +124,7 @@ def run_equilibrium(
             Executor to run the levels on instead.
 
     Returns:
-        The folder, and the table of [`cell_table`].
+        The folder, and the table of [`equilibrium_table`].
 
     Raises:
         ValueError: if the recipe sets noise rates, or the folder belongs to another sweep.
@@ -145,7 +145,7 @@ def run_equilibrium(
                     raise error
             if not passing_seeds(recipe):
                 break
-    return folder, cell_table(recipe)
+    return folder, equilibrium_table(recipe)
 
 
 def play_level(recipe: MessageRecipe, level: NoiseLevel) -> None:
@@ -204,7 +204,7 @@ def passing_seeds(recipe: MessageRecipe) -> list[int]:
     return [seed for seed in recipe.equilibrium.seeds if seed in judged and passes_gate(*judged[seed])]
 
 
-def cell_table(recipe: MessageRecipe) -> pd.DataFrame:
+def equilibrium_table(recipe: MessageRecipe) -> pd.DataFrame:
     """
     Return a row per finished level and seed that passes the gate, and for each clean game that fails it.
 

@@ -63,7 +63,7 @@ def summarise_equilibrium(recipe: MessageRecipe, table: pd.DataFrame) -> str:
         recipe ([`~pvg_hf.config.message_recipe.MessageRecipe`]):
             The recipe.
         table (`pd.DataFrame`):
-            The return value of [`~pvg_hf.messages.equilibrium.cell_table`].
+            The return value of [`~pvg_hf.messages.equilibrium.equilibrium_table`].
     """
     passing = table[table["passes"]]
     parts = [f"# {recipe.name}: label noise and the equilibrium", "## The clean games", _gate_table(table)]
@@ -154,7 +154,7 @@ def plot_equilibrium(recipe: MessageRecipe, table: pd.DataFrame) -> Iterator[Plo
         recipe ([`~pvg_hf.config.message_recipe.MessageRecipe`]):
             The recipe.
         table (`pd.DataFrame`):
-            Rows of [`~pvg_hf.messages.equilibrium.cell_table`] that pass the gate.
+            Rows of [`~pvg_hf.messages.equilibrium.equilibrium_table`] that pass the gate.
 
     Yields:
         [`Plot`]: `levels`, and `deviations` with fitted curves; none without noisy levels.

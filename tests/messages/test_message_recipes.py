@@ -58,6 +58,6 @@ def test_overrides_replace_the_section_of_another_kind():
     values = {"verifier": {"hidden_size": 8}, "world": {"name": "linear_f2", "options": {"num_train": 5}}}
     recipe = load_message_recipe(values, ["verifier={kind: checking, start: parity}", "world.name=erasure"])
     assert (recipe.verifier.kind, recipe.verifier.hidden_size, recipe.world.options) == ("checking", None, {})
-    recipe = load_message_recipe(values, ["verifier.num_layers=1", "world.options.num_test=3"])
+    recipe = load_message_recipe(values, ["verifier={kind: mlp, num_layers: 1}", "world.options.num_test=3"])
     assert (recipe.verifier.hidden_size, recipe.verifier.num_layers) == (8, 1)
     assert recipe.world.options == {"num_train": 5, "num_test": 3}
